@@ -1,0 +1,106 @@
+"""The exception tree. Every error a user can meet is one of these, or a plain TypeError or ValueError at a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class LoopirError(Exception):
+    """Base of every error that loopir raises on purpose."""
+
+
+class ParseError(LoopirError, SyntaxError):
+    """A loop nest written as text or as a Python function is not in the language."""
+
+
+class VerifyError(LoopirError):
+    """A Func breaks a rule of the stage it is at; the message names the node and the rule."""
+
+
+class ExprError(LoopirError, ValueError):
+    """A tensor expression is ill-formed: mismatched shapes, dtypes or axes."""
+
+
+class LowerError(LoopirError):
+    """A scheduled Func cannot be lowered for the target that was asked for."""
+
+
+class CompileError(LoopirError):
+    """A backend compiler (NVRTC or LLVM) turned the emitted source down. `.source` holds it, `.log` says why."""
+
+    def __init__(self, message: str, *, source: str = "", log: str = "") -> None:
+        super().__init__(message)
+        self.source = source
+        self.log = log
+
+
+class TargetError(LoopirError):
+    """The target is unknown, is not there, or lacks a resource the kernel needs."""
+
+
+class InterpretError(LoopirError):
+    """The interpreter met an out-of-bounds access, a race, a divergent barrier or a read of unwritten memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Two iterations of a nest that a refused step would put in the wrong order, or at the same time.
+
+    `first` and `second` map loop names to their values, `sizes` the symbolic sizes at which the clash was
+    found; `kind` is "RAW", "WAR" or "WAW" and `element` the cell that both touch.
+    """
+
+    kind: str
+    buffer: str
+    element: tuple[int, ...] | None
+    first_statement: str
+    first: dict[str, int]
+    second_statement: str
+    second: dict[str, int]
+    sizes: dict[str, int]
+
+    def __str__(self) -> str:
+        verbs = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("writes", "writes")}
+        one, two = verbs[self.kind]
+        where = "" if self.element is None else "[" + ", ".join(map(str, self.element)) + "]"
+        sizes = "" if not self.sizes else f" (at {_pairs(self.sizes)})"
+        return (
+            f"{self.first_statement} at ({_pairs(self.first)}) {one} {self.buffer}{where}, which "
+            f"{self.second_statement} at ({_pairs(self.second)}) {two} later{sizes}"
+        )
+
+
+def _pairs(values: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+class ScheduleError(LoopirError):
+    """A primitive was refused; the Schedule it was called on is unchanged.
+
+    `.primitive` and `.loop` say what was asked, `.witness` shows the two clashing iterations where
+    there are any, `.suggestion` says what would be legal.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        primitive: str | None = None,
+        loop: str | None = None,
+        witness: Witness | None = None,
+        suggestion: str | None = None,
+    ) -> None:
+        self.reason = reason
+        self.primitive = primitive
+        self.loop = loop
+        self.witness = witness
+        self.suggestion = suggestion
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        parts = [self.reason if self.primitive is None else f"{self.primitive}: {self.reason}"]
+        if self.witness is not None:
+            parts.append(f"  {self.witness}")
+        if self.suggestion is not None:
+            parts.append(f"  instead: {self.suggestion}")
+        return "\n".join(parts)

@@ -1,0 +1,97 @@
+"""Element types: the numeric types that buffers hold and values have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+Kind = Literal["float", "int", "uint", "bool"]
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type; compare with `==`, print with `str`."""
+
+    name: str
+    kind: Kind
+    bits: int
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def bytes(self) -> int:
+        """Bytes one element takes in memory (a bool takes one)."""
+        return max(1, self.bits // 8)
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype with the same bits (bfloat16 through ml_dtypes)."""
+        return _NUMPY[self.name]
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+
+float16 = DType("float16", "float", 16)
+bfloat16 = DType("bfloat16", "float", 16)
+float32 = DType("float32", "float", 32)
+float64 = DType("float64", "float", 64)
+int8, int16, int32, int64 = (DType(f"int{b}", "int", b) for b in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (DType(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
+bool_ = DType("bool", "bool", 1)
+
+ALL: tuple[DType, ...] = (
+    float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool_,
+)  # fmt: skip
+BY_NAME: dict[str, DType] = {t.name: t for t in ALL}
+_NUMPY: dict[str, np.dtype] = {t.name: np.dtype(t.name) for t in ALL if t is not bfloat16}
+_NUMPY["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
+_FROM_NUMPY = {v: BY_NAME[k] for k, v in _NUMPY.items()}
+_SHORT = {"f16": float16, "bf16": bfloat16, "f32": float32, "f64": float64}
+
+DTypeLike = DType | str | npt.DTypeLike
+
+
+def dtype(spec: DTypeLike) -> DType:
+    """The DType that `spec` names: a DType, a name ("float32", "bf16"), or anything NumPy takes as a dtype.
+
+    Raises TypeError, listing what there is, for a type that loopir does not have.
+    """
+    if isinstance(spec, DType):
+        return spec
+    if isinstance(spec, str) and (found := BY_NAME.get(spec) or _SHORT.get(spec)):
+        return found
+    try:
+        return _FROM_NUMPY[np.dtype(spec)]
+    except (TypeError, KeyError):
+        names = ", ".join(BY_NAME)
+        raise TypeError(f"{spec!r} is not an element type of loopir; there are {names}") from None
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The type NumPy's rules give for mixing `a` and `b`.
+
+    bfloat16 follows ml_dtypes and the array-API extension of it: with float16 it gives float32, with an
+    integer or bool it stays bfloat16.
+    """
+    if a == b:
+        return a
+    if bfloat16 in (a, b):
+        other = b if a == bfloat16 else a
+        if not other.is_float:
+            return bfloat16
+        return float64 if other == float64 else float32
+    return _FROM_NUMPY[np.promote_types(a.numpy, b.numpy)]

@@ -1,0 +1,244 @@
+"""Reading and rewriting trees: children, substitution, and where each statement stands.
+
+Every rewrite shares what it does not change: `rebuild` returns the node it was given when no child moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar, cast
+
+from loopir.ir.grammar import (
+    Add, Alloc, Arg, Body, Buffer, Cond, FloorDiv, Func, If, Index, Kernel, Loop, Max, Min, Mod, Mul, Node,
+    Reduce, Stmt, Store, Var, maximum, minimum,
+)  # fmt: skip
+
+N = TypeVar("N", bound=Node)
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    kind = type(node)
+    names = _FIELDS.get(kind)
+    if names is None:
+        names = _FIELDS[kind] = tuple(f.name for f in fields(kind))  # pyright: ignore[reportArgumentType]
+    return names
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly under `node`, in the order they are written."""
+    for name in _names(node):
+        child = getattr(node, name)
+        if isinstance(child, Node):
+            yield child
+        elif isinstance(child, tuple):
+            yield from (c for c in cast("tuple[object, ...]", child) if isinstance(c, Node))
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """`node` and everything under it, parents first; a Buffer is yielded and not entered."""
+    yield node
+    if not isinstance(node, Buffer):
+        for child in children(node):
+            yield from nodes(child)
+
+
+def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
+    """`node` with `fn` applied to each direct child; the same object if nothing changed."""
+    changed: dict[str, object] = {}
+    for name in _names(node):
+        old = getattr(node, name)
+        if isinstance(old, Node):
+            new = fn(old)
+            if new is not old:
+                changed[name] = new
+        elif isinstance(old, tuple) and old:
+            items = cast("tuple[object, ...]", old)
+            renewed = tuple(fn(c) if isinstance(c, Node) else c for c in items)
+            if any(a is not b for a, b in zip(items, renewed, strict=True)):
+                changed[name] = renewed
+    return replace(node, **changed) if changed else node  # pyright: ignore[reportArgumentType]
+
+
+def transform(node: N, fn: Callable[[Node], Node]) -> N:
+    """Bottom-up: children first, then `fn` on the rebuilt node."""
+    return cast(N, fn(rebuild(node, lambda child: transform(child, fn))))
+
+
+def substitute(node: N, env: Mapping[str, Index]) -> N:
+    """`node` with each variable named in `env` replaced; indices fold as they are rebuilt.
+
+    Loops are not renamed: `env` must not name a variable that a loop inside `node` binds. Buffers stay as
+    they are: their shapes and layouts speak of sizes only.
+    """
+    if not env:
+        return node
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Var):
+            return env.get(n.name, n)
+        if isinstance(n, Buffer):
+            return n
+        out = rebuild(n, visit)
+        return out if out is n or not isinstance(n, Index) else refold(cast(Index, out))
+
+    return cast(N, visit(node))
+
+
+def refold(ix: Index) -> Index:
+    """Apply the folding constructors to the top node, after its children changed."""
+    match ix:
+        case Add(a, b):
+            return a + b
+        case Mul(a, b):
+            return a * b
+        case FloorDiv(a, b):
+            return a // b
+        case Mod(a, b):
+            return a % b
+        case Min(a, b):
+            return minimum(a, b)
+        case Max(a, b):
+            return maximum(a, b)
+        case _:
+            return ix
+
+
+def rebuffer(node: N, env: Mapping[str, Buffer]) -> N:
+    """`node` with each buffer named in `env` replaced wherever it is declared, read or written."""
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return env.get(n.name, n)
+        return rebuild(n, visit)
+
+    return cast(N, visit(node))
+
+
+def bodies(stmt: Stmt) -> Iterator[Body]:
+    """The statement lists inside `stmt`."""
+    if isinstance(stmt, If):
+        yield stmt.then
+        yield stmt.orelse
+    elif isinstance(stmt, Loop | Alloc | Kernel):
+        yield stmt.body
+
+
+def map_body(body: Body, fn: Callable[[Stmt], Stmt | Body]) -> Body:
+    """`body` with each statement replaced by what `fn` gives: one statement, or several, or none."""
+    out: list[Stmt] = []
+    for s in body:
+        new = fn(s)
+        out.extend(new) if isinstance(new, tuple) else out.append(new)
+    if len(out) == len(body) and all(a is b for a, b in zip(out, body, strict=True)):
+        return body
+    return tuple(out)
+
+
+def map_stmts(stmt: Stmt, fn: Callable[[Stmt], Stmt | Body]) -> Stmt:
+    """`stmt` with `fn` applied to the statements directly inside it."""
+    if isinstance(stmt, If):
+        then, orelse = map_body(stmt.then, fn), map_body(stmt.orelse, fn)
+        same = then is stmt.then and orelse is stmt.orelse
+        return stmt if same else If(stmt.cond, then, orelse)
+    if isinstance(stmt, Loop | Alloc | Kernel):
+        body = map_body(stmt.body, fn)
+        return stmt if body is stmt.body else replace(stmt, body=body)
+    return stmt
+
+
+def rewrite(body: Body, fn: Callable[[Stmt], Stmt | Body | None]) -> Body:
+    """Top-down over statements: where `fn` gives something it stands as it is; where None, go inside."""
+
+    def visit(s: Stmt) -> Stmt | Body:
+        new = fn(s)
+        return map_stmts(s, visit) if new is None else new
+
+    return map_body(body, visit)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A leaf statement (Store or Reduce) and what encloses it, outermost first."""
+
+    stmt: Store | Reduce
+    around: tuple[Stmt, ...]
+    path: tuple[int, ...]
+    """Position in each enclosing statement list; an If counts its `orelse` after its `then`."""
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple(s for s in self.around if isinstance(s, Loop))
+
+    def conds(self) -> Iterator[tuple[Cond, bool]]:
+        """The conditions of the Ifs around it, each with the side it stands on."""
+        for depth, s in enumerate(self.around):
+            if isinstance(s, If):
+                yield s.cond, self.path[depth + 1] < len(s.then)
+
+
+def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()) -> Iterator[Place]:
+    """Every leaf statement of `body` in textual order, with where it stands."""
+    for n, s in enumerate(body):
+        here = (*path, n)
+        if isinstance(s, Store | Reduce):
+            yield Place(s, around, here)
+        elif isinstance(s, If):
+            yield from places(s.then + s.orelse, (*around, s), here)
+        else:
+            for inner in bodies(s):
+                yield from places(inner, (*around, s), here)
+
+
+def statements(body: Body) -> Iterator[Stmt]:
+    """Every statement, outer ones first."""
+    for s in body:
+        yield s
+        for inner in bodies(s):
+            yield from statements(inner)
+
+
+def loops(body: Body) -> Iterator[Loop]:
+    """Every loop, outer ones first."""
+    return (s for s in statements(body) if isinstance(s, Loop))
+
+
+def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Func:
+    """`func` with the loop called `name` replaced by what `fn` makes of it."""
+    return replace(
+        func, body=rewrite(func.body, lambda s: fn(s) if isinstance(s, Loop) and s.var == name else None)
+    )
+
+
+def variables(node: Node) -> set[str]:
+    """Names of the variables that `node` reads."""
+    return {n.name for n in nodes(node) if isinstance(n, Var)}
+
+
+def names(func: Func) -> set[str]:
+    """Every name taken in `func`: sizes, buffers, loops, labels, kernels."""
+    taken = {func.name} | {p.buffer.name if isinstance(p, Arg) else p.name for p in func.params}
+    for s in statements(func.body):
+        match s:
+            case Loop():
+                taken.add(s.var)
+            case Store() | Reduce():
+                taken.add(s.label)
+            case Alloc():
+                taken.add(s.buffer.name)
+            case Kernel():
+                taken.add(s.name)
+            case _:
+                pass
+    return taken
+
+
+def fresh(hint: str, taken: set[str]) -> str:
+    """`hint`, or `hint_1`, `hint_2` ... : the first that is not in `taken`."""
+    if hint not in taken:
+        return hint
+    n = 1
+    while f"{hint}_{n}" in taken:
+        n += 1
+    return f"{hint}_{n}"
