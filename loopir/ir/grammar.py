@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, SupportsIndex, TypeAlias
 
 from loopir.ir.dtypes import DType, bool_
 from loopir.ir.ops import Intrinsic
@@ -166,13 +166,11 @@ class Opaque(Index):
     value: Value
 
 
-def index(x: IndexLike) -> Index:
-    """`x` as an Index; an int becomes an Int."""
+def index(x: object) -> Index:
+    """`x` as an Index; an int, or what counts as one (`__index__`), becomes an Int."""
     if isinstance(x, Index):
         return x
-    if isinstance(x, int) and not isinstance(x, bool):
-        return Int(x)
-    if hasattr(x, "__index__") and not isinstance(x, bool):
+    if isinstance(x, SupportsIndex) and not isinstance(x, bool):
         return Int(x.__index__())
     raise TypeError(f"{x!r} is not an index; use an int, a loop variable or a size")
 

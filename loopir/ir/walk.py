@@ -58,7 +58,7 @@ def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
             renewed = tuple(fn(c) if isinstance(c, Node) else c for c in items)
             if any(a is not b for a, b in zip(items, renewed, strict=True)):
                 changed[name] = renewed
-    return replace(node, **changed) if changed else node  # pyright: ignore[reportArgumentType]
+    return cast(N, replace(node, **changed)) if changed else node  # pyright: ignore[reportArgumentType]
 
 
 def transform(node: N, fn: Callable[[Node], Node]) -> N:

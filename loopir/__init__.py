@@ -1,0 +1,76 @@
+"""loopir: tensor expressions to loop nests, rescheduled step by step with proof, run on the GPU and the CPU.
+
+The public names of the package; each is loaded when first used, so that `import loopir` is quick and brings in
+neither CUDA, LLVM nor sympy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loopir import testing as testing
+    from loopir.build import Schedule as Schedule
+    from loopir.build import build as build
+    from loopir.build import compile_source as compile_source
+    from loopir.build import lower as lower
+    from loopir.errors import (
+        CompileError as CompileError,
+        ExprError as ExprError,
+        InterpretError as InterpretError,
+        LoopirError as LoopirError,
+        LowerError as LowerError,
+        ParseError as ParseError,
+        ScheduleError as ScheduleError,
+        TargetError as TargetError,
+        VerifyError as VerifyError,
+        Witness as Witness,
+    )
+    from loopir.ir.grammar import Func as Func
+    from loopir.ir.interpret import interpret as interpret
+    from loopir.ir.parse import func as func
+    from loopir.ir.parse import parse as parse
+    from loopir.ir.text import text as text
+    from loopir.schedule.schedule import primitive as primitive
+    from loopir.tensor import *  # noqa: F403
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "testing": "loopir.testing",
+    "Schedule": "loopir.build",
+    "build": "loopir.build",
+    "compile_source": "loopir.build",
+    "lower": "loopir.build",
+    "Func": "loopir.ir.grammar",
+    "interpret": "loopir.ir.interpret",
+    "func": "loopir.ir.parse",
+    "parse": "loopir.ir.parse",
+    "text": "loopir.ir.text",
+    "primitive": "loopir.schedule.schedule",
+} | dict.fromkeys(
+    ["LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError", "LowerError", "CompileError"]
+    + ["TargetError", "InterpretError", "Witness"],
+    "loopir.errors",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name == "testing":
+        value = import_module("loopir.testing")
+    elif name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    else:
+        tensor = import_module("loopir.tensor")
+        if name not in tensor.__all__:
+            raise AttributeError(f"loopir has no {name!r}; see dir(loopir)")
+        value = getattr(tensor, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*_HOME, *import_module("loopir.tensor").__all__, "__version__"})
