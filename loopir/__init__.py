@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from loopir import testing as testing
     from loopir.build import Schedule as Schedule
-    from loopir.build import build as build
     from loopir.build import compile_source as compile_source
     from loopir.build import lower as lower
     from loopir.errors import (
@@ -40,7 +39,6 @@ __version__ = "0.1.0"
 _HOME = {
     "testing": "loopir.testing",
     "Schedule": "loopir.build",
-    "build": "loopir.build",
     "compile_source": "loopir.build",
     "lower": "loopir.build",
     "Func": "loopir.ir.grammar",

@@ -1,0 +1,96 @@
+"""The command line: `python -m loopir demo | doctor | show FILE | cache`."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from importlib import metadata, util
+from pathlib import Path
+
+import loopir as lp
+from loopir import demo
+from loopir.runtime import cache
+
+PACKAGES = (
+    "numpy",
+    "ml_dtypes",
+    "islpy",
+    "llvmlite",
+    "sympy",
+    "rich",
+    "cuda-bindings",
+    "cuda-core",
+    "nvidia-cuda-nvrtc",
+)
+
+
+def doctor() -> int:
+    """What is installed, what runs here, and what to do about what is missing."""
+    print(
+        f"loopir {lp.__version__}, Python {platform.python_version()}, {platform.machine()} {platform.system()}"
+    )
+    for name in PACKAGES:
+        try:
+            print(f"  {name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            print(f"  {name} is not installed: pip install 'loopir[cuda]'")
+    for target in ("llvm", "cuda"):
+        try:
+            print(f"  target {target}: {lp.describe_target(target)}")
+        except lp.TargetError as error:
+            print(f"  target {target}: not here; {error}")
+    print(f"  compile cache: {cache.directory()}")
+    return 0
+
+
+def show(path: str) -> int:
+    """Print the nest in `path`: IR text, or a Python file whose `s` is a Schedule."""
+    file = Path(path)
+    try:
+        source = file.read_text()
+    except OSError as error:
+        print(f"{path} cannot be read: {error.strerror}", file=sys.stderr)
+        return 2
+    try:
+        schedule = lp.Schedule(lp.parse(source))
+    except lp.ParseError as not_text:
+        spec = util.spec_from_file_location(file.stem, file)
+        if file.suffix != ".py" or spec is None or spec.loader is None:
+            print(not_text, file=sys.stderr)
+            return 1
+        module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found = getattr(module, "s", None)
+        if not isinstance(found, lp.Schedule):
+            print(f"{path} is no nest and defines no Schedule called s", file=sys.stderr)
+            return 1
+        schedule = found
+    schedule.show()
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m loopir", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("demo", help="the main job on real input, every result checked")
+    run.add_argument("--target", choices=("auto", "cuda", "llvm", "interpret"), default="auto")
+    run.add_argument("--elements", type=int, default=1 << 24, help="floats in the elementwise chains")
+    commands.add_parser("doctor", help="what is installed and which targets run here")
+    commands.add_parser("show", help="print a nest").add_argument("file")
+    commands.add_parser("cache", help="the compile cache").add_argument("action", choices=("path", "clear"))
+    options = parser.parse_args(arguments)
+    match options.command:
+        case "demo":
+            return demo.main(options.target, options.elements)
+        case "doctor":
+            return doctor()
+        case "show":
+            return show(options.file)
+        case _:
+            print(cache.directory() if options.action == "path" else f"removed {cache.clear()} entries")
+            return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

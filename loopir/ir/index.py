@@ -1,0 +1,273 @@
+"""The two sorts that analysis understands: integer arithmetic on loop variables and sizes, and tests on it.
+
+Part of the language of `loopir.ir.grammar`, which says how the sorts fit together. Construction folds constants
+and drops neutral elements, and does nothing else: `loopir.analysis.simplify` is where indices are simplified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, SupportsIndex, TypeAlias
+
+if TYPE_CHECKING:
+    from loopir.ir.grammar import Value
+
+CmpOp = Literal["<", "<=", "==", "!="]
+
+
+class Node:
+    """Base of everything below: frozen, compared by structure."""
+
+    __slots__ = ()
+
+
+# ---------------------------------------------------------------- index
+
+
+class Index(Node):
+    """Integer arithmetic on loop variables and sizes. Operators fold constants and drop neutral elements."""
+
+    __slots__ = ()
+
+    def __add__(self, other: IndexLike) -> Index:
+        return _add(self, index(other))
+
+    def __radd__(self, other: IndexLike) -> Index:
+        return _add(index(other), self)
+
+    def __sub__(self, other: IndexLike) -> Index:
+        return _add(self, _mul(Int(-1), index(other)))
+
+    def __rsub__(self, other: IndexLike) -> Index:
+        return _add(index(other), _mul(Int(-1), self))
+
+    def __neg__(self) -> Index:
+        return _mul(Int(-1), self)
+
+    def __mul__(self, other: IndexLike) -> Index:
+        return _mul(self, index(other))
+
+    def __rmul__(self, other: IndexLike) -> Index:
+        return _mul(index(other), self)
+
+    def __floordiv__(self, other: IndexLike) -> Index:
+        return _floordiv(self, index(other))
+
+    def __mod__(self, other: IndexLike) -> Index:
+        return _mod(self, index(other))
+
+    def __lt__(self, other: IndexLike) -> Cond:
+        return Cmp("<", self, index(other))
+
+    def __le__(self, other: IndexLike) -> Cond:
+        return Cmp("<=", self, index(other))
+
+    def __gt__(self, other: IndexLike) -> Cond:
+        return Cmp("<", index(other), self)
+
+    def __ge__(self, other: IndexLike) -> Cond:
+        return Cmp("<=", index(other), self)
+
+
+IndexLike: TypeAlias = "Index | int"
+
+
+@dataclass(frozen=True, slots=True)
+class Int(Index):
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Index):
+    """A loop variable or a size; names are unique in a Func."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Add(Index):
+    a: Index
+    b: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Mul(Index):
+    a: Index
+    b: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Min(Index):
+    a: Index
+    b: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Max(Index):
+    a: Index
+    b: Index
+
+
+@dataclass(frozen=True, slots=True)
+class FloorDiv(Index):
+    """Division rounded towards minus infinity, by a positive divisor."""
+
+    a: Index
+    b: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Mod(Index):
+    """`a - b * (a // b)`, so 0 <= result < b, for a positive divisor."""
+
+    a: Index
+    b: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque(Index):
+    """An integer read from memory (a gather, a ragged bound): no analysis looks inside."""
+
+    value: Value
+
+
+def index(x: object) -> Index:
+    """`x` as an Index; an int, or what counts as one (`__index__`), becomes an Int."""
+    if isinstance(x, Index):
+        return x
+    if isinstance(x, SupportsIndex) and not isinstance(x, bool):
+        return Int(x.__index__())
+    raise TypeError(f"{x!r} is not an index; use an int, a loop variable or a size")
+
+
+def _add(a: Index, b: Index) -> Index:
+    if isinstance(a, Int):
+        if isinstance(b, Int):
+            return Int(a.value + b.value)
+        if a.value == 0:
+            return b
+    if isinstance(b, Int):
+        if b.value == 0:
+            return a
+        if isinstance(a, Add) and isinstance(a.b, Int):
+            return _add(a.a, Int(a.b.value + b.value))
+    return Add(a, b)
+
+
+def _mul(a: Index, b: Index) -> Index:
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, Int):
+            if isinstance(y, Int):
+                return Int(x.value * y.value)
+            if x.value == 0:
+                return Int(0)
+            if x.value == 1:
+                return y
+    return Mul(a, b)
+
+
+def _floordiv(a: Index, b: Index) -> Index:
+    if isinstance(b, Int):
+        if b.value <= 0:
+            raise ValueError(f"an index is divided by {b.value}; the divisor has to be positive")
+        if isinstance(a, Int):
+            return Int(a.value // b.value)
+        if b.value == 1:
+            return a
+    return FloorDiv(a, b)
+
+
+def _mod(a: Index, b: Index) -> Index:
+    if isinstance(b, Int):
+        if b.value <= 0:
+            raise ValueError(f"an index is taken modulo {b.value}; the divisor has to be positive")
+        if isinstance(a, Int):
+            return Int(a.value % b.value)
+        if b.value == 1:
+            return Int(0)
+    return Mod(a, b)
+
+
+def minimum(a: IndexLike, b: IndexLike) -> Index:
+    """The smaller index, folded where both are constant or equal."""
+    a, b = index(a), index(b)
+    if isinstance(a, Int) and isinstance(b, Int):
+        return Int(min(a.value, b.value))
+    return a if a == b else Min(a, b)
+
+
+def maximum(a: IndexLike, b: IndexLike) -> Index:
+    """The larger index, folded where both are constant or equal."""
+    a, b = index(a), index(b)
+    if isinstance(a, Int) and isinstance(b, Int):
+        return Int(max(a.value, b.value))
+    return a if a == b else Max(a, b)
+
+
+def ceildiv(a: IndexLike, b: IndexLike) -> Index:
+    """`a / b` rounded up, as `(a + b - 1) // b`."""
+    a, b = index(a), index(b)
+    return _floordiv(a + (b - 1), b)
+
+
+# ---------------------------------------------------------------- condition
+
+
+class Cond(Node):
+    """A test on indices."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class And(Cond):
+    """All of `terms`; `And(())` is true."""
+
+    terms: tuple[Cond, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Cond):
+    """Any of `terms`; `Or(())` is false."""
+
+    terms: tuple[Cond, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Cond):
+    term: Cond
+
+
+@dataclass(frozen=True, slots=True)
+class Cmp(Cond):
+    """`a op b`; `>` and `>=` are written with the sides exchanged."""
+
+    op: CmpOp
+    a: Index
+    b: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Truth(Cond):
+    """A bool value used as a condition: depends on data, no analysis looks inside."""
+
+    value: Value
+
+
+TRUE, FALSE = And(()), Or(())
+
+
+def conj(*conds: Cond) -> Cond:
+    """All of `conds`, flattened and without repeats; TRUE for none, FALSE if one of them is FALSE."""
+    terms: dict[Cond, None] = {}
+    for c in conds:
+        for t in c.terms if isinstance(c, And) else (c,):
+            terms[t] = None
+    if FALSE in terms:
+        return FALSE
+    return next(iter(terms)) if len(terms) == 1 else And(tuple(terms))
+
+
+def conjuncts(cond: Cond) -> tuple[Cond, ...]:
+    """The terms that all have to hold."""
+    return cond.terms if isinstance(cond, And) else (cond,)
