@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loopir import testing as testing
-    from loopir.build import Schedule as Schedule
-    from loopir.build import compile_source as compile_source
-    from loopir.build import lower as lower
+    from loopir.build import Schedule as Schedule, compile_source as compile_source, lower as lower
     from loopir.errors import (
         CompileError as CompileError,
         ExprError as ExprError,
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
     )
     from loopir.ir.grammar import Func as Func
     from loopir.ir.interpret import interpret as interpret
-    from loopir.ir.parse import func as func
-    from loopir.ir.parse import parse as parse
+    from loopir.ir.parse import func as func, parse as parse
     from loopir.ir.text import text as text
     from loopir.schedule.schedule import primitive as primitive
     from loopir.tensor import *  # noqa: F403
@@ -48,8 +45,10 @@ _HOME = {
     "text": "loopir.ir.text",
     "primitive": "loopir.schedule.schedule",
 } | dict.fromkeys(
-    ["LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError", "LowerError", "CompileError"]
-    + ["TargetError", "InterpretError", "Witness"],
+    (
+        *("LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError"),
+        *("LowerError", "CompileError", "TargetError", "InterpretError", "Witness"),
+    ),
     "loopir.errors",
 )
 

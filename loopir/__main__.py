@@ -27,9 +27,7 @@ PACKAGES = (
 
 def doctor() -> int:
     """What is installed, what runs here, and what to do about what is missing."""
-    print(
-        f"loopir {lp.__version__}, Python {platform.python_version()}, {platform.machine()} {platform.system()}"
-    )
+    print(f"loopir {lp.__version__}, Python {platform.python_version()}, {platform.machine()} {platform.system()}")
     for name in PACKAGES:
         try:
             print(f"  {name} {metadata.version(name)}")

@@ -136,15 +136,11 @@ def scheduled(title: str, expression: Any, target: str) -> Any:
     """Print the nest of `expression` before and after `schedules.auto`; the kernel that was built."""
     before = lp.Schedule(expression)
     after = schedules.auto(before, target)
-    print(
-        f"\n=== {title}\n--- as written\n{before}\n--- scheduled for {target}\n{after}\n--- by\n{after.script()}"
-    )
+    print(f"\n=== {title}\n--- as written\n{before}\n--- scheduled for {target}\n{after}\n--- by\n{after.script()}")
     return after.build(target)
 
 
-def timings(
-    name: str, kernel: Any, inputs: tuple[Array, ...], numpy_fn: Callable[..., Array], where: str
-) -> None:
+def timings(name: str, kernel: Any, inputs: tuple[Array, ...], numpy_fn: Callable[..., Array], where: str) -> None:
     ours = kernel.time(*inputs) * 1e3
     theirs = median_ms(lambda: numpy_fn(*inputs), 3)
     print(f"{name}: loopir {ours:.3f} ms {where}, NumPy {theirs:.3f} ms, {theirs / ours:.1f} x")

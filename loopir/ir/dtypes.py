@@ -54,8 +54,20 @@ uint8, uint16, uint32, uint64 = (DType(f"uint{b}", "uint", b) for b in (8, 16, 3
 bool_ = DType("bool", "bool", 1)
 
 ALL: tuple[DType, ...] = (
-    float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool_,
-)  # fmt: skip
+    float16,
+    bfloat16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    bool_,
+)
 BY_NAME: dict[str, DType] = {t.name: t for t in ALL}
 _NUMPY: dict[str, np.dtype] = {t.name: np.dtype(t.name) for t in ALL if t is not bfloat16}
 _NUMPY["bfloat16"] = np.dtype(ml_dtypes.bfloat16)

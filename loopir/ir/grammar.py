@@ -39,9 +39,34 @@ from typing import Literal, TypeAlias
 
 from loopir.ir.dtypes import DType, bool_
 from loopir.ir.index import (  # noqa: F401  (the whole language is imported from here)
-    FALSE, TRUE, Add, And, Cmp, CmpOp, Cond, FloorDiv, Index, IndexLike, Int, Max, Min, Mod, Mul, Node, Not, Opaque,
-    Or, Truth, Var, ceildiv, conj, conjuncts, index, maximum, minimum,
-)  # fmt: skip
+    FALSE,
+    TRUE,
+    Add,
+    And,
+    Cmp,
+    CmpOp,
+    Cond,
+    FloorDiv,
+    Index,
+    IndexLike,
+    Int,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Node,
+    Not,
+    Opaque,
+    Or,
+    Truth,
+    Var,
+    ceildiv,
+    conj,
+    conjuncts,
+    index,
+    maximum,
+    minimum,
+)
 from loopir.ir.ops import Intrinsic
 
 Scope = Literal["global", "shared", "local"]

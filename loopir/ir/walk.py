@@ -10,9 +10,30 @@ from dataclasses import dataclass, fields, replace
 from typing import TypeVar, cast
 
 from loopir.ir.grammar import (
-    Add, Alloc, Arg, Body, Buffer, Cond, FloorDiv, Func, If, Index, Kernel, Loop, Max, Min, Mod, Mul, Node,
-    Reduce, Stmt, Store, Var, maximum, minimum,
-)  # fmt: skip
+    Add,
+    Alloc,
+    Arg,
+    Body,
+    Buffer,
+    Cond,
+    FloorDiv,
+    Func,
+    If,
+    Index,
+    Kernel,
+    Loop,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    maximum,
+    minimum,
+)
 
 N = TypeVar("N", bound=Node)
 _FIELDS: dict[type, tuple[str, ...]] = {}
@@ -206,9 +227,7 @@ def loops(body: Body) -> Iterator[Loop]:
 
 def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Func:
     """`func` with the loop called `name` replaced by what `fn` makes of it."""
-    return replace(
-        func, body=rewrite(func.body, lambda s: fn(s) if isinstance(s, Loop) and s.var == name else None)
-    )
+    return replace(func, body=rewrite(func.body, lambda s: fn(s) if isinstance(s, Loop) and s.var == name else None))
 
 
 def variables(node: Node) -> set[str]:
