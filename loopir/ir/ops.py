@@ -25,8 +25,10 @@ class Intrinsic:
 
     `kinds` are the dtype kinds it takes, its arguments all of one dtype; `result` is that dtype or bool.
     `meaning` is its value on NumPy arrays: what every backend is measured against.
-    `cuda` and `llvm` map a dtype name or, failing that, a dtype kind to a spelling: for CUDA an expression
-    with `{0}`, `{1}` for the arguments; for LLVM an instruction ("fadd") or an intrinsic ("llvm.fma").
+    `cuda` and `llvm` map a dtype name or, failing that, a dtype kind to a spelling. For CUDA that is an expression
+    with `{0}`, `{1}` for the arguments, `{T}` for their C type and `{U}` for an unsigned type that wraps as it does;
+    `cuda_prelude` declares what the expression calls. For LLVM it is an instruction ("fadd"), a comparison
+    ("icmp slt") or an intrinsic ("llvm.fma"). 16-bit floats compute in float32 on both and are rounded after.
     `expand` says the operation in terms of simpler ones, for a target with no spelling for that dtype.
     `ulp` bounds the error of a backend against the exact result, in units in the last place; 0 is exact.
     """
@@ -37,6 +39,7 @@ class Intrinsic:
     meaning: Callable[..., Any]
     result: Literal["same", "bool"] = "same"
     cuda: Mapping[str, str] = field(default_factory=dict[str, str])
+    cuda_prelude: str = ""
     llvm: Mapping[str, str] = field(default_factory=dict[str, str])
     expand: Callable[..., Value | None] | None = None
     infix: str | None = None

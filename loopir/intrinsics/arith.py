@@ -1,0 +1,133 @@
+"""Arithmetic and bits. Integers wrap; division and remainder round to minus infinity and give 0 by zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from loopir.ir.ops import Intrinsic
+
+NUMBER = frozenset({"float", "int", "uint"})
+INTEGER = frozenset({"int", "uint"})
+BITS = frozenset({"int", "uint", "bool"})
+FLOAT = frozenset({"float"})
+
+
+def _wrapping(symbol: str) -> dict[str, str]:
+    wrapped = f"({{T}})(({{U}})({{0}}) {symbol} ({{U}})({{1}}))"
+    return {"float": f"({{0}} {symbol} {{1}})", "int": wrapped, "uint": wrapped}
+
+
+add = Intrinsic(
+    "add", 2, NUMBER, np.add, infix="+", cuda=_wrapping("+"), llvm={"float": "fadd", "int": "add", "uint": "add"}
+)
+sub = Intrinsic(
+    "sub", 2, NUMBER, np.subtract, infix="-", cuda=_wrapping("-"), llvm={"float": "fsub", "int": "sub", "uint": "sub"}
+)
+mul = Intrinsic(
+    "mul", 2, NUMBER, np.multiply, infix="*", cuda=_wrapping("*"), llvm={"float": "fmul", "int": "mul", "uint": "mul"}
+)
+div = Intrinsic("div", 2, FLOAT, np.divide, infix="/", cuda={"float": "({0} / {1})"}, llvm={"float": "fdiv"})
+
+
+def _floordiv(a: Any, b: Any) -> Any:
+    return np.where(b == 0, np.zeros_like(a), np.floor_divide(a, np.where(b == 0, np.ones_like(b), b))).astype(a.dtype)
+
+
+def _mod(a: Any, b: Any) -> Any:
+    return np.where(b == 0, np.zeros_like(a), np.remainder(a, np.where(b == 0, np.ones_like(b), b))).astype(a.dtype)
+
+
+_DIVISION = """\
+template <class T> __device__ __forceinline__ T lp_floordiv(T a, T b) {
+  if (b == 0) return 0;
+  if ((T)-1 < (T)0 && b == (T)-1) return (T)(0ull - (unsigned long long)a);
+  T q = a / b;
+  return (a % b != 0 && (a < 0) != (b < 0)) ? (T)(q - 1) : q;
+}
+template <class T> __device__ __forceinline__ T lp_mod(T a, T b) {
+  if (b == 0 || ((T)-1 < (T)0 && b == (T)-1)) return 0;
+  T r = a % b;
+  return (r != 0 && (r < 0) != (b < 0)) ? (T)(r + b) : r;
+}
+"""
+floordiv = Intrinsic(
+    "floordiv", 2, INTEGER, _floordiv, infix="//", cuda_prelude=_DIVISION,
+    cuda=dict.fromkeys(INTEGER, "lp_floordiv<{T}>({0}, {1})"), llvm={"int": "floor sdiv", "uint": "floor udiv"},
+)  # fmt: skip
+mod = Intrinsic(
+    "mod", 2, INTEGER, _mod, infix="%", cuda_prelude=_DIVISION,
+    cuda=dict.fromkeys(INTEGER, "lp_mod<{T}>({0}, {1})"), llvm={"int": "floor srem", "uint": "floor urem"},
+)  # fmt: skip
+neg = Intrinsic(
+    "neg", 1, NUMBER, np.negative,
+    cuda={"float": "(-{0})", "int": "({T})(0 - ({U})({0}))", "uint": "({T})(0 - ({U})({0}))"},
+    llvm={"float": "fneg", "int": "neg", "uint": "neg"},
+)  # fmt: skip
+abs_ = Intrinsic(
+    "abs", 1, NUMBER, np.abs,
+    cuda={
+        "float32": "fabsf({0})", "float64": "fabs({0})", "uint": "({0})",
+        "int": "({T})(({0}) < 0 ? 0 - ({U})({0}) : ({U})({0}))",
+    },
+    llvm={"float": "llvm.fabs", "int": "abs", "uint": "same"},
+)  # fmt: skip
+
+_EXTREMES = """\
+template <class T> __device__ __forceinline__ T lp_max(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> __device__ __forceinline__ T lp_min(T a, T b) { return a != a || a < b ? a : b; }
+"""
+maximum = Intrinsic(
+    "maximum", 2, NUMBER, np.maximum, cuda=dict.fromkeys(NUMBER, "lp_max<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
+    llvm={"float": "llvm.maximum", "int": "llvm.smax", "uint": "llvm.umax"}, doc="The larger; NaN if either is.",
+)  # fmt: skip
+minimum = Intrinsic(
+    "minimum", 2, NUMBER, np.minimum, cuda=dict.fromkeys(NUMBER, "lp_min<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
+    llvm={"float": "llvm.minimum", "int": "llvm.smin", "uint": "llvm.umin"}, doc="The smaller; NaN if either is.",
+)  # fmt: skip
+
+
+def _bits(name: str, symbol: str, meaning: Any, llvm: str) -> Intrinsic:
+    return Intrinsic(
+        name, 2, BITS, meaning, infix=symbol, cuda=dict.fromkeys(BITS, f"({{T}})({{0}} {symbol} {{1}})"),
+        llvm=dict.fromkeys(BITS, llvm),
+    )  # fmt: skip
+
+
+and_ = _bits("and_", "&", np.bitwise_and, "and")
+or_ = _bits("or_", "|", np.bitwise_or, "or")
+xor = _bits("xor", "^", np.bitwise_xor, "xor")
+invert = Intrinsic(
+    "invert", 1, BITS, np.invert, infix="~",
+    cuda={"int": "({T})(~{0})", "uint": "({T})(~{0})", "bool": "(!{0})"}, llvm=dict.fromkeys(BITS, "not"),
+)  # fmt: skip
+
+
+def _shift(left: bool) -> Any:
+    def meaning(a: Any, b: Any) -> Any:
+        bits = a.dtype.itemsize * 8
+        far = (b < 0) | (b >= bits)
+        near = np.where(far, np.zeros_like(b), b)
+        gone = np.zeros_like(a) if left else np.where(a < 0, np.full_like(a, -1 if a.dtype.kind == "i" else 0), 0)
+        return np.where(far, gone, np.left_shift(a, near) if left else np.right_shift(a, near)).astype(a.dtype)
+
+    return meaning
+
+
+_SHIFTS = """\
+template <class T> __device__ __forceinline__ T lp_shl(T a, T b) {
+  return b < 0 || b >= (T)(8 * sizeof(T)) ? (T)0 : (T)((unsigned long long)a << b);
+}
+template <class T> __device__ __forceinline__ T lp_shr(T a, T b) {
+  return b < 0 || b >= (T)(8 * sizeof(T)) ? (T)(a < 0 ? -1 : 0) : (T)(a >> b);
+}
+"""
+shl = Intrinsic(
+    "shl", 2, INTEGER, _shift(True), infix="<<", cuda=dict.fromkeys(INTEGER, "lp_shl<{T}>({0}, {1})"),
+    cuda_prelude=_SHIFTS, llvm=dict.fromkeys(INTEGER, "shift shl"), doc="By a count out of range: 0.",
+)  # fmt: skip
+shr = Intrinsic(
+    "shr", 2, INTEGER, _shift(False), infix=">>", cuda=dict.fromkeys(INTEGER, "lp_shr<{T}>({0}, {1})"),
+    cuda_prelude=_SHIFTS, llvm={"int": "shift ashr", "uint": "shift lshr"}, doc="By a count out of range: the sign.",
+)  # fmt: skip

@@ -1,0 +1,166 @@
+"""Functions of real numbers in terms of simpler operations, so that they run on vectors of any width.
+
+Each takes IR values and gives one, or None where the type has no expansion and the target's library is called.
+Ranges are reduced in the manner of Cody and Waite ("Software Manual for the Elementary Functions", 1980); the
+polynomials are minimax fits made with mpmath's `chebyfit` at 200 bits. Bounds are measured in tests/intrinsics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from loopir.intrinsics import arith, compare
+from loopir.ir.dtypes import DType, float32, float64
+from loopir.ir.grammar import Cast, Const, Op, Select, Truth, Value
+from loopir.ir.ops import Intrinsic
+
+FLOAT = frozenset({"float"})
+
+
+def _private(name: str, fn: Callable[..., Any], llvm: str, c: str) -> Intrinsic:
+    """A record of one argument that only the expansions use."""
+    cuda = {"float32": f"{c}f({{0}})", "float64": f"{c}({{0}})"}
+    return Intrinsic(name, 1, FLOAT, fn, llvm={"float": llvm}, cuda=cuda, doc="Part of an expansion.")
+
+
+_nearest = _private("nearest", np.rint, "llvm.roundeven", "rint")
+_down = _private("round_down", np.floor, "llvm.floor", "floor")
+_root = _private("square_root", np.sqrt, "llvm.sqrt", "sqrt")
+_library = {name: _private(f"library_{name}", getattr(np, name), f"llvm.{name}", name) for name in ("sin", "cos")}
+_power = Intrinsic(
+    "power_of_two", 1, FLOAT, lambda n: np.ldexp(np.ones_like(n), n.astype(np.int32)).astype(n.dtype),
+    llvm={"float32": "exponent float32", "float64": "exponent float64"},
+    cuda={"float32": "ldexpf(1.0f, (int){0})", "float64": "ldexp(1.0, (int){0})"},
+    doc="2 to an integral n that gives a normal number; private to the expansions.",
+)  # fmt: skip
+
+
+class _X:
+    """A value with Python operators; constants take its type."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def lift(self, x: _X | float) -> Value:
+        return x.value if isinstance(x, _X) else Const(x, self.value.dtype)
+
+    def op(self, fn: Intrinsic, *others: _X | float) -> _X:
+        return _X(Op(fn, (self.value, *map(self.lift, others))))
+
+    def __add__(self, other: _X | float) -> _X:
+        return self.op(arith.add, other)
+
+    def __sub__(self, other: _X | float) -> _X:
+        return self.op(arith.sub, other)
+
+    def __mul__(self, other: _X | float) -> _X:
+        return self.op(arith.mul, other)
+
+    def clamp(self, low: float, high: float) -> _X:
+        """Into [low, high]; NaN stays."""
+        return self.op(arith.maximum, low).op(arith.minimum, high)
+
+    def below(self, bound: float) -> Truth:
+        return Truth(Op(compare.lt, (self.value, Const(bound, self.value.dtype))))
+
+    def cast(self, to: DType) -> _X:
+        return _X(Cast(self.value, to))
+
+
+def _polynomial(x: _X, coefficients: tuple[float, ...]) -> _X:
+    """Horner's rule, highest coefficient first; backends contract each step to an fma."""
+    total = x * coefficients[0] + coefficients[1]
+    for c in coefficients[2:]:
+        total = total * x + c
+    return total
+
+
+_EXP = (0.0013926926614021907, 0.008363773874405574, 0.04166655011030512, 0.16666573381900845, 0.5)
+_LN2 = (0.693145751953125, 1.4286068203094173e-06)
+
+
+def _exp_reduced(r: _X, n: _X) -> Value:
+    """e^r * 2^n for |r| <= ln(2)/2: the scale in two steps, so that subnormal results are rounded once."""
+    e = _polynomial(r, _EXP) * (r * r) + r + 1.0
+    half = (n * 0.5).op(_nearest)
+    return (e * half.op(_power) * (n - half).op(_power)).value
+
+
+def exp(x: Value) -> Value | None:
+    if x.dtype != float32:
+        return None
+    v = _X(x).clamp(-104.0, 89.0)
+    n = (v * 1.4426950408889634).op(_nearest)
+    return _exp_reduced(v - n * _LN2[0] - n * _LN2[1], n)
+
+
+def exp2(x: Value) -> Value | None:
+    if x.dtype != float32:
+        return None
+    v = _X(x).clamp(-151.0, 128.5)
+    n = v.op(_nearest)
+    return _exp_reduced((v - n) * 0.6931471805599453, n)
+
+
+_TANH = (
+    0.002269501684162354, -0.008323187058278775, 0.021762502907359264, -0.0539584616274522, 0.13333300146188914,
+    -0.33333333149374506,
+)  # fmt: skip
+
+
+def tanh(x: Value) -> Value | None:
+    if x.dtype != float32:
+        return None
+    v = _X(x)
+    size = v.op(arith.abs_)
+    square = v * v
+    small = _polynomial(square, _TANH) * square * v + v
+    power = _X(exp((size * 2.0).clamp(0.0, 20.0).value) or x)
+    large = _X(Const(1.0, float32)) - _X(Op(arith.div, (Const(2.0, float32), (power + 1.0).value)))
+    signed = Select(v.below(0.0), large.op(arith.neg).value, large.value)
+    return Select(size.below(0.63), small.value, signed)
+
+
+_SIN = (2.724378140946123e-06, -0.00019840038872556747, 0.008333331785217696, -0.1666666666362283)
+_COS = (-2.7230740927455e-07, 2.479979240562801e-05, -0.0013888884858429178, 0.04166666663497616, -0.4999999999996012)
+_HALF_PI = (1.5707963109016418, 1.5893254773528196e-08)
+_FAR = 2.0**26
+"""Up to here n * _HALF_PI[0] is exact in float64: 25 bits of pi by 27 of n."""
+
+
+def _turned(x: Value, quarters: float, name: str) -> Value | None:
+    """sin(x + quarters * pi/2) for float32, reduced and evaluated in float64."""
+    if x.dtype != float32:
+        return None
+    v = _X(x).cast(float64)
+    n = (v * 0.6366197723675814).op(_nearest)
+    r = v - n * _HALF_PI[0] - n * _HALF_PI[1]
+    square = r * r
+    sine = _polynomial(square, _SIN) * square * r + r
+    cosine = _polynomial(square, _COS) * square + 1.0
+    turn = (n + quarters) * 0.25
+    quadrant = (n + quarters) - turn.op(_down) * 4.0
+    odd = Truth(Op(compare.eq, ((quadrant - (quadrant * 0.5).op(_down) * 2.0).value, Const(1.0, float64))))
+    picked = Select(odd, cosine.value, sine.value)
+    signed = Select(quadrant.below(2.0), picked, Op(arith.neg, (picked,)))
+    near = Truth(Op(compare.lt, (Op(arith.abs_, (x,)), Const(_FAR, float32))))
+    return Select(near, Cast(signed, float32), Op(_library[name], (x,)))
+
+
+def sin(x: Value) -> Value | None:
+    return _turned(x, 0.0, "sin")
+
+
+def cos(x: Value) -> Value | None:
+    return _turned(x, 1.0, "cos")
+
+
+def log(x: Value) -> Value | None:
+    return None
+
+
+def rsqrt(x: Value) -> Value:
+    return Op(arith.div, (Const(1.0, x.dtype), Op(_root, (x,))))

@@ -1,0 +1,78 @@
+"""Functions of real numbers. The meaning is the float64 result rounded once to the type; `ulp` bounds the backends.
+
+CUDA's bounds are those of the CUDA C++ Programming Guide's appendix on mathematical functions; the CPU's are those
+that `tests/intrinsics` measures for our expansions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from loopir.intrinsics import expand
+from loopir.ir.grammar import Value
+from loopir.ir.ops import Intrinsic
+
+FLOAT = frozenset({"float"})
+_erf64 = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _rounded(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` evaluated in float64 and rounded once to the type of its arguments."""
+
+    def meaning(*args: Any) -> Any:
+        kind = args[0].dtype
+        return np.asarray(fn(*(a.astype(np.float64) for a in args))).astype(kind)[()]
+
+    return meaning
+
+
+def _function(
+    name: str, fn: Callable[..., Any], *, arity: int = 1, ulp: float, cuda: tuple[str, str] | None = None,
+    llvm: str | None = None, expand: Callable[..., Value | None] | None = None, doc: str = "",
+) -> Intrinsic:  # fmt: skip
+    arguments = ", ".join(f"{{{n}}}" for n in range(arity))
+    single, double = cuda or (f"{name}f", name)
+    return Intrinsic(
+        name, arity, FLOAT, _rounded(fn), ulp=ulp, doc=doc, expand=expand,
+        cuda={"float32": f"{single}({arguments})", "float64": f"{double}({arguments})"},
+        llvm={"float": llvm or f"llvm.{name}"},
+    )  # fmt: skip
+
+
+exp = _function("exp", np.exp, ulp=2, expand=expand.exp, doc="e to the x.")
+exp2 = _function("exp2", np.exp2, ulp=2, expand=expand.exp2, doc="2 to the x.")
+log = _function("log", np.log, ulp=2, expand=expand.log, doc="The natural logarithm; NaN below 0, -inf at 0.")
+sqrt = _function("sqrt", np.sqrt, ulp=0, doc="The square root; NaN below 0.")
+rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), ulp=2, expand=expand.rsqrt, doc="1 / sqrt(x).")
+tanh = _function("tanh", np.tanh, ulp=2, expand=expand.tanh, doc="The hyperbolic tangent.")
+erf = _function("erf", _erf64, ulp=2, llvm="call erf", doc="The error function.")
+sin = _function("sin", np.sin, ulp=2, expand=expand.sin, doc="The sine of radians.")
+cos = _function("cos", np.cos, ulp=2, expand=expand.cos, doc="The cosine of radians.")
+pow_ = _function("pow", np.power, arity=2, ulp=8, doc="x to the y.")
+floor = _function("floor", np.floor, ulp=0, doc="The largest integer not above x.")
+ceil = _function("ceil", np.ceil, ulp=0, doc="The smallest integer not below x.")
+round_ = _function(
+    "round", np.rint, ulp=0, cuda=("rintf", "rint"), llvm="llvm.roundeven", doc="The nearest integer, halves to even."
+)
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    kind = a.dtype
+    if kind == np.float64:
+        return np.longdouble(a) * np.longdouble(b) + np.longdouble(c)
+    return a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
+
+
+fma = Intrinsic(
+    "fma", 3, FLOAT, lambda a, b, c: np.asarray(_fma(a, b, c)).astype(a.dtype)[()], ulp=1,
+    cuda={"float32": "fmaf({0}, {1}, {2})", "float64": "fma({0}, {1}, {2})"}, llvm={"float": "llvm.fma"},
+    doc="a * b + c, rounded once.",
+)  # fmt: skip
+isnan = Intrinsic(
+    "isnan", 1, FLOAT, np.isnan, result="bool", cuda={"float": "({0} != {0})"}, llvm={"float": "fcmp uno"},
+    doc="Whether x is not a number.",
+)  # fmt: skip
