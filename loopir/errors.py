@@ -77,8 +77,8 @@ def _pairs(values: dict[str, int]) -> str:
 class ScheduleError(LoopirError):
     """A primitive was refused; the Schedule it was called on is unchanged.
 
-    `.primitive` and `.loop` say what was asked, `.witness` shows the two clashing iterations where
-    there are any, `.suggestion` says what would be legal.
+    `.primitive`, `.loop` and `.call` (as it was typed) say what was asked, `.witness` shows the two clashing
+    iterations where there are any, `.suggestion` says what would be legal.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class ScheduleError(LoopirError):
         suggestion: str | None = None,
     ) -> None:
         self.reason = reason
+        self.call: str | None = None
         self.primitive = primitive
         self.loop = loop
         self.witness = witness
@@ -98,7 +99,8 @@ class ScheduleError(LoopirError):
         super().__init__(reason)
 
     def __str__(self) -> str:
-        parts = [self.reason if self.primitive is None else f"{self.primitive}: {self.reason}"]
+        asked = self.call or self.primitive
+        parts = [self.reason if asked is None else f"{asked}: {self.reason}"]
         if self.witness is not None:
             parts.append(f"  {self.witness}")
         if self.suggestion is not None:

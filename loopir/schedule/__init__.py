@@ -1,0 +1,4 @@
+"""Scheduling: `Schedule`, `@primitive`, and the primitives, one file each in `primitives/`."""
+
+from loopir.schedule import primitives as primitives
+from loopir.schedule.schedule import Program as Program, Schedule as Schedule, lend as lend, primitive as primitive

@@ -1,0 +1,84 @@
+"""How a person's names are looked up in a nest: loops, stages and buffers, with what is there when one is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Alloc, Buffer, Func, Loop, Store
+from loopir.ir.walk import Place, loops, places, statements
+
+
+def find_loop(func: Func, name: str) -> Loop:
+    """The loop that `name` means: "i", or "C.i" for the loop of stage C that was written as i.
+
+    Where two stages share a loop name, the second is called i_1; "C.i" is the loop called i around C, or
+    else the only i_1, i_2 ... around it.
+    """
+    if "." in name:
+        stage, _, local = name.partition(".")
+        around = {loop.var: loop for place in find_stage(func, stage, asked=name) for loop in place.loops}
+        if local in around:
+            return around[local]
+        numbered = [v for v in around if re.fullmatch(rf"{re.escape(local)}_\d+", v)]
+        if len(numbered) == 1:
+            return around[numbered[0]]
+        if numbered:
+            raise ScheduleError(f"{name!r} can mean {listing(numbered)}", loop=name, suggestion="name one of these")
+        raise _unknown(f"{local!r} around stage {stage!r}", local, around, name)
+    known = {loop.var: loop for loop in loops(func.body)}
+    if name not in known:
+        raise _unknown(f"{name!r} in {func.name!r}", name, known, name)
+    return known[name]
+
+
+def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[Place, ...]:
+    """The statements of `stage`, in textual order: the one with that label, else those that write that buffer."""
+    every = tuple(places(func.body))
+    labelled = tuple(p for p in every if p.stmt.label == stage)
+    found = labelled or tuple(p for p in every if any(b.name == stage for b in written(p)))
+    if not found:
+        labels = [p.stmt.label for p in every]
+        reason = f"there is no stage {stage!r} in {func.name!r}; its stages are {listing(labels)}"
+        raise ScheduleError(reason, loop=asked, suggestion=_close(stage, labels))
+    return found
+
+
+def find_buffer(func: Func, name: str) -> Buffer:
+    """The buffer called `name`: an argument or an allocation."""
+    known = {b.name: b for b in all_buffers(func)}
+    if name not in known:
+        reason = f"there is no buffer {name!r} in {func.name!r}; its buffers are {listing(known)}"
+        raise ScheduleError(reason, suggestion=_close(name, known))
+    return known[name]
+
+
+def all_buffers(func: Func) -> tuple[Buffer, ...]:
+    """The arguments in order, then the allocations in textual order."""
+    allocated = (s.buffer for s in statements(func.body) if isinstance(s, Alloc))
+    return (*(a.buffer for a in func.args), *allocated)
+
+
+def written(place: Place) -> tuple[Buffer, ...]:
+    """The buffers that the statement at `place` writes."""
+    stmt = place.stmt
+    return (stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers
+
+
+def listing(names: Iterable[str]) -> str:
+    """Names for a message: `i, j and k`, or `none`."""
+    *most, last = [*names] or ["none"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _unknown(what: str, local: str, known: Iterable[str], asked: str) -> ScheduleError:
+    known = list(known)
+    reason = f"there is no loop {what}; the loops there are {listing(known)}"
+    return ScheduleError(reason, loop=asked, suggestion=_close(local, known))
+
+
+def _close(name: str, known: Iterable[str]) -> str | None:
+    matches = get_close_matches(name, list(known), n=3)
+    return " or ".join(map(repr, matches)) if matches else None

@@ -1,0 +1,210 @@
+"""A Schedule: a nest, and the steps that led to it. Every step gives a new one; the old one stays valid.
+
+`@primitive` turns a pure function from Func to Func into a step: it becomes a method of Schedule under its own name.
+What other rooms do with a Schedule (build it, show it) they lend it by `lend`, so that this room knows none of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Func, Loop
+from loopir.ir.text import text
+try:
+    from loopir.ir.verify import verify
+except ImportError:
+    def verify(func, stage): ...
+from loopir.ir.walk import loops, places
+from loopir.schedule.find import all_buffers, find_loop, find_stage
+from loopir.schedule.primitive import PRIMITIVES, P, Rewrite, checked, lookup
+from loopir.schedule.trace import Step, script
+
+if TYPE_CHECKING:
+    from loopir.schedule._methods import Methods
+else:
+    Methods = object
+
+_LENT: dict[str, Callable[..., Any]] = {}
+
+
+@runtime_checkable
+class Program(Protocol):
+    """What a Schedule can be made of, besides a Func: a tensor expression."""
+
+    def __loopir_func__(self, *others: Any) -> Func:
+        """The Func that computes this object, and `others` with it, as outputs in that order."""
+        ...
+
+
+class Schedule(Methods):
+    """`Schedule(program)`: a Func, a tensor, or a list of tensors that are computed together.
+
+    It holds the Func (`.func`), the steps taken (`.trace`) and the Schedule before the last of them, nothing else.
+    It never changes: primitives are methods that return a new one, or raise a ScheduleError that says why not.
+    """
+
+    __slots__ = ("_before", "_func", "_trace")
+    _func: Func
+    _trace: tuple[Step, ...]
+    _before: Schedule | None
+
+    def __init__(self, program: Func | Program | Iterable[Program] | Schedule) -> None:
+        self._func = _func_of(program)
+        self._trace = ()
+        self._before = None
+        verify(self._func, "schedule")
+
+    def _then(self, step: Step, func: Func) -> Schedule:
+        new = object.__new__(type(self))
+        new._func, new._trace, new._before = func, (*self._trace, step), self
+        return new
+
+    # ------------------------------------------------------------ what it holds
+
+    @property
+    def func(self) -> Func:
+        """The nest as it is now."""
+        return self._func
+
+    @property
+    def trace(self) -> tuple[Step, ...]:
+        """The steps taken, as data."""
+        return self._trace
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The labels of the statements, in textual order."""
+        return tuple(place.stmt.label for place in places(self._func.body))
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """The names of the buffers: the arguments, then the allocations."""
+        return tuple(b.name for b in all_buffers(self._func))
+
+    def loops(self, stage: str | None = None) -> tuple[str, ...]:
+        """The names of the loops, outer ones first: all of them, or those around `stage`."""
+        if stage is None:
+            return tuple(loop.var for loop in loops(self._func.body))
+        around = (loop.var for place in find_stage(self._func, stage) for loop in place.loops)
+        return tuple(dict.fromkeys(around))
+
+    def loop(self, name: str) -> Loop:
+        """The loop called `name`, with its extent, kind and body."""
+        return find_loop(self._func, name)
+
+    # ------------------------------------------------------------ steps
+
+    def apply(self, step: Step) -> Schedule:
+        """Take one step that is given as data."""
+        func = lookup(step.name)(self._func, *step.args, **dict(step.kwargs))
+        return self._then(step, func)
+
+    def replay(self, trace: Iterable[Step]) -> Schedule:
+        """Take the steps of `trace`, which may come from another Schedule."""
+        s = self
+        for step in trace:
+            s = s.apply(step)
+        return s
+
+    def why(self, primitive: str, *args: Any, **kwargs: Any) -> ScheduleError | None:
+        """None if the step would be legal, else the error that it would raise."""
+        try:
+            lookup(primitive)(self._func, *args, **kwargs)
+        except ScheduleError as error:
+            return error.with_traceback(None)
+        return None
+
+    def undo(self) -> Schedule:
+        """The Schedule before the last step."""
+        if self._before is None:
+            raise ScheduleError("there is no step to undo")
+        return self._before
+
+    def script(self) -> str:
+        """Python source that takes the same steps on a Schedule `s` of the same program."""
+        return script(self._trace)
+
+    def diff(self) -> str:
+        """What the last step changed, as a unified diff of the text; empty if there was none."""
+        if self._before is None:
+            return ""
+        old, new = (text(f).splitlines() for f in (self._before.func, self._func))
+        step = self._trace[-1]
+        return "\n".join(difflib.unified_diff(old, new, f"before {step}", f"after {step}", n=2, lineterm=""))
+
+    # ------------------------------------------------------------ as seen
+
+    def __str__(self) -> str:
+        return text(self._func).rstrip("\n")
+
+    def __repr__(self) -> str:
+        return f"<Schedule of {self._func.name}, {len(self._trace)} steps>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schedule) and (self._func, self._trace) == (other._func, other._trace)
+
+    def __hash__(self) -> int:
+        return hash((self._func, self._trace))
+
+    # ------------------------------------------------------------ lent by other rooms
+
+    def show(self) -> None:
+        """Print the nest in colour."""
+        _lent("show")(self)
+
+    def _repr_html_(self) -> str:
+        return _lent("html")(self)
+
+    def build(self, target: str = "auto", **options: Any) -> Any:
+        """The kernel for `target`: "cuda", "llvm", "interpret", or "auto" for the best that is here."""
+        return _lent("build")(self, target, **options)
+
+
+def primitive(f: Rewrite[P]) -> Rewrite[P]:
+    """Make `f`, a pure function from a Func and arguments to a Func, a primitive: a method of Schedule.
+
+    Its arguments are checked against their annotations and its result is verified; a ScheduleError that it
+    raises is given the call as it was typed. Its docstring holds examples that the tests run; see `doc`.
+    """
+    name = cast("Any", f).__name__
+    if name in PRIMITIVES or name in vars(Schedule):
+        raise ValueError(f"Schedule has a method {name!r} already")
+    rewrite = checked(f)
+
+    @wraps(f)
+    def method(self: Schedule, *args: Any, **kwargs: Any) -> Schedule:
+        return self.apply(Step(name, args, tuple(kwargs.items())))
+
+    PRIMITIVES[name] = rewrite
+    setattr(Schedule, name, method)
+    return rewrite
+
+
+def lend(**doors: Callable[..., Any]) -> None:
+    """Give Schedule what another room does: `build(s, target, **options)`, `show(s)`, `html(s)`."""
+    _LENT.update(doors)
+
+
+def _lent(door: str) -> Callable[..., Any]:
+    if door not in _LENT:
+        raise RuntimeError(f"nothing lends a Schedule its {door!r} yet: import loopir.build, or use loopir.Schedule")
+    return _LENT[door]
+
+
+def _func_of(program: object) -> Func:
+    """The Func of what Schedule was given; TypeError for what is no program."""
+    if isinstance(program, Schedule):
+        return program.func
+    if isinstance(program, Func):
+        return program
+    if isinstance(program, Program) and not isinstance(program, type):
+        return program.__loopir_func__()
+    if isinstance(program, list | tuple) and program:
+        first, *others = cast("list[object]", program)
+        if isinstance(first, Program) and all(isinstance(o, Program) for o in others):
+            return first.__loopir_func__(*others)
+    raise TypeError(f"a Schedule is made of a Func, a tensor or a list of tensors, not of {program!r:.60}")
