@@ -1,0 +1,396 @@
+"""Reading the text form: `parse` for source, `func` for a Python function written as a nest.
+
+Both go through the standard `ast` module and take, beside what the printer writes, what a person would: ranges
+that start elsewhere or step, `grid`, `+=`, `elif`, chained comparisons, loop names used twice. Indices, conditions
+and values are told apart by what they are made of: loop variables and sizes are indices, elements are values.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, cast
+
+from loopir.errors import ParseError
+from loopir.ir.dtypes import BY_NAME, DType
+from loopir.ir.grammar import (
+    AXES,
+    KINDS,
+    SCOPES,
+    Access,
+    Alloc,
+    Arg,
+    Barrier,
+    Body,
+    Buffer,
+    Cond,
+    Const,
+    Func,
+    If,
+    Index,
+    Int,
+    Kernel,
+    Layout,
+    Loop,
+    Mapped,
+    Monoid,
+    Op,
+    Param,
+    Reduce,
+    Scope,
+    Size,
+    Stmt,
+    Store,
+    Strided,
+    Value,
+    Var,
+    ceildiv,
+)
+from loopir.ir.ops import MONOIDS, REGISTRY
+from loopir.ir.parse_expr import Expressions, Names
+from loopir.ir.verify import verify
+from loopir.ir.walk import fresh, nodes, statements
+
+_LOOPS = "a loop runs over range(...), grid(...), parallel(n), vectorize(n), unroll(n) or bind(axis, n)"
+
+
+def parse(source: str, *, filename: str = "<nest>", constants: Mapping[str, object] | None = None) -> Func:
+    """The Func that `source` spells: one `def`, with the `@monoid` definitions it uses before it.
+
+    `constants` are Python numbers and Monoids that the source may name. Raises ParseError with file, line and
+    column where the source is not in the language, and VerifyError where it is but breaks a rule.
+    """
+    try:
+        module = ast.parse(source, filename)
+    except SyntaxError as error:
+        raise ParseError(error.msg, (filename, error.lineno, error.offset, error.text)) from None
+    reader = _Reader(filename, source.splitlines(), constants or {})
+    parsed = reader.module(module)
+    lowered = any(isinstance(s, Kernel | Barrier) for s in statements(parsed.body))
+    verify(parsed, "lowered" if lowered else "schedule")
+    return parsed
+
+
+def func(fn: Callable[..., Any]) -> Func:
+    """Decorator: the nest that a Python function spells, as a Func. The function itself is never run.
+
+    Parameters are annotated with strings: "size" for a size, "[out|inout] dtype[shape]" for an array; without a
+    word an array is an input if it is never written, else updated in place. Numbers from around the function may
+    be named.
+    """
+    try:
+        source = textwrap.dedent(inspect.getsource(fn))
+    except OSError as error:
+        raise ParseError(f"the source of {fn.__name__!r} is not to be had; give its text to parse()") from error
+    closure = inspect.getclosurevars(fn)
+    constants = {**closure.globals, **closure.nonlocals}
+    return parse(source, filename=inspect.getsourcefile(fn) or "<nest>", constants=constants)
+
+
+@dataclass
+class _Reader(Expressions):
+    """Statements and declarations; `Expressions` reads what stands inside them."""
+
+    filename: str
+    source: Sequence[str]
+    constants: Mapping[str, object]
+    names: Names = field(default_factory=Names)
+    taken: set[str] = field(default_factory=set[str])
+    labels: set[str] = field(default_factory=set[str])
+    monoids: dict[str, Monoid] = field(default_factory=dict[str, Monoid])
+
+    def fail(self, node: ast.AST, message: str) -> NoReturn:
+        line = getattr(node, "lineno", 1)
+        shown = self.source[line - 1] if line <= len(self.source) else ""
+        raise ParseError(message, (self.filename, line, getattr(node, "col_offset", 0) + 1, shown))
+
+    # ------------------------------------------------------------ declarations
+
+    def module(self, module: ast.Module) -> Func:
+        definitions = [s for s in module.body if isinstance(s, ast.FunctionDef)]
+        for d in definitions[:-1]:
+            self.monoids[d.name] = self.monoid(d)
+        if not definitions or len(definitions) != len(module.body):
+            stray = next((s for s in module.body if not isinstance(s, ast.FunctionDef)), module)
+            self.fail(stray, "a nest is one function definition, with @monoid definitions before it")
+        return self.function(definitions[-1])
+
+    def monoid(self, d: ast.FunctionDef) -> Monoid:
+        decorator = d.decorator_list[0] if len(d.decorator_list) == 1 else None
+        if not (isinstance(decorator, ast.Call) and _name(decorator.func) == "monoid" and len(decorator.keywords) == 1):
+            self.fail(d, "a definition before the nest is a monoid: @monoid(identity=(...)) with typed parameters")
+        params = tuple(Param(a.arg, self.dtype(a.annotation, a)) for a in d.args.args)
+        half = len(params) // 2
+        if not params or len(params) % 2 or not isinstance(d.body[-1], ast.Return) or d.body[-1].value is None:
+            self.fail(d, "a monoid takes its components twice, left then right, and returns the combined ones")
+        self.names.params = {p.name: p for p in params}
+        types = [p.type for p in params[:half]]
+        combine = self.values(self.items(d.body[-1].value), types)
+        identity = self.values(self.items(decorator.keywords[0].value), types)
+        self.names.params = {}
+        return Monoid(d.name, params[:half], params[half:], combine, cast("tuple[Const, ...]", identity))
+
+    def function(self, d: ast.FunctionDef) -> Func:
+        self.taken |= {d.name, *(a.arg for a in d.args.args)}
+        annotations = [(a, self.annotation(a)) for a in d.args.args]
+        self.names.indices = {a.arg: Var(a.arg) for a, spec in annotations if spec.strip() == "size"}
+        params: list[Size | Arg] = []
+        undecided: set[str] = set()
+        for a, spec in annotations:
+            if spec.strip() == "size":
+                params.append(Size(a.arg))
+                continue
+            word, _, rest = spec.strip().partition(" ")
+            access = word if word in ("in", "out", "inout") else ""
+            b = self.declaration(a, a.arg, rest if access else spec, "global", None)
+            self.names.buffers[a.arg] = b
+            if not access:
+                undecided.add(a.arg)
+            params.append(Arg(b, cast(Access, access or "in")))
+        start = 1 if ast.get_docstring(d) is not None else 0
+        assumes: list[Cond] = []
+        rest_of_body = d.body[start:]
+        while rest_of_body and (call := _call(rest_of_body[0], "assume")) is not None:
+            assumes += [self.cond(c) for c in call.args]
+            rest_of_body = rest_of_body[1:]
+        body = self.body(rest_of_body)
+        written = {b.name for s in statements(body) for b in _written(s)}
+        decided = tuple(
+            replace(p, access="inout") if isinstance(p, Arg) and p.buffer.name in undecided & written else p
+            for p in params
+        )
+        return Func(d.name, decided, tuple(assumes), body)
+
+    def annotation(self, a: ast.arg) -> str:
+        if isinstance(a.annotation, ast.Constant) and isinstance(a.annotation.value, str):
+            return a.annotation.value
+        self.fail(a, f'parameter {a.arg!r} is annotated with a string: "size" or "[out|inout] dtype[shape]"')
+
+    def dtype(self, node: ast.expr | None, at: ast.AST) -> DType:
+        spec = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(spec, str) and spec in BY_NAME:
+            return BY_NAME[spec]
+        self.fail(at, f"an element type is one of {', '.join(BY_NAME)}, as a string")
+
+    def declaration(self, node: ast.AST, name: str, spec: str, scope: Scope, layout: Layout | None) -> Buffer:
+        """The buffer that `dtype[shape]`, perhaps followed by a layout, declares."""
+        declared, after, placed = spec.strip().partition("] ")
+        try:
+            tree = ast.parse(declared + ("]" if after else ""), mode="eval").body
+            if placed:
+                layout = self.layout(ast.parse(placed, mode="eval").body)
+        except SyntaxError:
+            tree = None
+        if not isinstance(tree, ast.Subscript) or _name(tree.value) not in BY_NAME:
+            types = ", ".join(BY_NAME)
+            self.fail(node, f"{spec!r} declares no array; write dtype[shape], the dtype one of {types}")
+        dims = [] if isinstance(tree.slice, ast.Tuple) and not tree.slice.elts else self.items(tree.slice)
+        return Buffer(name, tuple(self.index(x) for x in dims), BY_NAME[_name(tree.value)], scope, layout)
+
+    def layout(self, node: ast.expr) -> Layout:
+        if isinstance(node, ast.Call) and _name(node.func) == "strided":
+            return Strided(tuple(self.index(x) for x in node.args))
+        if isinstance(node, ast.Call) and _name(node.func) == "mapped" and isinstance(node.args[0], ast.Lambda):
+            dims = tuple(a.arg for a in node.args[0].args.args)
+            saved = dict(self.names.indices)
+            self.names.indices |= {d: Var(d) for d in dims}
+            at = self.index(node.args[0].body)
+            self.names.indices = saved
+            return Mapped(dims, at)
+        self.fail(node, "a layout is strided(s, ...) or mapped(lambda i, ...: index)")
+
+    # ------------------------------------------------------------ statements
+
+    def body(self, body: Sequence[ast.stmt]) -> Body:
+        out: list[Stmt] = []
+        for s in body:
+            out += self.stmt(s)
+        return tuple(out)
+
+    def stmt(self, s: ast.stmt) -> Body:
+        match s:
+            case ast.For():
+                return (self.loop(s),)
+            case ast.If():
+                return (If(self.cond(s.test), self.body(s.body), self.body(s.orelse)),)
+            case ast.With():
+                return (self.scope(s),)
+            case ast.Assign(targets=[target], value=value):
+                return (self.assign(s, target, value, None),)
+            case ast.AnnAssign(target=target, annotation=ast.Constant(value=str(label)), value=ast.expr() as value):
+                return (self.assign(s, target, value, label),)
+            case ast.AugAssign():
+                return (self.augmented(s),)
+            case ast.Pass():
+                return ()
+            case ast.Expr(value=ast.Call() as call) if _name(call.func) == "barrier":
+                return (Barrier(),)
+            case _:
+                self.fail(s, "a statement is a for, an if, a with alloc(...), or an assignment to an element")
+
+    def loop(self, s: ast.For) -> Stmt:
+        call = s.iter
+        if not isinstance(call, ast.Call) or s.orelse:
+            self.fail(s, _LOOPS)
+        saved = dict(self.names.indices)
+        kind = _name(call.func)
+        targets = [_name(t) for t in self.items(s.target)]
+        if kind == "grid" and len(targets) == len(call.args):
+            heads = [self.head(n, e, "serial", (Int(0), Int(1))) for n, e in zip(targets, call.args, strict=True)]
+        elif len(targets) == 1 and kind == "range" and 1 <= len(call.args) <= 3:
+            heads = [self.range(targets[0], call)]
+        elif len(targets) == 1 and kind == "bind" and len(call.args) == 2:
+            axis = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
+            if axis not in AXES:
+                self.fail(call, f"a loop is bound to one of {', '.join(AXES)}")
+            heads = [self.head(targets[0], call.args[1], cast(str, axis), (Int(0), Int(1)))]
+        elif len(targets) == 1 and kind in KINDS and len(call.args) == 1:
+            heads = [self.head(targets[0], call.args[0], kind, (Int(0), Int(1)))]
+        else:
+            self.fail(s, _LOOPS)
+        body = self.body(s.body)
+        self.names.indices = saved
+        for var, extent, how in reversed(heads):
+            body = (Loop(var, extent, how, body),)
+        return body[0]
+
+    def range(self, name: str, call: ast.Call) -> tuple[str, Index, str]:
+        if len(call.args) == 1:
+            return self.head(name, call.args[0], "serial", (Int(0), Int(1)))
+        start, stop = self.index(call.args[0]), self.index(call.args[1])
+        step = self.index(call.args[2]) if len(call.args) == 3 else Int(1)
+        if not isinstance(step, Int) or step.value <= 0:
+            self.fail(call, "the step of a range is a positive integer constant")
+        return self.head(name, ceildiv(stop - start, step), "serial", (start, step))
+
+    def head(
+        self, name: str, extent: ast.expr | Index, kind: str, line: tuple[Index, Index]
+    ) -> tuple[str, Index, str]:
+        """A loop's unique name, extent and kind; inside it `name` means start + step * loop."""
+        var = fresh(name, self.taken)
+        self.taken.add(var)
+        length = extent if isinstance(extent, Index) else self.index(extent)
+        self.names.indices[name] = Var(var) * line[1] + line[0]
+        return var, length, kind
+
+    def scope(self, s: ast.With) -> Stmt:
+        if len(s.items) == 1 and (call := s.items[0].context_expr) and _called(call, "kernel"):
+            return Kernel(str(cast(ast.Constant, cast(ast.Call, call).args[0]).value), self.body(s.body))
+        saved = dict(self.names.buffers)
+        allocated = [self.alloc(item) for item in s.items]
+        body = self.body(s.body)
+        self.names.buffers = saved
+        for b in reversed(allocated):
+            body = (Alloc(b, body),)
+        return body[0]
+
+    def alloc(self, item: ast.withitem) -> Buffer:
+        call, target = item.context_expr, item.optional_vars
+        if not (isinstance(call, ast.Call) and _called(call, "alloc") and isinstance(target, ast.Name) and call.args):
+            self.fail(call, 'memory is taken by: with alloc("dtype[shape]", scope=..., layout=...) as name')
+        options = {k.arg: k.value for k in call.keywords}
+        scope = options["scope"].value if isinstance(options.get("scope"), ast.Constant) else "global"  # type: ignore
+        if scope not in SCOPES or not isinstance(call.args[0], ast.Constant) or set(options) - {"scope", "layout"}:
+            self.fail(call, f'alloc takes "dtype[shape]", a scope of {", ".join(SCOPES)}, and a layout')
+        name = fresh(target.id, self.taken)
+        self.taken.add(name)
+        layout = self.layout(options["layout"]) if "layout" in options else None
+        b = self.declaration(call, name, str(call.args[0].value), cast(Scope, scope), layout)
+        self.names.buffers[target.id] = b
+        return b
+
+    def label(self, explicit: str | None, default: str) -> str:
+        label = explicit or fresh(default, self.labels)
+        self.labels.add(label)
+        return label
+
+    def target(self, node: ast.expr) -> tuple[Buffer, tuple[Index, ...]]:
+        element = self.load(node) if isinstance(node, ast.Subscript) else None
+        if element is None:
+            self.fail(node, "an assignment writes an element, name[index, ...]")
+        return element.buffer, element.at
+
+    def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr, label: str | None) -> Stmt:
+        elements = [self.target(t) for t in self.items(target)]
+        buffers, places = tuple(b for b, _ in elements), {at for _, at in elements}
+        name = _name(value.func) if isinstance(value, ast.Call) else ""
+        known = self.monoids.get(name) or self.constants.get(name)
+        if isinstance(value, ast.Call) and (isinstance(known, Monoid) or name in MONOIDS):
+            if len(places) != 1:
+                self.fail(s, f"{name} writes one place of several buffers, so their indices are the same")
+            types = tuple(b.dtype for b in buffers)
+            monoid = known if isinstance(known, Monoid) else self.named_monoid(value, name, types)
+            return self.reduce(value, buffers, places.pop(), monoid, label)
+        if len(elements) != 1:
+            self.fail(s, "several elements are written at once only by a reduction")
+        b, at = elements[0]
+        return Store(self.label(label, b.name), b, at, self.value(value, b.dtype))
+
+    def named_monoid(self, node: ast.AST, name: str, types: tuple[DType, ...]) -> Monoid:
+        try:
+            return MONOIDS[name](types)
+        except (ValueError, TypeError) as error:
+            self.fail(node, f"{name} does not fold {len(types)} values: {error}")
+
+    def reduce(
+        self, call: ast.Call, buffers: tuple[Buffer, ...], at: tuple[Index, ...], monoid: Monoid, label: str | None
+    ) -> Stmt:
+        options = {k.arg: k.value for k in call.keywords}
+        if set(options) - {"over", "init", "label"}:
+            self.fail(call, "a reduction takes its values, over=, init= and label=")
+        types = [b.dtype for b in buffers]
+        over: list[str] = []
+        for x in self.items(options["over"]) if "over" in options else ():
+            loop = self.names.indices.get(_name(x))
+            found = [n.name for n in nodes(loop) if isinstance(n, Var)] if loop is not None else []
+            if not found:
+                self.fail(x, "over= names loops around the reduction")
+            over.append(found[0])
+        init = self.values(self.items(options["init"]), types) if "init" in options else None
+        explicit = options.get("label")
+        chosen = str(explicit.value) if isinstance(explicit, ast.Constant) else label
+        values = self.values(call.args, types)
+        return Reduce(self.label(chosen, buffers[0].name), buffers, at, monoid, values, tuple(over), init)
+
+    def augmented(self, s: ast.AugAssign) -> Stmt:
+        b, at = self.target(s.target)
+        value = self.value(s.value, b.dtype)
+        name = {ast.Add: "sum", ast.Sub: "sum", ast.Mult: "prod"}.get(type(s.op))
+        if name is None or not (b.dtype.is_float or b.dtype.is_integer):
+            self.fail(s, "an element is updated by +=, -= or *=; write other updates out")
+        if isinstance(s.op, ast.Sub):
+            value = Op(REGISTRY["neg"], (value,))
+        return Reduce(self.label(None, b.name), (b,), at, MONOIDS[name]((b.dtype,)), (value,))
+
+    def values(self, items: Sequence[ast.expr], types: Sequence[DType]) -> tuple[Value, ...]:
+        if len(items) != len(types):
+            self.fail(items[0] if items else ast.Pass(), f"{len(items)} values are given for {len(types)}")
+        return tuple(self.value(x, t) for x, t in zip(items, types, strict=True))
+
+    def items(self, node: ast.expr) -> list[ast.expr]:
+        return list(node.elts) if isinstance(node, ast.Tuple) else [node]
+
+
+def _name(node: ast.AST | None) -> str:
+    """The last name of `a`, `m.a`, or nothing."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _called(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Call) and _name(node.func) == name
+
+
+def _call(s: ast.stmt, name: str) -> ast.Call | None:
+    call = s.value if isinstance(s, ast.Expr) else None
+    return call if isinstance(call, ast.Call) and _name(call.func) == name else None
+
+
+def _written(s: Stmt) -> tuple[Buffer, ...]:
+    if isinstance(s, Store):
+        return (s.buffer,)
+    return s.buffers if isinstance(s, Reduce) else ()

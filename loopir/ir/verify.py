@@ -1,0 +1,396 @@
+"""What is legal at each stage, as rules over nodes; run after every primitive and every pass.
+
+One walk over the Func: statements keep the names in scope, and `RULES` has the check of each kind of expression.
+Stages differ in three rules: kernels and barriers exist from `lowered` on, and in `flat` every access has one index.
+An expression that stands in several places of one scope is checked once.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Literal, NoReturn
+
+from loopir.errors import VerifyError
+from loopir.ir.dtypes import DType
+from loopir.ir.grammar import (
+    AXES,
+    KINDS,
+    SCOPES,
+    Add,
+    Alloc,
+    And,
+    Arg,
+    Barrier,
+    Body,
+    Buffer,
+    Cast,
+    Cmp,
+    Const,
+    FloorDiv,
+    Func,
+    If,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Mapped,
+    Max,
+    Min,
+    Mod,
+    Monoid,
+    Mul,
+    Node,
+    Not,
+    Of,
+    Op,
+    Opaque,
+    Or,
+    Param,
+    Reduce,
+    Select,
+    Store,
+    Strided,
+    Truth,
+    Var,
+)
+from loopir.ir.walk import variables
+
+Stage = Literal["schedule", "lowered", "flat"]
+RESERVED = frozenset({"inf", "nan", *keyword.kwlist})
+
+
+@dataclass(slots=True)
+class Here:
+    """What is known at a node: the stage, the names in scope, and what is around it."""
+
+    stage: Stage
+    bound: set[str] = field(default_factory=set[str])
+    buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+    allocated_in: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    readonly: set[str] = field(default_factory=set[str])
+    loops: tuple[str, ...] = ()
+    axes: frozenset[str] = frozenset()
+    kernel: str | None = None
+    names: set[str] = field(default_factory=set[str])
+    labels: set[str] = field(default_factory=set[str])
+    seen: set[int] = field(default_factory=set[int])
+
+
+def verify(func: Func, stage: Stage = "schedule") -> None:
+    """Raise VerifyError, naming the node and the rule, unless `func` is legal at `stage`."""
+    here = Here(stage)
+    for p in func.params:
+        name = p.buffer.name if isinstance(p, Arg) else p.name
+        _new_name(name, here)
+        if isinstance(p, Arg):
+            here.buffers[name] = p.buffer
+            here.allocated_in[name] = ()
+            if p.access == "in":
+                here.readonly.add(name)
+        else:
+            here.bound.add(name)
+    sizes = frozenset(here.bound)
+    for p in func.args:
+        _buffer(p.buffer, sizes)
+        if p.buffer.scope != "global":
+            _fail(f"argument {p.buffer.name} has scope {p.buffer.scope}; arguments are global")
+    for c in func.assumes:
+        if not variables(c) <= sizes:
+            _fail(f"the assumption {c} speaks of {sorted(variables(c) - sizes)}, which are no sizes")
+    _body(func.body, here, sizes)
+
+
+def _fail(message: str) -> NoReturn:
+    raise VerifyError(message)
+
+
+def _new_name(name: str, here: Here) -> None:
+    if name in here.names:
+        _fail(f"the name {name!r} is used twice; sizes, buffers and loops have names of their own")
+    if not name.isidentifier() or name in RESERVED:
+        _fail(f"{name!r} is no usable name")
+    here.names.add(name)
+
+
+# ---------------------------------------------------------------- statements
+
+
+def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
+    for s in body:
+        match s:
+            case Loop():
+                _loop(s, here, sizes)
+            case Store():
+                _store(s, here)
+            case Reduce():
+                _reduce(s, here)
+            case Alloc(buffer, inner):
+                _new_name(buffer.name, here)
+                _buffer(buffer, sizes)
+                here.buffers[buffer.name] = buffer
+                here.allocated_in[buffer.name] = here.loops
+                _body(inner, here, sizes)
+                del here.buffers[buffer.name]
+            case If(cond, then, orelse):
+                _expr(cond, here)
+                _body(then, here, sizes)
+                _body(orelse, here, sizes)
+            case Kernel(name, inner):
+                if here.stage == "schedule" or here.kernel is not None:
+                    _fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")
+                here.kernel = name
+                _body(inner, here, sizes)
+                here.kernel = None
+            case Barrier():
+                if here.kernel is None:
+                    _fail("a barrier stands outside a kernel; lowering places barriers, never a person")
+            case _:
+                _fail(f"{type(s).__name__} is no statement of the language")
+
+
+def _loop(s: Loop, here: Here, sizes: frozenset[str]) -> None:
+    _new_name(s.var, here)
+    if s.kind not in KINDS:
+        _fail(f"loop {s.var} has kind {s.kind!r}; there are {', '.join(KINDS)}")
+    if s.kind in ("vectorize", "unroll") and not isinstance(s.extent, Int):
+        _fail(f"loop {s.var} is {s.kind}d, so its extent has to be a constant")
+    if s.kind in here.axes:
+        _fail(f"loop {s.var} is bound to {s.kind}, and a loop around it is, too")
+    _expr(s.extent, here)
+    loops, axes = here.loops, here.axes
+    here.bound.add(s.var)
+    here.loops = (*loops, s.var)
+    if s.kind in AXES:
+        here.axes = axes | {s.kind}
+    _body(s.body, here, sizes)
+    here.bound.discard(s.var)
+    here.loops, here.axes = loops, axes
+    here.seen.clear()  # a value was checked with this loop's variable in scope
+
+
+def _label(label: str, here: Here) -> None:
+    if label in here.labels:
+        _fail(f"two statements have the label {label!r}")
+    here.labels.add(label)
+
+
+def _written(label: str, b: Buffer, at: tuple[Node, ...], here: Here) -> None:
+    _access(b, at, here)
+    if b.name in here.readonly:
+        _fail(f"statement {label} writes {b.name}, which is an input")
+
+
+def _store(s: Store, here: Here) -> None:
+    _label(s.label, here)
+    _written(s.label, s.buffer, s.at, here)
+    _expr(s.value, here)
+    if s.value.dtype != s.buffer.dtype:
+        _fail(f"statement {s.label} stores {s.value.dtype} in {s.buffer.name}, which holds {s.buffer.dtype}")
+
+
+def _reduce(s: Reduce, here: Here) -> None:
+    _label(s.label, here)
+    width = len(s.monoid.left)
+    if not (len(s.buffers) == len(s.values) == width) or (s.init is not None and len(s.init) != width):
+        _fail(f"statement {s.label} folds {len(s.values)} values into {len(s.buffers)} buffers by a monoid of {width}")
+    _monoid(s.monoid, here)
+    for b in s.buffers:
+        _written(s.label, b, s.at, here)
+    for values in (s.values, s.init or ()):
+        for v, b, p in zip(values, s.buffers, s.monoid.left, strict=bool(values)):
+            _expr(v, here)
+            if not v.dtype == b.dtype == p.type:
+                _fail(f"statement {s.label} folds {v.dtype} into {b.name} of {b.dtype} by a monoid on {p.type}")
+    if len({b.name for b in s.buffers}) != len(s.buffers):
+        _fail(f"statement {s.label} folds twice into one buffer")
+    for name in s.over:
+        if name not in here.loops:
+            _fail(f"statement {s.label} reduces over {name}, which is no loop around it")
+        if any(name in here.allocated_in[b.name] for b in s.buffers) and s.init is not None:
+            _fail(f"statement {s.label} reduces over {name} into memory that is new in every iteration of it")
+        if any(name in variables(x) for x in s.at):
+            _fail(f"statement {s.label} reduces over {name}, and its element depends on {name}")
+
+
+def _monoid(m: Monoid, here: Here) -> None:
+    if id(m) in here.seen:
+        return
+    params = {p.name: p.type for p in (*m.left, *m.right)}
+    if not len(m.left) == len(m.right) == len(m.combine) == len(m.identity) or len(params) != 2 * len(m.left):
+        _fail(f"monoid {m.name} needs as many left, right and combined components as identities, all named apart")
+    for part, v in zip(m.left, m.combine, strict=True):
+        _expr(v, here, params)
+        if v.dtype != part.type:
+            _fail(f"monoid {m.name} combines {part.name} of {part.type} to {v.dtype}")
+
+
+# ---------------------------------------------------------------- buffers
+
+
+def _buffer(b: Buffer, sizes: frozenset[str]) -> None:
+    if b.scope not in SCOPES:
+        _fail(f"buffer {b.name} has scope {b.scope!r}; there are {', '.join(SCOPES)}")
+    for d in b.shape:
+        if not variables(d) <= sizes or any(isinstance(x, Opaque) for x in (d,)):
+            _fail(f"the shape of {b.name} speaks of {sorted(variables(d) - sizes)}; shapes are over sizes only")
+        if isinstance(d, Int) and d.value < 0:
+            _fail(f"buffer {b.name} has a dimension of {d.value}")
+    match b.layout:
+        case Strided(strides) if len(strides) != len(b.shape):
+            _fail(f"buffer {b.name} has {len(b.shape)} dimensions and {len(strides)} strides")
+        case Mapped(dims, _) if len(dims) != len(b.shape):
+            _fail(f"buffer {b.name} has {len(b.shape)} dimensions and its layout maps {len(dims)}")
+        case Strided() | Mapped():
+            _injective(b)
+        case _:
+            pass
+
+
+def _injective(b: Buffer) -> None:
+    shape = [d.value for d in b.shape if isinstance(d, Int)]
+    if len(shape) != len(b.shape):
+        _fail(f"buffer {b.name} has a layout and a symbolic shape; a layout is checked element by element")
+    if isinstance(b.layout, Strided):
+        strides = [s.value if isinstance(s, Int) else 0 for s in b.layout.strides]
+        cells = [sum(i * s for i, s in zip(at, strides, strict=True)) for at in product(*map(range, shape))]
+    elif isinstance(b.layout, Mapped):
+        dims, at = b.layout.dims, b.layout.at
+        cells = [evaluate(at, dict(zip(dims, x, strict=True))) for x in product(*map(range, shape))]
+    else:
+        return
+    if len(set(cells)) != len(cells) or any(c < 0 for c in cells):
+        _fail(f"the layout of {b.name} puts two elements in one place, or one below 0")
+
+
+def evaluate(ix: Node, env: dict[str, int]) -> int:
+    """The integer that an index without memory reads is, under `env`."""
+    match ix:
+        case Int(value):
+            return value
+        case Var(name):
+            return env[name]
+        case Add(a, b):
+            return evaluate(a, env) + evaluate(b, env)
+        case Mul(a, b):
+            return evaluate(a, env) * evaluate(b, env)
+        case FloorDiv(a, b):
+            return evaluate(a, env) // evaluate(b, env)
+        case Mod(a, b):
+            return evaluate(a, env) % evaluate(b, env)
+        case Min(a, b):
+            return min(evaluate(a, env), evaluate(b, env))
+        case Max(a, b):
+            return max(evaluate(a, env), evaluate(b, env))
+        case _:
+            raise VerifyError(f"{type(ix).__name__} has no value outside a run")
+
+
+def _access(b: Buffer, at: Iterable[Node], here: Here) -> None:
+    declared = here.buffers.get(b.name)
+    if declared is not b and declared != b:
+        _fail(f"{b.name} is used where it is not declared, or declared otherwise")
+    at = tuple(at)
+    rank = 1 if here.stage == "flat" else len(b.shape)
+    if len(at) != rank:
+        _fail(f"{b.name} has {rank} dimensions at this stage, and {len(at)} indices are given")
+    for x in at:
+        _expr(x, here)
+
+
+# ---------------------------------------------------------------- expressions
+
+
+def _expr(n: Any, here: Here, params: dict[str, DType] | None = None) -> None:
+    """Check an index, condition or value and all below it; each shared node once per scope."""
+    kind = type(n)
+    if kind is Var:
+        if n.name not in here.bound:
+            _fail(f"{n.name!r} is no loop around this, and no size")
+        return
+    if kind is Int or kind is Const or id(n) in here.seen:
+        return
+    check = RULES.get(kind)
+    if check is None:
+        _fail(f"{kind.__name__} is no expression of the language")
+    check(n, here, params)
+    if params is None:
+        here.seen.add(id(n))
+
+
+def _pair(n: Any, here: Here, params: dict[str, DType] | None) -> None:
+    _expr(n.a, here, params)
+    _expr(n.b, here, params)
+
+
+def _division(n: FloorDiv | Mod, here: Here, params: dict[str, DType] | None) -> None:
+    _pair(n, here, params)
+    if isinstance(n.b, Int) and n.b.value <= 0:
+        _fail(f"an index is divided by {n.b.value}; the divisor has to be positive")
+
+
+def _terms(n: And | Or, here: Here, params: dict[str, DType] | None) -> None:
+    if len(n.terms) == 1:
+        _fail(f"{type(n).__name__} of one term; write the term")
+    for t in n.terms:
+        _expr(t, here, params)
+
+
+def _load(n: Load, here: Here, params: dict[str, DType] | None) -> None:
+    _access(n.buffer, n.at, here)
+
+
+def _opaque(n: Opaque, here: Here, params: dict[str, DType] | None) -> None:
+    _expr(n.value, here, params)
+    if not n.value.dtype.is_integer:
+        _fail(f"an index from memory is an integer, not {n.value.dtype}")
+
+
+def _truth(n: Truth, here: Here, params: dict[str, DType] | None) -> None:
+    _expr(n.value, here, params)
+    if n.value.dtype.kind != "bool":
+        _fail(f"a condition from memory is a bool, not {n.value.dtype}")
+
+
+def _select(n: Select, here: Here, params: dict[str, DType] | None) -> None:
+    _expr(n.cond, here, params)
+    _pair(n, here, params)
+    if n.a.dtype != n.b.dtype:
+        _fail(f"select has arms of {n.a.dtype} and {n.b.dtype}")
+
+
+def _op(n: Op, here: Here, params: dict[str, DType] | None) -> None:
+    if len(n.args) != n.fn.arity:
+        _fail(f"{n.fn.name} takes {n.fn.arity} arguments, and has {len(n.args)}")
+    for a in n.args:
+        _expr(a, here, params)
+    first = n.args[0].dtype
+    if first.kind not in n.fn.kinds:
+        _fail(f"{n.fn.name} takes {' or '.join(sorted(n.fn.kinds))}, not {first}")
+    for a in n.args[1:]:
+        if a.dtype != first:
+            _fail(f"{n.fn.name} has arguments of {first} and {a.dtype}")
+
+
+def _param(n: Param, here: Here, params: dict[str, DType] | None) -> None:
+    if params is None or params.get(n.name) != n.type:
+        _fail(f"{n.name!r} is a monoid's component, used outside it or with another type")
+
+
+Rule = Callable[[Any, Here, "dict[str, DType] | None"], None]
+RULES: dict[type, Rule] = {
+    **dict.fromkeys((Add, Mul, Min, Max, Cmp), _pair),
+    **dict.fromkeys((FloorDiv, Mod), _division),
+    **dict.fromkeys((And, Or), _terms),
+    Not: lambda n, here, params: _expr(n.term, here, params),
+    Opaque: _opaque,
+    Truth: _truth,
+    Load: _load,
+    Of: lambda n, here, params: _expr(n.of, here, params),
+    Cast: lambda n, here, params: _expr(n.value, here, params),
+    Select: _select,
+    Op: _op,
+    Param: _param,
+}
