@@ -17,10 +17,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, cast
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-try:
-    from loopir.ir.verify import verify
-except ImportError:
-    def verify(func, stage): ...
+from loopir.ir.verify import verify
 from loopir.schedule.find import listing
 from loopir.schedule.trace import Step, spell
 

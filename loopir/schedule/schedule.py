@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Loop
 from loopir.ir.text import text
-try:
-    from loopir.ir.verify import verify
-except ImportError:
-    def verify(func, stage): ...
+from loopir.ir.verify import verify
 from loopir.ir.walk import loops, places
 from loopir.schedule.find import all_buffers, find_loop, find_stage
 from loopir.schedule.primitive import PRIMITIVES, P, Rewrite, checked, lookup

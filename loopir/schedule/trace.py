@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One call of a primitive, with the arguments as they were given."""
