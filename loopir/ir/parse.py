@@ -266,9 +266,7 @@ class _Reader(Expressions):
             self.fail(call, "the step of a range is a positive integer constant")
         return self.head(name, ceildiv(stop - start, step), "serial", (start, step))
 
-    def head(
-        self, name: str, extent: ast.expr | Index, kind: str, line: tuple[Index, Index]
-    ) -> tuple[str, Index, str]:
+    def head(self, name: str, extent: ast.expr | Index, kind: str, line: tuple[Index, Index]) -> tuple[str, Index, str]:
         """A loop's unique name, extent and kind; inside it `name` means start + step * loop."""
         var = fresh(name, self.taken)
         self.taken.add(var)

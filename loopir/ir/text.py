@@ -60,8 +60,21 @@ from loopir.ir.walk import fresh, nodes
 
 ATOM, UNARY, TIMES, PLUS, SHIFT, BAND, XOR, BOR, COMPARE, NOT, CONJ, DISJ = range(12, 0, -1)
 _INFIX = {
-    "+": PLUS, "-": PLUS, "*": TIMES, "/": TIMES, "//": TIMES, "%": TIMES, "<<": SHIFT, ">>": SHIFT,
-    "&": BAND, "^": XOR, "|": BOR, "<": COMPARE, "<=": COMPARE, "==": COMPARE, "!=": COMPARE,
+    "+": PLUS,
+    "-": PLUS,
+    "*": TIMES,
+    "/": TIMES,
+    "//": TIMES,
+    "%": TIMES,
+    "<<": SHIFT,
+    ">>": SHIFT,
+    "&": BAND,
+    "^": XOR,
+    "|": BOR,
+    "<": COMPARE,
+    "<=": COMPARE,
+    "==": COMPARE,
+    "!=": COMPARE,
 }
 
 

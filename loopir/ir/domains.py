@@ -1,0 +1,142 @@
+"""What a value is while the interpreter runs: a number of its real dtype, or a point of an exact ring.
+
+In the ring, floats are integers modulo 2^32: sums and products are exact in every order, maxima and minima are those
+of unsigned integers, and every other function is a hash of its name and arguments. Two programs that differ only by
+reassociating declared monoids agree bit for bit; a program that drops, repeats or swaps a term almost surely does
+not. Integers and bools, which indices and conditions are made from, are real in both.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from loopir.ir.dtypes import DType
+from loopir.ir.ops import Intrinsic
+
+MODULUS = 1 << 32
+
+
+class Domain(Protocol):
+    """How constants, operations and casts act; each method gives what the compiled program calls."""
+
+    name: str
+
+    def const(self, value: float, t: DType) -> Any: ...
+
+    def op(self, fn: Intrinsic, t: DType) -> Callable[..., Any]: ...
+
+    def cast(self, source: DType, to: DType) -> Callable[[Any], Any]: ...
+
+    def load(self, array: np.ndarray[Any, Any], t: DType) -> list[Any]:
+        """The elements of an argument, flat, in row-major order."""
+        ...
+
+    def dump(self, cells: list[Any], t: DType) -> np.ndarray[Any, Any]:
+        """Flat cells as an array: of `t`, or of uint32 for floats in the ring."""
+        ...
+
+
+class Real:
+    """Numbers of the real dtype, operation by operation as the intrinsics' meanings say."""
+
+    name = "real"
+
+    def const(self, value: float, t: DType) -> Any:
+        with np.errstate(all="ignore"):
+            if t.is_integer:
+                return np.array(int(value) & ((1 << t.bits) - 1), np.uint64).astype(t.numpy)[()]
+            return np.array(value).astype(t.numpy)[()]
+
+    def op(self, fn: Intrinsic, t: DType) -> Callable[..., Any]:
+        meaning = fn.meaning
+        return lambda *args: np.asarray(meaning(*args))[()]
+
+    def cast(self, source: DType, to: DType) -> Callable[[Any], Any]:
+        if source.is_float and to.is_integer:
+            info = np.iinfo(to.numpy)
+            low, high = int(info.min), int(info.max)
+            return lambda x: to.numpy.type(0 if x != x else low if x <= low else high if x >= high else int(x))
+        if to.kind == "bool":
+            return lambda x: np.bool_(x != 0)
+        return lambda x: np.asarray(x).astype(to.numpy)[()]
+
+    def load(self, array: np.ndarray[Any, Any], t: DType) -> list[Any]:
+        return list(array.ravel())
+
+    def dump(self, cells: list[Any], t: DType) -> np.ndarray[Any, Any]:
+        return np.array(cells, t.numpy)
+
+
+class Ring:
+    """Floats as integers modulo 2^32, all else real."""
+
+    name = "ring"
+
+    def __init__(self) -> None:
+        self.real = Real()
+
+    def const(self, value: float, t: DType) -> Any:
+        if not t.is_float:
+            return self.real.const(value, t)
+        if math.isinf(value):
+            return 0 if value < 0 else MODULUS - 1
+        if value == int(value) if value == value else False:
+            return int(value) % MODULUS
+        return digest("const", repr(float(value)))
+
+    def op(self, fn: Intrinsic, t: DType) -> Callable[..., Any]:
+        if not t.is_float:
+            return self.real.op(fn, t)
+        known = _RING.get(fn.name)
+        return known if known is not None else lambda *args: digest(fn.name, *args)
+
+    def cast(self, source: DType, to: DType) -> Callable[[Any], Any]:
+        if source.is_float and to.is_float:
+            return lambda x: x
+        if source.is_float:
+            make = self.real.cast(_UINT32, to)
+            return lambda x: make(np.uint32(digest("cast", x)))
+        if to.is_float:
+            return lambda x: int(x) % MODULUS
+        return self.real.cast(source, to)
+
+    def load(self, array: np.ndarray[Any, Any], t: DType) -> list[Any]:
+        if not t.is_float:
+            return self.real.load(array, t)
+        flat = array.ravel()
+        if flat.dtype == np.uint32:
+            return [int(x) for x in flat]
+        return [self.const(float(x), t) for x in flat]
+
+    def dump(self, cells: list[Any], t: DType) -> np.ndarray[Any, Any]:
+        return np.array(cells, np.uint32) if t.is_float else self.real.dump(cells, t)
+
+
+_UINT32 = DType("uint32", "uint", 32)
+_RING: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: (a + b) % MODULUS,
+    "sub": lambda a, b: (a - b) % MODULUS,
+    "mul": lambda a, b: a * b % MODULUS,
+    "neg": lambda a: -a % MODULUS,
+    "fma": lambda a, b, c: (a * b + c) % MODULUS,
+    "maximum": max,
+    "minimum": min,
+    "lt": lambda a, b: np.bool_(a < b),
+    "le": lambda a, b: np.bool_(a <= b),
+    "eq": lambda a, b: np.bool_(a == b),
+    "ne": lambda a, b: np.bool_(a != b),
+    "isnan": lambda a: np.bool_(False),
+}
+
+
+def digest(name: str, *args: object) -> int:
+    """A deterministic 32-bit hash of a function's name and its arguments."""
+    return zlib.crc32(f"{name}{args}".encode()) * 2654435761 % MODULUS
+
+
+DOMAINS: dict[str, Callable[[], Domain]] = {"real": Real, "ring": Ring}

@@ -1,0 +1,91 @@
+"""Making a reduction's first value explicit: the nest of stores that runs before its outermost `over` loop.
+
+The interpreter, the dependence analysis and lowering all take a `Reduce` with `init` to mean this, so it is
+written once. A reduction over no iterations at all leaves `init`, because the nest stands outside the loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopir.errors import VerifyError
+from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Reduce, Stmt, Store, Var, conj, conjuncts
+from loopir.ir.walk import Place, fresh, names, places, rewrite, substitute, variables
+
+
+def explicit_init(func: Func) -> Func:
+    """`func` with every reduction's `init` stored by a nest of its own before the loops that it reduces over."""
+    for place in places(func.body):
+        if isinstance(place.stmt, Reduce) and place.stmt.init is not None:
+            func = init_of(func, place.stmt.label)
+    return func
+
+
+def init_of(func: Func, label: str) -> Func:
+    """`func` with the `init` of the one reduction `label` made explicit; the stores are `label_init`."""
+    place = next(p for p in places(func.body) if p.stmt.label == label)
+    reduce = place.stmt
+    assert isinstance(reduce, Reduce)
+    first = outermost(place)
+    before = init_nest(place, names(func))
+    bare = replace(reduce, init=None)
+
+    def visit(s: Stmt) -> Stmt | Body | None:
+        if s is first:
+            inner = rewrite((s,), lambda x: bare if x is reduce else None)
+            return (*before, *inner)
+        return None
+
+    return replace(func, body=rewrite(func.body, visit))
+
+
+def outermost(place: Place) -> Stmt:
+    """The loop before which the reduction at `place` starts: its outermost `over` loop, or itself if there is none."""
+    assert isinstance(place.stmt, Reduce)
+    over = place.stmt.over
+    return next((s for s in place.around if isinstance(s, Loop) and s.var in over), place.stmt)
+
+
+def init_nest(place: Place, taken: set[str]) -> Body:
+    """The stores of `init` for every element that the reduction at `place` has under its outermost `over` loop.
+
+    Loops between that loop and the reduction are kept unless they are in `over`, under fresh names; so are the
+    guards that speak of no `over` loop. Raises VerifyError where a kept loop's extent depends on a reduced one.
+    """
+    reduce = place.stmt
+    assert isinstance(reduce, Reduce)
+    assert reduce.init is not None
+    start = next((n for n, s in enumerate(place.around) if s is outermost(place)), len(place.around))
+    used = taken | set(reduce.over)
+    env: dict[str, Var] = {}
+    body: Body = ()
+    shells: list[Loop | Cond] = []
+    for depth, s in enumerate(place.around[start:], start):
+        if isinstance(s, Loop) and s.var not in reduce.over:
+            if variables(s.extent) & set(reduce.over):
+                raise VerifyError(
+                    f"reduction {reduce.label} cannot start outside its loops: the extent of {s.var} depends on "
+                    f"{', '.join(sorted(variables(s.extent) & set(reduce.over)))}, which it reduces over"
+                )
+            name = fresh(f"{s.var}_init", used)
+            used.add(name)
+            env[s.var] = Var(name)
+            shells.append(Loop(name, s.extent, s.kind, ()))
+        elif isinstance(s, If):
+            held = place.path[depth + 1] < len(s.then)
+            terms = conjuncts(s.cond) if held else (Not(s.cond),)
+            shells.append(conj(*(t for t in terms if not variables(t) & set(reduce.over))))
+        elif isinstance(s, Alloc) and s.buffer in reduce.buffers:
+            raise VerifyError(f"reduction {reduce.label} starts outside the memory it reduces into, {s.buffer.name}")
+    labels = set(used)
+    for n, (b, value) in enumerate(zip(reduce.buffers, reduce.init, strict=True)):
+        label = fresh(f"{reduce.label}_init" if n == 0 else f"{reduce.label}_init_{n}", labels)
+        labels.add(label)
+        at = tuple(substitute(x, env) for x in reduce.at)
+        body = (*body, Store(label, b, at, substitute(value, env)))
+    for shell in reversed(shells):
+        if isinstance(shell, Loop):
+            body = (replace(shell, extent=substitute(shell.extent, env), body=body),)
+        elif conjuncts(shell):
+            body = (If(substitute(shell, env), body),)
+    return body

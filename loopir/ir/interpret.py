@@ -1,0 +1,229 @@
+"""What a Func means: it is compiled to Python, statement by statement, and run with every access checked.
+
+Any Func runs, at any stage: as written, scheduled, lowered. Before lowering all loops run in order. In a `Kernel`
+whose bound loops stand outermost, as lowering leaves them, the iterations of those loops are threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from loopir.errors import InterpretError
+from loopir.ir.domains import DOMAINS, Domain
+from loopir.ir.grammar import (
+    And,
+    Buffer,
+    Cmp,
+    Cond,
+    Func,
+    Mapped,
+    Not,
+    Or,
+    Strided,
+    Var,
+)
+from loopir.ir.spmd import Memory, Who, cells_of
+from loopir.ir.text import text
+from loopir.ir.to_python import compiled
+from loopir.ir.verify import evaluate
+
+Array = np.ndarray[Any, Any]
+Instance = tuple[str, tuple[int, ...]]
+"""A statement's label and the values of the loops around it, outermost first."""
+
+
+def interpret(
+    func: Func,
+    args: Mapping[str, Any] | Sequence[Any],
+    sizes: Mapping[str, int] | None = None,
+    *,
+    domain: str = "real",
+    seed: int = 0,
+) -> dict[str, Array]:
+    """Run `func` on arrays and give its "out" and "inout" buffers by name; the arguments are left alone.
+
+    `args` are by name, or in order for all but "out" parameters. `sizes` are found from the shapes where they can be.
+    In domain "ring" floats are uint32 in and out (see `loopir.ir.domains`). `seed` picks the order of threads.
+    Raises ValueError for arguments that do not fit, InterpretError for a wrong access, a race or a divergent barrier.
+    """
+    return _Run(func, args, sizes, DOMAINS[domain](), seed).go()
+
+
+def trace(func: Func, args: Mapping[str, Any] | Sequence[Any], sizes: Mapping[str, int] | None = None) -> Trace:
+    """Who wrote what each statement instance reads, from one run in order."""
+    run = _Run(func, args, sizes, DOMAINS["ring"](), 0)
+    run.trace = Trace()
+    run.go()
+    return run.trace
+
+
+@dataclass
+class Trace:
+    """`reads[instance]` lists, for each element it read, the instance that wrote it last (None: the caller).
+
+    An element folded by a reduction has the reduction's label and the element as its writer, as the order of the
+    folds is free; the fold's own reading of its element is left out. `final` is the last writer of each output element.
+    """
+
+    reads: dict[Instance, list[Instance | None]] = field(default_factory=dict[Instance, "list[Instance | None]"])
+    final: dict[tuple[str, int], Instance] = field(default_factory=dict["tuple[str, int]", Instance])
+
+
+# ---------------------------------------------------------------- a run
+
+
+class _Run:
+    def __init__(
+        self, func: Func, args: Mapping[str, Any] | Sequence[Any], sizes: Mapping[str, int] | None, domain: Domain,
+        seed: int,
+    ) -> None:  # fmt: skip
+        self.func, self.domain, self.seed, self.who = func, domain, seed, Who()
+        self.given = _named(func, args)
+        self.sizes = bind_sizes(func, {k: v.shape for k, v in self.given.items()}, sizes or {})
+        self.memory: dict[str, Memory] = {}
+        self.trace: Trace | None = None
+        self.here: Instance = ("", ())
+        self.writers: dict[tuple[int, int], Instance] = {}
+
+    def go(self) -> dict[str, Array]:
+        program = compiled(self.func, self.domain.name)
+        for a in self.func.args:
+            self.memory[a.buffer.name] = self.allocate(a.buffer, self.given.get(a.buffer.name))
+        with np.errstate(all="ignore"):
+            program.entry(self, *(self.sizes[n] for n in self.func.sizes))
+        out: dict[str, Array] = {}
+        for b in self.func.outputs():
+            m = self.memory[b.name]
+            cells = _unplaced(m)
+            if any(c is None for c in cells):
+                at = np.unravel_index(next(n for n, c in enumerate(cells) if c is None), m.shape)
+                raise InterpretError(f"{self.func.name}: {b.name}[{', '.join(map(str, at))}] is never written")
+            out[b.name] = self.domain.dump(cells, b.dtype).reshape(m.shape)
+            if self.trace is not None:
+                for cell in range(len(m.cells)):
+                    self.trace.final[b.name, cell] = self.writers.get((id(m), cell), ("", ()))
+        return out
+
+    def allocate(self, b: Buffer, values: Array | None = None, env: Mapping[str, int] | None = None) -> Memory:
+        shape = tuple(max(0, evaluate(d, {**self.sizes, **(env or {})})) for d in b.shape)
+        place, size = layout_of(b, self.sizes, shape)
+        m = Memory(b.name, shape, [None] * size, self.who, place)
+        if values is not None:
+            loaded = self.domain.load(values, b.dtype)
+            if place is None:
+                m.cells = loaded
+            else:
+                for at, v in zip(np.ndindex(*shape), loaded, strict=True):
+                    m.cells[place(*at)] = v
+        if self.trace is not None:
+            m.on_read, m.on_write = self.traced_read, self.traced_write
+        return m
+
+    def traced_read(self, m: Memory, cell: int) -> None:
+        assert self.trace is not None
+        self.trace.reads.setdefault(self.here, []).append(self.writers.get((id(m), cell)))
+
+    def traced_write(self, m: Memory, cell: int) -> None:
+        self.writers[id(m), cell] = self.here
+
+    def fold(self, m: Memory, at: tuple[int, ...], label: str) -> Any:
+        """The element that a reduction folds into: read, but not as a dependence on one of its own folds."""
+        hook, m.on_read = m.on_read, None
+        try:
+            value = m.load(at)
+        finally:
+            m.on_read = hook
+        if hook is not None and self.writers.get((id(m), m.cell(at)), ("",))[0] != label:
+            hook(m, m.cell(at))
+        return value
+
+    def folded(self, label: str, at: tuple[int, ...]) -> None:
+        self.here = (label, at)
+
+
+def _unplaced(m: Memory) -> list[Any]:
+    if m.place is None:
+        return m.cells
+    return [m.cells[m.place(*at)] for at in np.ndindex(*m.shape)]
+
+
+def layout_of(b: Buffer, sizes: Mapping[str, int], shape: tuple[int, ...]) -> tuple[Callable[..., int] | None, int]:
+    """Where the elements of `b` lie, and how many cells that takes; no function for row-major."""
+    if b.layout is None:
+        return None, cells_of(shape)
+    if isinstance(b.layout, Strided):
+        strides = [evaluate(s, dict(sizes)) for s in b.layout.strides]
+
+        def strided(*at: int) -> int:
+            return sum(x * s for x, s in zip(at, strides, strict=True))
+
+        place = strided
+    else:
+        mapped: Mapped = b.layout
+
+        def placed(*at: int) -> int:
+            return evaluate(mapped.at, {**sizes, **dict(zip(mapped.dims, at, strict=True))})
+
+        place = placed
+    return place, 1 + max((place(*at) for at in np.ndindex(*shape)), default=-1)
+
+
+def _named(func: Func, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Array]:
+    wanted = [a.buffer.name for a in func.args if a.access != "out"]
+    if isinstance(args, Mapping):
+        named = dict(cast("Mapping[str, Any]", args))
+    elif len(args) != len(wanted):
+        raise ValueError(f"{func.name} takes {len(wanted)} arrays ({', '.join(wanted)}), and {len(args)} are given")
+    else:
+        named = dict(zip(wanted, args, strict=True))
+    missing = [n for n in wanted if n not in named]
+    if missing:
+        raise ValueError(f"{func.name} is given no {', '.join(missing)}")
+    return {n: np.asarray(named[n]) for n in wanted}
+
+
+def bind_sizes(func: Func, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that make `shapes` fit, checked against every dimension and assumption; ValueError if none do."""
+    found = dict(sizes)
+    for a in func.args:
+        shape = shapes.get(a.buffer.name)
+        if shape is None:
+            continue
+        if len(shape) != len(a.buffer.shape):
+            raise ValueError(f"{a.buffer.name} has {len(a.buffer.shape)} dimensions, and the array has {len(shape)}")
+        for d, extent in zip(a.buffer.shape, shape, strict=True):
+            if isinstance(d, Var):
+                found.setdefault(d.name, extent)
+    missing = [n for n in func.sizes if n not in found]
+    if missing:
+        raise ValueError(f"no argument of {func.name} tells the size {', '.join(missing)}; give it in sizes=")
+    for a in func.args:
+        expected = tuple(max(0, evaluate(d, found)) for d in a.buffer.shape)
+        shape = shapes.get(a.buffer.name)
+        if shape is not None and tuple(shape) != expected:
+            sizes_text = ", ".join(f"{k}={v}" for k, v in found.items())
+            raise ValueError(f"{a.buffer.name} has shape {tuple(shape)}, not {expected} ({sizes_text})")
+    for c in func.assumes:
+        if not holds(c, found):
+            raise ValueError(f"{func.name} assumes {text(c)}, which {found} does not meet")
+    return found
+
+
+def holds(c: Cond, env: Mapping[str, int]) -> bool:
+    """Whether a condition without memory reads holds under `env`."""
+    match c:
+        case And(terms):
+            return all(holds(t, env) for t in terms)
+        case Or(terms):
+            return any(holds(t, env) for t in terms)
+        case Not(term):
+            return not holds(term, env)
+        case Cmp(op, a, b):
+            x, y = evaluate(a, dict(env)), evaluate(b, dict(env))
+            return {"<": x < y, "<=": x <= y, "==": x == y, "!=": x != y}[op]
+        case _:
+            raise InterpretError("a condition from memory has no truth outside a run")

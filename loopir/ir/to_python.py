@@ -1,0 +1,293 @@
+"""A Func as a Python function: what the interpreter runs.
+
+Each statement becomes a few lines that go through checked memory (`loopir.ir.spmd.Memory`); a fault is told with the
+statement and the iteration it happened in. A kernel in its lowered form becomes a generator that stops at barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from loopir.errors import InterpretError
+from loopir.ir.domains import DOMAINS, Domain
+from loopir.ir.dtypes import DType
+from loopir.ir.grammar import (
+    AXES,
+    BLOCK_AXES,
+    Add,
+    Alloc,
+    And,
+    Barrier,
+    Body,
+    Cast,
+    Cmp,
+    Cond,
+    Const,
+    FloorDiv,
+    Func,
+    If,
+    Index,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Of,
+    Op,
+    Opaque,
+    Or,
+    Param,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Truth,
+    Value,
+    Var,
+)
+from loopir.ir.inits import explicit_init
+from loopir.ir.spmd import Fault, launch
+from loopir.ir.walk import places, statements
+
+
+@dataclass(frozen=True)
+class Program:
+    source: str
+    entry: Callable[..., None]
+
+
+@lru_cache(maxsize=256)
+def compiled(func: Func, domain: str) -> Program:
+    """`func` as a Python function of a run and the sizes."""
+    return _Compiler(explicit_init(func), DOMAINS[domain]()).program()
+
+
+class _Compiler:
+    def __init__(self, func: Func, domain: Domain) -> None:
+        self.func, self.domain = func, domain
+        self.lines: list[str] = []
+        self.pool: dict[str, Any] = {"launch": launch, "located": _located, "Fault": Fault}
+        self.loops = {p.stmt.label: tuple(x.var for x in p.loops) for p in places(func.body)}
+        self.interned: dict[Any, str] = {}
+        self.barriers = 0
+        self.private: set[str] = set()
+
+    def program(self) -> Program:
+        self.emit(0, f"def entry(run, {''.join(n + ', ' for n in self.func.sizes)}):")
+        for a in self.func.args:
+            self.emit(1, f"b_{a.buffer.name} = run.memory[{a.buffer.name!r}]")
+        self.guarded(1, lambda depth: self.body(self.func.body, depth))
+        source = "\n".join(self.lines)
+        exec(compile(source, f"<{self.func.name}>", "exec"), self.pool)
+        return Program(source, self.pool["entry"])
+
+    def emit(self, depth: int, line: str) -> None:
+        self.lines.append("    " * depth + line)
+
+    def guarded(self, depth: int, inner: Callable[[int], None]) -> None:
+        """What `inner` emits, with a fault told where it happened."""
+        self.emit(depth, "at = None")
+        self.emit(depth, "try:")
+        self.emit(depth + 1, "pass")
+        inner(depth + 1)
+        self.emit(depth, "except Fault as fault:")
+        self.emit(depth + 1, f"raise located({self.func.name!r}, fault, at, locals()) from None")
+
+    def share(self, key: Any, value: Any) -> str:
+        """A name in the program's globals for `value`."""
+        name = self.interned.get(key)
+        if name is None:
+            name = self.interned[key] = f"g{len(self.interned)}"
+            self.pool[name] = value
+        return name
+
+    def body(self, body: Body, depth: int) -> None:
+        self.emit(depth, "pass")
+        for s in body:
+            self.stmt(s, depth)
+
+    def stmt(self, s: Stmt, depth: int) -> None:
+        match s:
+            case Loop(var, extent, _, body):
+                self.emit(depth, f"for {var} in range({self.index(extent)}):")
+                self.body(body, depth + 1)
+            case If(cond, then, orelse):
+                self.emit(depth, f"if {self.cond(cond)}:")
+                self.body(then, depth + 1)
+                if orelse:
+                    self.emit(depth, "else:")
+                    self.body(orelse, depth + 1)
+            case Alloc(buffer, body):
+                if buffer.name not in self.private:
+                    key = self.share(("buffer", buffer), buffer)
+                    self.emit(depth, f"b_{buffer.name} = run.allocate({key})")
+                self.body(body, depth)
+            case Store():
+                self.locate(s.label, depth)
+                self.emit(depth, f"b_{s.buffer.name}.store({self.at(s.at)}, {self.value(s.value)})")
+            case Reduce():
+                self.reduce(s, depth)
+            case Barrier():
+                self.barriers += 1
+                self.emit(depth, f"yield {self.barriers}")
+            case Kernel():
+                self.kernel(s, depth)
+            case _:
+                raise TypeError(f"{type(s).__name__} is no statement")
+
+    def locate(self, label: str, depth: int) -> None:
+        loops = self.loops[label]
+        self.emit(depth, f"at = {self.share(('at', label), (label, loops))}")
+        self.emit(depth, f"run.here = ({label!r}, ({''.join(v + ', ' for v in loops)}))")
+
+    def reduce(self, s: Reduce, depth: int) -> None:
+        self.locate(s.label, depth)
+        self.emit(depth, f"e = {self.at(s.at)}")
+        self.emit(depth, f"r = ({''.join(self.value(v) + ', ' for v in s.values)})")
+        self.emit(depth, f"l = ({''.join(f'run.fold(b_{b.name}, e, {s.label!r}), ' for b in s.buffers)})")
+        env = {p.name: f"l[{n}]" for n, p in enumerate(s.monoid.left)}
+        env |= {p.name: f"r[{n}]" for n, p in enumerate(s.monoid.right)}
+        self.emit(depth, f"c = ({''.join(self.value(v, env) + ', ' for v in s.monoid.combine)})")
+        self.emit(depth, f"run.folded({s.label!r}, e)")
+        for n, b in enumerate(s.buffers):
+            self.emit(depth, f"b_{b.name}.store(e, c[{n}])")
+
+    def kernel(self, s: Kernel, depth: int) -> None:
+        axes, allocs, body = _threads(s)
+        if not axes:
+            self.body(s.body, depth)
+            return
+        shared = [x.buffer for x in [*allocs, *_allocs(body)] if x.buffer.scope == "shared"]
+        self.private = {b.name for b in shared}
+        blocks = [x for x in axes if x.kind in BLOCK_AXES]
+        threads = [x for x in axes if x.kind not in BLOCK_AXES]
+        params = ", ".join(["mine", *(x.var for x in blocks + threads)])
+        self.emit(depth, f"def k_{s.name}({params}):")
+        if shared:
+            self.emit(depth + 1, f"{''.join(f'b_{b.name}, ' for b in shared)} = mine")
+        self.guarded(depth + 1, lambda d: self.body(body, d))
+        self.emit(depth + 1, "yield from ()")
+        keys = "".join(self.share(("buffer", b), b) + ", " for b in shared)
+        grid = "".join(f"{self.index(x.extent)}, " for x in blocks)
+        block = "".join(f"{self.index(x.extent)}, " for x in threads)
+        watched = "[m for n, m in list(locals().items()) if n.startswith('b_')]"
+        self.emit(
+            depth,
+            f"launch(k_{s.name}, ({grid}), ({block}), lambda: [run.allocate(b) for b in ({keys})],",
+        )
+        self.emit(depth + 2, f"{watched}, run.who, run.seed)")
+        self.private = set()
+
+    # ------------------------------------------------------------ expressions
+
+    def at(self, at: Iterable[Index]) -> str:
+        return f"({''.join(self.index(x) + ', ' for x in at)})"
+
+    def index(self, ix: Index) -> str:
+        match ix:
+            case Int(value):
+                return str(value) if value >= 0 else f"({value})"
+            case Var(name):
+                return name
+            case Add(a, b):
+                return f"({self.index(a)} + {self.index(b)})"
+            case Mul(a, b):
+                return f"({self.index(a)} * {self.index(b)})"
+            case FloorDiv(a, b):
+                return f"({self.index(a)} // {self.index(b)})"
+            case Mod(a, b):
+                return f"({self.index(a)} % {self.index(b)})"
+            case Min(a, b):
+                return f"min({self.index(a)}, {self.index(b)})"
+            case Max(a, b):
+                return f"max({self.index(a)}, {self.index(b)})"
+            case Opaque(value):
+                return f"int({self.value(value)})"
+            case _:
+                raise TypeError(f"{type(ix).__name__} is no index")
+
+    def cond(self, c: Cond) -> str:
+        match c:
+            case And(terms):
+                return "(" + (" and ".join(map(self.cond, terms)) or "True") + ")"
+            case Or(terms):
+                return "(" + (" or ".join(map(self.cond, terms)) or "False") + ")"
+            case Not(term):
+                return f"(not {self.cond(term)})"
+            case Cmp(op, a, b):
+                return f"({self.index(a)} {op} {self.index(b)})"
+            case Truth(value):
+                return f"bool({self.value(value)})"
+            case _:
+                raise TypeError(f"{type(c).__name__} is no condition")
+
+    def value(self, v: Value, env: Mapping[str, str] | None = None) -> str:
+        match v:
+            case Const(value, t):
+                return self.share(("const", v), self.domain.const(value, t))
+            case Load(buffer, at):
+                return f"b_{buffer.name}.load({self.at(at)})"
+            case Of(Index() as ix, t):
+                return f"{self.from_int(t)}({self.index(ix)})"
+            case Of(Cond() as c, t):
+                return f"{self.from_int(t)}(int({self.cond(c)}))"
+            case Cast(value, t):
+                cast = self.share(("cast", value.dtype, t), self.domain.cast(value.dtype, t))
+                return f"{cast}({self.value(value, env)})"
+            case Select(c, a, b):
+                test = self.cond_in(c, env)
+                return f"({self.value(a, env)} if {test} else {self.value(b, env)})"
+            case Op(fn, args):
+                op = self.share(("op", fn, args[0].dtype), self.domain.op(fn, args[0].dtype))
+                return f"{op}({', '.join(self.value(a, env) for a in args)})"
+            case Param(name, _):
+                assert env is not None
+                return env[name]
+            case _:
+                raise TypeError(f"{type(v).__name__} is no value")
+
+    def cond_in(self, c: Cond, env: Mapping[str, str] | None) -> str:
+        return f"bool({self.value(c.value, env)})" if isinstance(c, Truth) else self.cond(c)
+
+    def from_int(self, t: DType) -> str:
+        const = self.domain.const
+        return self.share(("of", t), lambda x: const(x, t))
+
+
+def _threads(s: Kernel) -> tuple[list[Loop], list[Alloc], Body]:
+    """The bound loops of a kernel in its lowered form, the allocations among them, and what they enclose."""
+    axes: list[Loop] = []
+    allocs: list[Alloc] = []
+    body = s.body
+    while len(body) == 1 and isinstance(only := body[0], Loop | Alloc):
+        if isinstance(only, Loop):
+            if only.kind not in AXES:
+                break
+            axes.append(only)
+        elif any(isinstance(x, Loop) and x.kind in AXES for x in statements(only.body)):
+            allocs.append(only)
+        else:
+            break
+        body = only.body
+    if any(isinstance(x, Loop) and x.kind in AXES for x in statements(body)):
+        return [], [], s.body
+    return axes, allocs, body
+
+
+def _allocs(body: Body) -> list[Alloc]:
+    return [s for s in statements(body) if isinstance(s, Alloc)]
+
+
+def _located(func: str, fault: Fault, at: tuple[str, tuple[str, ...]] | None, env: Mapping[str, Any]) -> InterpretError:
+    if at is None:
+        return InterpretError(f"{func}: a thread {fault}")
+    label, loops = at
+    iteration = ", ".join(f"{v}={env[v]}" for v in loops if v in env)
+    return InterpretError(f"{func}: statement {label} at ({iteration}) {fault}")
