@@ -1,0 +1,112 @@
+"""Every simplification is equal to its source at every point of its context, and is its own simplification."""
+
+from itertools import product
+
+from hypothesis import given, settings, strategies as st
+
+from loopir.analysis.simplify import Context, simplify, simplify_cond
+from loopir.ir.grammar import And, Cmp, Cond, Index, Int, Mod, Not, Or, Var, ceildiv, maximum, minimum
+from loopir.ir.interpret import holds
+from loopir.ir.text import text
+from loopir.ir.verify import evaluate
+
+LOOPS = {"i": 6, "j": 8, "k": 3}
+n, m = Var("n"), Var("m")
+i, j, k = (Var(v) for v in LOOPS)
+
+
+def context(divisor: int = 1) -> Context:
+    ctx = Context().given(Cmp("<=", Int(1), n), Cmp("<=", Int(1), m))
+    if divisor > 1:
+        ctx = ctx.given(Cmp("==", Mod(n, Int(divisor)), Int(0)))
+    for v, extent in LOOPS.items():
+        ctx = ctx.loop(v, Int(extent))
+    return ctx.loop("s", n)
+
+
+leaves = st.one_of(
+    st.sampled_from([i, j, k, n, m, Var("s")]), st.integers(-9, 20).map(Int), st.sampled_from([i * 8 + j, n * i, m * 4])
+)
+
+
+def grow(inner: st.SearchStrategy[Index]) -> st.SearchStrategy[Index]:
+    divisors = st.one_of(st.sampled_from([2, 3, 4, 8, 16, 24]).map(Int), st.sampled_from([n, m]))
+    return st.one_of(
+        st.tuples(inner, inner).map(lambda p: p[0] + p[1]),
+        st.tuples(inner, inner).map(lambda p: p[0] - p[1]),
+        st.tuples(inner, st.integers(-4, 8)).map(lambda p: p[0] * p[1]),
+        st.tuples(inner, divisors).map(lambda p: p[0] // p[1]),
+        st.tuples(inner, divisors).map(lambda p: p[0] % p[1]),
+        st.tuples(inner, inner).map(lambda p: minimum(*p)),
+        st.tuples(inner, inner).map(lambda p: maximum(*p)),
+    )
+
+
+indices = st.recursive(leaves, grow, max_leaves=8)
+compares = st.builds(Cmp, st.sampled_from(["<", "<=", "==", "!="]), indices, indices)
+conds: st.SearchStrategy[Cond] = st.recursive(
+    compares,
+    lambda c: st.one_of(c.map(Not), st.tuples(c, c).map(lambda t: And(t)), st.tuples(c, c).map(lambda t: Or(t))),
+    max_leaves=3,
+)
+
+
+def points(divisor: int) -> list[dict[str, int]]:
+    out = []
+    for size_n, size_m in ((divisor, 1), (2 * divisor, 3), (3 * divisor, 7), (5 * divisor, 2)):
+        for a, b, c in product(range(0, 6, 1), range(0, 8, 3), range(3)):
+            for s in {0, size_n - 1, size_n // 2}:
+                out.append({"i": a, "j": b, "k": c, "n": size_n, "m": size_m, "s": s})
+    return out
+
+
+@settings(max_examples=400, deadline=None)
+@given(indices, st.sampled_from([1, 8]))
+def test_simplified_indices_are_equal_everywhere(ix: Index, divisor: int) -> None:
+    ctx = context(divisor)
+    short = simplify(ix, ctx)
+    for env in points(divisor):
+        assert evaluate(ix, env) == evaluate(short, env), (text(ix), text(short), env)
+    assert simplify(short, ctx) == short, (text(ix), text(short), text(simplify(short, ctx)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(conds, st.sampled_from([1, 8]))
+def test_simplified_conditions_are_equivalent(c: Cond, divisor: int) -> None:
+    short = simplify_cond(c, context(divisor))
+    for env in points(divisor):
+        assert holds(c, env) == holds(short, env), (text(c), text(short), env)
+
+
+@settings(max_examples=200, deadline=None)
+@given(conds, indices)
+def test_a_guard_is_used_only_where_it_holds(c: Cond, ix: Index) -> None:
+    short = simplify(ix, context().given(c))
+    for env in points(1):
+        if holds(c, env):
+            assert evaluate(ix, env) == evaluate(short, env), (text(c), text(ix), text(short), env)
+
+
+def test_what_lowering_meets() -> None:
+    ctx = Context().given(Cmp("<=", Int(1), n)).loop("i", n).loop("j", Int(64)).loop("f", Int(256))
+    f = Var("f")
+    rows = {
+        (i * 64 + j) // 64: "i",
+        (i * 64 + j) % 64: "j",
+        ((i * 64 + j) % 1024) // 64: "i % 16",
+        16 * (f // 16) + f % 16: "f",
+        (n * f + i) // n: "f",
+        (n * f + i) % n: "i",
+        f // 4 // 8: "f // 32",
+        n - 1 - (n - 1 - i): "i",
+        minimum(n - i, n + 4): "n - i",
+        ceildiv(n * 32, 32): "n",
+    }
+    for source, want in rows.items():
+        assert text(simplify(source, ctx)) == want, text(source)
+    assert simplify_cond(i < n, ctx) == And(())
+    assert simplify_cond(i * 64 + j < n * 64, ctx) == And(())
+    split = Context().given(Cmp("==", Mod(n, Int(32)), Int(0))).loop("o", ceildiv(n, 32)).loop("t", Int(32))
+    assert simplify_cond(Var("o") * 32 + Var("t") < n, split) == And(())
+    odd = Context().loop("o", ceildiv(n, 32)).loop("t", Int(32))
+    assert text(simplify_cond(Var("o") * 32 + Var("t") < n, odd)) == "o * 32 + t < n"
