@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Buffer, Func, Loop, Store
+from loopir.ir.grammar import AXES, Alloc, Buffer, Func, Loop, Store
 from loopir.ir.walk import Place, loops, places, statements
+
+PAST = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}
 
 
 def find_loop(func: Func, name: str) -> Loop:
@@ -32,6 +34,17 @@ def find_loop(func: Func, name: str) -> Loop:
     if name not in known:
         raise _unknown(f"{name!r} in {func.name!r}", name, known, name)
     return known[name]
+
+
+def find_serial(func: Func, name: str) -> Loop:
+    """The loop that `name` means; ScheduleError if it is parallel, a vector, unrolled or bound by now."""
+    loop = find_loop(func, name)
+    if loop.kind != "serial":
+        how = f"bound to {loop.kind}" if loop.kind in AXES else PAST[loop.kind]
+        raise ScheduleError(
+            f"loop {loop.var!r} is {how} already", loop=name, suggestion="take this step before that one"
+        )
+    return loop
 
 
 def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[Place, ...]:

@@ -1,4 +1,4 @@
-"""What makes a function a primitive: its arguments checked by their annotations, its refusals named, its result verified.
+"""What makes a function a primitive: arguments checked by their annotations, refusals named, the result verified.
 
 A primitive is a pure function from a Func to a Func. `checked` wraps one so that every way of calling it, by hand
 or through a Schedule, meets the same checks; `PRIMITIVES` is the one place that knows which there are.

@@ -1,4 +1,4 @@
-"""Every module in this folder is loaded, and the `@primitive` in it with it: a primitive is added by adding its file."""
+"""The primitives, one file each. Every module in this folder is loaded, so adding the file is all it takes."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,0 +1,33 @@
+"""What statements read and write, by name: enough where a primitive only has to know that something is untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Alloc, Load, Loop, Node, Stmt
+from loopir.ir.walk import nodes, places, statements
+from loopir.schedule.find import listing, written
+
+
+def reads(of: Iterable[Node]) -> set[str]:
+    """The buffers that are loaded from, in values, indices, conditions and extents. A fold's own element is not."""
+    return {n.buffer.name for node in of for n in nodes(node) if isinstance(n, Load)}
+
+
+def writes(body: tuple[Stmt, ...]) -> set[str]:
+    """The buffers that are stored or folded into."""
+    return {b.name for place in places(body) for b in written(place)}
+
+
+def allocates(body: tuple[Stmt, ...]) -> set[str]:
+    """The buffers that live inside."""
+    return {s.buffer.name for s in statements(body) if isinstance(s, Alloc)}
+
+
+def require_stable_extent(*loops: Loop) -> None:
+    """Refuse if a loop's extent is read from memory that the loop itself writes, as it is about to be read again."""
+    for loop in loops:
+        if changed := sorted(reads([loop.extent]) & writes(loops[0].body)):
+            reason = f"how often {loop.var!r} runs is read from {listing(changed)}, which the loop writes"
+            raise ScheduleError(reason, loop=loop.var, suggestion="keep the bound in memory that the loop leaves alone")

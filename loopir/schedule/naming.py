@@ -1,0 +1,98 @@
+"""New names in a nest: names a person chooses, names made up, and copies of statements under fresh names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, Loop, Node, Reduce, Stmt, Store, Var
+from loopir.ir.verify import RESERVED
+from loopir.ir.walk import fresh, names, rebuild, rewrite, statements
+
+N = TypeVar("N", bound=Node)
+
+
+def new_names(func: Func, hints: Iterable[str], chosen: Iterable[str] | None, freed: Iterable[str] = ()) -> list[str]:
+    """Names for new loops: `chosen`, which have to be free, or made from `hints`. `freed` are about to go away."""
+    taken = names(func) - set(freed)
+    out: list[str] = []
+    for name in hints if chosen is None else chosen:
+        new = fresh(name, taken) if chosen is None else free_name(name, taken)
+        taken.add(new)
+        out.append(new)
+    return out
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """`name`, if it can be given to something; ScheduleError if it is taken or is no name."""
+    if not name.isidentifier() or name in RESERVED:
+        raise ScheduleError(f"{name!r} is no usable name; a name is a Python identifier that is no keyword")
+    if name in taken:
+        raise ScheduleError(f"the name {name!r} is taken", suggestion=f"{fresh(name, taken)!r} is free")
+    return name
+
+
+@dataclass(slots=True)
+class Names:
+    """What is to be called otherwise: loops, labels by name, buffers by the buffer that replaces them."""
+
+    loops: dict[str, str] = field(default_factory=dict[str, str])
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+
+
+def renamed(node: N, new: Names) -> N:
+    """`node` with the names in `new` exchanged wherever they are declared or used."""
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return new.buffers.get(n.name, n)
+        if isinstance(n, Var):
+            return Var(new.loops[n.name]) if n.name in new.loops else n
+        n = rebuild(n, visit)
+        if isinstance(n, Loop) and n.var in new.loops:
+            return replace(n, var=new.loops[n.var])
+        if isinstance(n, Store | Reduce) and n.label in new.labels:
+            n = replace(n, label=new.labels[n.label])
+        if isinstance(n, Reduce) and any(v in new.loops for v in n.over):
+            n = replace(n, over=replaced(n.over, {old: (name,) for old, name in new.loops.items()}))
+        return n
+
+    return cast(N, visit(node))
+
+
+def replaced(over: tuple[str, ...], new: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The loop names in `over` with each one in `new` replaced, in its place."""
+    return tuple(name for old in over for name in new.get(old, (old,)))
+
+
+def over_replaced(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
+    """`body` with `replaced` applied to what each Reduce in it folds over."""
+
+    def visit(s: Stmt) -> Stmt | None:
+        return replace(s, over=replaced(s.over, new)) if isinstance(s, Reduce) else None
+
+    return rewrite(body, visit)
+
+
+def fresh_copy(body: Body, taken: set[str]) -> Body:
+    """A copy of `body` whose loops, labels and allocations have names of their own, added to `taken`."""
+    new = Names()
+
+    def make(name: str) -> str:
+        taken.add(made := fresh(name, taken))
+        return made
+
+    for s in statements(body):
+        match s:
+            case Loop(var):
+                new.loops[var] = make(var)
+            case Store(label) | Reduce(label):
+                new.labels[label] = make(label)
+            case Alloc(buffer):
+                new.buffers[buffer.name] = replace(buffer, name=make(buffer.name))
+            case _:
+                pass
+    return tuple(renamed(s, new) for s in body)

@@ -1,0 +1,92 @@
+"""fuse: two loops, one directly inside the other, become one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Func, Int, Loop, Reduce, Stmt, Var, maximum
+from loopir.ir.text import text
+from loopir.ir.walk import places, rewrite, substitute, variables
+from loopir.schedule.effects import require_stable_extent
+from loopir.schedule.facts import Facts, rewrite_loop
+from loopir.schedule.find import find_serial
+from loopir.schedule.naming import new_names, replaced
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def fuse(func: Func, outer: str, inner: str, *, name: str | None = None) -> Func:
+    """Fuse `outer` and `inner`, the only statement in it, into one loop called `name`. The order stays.
+
+    before:
+        def f(n: "size", m: "size", A: "float32[n, m]", B: "out float32[n, m]"):
+            for i in range(n):
+                for j in range(m):
+                    B[i, j] = A[i, j]
+    call:    fuse("i", "j")
+    after:
+        def f(n: "size", m: "size", A: "float32[n, m]", B: "out float32[n, m]"):
+            for i_j in range(m * n):
+                B[i_j // m, i_j % m] = A[i_j // m, i_j % m]
+    refuses: fuse("j", "i")  # 'i' is not directly inside 'j'
+
+    before:
+        def row_sums(A: "float32[4, 8]", S: "out float32[4]"):
+            for i in range(4):
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+    refuses: fuse("i", "k")  # S starts over from its init
+
+    before:
+        def triangle(A: "float32[8, 8]", B: "out float32[8, 8]"):
+            for i in range(8):
+                for j in range(i + 1):
+                    B[i, j] = A[i, j]
+    refuses: fuse("i", "j")  # 'j' runs i + 1 times, which depends on 'i'
+    """
+    a, b = find_serial(func, outer), find_serial(func, inner)
+    if a.body != (b,):
+        there = "holds more than that loop" if b in a.body else f"has no loop {b.var!r} directly in it"
+        reason = f"{b.var!r} is not directly inside {a.var!r} and alone there: {a.var!r} {there}"
+        raise ScheduleError(reason, loop=outer, suggestion="reorder the loops into a perfect nest first")
+    if a.var in variables(b.extent):
+        reason = f"{b.var!r} runs {text(b.extent)} times, which depends on {a.var!r}"
+        raise ScheduleError(reason, loop=inner, suggestion="fuse loops of a rectangular nest")
+    require_stable_extent(a, b)
+    _require_whole_folds(a, b)
+    (fused,) = new_names(func, (f"{a.var}_{b.var}",), None if name is None else (name,), freed=(a.var, b.var))
+    return rewrite_loop(func, a, lambda: _fused(Facts.at(func, a), a, b, fused))
+
+
+def _fused(facts: Facts, a: Loop, b: Loop, name: str) -> Loop:
+    rows, columns, at = a.extent, b.extent, Var(name)
+    if not facts.at_least(rows, 0) and not facts.at_least(columns, 0):
+        rows = maximum(rows, 0)  # -1 times -1 iterations are none
+    width = maximum(columns, 1) if isinstance(columns, Int) else columns  # no iterations: divided by, but never run
+    env = {a.var: at // width, b.var: at % width}
+    if rows == Int(1):
+        env = {a.var: Int(0), b.var: at}
+    body = tuple(substitute(s, env) for s in rewrite(b.body, lambda s: _refold(s, a.var, b.var, name)))
+    return Loop(name, rows * columns, "serial", body)
+
+
+def _refold(s: Stmt, a: str, b: str, name: str) -> Stmt | None:
+    """A Reduce over both loops as one over the fused loop; over one of them, it merely folds into what is there."""
+    if not isinstance(s, Reduce):
+        return None
+    return replace(s, over=replaced(s.over, {a: (name,) if b in s.over else (), b: ()}))
+
+
+def _require_whole_folds(a: Loop, b: Loop) -> None:
+    """Refuse if a statement that starts from an init folds over one of the loops and not over the other."""
+    for place in places(b.body):
+        s = place.stmt
+        if isinstance(s, Reduce) and s.init is not None and (a.var in s.over) != (b.var in s.over):
+            one, other = (a, b) if a.var in s.over else (b, a)
+            reason = (
+                f"{s.label} starts over from its init when it enters {one.var!r}, and does not fold over {other.var!r}"
+            )
+            raise ScheduleError(
+                reason, loop=b.var, suggestion="fuse two loops that it folds over, or two that it does not"
+            )

@@ -1,0 +1,198 @@
+"""split: one loop becomes two, an outer one over tiles and an inner one over the iterations of a tile.
+
+What happens where the factor does not divide the extent is the caller's choice: one function below for each tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Cmp, Func, If, Index, Int, Loop, Reduce, Stmt, Var, ceildiv, maximum, minimum
+from loopir.ir.text import text
+from loopir.ir.walk import fresh, loops, names as all_names, places, rewrite, substitute
+from loopir.schedule.effects import reads, require_stable_extent, writes
+from loopir.schedule.facts import Facts, rewrite_loop
+from loopir.schedule.find import find_serial, listing
+from loopir.schedule.naming import fresh_copy, new_names, over_replaced, replaced
+from loopir.schedule.schedule import primitive
+
+Tail = Literal["guard", "exact", "shift_inwards", "round_up", "peel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """What a tail needs to know: the loop, the factor, and the names of the two loops it becomes."""
+
+    func: Func
+    facts: Facts
+    loop: Loop
+    factor: int
+    outer: str
+    inner: str
+
+    @property
+    def position(self) -> Index:
+        return Var(self.outer) * self.factor + Var(self.inner)
+
+    def nest(self, tiles: Index, body: Body) -> Stmt:
+        """The two loops around `body`."""
+        return Loop(self.outer, tiles, "serial", (Loop(self.inner, Int(self.factor), "serial", body),))
+
+    def body(self, position: Index) -> Body:
+        """The body of the loop, at `position`."""
+        over = {self.loop.var: (self.outer, self.inner)}
+        return over_replaced(tuple(substitute(s, {self.loop.var: position}) for s in self.loop.body), over)
+
+    def refuse(self, reason: str, suggestion: str) -> ScheduleError:
+        return ScheduleError(reason, loop=self.loop.var, suggestion=suggestion)
+
+
+@primitive
+def split(func: Func, loop: str, factor: int, *, tail: Tail = "guard", names: tuple[str, str] | None = None) -> Func:
+    """Split `loop` into an outer loop over tiles and an inner one of `factor` iterations; `names` are theirs.
+
+    Where `factor` does not divide the extent, `tail` says what to do: "guard" tests in every iteration; "exact"
+    refuses; "peel" runs what is left in a loop of its own; "shift_inwards" moves the last tile back, so that it
+    repeats some iterations; "round_up" runs on, where that touches nothing that matters.
+
+    before:
+        def f(A: "float32[8]", B: "out float32[8]"):
+            for i in range(8):
+                B[i] = A[i]
+    call:    split("i", 4)
+    after:
+        def f(A: "float32[8]", B: "out float32[8]"):
+            for i_o in range(2):
+                for i_i in range(4):
+                    B[i_o * 4 + i_i] = A[i_o * 4 + i_i]
+    call:    split("i", 3)
+    after:
+        def f(A: "float32[8]", B: "out float32[8]"):
+            for i_o in range(3):
+                for i_i in range(3):
+                    if i_o * 3 + i_i < 8:
+                        B[i_o * 3 + i_i] = A[i_o * 3 + i_i]
+    call:    split("i", 3, tail="peel")
+    after:
+        def f(A: "float32[8]", B: "out float32[8]"):
+            for i_o in range(2):
+                for i_i in range(3):
+                    B[i_o * 3 + i_i] = A[i_o * 3 + i_i]
+            for i_t in range(2):
+                B[i_t + 6] = A[i_t + 6]
+    call:    split("i", 3, tail="shift_inwards", names=("io", "ii"))
+    after:
+        def f(A: "float32[8]", B: "out float32[8]"):
+            for io in range(3):
+                for ii in range(3):
+                    B[min(io * 3, 5) + ii] = A[min(io * 3, 5) + ii]
+    refuses: split("i", 3, tail="exact")     # 3 does not divide 8
+    refuses: split("i", 3, tail="round_up")  # iterations past 8
+    refuses: split("i", 0)                   # a tile of 0 iterations
+    refuses: split("j", 4)                   # there is no loop 'j'
+
+    before:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            for k in range(n):
+                S[0] = sum(A[k], over=k, init=0.0)
+    call:    split("k", 4)
+    after:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            for k_o in range((n + 3) // 4):
+                for k_i in range(4):
+                    if k_o * 4 + k_i < n:
+                        S[0] = sum(A[k_o * 4 + k_i], over=(k_o, k_i), init=0.0)
+    call:    split("k", 4, tail="peel")
+    after:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            for k_o in range(n // 4):
+                for k_i in range(4):
+                    S[0] = sum(A[k_o * 4 + k_i], over=(k_o, k_i), init=0.0)
+            for k_t in range(n % 4):
+                S[0] = sum(A[n // 4 * 4 + k_t], over=k_t)
+    refuses: split("k", 4, tail="shift_inwards")  # n may be less than 4
+    """
+    target = find_serial(func, loop)
+    if factor < 1:
+        raise ScheduleError(f"a tile of {factor} iterations; the factor has to be at least 1", loop=loop)
+    require_stable_extent(target)
+    hints = (f"{target.var}_o", f"{target.var}_i")
+    facts = Facts.at(func, target)
+    tiling = Tiling(func, facts, target, factor, *new_names(func, hints, names, freed=(target.var,)))
+    make = _whole if facts.divides(factor, target.extent) else TAILS[tail]
+    return rewrite_loop(func, target, lambda: make(tiling))
+
+
+def _whole(t: Tiling) -> Stmt:
+    return t.nest(t.loop.extent // t.factor, t.body(t.position))
+
+
+def _guard(t: Tiling) -> Stmt:
+    inside = Cmp("<", t.position, t.loop.extent)
+    return t.nest(ceildiv(t.loop.extent, t.factor), (If(inside, t.body(t.position)),))
+
+
+def _exact(t: Tiling) -> Stmt:
+    extent = t.loop.extent
+    does_not = "does not divide" if isinstance(extent, Int) else "is not known to divide"
+    assume = "" if isinstance(extent, Int) else f", or assume({text(extent)} % {t.factor} == 0)"
+    raise t.refuse(f"{t.factor} {does_not} {text(extent)}", f'tail="guard" or tail="peel"{assume}')
+
+
+def _peel(t: Tiling) -> Body:
+    var, extent = t.loop.var, t.loop.extent
+    if not t.facts.at_least(extent, 0):
+        extent = maximum(extent, 0)  # -1 iterations are none, and leave nothing over
+    taken = all_names(t.func) | {t.outer, t.inner}
+    rest = fresh(f"{var}_t", taken)
+    taken.add(rest)
+    body = tuple(substitute(s, {var: extent // t.factor * t.factor + Var(rest)}) for s in t.loop.body)
+    body = fresh_copy(rewrite(body, lambda s: _going_on(s, var, rest)), taken)
+    return (_whole(t), Loop(rest, extent % t.factor, "serial", body))
+
+
+def _going_on(s: Stmt, var: str, rest: str) -> Stmt | None:
+    """A Reduce over `var` as one over `rest`, which folds into what the whole tiles left."""
+    if isinstance(s, Reduce) and var in s.over:
+        return replace(s, init=None, over=replaced(s.over, {var: (rest,)}))
+    return None
+
+
+def _shift_inwards(t: Tiling) -> Stmt:
+    extent = t.loop.extent
+    if not t.facts.at_least(extent, t.factor):
+        reason = f"{text(extent)} may be less than {t.factor}, and then the last tile would start below 0"
+        raise t.refuse(reason, f'tail="guard", or assume({text(extent)} >= {t.factor})')
+    _require_repeatable(t)
+    start = minimum(Var(t.outer) * t.factor, extent - t.factor)
+    return t.nest(ceildiv(extent, t.factor), t.body(start + Var(t.inner)))
+
+
+def _require_repeatable(t: Tiling) -> None:
+    """Refuse unless running an iteration once more changes nothing: it reads nothing that the loop writes."""
+    inside = {loop.var for loop in loops(t.loop.body)}
+    for place in places(t.loop.body):
+        s = place.stmt
+        if isinstance(s, Reduce) and (s.init is None or not set(s.over) <= inside):
+            reason = f"the last tile repeats iterations of {t.loop.var!r}, and {s.label} would fold them in twice"
+            raise t.refuse(reason, 'tail="guard" or tail="peel"')
+    if both := sorted(reads(t.loop.body) & writes(t.loop.body)):
+        reason = f"the last tile repeats iterations of {t.loop.var!r}, which read {listing(both)} after writing it"
+        raise t.refuse(reason, 'tail="guard" or tail="peel"')
+
+
+def _round_up(t: Tiling) -> Stmt:
+    reason = f"the last tile would run iterations past {text(t.loop.extent)}, and nothing shows that these do no harm"
+    raise t.refuse(reason, 'tail="guard"')
+
+
+TAILS: dict[Tail, Callable[[Tiling], Stmt | Body]] = {
+    "guard": _guard,
+    "exact": _exact,
+    "shift_inwards": _shift_inwards,
+    "round_up": _round_up,
+    "peel": _peel,
+}
