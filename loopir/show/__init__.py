@@ -1,0 +1,22 @@
+"""How a nest is seen: in colour in a terminal, as HTML in a notebook, and what a step changed. Lent to Schedule.
+
+The terminal needs rich, which is loaded when first used.
+"""
+
+from importlib import import_module
+
+from loopir.schedule.schedule import Schedule, lend
+from loopir.show.notebook import diff_html as diff_html, html as html
+
+
+def show(schedule: Schedule) -> None:
+    """Print the nest of `schedule` in colour, with the steps that led to it."""
+    import_module("loopir.show.terminal").show(schedule)
+
+
+def show_diff(schedule: Schedule) -> None:
+    """Print what the last step of `schedule` changed, in colour."""
+    import_module("loopir.show.terminal").show_diff(schedule)
+
+
+lend(show=show, html=html)
