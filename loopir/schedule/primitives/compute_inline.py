@@ -95,8 +95,9 @@ def _producer(func: Func, stage: str) -> Producer:
 
 def _dimension(facts: Facts, ix: Index, size: Index, loops: dict[str, Loop]) -> str | None:
     """The loop whose variable is `ix` and that runs over the whole dimension; None if there is none."""
-    covers = isinstance(ix, Var) and ix.name in loops and facts.equal(loops[ix.name].extent, size)
-    return ix.name if covers else None
+    if isinstance(ix, Var) and ix.name in loops and facts.equal(loops[ix.name].extent, size):
+        return ix.name
+    return None
 
 
 def _require_kept_inputs(producer: Producer) -> None:

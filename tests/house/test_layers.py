@@ -1,0 +1,121 @@
+"""Imports go one way, and stand at the top of their file: the rules of the house, read off the source by `ast`."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "loopir"
+
+MAY_IMPORT = {
+    "errors": (),
+    "ir": ("errors",),
+    "intrinsics": ("errors", "ir"),
+    "analysis": ("errors", "ir"),
+    "tensor": ("errors", "ir", "intrinsics"),
+    "schedule": ("errors", "ir", "analysis", "intrinsics"),
+    "lower": ("errors", "ir", "analysis", "intrinsics"),
+    "emit": ("errors", "ir", "intrinsics"),
+    "runtime": ("errors",),
+    "show": ("errors", "ir", "analysis", "schedule"),
+    "testing": ("errors", "ir", "intrinsics", "analysis", "tensor", "schedule", "lower", "emit", "runtime", "show"),
+}
+"""What each room may import, beside itself."""
+
+ABOVE = ("__init__", "__main__", "build", "demo")
+"""The files that may know every room."""
+
+OPTIONAL = {"cuda", "sympy", "hypothesis"}
+"""Packages that a function may import when it is called, as not everyone has them or wants to wait for them."""
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+EAGER = [p for p in FILES if p.name not in ("__init__.py", "build.py", "demo.py")]
+"""All but the files whose work it is to load what is asked for, by name."""
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def room(path: Path) -> str:
+    """ "ir" for loopir/ir/text.py, "build" for loopir/build.py."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """The modules that are imported anywhere in `tree`, in full, with the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute"
+            assert node.module
+            if node.module == "loopir":
+                yield from ((f"loopir.{alias.name}", node.lineno) for alias in node.names)
+            else:
+                yield node.module, node.lineno
+
+
+def wrong_imports(path: Path) -> Iterator[str]:
+    here = room(path)
+    if here in ABOVE:
+        return
+    allowed = {here, *MAY_IMPORT[here]}
+    for module, line in imports(ast.parse(path.read_text())):
+        parts = module.split(".")
+        if parts[0] == "schedules" or (parts[0] == "loopir" and (len(parts) == 1 or parts[1] not in allowed)):
+            yield f"{name_of(path)}:{line} imports {module}; {here} may import {', '.join(sorted(allowed))}"
+
+
+def inner_imports(path: Path) -> Iterator[str]:
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for module, line in imports(function):
+                if module.split(".")[0] not in OPTIONAL:
+                    yield f"{name_of(path)}:{line} imports {module} inside {function.name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_go_one_way(path: Path) -> None:
+    assert room(path) in MAY_IMPORT or room(path) in ABOVE, f"{name_of(path)} is in no room"
+    assert list(wrong_imports(path)) == []
+
+
+@pytest.mark.parametrize("path", EAGER, ids=name_of)
+def test_imports_stand_at_the_top(path: Path) -> None:
+    assert list(inner_imports(path)) == []
+
+
+@pytest.mark.parametrize("path", EAGER, ids=name_of)
+def test_modules_are_not_loaded_by_name(path: Path) -> None:
+    called = {n.id for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)}
+    assert not called & {"import_module", "__import__"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "schedules").rglob("*.py")), ids=name_of)
+def test_schedules_use_the_public_names_alone(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert not (node.module or "").startswith("loopir."), f"{name_of(path)}:{node.lineno}"
+        if isinstance(node, ast.Import):
+            assert not any(alias.name.startswith("loopir.") for alias in node.names), f"{name_of(path)}:{node.lineno}"
+
+
+def test_the_rules_have_no_cycle() -> None:
+    done: set[str] = set()
+    while ready := {r for r, needs in MAY_IMPORT.items() if r not in done and set(needs) <= done}:
+        done |= ready
+    assert done == set(MAY_IMPORT)
+
+
+def test_a_wrong_import_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test can fail: emit that imports analysis, an import inside a function."""
+    bad = tmp_path / "loopir" / "emit" / "bad.py"
+    bad.parent.mkdir(parents=True)
+    bad.write_text("from loopir.analysis import depend\nfrom loopir import lower\ndef f():\n    import json\n")
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path / "loopir")
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    assert len(list(wrong_imports(bad))) == 2
+    assert len(list(inner_imports(bad))) == 1

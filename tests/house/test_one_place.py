@@ -1,0 +1,88 @@
+"""One statement of each fact: a primitive is one file, CUDA is spelled by the emitter, the stub is generated."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loopir.schedule import stubs
+from loopir.schedule.primitive import PRIMITIVES
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "loopir"
+FOLDER = PACKAGE / "schedule" / "primitives"
+FILES = sorted(PACKAGE.rglob("*.py"))
+OWN = sorted(name for name, f in PRIMITIVES.items() if f.__module__.startswith("loopir."))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def is_schedule_code(path: Path) -> bool:
+    """What could register or list primitives: the room of schedules and the files above all rooms."""
+    return path.is_relative_to(PACKAGE / "schedule") or path.parent == PACKAGE
+
+
+def definitions(path: Path, name: str) -> Iterator[int]:
+    """Lines where `name` is defined as a function or a variable, at the top of the file or in a class."""
+    tree = ast.parse(path.read_text())
+    for scope in (tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))):
+        for node in scope.body:
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                yield node.lineno
+            elif isinstance(node, ast.Assign):
+                yield from (node.lineno for t in node.targets if isinstance(t, ast.Name) and t.id == name)
+
+
+def listings(path: Path, name: str) -> Iterator[int]:
+    """Lines where `name` stands as a string by itself, as in a table of names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and node.value == name:
+            yield node.lineno
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_primitive_is_one_file_with_its_name(name: str) -> None:
+    assert PRIMITIVES[name].__module__ == f"loopir.schedule.primitives.{name}"
+    home = FOLDER / f"{name}.py"
+    for path in FILES:
+        if path not in (home, stubs.PATH) and is_schedule_code(path):
+            lines = list(definitions(path, name))
+            assert not lines, f"{name_of(path)}:{lines[0]} defines {name}, whose place is {name_of(home)}"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_no_table_lists_a_primitive(name: str) -> None:
+    loop_kinds = {"parallel", "vectorize", "unroll"}  # these are names of kinds of loops, too
+    if name in loop_kinds:
+        return
+    for path in FILES:
+        if path != FOLDER / f"{name}.py" and is_schedule_code(path):
+            lines = list(listings(path, name))
+            assert not lines, f"{name_of(path)}:{lines[0]} names the primitive {name} in a table"
+
+
+@pytest.mark.parametrize("path", sorted(p for p in FOLDER.glob("*.py") if p.stem != "__init__"), ids=name_of)
+def test_a_file_of_primitives_holds_the_one_it_is_called_after(path: Path) -> None:
+    held = [name for name, f in PRIMITIVES.items() if f.__module__ == f"loopir.schedule.primitives.{path.stem}"]
+    assert held == [path.stem]
+
+
+def test_the_stub_is_up_to_date() -> None:
+    assert stubs.PATH.read_text() == stubs.source(), "run python -m loopir.schedule.stubs"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if "emit" not in p.parts], ids=name_of)
+def test_kernels_come_out_of_the_emitters(path: Path) -> None:
+    """No kernel is kept as a literal string."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert "__global__" not in node.value, f"{name_of(path)}:{node.lineno}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_files_do_not_leave_notes_to_self(path: Path) -> None:
+    source = path.read_text()
+    assert not any(word in source for word in ("TODO", "FIXME", "XXX", "breakpoint()"))
