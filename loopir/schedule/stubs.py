@@ -7,6 +7,7 @@ the name of a primitive may stand.
 from __future__ import annotations
 
 import inspect
+import textwrap
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,9 @@ def _method(f: Callable[..., Any]) -> str:
         inner = f"        {', '.join(parts)}"
         lines = [inner] if len(inner) <= WIDTH else [f"        {part}," for part in parts]
         head = "\n".join([f"    def {f.__name__}(", *lines, "    ) -> Self:"])
-    return f'\n{head}\n        """{doc.summary(f).splitlines()[0]}"""\n        ...\n'
+    prose = textwrap.fill(doc.summary(f).partition("\n\n")[0], WIDTH - 11, initial_indent='"""', subsequent_indent="")
+    indent = " " * 8
+    return f'\n{head}\n{textwrap.indent(prose, indent)}"""\n{indent}raise NotImplementedError\n'
 
 
 if __name__ == "__main__":
