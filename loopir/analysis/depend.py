@@ -25,12 +25,13 @@ Order = list[Constraint]
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A dependent pair in the wrong order: the witness, its statements' labels, and whether all of it was seen."""
+    """A dependent pair in the wrong order; `fold`: both are folds of one reduction; `opaque`: a buffer not seen into."""
 
     witness: Witness
     first: str
     second: str
     opaque: str | None = None
+    fold: bool = False
 
 
 # ---------------------------------------------------------------- the questions
@@ -230,4 +231,4 @@ def _clash(func: Func, s: Statement, a: Access, t: Statement, b: Access, point: 
     unseen = next((access.buffer for access in (a, b) if not all(map(sees, access.at))), None)
     element = None if unseen else tuple(evaluate(x, {**sizes, **first}) for x in a.at)
     witness = Witness(kind, a.buffer, element, s.name, first, t.name, second, sizes)
-    return Clash(witness, s.label, t.label, unseen)
+    return Clash(witness, s.label, t.label, unseen, s.key == t.key and a.fold and b.fold)

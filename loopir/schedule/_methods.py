@@ -11,6 +11,10 @@ from typing import Literal, Self
 class Methods:
     __slots__ = ()
 
+    def bind(self, loop: str, axis: str) -> Self:
+        """Give each iteration of `loop` to one index of `axis`: blockIdx.x, .y, .z or threadIdx.x, .y, .z."""
+        raise NotImplementedError
+
     def compute_inline(self, stage: str) -> Self:
         """Compute `stage` wherever it is read, instead of storing it. It has to be one plain store over a whole
         buffer."""
@@ -20,9 +24,18 @@ class Methods:
         """Fuse `outer` and `inner`, the only statement in it, into one loop called `name`. The order stays."""
         raise NotImplementedError
 
+    def parallel(self, loop: str) -> Self:
+        """Run the iterations of `loop` in any order and at once, on the threads of the CPU."""
+        raise NotImplementedError
+
     def rename(self, old: str, new: str) -> Self:
         """Call `old` by the name `new`: a loop ("i" or "C.i"), a buffer, a stage, or a buffer and its stage
         together."""
+        raise NotImplementedError
+
+    def reorder(self, *loops: str) -> Self:
+        """Put `loops`, which are nested perfectly, in the order given; loops of the nest not named keep their
+        places."""
         raise NotImplementedError
 
     def split(
@@ -36,7 +49,20 @@ class Methods:
         """Split `loop` into an outer loop over tiles and an inner one of `factor` iterations; `names` are theirs."""
         raise NotImplementedError
 
+    def tile(
+        self,
+        *loops_and_factors: str | int,
+        tail: Literal["guard", "exact", "shift_inwards", "round_up", "peel"] = "guard",
+    ) -> Self:
+        """Split each loop by its factor and reorder: the loops over tiles, then the loops inside a tile."""
+        raise NotImplementedError
+
     def unroll(self, loop: str) -> Self:
         """Unroll `loop`, whose extent has to be a constant. The order of its iterations stays, so it is always
         legal."""
+        raise NotImplementedError
+
+    def vectorize(self, loop: str) -> Self:
+        """Run all iterations of `loop` together, statement by statement: each reads in all lanes before it writes in
+        any."""
         raise NotImplementedError

@@ -1,0 +1,83 @@
+"""bind: the iterations of a loop become blocks of a GPU's grid, or threads of a block."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import AXES, THREAD_AXES, Func, Int, Loop
+from loopir.ir.text import text
+from loopir.ir.walk import loops, replace_loop, statements
+from loopir.schedule.find import find_serial, listing
+from loopir.schedule.promises import require_independent
+from loopir.schedule.schedule import primitive
+
+MAX_THREADS = 1024
+LIMITS = {"blockIdx.y": 65535, "blockIdx.z": 65535, "threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
+
+
+@primitive
+def bind(func: Func, loop: str, axis: str) -> Func:
+    """Give each iteration of `loop` to one index of `axis`: blockIdx.x, .y, .z or threadIdx.x, .y, .z.
+
+    Legal where the iterations are independent. A block has at most 1,024 threads, and their number is a constant.
+
+    before:
+        def f(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
+            for i in range(n):
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+    call:    bind("i", "blockIdx.x")
+    after:
+        def f(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
+            for i in bind("blockIdx.x", n):
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+    refuses: bind("k", "threadIdx.x")  # iterations of 'k' are not independent
+    refuses: bind("i", "threadIdx.x")  # n threads
+    refuses: bind("i", "threadIdx.w")  # the axes are
+    """
+    target = find_serial(func, loop)
+    if axis not in AXES:
+        raise ScheduleError(f"there is no axis {axis!r}; the axes are {listing(AXES)}", loop=target.var)
+    around = [x for x in loops(func.body) if any(s is target for s in statements(x.body))]
+    for other in (*around, *loops(target.body)):
+        if other.kind == axis:
+            raise ScheduleError(
+                f"{axis} is taken by {other.var!r}, which is nested with {target.var!r}",
+                loop=target.var, suggestion=f"a free axis: {listing(_free([*around, *loops(target.body)]))}",
+            )  # fmt: skip
+        if other.kind == "vectorize" and other in around:
+            raise ScheduleError(f"{target.var!r} stands in the lanes of {other.var!r}", loop=target.var)
+    _require_fit(target, axis, [x for x in (*around, *loops(target.body)) if x.kind in THREAD_AXES])
+    require_independent(func, target.var, axis)
+    return replace_loop(func, target.var, lambda s: replace(s, kind=axis))
+
+
+def _free(taken: list[Loop]) -> list[str]:
+    return [a for a in AXES if all(x.kind != a for x in taken)]
+
+
+def _require_fit(target: Loop, axis: str, others: list[Loop]) -> None:
+    """Refuse more blocks or threads than a GPU takes."""
+    size = target.extent.value if isinstance(target.extent, Int) else None
+    if axis in THREAD_AXES and size is None:
+        raise ScheduleError(
+            f"{target.var!r} would take {text(target.extent)} threads, and their number has to be a constant",
+            loop=target.var, suggestion=f'split("{target.var}", 256) and bind the inner loop',
+        )  # fmt: skip
+    limit = LIMITS.get(axis)
+    if size is not None and limit is not None and size > limit:
+        raise ScheduleError(
+            f"{target.var!r} would take {size} indices of {axis}, and there are {limit}",
+            loop=target.var, suggestion=f'split("{target.var}", {min(limit, 256)}) first',
+        )  # fmt: skip
+    total = size or 1
+    for x in others:
+        total *= x.extent.value if isinstance(x.extent, Int) else 1
+    if axis in THREAD_AXES and total > MAX_THREADS:
+        inside = listing(x.var for x in others)
+        raise ScheduleError(
+            f"a block would have {total} threads ({target.var!r} with {inside}), and it has at most {MAX_THREADS}",
+            loop=target.var, suggestion=f'split("{target.var}", ...) so that the product is at most {MAX_THREADS}',
+        )  # fmt: skip

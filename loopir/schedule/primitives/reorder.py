@@ -1,0 +1,131 @@
+"""reorder: the loops of a perfect nest trade places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopir.analysis.access import sees
+from loopir.analysis.depend import reversed_by
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Cond, Func, If, Loop, conj
+from loopir.ir.walk import loops as nest_loops, replace_loop, variables
+from loopir.schedule.find import find_loop, listing
+from loopir.schedule.promises import require_promises
+from loopir.schedule.refusal import refusal
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def reorder(func: Func, *loops: str) -> Func:
+    """Put `loops`, which are nested perfectly, in the order given; loops of the nest not named keep their places.
+
+    Guards between the loops move inside them. The folds of one reduction may change their order; every other
+    dependence has to keep its direction.
+
+    before:
+        def f(n: "size", a: "inout float32[n + 1, n + 1]"):
+            for i in range(n):
+                for j in range(n):
+                    a[i + 1, j + 1] = a[i, j] + 1.0
+    call:    reorder("j", "i")
+    after:
+        def f(n: "size", a: "inout float32[n + 1, n + 1]"):
+            for j in range(n):
+                for i in range(n):
+                    a[i + 1, j + 1] = a[i, j] + 1.0
+    refuses: reorder("j", "j")  # 'j' is named twice
+
+    before:
+        def g(n: "size", a: "inout float32[n + 1, n + 1]"):
+            for i in range(n):
+                for j in range(n):
+                    a[i + 1, j] = a[i, j + 1] + 1.0
+    refuses: reorder("j", "i")  # a at (i=0, j=1) writes a[1, 1], which a at (i=1, j=0) reads later
+    """
+    found = [find_loop(func, name) for name in loops]
+    named = [loop.var for loop in found]
+    twice = next((v for v in named if named.count(v) > 1), None)
+    if twice is not None:
+        raise ScheduleError(f"loop {twice!r} is named twice", loop=twice)
+    if len(named) < 2:
+        return func
+    band = _band(func, found)
+    order = iter(named)
+    by_name = {loop.var: loop for loop in band.loops}
+    permuted = [by_name[next(order)] if loop.var in named else loop for loop in band.loops]
+    if [x.var for x in permuted] == [x.var for x in band.loops]:
+        return func
+    _require_bounds(permuted)
+    new = replace_loop(func, band.loops[0].var, lambda _: band.rebuilt(permuted))
+    clash = reversed_by(func, new)
+    if clash is not None:
+        kept = listing(x.var for x in band.loops)
+        raise refusal(clash, f"the order {listing(x.var for x in permuted)} runs these two the other way round",
+                      named[0], f"keep the order {kept} for {clash.witness.buffer}")  # fmt: skip
+    require_promises(new, [x.var for x in band.loops])
+    return new
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Loops that stand one right inside the other, the guards among them, and what they enclose."""
+
+    loops: tuple[Loop, ...]
+    guards: tuple[Cond, ...]
+    body: Body
+
+    def rebuilt(self, loops: list[Loop]) -> Loop:
+        """The nest with `loops` in this order and the guards innermost."""
+        body: Body = (If(conj(*self.guards), self.body),) if self.guards else self.body
+        for loop in reversed(loops):
+            body = (Loop(loop.var, loop.extent, loop.kind, body),)
+        (nest,) = body
+        assert isinstance(nest, Loop)
+        return nest
+
+
+def _band(func: Func, named: list[Loop]) -> Band:
+    """The perfect nest from the outermost to the innermost of the loops named."""
+    wanted = {loop.var for loop in named}
+    outermost = next(loop for loop in named if wanted <= {loop.var, *_inside(loop)} or loop is named[-1])
+    missing = wanted - {outermost.var, *_inside(outermost)}
+    if missing:
+        raise ScheduleError(
+            f"loop {listing(sorted(missing))} does not stand inside {outermost.var!r}, nor around it",
+            loop=outermost.var, suggestion="reorder loops of one nest",
+        )  # fmt: skip
+    chain, guards = [outermost], list[Cond]()
+    body = outermost.body
+    left = wanted - {outermost.var}
+    while left:
+        if len(body) == 1 and isinstance(body[0], Loop):
+            chain.append(body[0])
+            left.discard(body[0].var)
+            body = body[0].body
+        elif len(body) == 1 and isinstance(body[0], If) and not body[0].orelse and sees(body[0].cond):
+            guards.append(body[0].cond)
+            body = body[0].then
+        else:
+            what = (
+                "several statements" if len(body) > 1 else f"a {type(body[0]).__name__.lower()}" if body else "nothing"
+            )
+            raise ScheduleError(
+                f"between {chain[-1].var!r} and {listing(sorted(left))} is {what}; only perfect nests are reordered",
+                loop=chain[-1].var, suggestion=f"reorder inside {chain[-1].var!r} only",
+            )  # fmt: skip
+    return Band(tuple(chain), tuple(guards), body)
+
+
+def _inside(loop: Loop) -> set[str]:
+    return {x.var for x in nest_loops(loop.body)}
+
+
+def _require_bounds(order: list[Loop]) -> None:
+    """Refuse an order in which a loop's extent speaks of a loop that would stand inside it."""
+    for n, loop in enumerate(order):
+        later = {x.var for x in order[n + 1 :]}
+        if bad := sorted(variables(loop.extent) & later):
+            raise ScheduleError(
+                f"the extent of {loop.var!r} depends on {listing(bad)}, which would stand inside it",
+                loop=loop.var, suggestion=f"keep {listing(bad)} around {loop.var!r}",
+            )  # fmt: skip

@@ -1,0 +1,45 @@
+"""What a loop's kind promises, checked anew where a step moves such a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loopir.analysis.depend import carried, lockstep
+from loopir.ir.grammar import AXES, Func
+from loopir.ir.walk import loops
+from loopir.schedule.refusal import refusal
+
+
+def require_promises(func: Func, names: Iterable[str]) -> None:
+    """Refuse if a loop in `names` has a kind that its dependences no longer allow."""
+    kinds = {loop.var: loop.kind for loop in loops(func.body)}
+    for name in names:
+        if kinds[name] == "vectorize":
+            require_lockstep(func, name)
+        elif kinds[name] == "parallel" or kinds[name] in AXES:
+            require_independent(func, name, kinds[name])
+
+
+def require_independent(func: Func, loop: str, kind: str) -> None:
+    """Refuse if two iterations of `loop`, to be run at once, touch one element and one of them writes it."""
+    clash = carried(func, loop)
+    if clash is None:
+        return
+    if clash.fold:
+        suggestion = f"a loop over which {clash.first} does not fold into one element"
+    else:
+        suggestion = f"a loop that carries no dependence on {clash.witness.buffer}, or keep {loop!r} serial"
+    raise refusal(clash, f"iterations of {loop!r} are not independent", loop, suggestion)
+
+
+def require_lockstep(func: Func, loop: str) -> None:
+    """Refuse if running all iterations of `loop` together changes who sees what."""
+    clash = lockstep(func, loop)
+    if clash is None:
+        return
+    distance = abs(clash.witness.second.get(loop, 0) - clash.witness.first.get(loop, 0))
+    if distance > 1:
+        suggestion = f"at most {distance} lanes: split({loop!r}, {distance}) and vectorize the inner loop"
+    else:
+        suggestion = f"keep {loop!r} serial, or vectorize a loop that carries no dependence on {clash.witness.buffer}"
+    raise refusal(clash, f"the lanes of {loop!r} would run together", loop, suggestion)

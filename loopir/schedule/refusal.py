@@ -1,0 +1,13 @@
+"""Turning a clash that the dependence analysis found into the refusal that a person reads."""
+
+from __future__ import annotations
+
+from loopir.analysis.depend import Clash
+from loopir.errors import ScheduleError
+
+
+def refusal(clash: Clash, reason: str, loop: str, suggestion: str) -> ScheduleError:
+    """A ScheduleError with the witness of `clash`; says so where analysis could not see an access."""
+    if clash.opaque is not None:
+        reason += f"; {clash.opaque} is indexed from memory, which analysis takes to touch every element"
+    return ScheduleError(reason, loop=loop, witness=clash.witness, suggestion=suggestion)
