@@ -293,13 +293,28 @@ def _cond(c: Cond, need: int = 0) -> str:
         case Not(term):
             return _wrap(f"not {_cond(term, NOT)}", NOT, need)
         case Cmp(op, a, b):
-            return _wrap(f"{_index(a, BOR)} {op} {_index(b, BOR)}", COMPARE, need)
+            return _wrap(f"{_side(a)} {op} {_side(b)}", COMPARE, need)
         case Truth(Load() | Op() as value):
             return _value(value, need=need)
         case Truth(value):
             return f"truth({_value(value)})"
         case _:
             raise TypeError(f"{type(c).__name__} is no condition of the language")
+
+
+def _side(ix: Index) -> str:
+    """One side of a comparison of indices; a bare element there would make it a comparison of values."""
+    return f"index({_index(ix)})" if _is_element(ix) else _index(ix, BOR)
+
+
+def _is_element(ix: Index) -> bool:
+    match ix:
+        case Opaque(value):
+            return isinstance(value, Load)
+        case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b):
+            return _is_element(a) or _is_element(b)
+        case _:
+            return False
 
 
 # ---------------------------------------------------------------- values
