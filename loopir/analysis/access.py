@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loopir.ir.grammar import (
+    THREAD_AXES,
     Alloc,
     Buffer,
     Cond,
@@ -108,12 +109,12 @@ def _statements(p: Place) -> Iterator[Statement]:
 
 
 def _outside(p: Place, alloc: Alloc) -> tuple[str, ...]:
-    """The loops around `alloc`: each of their iterations has memory of its own."""
+    """The loops around `alloc` whose iterations have memory of their own: for shared memory, not those of threads."""
     out: list[str] = []
     for s in p.around:
         if s is alloc:
             break
-        if isinstance(s, Loop):
+        if isinstance(s, Loop) and not (alloc.buffer.scope == "shared" and s.kind in THREAD_AXES):
             out.append(s.var)
     return tuple(out)
 

@@ -25,7 +25,7 @@ Order = list[Constraint]
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A dependent pair in the wrong order; `fold`: both are folds of one reduction; `opaque`: a buffer not seen into."""
+    """A dependent pair in the wrong order; `fold`: of one reduction's folds; `opaque`: a buffer that is not seen into."""
 
     witness: Witness
     first: str
@@ -94,6 +94,16 @@ def lockstep(func: Func, loop: str) -> Clash | None:
             if found is not None:
                 return found
     return None
+
+
+def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ: str) -> Clash | None:
+    """Two dependent instances of `s` and `t` with equal `same` loops and different values of loop `differ`.
+
+    Nothing is asked of their order: it is what concurrent iterations of `differ` lack.
+    """
+    equal: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in same]
+    steps = [({f"s.{differ}": sign, f"t.{differ}": -sign, "": -1}, False) for sign in (1, -1)]
+    return _search(func, s, t, [[*equal, step] for step in steps])
 
 
 # ---------------------------------------------------------------- orders

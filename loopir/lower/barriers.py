@@ -1,0 +1,130 @@
+"""barriers: the threads of a block meet wherever one needs what another did.
+
+Two accesses need a barrier between them if they may touch one element from different threads of one block and one of
+them writes. Between different blocks of one launch nothing orders accesses, so there such a pair is an error. Barriers
+go before the later statement, and at the end of the innermost serial loop around both, where one iteration meets the
+next; all threads have to come by, so a place whose control depends on the thread is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement, takewhile
+
+from loopir.analysis.access import statements_of
+from loopir.analysis.depend import Clash, apart
+from loopir.errors import LowerError
+from loopir.ir.grammar import (
+    AXES,
+    BLOCK_AXES,
+    Barrier,
+    Body,
+    Func,
+    If,
+    Kernel,
+    Load,
+    Loop,
+    Node,
+    Stmt,
+)
+from loopir.ir.walk import Place, map_body, map_stmts, nodes, places, rewrite, statements, variables
+from loopir.lower.target import Target
+
+
+def barriers(func: Func, target: Target) -> Func:
+    """`func` with a Barrier wherever threads of a block depend on one another."""
+    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    return replace(func, body=body)
+
+
+def _kernel(func: Func, kernel: Kernel) -> Stmt:
+    axes = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
+    if not axes:
+        return kernel
+    blocks = tuple(s.var for s in axes if s.kind in BLOCK_AXES)
+    threads = tuple(s.var for s in axes if s.kind not in BLOCK_AXES)
+    here = {p.stmt.label: p for p in places(kernel.body)}
+    inside = [s for s in statements_of(func) if s.label in here]
+    before: set[int] = set()
+    ends: set[int] = set()
+    for s, t in combinations_with_replacement(inside, 2):
+        for axis in blocks:
+            clash = apart(func, s, t, same=(), differ=axis)
+            if clash is not None:
+                raise LowerError(_across_blocks(kernel, clash))
+        for axis in threads:
+            clash = apart(func, s, t, same=blocks, differ=axis)
+            if clash is not None:
+                meet = _Meet(here[s.label], here[t.label], set(threads), clash)
+                before |= {id(x) for x in meet.before()}
+                ends |= {id(x) for x in meet.ends()}
+                break
+    return _marked(kernel, before, ends) if before or ends else kernel
+
+
+def _across_blocks(kernel: Kernel, clash: Clash) -> str:
+    return (
+        f"{kernel.name} cannot be one launch: {clash.witness}, in different blocks, which nothing orders; "
+        f"bind the loops of {clash.first} and {clash.second} to the same axes, or keep the loop around them serial"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Meet:
+    """Where the threads have to meet for the statements at `p` and `q`, which clash."""
+
+    p: Place
+    q: Place
+    threads: set[str]
+    clash: Clash
+
+    def common(self) -> tuple[Stmt, ...]:
+        """What stands around both."""
+        pairs = zip((*self.p.around, self.p.stmt), (*self.q.around, self.q.stmt), strict=False)
+        return tuple(a for a, _ in takewhile(lambda ab: ab[0] is ab[1], pairs) if a is not self.p.stmt)
+
+    def before(self) -> Iterator[Stmt]:
+        """The later of the two branches, if one iteration runs both."""
+        common, p, q = self.common(), self.p, self.q
+        depth = len(common)
+        if p.stmt is q.stmt:
+            return
+        last = common[-1] if common else None
+        if isinstance(last, If) and (p.path[depth] < len(last.then)) != (q.path[depth] < len(last.then)):
+            return
+        later = max(p, q, key=lambda x: x.path)
+        self.require_uniform(common)
+        yield (*later.around, later.stmt)[depth]
+
+    def ends(self) -> Iterator[Stmt]:
+        """The innermost serial loop around both."""
+        common = self.common()
+        loops = [n for n, s in enumerate(common) if isinstance(s, Loop) and s.kind not in AXES]
+        if loops:
+            self.require_uniform(common[: loops[-1] + 1])
+            yield common[loops[-1]]
+
+    def require_uniform(self, around: tuple[Stmt, ...]) -> None:
+        """Refuse unless all threads of a block come by together."""
+        for s in around:
+            control = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
+            if control is not None and (variables(control) & self.threads or _from_memory(control)):
+                raise LowerError(
+                    f"{self.clash.witness}, in another thread; the barrier between them would stand where not all "
+                    f"threads of the block come by. Bind the loops around both alike, or split the nest"
+                )
+
+
+def _from_memory(n: Node) -> bool:
+    return any(isinstance(x, Load) for x in nodes(n))
+
+
+def _marked(kernel: Kernel, before: set[int], ends: set[int]) -> Stmt:
+    def visit(s: Stmt) -> Stmt | Body:
+        new = map_stmts(s, visit)
+        if id(s) in ends and isinstance(new, Loop):
+            new = replace(new, body=(*new.body, Barrier()))
+        return (Barrier(), new) if id(s) in before else new
+
+    return replace(kernel, body=map_body(kernel.body, visit))

@@ -1,0 +1,74 @@
+"""Lowering, as one table: a scheduled Func goes through the passes in order, and the emitters spell what comes out.
+
+A pass is a function from Func to Func in a file of its own; it decides nothing that the schedule has decided. The
+Func is verified after every pass, and `show` sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loopir.analysis.simplify_func import simplify_func
+from loopir.ir.grammar import Func
+from loopir.ir.inits import explicit_init
+from loopir.ir.verify import Stage, verify
+from loopir.lower.barriers import barriers
+from loopir.lower.flatten import flatten
+from loopir.lower.kernels import kernels
+from loopir.lower.target import Target, target as target_called
+from loopir.lower.threads import threads
+from loopir.lower.vectors import vectors
+
+BOTH = frozenset({"cuda", "llvm"})
+GPU = frozenset({"cuda"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One row: the rewrite, the stage its result is verified at, its targets, and why it stands where it does."""
+
+    name: str
+    rewrite: Callable[[Func, Target], Func]
+    stage: Stage
+    targets: frozenset[str]
+    why: str
+    after: tuple[str, ...] = ()
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("inits", lambda f, t: explicit_init(f), "schedule", BOTH,
+         "every later pass sees a reduction's first value as plain stores"),
+    Pass("simplify", lambda f, t: simplify_func(f, drop_unit_loops=True), "schedule", BOTH,
+         "guards that are proved go while the loops' bounds are still in sight", after=("inits",)),
+    Pass("kernels", kernels, "lowered", BOTH,
+         "the host keeps what stands around the outermost concurrent loops", after=("inits",)),
+    Pass("threads", threads, "lowered", GPU,
+         "bound loops become the launch's axes; what is under none of an axis runs on its index 0", after=("kernels",)),
+    Pass("barriers", barriers, "lowered", GPU,
+         "threads of a block meet between a write and another thread's access, while accesses are by element",
+         after=("threads",)),
+    Pass("flatten", flatten, "flat", BOTH,
+         "elements become offsets, layouts are applied; no analysis of accesses after this", after=("barriers",)),
+    Pass("vectors", vectors, "flat", GPU,
+         "whole vectors are moved at once where offsets are contiguous and aligned", after=("flatten",)),
+    Pass("tidy", lambda f, t: simplify_func(f, drop_unit_loops=True), "flat", BOTH,
+         "offsets are simplified as a whole", after=("flatten",)),
+)  # fmt: skip
+
+
+def lower(func: Func, target: str, *, show: Callable[[str, Func], None] | None = None) -> Func:
+    """`func` in the form that the emitter of `target` takes: host statements around kernels, flat accesses.
+
+    `show` is called with each pass's name and result. Raises LowerError where the schedule cannot be run on the
+    target, TargetError where it needs more than the target has.
+    """
+    chosen = target_called(target)
+    for p in PASSES:
+        if chosen.name not in p.targets:
+            continue
+        func = p.rewrite(func, chosen)
+        verify(func, p.stage)
+        if show is not None:
+            show(p.name, func)
+    return func

@@ -1,0 +1,101 @@
+"""threads: the bound loops of a kernel become the axes of its launch, outermost, blocks before threads.
+
+The launch has as many indices of an axis as the longest loop bound to it. A shorter loop guards its body; a statement
+under no loop of an axis runs on index 0 of it alone. Nothing here places a barrier: `barriers` does, next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopir.analysis.simplify import EMPTY, simplify
+from loopir.errors import LowerError, TargetError
+from loopir.ir.grammar import (
+    AXES,
+    BLOCK_AXES,
+    Alloc,
+    Body,
+    Cmp,
+    Cond,
+    Func,
+    If,
+    Index,
+    Int,
+    Kernel,
+    Loop,
+    Opaque,
+    Stmt,
+    Var,
+    conj,
+    maximum,
+)
+from loopir.ir.text import text
+from loopir.ir.walk import map_body, map_stmts, nodes, rewrite, statements, substitute, variables
+from loopir.lower.target import Target
+
+
+def threads(func: Func, target: Target) -> Func:
+    """`func` with the bound loops of each kernel outermost in it."""
+    body = rewrite(func.body, lambda s: _kernel(s, target) if isinstance(s, Kernel) else None)
+    return replace(func, body=body)
+
+
+def _kernel(kernel: Kernel, target: Target) -> Stmt:
+    bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
+    inside = {s.var for s in statements(kernel.body) if isinstance(s, Loop)}
+    axes: dict[str, tuple[str, Index]] = {}
+    for loop in sorted(bound, key=lambda x: AXES.index(x.kind)):
+        if variables(loop.extent) & inside or any(isinstance(n, Opaque) for n in nodes(loop.extent)):
+            raise LowerError(
+                f"loop {loop.var} is bound to {loop.kind}, and its extent {text(loop.extent)} is not known at launch"
+            )
+        name, extent = axes.get(loop.kind, (loop.var, loop.extent))
+        axes[loop.kind] = (name, simplify(maximum(extent, loop.extent), EMPTY))
+    _require_room(kernel, axes, target)
+    body = _under(kernel.body, axes, frozenset())
+    for kind, (name, extent) in reversed(axes.items()):
+        body = (Loop(name, extent, kind, body),)
+    return replace(kernel, body=body)
+
+
+def _require_room(kernel: Kernel, axes: dict[str, tuple[str, Index]], target: Target) -> None:
+    total = 1
+    for kind, (name, extent) in axes.items():
+        if kind in BLOCK_AXES:
+            continue
+        if not isinstance(extent, Int):
+            raise LowerError(f"loop {name} is bound to {kind}, and its extent {text(extent)} is not a constant")
+        total *= extent.value
+    if total > target.max_threads:
+        loops = ", ".join(name for kind, (name, _) in axes.items() if kind not in BLOCK_AXES)
+        raise TargetError(
+            f"{kernel.name} would have {total} threads a block (loops {loops}), and {target.name} takes "
+            f"{target.max_threads}; split a loop before it is bound"
+        )
+
+
+def _under(body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str]) -> Body:
+    """`body` with bound loops replaced by guards; `held` are the axes whose loops stand around it."""
+
+    def visit(s: Stmt) -> Stmt | Body:
+        if isinstance(s, Loop) and s.kind in AXES:
+            name, extent = axes[s.kind]
+            inner = _under(tuple(substitute(x, {s.var: Var(name)}) for x in s.body), axes, held | {s.kind})
+            return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
+        if any(isinstance(x, Loop) and x.kind in AXES for x in statements((s,))):
+            return map_stmts(s, visit)
+        if isinstance(s, Alloc) and s.buffer.scope != "shared" and len(held) < len(axes):
+            raise LowerError(
+                f"{s.buffer.name} is allocated in a kernel outside some of its bound loops, so several threads share "
+                f'it; give it scope "shared", or allocate it outside the bound loops'
+            )
+        for x in statements((s,)):
+            if isinstance(x, Alloc) and x.buffer.scope == "shared" and held - set(BLOCK_AXES):
+                raise LowerError(
+                    f"{x.buffer.name} is shared memory, allocated inside a loop bound to a thread axis, so that each "
+                    f'thread would have its own; allocate it outside that loop, or give it scope "local"'
+                )
+        missing: list[Cond] = [Cmp("==", Var(name), Int(0)) for kind, (name, _) in axes.items() if kind not in held]
+        return If(conj(*missing), (s,)) if missing else s
+
+    return map_body(body, visit)
