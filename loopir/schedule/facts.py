@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond
@@ -20,7 +20,7 @@ class Facts:
     @staticmethod
     def at(func: Func, target: Stmt) -> Facts:
         """What is known where `target` stands in `func`."""
-        return Facts(_context(func.body, target, Context.of(func)) or Context.of(func))
+        return Facts(next(here for s, here in statements_in(func.body, Context.of(func)) if s is target))
 
     def divides(self, factor: int, extent: Index) -> bool:
         return self.tidy(extent % factor) == Int(0)
@@ -35,17 +35,14 @@ class Facts:
         return simplify(ix, self.known)
 
 
-def _context(body: Body, target: Stmt, known: Context) -> Context | None:
-    """What is known at `target`, which is somewhere in `body`; None if it is not."""
+def statements_in(body: Body, known: Context) -> Iterator[tuple[Stmt, Context]]:
+    """Every statement in `body`, outer ones first, with what is known where it stands."""
     for s in body:
-        if s is target:
-            return known
+        yield s, known
         inside = known.loop(s.var, s.extent) if isinstance(s, Loop) else known
         for side, inner in enumerate(bodies(s)):
             here = inside.given(Not(s.cond) if side else s.cond) if isinstance(s, If) else inside
-            if (found := _context(inner, target, here)) is not None:
-                return found
-    return None
+            yield from statements_in(inner, here)
 
 
 def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body]) -> Func:

@@ -1,6 +1,7 @@
 """Every primitive's docstring, run: what it says it does, what it says it refuses, and the rules all of them keep."""
 
 import pytest
+from meaning import assert_same
 
 import loopir.intrinsics  # noqa: F401  (the parser knows operations by name)
 from loopir.errors import ScheduleError
@@ -51,6 +52,14 @@ def test_what_is_refused_names_the_call_and_the_reason(name: str, example: Examp
     assert caught.value.primitive == name
     assert s.trace == ()
     assert str(s) == example.before
+
+
+@pytest.mark.parametrize(("name", "example"), ACCEPTED, ids=ids)
+def test_the_meaning_stays(name: str, example: Example) -> None:
+    s = Schedule(parse(example.before))
+    after = take(s, example.call)
+    for size in (0, 1, 3, 4, 7):
+        assert_same(s.func, after.func, dict.fromkeys(s.func.sizes, size))
 
 
 @pytest.mark.parametrize(("name", "example"), ACCEPTED, ids=ids)

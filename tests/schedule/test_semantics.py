@@ -4,17 +4,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby, product
 
-import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from meaning import assert_same
 
 import loopir.intrinsics  # noqa: F401
-from loopir.errors import InterpretError, ScheduleError
-from loopir.ir.grammar import Func
-from loopir.ir.interpret import holds, interpret
+from loopir.errors import ScheduleError
 from loopir.ir.parse import parse
-from loopir.ir.text import text
-from loopir.ir.verify import evaluate
 from loopir.schedule import Schedule
 from loopir.schedule.trace import Step
 
@@ -157,36 +153,6 @@ def f(n: "size", m: "size", A: "float32[5]", ix: "int32[n]", B: "out float32[n]"
             B[j] = T[ix[j]]
 """,
 }
-
-
-def arguments(func: Func, sizes: dict[str, int], seed: int) -> dict[str, np.ndarray]:
-    """Inputs of the right shapes: small integers, which are indices, too."""
-    rng = np.random.default_rng(seed)
-    return {
-        a.buffer.name: rng.integers(0, 5, [max(0, evaluate(d, sizes)) for d in a.buffer.shape]).astype(
-            a.buffer.dtype.numpy
-        )
-        for a in func.args
-        if a.access != "out"
-    }
-
-
-def outcome(func: Func, sizes: dict[str, int], seed: int) -> dict[str, np.ndarray]:
-    return interpret(func, arguments(func, sizes, seed), sizes, domain="ring")
-
-
-def assert_same(before: Func, after: Func, sizes: dict[str, int], seed: int = 0) -> None:
-    """What `before` computes at `sizes`, if it takes them and computes anything, `after` does."""
-    if not all(holds(c, sizes) for c in before.assumes):
-        return
-    try:
-        expected = outcome(before, sizes, seed)
-    except InterpretError:
-        return  # an output that is never written, at this size
-    found = outcome(after, sizes, seed)
-    assert len(expected) == len(found)
-    for one, other in zip(expected.values(), found.values(), strict=True):
-        assert np.array_equal(one, other), f"at {sizes}:\n{text(before)}\nbecame\n{text(after)}"
 
 
 def steps(s: Schedule) -> Iterator[Step]:

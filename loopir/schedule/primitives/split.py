@@ -13,10 +13,12 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cmp, Func, If, Index, Int, Loop, Reduce, Stmt, Var, ceildiv, maximum, minimum
 from loopir.ir.text import text
 from loopir.ir.walk import fresh, loops, names as all_names, places, rewrite, substitute
-from loopir.schedule.effects import reads, require_stable_extent, writes
+from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import Facts, rewrite_loop
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.naming import fresh_copy, new_names, over_replaced, replaced
+from loopir.schedule.overrun import require_harmless_overrun
+from loopir.schedule.promises import require_promises
 from loopir.schedule.schedule import primitive
 
 Tail = Literal["guard", "exact", "shift_inwards", "round_up", "peel"]
@@ -90,7 +92,7 @@ def split(func: Func, loop: str, factor: int, *, tail: Tail = "guard", names: tu
                 for ii in range(3):
                     B[min(io * 3, 5) + ii] = A[min(io * 3, 5) + ii]
     refuses: split("i", 3, tail="exact")     # 3 does not divide 8
-    refuses: split("i", 3, tail="round_up")  # iterations past 8
+    refuses: split("i", 3, tail="round_up")  # would reach A[i]
     refuses: split("i", 0)                   # a tile of 0 iterations
     refuses: split("j", 4)                   # there is no loop 'j'
 
@@ -114,6 +116,24 @@ def split(func: Func, loop: str, factor: int, *, tail: Tail = "guard", names: tu
             for k_t in range(n % 4):
                 S[0] = sum(A[n // 4 * 4 + k_t], over=k_t)
     refuses: split("k", 4, tail="shift_inwards")  # n may be less than 4
+
+    before:
+        def padded(A: "float32[8]", B: "out float32[7]"):
+            with alloc("float32[8]") as T:
+                for i in range(7):
+                    T[i] = A[i] + 1.0
+                for j in range(7):
+                    B[j] = T[j]
+    call:    split("i", 4, tail="round_up")
+    after:
+        def padded(A: "float32[8]", B: "out float32[7]"):
+            with alloc("float32[8]") as T:
+                for i_o in range(2):
+                    for i_i in range(4):
+                        T[i_o * 4 + i_i] = A[i_o * 4 + i_i] + 1.0
+                for j in range(7):
+                    B[j] = T[j]
+    refuses: split("j", 4, tail="round_up")  # would read T[j], which nothing need have written there
     """
     target = find_serial(func, loop)
     if factor < 1:
@@ -123,7 +143,10 @@ def split(func: Func, loop: str, factor: int, *, tail: Tail = "guard", names: tu
     facts = Facts.at(func, target)
     tiling = Tiling(func, facts, target, factor, *new_names(func, hints, names, freed=(target.var,)))
     make = _whole if facts.divides(factor, target.extent) else TAILS[tail]
-    return rewrite_loop(func, target, lambda: make(tiling))
+    new = rewrite_loop(func, target, lambda: make(tiling))
+    if make is _round_up:
+        require_promises(new, [x.var for x in loops(new.body)])
+    return new
 
 
 def _whole(t: Tiling) -> Stmt:
@@ -179,14 +202,15 @@ def _require_repeatable(t: Tiling) -> None:
         if isinstance(s, Reduce) and (s.init is None or not set(s.over) <= inside):
             reason = f"the last tile repeats iterations of {t.loop.var!r}, and {s.label} would fold them in twice"
             raise t.refuse(reason, 'tail="guard" or tail="peel"')
-    if both := sorted(reads(t.loop.body) & writes(t.loop.body)):
+    if both := sorted(reads(t.loop.body) & writes(t.loop.body) - allocates(t.loop.body)):
         reason = f"the last tile repeats iterations of {t.loop.var!r}, which read {listing(both)} after writing it"
         raise t.refuse(reason, 'tail="guard" or tail="peel"')
 
 
 def _round_up(t: Tiling) -> Stmt:
-    reason = f"the last tile would run iterations past {text(t.loop.extent)}, and nothing shows that these do no harm"
-    raise t.refuse(reason, 'tail="guard"')
+    tiles = ceildiv(t.loop.extent, t.factor)
+    require_harmless_overrun(t.func, t.loop, tiles * t.factor)
+    return t.nest(tiles, t.body(t.position))
 
 
 TAILS: dict[Tail, Callable[[Tiling], Stmt | Body]] = {

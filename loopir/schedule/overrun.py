@@ -1,0 +1,74 @@
+"""May a loop run past its extent? Where the extra iterations stay inside every buffer and nobody sees what they write.
+
+That takes padding: a buffer of the Func's own that is larger than what is read of it. The test is a sufficient one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopir.analysis.simplify import Context, simplify_cond
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import TRUE, Body, Buffer, Cmp, Func, If, Index, Int, Load, Loop, Node, Reduce, Store, Var
+from loopir.ir.text import text
+from loopir.ir.walk import nodes
+from loopir.schedule.effects import allocates
+from loopir.schedule.facts import Facts, statements_in
+
+Read = tuple[Load, Context]
+
+
+def require_harmless_overrun(func: Func, loop: Loop, padded: Index) -> None:
+    """Refuse unless `loop` may run `padded` times, which is at least its extent."""
+    known = Facts.at(func, loop).known.loop(loop.var, padded)
+    own = allocates(loop.body)
+    given = {a.buffer.name for a in func.args if a.access != "out"}
+    for load, here in _reads(loop.body, known):
+        _require_inside(loop, load.buffer, load.at, here)
+        if load.buffer.name not in given | own:
+            raise _refusal(loop, f"read {text(load)}, which nothing need have written there")
+    for s, here in _stores(loop.body, known):
+        for b in (s.buffer,) if isinstance(s, Store) else s.buffers:
+            _require_inside(loop, b, s.at, here)
+            if b.name not in own:
+                _require_unseen(func, loop, b, s)
+
+
+def _require_unseen(func: Func, loop: Loop, b: Buffer, s: Store | Reduce) -> None:
+    """Refuse unless the extra iterations write only elements of `b` that are never read."""
+    target = text(Load(b, s.at))
+    if any(a.buffer.name == b.name for a in func.args):
+        raise _refusal(loop, f"write {target}, which the caller sees")
+    if isinstance(s, Reduce) and s.init is None:
+        raise _refusal(loop, f"fold into {target}, which nothing need have written there")
+    for d in (d for d, ix in enumerate(s.at) if ix == Var(loop.var)):
+        reads = (read for read in _reads(func.body, Context.of(func)) if read[0].buffer.name == b.name)
+        if all(simplify_cond(Cmp("<", load.at[d], loop.extent), here) == TRUE for load, here in reads):
+            return
+    raise _refusal(loop, f"write {target}, which is read")
+
+
+def _require_inside(loop: Loop, b: Buffer, at: tuple[Index, ...], here: Context) -> None:
+    for ix, size in zip(at, b.shape, strict=True):
+        if not all(simplify_cond(c, here) == TRUE for c in (Cmp("<=", Int(0), ix), Cmp("<", ix, size))):
+            raise _refusal(loop, f"reach {text(Load(b, at))}, which is not known to be inside {b.name}")
+
+
+def _refusal(loop: Loop, what: str) -> ScheduleError:
+    reason = f"the iterations past {text(loop.extent)} would {what}"
+    return ScheduleError(reason, loop=loop.var, suggestion='tail="guard" or tail="peel"')
+
+
+def _reads(body: Body, known: Context) -> Iterator[Read]:
+    """Every load in `body`, with what is known where it stands."""
+    for s, here in statements_in(body, known):
+        parts: tuple[Node, ...] = (s,)
+        if isinstance(s, Loop | If):
+            parts = (s.extent if isinstance(s, Loop) else s.cond,)
+        elif not isinstance(s, Store | Reduce):
+            continue
+        yield from ((n, here) for part in parts for n in nodes(part) if isinstance(n, Load))
+
+
+def _stores(body: Body, known: Context) -> Iterator[tuple[Store | Reduce, Context]]:
+    return ((s, here) for s, here in statements_in(body, known) if isinstance(s, Store | Reduce))
