@@ -55,4 +55,8 @@ class Intrinsic:
         return self.name
 
     def __reduce__(self) -> tuple[Callable[[str], Intrinsic], tuple[str]]:
-        return REGISTRY.__getitem__, (self.name,)
+        return _registered, (self.name,)
+
+
+def _registered(name: str) -> Intrinsic:
+    return REGISTRY[name]

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, Loop, Node, Reduce, Stmt, Store, Var
 from loopir.ir.verify import RESERVED
-from loopir.ir.walk import fresh, names, rebuild, rewrite, statements
+from loopir.ir.walk import fresh, names, places, rebuild, rewrite, statements
 
 N = TypeVar("N", bound=Node)
 
@@ -77,11 +77,12 @@ def over_replaced(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
     return rewrite(body, visit)
 
 
-def fresh_copy(body: Body, taken: set[str]) -> Body:
-    """A copy of `body` whose loops, labels and allocations have names of their own, added to `taken`."""
+def fresh_copy(func: Func, body: Body, taken: set[str]) -> Body:
+    """A copy of `body`, for `func`, whose loops, labels and allocations have names of their own, not in `taken`."""
     new = Names()
+    taken, labels = set(taken), {place.stmt.label for place in places(func.body)}
 
-    def make(name: str) -> str:
+    def make(name: str, taken: set[str] = taken) -> str:
         taken.add(made := fresh(name, taken))
         return made
 
@@ -90,7 +91,7 @@ def fresh_copy(body: Body, taken: set[str]) -> Body:
             case Loop(var):
                 new.loops[var] = make(var)
             case Store(label) | Reduce(label):
-                new.labels[label] = make(label)
+                new.labels[label] = make(label, labels)
             case Alloc(buffer):
                 new.buffers[buffer.name] = replace(buffer, name=make(buffer.name))
             case _:

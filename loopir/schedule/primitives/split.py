@@ -173,7 +173,7 @@ def _peel(t: Tiling) -> Body:
     rest = fresh(f"{var}_t", taken)
     taken.add(rest)
     body = tuple(substitute(s, {var: extent // t.factor * t.factor + Var(rest)}) for s in t.loop.body)
-    body = fresh_copy(rewrite(body, lambda s: _going_on(s, var, rest)), taken)
+    body = fresh_copy(t.func, rewrite(body, lambda s: _going_on(s, var, rest)), taken)
     return (_whole(t), Loop(rest, extent % t.factor, "serial", body))
 
 

@@ -1,0 +1,144 @@
+"""compute_inline: what is refused, and where a value is read that is no plain load."""
+
+import pytest
+from meaning import assert_same
+
+from loopir.errors import ScheduleError
+from loopir.ir.parse import parse
+from loopir.schedule import Schedule
+
+
+def nest(body: str, scope: str = 'A: "inout float32[6]", B: "inout float32[6]"') -> Schedule:
+    lines = "\n".join(f"    {line}" for line in body.strip("\n").splitlines())
+    return Schedule(parse(f"def f({scope}):\n{lines}\n"))
+
+
+def test_values_in_conditions_indices_and_extents_are_read_inline() -> None:
+    s = nest("""
+with alloc("int32[6]") as T:
+    for i in range(6):
+        T[i] = ix[5 - i]
+    for j in range(6):
+        for k in range(T[j]):
+            if T[k] < 3:
+                B[j] = A[T[k]] + B[j]
+""", 'A: "float32[6]", ix: "int32[6]", B: "inout float32[6]"')  # fmt: skip
+    after = s.compute_inline("T")
+    assert after.buffers == ("A", "ix", "B")
+    assert "range(ix[5 - j])" in str(after)
+    assert_same(s.func, after.func, {})
+
+
+def test_a_chain_goes_one_by_one() -> None:
+    s = nest("""
+with alloc("float32[6]") as T, alloc("float32[6]") as U:
+    for i in range(6):
+        T[i] = A[i] + 1.0
+    for j in range(6):
+        U[j] = T[5 - j] * 2.0
+    for k in range(6):
+        B[k] = U[k] + T[k]
+""")  # fmt: skip
+    one, other = s.compute_inline("T").compute_inline("U"), s.compute_inline("U").compute_inline("T")
+    assert one.func == other.func
+    assert one.stages == ("B",)
+    assert_same(s.func, one.func, {})
+
+
+def test_a_stage_in_a_time_loop() -> None:
+    s = nest("""
+for t in range(3):
+    with alloc("float32[6]") as T:
+        for i in range(6):
+            T[i] = A[i] + B[t]
+        for j in range(5):
+            B[j] = T[j] * T[j + 1]
+""")  # fmt: skip
+    with pytest.raises(ScheduleError, match="B, which T is computed from, is written by B"):
+        s.compute_inline("T")
+
+
+REFUSED = {
+    "T is a reduction": """
+with alloc("float32[6]") as T:
+    for i in range(6):
+        for k in range(6):
+            T[i] = sum(A[k], over=k, init=0.0)
+    for j in range(6):
+        B[j] = T[j]
+""",
+    "T is written by T and T_1": """
+with alloc("float32[6]") as T:
+    for i in range(6):
+        T[i] = A[i]
+    T[0] = 0.0
+    for j in range(6):
+        B[j] = T[j]
+""",
+    "T is stored under a condition": """
+with alloc("float32[6]") as T:
+    for i in range(6):
+        if i < 5:
+            T[i] = A[i]
+    for j in range(5):
+        B[j] = T[j]
+""",
+    r"T stores T\[i, i\] in the loops i": """
+with alloc("float32[6, 6]") as T:
+    for i in range(6):
+        T[i, i] = A[i]
+    for j in range(6):
+        B[j] = T[j, j]
+""",
+    r"T stores T\[5 - i\] in the loops i": """
+with alloc("float32[6]") as T:
+    for i in range(6):
+        T[5 - i] = A[i]
+    for j in range(6):
+        B[j] = T[j]
+""",
+    r"T stores T\[i\] in the loops i": """
+with alloc("float32[8]") as T:
+    for i in range(6):
+        T[i] = A[i]
+    for j in range(6):
+        B[j] = T[j]
+""",
+    r"T stores T\[i\] in the loops t and i": """
+with alloc("float32[6]") as T:
+    for t in range(2):
+        for i in range(6):
+            T[i] = A[t]
+    for j in range(6):
+        B[j] = T[j]
+""",
+    "U, which T is computed from, is gone where T is read": """
+with alloc("float32[6]") as T:
+    with alloc("float32[6]") as U:
+        for i in range(6):
+            U[i] = A[i]
+        for j in range(6):
+            T[j] = U[j]
+    for k in range(6):
+        B[k] = T[k]
+""",
+    "A, which T is computed from, is written by A before T is read": """
+with alloc("float32[6]") as T:
+    for i in range(6):
+        A[5 - i] = 1.0
+        T[i] = A[i]
+    for j in range(6):
+        B[j] = T[j]
+""",
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_refused(message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        nest(REFUSED[message]).compute_inline("T")
+
+
+def test_an_argument_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="B is an argument of 'f'"):
+        nest("for i in range(6):\n    B[i] = A[i]").compute_inline("B")

@@ -1,0 +1,283 @@
+"""Schedule itself: what it is made of, what it tells, how it goes back, and that it never changes."""
+
+import pickle
+
+import pytest
+
+import loopir.intrinsics  # noqa: F401
+from loopir.errors import ScheduleError, VerifyError
+from loopir.ir.grammar import Func
+from loopir.ir.parse import parse
+from loopir.ir.text import text
+from loopir.schedule import Schedule, primitive
+from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.schedule import _LENT, lend
+from loopir.schedule.trace import Step
+
+TWO = """\
+def two(n: "size", A: "float32[n, 8]", D: "out float32[n, 8]"):
+    with alloc("float32[n, 8]") as C:
+        for i in range(n):
+            for j in range(8):
+                for k in range(8):
+                    C[i, j] = sum(A[i, k] * A[j, k], over=k, init=0.0)
+        for i_1 in range(n):
+            for j_1 in range(8):
+                D[i_1, j_1] = maximum(C[i_1, j_1], 0.0)
+"""
+
+
+@pytest.fixture
+def s() -> Schedule:
+    return Schedule(parse(TWO))
+
+
+class Tensor:
+    """What a tensor looks like from here."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __loopir_func__(self, *others: "Tensor") -> Func:
+        names = ", ".join(f'{t.name}: "out float32[2]"' for t in (self, *others))
+        stores = "".join(
+            f"    for i_{t.name} in range(2):\n        {t.name}[i_{t.name}] = 1.0\n" for t in (self, *others)
+        )
+        return parse(f"def outputs({names}):\n{stores}")
+
+
+# ---------------------------------------------------------------- made of
+
+
+def test_made_of_a_func_or_a_schedule(s: Schedule) -> None:
+    assert Schedule(s.func) == s
+    assert Schedule(s.split("k", 4)).trace == ()
+    assert Schedule(s.split("k", 4)).func == s.split("k", 4).func
+
+
+def test_made_of_tensors() -> None:
+    assert Schedule(Tensor("X")).stages == ("X",)
+    assert Schedule([Tensor("X"), Tensor("Y")]).stages == ("X", "Y")
+    assert Schedule((Tensor("X"),)).stages == ("X",)
+
+
+@pytest.mark.parametrize("bad", [3, "text", [], [1], None, Tensor])
+def test_made_of_nothing_else(bad: object) -> None:
+    with pytest.raises(TypeError, match="a Schedule is made of a Func, a tensor or a list of tensors, not of"):
+        Schedule(bad)  # pyright: ignore[reportArgumentType]
+
+
+def test_an_ill_formed_nest_is_no_schedule(s: Schedule) -> None:
+    with pytest.raises(VerifyError):
+        Schedule(Func("f", s.func.params[:1], (), s.func.body))
+
+
+# ---------------------------------------------------------------- what it tells
+
+
+def test_stages_loops_and_buffers(s: Schedule) -> None:
+    assert s.stages == ("C", "D")
+    assert s.buffers == ("A", "D", "C")
+    assert s.loops() == ("i", "j", "k", "i_1", "j_1")
+    assert s.loops("C") == ("i", "j", "k")
+    assert s.loops("D") == ("i_1", "j_1")
+    assert s.loop("D.i").var == "i_1"
+    assert str(s) == TWO.rstrip("\n")
+    assert repr(s) == "<Schedule of two, 0 steps>"
+
+
+def test_names_qualified_by_the_stage(s: Schedule) -> None:
+    split = s.split("D.j", 4)
+    assert split.loops("D") == ("i_1", "j_1_o", "j_1_i")
+    assert split.loop("C.j").var == "j"
+    assert split.loop("j_1_o").var == "j_1_o"
+
+
+def test_a_stage_is_its_buffer_too(s: Schedule) -> None:
+    labelled = Schedule(parse(TWO.replace("D[i_1, j_1] =", 'D[i_1, j_1]: "last" =')))
+    assert labelled.stages == ("C", "last")
+    assert labelled.loops("D") == labelled.loops("last") == ("i_1", "j_1")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x", "there is no loop 'x' in 'two'; the loops there are i, j, k, i_1 and j_1"),
+        ("D.k", "there is no loop 'k' around stage 'D'; the loops there are i_1 and j_1"),
+        ("E.k", "there is no stage 'E' in 'two'; its stages are C and D"),
+        ("j_11", "instead: 'j_1'"),
+    ],
+)
+def test_an_unknown_name_is_told_what_there_is(s: Schedule, name: str, message: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        s.split(name, 4)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f'split("{name}", 4): ')
+    assert caught.value.loop == name
+
+
+def test_a_name_that_means_two_loops_is_refused() -> None:
+    s = Schedule(parse("def f(A: 'out float32[2, 2]'):\n    for i_1 in range(2):\n        for i_2 in range(2):\n"
+                       "            A[i_1, i_2] = 0.0\n"))  # fmt: skip
+    with pytest.raises(ScheduleError, match=r"'A\.i' can mean i_1 and i_2"):
+        s.split("A.i", 2)
+
+
+# ---------------------------------------------------------------- steps
+
+
+def test_steps_leave_the_old_one_alone(s: Schedule) -> None:
+    after = s.split("k", 4).unroll("k_i")
+    assert s.trace == ()
+    assert str(s) == TWO.rstrip("\n")
+    assert after.trace == (Step("split", ("k", 4)), Step("unroll", ("k_i",)))
+    assert after.undo().undo() == s
+    assert after.undo().undo().func is s.func
+    with pytest.raises(AttributeError):
+        after.func = s.func  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_nothing_to_undo(s: Schedule) -> None:
+    with pytest.raises(ScheduleError, match="no step to undo"):
+        s.undo()
+
+
+def test_the_script_rebuilds_it(s: Schedule) -> None:
+    after = s.split("k", 3, tail="peel", names=("ko", "ki"))
+    assert after.script() == 's = s.split("k", 3, tail="peel", names=("ko", "ki"))\n'
+    scope = {"s": s}
+    exec(after.script(), scope)
+    assert scope["s"] == after
+    assert s.script() == ""
+
+
+def test_a_refusal_is_told_and_leaves_no_trace(s: Schedule) -> None:
+    error = s.why("split", "k", 3, tail="exact")
+    assert isinstance(error, ScheduleError)
+    assert error.primitive == "split"
+    assert error.call == 'split("k", 3, tail="exact")'
+    assert str(error).startswith('split("k", 3, tail="exact"): 3 does not divide 8')
+    assert s.why("split", "k", 4, tail="exact") is None
+    with pytest.raises(ScheduleError) as caught:
+        s.split("k", 3, tail="exact")
+    assert str(caught.value) == str(error)
+
+
+def test_why_of_no_primitive(s: Schedule) -> None:
+    with pytest.raises(AttributeError, match="no primitive 'splat'; did you mean split"):
+        s.why("splat", "k")
+
+
+def test_the_outermost_call_is_the_one_named(s: Schedule) -> None:
+    with pytest.raises(ScheduleError, match=r'^tile\("i", "j", 2, 0\): a tile of 0 iterations'):
+        s.tile("i", "j", 2, 0)
+
+
+def test_diff_shows_what_the_last_step_changed(s: Schedule) -> None:
+    assert s.diff() == ""
+    lines = s.unroll("k").diff().splitlines()
+    assert lines[:2] == ['--- before unroll("k")', '+++ after unroll("k")']
+    assert [line for line in lines[2:] if line[0] in "+-"] == [
+        "-                for k in range(8):",
+        "+                for k in unroll(8):",
+    ]
+
+
+def test_a_schedule_can_be_sent_elsewhere(s: Schedule) -> None:
+    after = s.split("k", 4)
+    again = pickle.loads(pickle.dumps(after))
+    assert again == after
+    assert hash(again) == hash(after)
+    assert again.undo() == s
+
+
+# ---------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "error", "message"),
+    [
+        (("k", "4"), {}, TypeError, 'split: factor is int, not "4"'),
+        (("k", True), {}, TypeError, "split: factor is int, not True"),
+        (("k", 4.0), {}, TypeError, "split: factor is int, not 4.0"),
+        ((3, 4), {}, TypeError, "split: loop is str, not 3"),
+        (("k",), {}, TypeError, "missing a required argument: 'factor'"),
+        (("k", 4), {"tial": "peel"}, TypeError, "unexpected keyword argument 'tial'"),
+        (("k", 4), {"names": "ab"}, TypeError, r"split: names is tuple\[str, str\] \| None, not \"ab\""),
+        (("k", 4), {"names": ("a",)}, TypeError, r"not \(\"a\",\)"),
+        (("k", 4), {"tail": "loose"}, ScheduleError, 'tail is one of "guard", "exact", .* not "loose"'),
+        (("k", 4), {"tail": None}, TypeError, "split: tail is Literal"),
+    ],
+)
+def test_arguments_are_checked(s: Schedule, args: tuple, kwargs: dict, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        s.split(*args, **kwargs)
+
+
+def test_what_counts_as_an_int_is_taken(s: Schedule) -> None:
+    import numpy as np
+
+    assert s.split("k", np.int64(4)).func == s.split("k", 4).func
+    assert s.split("k", 4, names=["a", "b"]).func == s.split("k", 4, names=("a", "b")).func
+
+
+def test_a_primitive_takes_a_func(s: Schedule) -> None:
+    from loopir.schedule.primitives.split import split
+
+    assert split(s.func, "k", 4) == s.split("k", 4).func
+    with pytest.raises(TypeError, match="split takes a Func first, not Schedule"):
+        split(s, "k", 4)  # pyright: ignore[reportArgumentType]
+
+
+# ---------------------------------------------------------------- what others add
+
+
+def test_a_primitive_of_ones_own(s: Schedule) -> None:
+    try:
+
+        @primitive
+        def twice(func: Func, loop: str) -> Func:
+            """Split `loop` twice by 2."""
+            return PRIMITIVES["split"](PRIMITIVES["split"](func, loop, 2), f"{loop}_o", 2)
+
+        after = s.twice("k")  # pyright: ignore[reportAttributeAccessIssue]
+        assert after.loops("C") == ("i", "j", "k_o_o", "k_o_i", "k_i")
+        assert s.why("twice", "x").call == 'twice("x")'  # pyright: ignore[reportOptionalMemberAccess]
+        with pytest.raises(ValueError, match="has a method 'twice' already"):
+            primitive(twice)
+        with pytest.raises(ValueError, match="has a method 'undo' already"):
+
+            @primitive
+            def undo(func: Func) -> Func:
+                return func
+    finally:
+        del PRIMITIVES["twice"]
+        del Schedule.twice  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_primitive_that_breaks_the_nest_is_found_out(s: Schedule) -> None:
+    try:
+
+        @primitive
+        def broken(func: Func) -> Func:
+            """Break it."""
+            return Func(func.name, (), (), func.body)
+
+        with pytest.raises(VerifyError):
+            s.broken()  # pyright: ignore[reportAttributeAccessIssue]
+    finally:
+        del PRIMITIVES["broken"]
+        del Schedule.broken  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_other_rooms_lend_what_they_do(s: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(_LENT, "build", raising=False)
+    with pytest.raises(RuntimeError, match=r"import loopir.build, or use loopir.Schedule"):
+        s.build()
+    monkeypatch.setitem(_LENT, "build", None)
+    lend(build=lambda schedule, target, **options: (schedule, target, options))
+    assert s.build("llvm", fma=False) == (s, "llvm", {"fma": False})
+
+
+def test_the_text_parses_back(s: Schedule) -> None:
+    assert parse(text(s.func)) == s.func
