@@ -25,7 +25,7 @@ Order = list[Constraint]
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A dependent pair in the wrong order; `fold`: of one reduction's folds; `opaque`: a buffer that is not seen into."""
+    """A dependent pair in the wrong order; `fold`: of one reduction; `opaque`: a buffer that is not seen into."""
 
     witness: Witness
     first: str

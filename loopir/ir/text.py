@@ -158,7 +158,8 @@ def _alloc(b: Buffer) -> str:
 
 def _monoid(m: Monoid) -> Iterator[Line]:
     identity = ", ".join(_const(c, c.type) for c in m.identity)
-    yield Line(0, f"@monoid(identity=({identity},))", m)
+    comma = "," if len(m.identity) == 1 else ""
+    yield Line(0, f"@monoid(identity=({identity}{comma}))", m)
     params = ", ".join(f'{p.name}: "{p.type}"' for p in (*m.left, *m.right))
     yield Line(0, f"def {m.name}({params}):", m)
     folded = ", ".join(_value(v, p.type) for v, p in zip(m.combine, m.left, strict=True))

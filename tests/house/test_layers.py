@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "ir": ("errors",),
     "intrinsics": ("errors", "ir"),
     "analysis": ("errors", "ir"),
-    "tensor": ("errors", "ir", "intrinsics"),
+    "tensor": ("errors", "ir", "intrinsics", "analysis"),
     "schedule": ("errors", "ir", "analysis", "intrinsics"),
     "lower": ("errors", "ir", "analysis", "intrinsics"),
     "emit": ("errors", "ir", "intrinsics"),

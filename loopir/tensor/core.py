@@ -1,0 +1,335 @@
+"""What a tensor expression is: a shape, a dtype, and the value at an index.
+
+Elementwise operations and views are lazy: they wrap the value at an index and make no loop. A stage, which is a nest
+with a buffer of its own, is made by `compute`, by reductions and products, by `.named(...)`, and for outputs. A lazy
+expression is computed where it is read, as often as it is read.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import loopir.intrinsics  # noqa: F401  (registers every operation)
+from loopir.errors import ExprError
+from loopir.ir import dtypes
+from loopir.ir.dtypes import DType, DTypeLike, bool_, promote
+from loopir.ir.grammar import (
+    Buffer,
+    Cast,
+    Cond,
+    Const,
+    Index,
+    Int,
+    Load,
+    Monoid,
+    Of,
+    Op,
+    Opaque,
+    Truth,
+    Value,
+    Var,
+    maximum,
+    minimum,
+)
+from loopir.ir.ops import REGISTRY, Intrinsic
+from loopir.ir.text import text
+from loopir.tensor.index import CondExpr, IndexExpr, ReduceAxis, Symbols, dimension, same, shown, unique
+
+At: TypeAlias = "Callable[[tuple[Index, ...]], Value]"
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What owns memory: a placeholder (no body) or a stage with its loops and its store or reduction."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    order: int
+    symbols: Symbols
+    loops: tuple[tuple[str, Index], ...] = ()
+    values: tuple[Value, ...] = ()
+    monoid: Monoid | None = None
+    axes: tuple[ReduceAxis, ...] = ()
+    deps: tuple[Source, ...] = ()
+
+    @property
+    def is_placeholder(self) -> bool:
+        return not self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """A reduction that has no loops of its own yet: `compute` gives them, or a larger expression makes it a stage."""
+
+    monoid: Monoid
+    values: tuple[Value, ...]
+    axes: tuple[ReduceAxis, ...]
+
+
+class Expr:
+    """The data of a tensor expression; `Tensor` adds what can be done with one."""
+
+    __slots__ = ("_at", "_shape", "deps", "dtype", "reduction", "source", "symbols")
+
+    def __init__(
+        self, shape: tuple[Index, ...], dtype: DType, at: At, deps: Sequence[Source], symbols: Symbols,
+        *, source: tuple[Source, int] | None = None, reduction: tuple[Reduction, int] | None = None,
+    ) -> None:  # fmt: skip
+        self._shape, self.dtype, self._at = shape, dtype, at
+        self.deps, self.symbols = tuple(dict.fromkeys(deps)), dict(symbols)
+        self.source, self.reduction = source, reduction
+
+    @property
+    def dims(self) -> tuple[Index, ...]:
+        return self._shape
+
+    @property
+    def shape(self) -> tuple[int | IndexExpr, ...]:
+        """The sizes, as integers where they are known."""
+        return tuple(shown(d, self.symbols) for d in self._shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def name(self) -> str | None:
+        """The name of the buffer it is stored in; None for an expression that is not stored."""
+        return self.source[0].name if self.source is not None else None
+
+    def at(self, at: tuple[Index, ...]) -> Value:
+        return self._at(at)
+
+    def described(self) -> str:
+        """For messages: name or kind, dtype and shape."""
+        dims = ", ".join(text(d) for d in self._shape)
+        return f"{self.name or 'an expression'} {self.dtype}[{dims}]"
+
+    def like(self, shape: tuple[Index, ...], dtype: DType, at: At, *others: Expr) -> Any:
+        """A lazy tensor that reads this one, and `others`."""
+        deps = [d for e in (self, *others) for d in e.deps]
+        symbols = {k: s for e in (self, *others) for k, s in e.symbols.items()}
+        return type(self)(shape, dtype, at, deps, symbols)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a tensor expression has no truth while it is built; use lp.where(cond, a, b)")
+
+
+# ---------------------------------------------------------------- compute
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The index variables of the compute that is being written."""
+
+    loops: tuple[tuple[str, Index], ...]
+    symbols: Symbols
+
+
+FRAMES: list[Frame] = []
+_order = 0
+
+
+def next_order() -> int:
+    global _order
+    _order += 1
+    return _order
+
+
+def staged(cls: type[Expr], source: Source) -> tuple[Any, ...]:
+    """The tensors that read the buffers of `source`."""
+
+    def reader(n: int) -> Any:
+        b = source.buffers[n]
+        return cls(b.shape, b.dtype, lambda at: Load(b, at), (source,), source.symbols, source=(source, n))
+
+    return tuple(reader(n) for n in range(len(source.buffers)))
+
+
+def make_stage(
+    cls: type[Expr], name: str, loops: tuple[tuple[str, Index], ...], values: tuple[Value, ...],
+    deps: Sequence[Source], symbols: Symbols, monoid: Monoid | None = None, axes: tuple[ReduceAxis, ...] = (),
+) -> tuple[Any, ...]:  # fmt: skip
+    """A stage over `loops` that stores `values`, or folds them by `monoid` over `axes`."""
+    shape = tuple(extent for _, extent in loops)
+    names = [name] if len(values) == 1 else [f"{name}_{n}" for n in range(len(values))]
+    buffers = tuple(Buffer(unique(n), shape, v.dtype) for n, v in zip(names, values, strict=True))
+    return staged(cls, Source(name, buffers, next_order(), symbols, loops, values, monoid, axes, tuple(deps)))
+
+
+def settled(e: Expr) -> Any:
+    """`e`, or if it is a bare reduction, the stage that computes it, read at the indices of the compute around it."""
+    if e.reduction is None:
+        return e
+    r, part = e.reduction
+    frame = FRAMES[-1] if FRAMES else Frame((), {})
+    made = make_stage(type(e), "t", frame.loops, r.values, e.deps, {**frame.symbols, **e.symbols}, r.monoid, r.axes)
+    stage = made[part]
+    here = tuple(Var(v) for v, _ in frame.loops)
+    return stage.like((), stage.dtype, lambda _: stage.at(here))
+
+
+def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any], name: str | None) -> Any:
+    """`compute`, for tensors of class `cls`."""
+    dims = [dimension(d, f"compute {name or ''}".rstrip()) for d in shape]
+    symbols = {k: s for _, found in dims for k, s in found.items()}
+    given = [p.name for p in inspect.signature(fn).parameters.values() if p.kind is not p.VAR_POSITIONAL]
+    many = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(fn).parameters.values())
+    names = given if not many else [*given, *default_names(len(dims))[len(given) :]]
+    if len(names) != len(dims):
+        raise ExprError(f"compute {name or ''}: {len(dims)} dimensions and a function of {len(names)} indices")
+    loops = tuple((unique(n), d) for n, (d, _) in zip(names, dims, strict=True))
+    FRAMES.append(Frame(loops, symbols))
+    try:
+        result = fn(*(IndexExpr(Var(v), symbols) for v, _ in loops))
+        several = isinstance(result, tuple)
+        bodies = [as_expr(cls, x, None) for x in (result if several else (result,))]
+        if several and not (
+            bodies and all(b.reduction is not None and b.reduction[0] is bodies[0].reduction[0] for b in bodies)
+        ):
+            raise ExprError(
+                f"compute {name or ''}: several values come only from one reduction; compute each by itself"
+            )
+    finally:
+        FRAMES.pop()
+    body = bodies[0]
+    if body.ndim:
+        raise ExprError(f"compute {name or ''}: the function gives {body.described()}; it has to give one element")
+    symbols = {**symbols, **body.symbols}
+    made_name = name or "t"
+    if body.reduction is not None:
+        r, part = body.reduction
+        made = make_stage(cls, made_name, loops, r.values, body.deps, symbols, r.monoid, r.axes)
+        return made if several else made[part]
+    return make_stage(cls, made_name, loops, (body.at(()),), body.deps, symbols)[0]
+
+
+def default_names(count: int) -> list[str]:
+    return ["i", "j", "k", "l", "m", "n", "o", "p"][:count] if count <= 8 else [f"i{n}" for n in range(count)]
+
+
+def as_stage(e: Expr, name: str) -> Any:
+    """`e` stored in a buffer of its own."""
+    e = settled(e)
+    loops = tuple((unique(v), d) for v, d in zip(default_names(e.ndim), e.dims, strict=True))
+    return make_stage(type(e), name, loops, (e.at(tuple(Var(v) for v, _ in loops)),), e.deps, e.symbols)[0]
+
+
+# ---------------------------------------------------------------- elementwise
+
+
+def as_expr(cls: type[Expr], x: Any, context: DType | None) -> Any:
+    """`x` as a tensor: a number takes the type `context`, an index or condition becomes a value."""
+    if isinstance(x, Expr):
+        return x
+    if isinstance(x, IndexExpr):
+        ix, t = x.ix, context or dtypes.int64
+        return cls((), t, lambda _: Of(ix, t), (), x.symbols)
+    if isinstance(x, CondExpr):
+        c, t = x.cond, context or bool_
+        return cls((), t, lambda _: Of(c, t), (), x.symbols)
+    if isinstance(x, bool | int | float):
+        t = context or (bool_ if isinstance(x, bool) else dtypes.int64 if isinstance(x, int) else dtypes.float64)
+        if t.is_integer and isinstance(x, float):
+            raise TypeError(f"{x} is no {t}")
+        return cls((), t, lambda _: Const(x, t), (), {})
+    if hasattr(x, "dtype") and getattr(x, "shape", None) == ():
+        t = dtypes.dtype(x.dtype)
+        return cls((), t, lambda _: Const(x.item(), t), (), {})
+    raise TypeError(f"{type(x).__name__} is no tensor; arrays come in through lp.placeholder")
+
+
+def common_type(args: Sequence[Any]) -> DType:
+    """NumPy's promotion: tensors by their types, Python numbers and indices only by their kind."""
+    strong = [a.dtype for a in args if isinstance(a, Expr)]
+    weak = [a for a in args if isinstance(a, bool | int | float | IndexExpr | CondExpr)]
+    if not strong:
+        if any(isinstance(a, float) for a in weak):
+            return dtypes.float64
+        return bool_ if all(isinstance(a, bool | CondExpr) for a in weak) else dtypes.int64
+    t = strong[0]
+    for other in strong[1:]:
+        t = promote(t, other)
+    if any(isinstance(a, float) for a in weak) and not t.is_float:
+        return dtypes.float64
+    numbers = any(isinstance(a, int | IndexExpr) and not isinstance(a, bool) for a in weak)
+    return dtypes.int64 if numbers and t == bool_ else t
+
+
+def broadcast(what: str, exprs: Sequence[Expr]) -> tuple[Index, ...]:
+    """The shape that NumPy's broadcasting gives; ExprError, with both shapes, if there is none."""
+    symbols = {k: s for e in exprs for k, s in e.symbols.items()}
+    rank = max((e.ndim for e in exprs), default=0)
+    out: list[Index] = []
+    for d in range(-rank, 0):
+        size: Index = Int(1)
+        for e in exprs:
+            if -d > e.ndim or e.dims[d] == Int(1):
+                continue
+            if size != Int(1) and not same(size, e.dims[d], symbols):
+                listed = " and ".join(x.described() for x in exprs)
+                raise ExprError(f"{what}: {listed} do not broadcast; sizes are equal or 1, from the right")
+            size = e.dims[d] if size == Int(1) else size
+        out.append(size)
+    return tuple(out)
+
+
+def at_broadcast(e: Expr, shape: tuple[Index, ...], at: tuple[Index, ...]) -> Value:
+    """The element of `e` that stands at `at` of a shape it broadcasts to."""
+    skip = len(shape) - e.ndim
+    return e.at(tuple(Int(0) if e.dims[n] == Int(1) and shape[skip + n] != Int(1) else at[skip + n]
+                      for n in range(e.ndim)))  # fmt: skip
+
+
+def cast_value(v: Value, t: DType) -> Value:
+    """`v` as a `t`; literals, indices and conditions are made in that type."""
+    if v.dtype == t:
+        return v
+    if isinstance(v, Of):
+        return Of(v.of, t)
+    if isinstance(v, Const) and (t.is_float or v.type.kind != "float"):
+        return Const(v.value, t)
+    return Cast(v, t)
+
+
+def elementwise(cls: type[Expr], fn: Intrinsic | str, *args: Any, to: DType | None = None) -> Any:
+    """`fn` of the elements of broadcast arguments of one type (`to`, or what promotion gives)."""
+    op = REGISTRY[fn] if isinstance(fn, str) else fn
+    t = to or common_type(args)
+    exprs = [settled(as_expr(cls, a, None if isinstance(a, Expr) else t)) for a in args]
+    if t.kind not in op.kinds:
+        raise TypeError(f"{op.name} takes {' or '.join(sorted(op.kinds))}, and is given {_types(exprs)}")
+    shape = broadcast(op.name, exprs)
+
+    def at(ix: tuple[Index, ...]) -> Value:
+        return Op(op, tuple(cast_value(at_broadcast(e, shape, ix), t) for e in exprs))
+
+    return exprs[0].like(shape, bool_ if op.result == "bool" else t, at, *exprs[1:])
+
+
+def _types(exprs: Sequence[Expr]) -> str:
+    return " and ".join(str(e.dtype) for e in exprs)
+
+
+def cast(e: Expr, dtype: DTypeLike) -> Any:
+    """`e` converted to `dtype`."""
+    t = dtypes.dtype(dtype)
+    if t == e.dtype:
+        return e
+    e = settled(e)
+    return e.like(e.dims, t, lambda at: cast_value(e.at(at), t))
+
+
+def truth(v: Value) -> Cond:
+    """A bool value as a condition."""
+    if isinstance(v, Of) and isinstance(v.of, Cond):
+        return v.of
+    return Truth(v)
+
+
+def as_index(e: Expr, top: Index) -> Index:
+    """An element of an integer tensor as an index into a dimension of size `top`, clamped to it."""
+    return minimum(maximum(Opaque(e.at(())), Int(0)), top - 1)

@@ -1,0 +1,285 @@
+"""The functions of the public namespace: mathematics, selection, joining, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from loopir.errors import ExprError
+from loopir.ir import dtypes
+from loopir.ir.dtypes import DTypeLike
+from loopir.ir.grammar import Cmp, Cond, Const, Index, Int, Select, Value, conj
+from loopir.tensor import reductions as red
+from loopir.tensor.core import (
+    as_expr,
+    at_broadcast,
+    broadcast,
+    cast as cast_expr,
+    cast_value,
+    common_type,
+    elementwise,
+    settled,
+    truth,
+)
+from loopir.tensor.index import CondExpr
+from loopir.tensor.tensor import Tensor, as_bool, power, real_type, reduce_mean, reduce_sum
+
+__all__ = [
+    "abs", "all", "any", "argmax", "argmin", "broadcast_to", "cast", "ceil", "concatenate", "cos", "erf", "exp", "exp2",
+    "floor", "gelu", "isnan", "log", "logical_and", "logical_not", "logical_or", "matmul", "max", "maximum", "mean",
+    "min", "minimum", "monoid", "pad", "pow", "prod", "relu", "reshape", "round", "rsqrt", "select", "sigmoid", "silu",
+    "sin", "sqrt", "stack", "sum", "take", "tanh", "transpose", "where",
+]  # fmt: skip
+
+_any = any
+
+
+def _real(name: str) -> Callable[[Any], Tensor]:
+    def function(x: Any) -> Tensor:
+        t = real_type(common_type((x,)))
+        return elementwise(Tensor, name, x, to=t)
+
+    function.__name__ = name
+    function.__doc__ = f"{name} of each element; integers are converted to a float type as NumPy does."
+    return function
+
+
+exp, exp2, log, sqrt, rsqrt = map(_real, ("exp", "exp2", "log", "sqrt", "rsqrt"))
+tanh, erf, sin, cos = map(_real, ("tanh", "erf", "sin", "cos"))
+floor, ceil, round, isnan = map(_real, ("floor", "ceil", "round", "isnan"))
+pow = power
+
+
+def abs(x: Any) -> Tensor:
+    """The absolute value of each element."""
+    return elementwise(Tensor, "abs", x)
+
+
+def maximum(a: Any, b: Any) -> Tensor:
+    """The larger of each pair of elements, NaN if either is."""
+    return elementwise(Tensor, "maximum", a, b)
+
+
+def minimum(a: Any, b: Any) -> Tensor:
+    """The smaller of each pair of elements, NaN if either is."""
+    return elementwise(Tensor, "minimum", a, b)
+
+
+def logical_and(a: Any, b: Any) -> Tensor:
+    """Whether both elements are true, or not 0."""
+    return elementwise(Tensor, "and_", as_bool(as_expr(Tensor, a, None)), as_bool(as_expr(Tensor, b, None)))
+
+
+def logical_or(a: Any, b: Any) -> Tensor:
+    """Whether either element is true, or not 0."""
+    return elementwise(Tensor, "or_", as_bool(as_expr(Tensor, a, None)), as_bool(as_expr(Tensor, b, None)))
+
+
+def logical_not(a: Any) -> Tensor:
+    """Whether an element is false, or 0."""
+    return elementwise(Tensor, "invert", as_bool(as_expr(Tensor, a, None)))
+
+
+def cast(x: Any, dtype: DTypeLike) -> Tensor:
+    """The elements converted to `dtype`: floats to integers truncate and saturate, NaN becomes 0."""
+    return cast_expr(as_expr(Tensor, x, None), dtype)
+
+
+def where(cond: Any, a: Any, b: Any) -> Tensor:
+    """`a` where `cond` holds, else `b`. Only the chosen side is evaluated, so the other may be out of bounds."""
+    t = common_type((a, b))
+    sides: list[Any] = [settled(as_expr(Tensor, x, None if isinstance(x, Tensor) else t)) for x in (a, b)]
+    if isinstance(cond, CondExpr):
+        shape = broadcast("where", sides)
+        test: Callable[[tuple[Index, ...]], Cond] = lambda _: cond.cond  # noqa: E731
+        others: list[Any] = []
+    else:
+        c = as_bool(settled(as_expr(Tensor, cond, None)))
+        shape = broadcast("where", [c, *sides])
+        test = lambda at: truth(at_broadcast(c, shape, at))  # noqa: E731
+        others = [c]
+
+    def at(ix: tuple[Index, ...]) -> Value:
+        return Select(test(ix), *(cast_value(at_broadcast(x, shape, ix), t) for x in sides))
+
+    return sides[0].like(shape, t, at, sides[1], *others)
+
+
+select = where
+
+
+# ---------------------------------------------------------------- composites: 16-bit floats work in float32
+
+
+def _widened(fn: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    def function(x: Any) -> Tensor:
+        e = as_expr(Tensor, x, None)
+        t = real_type(e.dtype)
+        work = dtypes.float32 if t.bits == 16 else t
+        return cast_expr(fn(cast_expr(e, work)), t)
+
+    function.__name__, function.__doc__ = fn.__name__, fn.__doc__
+    return function
+
+
+def relu(x: Any) -> Tensor:
+    """max(x, 0)."""
+    return maximum(x, 0)
+
+
+@_widened
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x))."""
+    return 1.0 / (1.0 + exp(-x))
+
+
+@_widened
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    return x / (1.0 + exp(-x))
+
+
+@_widened
+def _gelu_exact(x: Tensor) -> Tensor:
+    return x * 0.5 * (1.0 + erf(x * 0.7071067811865476))
+
+
+@_widened
+def _gelu_tanh(x: Tensor) -> Tensor:
+    return x * 0.5 * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
+
+
+def gelu(x: Any, approximate: str = "none") -> Tensor:
+    """x * Phi(x), or with approximate="tanh" its usual approximation (Hendrycks and Gimpel 2016)."""
+    if approximate not in ("none", "tanh"):
+        raise ExprError(f'gelu: approximate={approximate!r}; it is "none" or "tanh"')
+    return (_gelu_exact if approximate == "none" else _gelu_tanh)(x)
+
+
+# ---------------------------------------------------------------- reductions
+
+
+def sum(x: Any, axis: Any = None, keepdims: bool = False, accum_dtype: DTypeLike | None = None) -> Tensor:
+    """The sum over `axis`: a reduce_axis inside compute, or integer axes of a whole tensor (None: all).
+
+    Small integers are summed in 64 bits, as NumPy does; 16-bit floats in float32, or in `accum_dtype`.
+    """
+    return reduce_sum(x, axis=axis, keepdims=keepdims, accum_dtype=accum_dtype)
+
+
+def _reducer(name: str, doc: str) -> Callable[..., Tensor]:
+    def function(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return getattr(as_expr(Tensor, x, None), name)(axis=axis, keepdims=keepdims)
+
+    function.__name__, function.__doc__ = name, doc
+    return function
+
+
+prod = _reducer("prod", "The product over `axis`.")
+max = _reducer("max", "The largest element over `axis`; NaN if there is one.")
+min = _reducer("min", "The smallest element over `axis`; NaN if there is one.")
+any = _reducer("any", "Whether any element over `axis` is true, or not 0.")
+all = _reducer("all", "Whether all elements over `axis` are true, or not 0.")
+argmax = _reducer("argmax", "The index of the first largest element over `axis`, int64; NaN counts as largest.")
+argmin = _reducer("argmin", "The index of the first smallest element over `axis`, int64; NaN counts as smallest.")
+
+
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean over integer axes."""
+    return reduce_mean(x, axis=axis, keepdims=keepdims)
+
+
+def monoid(name: str, *, identity: Sequence[float], combine: Callable[..., Any]) -> Callable[..., tuple[Tensor, ...]]:
+    """A reduction of one's own over one or several values, such as Welford's (count, mean, sum of squares).
+
+    `combine(left, right)` gets two tuples of elements and gives the combined tuple; it has to be associative and
+    commutative, and `identity` its neutral element. The result is called as `reduce(values, axis=...)` and gives a
+    tuple of tensors, or inside compute a tuple of reductions.
+    """
+    made = red.make_monoid(name, tuple(identity), combine)
+
+    def reduce(values: Sequence[Any], axis: Any = None, keepdims: bool = False) -> tuple[Tensor, ...]:
+        return made(Tensor, values, axis, keepdims)
+
+    reduce.__name__ = name
+    return reduce
+
+
+def matmul(a: Tensor, b: Tensor, accum_dtype: DTypeLike | None = None) -> Tensor:
+    """The matrix product as NumPy's; 16-bit floats accumulate in float32, or in `accum_dtype`."""
+    return red.product(a, b, accum_dtype)
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """The dimensions in the order `axes`; reversed without."""
+    return x.transpose(*(axes or ()))
+
+
+def reshape(x: Tensor, shape: Sequence[Any]) -> Tensor:
+    """The elements in row-major order under another shape; one size may be -1."""
+    return x.reshape(shape)
+
+
+def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
+    """`x` repeated along new dimensions and those of size 1."""
+    return x.broadcast_to(shape)
+
+
+def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
+    """The elements of `x` at integer `indices` along `axis`, each clamped to the dimension."""
+    return x[(*(slice(None),) * (axis % x.ndim), indices)]
+
+
+def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -> Tensor:
+    """`x` with `widths[d] = (before, after)` elements of `value` around each dimension."""
+    if len(widths) != x.ndim:
+        raise ExprError(f"pad of {x.described()}: {len(widths)} widths for {x.ndim} dimensions")
+    for before, after in widths:
+        if before < 0 or after < 0:
+            raise ExprError(f"pad of {x.described()} by {(before, after)}; widths are at least 0, slice to cut")
+    e = settled(x)
+    shape = tuple(d + (before + after) for d, (before, after) in zip(e.dims, widths, strict=True))
+
+    def at(ix: tuple[Index, ...]) -> Value:
+        inner = tuple(i - before for i, (before, _) in zip(ix, widths, strict=True))
+        tests = [t for i, d in zip(inner, e.dims, strict=True) for t in (Cmp("<=", Int(0), i), Cmp("<", i, d))]
+        return Select(conj(*tests), e.at(inner), Const(value, e.dtype))
+
+    return e.like(shape, e.dtype, at)
+
+
+def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """The tensors one after the other along `axis`; their other sizes are equal."""
+    if not tensors:
+        raise ExprError("concatenate takes at least one tensor")
+    t = common_type(tensors)
+    parts: list[Any] = [cast_expr(settled(x), t) for x in tensors]
+    d = axis % parts[0].ndim
+    for p in parts[1:]:
+        if p.ndim != parts[0].ndim or _any(p.dims[n] != parts[0].dims[n] for n in range(p.ndim) if n != d):
+            raise ExprError(
+                f"concatenate of {parts[0].described()} and {p.described()} along {axis}: the shapes differ"
+            )
+    starts: list[Index] = [Int(0)]
+    for p in parts:
+        starts.append(starts[-1] + p.dims[d])
+    shape = (*parts[0].dims[:d], starts[-1], *parts[0].dims[d + 1 :])
+
+    def at(ix: tuple[Index, ...]) -> Value:
+        value = parts[-1].at((*ix[:d], ix[d] - starts[-2], *ix[d + 1 :]))
+        for n in reversed(range(len(parts) - 1)):
+            inner = parts[n].at((*ix[:d], ix[d] - starts[n], *ix[d + 1 :]))
+            value = Select(Cmp("<", ix[d], starts[n + 1]), inner, value)
+        return value
+
+    return parts[0].like(shape, t, at, *parts[1:])
+
+
+def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """The tensors, of one shape, along a new dimension at `axis`."""
+    key = [slice(None)] * (tensors[0].ndim if tensors else 0)
+    where = axis % (len(key) + 1)
+    return concatenate([x[(*key[:where], None, *key[where:])] for x in tensors], axis=where)

@@ -1,0 +1,192 @@
+"""Indices as a person writes them: sizes, loop variables and arithmetic on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from loopir.analysis.simplify import Context, simplify
+from loopir.errors import ExprError
+from loopir.ir import grammar as ir
+from loopir.ir.grammar import Cmp, Cond, Index, Int, Mod, Not, Var
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What is known of a size: its name, the least it can be, and a number that divides it."""
+
+    name: str
+    min: int
+    multiple_of: int
+
+    def assumes(self) -> tuple[Cond, ...]:
+        least = (Cmp("<=", Int(self.min), Var(self.name)),) if self.min > 0 else ()
+        divisor = (Cmp("==", Mod(Var(self.name), Int(self.multiple_of)), Int(0)),) if self.multiple_of > 1 else ()
+        return (*least, *divisor)
+
+
+Symbols: TypeAlias = "Mapping[str, Symbol]"
+
+
+class IndexExpr:
+    """Integer arithmetic on sizes and loop variables: + - * // % with integers, and comparisons, which give conditions.
+
+    It can index a tensor, and it becomes a value where it meets one.
+    """
+
+    __slots__ = ("ix", "symbols")
+
+    def __init__(self, ix: Index, symbols: Symbols) -> None:
+        self.ix = ix
+        self.symbols = symbols
+
+    def _with(self, other: object, fn: Any, *, swap: bool = False) -> Any:
+        if isinstance(other, IndexExpr):
+            b, symbols = other.ix, {**self.symbols, **other.symbols}
+        elif isinstance(other, int) and not isinstance(other, bool):
+            b, symbols = Int(other), self.symbols
+        else:
+            return NotImplemented
+        out = fn(b, self.ix) if swap else fn(self.ix, b)
+        return CondExpr(out, symbols) if isinstance(out, Cond) else IndexExpr(out, symbols)
+
+    def __add__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a + b)
+
+    def __radd__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a + b, swap=True)
+
+    def __sub__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a - b)
+
+    def __rsub__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a - b, swap=True)
+
+    def __mul__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a * b)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a // b)
+
+    def __mod__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a % b)
+
+    def __neg__(self) -> IndexExpr:
+        return IndexExpr(-self.ix, self.symbols)
+
+    def __lt__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: Cmp("<", a, b))
+
+    def __le__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: Cmp("<=", a, b))
+
+    def __gt__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: Cmp("<", b, a))
+
+    def __ge__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: Cmp("<=", b, a))
+
+    def __eq__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: Cmp("==", a, b))
+
+    def __ne__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: Cmp("!=", a, b))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.ix)
+
+
+class CondExpr:
+    """A condition on indices, for `where` and as a bool value; combine with & | ~."""
+
+    __slots__ = ("cond", "symbols")
+
+    def __init__(self, cond: Cond, symbols: Symbols) -> None:
+        self.cond = cond
+        self.symbols = symbols
+
+    def __and__(self, other: object) -> Any:
+        if not isinstance(other, CondExpr):
+            return NotImplemented
+        return CondExpr(ir.And((self.cond, other.cond)), {**self.symbols, **other.symbols})
+
+    def __or__(self, other: object) -> Any:
+        if not isinstance(other, CondExpr):
+            return NotImplemented
+        return CondExpr(ir.Or((self.cond, other.cond)), {**self.symbols, **other.symbols})
+
+    def __invert__(self) -> CondExpr:
+        return CondExpr(Not(self.cond), self.symbols)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a comparison of indices has no truth while an expression is built; use lp.where(cond, a, b)")
+
+
+class ReduceAxis(IndexExpr):
+    """A loop that a reduction runs over, from 0 to `extent` - 1."""
+
+    __slots__ = ("extent", "name")
+
+    def __init__(self, name: str, extent: Index, symbols: Symbols) -> None:
+        super().__init__(Var(name), symbols)
+        self.name = name
+        self.extent = extent
+
+
+_count = 0
+
+
+def unique(name: str) -> str:
+    """A name that no person's name is equal to; `nest` gives the final ones."""
+    global _count
+    _count += 1
+    return f"{name}#{_count}"
+
+
+def symbol(name: str, *, min: int = 1, multiple_of: int = 1) -> IndexExpr:
+    """A symbolic size: at least `min`, a multiple of `multiple_of`. One kernel serves every such size.
+
+    Raises ExprError for a name that is no identifier, a negative `min` or a `multiple_of` below 1.
+    """
+    if not name.isidentifier():
+        raise ExprError(f"symbol({name!r}): a size is named by an identifier")
+    if min < 0 or multiple_of < 1:
+        raise ExprError(f"symbol({name!r}): min={min} and multiple_of={multiple_of}; they are at least 0 and 1")
+    return IndexExpr(Var(name), {name: Symbol(name, min, multiple_of)})
+
+
+def reduce_axis(extent: int | IndexExpr, *, name: str = "k") -> ReduceAxis:
+    """A loop of `extent` iterations for a reduction in `compute`: `sum(A[i, k] * B[k, j], axis=k)`."""
+    dim, symbols = dimension(extent, "reduce_axis")
+    return ReduceAxis(unique(name), dim, symbols)
+
+
+def dimension(x: object, what: str) -> tuple[Index, Symbols]:
+    """A size that a person gave, as an index; ExprError for anything else or a negative one."""
+    if isinstance(x, IndexExpr):
+        return x.ix, x.symbols
+    if isinstance(x, int) and not isinstance(x, bool) and x >= 0:
+        return Int(x), {}
+    if hasattr(x, "__index__") and not isinstance(x, bool):
+        return dimension(x.__index__(), what)  # type: ignore[attr-defined]
+    raise ExprError(f"{what}: {x!r} is no size; a size is an integer of at least 0 or made from lp.symbol")
+
+
+def context(symbols: Symbols) -> Context:
+    """What the symbols' facts allow to simplify."""
+    return Context().given(*(c for s in symbols.values() for c in s.assumes()))
+
+
+def same(a: Index, b: Index, symbols: Symbols) -> bool:
+    """Whether two sizes are equal for all values of the symbols."""
+    return a == b or simplify(a - b, context(symbols)) == Int(0)
+
+
+def shown(d: Index, symbols: Symbols) -> int | IndexExpr:
+    """A dimension as a person sees it."""
+    return d.value if isinstance(d, Int) else IndexExpr(d, symbols)

@@ -1,0 +1,122 @@
+"""From a graph of stages to a Func: each stage its own nest, one after the other, intermediates allocated around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from loopir.analysis.simplify_func import simplify_func
+from loopir.errors import ExprError
+from loopir.ir.grammar import Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Size, Stmt, Store, Var
+from loopir.ir.walk import fresh, rebuffer, substitute
+from loopir.tensor.core import Expr, Source, as_stage
+from loopir.tensor.index import Symbol
+
+
+def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
+    """The program that computes `outputs`: sizes, then placeholders in the order they were made, then the outputs.
+
+    An output that is not stored yet, or is a placeholder, or is listed twice, gets a stage of its own. Raises
+    ExprError where two placeholders share a name or one symbol is declared in two ways.
+    """
+    stored = _stored(outputs)
+    sources = _sorted(t.source[0] for t in stored if t.source is not None)
+    names = _Names(sources, stored)
+    placeholders = [s for s in sources if s.is_placeholder]
+    symbols = _symbols(sources)
+    params = (
+        *(Size(n) for n in symbols),
+        *(Arg(names.buffers[s.buffers[0].name], "in") for s in placeholders),
+        *(Arg(names.buffers[_buffer(t).name], "out") for t in stored),
+    )
+    body: Body = tuple(names.nest(s) for s in sources if not s.is_placeholder)
+    kept = {_buffer(t).name for t in stored}
+    for s in reversed([s for s in sources if not s.is_placeholder]):
+        for b in reversed(s.buffers):
+            if b.name not in kept:
+                body = (Alloc(names.buffers[b.name], body),)
+    assumes = tuple(dict.fromkeys(c for s in symbols.values() for c in s.assumes()))
+    title = fresh(name or f"compute_{names.buffers[_buffer(stored[0]).name].name}", names.taken)
+    return simplify_func(Func(title, tuple(params), assumes, body))
+
+
+def _buffer(t: Expr) -> Buffer:
+    assert t.source is not None
+    return t.source[0].buffers[t.source[1]]
+
+
+def _stored(outputs: Sequence[Expr]) -> list[Expr]:
+    out: list[Expr] = []
+    seen: set[str] = set()
+    for t in outputs:
+        if t.source is None or t.source[0].is_placeholder or _buffer(t).name in seen:
+            t = as_stage(t, "out" if t.name is None else f"{t.name}_out")
+        seen.add(_buffer(t).name)
+        out.append(t)
+    return out
+
+
+def _sorted(roots: Iterable[Source]) -> list[Source]:
+    """All sources that `roots` need, in the order they were made, which is an order of computation."""
+    found: dict[int, Source] = {}
+    stack = list(roots)
+    while stack:
+        s = stack.pop()
+        if s.order not in found:
+            found[s.order] = s
+            stack += s.deps
+    return [found[n] for n in sorted(found)]
+
+
+def _symbols(sources: Iterable[Source]) -> dict[str, Symbol]:
+    out: dict[str, Symbol] = {}
+    for s in sources:
+        for name, symbol in s.symbols.items():
+            if out.setdefault(name, symbol) != symbol:
+                raise ExprError(f"size {name!r} is declared twice, as {out[name]} and as {symbol}")
+    return out
+
+
+class _Names:
+    """The names a person sees: those that were given, made unique in the order of the stages."""
+
+    def __init__(self, sources: Sequence[Source], outputs: Sequence[Expr]) -> None:
+        self.taken = {n for s in sources for n in s.symbols}
+        self.buffers: dict[str, Buffer] = {}
+        self.loops: dict[str, str] = {}
+        for s in sources:
+            if s.is_placeholder:
+                if s.name in self.taken:
+                    raise ExprError(f"two placeholders or sizes are called {s.name!r}; name them apart")
+                self._buffer(s.buffers[0])
+        for s in sources:
+            if not s.is_placeholder:
+                for b in s.buffers:
+                    self._buffer(b)
+
+    def _buffer(self, b: Buffer) -> None:
+        name = self.free(b.name)
+        self.buffers[b.name] = replace(b, name=name)
+
+    def free(self, internal: str) -> str:
+        name = fresh(internal.partition("#")[0], self.taken)
+        self.taken.add(name)
+        return name
+
+    def nest(self, s: Source) -> Stmt:
+        """The loops of a stage around its store, or its reduction."""
+        loops = [*s.loops, *((a.name, a.extent) for a in s.axes)]
+        new = {v: self.free(v) for v, _ in loops}
+        buffers = tuple(self.buffers[b.name] for b in s.buffers)
+        at = tuple(Var(new[v]) for v, _ in s.loops)
+        env = {v: Var(n) for v, n in new.items()}
+        values = tuple(substitute(rebuffer(v, self.buffers), env) for v in s.values)
+        stmt: Stmt
+        if s.monoid is None:
+            stmt = Store(buffers[0].name, buffers[0], at, values[0])
+        else:
+            over = tuple(new[a.name] for a in s.axes)
+            stmt = Reduce(buffers[0].name, buffers, at, s.monoid, values, over, s.monoid.identity)
+        for v, extent in reversed(loops):
+            stmt = Loop(new[v], extent, "serial", (stmt,))
+        return stmt

@@ -1,0 +1,174 @@
+"""Reductions: over a `reduce_axis` inside `compute`, or over integer axes of a whole tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from loopir.errors import ExprError
+from loopir.ir import dtypes
+from loopir.ir.dtypes import DType, DTypeLike, bool_, float32
+from loopir.ir.grammar import Const, Monoid, Of, Op, Param, Value, Var
+from loopir.ir.ops import MONOIDS
+from loopir.ir.walk import nodes
+from loopir.tensor.core import (
+    Expr,
+    Reduction,
+    as_expr,
+    as_stage,
+    cast,
+    cast_value,
+    default_names,
+    elementwise,
+    make_stage,
+    settled,
+)
+from loopir.tensor.index import ReduceAxis, unique
+
+Axis = Any
+"""A reduce_axis, an integer, several of either, or None for all dimensions."""
+
+
+def sum_type(t: DType) -> DType:
+    """The type that NumPy sums `t` in; 16-bit floats are summed in float32."""
+    if t == bool_ or (t.kind == "int" and t.bits < 64):
+        return dtypes.int64
+    if t.kind == "uint" and t.bits < 64:
+        return dtypes.uint64
+    return float32 if t.is_float and t.bits == 16 else t
+
+
+def fold(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool, accum: DType, name_as: str) -> Any:
+    """Fold `x`, converted to `accum`, by the monoid `name` over `axis`."""
+    e = settled(as_expr(cls, x, None))
+    monoid = MONOIDS[name]((accum,))
+    return _reduce(cls, monoid, (cast(e, accum),), axis, keepdims, name_as)[0]
+
+
+def _symbolic(axis: Axis) -> bool:
+    return isinstance(axis, ReduceAxis) or (
+        isinstance(axis, tuple | list) and bool(axis) and isinstance(axis[0], ReduceAxis)
+    )
+
+
+def stored_if_costly(e: Expr) -> Any:
+    """`e`, stored first if it calls a function of real numbers: for what is read many times, as by a product."""
+    e = settled(e)
+    probe = e.at(tuple(Var(unique("i")) for _ in e.dims))
+    costly = any(isinstance(n, Op) and n.fn.ulp > 0 for n in nodes(probe))
+    return as_stage(e, "t") if costly else e
+
+
+def _reduce(
+    cls: type[Expr], monoid: Monoid, parts: Sequence[Expr], axis: Axis, keepdims: bool, name: str
+) -> tuple[Any, ...]:
+    if _symbolic(axis):
+        axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+        if any(p.ndim for p in parts) or keepdims:
+            raise ExprError(
+                f"{name} over a reduce_axis takes an element, such as A[i, k]; {parts[0].described()} is given"
+            )
+        r = Reduction(monoid, tuple(p.at(()) for p in parts), axes)
+        deps = [d for p in parts for d in p.deps]
+        symbols = {k: s for e in (*parts, *axes) for k, s in e.symbols.items()}
+        none: Callable[[Any], Value] = lambda _: r.values[0]  # noqa: E731
+        return tuple(cls((), p.type, none, deps, symbols, reduction=(r, n)) for n, p in enumerate(monoid.left))
+    shape = parts[0].dims
+    over = _axes(axis, len(shape), name, parts[0])
+    loops = tuple((unique(v), d) for v, d in zip(default_names(len(shape)), shape, strict=True))
+    reduced = tuple(ReduceAxis(loops[d][0], shape[d], parts[0].symbols) for d in over)
+    at = tuple(Var(v) for v, _ in loops)
+    values = tuple(p.at(at) for p in parts)
+    deps = [d for p in parts for d in p.deps]
+    kept = tuple(loop for d, loop in enumerate(loops) if d not in over)
+    symbols = {k: s for p in parts for k, s in p.symbols.items()}
+    made = make_stage(cls, name, kept, values, deps, symbols, monoid, reduced)
+    return tuple(_kept(t, over, len(shape)) for t in made) if keepdims else made
+
+
+def _axes(axis: Axis, rank: int, name: str, e: Expr) -> tuple[int, ...]:
+    given = range(rank) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    out: list[int] = []
+    for a in given:
+        if not isinstance(a, int) or not -rank <= a < rank:
+            raise ExprError(f"{name} over axis {a!r} of {e.described()}; an axis is from {-rank} to {rank - 1}")
+        out.append(a % rank)
+    if len(set(out)) != len(out):
+        raise ExprError(f"{name} over axes {tuple(given)}: an axis is named twice")
+    return tuple(sorted(out))
+
+
+def _kept(t: Any, over: tuple[int, ...], rank: int) -> Any:
+    return t[tuple(None if d in over else slice(None) for d in range(rank))]
+
+
+def arg_extreme(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool) -> Any:
+    """The index of the first extreme element, int64; NaN counts as the extreme."""
+    e = settled(as_expr(cls, x, None))
+    t, i64 = e.dtype, dtypes.int64
+    if t == bool_:
+        t, e = dtypes.uint8, cast(e, dtypes.uint8)
+    monoid = MONOIDS[name]((t, i64))
+    if _symbolic(axis):
+        axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+        if len(axes) != 1:
+            raise ExprError(f"{name} takes one reduce_axis, and {len(axes)} are given")
+        where = e.like((), i64, lambda _: Of(axes[0].ix, i64))
+        return _reduce(cls, monoid, (e, where), axis, keepdims, name)[1]
+    if axis is None:
+        e, axis = e.reshape(-1), 0
+    (d,) = _axes(axis, e.ndim, name, e)
+    where = e.like(e.dims, i64, lambda at: Of(at[d], i64))
+    return _reduce(cls, monoid, (e, where), d, keepdims, name)[1]
+
+
+def make_monoid(name: str, identity: Sequence[float], combine: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """A reduction over several values by a monoid of one's own; see `lp.monoid`."""
+
+    def reduce(cls: type[Expr], values: Sequence[Any], axis: Axis, keepdims: bool) -> tuple[Any, ...]:
+        parts = [settled(as_expr(cls, v, None)) for v in values]
+        if len(parts) != len(identity):
+            raise ExprError(f"monoid {name} folds {len(identity)} values, and {len(parts)} are given")
+        shape = max((p.dims for p in parts), key=len)
+        parts = [p if p.dims == shape else p.broadcast_to(tuple(parts[0].shape)) for p in parts]
+        return _reduce(cls, built(cls, [p.dtype for p in parts]), parts, axis, keepdims, name)
+
+    def built(cls: type[Expr], types: Sequence[DType]) -> Monoid:
+        left = tuple(Param(f"a{n}", t) for n, t in enumerate(types))
+        right = tuple(Param(f"b{n}", t) for n, t in enumerate(types))
+        sides = [tuple(cls((), p.type, lambda _, p=p: p, (), {}) for p in side) for side in (left, right)]
+        combined = combine(*sides)
+        results = combined if isinstance(combined, tuple) else (combined,)
+        if len(results) != len(types):
+            raise ExprError(f"monoid {name} combines {len(types)} components to {len(results)}")
+        folded = tuple(cast_value(as_expr(cls, r, t).at(()), t) for r, t in zip(results, types, strict=True))
+        units = tuple(Const(x, t) for x, t in zip(identity, types, strict=True))
+        return Monoid(name, left, right, folded, units)
+
+    return reduce
+
+
+def product(a: Expr, b: Expr, accum: DTypeLike | None) -> Any:
+    """The matrix product, as NumPy's matmul: 2-D, stacks of matrices with broadcasting, and vectors."""
+    cls = type(a)
+    if not a.ndim or not b.ndim:
+        raise ExprError(f"matmul of {a.described()} and {b.described()}: both need a dimension at least")
+    x: Any = stored_if_costly(a)
+    y: Any = stored_if_costly(b)
+    t = dtypes.promote(x.dtype, y.dtype)
+    rows, columns = x.ndim > 1, y.ndim > 1
+    x = x if rows else x[None, :]
+    y = y if columns else y[:, None]
+    if x.dims[-1] != y.dims[-2]:
+        raise ExprError(f"matmul of {a.described()} and {b.described()}: the inner sizes differ")
+    left, right = x[..., :, :, None], y[..., None, :, :]
+    kind = dtypes.dtype(accum) if accum is not None else (float32 if t.is_float and t.bits == 16 else t)
+    multiplied = elementwise(cls, "and_" if t == bool_ else "mul", cast(left, kind), cast(right, kind), to=kind)
+    name = "or" if t == bool_ else "sum"
+    total = _reduce(cls, MONOIDS["any" if name == "or" else "sum"]((kind,)), (multiplied,), -2, False, "matmul")[0]
+    out = total
+    if not rows:
+        out = out[..., 0, :]
+    if not columns:
+        out = out[..., 0]
+    return cast(out, t)

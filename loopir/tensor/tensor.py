@@ -1,0 +1,288 @@
+"""Tensor: what a person holds, with NumPy's operators and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from loopir.errors import ExprError
+from loopir.ir import dtypes
+from loopir.ir.dtypes import DTypeLike
+from loopir.ir.grammar import Buffer, Func
+from loopir.tensor import reductions as red
+from loopir.tensor.core import (
+    Source,
+    as_expr,
+    as_stage,
+    cast,
+    common_type,
+    compute_in,
+    elementwise,
+    next_order,
+    staged,
+)
+from loopir.tensor.index import dimension, unique
+from loopir.tensor.nest import to_func
+from loopir.tensor.views import Views
+
+
+class Tensor(Views):
+    """A tensor expression: placeholders, results of `compute`, and whatever is made from them.
+
+    `.shape`, `.dtype`, `.ndim`, `.name` say what it is. Operators follow NumPy: broadcasting, promotion, `@`,
+    slicing, methods. Nothing is computed until a Schedule of it is built and called.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000
+
+    def __loopir_func__(self, *others: Tensor) -> Func:
+        return to_func([self, *others])
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.described()}>"
+
+    def named(self, name: str) -> Tensor:
+        """This expression stored in a buffer called `name`: a stage of its own."""
+        return as_stage(self, name)
+
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """The elements converted to `dtype`."""
+        return cast(self, dtype)
+
+    # ------------------------------------------------------------ arithmetic
+
+    def __add__(self, other: Any) -> Tensor:
+        return _numeric("add", self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _numeric("add", other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _numeric("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _numeric("sub", other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _numeric("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _numeric("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return divide(other, self)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return _floored("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return _floored("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return _floored("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return _floored("mod", other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return power(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return power(other, self)
+
+    def __neg__(self) -> Tensor:
+        return elementwise(Tensor, "neg", self)
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return elementwise(Tensor, "abs", self)
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        return red.product(self, as_expr(Tensor, other, None), None)
+
+    # ------------------------------------------------------------ comparisons and logic
+
+    def __lt__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "lt", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "le", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "lt", other, self)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "le", other, self)
+
+    def __eq__(self, other: object) -> Any:
+        return elementwise(Tensor, "eq", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return elementwise(Tensor, "ne", self, other)
+
+    __hash__ = object.__hash__
+
+    def __and__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "and_", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "or_", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "xor", self, other)
+
+    __rxor__ = __xor__
+
+    def __invert__(self) -> Tensor:
+        return elementwise(Tensor, "invert", self)
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "shl", self, other)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "shr", self, other)
+
+    # ------------------------------------------------------------ reductions
+
+    def sum(self, axis: Any = None, keepdims: bool = False, accum_dtype: DTypeLike | None = None) -> Tensor:
+        return reduce_sum(self, axis=axis, keepdims=keepdims, accum_dtype=accum_dtype)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return red.fold(Tensor, "prod", self, axis, keepdims, red.sum_type(self.dtype), "prod").astype(_result(self))
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return red.fold(Tensor, "max", self, axis, keepdims, self.dtype, "max")
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return red.fold(Tensor, "min", self, axis, keepdims, self.dtype, "min")
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return reduce_mean(self, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return red.fold(Tensor, "any", as_bool(self), axis, keepdims, dtypes.bool_, "any")
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return red.fold(Tensor, "all", as_bool(self), axis, keepdims, dtypes.bool_, "all")
+
+    def argmax(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return red.arg_extreme(Tensor, "argmax", self, axis, keepdims)
+
+    def argmin(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return red.arg_extreme(Tensor, "argmin", self, axis, keepdims)
+
+
+def placeholder(shape: Sequence[Any], dtype: DTypeLike = "float32", *, name: str) -> Tensor:
+    """An input array. `shape` are integers and sizes made from `symbol`; `name` is what the kernel calls it.
+
+    Raises ExprError for a size below 0 or a name that is no identifier, TypeError for an unknown dtype.
+    """
+    if not name.isidentifier():
+        raise ExprError(f"placeholder {name!r}: a name is an identifier")
+    if isinstance(shape, int) or not hasattr(shape, "__iter__"):
+        shape = (shape,)
+    dims = [dimension(d, f"placeholder {name}") for d in shape]
+    symbols = {k: s for _, found in dims for k, s in found.items()}
+    b = Buffer(unique(name), tuple(d for d, _ in dims), dtypes.dtype(dtype))
+    return staged(Tensor, Source(name, (b,), next_order(), symbols))[0]
+
+
+def compute(shape: Sequence[Any], fn: Callable[..., Any], name: str | None = None) -> Any:
+    """A stage: element [i, j, ...] of a tensor of `shape` is `fn(i, j, ...)`, in a loop nest of its own.
+
+    The loops are called as the parameters of `fn`. A reduction as a whole, `lp.sum(A[i, k], axis=k)`, makes the
+    stage a reduction; inside a larger expression it becomes a stage of its own first. One reduction over several
+    values gives a tuple of tensors. Raises ExprError where the shapes do not fit.
+    """
+    return compute_in(Tensor, shape, fn, name)
+
+
+# ---------------------------------------------------------------- what methods and functions share
+
+
+def _numeric(fn: str, a: Any, b: Any) -> Tensor:
+    """Arithmetic; bools add and multiply as NumPy's do, by or and and."""
+    t = common_type((a, b))
+    if t == dtypes.bool_ and fn in ("add", "mul"):
+        return elementwise(Tensor, "or_" if fn == "add" else "and_", a, b)
+    return elementwise(Tensor, fn, a, b)
+
+
+def real_type(t: dtypes.DType) -> dtypes.DType:
+    """The float type in which NumPy evaluates a function of real numbers on `t`."""
+    if t.is_float:
+        return t
+    return dtypes.float16 if t.bits <= 8 else dtypes.float32 if t.bits == 16 else dtypes.float64
+
+
+def divide(a: Any, b: Any) -> Tensor:
+    """True division; integers divide as float64."""
+    t = common_type((a, b))
+    return elementwise(Tensor, "div", a, b, to=t if t.is_float else dtypes.float64)
+
+
+def _floored(fn: str, a: Any, b: Any) -> Tensor:
+    """// and %: on floats, by the floor of the quotient."""
+    t = common_type((a, b))
+    if not t.is_float:
+        return elementwise(Tensor, fn, a, b)
+    quotient = elementwise(Tensor, "floor", elementwise(Tensor, "div", a, b))
+    return quotient if fn == "floordiv" else elementwise(Tensor, "sub", a, quotient * b)
+
+
+def power(a: Any, b: Any) -> Tensor:
+    """a ** b: by multiplications for a small whole number b, else for floats."""
+    if isinstance(b, int) and not isinstance(b, bool) and 0 <= b <= 16 and isinstance(a, Tensor):
+        if b == 0:
+            return elementwise(Tensor, "add", a * 0, 1)
+        out, square = None, a
+        while b:
+            if b & 1:
+                out = square if out is None else out * square
+            b >>= 1
+            square = square * square if b else square
+        assert out is not None
+        return out
+    t = common_type((a, b))
+    if not t.is_float:
+        raise TypeError("pow of integers takes a whole number from 0 to 16 as its exponent; convert to a float first")
+    return elementwise(Tensor, "pow", a, b)
+
+
+def as_bool(x: Tensor) -> Tensor:
+    return x if x.dtype == dtypes.bool_ else elementwise(Tensor, "ne", x, 0)
+
+
+def _result(x: Tensor) -> dtypes.DType:
+    """The type of a sum of `x`: the accumulator's, but 16-bit floats come back as they went in."""
+    return x.dtype if x.dtype.is_float else red.sum_type(x.dtype)
+
+
+def reduce_sum(x: Any, *, axis: Any, keepdims: bool, accum_dtype: DTypeLike | None) -> Tensor:
+    e = as_expr(Tensor, x, None)
+    accum = red.sum_type(e.dtype) if accum_dtype is None else dtypes.dtype(accum_dtype)
+    return cast(red.fold(Tensor, "sum", e, axis, keepdims, accum, "sum"), _result(e) if e.dtype.is_float else accum)
+
+
+def reduce_mean(x: Any, *, axis: Any, keepdims: bool) -> Tensor:
+    e = as_expr(Tensor, x, None)
+    t = e.dtype if e.dtype.is_float else dtypes.float64
+    work = dtypes.float32 if t.bits == 16 else t
+    total = red.fold(Tensor, "sum", cast(e, work), axis, keepdims, work, "sum")
+    count: Any = 1
+    over = range(e.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    for d in over:
+        if not isinstance(d, int):
+            raise ExprError("mean takes integer axes; inside compute, divide a sum by the extent")
+        count = e.shape[d] * count
+    return cast(divide(total, as_expr(Tensor, count, work)), t)

@@ -1,0 +1,176 @@
+"""Views: indexing, slicing, transposition, reshaping. They rename indices and move nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any
+
+from loopir.analysis.simplify import simplify
+from loopir.errors import ExprError
+from loopir.ir.grammar import Index, Int, ceildiv, maximum, minimum
+from loopir.ir.text import text
+from loopir.tensor.core import Expr, as_index, settled
+from loopir.tensor.index import IndexExpr, context, dimension, same
+
+
+class Views(Expr):
+    """The methods of a tensor that give views of it."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        """NumPy's basic indexing: indices, slices with steps, None, Ellipsis; and integer tensors, which gather.
+
+        A gathered index is clamped to the dimension, as no kernel may read outside its arrays. Indices made from
+        loop variables are taken as they are and checked when the nest runs in the interpreter.
+        """
+        keys = self._expanded(key if isinstance(key, tuple) else (key,))
+        shape: list[Index] = []
+        parts: list[Any] = []
+        gathered: list[Expr] = []
+        d = 0
+        for k in keys:
+            if k is None:
+                shape.append(Int(1))
+                continue
+            size = self.dims[d]
+            d += 1
+            if isinstance(k, slice):
+                start, step, length = self._sliced(k, size, d - 1)
+                parts.append((len(shape), start, step))
+                shape.append(length)
+            elif isinstance(k, Expr):
+                e = self._gatherer(k)
+                gathered.append(e)
+                parts.append((len(shape), e, size))
+                shape += e.dims
+            else:
+                parts.append(self._fixed(k, size, d - 1))
+        return self.like(tuple(shape), self.dtype, lambda at: self.at(_indices(parts, at)), *gathered)
+
+    def _expanded(self, keys: tuple[Any, ...]) -> list[Any]:
+        """`keys` with Ellipsis and missing dimensions spelt as full slices."""
+        used = sum(1 for k in keys if k is not None and not isinstance(k, EllipsisType))
+        if used > self.ndim:
+            raise ExprError(f"{self.described()} has {self.ndim} dimensions, and is indexed by {used}")
+        full = [slice(None)] * (self.ndim - used)
+        where = next((n for n, k in enumerate(keys) if isinstance(k, EllipsisType)), None)
+        if where is None:
+            return [*keys, *full]
+        return [*keys[:where], *full, *keys[where + 1 :]]
+
+    def _gatherer(self, k: Expr) -> Any:
+        if not k.dtype.is_integer:
+            raise TypeError(f"{self.described()} is indexed by {k.described()}; an index is an integer")
+        return settled(k)
+
+    def _fixed(self, k: Any, size: Index, d: int) -> Index:
+        if isinstance(k, IndexExpr):
+            return k.ix
+        if not isinstance(k, int) or isinstance(k, bool):
+            raise TypeError(
+                f"{self.described()} is indexed by {k!r}; use an integer, a slice, None or an integer tensor"
+            )
+        if isinstance(size, Int) and not -size.value <= k < size.value:
+            raise ExprError(f"index {k} is out of bounds for dimension {d} of {self.described()}")
+        return Int(k) if k >= 0 else size + k
+
+    def _sliced(self, k: slice, size: Index, d: int) -> tuple[Index, int, Index]:
+        """(start, step, length) of a slice of a dimension, clamped as in Python."""
+        step = 1 if k.step is None else k.step
+        if not isinstance(step, int) or step == 0:
+            raise ExprError(f"dimension {d} of {self.described()} is sliced with step {k.step!r}; a step is not 0")
+        low, high = (Int(0), size) if step > 0 else (Int(-1), size - 1)
+        known = context(self.symbols)
+
+        def end(x: Any, missing: Index) -> Index:
+            if x is None:
+                return missing
+            ix = x.ix if isinstance(x, IndexExpr) else dimension(x, "slice")[0] if x >= 0 else size + x
+            return simplify(minimum(maximum(ix, low), high), known)
+
+        start = end(k.start, Int(0) if step > 0 else size - 1)
+        stop = end(k.stop, size if step > 0 else Int(-1))
+        length = ceildiv(stop - start, step) if step > 0 else ceildiv(start - stop, -step)
+        return start, step, simplify(maximum(length, Int(0)), known)
+
+    def transpose(self, *axes: int) -> Any:
+        """The dimensions in the order `axes`; reversed if none are given."""
+        order = axes or tuple(reversed(range(self.ndim)))
+        if sorted(order) != list(range(self.ndim)):
+            raise ExprError(f"transpose of {self.described()} by {order}; the axes are each dimension once")
+        back = tuple(order.index(d) for d in range(self.ndim))
+        shape = tuple(self.dims[d] for d in order)
+        return self.like(shape, self.dtype, lambda at: self.at(tuple(at[n] for n in back)))
+
+    @property
+    def T(self) -> Any:
+        """The dimensions in reverse."""
+        return self.transpose()
+
+    def reshape(self, *shape: Any) -> Any:
+        """The elements in row-major order under another shape; one size may be -1."""
+        given: Sequence[Any] = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        known = context(self.symbols)
+        total: Index = Int(1)
+        for d in self.dims:
+            total = total * d
+        dims = [None if isinstance(d, int) and d == -1 else dimension(d, "reshape")[0] for d in given]
+        rest: Index = Int(1)
+        for d in dims:
+            rest = rest if d is None else rest * d
+        if dims.count(None) > 1:
+            raise ExprError(f"reshape of {self.described()} to {tuple(given)}: one size at most is -1")
+        new = tuple(simplify(total // rest, known) if d is None else d for d in dims)
+        product: Index = Int(1)
+        for d in new:
+            product = product * d
+        if not same(simplify(product, known), simplify(total, known), self.symbols):
+            raise ExprError(f"reshape of {self.described()} to ({', '.join(map(text, new))}): the sizes differ")
+        return self.like(new, self.dtype, lambda at: self.at(_unravel(_ravel(at, new), self.dims)))
+
+    def broadcast_to(self, shape: Sequence[Any]) -> Any:
+        """This tensor repeated along new dimensions and those of size 1."""
+        dims = tuple(dimension(d, "broadcast_to")[0] for d in shape)
+        skip = len(dims) - self.ndim
+        fits = skip >= 0 and all(d in (Int(1), dims[skip + n]) for n, d in enumerate(self.dims))
+        if not fits:
+            raise ExprError(f"{self.described()} does not broadcast to ({', '.join(map(text, dims))})")
+
+        def at(ix: tuple[Index, ...]) -> Any:
+            return self.at(tuple(Int(0) if d == Int(1) else ix[skip + n] for n, d in enumerate(self.dims)))
+
+        return self.like(dims, self.dtype, at)
+
+
+def _indices(parts: Sequence[Any], at: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The indices into the tensor for the indices `at` into its view."""
+    out: list[Index] = []
+    for part in parts:
+        if isinstance(part, Index):
+            out.append(part)
+        elif isinstance(part[1], Expr):
+            where, e, size = part
+            element = e.at(at[where : where + e.ndim])
+            out.append(as_index(e.like((), e.dtype, lambda _, v=element: v), size))
+        else:
+            where, start, step = part
+            out.append(start + at[where] * step)
+    return tuple(out)
+
+
+def _ravel(at: tuple[Index, ...], shape: tuple[Index, ...]) -> Index:
+    total: Index = Int(0)
+    for x, size in zip(at, shape, strict=True):
+        total = total * size + x
+    return total
+
+
+def _unravel(flat: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
+    out: list[Index] = []
+    for n, size in enumerate(reversed(shape)):
+        last = n == len(shape) - 1
+        out.append(flat if last else flat % size)
+        flat = flat // size
+    return tuple(reversed(out))
