@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond, simplify_node
-from loopir.ir.grammar import FALSE, TRUE, Body, Func, If, Int, Loop, Not, Reduce, Stmt, Store
-from loopir.ir.walk import map_body, map_stmts, statements, substitute
+from loopir.ir.grammar import (
+    FALSE,
+    TRUE,
+    Body,
+    Cond,
+    Func,
+    If,
+    Index,
+    Int,
+    Loop,
+    Not,
+    Reduce,
+    Stmt,
+    Store,
+    conj,
+    conjuncts,
+)
+from loopir.ir.walk import bodies, map_body, map_stmts, statements, substitute, variables
 
 
 def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:
@@ -15,31 +31,109 @@ def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:
 
     With `drop_unit_loops`, a serial loop of one iteration becomes its body.
     """
-    return replace(func, body=simplify_body(func.body, Context.of(func), drop_unit_loops=drop_unit_loops))
+    return replace(func, body=simplify_body(func.body, Known.top(func), drop_unit_loops=drop_unit_loops))
 
 
-def simplify_body(body: Body, ctx: Context, *, drop_unit_loops: bool = False) -> Body:
-    def visit(s: Stmt, ctx: Context) -> Stmt | Body:
-        match s:
-            case Loop(var, extent, kind, inner):
-                size = simplify(extent, ctx)
-                if size == Int(1) and kind == "serial" and drop_unit_loops and not _reduced(inner, var):
-                    return map_body(substitute_body(inner, var), lambda x: visit(x, ctx))
-                within = ctx.loop(var, size)
-                done = map_body(inner, lambda x: visit(x, within))
-                return s if done is inner and size is extent else Loop(var, size, kind, done)
-            case If(cond, then, orelse):
-                c = simplify_cond(cond, ctx)
-                if c in (TRUE, FALSE):
-                    return map_body(then if c == TRUE else orelse, lambda x: visit(x, ctx))
-                yes, no = ctx.given(c), ctx.given(Not(c))
-                return If(c, map_body(then, lambda x: visit(x, yes)), map_body(orelse, lambda x: visit(x, no)))
-            case Store() | Reduce():
-                return simplify_node(s, ctx)
-            case _:
-                return map_stmts(s, lambda x: visit(x, ctx))
+def simplify_body(body: Body, known: Known, *, drop_unit_loops: bool = False) -> Body:
+    """`body`, which stands where `known` holds, simplified."""
+    return map_body(body, lambda s: _simplified(s, known, drop_unit_loops))
 
-    return map_body(body, lambda s: visit(s, ctx))
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known at a statement, and what is known where the reductions there start.
+
+    A Reduce with `init` starts outside the loops that it is over, even if these run no iterations, at the elements
+    that the other loops and the guards without an `over` variable give. So these are simplified by `start` alone:
+    not by the range of an `over` loop, nor by a guard that speaks of one. `over` are the loops around that matter.
+    """
+
+    here: Context
+    start: Context
+    over: frozenset[str]
+
+    @staticmethod
+    def top(func: Func) -> Known:
+        """At the top of `func`."""
+        ctx = Context.of(func)
+        return Known(ctx, ctx, frozenset())
+
+    def within(self, body: Body) -> Context:
+        """What may be used to rewrite `body` as a whole, with the reductions in it."""
+        return self.start if self.starting(body) else self.here
+
+    def starting(self, body: Body) -> list[frozenset[str]]:
+        """For each Reduce in `body` that starts further out, the loops that it is over."""
+        inits = (s for s in statements(body) if isinstance(s, Reduce) and s.init is not None)
+        return [frozenset(s.over) for s in inits if self.over.intersection(s.over)] if self.over else []
+
+    def loop(self, var: str, extent: Index, body: Body) -> Known:
+        if any(isinstance(s, Reduce) and s.init is not None and var in s.over for s in statements(body)):
+            return Known(self.here.loop(var, extent), self.start, self.over | {var})
+        return Known(self.here.loop(var, extent), self.start.loop(var, extent), self.over)
+
+    def given(self, cond: Cond) -> Known:
+        free = (t for t in conjuncts(cond) if not variables(t) & self.over)
+        return Known(self.here.given(cond), self.start.given(*free), self.over)
+
+
+def statements_known(body: Body, known: Known) -> Iterator[tuple[Stmt, Known]]:
+    """Every statement in `body`, outer ones first, with what is known where it stands."""
+    for s in body:
+        yield s, known
+        inside = known.loop(s.var, s.extent, s.body) if isinstance(s, Loop) else known
+        for side, inner in enumerate(bodies(s)):
+            here = inside.given(Not(s.cond) if side else s.cond) if isinstance(s, If) else inside
+            yield from statements_known(inner, here)
+
+
+def _simplified(s: Stmt, known: Known, drop: bool) -> Stmt | Body:
+    match s:
+        case Loop(var, extent, kind, inner):
+            size = simplify(extent, known.within(inner))
+            if size == Int(1) and kind == "serial" and drop and not _reduced(inner, var):
+                return map_body(substitute_body(inner, var), lambda x: _simplified(x, known, drop))
+            within = known.loop(var, size, inner)
+            done = map_body(inner, lambda x: _simplified(x, within, drop))
+            return s if done is inner and size is extent else Loop(var, size, kind, done)
+        case If(_, then, orelse):
+            c = _guard(s, known)
+            if c in (TRUE, FALSE):
+                return map_body(then if c == TRUE else orelse, lambda x: _simplified(x, known, drop))
+            yes, no = known.given(c), known.given(Not(c))
+            return If(
+                c,
+                map_body(then, lambda x: _simplified(x, yes, drop)),
+                map_body(orelse, lambda x: _simplified(x, no, drop)),
+            )
+        case Reduce(at=at, init=init) if init is not None and known.over.intersection(s.over):
+            done = simplify_node(s, known.here)
+            at = tuple(simplify(x, known.start) for x in at)
+            return replace(done, at=at, init=tuple(simplify_node(v, known.start) for v in init))
+        case Store() | Reduce():
+            return simplify_node(s, known.here)
+        case _:
+            return map_stmts(s, lambda x: _simplified(x, known, drop))
+
+
+def _guard(s: If, known: Known) -> Cond:
+    """The condition of `s`, simplified so that the reductions in it start at the same elements."""
+    if known.starting(s.orelse):
+        return s.cond
+    starting = known.starting(s.then)
+    if not starting:
+        return simplify_cond(s.cond, known.here)
+    kept: list[Cond] = []
+    for t in conjuncts(s.cond):
+        speaks = [bool(variables(t) & over) for over in starting]
+        if not any(speaks):
+            kept.append(simplify_cond(t, known.start))
+        elif all(speaks):
+            new = simplify_cond(t, known.here)
+            kept.append(new if all(variables(n) & over for n in conjuncts(new) for over in starting) else t)
+        else:
+            kept.append(t)
+    return conj(*kept)
 
 
 def _reduced(body: Body, var: str) -> bool:

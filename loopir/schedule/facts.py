@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond
-from loopir.analysis.simplify_func import simplify_body
-from loopir.ir.grammar import TRUE, Body, Cmp, Func, If, Index, Int, Loop, Not, Stmt
-from loopir.ir.walk import bodies, rewrite
+from loopir.analysis.simplify_func import Known, simplify_body, statements_known
+from loopir.ir.grammar import TRUE, Body, Cmp, Func, Index, Int, Loop, Stmt
+from loopir.ir.walk import rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Facts:
 
     @staticmethod
     def at(func: Func, target: Stmt) -> Facts:
-        """What is known where `target` stands in `func`."""
-        return Facts(next(here for s, here in statements_in(func.body, Context.of(func)) if s is target))
+        """What may be used to rewrite `target` where it stands in `func`."""
+        return Facts(known_at(func, target).within((target,)))
 
     def divides(self, factor: int, extent: Index) -> bool:
         return self.tidy(extent % factor) == Int(0)
@@ -35,18 +35,13 @@ class Facts:
         return simplify(ix, self.known)
 
 
-def statements_in(body: Body, known: Context) -> Iterator[tuple[Stmt, Context]]:
-    """Every statement in `body`, outer ones first, with what is known where it stands."""
-    for s in body:
-        yield s, known
-        inside = known.loop(s.var, s.extent) if isinstance(s, Loop) else known
-        for side, inner in enumerate(bodies(s)):
-            here = inside.given(Not(s.cond) if side else s.cond) if isinstance(s, If) else inside
-            yield from statements_in(inner, here)
+def known_at(func: Func, target: Stmt) -> Known:
+    """What is known where `target` stands in `func`."""
+    return next(known for s, known in statements_known(func.body, Known.top(func)) if s is target)
 
 
 def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body]) -> Func:
     """`func` with `loop` replaced by what `make` gives, its indices and guards simplified where they stand."""
     made = make()
-    tidied = simplify_body(made if isinstance(made, tuple) else (made,), Facts.at(func, loop).known)
+    tidied = simplify_body(made if isinstance(made, tuple) else (made,), known_at(func, loop))
     return replace(func, body=rewrite(func.body, lambda s: tidied if s is loop else None))

@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopir.analysis.simplify import Context, simplify_cond
+from loopir.analysis.simplify_func import Known, statements_known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import TRUE, Body, Buffer, Cmp, Func, If, Index, Int, Load, Loop, Node, Reduce, Store, Var
 from loopir.ir.text import text
 from loopir.ir.walk import nodes
 from loopir.schedule.effects import allocates
-from loopir.schedule.facts import Facts, statements_in
+from loopir.schedule.facts import known_at
 
 Read = tuple[Load, Context]
 
 
 def require_harmless_overrun(func: Func, loop: Loop, padded: Index) -> None:
     """Refuse unless `loop` may run `padded` times, which is at least its extent."""
-    known = Facts.at(func, loop).known.loop(loop.var, padded)
+    known = known_at(func, loop).loop(loop.var, padded, loop.body)
     own = allocates(loop.body)
     given = {a.buffer.name for a in func.args if a.access != "out"}
     for load, here in _reads(loop.body, known):
@@ -42,7 +43,7 @@ def _require_unseen(func: Func, loop: Loop, b: Buffer, s: Store | Reduce) -> Non
     if isinstance(s, Reduce) and s.init is None:
         raise _refusal(loop, f"fold into {target}, which nothing need have written there")
     for d in (d for d, ix in enumerate(s.at) if ix == Var(loop.var)):
-        reads = (read for read in _reads(func.body, Context.of(func)) if read[0].buffer.name == b.name)
+        reads = (read for read in _reads(func.body, Known.top(func)) if read[0].buffer.name == b.name)
         if all(simplify_cond(Cmp("<", load.at[d], loop.extent), here) == TRUE for load, here in reads):
             return
     raise _refusal(loop, f"write {target}, which is read")
@@ -59,16 +60,14 @@ def _refusal(loop: Loop, what: str) -> ScheduleError:
     return ScheduleError(reason, loop=loop.var, suggestion='tail="guard" or tail="peel"')
 
 
-def _reads(body: Body, known: Context) -> Iterator[Read]:
+def _reads(body: Body, known: Known) -> Iterator[Read]:
     """Every load in `body`, with what is known where it stands."""
-    for s, here in statements_in(body, known):
-        parts: tuple[Node, ...] = (s,)
+    for s, here in statements_known(body, known):
+        parts: tuple[Node, ...] = (s,) if isinstance(s, Store | Reduce) else ()
         if isinstance(s, Loop | If):
             parts = (s.extent if isinstance(s, Loop) else s.cond,)
-        elif not isinstance(s, Store | Reduce):
-            continue
-        yield from ((n, here) for part in parts for n in nodes(part) if isinstance(n, Load))
+        yield from ((n, here.within((s,))) for part in parts for n in nodes(part) if isinstance(n, Load))
 
 
-def _stores(body: Body, known: Context) -> Iterator[tuple[Store | Reduce, Context]]:
-    return ((s, here) for s, here in statements_in(body, known) if isinstance(s, Store | Reduce))
+def _stores(body: Body, known: Known) -> Iterator[tuple[Store | Reduce, Context]]:
+    return ((s, here.within((s,))) for s, here in statements_known(body, known) if isinstance(s, Store | Reduce))

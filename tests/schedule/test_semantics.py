@@ -131,6 +131,44 @@ def f(n: "size", m: "size", ix: "inout int32[4]", B: "inout float32[4]"):
         for y in range(x + 1):
             B[x] = B[x] * B[y]
 """,
+    "guards that never hold": """
+def f(n: "size", m: "size", A: "float32[6]", S: "out float32[3]", T: "inout float32[3]"):
+    for i in range(3):
+        for k in range(2):
+            if k >= 3:
+                S[i] = sum(A[k], over=k, init=0.0)
+        for h in range(6):
+            if h < 4 and h >= 7:
+                T[i] = A[h]
+            else:
+                T[i] = sum(A[h], over=h, init=1.0)
+""",
+    "starts outside": """
+def f(n: "size", m: "size", A: "float32[n]", S: "inout float32[6]", T: "inout float32[6]", U: "inout float32[6]"):
+    for i in range(6):
+        for k in range(n - i):
+            if i < n:
+                S[i] = sum(A[i + k], over=k, init=1.0)
+        for h in range(6):
+            if h < n - i and i < n + 1 and h + i >= i:
+                T[min(i, n - 1)] = sum(A[min(i, n - 1)], over=h, init=2.0)
+        for x in range(n - i):
+            for y in range(min(n, i + 2)):
+                for z in range(min(1, n - i)):
+                    U[z] = sum(A[y], over=x, init=3.0)
+""",
+    "padded": """
+def f(n: "size", m: "size", A: "float32[8]", B: "out float32[7]"):
+    with alloc("float32[9, 8]") as T, alloc("float32[8]") as U:
+        for i in range(7):
+            for k in range(5):
+                T[i, k] = A[i] * A[k]
+        for j in range(7):
+            for h in range(5):
+                U[j] = sum(T[j, h], over=h, init=0.0)
+        for x in range(7):
+            B[x] = U[6 - x]
+""",
     "condition": """
 def f(n: "size", m: "size", A: "float32[n]", B: "out float32[n]"):
     with alloc("float32[n]") as T, alloc("bool[n]") as P:
