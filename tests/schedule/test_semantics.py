@@ -200,6 +200,7 @@ def steps(s: Schedule) -> Iterator[Step]:
         yield Step("split", (loop, factor), (("tail", tail),))
     for outer, inner in product(loops, loops):
         yield Step("fuse", (outer, inner))
+        yield Step("reorder", (outer, inner))
     yield from (Step("unroll", (loop,)) for loop in loops)
     yield from (Step("compute_inline", (stage,)) for stage in s.stages)
     yield from (Step("rename", (name, f"{name}_x")) for name in loops)
