@@ -1,0 +1,165 @@
+"""From a Schedule and a target to a kernel: the one file that knows every room.
+
+    Schedule -> lower/pipeline (the table of passes) -> emit (CUDA C or LLVM IR, and the host function)
+             -> runtime (NVRTC and the driver, or LLVM's JIT) -> Kernel
+
+Backends are loaded when a target asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import loopir
+import loopir.intrinsics
+import loopir.show
+from loopir.emit.host import host_function, host_source, python_cond, python_index
+from loopir.emit.params import kernels_of, params_of
+from loopir.errors import TargetError
+from loopir.ir.grammar import Func, Kernel as KernelNode, Loop
+from loopir.ir.interpret import interpret
+from loopir.ir.text import text
+from loopir.lower import pipeline
+from loopir.lower.target import TARGETS
+from loopir.runtime.arrays import ArgSpec, Bound, Signature
+from loopir.runtime.call import Kernel
+from loopir.runtime.pool import pool
+from loopir.schedule import Schedule, lend
+
+__all__ = ["Schedule", "build", "compile_source", "describe_target", "lower", "resolve_target"]
+
+
+def build(
+    schedule: Schedule, target: str = "auto", *, arch: str | None = None, fma: bool = True, threads: int | None = None
+) -> Kernel:
+    """Compile `schedule` for "cuda", "llvm", "interpret" or "auto" (CUDA if a GPU is there) and give its Kernel.
+
+    `fma` lets a product and a sum be rounded once. `threads` is for "llvm": how many threads run parallel loops
+    (default: LOOPIR_NUM_THREADS, or the CPUs there are). `arch` is for "cuda": the architecture, such as "sm_90a"
+    (default: the GPU's). Raises TargetError for a target that is not there or lacks room, LowerError for a schedule
+    that it cannot run.
+    """
+    func = schedule.func
+    target = resolve_target(target)
+    if target == "interpret":
+        return _interpreted(func)
+    lowered = pipeline.lower(func, target)
+    return (_cuda(func, lowered, arch, fma) if target == "cuda" else _llvm(func, lowered, fma, threads))  # fmt: skip
+
+
+def lower(schedule: Schedule, target: str, *, show: Callable[[str, Func], None] | None = None) -> tuple[Func, ...]:
+    """The Funcs that the emitter of `target` gets: here one, with every kernel in it.
+
+    `show(name, func)` is called after each pass.
+    """
+    return (pipeline.lower(schedule.func, target, show=show),)
+
+
+def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True) -> Any:
+    """CUDA C and machine code for `arch`, with no GPU in the machine: `.source`, `.cubin`, `.resources`, `.log`."""
+    module = import_module("loopir.emit.cuda").emit(pipeline.lower(schedule.func, "cuda"))
+    return import_module("loopir.runtime.nvrtc").compile(module.source, arch, fma=fma)
+
+
+# ---------------------------------------------------------------- targets
+
+
+def resolve_target(target: str) -> str:
+    """`target`, with "auto" settled: "cuda" if a GPU is there, else "llvm"."""
+    if target == "auto":
+        try:
+            import_module("loopir.runtime.driver").device()
+        except TargetError:
+            return "llvm"
+        return "cuda"
+    if target != "interpret" and target not in TARGETS:
+        raise TargetError(f"there is no target {target!r}; there are {', '.join(TARGETS)}, interpret and auto")
+    return target
+
+
+def describe_target(target: str) -> str:
+    """What runs `target` here; TargetError, with what is missing, if nothing does."""
+    if target == "cuda":
+        return import_module("loopir.runtime.driver").device().description
+    return f"{import_module('loopir.runtime.llvm_jit').cpu()}, {pool().count} threads"
+
+
+def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
+    driver = import_module("loopir.runtime.driver")
+    device = driver.device()
+    module = import_module("loopir.emit.cuda").emit(lowered)
+    compiled = import_module("loopir.runtime.nvrtc").compile(module.source, arch or device.arch, fma=fma)
+    kernels = module.kernels
+
+    def spell(n: int, _: KernelNode) -> list[str]:
+        k = kernels[n]
+        grid = "".join(f"{python_index(x)}, " for x in k.grid)
+        arguments = "".join(f"{name}, " for _, name in k.params)
+        return [f"rt.launch({n}, ({grid}), ({arguments}))"]
+
+    source = host_source(lowered, spell)
+    runtime = driver.CudaRuntime(device, compiled.cubin, [(k.name, k.block, k.shared_bytes) for k in kernels])
+    return Kernel(_signature(func), host_function(source), runtime, source=module.source,
+                  resources=compiled.resources, target="cuda", host_source=source)  # fmt: skip
+
+
+def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
+    jit = import_module("loopir.runtime.llvm_jit")
+    module = import_module("loopir.emit.llvm").emit(lowered, fma=fma)
+    library = jit.Library(module.source)
+
+    def spell(n: int, kernel: KernelNode) -> list[str]:
+        arguments = f"({''.join(f'{name}, ' for name in params_of(kernel).names)})"
+        first = kernel.body[0]
+        if isinstance(first, Loop) and first.kind == "parallel":
+            return [f"rt.parallel({n}, {python_index(first.extent)}, {arguments})"]
+        return [f"rt.call({n}, {arguments})"]
+
+    source = host_source(lowered, spell)
+    entries = [(k.name, len(k.params.integers), len(k.params.buffers), k.root is not None) for k in module.kernels]
+    runtime = jit.CpuRuntime(library, entries, pool(threads))
+    resources = {"kernels": len(kernels_of(lowered)), "threads": pool(threads).count, "cpu": jit.cpu()}
+    return Kernel(_signature(func), host_function(source), runtime, source=library.source, resources=resources,
+                  target="llvm", host_source=source)  # fmt: skip
+
+
+class _Interpreter:
+    """The interpreter as a target: arrays are read and written by NumPy."""
+
+    device = "cpu"
+
+    def enter(self, bound: Bound, signature: Signature) -> list[Any]:
+        return [np.asarray(t.array) for t in bound.arrays]
+
+    def leave(self, bound: Bound, signature: Signature, pointers: Any) -> None:
+        return None
+
+    def time(self, run: Callable[[], None]) -> float:
+        raise TargetError("the interpreter says what a nest means, not how fast it is; build for llvm or cuda")
+
+
+def _interpreted(func: Func) -> Kernel:
+    def host(_: _Interpreter, *values: Any) -> None:
+        count = len(func.sizes)
+        arrays = {a.buffer.name: x for a, x in zip(func.args, values[count:], strict=True)}
+        given = {a.buffer.name: arrays[a.buffer.name] for a in func.args if a.access != "out"}
+        for name, result in interpret(func, given, dict(zip(func.sizes, values[:count], strict=True))).items():
+            arrays[name][...] = result
+
+    return Kernel(_signature(func), host, _Interpreter(), source=text(func), resources={}, target="interpret")
+
+
+def _signature(func: Func) -> Signature:
+    args = tuple(
+        ArgSpec(a.buffer.name, a.buffer.dtype.name, tuple(python_index(d) for d in a.buffer.shape), a.access)
+        for a in func.args
+    )
+    return Signature(func.name, func.sizes, args, tuple((python_cond(c), text(c)) for c in func.assumes))
+
+
+lend(build=build)
+loopir.lower = lower  # type: ignore[attr-defined]  # the package loopir.lower is this function's room, not its name

@@ -1,0 +1,139 @@
+"""What the host does around the kernels, spelt as a Python function: allocations, serial loops, launches.
+
+The function is called as `host(rt, sizes..., buffers...)`; `rt` is the target's runtime, with `alloc(bytes)`, `free`,
+and whatever `spell` writes for a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from loopir.errors import LowerError
+from loopir.ir.grammar import (
+    Add,
+    Alloc,
+    And,
+    Body,
+    Buffer,
+    Cmp,
+    Cond,
+    FloorDiv,
+    Func,
+    If,
+    Index,
+    Int,
+    Kernel,
+    Loop,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Stmt,
+    Var,
+)
+from loopir.ir.text import text
+
+
+def host_source(func: Func, spell: Callable[[int, Kernel], list[str]]) -> str:
+    """Python source of the host part of a lowered `func`; `spell(n, kernel)` gives the lines that run kernel n."""
+    return _Host(func, spell).source()
+
+
+def host_function(source: str) -> Callable[..., None]:
+    """The function that `host_source` spelt."""
+    scope: dict[str, Any] = {}
+    exec(compile(source, "<host>", "exec"), scope)
+    return scope["host"]
+
+
+def python_index(ix: Index) -> str:
+    """An index without memory reads, as a Python expression."""
+    match ix:
+        case Int(value):
+            return str(value) if value >= 0 else f"({value})"
+        case Var(name):
+            return name
+        case Add(a, b):
+            return f"({python_index(a)} + {python_index(b)})"
+        case Mul(a, b):
+            return f"({python_index(a)} * {python_index(b)})"
+        case FloorDiv(a, b):
+            return f"({python_index(a)} // {python_index(b)})"
+        case Mod(a, b):
+            return f"({python_index(a)} % {python_index(b)})"
+        case Min(a, b):
+            return f"min({python_index(a)}, {python_index(b)})"
+        case Max(a, b):
+            return f"max({python_index(a)}, {python_index(b)})"
+        case _:
+            raise LowerError(f"{text(ix)} is read from memory, and the host would have to know it before it launches")
+
+
+def python_cond(c: Cond) -> str:
+    """A condition without memory reads, as a Python expression."""
+    match c:
+        case And(terms):
+            return "(" + (" and ".join(map(python_cond, terms)) or "True") + ")"
+        case Or(terms):
+            return "(" + (" or ".join(map(python_cond, terms)) or "False") + ")"
+        case Not(term):
+            return f"(not {python_cond(term)})"
+        case Cmp(op, a, b):
+            return f"({python_index(a)} {op} {python_index(b)})"
+        case _:
+            raise LowerError(f"{text(c)} is read from memory, and the host would have to know it before it launches")
+
+
+def bytes_of(b: Buffer) -> str:
+    """The size of a row-major buffer in bytes, as a Python expression."""
+    return " * ".join([str(b.dtype.bytes), *(f"max(0, {python_index(d)})" for d in b.shape)])
+
+
+class _Host:
+    def __init__(self, func: Func, spell: Callable[[int, Kernel], list[str]]) -> None:
+        self.func, self.spell, self.count = func, spell, 0
+        self.lines: list[str] = []
+
+    def source(self) -> str:
+        names = [*self.func.sizes, *(a.buffer.name for a in self.func.args)]
+        self.emit(0, f"def host({', '.join(['rt', *names])}):")
+        self.body(self.func.body, 1)
+        return "\n".join(self.lines) + "\n"
+
+    def emit(self, depth: int, line: str) -> None:
+        self.lines.append("    " * depth + line)
+
+    def body(self, body: Body, depth: int) -> None:
+        self.emit(depth, "pass")
+        for s in body:
+            self.stmt(s, depth)
+
+    def stmt(self, s: Stmt, depth: int) -> None:
+        match s:
+            case Kernel():
+                for line in self.spell(self.count, s):
+                    self.emit(depth, line)
+                self.count += 1
+            case Alloc(b, body):
+                if b.layout is not None:
+                    raise LowerError(
+                        f"{b.name} has a layout and is allocated by the host; layouts are for kernels' memory"
+                    )
+                self.emit(depth, f"{b.name} = rt.alloc({bytes_of(b)})")
+                self.emit(depth, "try:")
+                self.body(body, depth + 1)
+                self.emit(depth, "finally:")
+                self.emit(depth + 1, f"rt.free({b.name})")
+            case Loop(var, extent, _, body):
+                self.emit(depth, f"for {var} in range({python_index(extent)}):")
+                self.body(body, depth + 1)
+            case If(cond, then, orelse):
+                self.emit(depth, f"if {python_cond(cond)}:")
+                self.body(then, depth + 1)
+                self.emit(depth, "else:")
+                self.body(orelse, depth + 1)
+            case _:
+                raise LowerError(f"{type(s).__name__} is left on the host")

@@ -1,0 +1,248 @@
+"""How LLVM says one operation on scalars or vectors: types, conversions, and the spellings that intrinsics name."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from loopir.errors import LowerError
+from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32
+
+HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+
+
+def unspelt(name: str, t: DType) -> LowerError:
+    return LowerError(f"{name} of {t} has no spelling on the CPU; cast to float32 or float64 first")
+
+
+# ---------------------------------------------------------------- types
+
+
+def memory_type(t: DType) -> Any:
+    """How an element lies in memory."""
+    if t == float16:
+        return HALF
+    if t == bfloat16:
+        return I16
+    if t.is_float:
+        return FLOAT if t == float32 else DOUBLE
+    return I8 if t == bool_ else ir.IntType(t.bits)
+
+
+def register_type(t: DType) -> Any:
+    """How a value is held: 16-bit floats as float32, a bool as one bit."""
+    if t.is_float:
+        return DOUBLE if t.bits == 64 else FLOAT
+    return I1 if t == bool_ else ir.IntType(t.bits)
+
+
+def _like(v: Any, scalar: Any) -> Any:
+    """`scalar`, in as many lanes as `v` has."""
+    return ir.VectorType(scalar, v.type.count) if isinstance(v.type, ir.VectorType) else scalar
+
+
+def _const(v: Any, scalar: Any, x: float) -> Any:
+    if isinstance(v.type, ir.VectorType):
+        return ir.Constant(ir.VectorType(scalar, v.type.count), [x] * v.type.count)
+    return ir.Constant(scalar, x)
+
+
+def constant(value: int | float | bool, t: DType) -> Any:
+    """A literal, rounded to its type."""
+    if t.is_float:
+        return ir.Constant(register_type(t), round_to(float(value), t))
+    if t == bool_:
+        return ir.Constant(I1, int(value))
+    return ir.Constant(ir.IntType(t.bits), int(value) & ((1 << t.bits) - 1))
+
+
+def round_to(x: float, t: DType) -> float:
+    """`x` rounded to `t`."""
+    return float(t.numpy.type(x))
+
+
+def from_memory(b: Any, raw: Any, t: DType) -> Any:
+    if t == float16:
+        return b.fpext(raw, _like(raw, FLOAT))
+    if t == bfloat16:
+        wide = b.zext(raw, _like(raw, I32))
+        return b.bitcast(b.shl(wide, _const(wide, I32, 16)), _like(raw, FLOAT))
+    return b.icmp_unsigned("!=", raw, _const(raw, I8, 0)) if t == bool_ else raw
+
+
+def to_memory(b: Any, v: Any, t: DType) -> Any:
+    if t == float16:
+        return b.fptrunc(v, _like(v, HALF))
+    if t == bool_:
+        return b.zext(v, _like(v, I8))
+    if t != bfloat16:
+        return v
+    bits = b.bitcast(v, _like(v, I32))
+    odd = b.and_(b.lshr(bits, _const(bits, I32, 16)), _const(bits, I32, 1))
+    rounded = b.add(bits, b.add(odd, _const(bits, I32, 0x7FFF)))  # to nearest, ties to even
+    quiet = b.or_(bits, _const(bits, I32, 0x400000))
+    kept = b.select(b.fcmp_unordered("uno", v, v), quiet, rounded)
+    return b.trunc(b.lshr(kept, _const(kept, I32, 16)), _like(v, I16))
+
+
+def convert(module: Any, b: Any, v: Any, source: DType, to: DType) -> Any:
+    """The value of `source` as a `to`: floats to integers truncate and saturate, integers wrap."""
+    kind = _like(v, register_type(to))
+    if source.is_float and to.is_float:
+        if source.bits != 64 and to.bits != 64:
+            out = v
+        else:
+            out = v if source.bits == to.bits else b.fpext(v, kind) if to.bits == 64 else b.fptrunc(v, _like(v, FLOAT))
+        return from_memory(b, to_memory(b, out, to), to) if to.bits == 16 else out
+    if source.is_float:
+        if to == bool_:
+            return b.fcmp_unordered("!=", v, _const(v, register_type(source), 0.0))
+        name = "llvm.fptosi.sat" if to.kind == "int" else "llvm.fptoui.sat"
+        return b.call(_intrinsic(module, name, kind, [v.type]), [v])
+    if to.is_float:
+        wide = _like(v, DOUBLE if to.bits == 64 else FLOAT)
+        out = b.sitofp(v, wide) if source.kind == "int" else b.uitofp(v, wide)
+        return from_memory(b, to_memory(b, out, to), to) if to.bits == 16 else out
+    if to == bool_:
+        return v if source == bool_ else b.icmp_unsigned("!=", v, _const(v, ir.IntType(source.bits), 0))
+    have = 1 if source == bool_ else source.bits
+    if have == to.bits:
+        return v
+    if have > to.bits:
+        return b.trunc(v, kind)
+    return b.sext(v, kind) if source.kind == "int" else b.zext(v, kind)
+
+
+# ---------------------------------------------------------------- calls
+
+
+def _suffix(t: Any) -> str:
+    if isinstance(t, ir.VectorType):
+        return f"v{t.count}{_suffix(t.element)}"
+    return {str(HALF): "f16", str(FLOAT): "f32", str(DOUBLE): "f64"}.get(str(t), str(t))
+
+
+def declared(module: Any, name: str, result: Any, args: list[Any]) -> Any:
+    found = module.globals.get(name)
+    return found if found is not None else ir.Function(module, ir.FunctionType(result, args), name)
+
+
+def _intrinsic(module: Any, name: str, result: Any, args: list[Any]) -> Any:
+    suffixes = [_suffix(result), *(_suffix(a) for a in args if a != result)]
+    return declared(module, ".".join([name, *dict.fromkeys(suffixes)]), result, args)
+
+
+def any_true(module: Any, width: int) -> Any:
+    kind = ir.VectorType(I1, width)
+    return declared(module, f"llvm.vector.reduce.or.v{width}i1", I1, [kind])
+
+
+def masked_load(module: Any, b: Any, address: Any, vector: Any, align: int, mask: Any) -> Any:
+    name = f"llvm.masked.load.{_suffix(vector)}.p0"
+    fn = declared(module, name, vector, [ir.PointerType(), I32, mask.type, vector])
+    return b.call(fn, [address, ir.Constant(I32, align), mask, ir.Constant(vector, None)])
+
+
+def masked_store(module: Any, b: Any, value: Any, address: Any, align: int, mask: Any) -> None:
+    name = f"llvm.masked.store.{_suffix(value.type)}.p0"
+    fn = declared(module, name, ir.VoidType(), [value.type, ir.PointerType(), I32, mask.type])
+    b.call(fn, [value, address, ir.Constant(I32, align), mask])
+
+
+# ---------------------------------------------------------------- operations
+
+
+def spell(module: Any, b: Any, spelling: str, args: tuple[Any, ...], t: DType, flags: tuple[str, ...]) -> Any:
+    """The operation that an intrinsic's record spells, on operands of type `t`."""
+    word, _, rest = spelling.partition(" ")
+    first = args[0]
+    if word in ("fadd", "fsub", "fmul", "fdiv"):
+        return getattr(b, word)(*args, flags=flags)
+    if word == "fcmp":
+        return getattr(b, "fcmp_unordered" if rest[0] == "u" else "fcmp_ordered")(_COMPARE[rest[1:]], *args)
+    if word == "icmp":
+        return getattr(b, "icmp_unsigned" if rest[0] == "u" else "icmp_signed")(_COMPARE[rest.lstrip("su")], *args)
+    if word == "floor":
+        return _integer_division(b, args[0], args[1], rest)
+    if word == "shift":
+        return _shift(b, args[0], args[1], rest, t)
+    if word == "exponent":
+        return _power_of_two(b, first, t)
+    if word == "call":
+        return _scalar_calls(module, b, rest + ("f" if t == float32 else ""), args)
+    if word == "same":
+        return first
+    if word == "not":
+        return b.not_(first)
+    if word == "abs":
+        return b.select(b.icmp_signed("<", first, _const(first, ir.IntType(t.bits), 0)), b.neg(first), first)
+    if word.startswith("llvm."):
+        return b.call(_intrinsic(module, word, first.type, [a.type for a in args]), list(args))
+    return getattr(b, {"and": "and_", "or": "or_"}.get(word, word))(*args)
+
+
+_COMPARE = {"lt": "<", "le": "<=", "eq": "==", "ne": "!=", "no": "uno"}
+
+
+def floor_division(b: Any, x: Any, y: Any, *, remainder: bool) -> Any:
+    """x // y or x % y of indices, rounded to minus infinity; y is positive."""
+    q, r = b.sdiv(x, y), b.srem(x, y)
+    negative = b.icmp_signed("<", r, _const(r, I64, 0))
+    if remainder:
+        return b.select(negative, b.add(r, y), r)
+    return b.select(negative, b.sub(q, _const(q, I64, 1)), q)
+
+
+def _integer_division(b: Any, x: Any, y: Any, how: str) -> Any:
+    """Division or remainder that never traps: by 0 it is 0, and the least integer by -1 wraps."""
+    kind = x.type.element if isinstance(x.type, ir.VectorType) else x.type
+    zero, one = _const(x, kind, 0), _const(x, kind, 1)
+    by_zero = b.icmp_signed("==", y, zero)
+    if how in ("udiv", "urem"):
+        out = getattr(b, how)(x, b.select(by_zero, one, y))
+        return b.select(by_zero, zero, out)
+    by_minus = b.icmp_signed("==", y, _const(x, kind, -1))
+    safe = b.select(b.or_(by_zero, by_minus), one, y)
+    r = b.srem(x, safe)
+    wrong = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, safe), zero))
+    if how == "srem":
+        out, at_minus = b.select(wrong, b.add(r, safe), r), zero
+    else:
+        q = b.sdiv(x, safe)
+        out, at_minus = b.select(wrong, b.sub(q, one), q), b.neg(x)
+    return b.select(by_zero, zero, b.select(by_minus, at_minus, out))
+
+
+def _shift(b: Any, x: Any, y: Any, how: str, t: DType) -> Any:
+    """A shift that is defined for every count: beyond the width it gives 0, or the sign."""
+    kind = ir.IntType(t.bits)
+    far = b.icmp_unsigned(">=", y, _const(y, kind, t.bits))
+    if how == "ashr":
+        return b.ashr(x, b.select(far, _const(y, kind, t.bits - 1), y))
+    return b.select(far, _const(x, kind, 0), getattr(b, how)(x, b.select(far, _const(y, kind, 0), y)))
+
+
+def _power_of_two(b: Any, n: Any, t: DType) -> Any:
+    """2 to an integral n whose result is normal: n is brought to the low bits by a sum, and from there to the exponent."""
+    bits, bias, mantissa = (32, 127, 23) if t == float32 else (64, 1023, 52)
+    kind = ir.IntType(bits)
+    low = b.bitcast(b.fadd(n, _const(n, register_type(t), 1.5 * 2.0**mantissa)), _like(n, kind))
+    return b.bitcast(b.add(b.shl(low, _const(low, kind, mantissa)), _const(low, kind, bias << mantissa)), n.type)
+
+
+def _scalar_calls(module: Any, b: Any, name: str, args: tuple[Any, ...]) -> Any:
+    """A library function, lane by lane."""
+    kind = args[0].type
+    if not isinstance(kind, ir.VectorType):
+        return b.call(declared(module, name, kind, [a.type for a in args]), list(args))
+    fn = declared(module, name, kind.element, [kind.element] * len(args))
+    out: Any = ir.Constant(kind, ir.Undefined)
+    for n in range(kind.count):
+        lane = ir.Constant(I32, n)
+        out = b.insert_element(out, b.call(fn, [b.extract_element(a, lane) for a in args]), lane)
+    return out

@@ -1,0 +1,418 @@
+"""Expressions in LLVM IR: scalars, or one vector for all lanes of a vector loop.
+
+A value that is the same in all lanes stays a scalar until it meets one that is not. 16-bit floats are held as float32
+and rounded after every operation. Integer division never traps, and an arm of a Select that is not chosen is not read.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from loopir.emit import llvm_ops as ops
+from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32
+from loopir.ir.grammar import (
+    Add,
+    And,
+    Buffer,
+    Cast,
+    Cmp,
+    Cond,
+    Const,
+    FloorDiv,
+    Index,
+    Int,
+    Load,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Node,
+    Not,
+    Of,
+    Op,
+    Opaque,
+    Or,
+    Param,
+    Select,
+    Truth,
+    Value,
+    Var,
+)
+from loopir.ir.walk import nodes
+
+I64 = ir.IntType(64)
+I32 = ir.IntType(32)
+I1 = ir.IntType(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The vector loop being spelt: its variable, and how many iterations run together."""
+
+    var: str
+    width: int
+
+
+class Values:
+    """Spells indices, conditions and values at the builder's position."""
+
+    def __init__(self, module: Any, builder: Any, fma: bool) -> None:
+        self.module, self.b = module, builder
+        self.flags: tuple[str, ...] = ("contract",) if fma else ()
+        self.env: dict[str, Any] = {}
+        self.pointers: dict[str, Any] = {}
+        self.params: dict[str, Any] = {}
+        self.memo: dict[int, Any] | None = None
+        self.lanes: Lanes | None = None
+        self.mask: Any = None
+
+    # ------------------------------------------------------------ lanes
+
+    def enter_lanes(self, var: str, width: int) -> None:
+        self.lanes = Lanes(var, width)
+        self.env[var] = ir.Constant(ir.VectorType(I64, width), list(range(width)))
+
+    def leave_lanes(self) -> None:
+        self.lanes = None
+
+    @contextmanager
+    def masked(self, test: Any) -> Iterator[None]:
+        """Only the lanes where `test` holds act."""
+        saved = self.mask
+        self.mask = test if saved is None else self.b.and_(saved, test)
+        yield
+        self.mask = saved
+
+    @contextmanager
+    def bound(self, env: Mapping[str, Any]) -> Iterator[None]:
+        """Monoid components, or an expansion's arguments, by name."""
+        saved = self.params
+        self.params = {**saved, **env}
+        yield
+        self.params = saved
+
+    def varies(self, n: Node) -> bool:
+        """Whether `n` may differ from lane to lane."""
+        lane = self.lanes
+        if lane is None:
+            return False
+        return any(isinstance(x, Var) and x.name == lane.var for x in nodes(n)) or any(
+            isinstance(x, Param) and _is_vector(self.params.get(x.name)) for x in nodes(n)
+        )
+
+    def spread(self, v: Any) -> Any:
+        """`v` in every lane."""
+        if self.lanes is None or _is_vector(v):
+            return v
+        width = self.lanes.width
+        kind = ir.VectorType(v.type, width)
+        if isinstance(v, ir.Constant) and not isinstance(v.constant, str):
+            return ir.Constant(kind, [v.constant] * width)
+        one = self.b.insert_element(ir.Constant(kind, ir.Undefined), v, ir.Constant(I32, 0))
+        zeros = ir.Constant(ir.VectorType(I32, width), [0] * width)
+        return self.b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
+
+    def alike(self, *args: Any) -> tuple[Any, ...]:
+        """All scalars, or all vectors."""
+        return tuple(map(self.spread, args)) if any(map(_is_vector, args)) else args
+
+    # ------------------------------------------------------------ indices and conditions
+
+    def index(self, ix: Index) -> Any:
+        match ix:
+            case Int(value):
+                return ir.Constant(I64, value)
+            case Var(name):
+                return self.env[name]
+            case Add(a, b):
+                return self.b.add(*self.alike(self.index(a), self.index(b)), flags=("nsw",))
+            case Mul(a, b):
+                return self.b.mul(*self.alike(self.index(a), self.index(b)), flags=("nsw",))
+            case FloorDiv(a, b):
+                return ops.floor_division(self.b, *self.alike(self.index(a), self.index(b)), remainder=False)
+            case Mod(a, b):
+                return ops.floor_division(self.b, *self.alike(self.index(a), self.index(b)), remainder=True)
+            case Min(a, b) | Max(a, b):
+                x, y = self.alike(self.index(a), self.index(b))
+                return self.b.select(self.b.icmp_signed("<" if isinstance(ix, Min) else ">", x, y), x, y)
+            case Opaque(value):
+                return self.resize(self.value(value), I64, value.dtype)
+            case _:
+                raise TypeError(f"{type(ix).__name__} is no index")
+
+    def index_product(self, shape: Sequence[Index]) -> Any:
+        """The number of elements; a constant where all sizes are."""
+        if all(isinstance(d, Int) for d in shape):
+            total = 1
+            for d in shape:
+                total *= d.value if isinstance(d, Int) else 1
+            return ir.Constant(I64, total)
+        out = ir.Constant(I64, 1)
+        for d in shape:
+            out = self.b.mul(out, self.index(d))
+        return out
+
+    def resize(self, v: Any, to: Any, source: DType) -> Any:
+        """An integer as one of another width."""
+        have, want = _scalar(v.type).width, to.width
+        kind = ir.VectorType(to, v.type.count) if _is_vector(v) else to
+        if have == want:
+            return v
+        if have > want:
+            return self.b.trunc(v, kind)
+        return self.b.sext(v, kind) if source.kind == "int" else self.b.zext(v, kind)
+
+    def cond(self, c: Cond) -> Any:
+        match c:
+            case And(terms) | Or(terms):
+                total: Any = ir.Constant(I1, 1 if isinstance(c, And) else 0)
+                join = self.b.and_ if isinstance(c, And) else self.b.or_
+                for t in terms:
+                    total = join(*self.alike(total, self.cond(t)))
+                return total
+            case Not(term):
+                return self.b.not_(self.cond(term))
+            case Cmp(op, a, b):
+                return self.b.icmp_signed(op, *self.alike(self.index(a), self.index(b)))
+            case Truth(value):
+                return self.value(value)
+            case _:
+                raise TypeError(f"{type(c).__name__} is no condition")
+
+    # ------------------------------------------------------------ memory
+
+    def stride(self, ix: Index) -> int | None:
+        """How far `ix` moves from lane to lane; None if that differs."""
+        assert self.lanes is not None
+        if not self.varies(ix):
+            return 0
+        match ix:
+            case Var():
+                return 1
+            case Add(a, b):
+                x, y = self.stride(a), self.stride(b)
+                return None if x is None or y is None else x + y
+            case Mul(a, Int(c)) | Mul(Int(c), a):
+                x = self.stride(a)
+                return None if x is None else x * c
+            case _:
+                return None
+
+    def address(self, b: Buffer, at: Any) -> Any:
+        return self.b.gep(self.pointers[b.name], [at], source_etype=ops.memory_type(b.dtype))
+
+    def first(self, ix: Index) -> Any:
+        """`ix` in lane 0, as a scalar."""
+        assert self.lanes is not None
+        saved = self.env[self.lanes.var]
+        self.env[self.lanes.var] = ir.Constant(I64, 0)
+        out = self.index(ix)
+        self.env[self.lanes.var] = saved
+        return out
+
+    def load(self, b: Buffer, ix: Index) -> Any:
+        kind = ops.memory_type(b.dtype)
+        lanes = self.lanes
+        stride = self.stride(ix) if lanes is not None else 0
+        if lanes is None or (stride == 0 and self.mask is None):
+            raw = self.b.load(self.address(b, self.index(ix)), typ=kind, align=b.dtype.bytes)
+        elif stride == 1:
+            vector = ir.VectorType(kind, lanes.width)
+            address = self.address(b, self.first(ix))
+            if self.mask is None:
+                raw = self.b.load(address, typ=vector, align=b.dtype.bytes)
+            else:
+                raw = ops.masked_load(self.module, self.b, address, vector, b.dtype.bytes, self.mask)
+        else:
+            raw = self.gather(b, self.spread(self.index(ix)))
+        return ops.from_memory(self.b, raw, b.dtype)
+
+    def store(self, b: Buffer, ix: Index, value: Any) -> None:
+        lanes = self.lanes
+        raw = ops.to_memory(self.b, value, b.dtype)
+        if lanes is None:
+            self.b.store(raw, self.address(b, self.index(ix)), align=b.dtype.bytes)
+            return
+        raw = self.spread(raw)
+        if self.stride(ix) == 1:
+            address = self.address(b, self.first(ix))
+            if self.mask is None:
+                self.b.store(raw, address, align=b.dtype.bytes)
+            else:
+                ops.masked_store(self.module, self.b, raw, address, b.dtype.bytes, self.mask)
+            return
+        at = self.spread(self.index(ix))
+        for n in range(lanes.width):
+            with self.lane_acts(n):
+                element = self.b.extract_element(raw, ir.Constant(I32, n))
+                address = self.address(b, self.b.extract_element(at, ir.Constant(I32, n)))
+                self.b.store(element, address, align=b.dtype.bytes)
+
+    @contextmanager
+    def lane_acts(self, n: int) -> Iterator[None]:
+        """Code for lane `n`, if the mask lets it act."""
+        if self.mask is None:
+            yield
+        else:
+            with self.b.if_then(self.b.extract_element(self.mask, ir.Constant(I32, n))):
+                yield
+
+    def gather(self, b: Buffer, at: Any) -> Any:
+        assert self.lanes is not None
+        kind = ops.memory_type(b.dtype)
+        vector = ir.VectorType(kind, self.lanes.width)
+        out: Any = ir.Constant(vector, None)
+        for n in range(self.lanes.width):
+            before = self.b.block
+            lane = ir.Constant(I32, n)
+            with self.lane_acts(n):
+                address = self.address(b, self.b.extract_element(at, lane))
+                element = self.b.load(address, typ=kind, align=b.dtype.bytes)
+                filled = self.b.insert_element(out, element, lane)
+                inside = self.b.block
+            if self.mask is None:
+                out = filled
+            else:
+                joined = self.b.phi(vector)
+                joined.add_incoming(filled, inside)
+                joined.add_incoming(out, before)
+                out = joined
+        return out
+
+    def library(self, name: str, result: Any, args: list[Any]) -> Any:
+        """A function of the C library."""
+        return ops.declared(self.module, name, result, args)
+
+    # ------------------------------------------------------------ values
+
+    def value(self, v: Value) -> Any:
+        if self.memo is not None:
+            found = self.memo.get(id(v))
+            if found is None:
+                found = self.memo[id(v)] = self._value(v)
+            return found
+        return self._value(v)
+
+    def _value(self, v: Value) -> Any:
+        match v:
+            case Const(value, t):
+                return ops.constant(value, t)
+            case Load(buffer, at):
+                return self.load(buffer, at[0])
+            case Of(Index() as ix, t):
+                return ops.convert(self.module, self.b, self.index(ix), DType("int64", "int", 64), t)
+            case Of(Cond() as c, t):
+                return ops.convert(self.module, self.b, self.cond(c), bool_, t)
+            case Cast(value, t):
+                return ops.convert(self.module, self.b, self.value(value), value.dtype, t)
+            case Select():
+                return self.select(v)
+            case Op():
+                return self.op(v)
+            case Param(name, _):
+                return self.params[name]
+            case _:
+                raise TypeError(f"{type(v).__name__} is no value")
+
+    def select(self, v: Select) -> Any:
+        test = self.cond(v.cond)
+        if _is_vector(test):
+            with self.masked(test):
+                a = self.arm(v.a, test)
+            with self.masked(self.b.not_(test)):
+                b = self.arm(v.b, self.b.not_(test))
+            return self.b.select(*self.alike(test, a, b))
+        if not (_guarded(v.a) or _guarded(v.b)):
+            a, b = self.alike(self.value(v.a), self.value(v.b))
+            return self.b.select(test, a, b)
+        return self.branch(test, lambda: self.value(v.a), lambda: self.value(v.b))
+
+    def arm(self, v: Value, test: Any) -> Any:
+        """A side of a Select in lanes: skipped where no lane takes it, if it is rare and dear."""
+        if not _rare(v):
+            return self.value(v)
+        any_lane = self.b.call(ops.any_true(self.module, test.type.count), [test])
+        zero = ir.Constant(ir.VectorType(ops.register_type(v.dtype), test.type.count), None)
+        return self.branch(any_lane, lambda: self.spread(self.value(v)), lambda: zero)
+
+    def branch(self, test: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+        """One of two values; only that one is evaluated."""
+        saved = self.memo
+        with self.b.if_else(test) as (then, orelse):
+            with then:
+                self.memo = None if saved is None else dict(saved)
+                a = first()
+                from_a = self.b.block
+            with orelse:
+                self.memo = None if saved is None else dict(saved)
+                b = second()
+                from_b = self.b.block
+        self.memo = saved
+        if _is_vector(a) != _is_vector(b):
+            a, b = self.late_spread(a, from_a), self.late_spread(b, from_b)
+        out = self.b.phi(a.type)
+        out.add_incoming(a, from_a)
+        out.add_incoming(b, from_b)
+        return out
+
+    def late_spread(self, v: Any, block: Any) -> Any:
+        if _is_vector(v):
+            return v
+        here = self.b.block
+        self.b.position_before(block.terminator)
+        out = self.spread(v)
+        self.b.position_at_end(here)
+        return out
+
+    def op(self, v: Op) -> Any:
+        t = v.args[0].dtype
+        args = self.alike(*(self.value(a) for a in v.args))
+        work = float32 if t in (float16, bfloat16) else t
+        if v.fn.expand is not None:
+            names = [Param(f"{v.fn.name}.{n}", work) for n in range(v.fn.arity)]
+            expansion = v.fn.expand(*names)
+            if expansion is not None:
+                return self.rounded(self.expanded(expansion, names, args), t, v.fn.result)
+        spelling = v.fn.llvm.get(work.name) or v.fn.llvm.get(work.kind)
+        if spelling is None:
+            raise ops.unspelt(v.fn.name, t)
+        out = ops.spell(self.module, self.b, spelling, args, work, self.flags)
+        return self.rounded(out, t, v.fn.result)
+
+    def expanded(self, expansion: Value, names: Sequence[Param], args: Sequence[Any]) -> Any:
+        """An operation said in terms of others; what it uses twice is spelt once."""
+        saved, self.memo = self.memo, {}
+        with self.bound({p.name: a for p, a in zip(names, args, strict=True)}):
+            out = self.value(expansion)
+        self.memo = saved
+        return out
+
+    def rounded(self, v: Any, t: DType, result: str) -> Any:
+        if result == "bool" or t not in (float16, bfloat16):
+            return v
+        return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
+
+
+def _is_vector(v: Any) -> bool:
+    return v is not None and isinstance(v.type, ir.VectorType)
+
+
+def _scalar(t: Any) -> Any:
+    return t.element if isinstance(t, ir.VectorType) else t
+
+
+def _guarded(v: Value) -> bool:
+    """Whether evaluating `v` for nothing may fault or cost much."""
+    return any(isinstance(n, Load) for n in nodes(v)) or _rare(v)
+
+
+def _rare(v: Value) -> bool:
+    return any(isinstance(n, Op) and n.fn.name.startswith("library_") for n in nodes(v))

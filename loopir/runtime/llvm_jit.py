@@ -1,0 +1,115 @@
+"""LLVM IR to machine code in this process, for this machine's CPU; and what a kernel needs while it runs there."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from loopir.errors import CompileError
+from loopir.runtime.pool import Pool
+
+ALIGNMENT = 64
+_lock = threading.Lock()
+_ready = False
+
+
+def _initialise() -> None:
+    global _ready
+    if not _ready:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _ready = True
+
+
+def cpu() -> str:
+    """The host's CPU, as LLVM calls it."""
+    _initialise()
+    return llvm.get_host_cpu_name()
+
+
+class Library:
+    """Compiled kernels: `.source` is the IR after optimisation, `.assembly` what became of it."""
+
+    def __init__(self, source: str) -> None:
+        with _lock:
+            _initialise()
+            machine = llvm.Target.from_default_triple().create_target_machine(
+                cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, jit=True
+            )
+            try:
+                module = llvm.parse_assembly(source)
+                module.triple = llvm.get_process_triple()
+                module.data_layout = str(machine.target_data)
+                module.verify()
+            except RuntimeError as error:
+                raise CompileError(f"LLVM refuses the emitted code: {error}", source=source, log=str(error)) from None
+            options = llvm.create_pipeline_tuning_options(speed_level=3)
+            options.loop_vectorization = True
+            options.slp_vectorization = True
+            builder = llvm.create_pass_builder(machine, options)
+            builder.getModulePassManager().run(module, builder)
+            self.source = str(module)
+            self._machine, self._module = machine, module
+            self._engine = llvm.create_mcjit_compiler(module, machine)
+            self._engine.finalize_object()
+
+    @property
+    def assembly(self) -> str:
+        """The machine code, as text."""
+        return self._machine.emit_assembly(llvm.parse_assembly(self.source))
+
+    def function(self, name: str, integers: int, pointers: int, ranged: bool) -> Any:
+        """A kernel, called with that many integers, then addresses, then the two ends of its range if it has one."""
+        types = [ctypes.c_int64] * integers + [ctypes.c_void_p] * pointers + [ctypes.c_int64] * (2 * ranged)
+        return ctypes.CFUNCTYPE(None, *types)(self._engine.get_function_address(name))
+
+
+class CpuRuntime:
+    """Runs kernels on this machine: what the host function of a program calls."""
+
+    device = "cpu"
+
+    def __init__(self, library: Library, kernels: Sequence[tuple[str, int, int, bool]], pool: Pool) -> None:
+        self.library, self.pool = library, pool
+        self.kernels = [library.function(*k) for k in kernels]
+        self._live: dict[int, Any] = {}
+        self._free: dict[int, list[tuple[int, Any]]] = {}
+        self._lock = threading.Lock()
+
+    def alloc(self, size: int) -> int:
+        """The address of `size` bytes, aligned to 64; memory that was freed is used again."""
+        with self._lock:
+            kept = self._free.get(size)
+            if kept:
+                pointer, block = kept.pop()
+            else:
+                try:
+                    block = np.empty(size + ALIGNMENT, np.uint8)
+                except MemoryError:
+                    self._free.clear()
+                    raise MemoryError(f"an intermediate of {size} bytes does not fit in memory") from None
+                pointer = -(-block.ctypes.data // ALIGNMENT) * ALIGNMENT
+            self._live[pointer] = (size, block)
+            return pointer
+
+    def free(self, pointer: int) -> None:
+        with self._lock:
+            size, block = self._live.pop(pointer)
+            self._free.setdefault(size, []).append((pointer, block))
+
+    def call(self, n: int, args: tuple[int, ...]) -> None:
+        """Run kernel `n`."""
+        self.kernels[n](*args)
+
+    def parallel(self, n: int, extent: int, args: tuple[int, ...]) -> None:
+        """Run kernel `n` over 0 .. extent-1 on the threads of the pool."""
+        kernel = self.kernels[n]
+        self.pool.run(lambda begin, end: kernel(*args, begin, end), extent)
