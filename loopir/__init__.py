@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loopir import testing as testing
-    from loopir.build import Schedule as Schedule, compile_source as compile_source, lower as lower
+    from loopir.build import (
+        Schedule as Schedule,
+        compile_source as compile_source,
+        describe_target as describe_target,
+        lower as lower,
+        resolve_target as resolve_target,
+    )
     from loopir.errors import (
         CompileError as CompileError,
         ExprError as ExprError,
@@ -38,6 +44,8 @@ _HOME = {
     "Schedule": "loopir.build",
     "compile_source": "loopir.build",
     "lower": "loopir.build",
+    "resolve_target": "loopir.build",
+    "describe_target": "loopir.build",
     "Func": "loopir.ir.grammar",
     "interpret": "loopir.ir.interpret",
     "func": "loopir.ir.parse",

@@ -48,7 +48,7 @@ def build(
     if target == "interpret":
         return _interpreted(func)
     lowered = pipeline.lower(func, target)
-    return (_cuda(func, lowered, arch, fma) if target == "cuda" else _llvm(func, lowered, fma, threads))  # fmt: skip
+    return _cuda(func, lowered, arch, fma) if target == "cuda" else _llvm(func, lowered, fma, threads)
 
 
 def lower(schedule: Schedule, target: str, *, show: Callable[[str, Func], None] | None = None) -> tuple[Func, ...]:
@@ -102,7 +102,7 @@ def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
         return [f"rt.launch({n}, ({grid}), ({arguments}))"]
 
     source = host_source(lowered, spell)
-    runtime = driver.CudaRuntime(device, compiled.cubin, [(k.name, k.block, k.shared_bytes) for k in kernels])
+    runtime = driver.CudaRuntime(device, compiled.cubin, kernels)
     return Kernel(_signature(func), host_function(source), runtime, source=module.source,
                   resources=compiled.resources, target="cuda", host_source=source)  # fmt: skip
 

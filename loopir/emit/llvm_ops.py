@@ -228,7 +228,7 @@ def _shift(b: Any, x: Any, y: Any, how: str, t: DType) -> Any:
 
 
 def _power_of_two(b: Any, n: Any, t: DType) -> Any:
-    """2 to an integral n whose result is normal: n is brought to the low bits by a sum, and from there to the exponent."""
+    """2 to an integral n whose result is normal: a sum brings n to the low bits, a shift to the exponent."""
     bits, bias, mantissa = (32, 127, 23) if t == float32 else (64, 1023, 52)
     kind = ir.IntType(bits)
     low = b.bitcast(b.fadd(n, _const(n, register_type(t), 1.5 * 2.0**mantissa)), _like(n, kind))

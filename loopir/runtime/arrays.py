@@ -204,11 +204,10 @@ def _sizes(signature: Signature, taken: Mapping[str, Taken]) -> tuple[int, ...]:
         if len(shape) != len(a.shape):
             raise ValueError(f"{a.name} has {len(shape)} dimensions {shape}, and the kernel takes {len(a.shape)}")
         for d, n in zip(a.shape, shape, strict=True):
-            if d in signature.sizes:
-                if found.setdefault(d, n) != n:
-                    raise ValueError(
-                        f"{a.name} has shape {shape}, which makes {d} {n}; another argument makes it {found[d]}"
-                    )
+            if d in signature.sizes and found.setdefault(d, n) != n:
+                raise ValueError(
+                    f"{a.name} has shape {shape}, which makes {d} {n}; another argument makes it {found[d]}"
+                )
     missing = [n for n in signature.sizes if n not in found]
     if missing:
         raise ValueError(f"{signature.name}: no input has {missing[0]} as a dimension, so it is not known")

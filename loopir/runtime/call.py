@@ -37,9 +37,16 @@ class Kernel:
     """
 
     def __init__(
-        self, signature: Signature, host: Callable[..., None], runtime: Any, *, source: str, resources: Any, target: str,
+        self,
+        signature: Signature,
+        host: Callable[..., None],
+        runtime: Any,
+        *,
+        source: str,
+        resources: Any,
+        target: str,
         host_source: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.signature, self.target = signature, target
         self.source, self.resources, self.host_source = source, resources, host_source
         self._host, self._runtime = host, runtime

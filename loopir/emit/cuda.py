@@ -1,0 +1,286 @@
+"""CUDA C from a lowered Func, with no header: one source for all of its kernels.
+
+This room only spells. Statements are here, expressions in `cuda_values`. What a kernel's launch needs to know is in
+`KernelInfo`; grid sizes are index expressions that the host evaluates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
+from loopir.emit.params import kernels_of, params_of
+from loopir.errors import LowerError, TargetError
+from loopir.ir.grammar import (
+    AXES,
+    BLOCK_AXES,
+    THREAD_AXES,
+    Alloc,
+    Barrier,
+    Body,
+    Buffer,
+    Func,
+    If,
+    Index,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Reduce,
+    Stmt,
+    Store,
+)
+from loopir.ir.walk import nodes, statements
+
+STATIC_SHARED = 48 * 1024
+MAX_SHARED = 232448
+VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """How a kernel is launched: its parameters as (kind, name), the grid, the block, dynamic shared memory in bytes."""
+
+    name: str
+    params: tuple[tuple[str, str], ...]
+    grid: tuple[Index, Index, Index]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    wide: frozenset[str]
+    """Buffers that are moved in whole vectors, which their addresses have to be aligned to."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaModule:
+    """The source, what each kernel needs, and for every line of the source the loop that it came from."""
+
+    source: str
+    kernels: tuple[KernelInfo, ...]
+    loops: tuple[str | None, ...]
+
+
+def emit(func: Func) -> CudaModule:
+    """The CUDA C of every kernel in `func`."""
+    kernels = kernels_of(func)
+    used = {n.fn for k in kernels for n in nodes(k) if isinstance(n, Op)}
+    preludes = dict.fromkeys(fn.cuda_prelude for fn in sorted(used, key=lambda f: f.name) if fn.cuda_prelude)
+    lines = [(line, None) for text in (PRELUDE, *preludes) for line in text.rstrip().split("\n")]
+    infos: list[KernelInfo] = []
+    for k in kernels:
+        emitter = _Emitter(k)
+        infos.append(emitter.kernel())
+        lines += [("", None), *emitter.lines]
+    return CudaModule("\n".join(text for text, _ in lines) + "\n", tuple(infos), tuple(loop for _, loop in lines))
+
+
+class _Emitter:
+    """One kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.source = kernel
+        self.params = params_of(kernel)
+        self.lines: list[tuple[str, str | None]] = []
+        self.around: list[str] = []
+        self.wide: set[str] = set()
+        self.values = CudaValues(_index_type(kernel, self.params.buffers))
+
+    def kernel(self) -> KernelInfo:
+        extents: dict[str, Index] = {}
+        shared = [s.buffer for s in statements(self.source.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
+        offsets, total = _carved(shared)
+        body = self.source.body
+        heads: list[str] = []
+        while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind in AXES:
+            loop = body[0]
+            extents[loop.kind] = loop.extent
+            heads.append(f"const {self.values.index_type} {self.values.name(loop.var)} = {loop.kind};")
+            self.around.append(loop.var)
+            body = loop.body
+        block = tuple(_constant(extents.get(a, Int(1)), a) for a in THREAD_AXES)
+        signature = ", ".join([
+            *(f"long long {self.values.name(n)}" for n in self.params.integers),
+            *(self.parameter(b) for b in self.params.buffers),
+        ])  # fmt: skip
+        bound = block[0] * block[1] * block[2]
+        self.line(0, f'extern "C" __global__ void __launch_bounds__({bound}) {self.source.name}({signature}) {{')
+        if total > STATIC_SHARED:
+            self.line(1, "extern __shared__ __align__(16) unsigned char lp_shared[];")
+        for b in shared:
+            if total > STATIC_SHARED:
+                where = f"reinterpret_cast<{memory_type(b.dtype)}*>(lp_shared + {offsets[b.name]})"
+                self.line(1, f"{memory_type(b.dtype)}* const {self.values.name(b.name)} = {where};")
+            else:
+                size = _elements(b)
+                self.line(1, f"__shared__ __align__(16) {memory_type(b.dtype)} {self.values.name(b.name)}[{size}];")
+        for head in heads:
+            self.line(1, head)
+        self.body(body, 1)
+        self.line(0, "}")
+        params = (*(("int", n) for n in self.params.integers), *(("buffer", b.name) for b in self.params.buffers))
+        x, y, z = (extents.get(a, Int(1)) for a in BLOCK_AXES)
+        dynamic = total if total > STATIC_SHARED else 0
+        return KernelInfo(
+            self.source.name, params, (x, y, z), (block[0], block[1], block[2]), dynamic, frozenset(self.wide)
+        )
+
+    def parameter(self, b: Buffer) -> str:
+        const = "" if b.name in self.params.written else "const "
+        return f"{const}{memory_type(b.dtype)}* __restrict__ {self.values.name(b.name)}"
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append(("  " * depth + text, self.around[-1] if self.around else None))
+
+    # ------------------------------------------------------------ statements
+
+    def body(self, body: Body, depth: int) -> None:
+        for s in body:
+            self.stmt(s, depth)
+
+    def stmt(self, s: Stmt, depth: int) -> None:
+        match s:
+            case Loop():
+                self.loop(s, depth)
+            case If(cond, then, orelse):
+                self.line(depth, f"if ({self.values.cond(cond)}) {{")
+                self.body(then, depth + 1)
+                if orelse:
+                    self.line(depth, "} else {")
+                    self.body(orelse, depth + 1)
+                self.line(depth, "}")
+            case Store():
+                self.store(s.buffer, s.at[0], self.values.value(s.value), depth)
+            case Reduce():
+                self.reduce(s, depth)
+            case Alloc():
+                self.alloc(s, depth)
+            case Barrier():
+                self.line(depth, "__syncthreads();")
+            case _:
+                raise LowerError(f"{type(s).__name__} cannot stand in a kernel")
+
+    def loop(self, s: Loop, depth: int) -> None:
+        if s.kind in AXES:
+            raise LowerError(
+                f"loop {s.var} is bound to {s.kind} inside a kernel's other loops; `threads` puts it outside"
+            )
+        copy = _vector_copy(s)
+        if copy is not None:
+            self.copy(s, copy, depth)
+            return
+        var, kind = self.values.name(s.var), self.values.index_type
+        if s.kind in ("unroll", "vectorize"):
+            self.line(depth, "#pragma unroll")
+        note = "" if s.kind == "serial" else f"  // {s.kind}"
+        self.line(depth, f"for ({kind} {var} = 0; {var} < {self.values.index(s.extent)}; ++{var}) {{{note}")
+        self.around.append(s.var)
+        self.body(s.body, depth + 1)
+        self.around.pop()
+        self.line(depth, "}")
+
+    def copy(self, loop: Loop, s: Store, depth: int) -> None:
+        """A whole vector moved at once."""
+        assert isinstance(s.value, Load)
+        assert isinstance(loop.extent, Int)
+        kind = VECTORS[loop.extent.value * s.buffer.dtype.bytes]
+        to = self.values.address(s.buffer, self.values.at_zero(s.at[0], loop.var))
+        source = self.values.address(s.value.buffer, self.values.at_zero(s.value.at[0], loop.var))
+        self.wide |= {b.name for b in (s.buffer, s.value.buffer) if b.scope == "global"}
+        self.line(
+            depth, f"*reinterpret_cast<{kind}*>({to}) = *reinterpret_cast<const {kind}*>({source});  // {loop.var}"
+        )
+
+    def store(self, b: Buffer, at: Index, value: str, depth: int) -> None:
+        self.line(depth, f"{self.values.element(b, at)} = {self.values.to_memory(value, b.dtype)};")
+
+    def reduce(self, s: Reduce, depth: int) -> None:
+        """All components are combined before any is written."""
+        at = s.at[0]
+        if len(s.buffers) == 1:
+            left = {
+                s.monoid.left[0].name: self.values.from_memory(
+                    self.values.element(s.buffers[0], at), s.buffers[0].dtype
+                )
+            }
+            right = {s.monoid.right[0].name: self.values.value(s.values[0])}
+            if sum(1 for n in nodes(s.monoid.combine[0]) if n in (*s.monoid.left, *s.monoid.right)) <= 2:
+                self.store(s.buffers[0], at, self.values.combined(s.monoid.combine[0], left | right), depth)
+                return
+        self.line(depth, "{")
+        env: dict[str, str] = {}
+        for n, (p, v) in enumerate(zip(s.monoid.right, s.values, strict=True)):
+            self.line(depth + 1, f"const {value_type(p.type)} lp_r{n} = {self.values.value(v)};")
+            env[p.name] = f"lp_r{n}"
+        for n, (p, b) in enumerate(zip(s.monoid.left, s.buffers, strict=True)):
+            read = self.values.from_memory(self.values.element(b, at), b.dtype)
+            self.line(depth + 1, f"const {value_type(p.type)} lp_l{n} = {read};")
+            env[p.name] = f"lp_l{n}"
+        for n, (p, v) in enumerate(zip(s.monoid.left, s.monoid.combine, strict=True)):
+            self.line(depth + 1, f"const {value_type(p.type)} lp_c{n} = {self.values.combined(v, env)};")
+        for n, b in enumerate(s.buffers):
+            self.store(b, at, f"lp_c{n}", depth + 1)
+        self.line(depth, "}")
+
+    def alloc(self, s: Alloc, depth: int) -> None:
+        if s.buffer.scope != "shared":
+            size = _elements(s.buffer)
+            self.line(depth, "{")
+            kind = memory_type(s.buffer.dtype)
+            self.line(depth + 1, f"__align__(16) {kind} {self.values.name(s.buffer.name)}[{size}];")
+            self.body(s.body, depth + 1)
+            self.line(depth, "}")
+        else:
+            self.body(s.body, depth)
+
+
+def _vector_copy(s: Loop) -> Store | None:
+    """The store of a loop that moves one whole vector between memory and registers, as `vectors` makes them."""
+    if s.kind != "vectorize" or len(s.body) != 1 or not isinstance(s.extent, Int):
+        return None
+    store = s.body[0]
+    if not (isinstance(store, Store) and isinstance(store.value, Load)):
+        return None
+    local = store.buffer.scope == "local" or store.value.buffer.scope == "local"
+    return store if local and s.extent.value * store.buffer.dtype.bytes in VECTORS else None
+
+
+def _elements(b: Buffer) -> int:
+    total = 1
+    for d in b.shape:
+        if not isinstance(d, Int):
+            raise LowerError(f"{b.name} is allocated in a kernel, so its size has to be a constant")
+        total *= d.value
+    return max(1, total)
+
+
+def _carved(shared: list[Buffer]) -> tuple[dict[str, int], int]:
+    """The offset of each shared buffer, aligned to 16 bytes, and the bytes they take together."""
+    offsets: dict[str, int] = {}
+    total = 0
+    for b in shared:
+        offsets[b.name] = total
+        total += -(-_elements(b) * b.dtype.bytes // 16) * 16
+    if total > MAX_SHARED:
+        names = ", ".join(f"{b.name} {_elements(b) * b.dtype.bytes}" for b in shared)
+        raise TargetError(f"a block would take {total} bytes of shared memory ({names}), and there are {MAX_SHARED}")
+    return offsets, total
+
+
+def _constant(extent: Index, axis: str) -> int:
+    if not isinstance(extent, Int):
+        raise LowerError(f"the number of threads along {axis} has to be a constant")
+    return extent.value
+
+
+def _index_type(kernel: Kernel, buffers: tuple[Buffer, ...]) -> str:
+    """int where every size is a constant and no buffer reaches 2^31 elements, else long long."""
+    extents = [s.extent for s in statements(kernel.body) if isinstance(s, Loop)]
+    if not all(isinstance(e, Int) and e.value < 1 << 31 for e in extents) or params_of(kernel).integers:
+        return "long long"
+    for b in buffers:
+        total = 1
+        for d in b.shape:
+            total *= d.value if isinstance(d, Int) else 1 << 31
+        if total >= 1 << 31:
+            return "long long"
+    return "int"

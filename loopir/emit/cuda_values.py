@@ -1,0 +1,412 @@
+"""Expressions in CUDA C. 16-bit floats are held as float and rounded after every operation."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+
+import numpy as np
+
+from loopir.errors import LowerError
+from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32
+from loopir.ir.grammar import (
+    Add,
+    And,
+    Buffer,
+    Cast,
+    Cmp,
+    Cond,
+    Const,
+    FloorDiv,
+    Index,
+    Int,
+    Load,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Of,
+    Op,
+    Opaque,
+    Or,
+    Param,
+    Select,
+    Truth,
+    Value,
+    Var,
+)
+from loopir.ir.walk import substitute
+
+PRELUDE = """\
+struct __align__(8) lp_u2 { unsigned int x, y; };
+struct __align__(16) lp_u4 { unsigned int x, y, z, w; };
+__device__ __forceinline__ float lp_from_f16(unsigned short h) {
+  float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f;
+}
+__device__ __forceinline__ unsigned short lp_to_f16(float f) {
+  unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
+}
+__device__ __forceinline__ unsigned short lp_to_f16(double f) {
+  unsigned short h; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(f)); return h;
+}
+__device__ __forceinline__ float lp_from_bf16(unsigned short h) { return __uint_as_float((unsigned int)h << 16); }
+__device__ __forceinline__ unsigned short lp_to_bf16(float f) {
+  unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
+}
+template <class T> __device__ __forceinline__ T lp_floor_div(T a, T b) { T q = a / b; return a % b < 0 ? q - 1 : q; }
+template <class T> __device__ __forceinline__ T lp_floor_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }
+template <class T, class F> __device__ __forceinline__ T lp_saturate(F x, F low, F high, T least, T most) {
+  return x != x ? (T)0 : x <= low ? least : x >= high ? most : (T)x;
+}
+"""
+_C = {
+    "float32": "float", "float64": "double", "int8": "signed char", "int16": "short", "int32": "int",
+    "int64": "long long", "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+}  # fmt: skip
+RESERVED = frozenset(
+    [
+        "asm",
+        "auto",
+        "bool",
+        "break",
+        "case",
+        "catch",
+        "char",
+        "class",
+        "const",
+        "continue",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "explicit",
+        "export",
+        "extern",
+        "false",
+        "float",
+        "for",
+        "friend",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "mutable",
+        "namespace",
+        "new",
+        "operator",
+        "private",
+        "protected",
+        "public",
+        "register",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "throw",
+        "true",
+        "try",
+        "typedef",
+        "typename",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "while",
+        "blockIdx",
+        "threadIdx",
+        "blockDim",
+        "gridDim",
+        "warpSize",
+        "uint2",
+        "uint4",
+        "main",
+        "abs",
+        "acos",
+        "asin",
+        "atan",
+        "cbrt",
+        "ceil",
+        "cos",
+        "cosh",
+        "div",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "fabs",
+        "floor",
+        "fma",
+        "fmax",
+        "fmin",
+        "fmod",
+        "free",
+        "hypot",
+        "j0",
+        "j1",
+        "jn",
+        "ldexp",
+        "lgamma",
+        "log",
+        "log2",
+        "logb",
+        "malloc",
+        "max",
+        "memcpy",
+        "memset",
+        "min",
+        "modf",
+        "norm",
+        "nan",
+        "pow",
+        "printf",
+        "remainder",
+        "rint",
+        "round",
+        "rsqrt",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "tgamma",
+        "trunc",
+        "y0",
+        "y1",
+        "yn",
+        "clock",
+        "assert",
+        "signbit",
+        "isnan",
+        "isinf",
+    ]
+)
+
+
+def memory_type(t: DType) -> str:
+    """How an element lies in memory."""
+    if t in (float16, bfloat16):
+        return "unsigned short"
+    return "unsigned char" if t == bool_ else _C[t.name]
+
+
+def value_type(t: DType) -> str:
+    """How a value is held."""
+    if t in (float16, bfloat16):
+        return "float"
+    return "bool" if t == bool_ else _C[t.name]
+
+
+def literal(value: float, t: DType) -> str:
+    """A constant with exactly the bits of its type."""
+    if t == bool_:
+        return "true" if value else "false"
+    if t.is_float:
+        return _float_literal(float(t.numpy.type(value)), t)
+    number = int(value)
+    if t.kind == "uint":
+        return f"({_C[t.name]}){number}{'ull' if t.bits == 64 else 'u'}"
+    if number == -(1 << 63):
+        return "(-9223372036854775807ll - 1)"
+    if t.bits == 64:
+        return f"{number}ll" if number >= 0 else f"({number}ll)"
+    return f"({_C[t.name]})({number}{'ll' if number == -(1 << 31) else ''})"
+
+
+def _float_literal(x: float, t: DType) -> str:
+    if t.bits == 64:
+        if math.isfinite(x):
+            return f"({x.hex()})" if x < 0 or math.copysign(1, x) < 0 else x.hex()
+        (bits,) = struct.unpack("<Q", struct.pack("<d", x))
+        return f"__longlong_as_double({bits}ull)"
+    if math.isfinite(x):
+        plain = repr(float(np.float32(x)))
+        return f"({plain}f)" if plain.startswith("-") else f"{plain}f"
+    (bits,) = struct.unpack("<I", struct.pack("<f", x))
+    return f"__uint_as_float({bits}u)"
+
+
+class CudaValues:
+    """Spells indices, conditions and values; `index_type` is the C type of index arithmetic."""
+
+    def __init__(self, index_type: str) -> None:
+        self.index_type = index_type
+        self.params: Mapping[str, str] = {}
+
+    def name(self, name: str) -> str:
+        """A name that C has no other use for."""
+        return f"{name}_" if name in RESERVED or name.startswith(("lp_", "__")) else name
+
+    # ------------------------------------------------------------ indices and conditions
+
+    def index(self, ix: Index) -> str:
+        match ix:
+            case Int(value):
+                wide = "ll" if abs(value) >= 1 << 31 else ""
+                return f"{value}{wide}" if value >= 0 else f"({value}{wide})"
+            case Var(name):
+                return self.name(name)
+            case Add(a, Int(value)) if value < 0:
+                return f"({self.index(a)} - {-value})"
+            case Add(a, b):
+                return f"({self.index(a)} + {self.index(b)})"
+            case Mul(a, b):
+                return f"({self.index(a)} * {self.index(b)})"
+            case FloorDiv(a, b) | Mod(a, b):
+                return self.division(a, b, isinstance(ix, Mod))
+            case Min(a, b) | Max(a, b):
+                x, y = (f"({self.index_type})({self.index(s)})" for s in (a, b))
+                return f"({x} {'<' if isinstance(ix, Min) else '>'} {y} ? {x} : {y})"
+            case Opaque(value):
+                return f"({self.index_type})({self.value(value)})"
+            case _:
+                raise TypeError(f"{type(ix).__name__} is no index")
+
+    def division(self, a: Index, b: Index, remainder: bool) -> str:
+        x, y = self.index(a), self.index(b)
+        if _natural(a):
+            return f"({x} {'%' if remainder else '/'} {y})"
+        fn = "lp_floor_mod" if remainder else "lp_floor_div"
+        return f"{fn}<{self.index_type}>({x}, {y})"
+
+    def at_zero(self, ix: Index, var: str) -> str:
+        """`ix` where `var` is 0."""
+        return self.index(substitute(ix, {var: Int(0)}))
+
+    def cond(self, c: Cond) -> str:
+        match c:
+            case And(terms):
+                return "(" + (" && ".join(map(self.cond, terms)) or "true") + ")"
+            case Or(terms):
+                return "(" + (" || ".join(map(self.cond, terms)) or "false") + ")"
+            case Not(term):
+                return f"(!{self.cond(term)})"
+            case Cmp(op, a, b):
+                return f"({self.index(a)} {op} {self.index(b)})"
+            case Truth(value):
+                return f"({self.value(value)})"
+            case _:
+                raise TypeError(f"{type(c).__name__} is no condition")
+
+    # ------------------------------------------------------------ memory
+
+    def element(self, b: Buffer, at: Index) -> str:
+        source = self.index(at)
+        inner = source[1:-1] if source.startswith("(") and _balanced(source[1:-1]) else source
+        return f"{self.name(b.name)}[{inner}]"
+
+    def address(self, b: Buffer, at: str) -> str:
+        return f"{self.name(b.name)} + {at}"
+
+    def from_memory(self, source: str, t: DType) -> str:
+        if t == float16:
+            return f"lp_from_f16({source})"
+        if t == bfloat16:
+            return f"lp_from_bf16({source})"
+        return f"({source} != 0)" if t == bool_ else source
+
+    def to_memory(self, source: str, t: DType) -> str:
+        if t == float16:
+            return f"lp_to_f16({source})"
+        return f"lp_to_bf16({source})" if t == bfloat16 else source
+
+    # ------------------------------------------------------------ values
+
+    def combined(self, v: Value, env: Mapping[str, str]) -> str:
+        """A monoid's component with its parameters named."""
+        saved, self.params = self.params, env
+        out = self.value(v)
+        self.params = saved
+        return out
+
+    def value(self, v: Value) -> str:
+        match v:
+            case Const(value, t):
+                return literal(value, t)
+            case Load(buffer, at):
+                return self.from_memory(self.element(buffer, at[0]), buffer.dtype)
+            case Of(Index() as ix, t):
+                return self.convert(f"(long long){self.index(ix)}", DType("int64", "int", 64), t)
+            case Of(Cond() as c, t):
+                return self.convert(self.cond(c), bool_, t)
+            case Cast(value, t):
+                return self.convert(self.value(value), value.dtype, t)
+            case Select(c, a, b):
+                return f"({self.cond(c)} ? {self.value(a)} : {self.value(b)})"
+            case Op():
+                return self.op(v)
+            case Param(name, _):
+                return self.params[name]
+            case _:
+                raise TypeError(f"{type(v).__name__} is no value")
+
+    def op(self, v: Op) -> str:
+        t = v.args[0].dtype
+        work = float32 if t in (float16, bfloat16) else t
+        template = v.fn.cuda.get(work.name) or v.fn.cuda.get(work.kind)
+        if template is None:
+            raise LowerError(f"{v.fn.name} of {t} has no spelling in CUDA C; cast to float32 or float64 first")
+        unsigned = "unsigned long long" if t.bits == 64 else "unsigned int"
+        args = [self.value(a) for a in v.args]
+        source = template.format(*args, T=value_type(t), U=unsigned)
+        return source if v.fn.result == "bool" else self.rounded(source, t)
+
+    def rounded(self, source: str, t: DType) -> str:
+        """A float rounded to a 16-bit type, held as float."""
+        return self.from_memory(self.to_memory(source, t), t) if t in (float16, bfloat16) else source
+
+    def convert(self, source: str, have: DType, to: DType) -> str:
+        """Floats to integers truncate and saturate, NaN becomes 0; integers wrap."""
+        if have == to:
+            return source
+        if to == bool_:
+            return f"({source} != 0)"
+        if to in (float16, bfloat16):
+            if have.is_float and have.bits == 64 and to == float16:
+                return self.rounded(source, to)
+            return self.rounded(f"(float)({source})", to)
+        if have.is_float and to.is_integer:
+            info = np.iinfo(to.numpy)
+            held = "double" if have.bits == 64 else "float"
+            least, most = literal(int(info.min), to), literal(int(info.max), to)
+            low, high = (_float_literal(float(x), DType(held, "float", 64 if held == "double" else 32))
+                         for x in (info.min, info.max))  # fmt: skip
+            return f"lp_saturate<{value_type(to)}, {held}>({source}, {low}, {high}, {least}, {most})"
+        return f"({value_type(to)})({source})"
+
+
+def _natural(ix: Index) -> bool:
+    """Whether `ix` is at least 0 for what it is made of: loop variables, sizes, sums and products of such."""
+    match ix:
+        case Int(value):
+            return value >= 0
+        case Var() | Mod():
+            return True
+        case Add(a, b) | Mul(a, b) | Max(a, b) | Min(a, b):
+            return _natural(a) and _natural(b)
+        case FloorDiv(a, _):
+            return _natural(a)
+        case _:
+            return False
+
+
+def _balanced(source: str) -> bool:
+    depth = 0
+    for c in source:
+        depth += (c == "(") - (c == ")")
+        if depth < 0:
+            return False
+    return True

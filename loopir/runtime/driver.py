@@ -1,0 +1,200 @@
+"""The GPU by the CUDA driver: memory, copies, launches, times. Loaded only when a program is built for it."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from loopir.errors import TargetError
+from loopir.runtime.arrays import Bound, Signature
+
+MAX_GRID = (2**31 - 1, 65535, 65535)
+_devices: dict[int, Device] = {}
+
+
+def device(ordinal: int = 0) -> Device:
+    """GPU number `ordinal`; TargetError, with what is missing, if there is none."""
+    if ordinal not in _devices:
+        _devices[ordinal] = Device(ordinal)
+    return _devices[ordinal]
+
+
+def _driver() -> Any:
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise TargetError(f'a GPU is driven through cuda-python ({error}); pip install "loopir[cuda]"') from None
+    return driver
+
+
+class Device:
+    """One GPU with its primary context: `.arch` ("sm_90a"), `.name`, `.description`."""
+
+    def __init__(self, ordinal: int) -> None:
+        self.cu = _driver()
+        try:
+            self.check(self.cu.cuInit(0), "start the driver")
+        except RuntimeError as error:
+            raise TargetError(f"no CUDA driver is here ({error}); a GPU needs NVIDIA's driver installed") from None
+        count = self.check(self.cu.cuDeviceGetCount(), "count the GPUs")
+        if ordinal >= count:
+            raise TargetError(f"GPU {ordinal} was asked for, and there are {count}")
+        self.handle = self.check(self.cu.cuDeviceGet(ordinal), "open the GPU")
+        self.context = self.check(self.cu.cuDevicePrimaryCtxRetain(self.handle), "make a context")
+        self.current()
+        attribute = self.cu.CUdevice_attribute
+        self.capability = tuple(
+            self.check(self.cu.cuDeviceGetAttribute(a, self.handle), "read the compute capability")
+            for a in (
+                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            )
+        )
+        name = self.check(self.cu.cuDeviceGetName(256, self.handle), "read the name")
+        self.name = name.split(b"\0")[0].decode()
+        major, minor = self.capability
+        self.arch = f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+        self.description = f"{self.name}, {self.arch}"
+        self.stream = self.cu.CUstream(0)
+
+    def check(self, result: tuple[Any, ...], what: str) -> Any:
+        """The values of a driver call; TargetError, saying what was tried, if it failed."""
+        error, *values = result
+        if error != self.cu.CUresult.CUDA_SUCCESS:
+            raise TargetError(f"the GPU could not {what}: {error.name}")
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def current(self) -> None:
+        """Make this GPU's context the calling thread's."""
+        self.check(self.cu.cuCtxSetCurrent(self.context), "take its context")
+
+    # ------------------------------------------------------------ memory
+
+    def alloc(self, size: int) -> int:
+        """The address of `size` bytes from the driver's pool, in stream order."""
+        error, pointer = self.cu.cuMemAllocAsync(max(1, size), self.stream)
+        if error != self.cu.CUresult.CUDA_SUCCESS:
+            free, total = self.check(self.cu.cuMemGetInfo(), "say how much memory it has")
+            raise TargetError(f"the GPU has no {size} bytes left: {free} of {total} are free ({error.name})")
+        return int(pointer)
+
+    def free(self, pointer: int) -> None:
+        self.check(self.cu.cuMemFreeAsync(pointer, self.stream), "free memory")
+
+    def upload(self, pointer: int, array: np.ndarray[Any, Any]) -> None:
+        if array.nbytes:
+            address = array.__array_interface__["data"][0]
+            self.check(self.cu.cuMemcpyHtoDAsync(pointer, address, array.nbytes, self.stream), "take an array")
+            self.synchronize()
+
+    def download(self, array: np.ndarray[Any, Any], pointer: int) -> None:
+        if array.nbytes:
+            address = array.__array_interface__["data"][0]
+            self.check(self.cu.cuMemcpyDtoHAsync(address, pointer, array.nbytes, self.stream), "give an array back")
+            self.synchronize()
+
+    def synchronize(self) -> None:
+        """Wait for all that was launched, and raise what went wrong in it."""
+        self.check(self.cu.cuStreamSynchronize(self.stream), "finish what it was given")
+
+    def time(self, run: Callable[[], None]) -> float:
+        """Seconds that what `run` launches takes on the GPU."""
+        start, end = (self.check(self.cu.cuEventCreate(0), "make an event") for _ in range(2))
+        self.check(self.cu.cuEventRecord(start, self.stream), "record an event")
+        run()
+        self.check(self.cu.cuEventRecord(end, self.stream), "record an event")
+        self.check(self.cu.cuEventSynchronize(end), "finish what it was given")
+        seconds = self.check(self.cu.cuEventElapsedTime(start, end), "tell the time") * 1e-3
+        for event in (start, end):
+            self.cu.cuEventDestroy(event)
+        return seconds
+
+
+class CudaRuntime:
+    """A program's kernels on a GPU: what its host function calls. Arrays of the host are copied there and back."""
+
+    device = "cuda"
+
+    def __init__(self, gpu: Device, cubin: bytes, kernels: Sequence[Any]) -> None:
+        self.gpu, cu = gpu, gpu.cu
+        gpu.current()
+        self.module = gpu.check(cu.cuModuleLoadData(cubin), "load the kernels")
+        self.kernels: list[Any] = []
+        self.wide: list[tuple[int, ...]] = []
+        for k in kernels:
+            function = gpu.check(cu.cuModuleGetFunction(self.module, k.name.encode()), f"find {k.name}")
+            if k.shared_bytes:
+                attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                gpu.check(cu.cuFuncSetAttribute(function, attribute, k.shared_bytes), "give a block its shared memory")
+            types = tuple(ctypes.c_longlong if kind == "int" else ctypes.c_void_p for kind, _ in k.params)
+            self.kernels.append((k.name, function, k.block, k.shared_bytes, types))
+            self.wide.append(tuple(n for n, (_, name) in enumerate(k.params) if name in k.wide))
+
+    def alloc(self, size: int) -> int:
+        return self.gpu.alloc(size)
+
+    def free(self, pointer: int) -> None:
+        self.gpu.free(pointer)
+
+    def launch(self, n: int, grid: tuple[int, int, int], args: tuple[int, ...]) -> None:
+        """Launch kernel `n`; nothing for an empty grid."""
+        name, function, block, shared, types = self.kernels[n]
+        if min(grid) <= 0:
+            return
+        if grid[0] > MAX_GRID[0] or grid[1] > MAX_GRID[1] or grid[2] > MAX_GRID[2]:
+            raise TargetError(
+                f"{name} would have a grid of {grid} blocks, and a GPU takes {MAX_GRID}; bind fewer blocks"
+            )
+        for k in self.wide[n]:
+            if args[k] % 16:
+                raise ValueError(
+                    f"{name} moves vectors of 16 bytes, and argument {k} starts at {args[k]:#x}; pass a copy"
+                )
+        cu = self.gpu.cu
+        self.gpu.check(
+            cu.cuLaunchKernel(function, *grid, *block, shared, self.gpu.stream, (args, types), 0), f"launch {name}"
+        )
+
+    def enter(self, bound: Bound, signature: Signature) -> list[int]:
+        """The arguments' addresses on the GPU: theirs, or those of copies."""
+        self.gpu.current()
+        pointers: list[int] = []
+        for t, spec in zip(bound.arrays, signature.args, strict=True):
+            if t.device != "cpu":
+                pointers.append(t.pointer)
+                continue
+            pointer = self.gpu.alloc(prod(t.shape) * spec.numpy.itemsize)
+            pointers.append(pointer)
+            if spec.access != "out":
+                self.gpu.upload(pointer, _host_array(t.array, spec.numpy))
+        return pointers
+
+    def leave(self, bound: Bound, signature: Signature, pointers: Sequence[int]) -> None:
+        """Results of host arrays are copied back, and the copies' memory is given up."""
+        for t, spec, pointer in zip(bound.arrays, signature.args, pointers, strict=True):
+            if t.device == "cpu":
+                if spec.access != "in":
+                    self.gpu.download(_host_array(t.array, spec.numpy), pointer)
+                self.gpu.free(pointer)
+
+    def time(self, run: Callable[[], None]) -> float:
+        """Seconds of one run on the GPU: of ten together, divided."""
+        return self.gpu.time(lambda: [run() for _ in range(10)] and None) / 10
+
+
+def _host_array(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A NumPy view of an array in the host's memory."""
+    if isinstance(x, np.ndarray):
+        return x
+    if type(x).__module__.partition(".")[0] == "torch":
+        # NumPy does not know torch's bfloat16; both know int16
+        return x.view(dtype=sys.modules["torch"].int16).numpy().view(dtype) if dtype.itemsize == 2 else x.numpy()
+    return np.asarray(x)

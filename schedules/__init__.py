@@ -1,0 +1,8 @@
+"""Ready-made schedules, written with loopir's public names alone, to use, to read and to change.
+
+Each takes a Schedule and gives one. They look at the structure of the nest, never at names.
+"""
+
+from schedules.auto import auto as auto
+from schedules.cpu import cpu as cpu
+from schedules.gpu import gpu as gpu

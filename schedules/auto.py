@@ -1,0 +1,22 @@
+"""A good schedule for a target, chosen from the structure of the nest."""
+
+from __future__ import annotations
+
+import loopir as lp
+from schedules.cpu import cpu
+from schedules.gpu import gpu
+
+
+def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Schedule:
+    """`s` scheduled for `target`: "cuda", "llvm", or "auto" for the one that is there; "interpret" leaves it alone.
+
+    `arch` is the GPU's architecture, for schedules that depend on it; none does yet. Raises TargetError for a target
+    that there is not.
+    """
+    match lp.resolve_target(target):
+        case "cuda":
+            return gpu(s)
+        case "llvm":
+            return cpu(s)
+        case _:
+            return s

@@ -1,0 +1,58 @@
+"""A CPU schedule for any nest: threads over the outermost independent loop, vectors over an inner one."""
+
+from __future__ import annotations
+
+import loopir as lp
+from schedules.nests import extent, free_loops, one_nest
+
+LANES = 8
+CHUNK = 8192
+"""Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
+
+
+def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
+    """`s` with every stage run by threads over its outermost loop and by vectors of `lanes` over its innermost free one.
+
+    In a reduction the free loop is first brought inside, so that lanes hold neighbouring elements.
+    """
+    for stage in s.stages:
+        if not one_nest(s, stage):
+            continue
+        loops = free_loops(s, stage)
+        if len(loops) == 1 and loops == s.loops(stage):
+            s = _line(s, stage, loops[0], lanes)
+        elif loops:
+            s = _grid(s, stage, loops, lanes)
+    return s
+
+
+def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
+    """One loop over independent elements: whole chunks for the threads, what is left in a loop of its own."""
+    length = extent(s, loop)
+    if length is not None and length < 2 * CHUNK:
+        return _vectors(s, stage, loop, lanes)
+    before = set(s.loops())
+    s = s.split(loop, CHUNK, tail="peel")
+    outer, inner = [x for x in s.loops(stage) if x not in before]
+    return _vectors(s.parallel(outer), stage, inner, lanes)
+
+
+def _grid(s: lp.Schedule, stage: str, loops: tuple[str, ...], lanes: int) -> lp.Schedule:
+    """Several loops: the last free one inside all others, for the lanes; the first for the threads."""
+    if len(loops) > 1:
+        every = s.loops(stage)
+        last = loops[-1]
+        order = (*(x for x in every if x != last), last)
+        if order == every or s.why("reorder", *order) is None:
+            s = _vectors(s.reorder(*order), stage, last, lanes)
+    return s.parallel(loops[0]) if s.why("parallel", loops[0]) is None else s
+
+
+def _vectors(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
+    length = extent(s, loop)
+    if length is not None and length < lanes:
+        return s
+    before = set(s.loops())
+    t = s.split(loop, lanes)
+    inner = [x for x in t.loops(stage) if x not in before][-1]
+    return t.vectorize(inner) if t.why("vectorize", inner) is None else s

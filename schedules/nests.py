@@ -1,0 +1,30 @@
+"""Questions about a nest that schedules ask: which loops are free, how long they are."""
+
+from __future__ import annotations
+
+import loopir as lp
+
+
+def extent(s: lp.Schedule, loop: str) -> int | None:
+    """The constant number of iterations of `loop`, or None."""
+    return getattr(s.loop(loop).extent, "value", None)
+
+
+def is_serial(s: lp.Schedule, loop: str) -> bool:
+    return s.loop(loop).kind == "serial"
+
+
+def free_loops(s: lp.Schedule, stage: str) -> tuple[str, ...]:
+    """The outermost loops around `stage`, one inside the other, whose iterations are independent."""
+    out: list[str] = []
+    for loop in s.loops(stage):
+        if not is_serial(s, loop) or s.why("parallel", loop) is not None:
+            break
+        out.append(loop)
+    return tuple(out)
+
+
+def one_nest(s: lp.Schedule, stage: str) -> bool:
+    """Whether nothing else stands in the outermost loop around `stage`."""
+    loops = s.loops(stage)
+    return bool(loops) and sum(loops[0] in s.loops(other) for other in s.stages) == 1
