@@ -177,7 +177,7 @@ class _Reader(Expressions):
 
     def declaration(self, node: ast.AST, name: str, spec: str, scope: Scope, layout: Layout | None) -> Buffer:
         """The buffer that `dtype[shape]`, perhaps followed by a layout, declares."""
-        declared, after, placed = spec.strip().partition("] ")
+        declared, after, placed = spec.strip().replace("[]", "[()]").partition("] ")
         try:
             tree = ast.parse(declared + ("]" if after else ""), mode="eval").body
             if placed:

@@ -1,0 +1,70 @@
+"""The generated programs run: nothing out of bounds, nothing read unwritten, every output whole; and they vary."""
+
+from collections.abc import Callable
+
+from hypothesis import Phase, given, settings, strategies as st
+
+from loopir.ir.grammar import Alloc, Func, If, Loop, Mod, Opaque, Reduce, Select, Truth
+from loopir.ir.interpret import interpret
+from loopir.ir.text import is_builtin
+from loopir.ir.walk import nodes, places, statements, variables
+from loopir.testing.strategies import arguments, funcs, sizes
+
+ALL = ("float32", "int32", "uint8", "bool", "float16", "int64", "uint32", "bfloat16")
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.data())
+def test_programs_run_at_every_size(data: st.DataObject) -> None:
+    func = data.draw(funcs(dtypes=data.draw(st.sampled_from([ALL, ("uint32",), ("float32", "int32")]))))
+    chosen = data.draw(sizes(func))
+    interpret(func, data.draw(arguments(func, chosen)), chosen)
+
+
+def _reduces(f: Func) -> list[Reduce]:
+    return [p.stmt for p in places(f.body) if isinstance(p.stmt, Reduce)]
+
+
+def _loops(f: Func) -> list[Loop]:
+    return [s for s in statements(f.body) if isinstance(s, Loop)]
+
+
+FEATURES: dict[str, Callable[[Func], bool]] = {
+    "two sizes": lambda f: len(f.sizes) == 2,
+    "three nests": lambda f: len(f.body) == 3,
+    "three loops deep": lambda f: any(len(p.loops) == 3 for p in places(f.body)),
+    "a triangle": lambda f: any(variables(x.extent) - set(f.sizes) for x in _loops(f)),
+    "a bound from memory": lambda f: any(isinstance(n, Opaque) for x in _loops(f) for n in nodes(x.extent)),
+    "a gather": lambda f: any(isinstance(n, Mod) and isinstance(n.a, Opaque) for n in nodes(f)),
+    "a guard": lambda f: any(isinstance(s, If) and bool(s.orelse) for s in statements(f.body)),
+    "a guard from memory": lambda f: any(isinstance(n, Truth) for n in nodes(f)),
+    "a guarded read": lambda f: any(isinstance(n, Select) for n in nodes(f)),
+    "a fold into what is there": lambda f: any(r.init is None and bool(r.over) for r in _reduces(f)),
+    "a fold from a start": lambda f: any(r.init is not None for r in _reduces(f)),
+    "a fold over two loops": lambda f: any(len(r.over) == 2 and r.init is not None for r in _reduces(f)),
+    "a fold of two values": lambda f: any(len(r.buffers) == 2 for r in _reduces(f)),
+    "a monoid of its own": lambda f: any(not is_builtin(r.monoid) for r in _reduces(f)),
+    "memory in a loop": lambda f: any(isinstance(x, Alloc) for s in _loops(f) for x in statements(s.body)),
+    "a scalar": lambda f: any(not a.buffer.shape for a in f.args),
+}
+
+
+def test_each_feature_is_drawn() -> None:
+    missing = set(FEATURES)
+
+    @settings(max_examples=400, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @given(funcs())
+    def collect(func: Func) -> None:
+        missing.difference_update([name for name in missing if FEATURES[name](func)])
+
+    collect()
+    assert not missing
+
+
+@given(funcs(dtypes=("uint32",), max_nests=1, max_depth=2, max_extent=3, symbolic=False, memory=False))
+@settings(max_examples=50, deadline=None)
+def test_what_is_asked_for_is_kept_to(func: Func) -> None:
+    assert not func.sizes
+    assert all(a.buffer.dtype.name == "uint32" for a in func.args)
+    assert max(len(p.loops) for p in places(func.body)) <= 2
+    assert not any(isinstance(n, Opaque) for n in nodes(func))
