@@ -99,7 +99,7 @@ def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
         k = kernels[n]
         grid = "".join(f"{python_index(x)}, " for x in k.grid)
         arguments = "".join(f"{name}, " for _, name in k.params)
-        return [f"rt.launch({n}, ({grid}), ({arguments}))"]
+        return [f"lp_rt.launch({n}, ({grid}), ({arguments}))"]
 
     source = host_source(lowered, spell)
     runtime = driver.CudaRuntime(device, compiled.cubin, kernels)
@@ -116,8 +116,8 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
         arguments = f"({''.join(f'{name}, ' for name in params_of(kernel).names)})"
         first = kernel.body[0]
         if isinstance(first, Loop) and first.kind == "parallel":
-            return [f"rt.parallel({n}, {python_index(first.extent)}, {arguments})"]
-        return [f"rt.call({n}, {arguments})"]
+            return [f"lp_rt.parallel({n}, {python_index(first.extent)}, {arguments})"]
+        return [f"lp_rt.call({n}, {arguments})"]
 
     source = host_source(lowered, spell)
     entries = [(k.name, len(k.params.integers), len(k.params.buffers), k.root is not None) for k in module.kernels]

@@ -11,9 +11,9 @@ CHUNK = 8192
 
 
 def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
-    """`s` with every stage run by threads over its outermost loop and by vectors of `lanes` over its innermost free one.
+    """`s` with each stage run by threads over its outermost loop, by vectors of `lanes` over its innermost free one.
 
-    In a reduction the free loop is first brought inside, so that lanes hold neighbouring elements.
+    In a reduction the lanes are brought inside the reduced loops, so that a vector of sums stays in a register.
     """
     for stage in s.stages:
         if not one_nest(s, stage):
@@ -40,11 +40,11 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
 def _grid(s: lp.Schedule, stage: str, loops: tuple[str, ...], lanes: int) -> lp.Schedule:
     """Several loops: the last free one inside all others, for the lanes; the first for the threads."""
     if len(loops) > 1:
-        every = s.loops(stage)
-        last = loops[-1]
-        order = (*(x for x in every if x != last), last)
-        if order == every or s.why("reorder", *order) is None:
-            s = _vectors(s.reorder(*order), stage, last, lanes)
+        s = _vectors(s, stage, loops[-1], lanes)
+        lane = next((x for x in s.loops(stage) if s.loop(x).kind == "vectorize"), None)
+        order = (*(x for x in s.loops(stage) if x != lane), lane)
+        if lane is not None and order != s.loops(stage) and s.why("reorder", *order) is None:
+            s = s.reorder(*order)
     return s.parallel(loops[0]) if s.why("parallel", loops[0]) is None else s
 
 

@@ -1,7 +1,7 @@
 """What the host does around the kernels, spelt as a Python function: allocations, serial loops, launches.
 
-The function is called as `host(rt, sizes..., buffers...)`; `rt` is the target's runtime, with `alloc(bytes)`, `free`,
-and whatever `spell` writes for a kernel.
+The function is called as `host(lp_rt, sizes..., buffers...)`; `lp_rt` is the target's runtime, with `alloc(bytes)`, `free`,
+and whatever `spell` writes for a kernel. No name of a person's starts with `lp_`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def host_source(func: Func, spell: Callable[[int, Kernel], list[str]]) -> str:
 
 def host_function(source: str) -> Callable[..., None]:
     """The function that `host_source` spelt."""
-    scope: dict[str, Any] = {}
+    scope: dict[str, Any] = {"lp_min": min, "lp_max": max, "lp_range": range}
     exec(compile(source, "<host>", "exec"), scope)
     return scope["host"]
 
@@ -65,9 +65,9 @@ def python_index(ix: Index) -> str:
         case Mod(a, b):
             return f"({python_index(a)} % {python_index(b)})"
         case Min(a, b):
-            return f"min({python_index(a)}, {python_index(b)})"
+            return f"lp_min({python_index(a)}, {python_index(b)})"
         case Max(a, b):
-            return f"max({python_index(a)}, {python_index(b)})"
+            return f"lp_max({python_index(a)}, {python_index(b)})"
         case _:
             raise LowerError(f"{text(ix)} is read from memory, and the host would have to know it before it launches")
 
@@ -89,7 +89,7 @@ def python_cond(c: Cond) -> str:
 
 def bytes_of(b: Buffer) -> str:
     """The size of a row-major buffer in bytes, as a Python expression."""
-    return " * ".join([str(b.dtype.bytes), *(f"max(0, {python_index(d)})" for d in b.shape)])
+    return " * ".join([str(b.dtype.bytes), *(f"lp_max(0, {python_index(d)})" for d in b.shape)])
 
 
 class _Host:
@@ -99,7 +99,7 @@ class _Host:
 
     def source(self) -> str:
         names = [*self.func.sizes, *(a.buffer.name for a in self.func.args)]
-        self.emit(0, f"def host({', '.join(['rt', *names])}):")
+        self.emit(0, f"def host({', '.join(['lp_rt', *names])}):")
         self.body(self.func.body, 1)
         return "\n".join(self.lines) + "\n"
 
@@ -122,13 +122,13 @@ class _Host:
                     raise LowerError(
                         f"{b.name} has a layout and is allocated by the host; layouts are for kernels' memory"
                     )
-                self.emit(depth, f"{b.name} = rt.alloc({bytes_of(b)})")
+                self.emit(depth, f"{b.name} = lp_rt.alloc({bytes_of(b)})")
                 self.emit(depth, "try:")
                 self.body(body, depth + 1)
                 self.emit(depth, "finally:")
-                self.emit(depth + 1, f"rt.free({b.name})")
+                self.emit(depth + 1, f"lp_rt.free({b.name})")
             case Loop(var, extent, _, body):
-                self.emit(depth, f"for {var} in range({python_index(extent)}):")
+                self.emit(depth, f"for {var} in lp_range({python_index(extent)}):")
                 self.body(body, depth + 1)
             case If(cond, then, orelse):
                 self.emit(depth, f"if {python_cond(cond)}:")

@@ -106,7 +106,7 @@ class _Emitter:
             case If():
                 self.guard(s)
             case Store():
-                self.values.store(s.buffer, s.at[0], self.values.value(s.value))
+                self.values.store(s.buffer, s.at[0], self.values.whole(s.value))
             case Reduce():
                 self.reduce(s)
             case Alloc():
@@ -163,7 +163,7 @@ class _Emitter:
     def reduce(self, s: Reduce) -> None:
         values = self.values
         at = s.at[0]
-        right = [values.value(v) for v in s.values]
+        right = [values.whole(v) for v in s.values]
         left = [values.load(b, at) for b in s.buffers]
         env = {p.name: v for p, v in zip(s.monoid.left, left, strict=True)}
         env |= {p.name: v for p, v in zip(s.monoid.right, right, strict=True)}

@@ -164,7 +164,8 @@ def spell(module: Any, b: Any, spelling: str, args: tuple[Any, ...], t: DType, f
     if word in ("fadd", "fsub", "fmul", "fdiv"):
         return getattr(b, word)(*args, flags=flags)
     if word == "fcmp":
-        return getattr(b, "fcmp_unordered" if rest[0] == "u" else "fcmp_ordered")(_COMPARE[rest[1:]], *args)
+        pair = args if len(args) == 2 else (first, first)
+        return getattr(b, "fcmp_unordered" if rest[0] == "u" else "fcmp_ordered")(_COMPARE[rest[1:]], *pair)
     if word == "icmp":
         return getattr(b, "icmp_unsigned" if rest[0] == "u" else "icmp_signed")(_COMPARE[rest.lstrip("su")], *args)
     if word == "floor":

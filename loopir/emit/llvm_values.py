@@ -71,6 +71,7 @@ class Values:
         self.pointers: dict[str, Any] = {}
         self.params: dict[str, Any] = {}
         self.memo: dict[int, Any] | None = None
+        self.common: dict[Value, Any] | None = None
         self.lanes: Lanes | None = None
         self.mask: Any = None
 
@@ -86,10 +87,11 @@ class Values:
     @contextmanager
     def masked(self, test: Any) -> Iterator[None]:
         """Only the lanes where `test` holds act."""
-        saved = self.mask
+        saved, common = self.mask, self.common
         self.mask = test if saved is None else self.b.and_(saved, test)
+        self.common = None if common is None else {}
         yield
-        self.mask = saved
+        self.mask, self.common = saved, common
 
     @contextmanager
     def bound(self, env: Mapping[str, Any]) -> Iterator[None]:
@@ -293,7 +295,19 @@ class Values:
 
     # ------------------------------------------------------------ values
 
+    def whole(self, v: Value) -> Any:
+        """A statement's value: an operation that it says twice is spelt once."""
+        self.common = {}
+        out = self.value(v)
+        self.common = None
+        return out
+
     def value(self, v: Value) -> Any:
+        if self.memo is None and self.common is not None and isinstance(v, Op):
+            found = self.common.get(v)
+            if found is None:
+                found = self.common[v] = self.op(v)
+            return found
         if self.memo is not None:
             found = self.memo.get(id(v))
             if found is None:
@@ -345,17 +359,19 @@ class Values:
 
     def branch(self, test: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
         """One of two values; only that one is evaluated."""
-        saved = self.memo
+        saved, common = self.memo, self.common
         with self.b.if_else(test) as (then, orelse):
             with then:
                 self.memo = None if saved is None else dict(saved)
+                self.common = None if common is None else dict(common)
                 a = first()
                 from_a = self.b.block
             with orelse:
                 self.memo = None if saved is None else dict(saved)
+                self.common = None if common is None else dict(common)
                 b = second()
                 from_b = self.b.block
-        self.memo = saved
+        self.memo, self.common = saved, common
         if _is_vector(a) != _is_vector(b):
             a, b = self.late_spread(a, from_a), self.late_spread(b, from_b)
         out = self.b.phi(a.type)

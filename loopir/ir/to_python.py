@@ -1,6 +1,6 @@
 """A Func as a Python function: what the interpreter runs.
 
-Each statement becomes a few lines that go through checked memory (`loopir.ir.spmd.Memory`); a fault is told with the
+A person's names are prefixed, `v_` for variables and `b_` for buffers. Each statement becomes a few lines that go through checked memory (`loopir.ir.spmd.Memory`); a fault is told with the
 statement and the iteration it happened in. A kernel in its lowered form becomes a generator that stops at barriers.
 """
 
@@ -80,7 +80,7 @@ class _Compiler:
         self.private: set[str] = set()
 
     def program(self) -> Program:
-        self.emit(0, f"def entry(run, {''.join(n + ', ' for n in self.func.sizes)}):")
+        self.emit(0, f"def entry(run, {''.join(f'v_{n}, ' for n in self.func.sizes)}):")
         for a in self.func.args:
             self.emit(1, f"b_{a.buffer.name} = run.memory[{a.buffer.name!r}]")
         self.guarded(1, lambda depth: self.body(self.func.body, depth))
@@ -116,7 +116,7 @@ class _Compiler:
     def stmt(self, s: Stmt, depth: int) -> None:
         match s:
             case Loop(var, extent, _, body):
-                self.emit(depth, f"for {var} in range({self.index(extent)}):")
+                self.emit(depth, f"for v_{var} in range({self.index(extent)}):")
                 self.body(body, depth + 1)
             case If(cond, then, orelse):
                 self.emit(depth, f"if {self.cond(cond)}:")
@@ -145,7 +145,7 @@ class _Compiler:
     def locate(self, label: str, depth: int) -> None:
         loops = self.loops[label]
         self.emit(depth, f"at = {self.share(('at', label), (label, loops))}")
-        self.emit(depth, f"run.here = ({label!r}, ({''.join(v + ', ' for v in loops)}))")
+        self.emit(depth, f"run.here = ({label!r}, ({''.join(f'v_{v}, ' for v in loops)}))")
 
     def reduce(self, s: Reduce, depth: int) -> None:
         self.locate(s.label, depth)
@@ -168,7 +168,7 @@ class _Compiler:
         self.private = {b.name for b in shared}
         blocks = [x for x in axes if x.kind in BLOCK_AXES]
         threads = [x for x in axes if x.kind not in BLOCK_AXES]
-        params = ", ".join(["mine", *(x.var for x in blocks + threads)])
+        params = ", ".join(["mine", *(f"v_{x.var}" for x in blocks + threads)])
         self.emit(depth, f"def k_{s.name}({params}):")
         if shared:
             self.emit(depth + 1, f"{''.join(f'b_{b.name}, ' for b in shared)} = mine")
@@ -195,7 +195,7 @@ class _Compiler:
             case Int(value):
                 return str(value) if value >= 0 else f"({value})"
             case Var(name):
-                return name
+                return f"v_{name}"
             case Add(a, b):
                 return f"({self.index(a)} + {self.index(b)})"
             case Mul(a, b):
@@ -289,5 +289,5 @@ def _located(func: str, fault: Fault, at: tuple[str, tuple[str, ...]] | None, en
     if at is None:
         return InterpretError(f"{func}: a thread {fault}")
     label, loops = at
-    iteration = ", ".join(f"{v}={env[v]}" for v in loops if v in env)
+    iteration = ", ".join(f"{v}={env[f'v_{v}']}" for v in loops if f"v_{v}" in env)
     return InterpretError(f"{func}: statement {label} at ({iteration}) {fault}")

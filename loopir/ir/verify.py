@@ -110,8 +110,8 @@ def _fail(message: str) -> NoReturn:
 def _new_name(name: str, here: Here) -> None:
     if name in here.names:
         _fail(f"the name {name!r} is used twice; sizes, buffers and loops have names of their own")
-    if not name.isidentifier() or name in RESERVED:
-        _fail(f"{name!r} is no usable name")
+    if not name.isidentifier() or name in RESERVED or name.startswith("lp_"):
+        _fail(f"{name!r} is no usable name: an identifier that is no keyword, inf or nan, and does not start with lp_")
     here.names.add(name)
 
 

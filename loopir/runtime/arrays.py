@@ -17,6 +17,8 @@ import numpy as np
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 Check = Callable[..., bool]
+SCOPE = {"lp_min": min, "lp_max": max}
+"""What the expressions of a signature may call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,9 @@ class Signature:
 
     def __post_init__(self) -> None:
         names = ", ".join(self.sizes)
-        shapes = ", ".join(f"({''.join(f'max(0, {d}), ' for d in a.shape)})" for a in self.args)
-        object.__setattr__(self, "shapes", eval(f"lambda {names}: ({shapes}{',' if shapes else ''})"))
-        made = tuple((eval(f"lambda {names}: {code}"), text) for code, text in self.assumes)
+        shapes = ", ".join(f"({''.join(f'lp_max(0, {d}), ' for d in a.shape)})" for a in self.args)
+        object.__setattr__(self, "shapes", eval(f"lambda {names}: ({shapes}{',' if shapes else ''})", dict(SCOPE)))
+        made = tuple((eval(f"lambda {names}: {code}", dict(SCOPE)), text) for code, text in self.assumes)
         object.__setattr__(self, "checks", made)
 
     @property
