@@ -383,7 +383,8 @@ def _op(v: Op, context: DType | None, need: int) -> str:
     context = context if fn.result == "same" else None
     if fn.name == "neg" and not untyped(args[0]):
         return _wrap(f"-{_value(args[0], None, UNARY)}", UNARY, need)
-    if fn.infix is None or fn.name == "neg":
+    of_bools = args[0].dtype.kind == "bool" and fn.result == "same" and all(map(untyped, args))
+    if fn.infix is None or fn.name == "neg" or of_bools:  # ~True would be a condition
         return f"{fn.name}({', '.join(_arguments(args, context))})"
     if fn.infix == "~":
         return _wrap(f"~{_arguments(args, context, (UNARY,))[0]}", UNARY, need)
