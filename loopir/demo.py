@@ -150,7 +150,7 @@ def digits(target: str, where: str) -> list[Check]:
     """Classify the digits with both layers as kernels; the checks."""
     from sklearn.datasets import load_digits
 
-    data = load_digits()
+    data: Any = load_digits()
     X = (np.asarray(data.data) / 16.0).astype(np.float32)
     labels = np.asarray(data.target)
     start = time.perf_counter()

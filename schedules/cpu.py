@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import loopir as lp
 from schedules.nests import extent, free_loops, one_nest
 
@@ -37,14 +39,15 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
     return _vectors(s.parallel(outer), stage, inner, lanes)
 
 
-def _grid(s: lp.Schedule, stage: str, loops: tuple[str, ...], lanes: int) -> lp.Schedule:
+def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Schedule:
     """Several loops: the last free one inside all others, for the lanes; the first for the threads."""
     if len(loops) > 1:
         s = _vectors(s, stage, loops[-1], lanes)
         lane = next((x for x in s.loops(stage) if s.loop(x).kind == "vectorize"), None)
-        order = (*(x for x in s.loops(stage) if x != lane), lane)
-        if lane is not None and order != s.loops(stage) and s.why("reorder", *order) is None:
-            s = s.reorder(*order)
+        if lane is not None:
+            order = (*(x for x in s.loops(stage) if x != lane), lane)
+            if order != s.loops(stage) and s.why("reorder", *order) is None:
+                s = s.reorder(*order)
     return s.parallel(loops[0]) if s.why("parallel", loops[0]) is None else s
 
 

@@ -45,7 +45,7 @@ assert d.why("parallel", "i") is not None
 
 # %%
 @lp.func
-def lag(a: "float32[64]"):
+def lag(a: "float32[64]"):  # noqa: F821
     for i in range(60):
         a[i + 4] = a[i] * 2.0
 

@@ -8,7 +8,7 @@ than really happens, which can only make an analysis refuse.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from typing import TypeAlias
 
@@ -37,6 +37,10 @@ Linear: TypeAlias = "dict[str, int]"
 """Coefficients by dimension; the constant under ""."""
 Constraint: TypeAlias = "tuple[Linear, bool]"
 """(linear, equality): linear >= 0, or == 0."""
+Names: TypeAlias = "Mapping[str, str | int]"
+"""The dimension of each variable, or its value where it is fixed."""
+SIZE = "n."
+"""How the dimensions of sizes start."""
 MAX_CASES = 32
 
 
@@ -59,6 +63,10 @@ class System:
     )
     """Divisions by a size: (instance, division) -> (dividend, quotient, remainder)."""
     divisors: dict[str, tuple[Index, Index]] = field(default_factory=dict[str, "tuple[Index, Index]"])
+    varying: set[str] = field(default_factory=set[str])
+    """Divisions whose divisor need not be the same in two instances."""
+    unsure: Index | None = None
+    """The first index that is described only in part."""
 
     def fresh(self) -> str:
         self.hidden.append(f"_{len(self.hidden)}")
@@ -68,13 +76,14 @@ class System:
         """a >= b + by."""
         return combine(combine(a, b, -1), {"": by}, -1), False
 
-    def linear(self, ix: Index, prefix: str, names: Mapping[str, str]) -> Linear:
-        """`ix` as a linear form; `names` maps variables to dimensions. May add constraints on fresh dimensions."""
+    def linear(self, ix: Index, prefix: str, names: Names) -> Linear:
+        """`ix` as a linear form; may add constraints on fresh dimensions."""
         match ix:
             case Int(value):
                 return {"": value}
             case Var(name):
-                return {names[name]: 1}
+                at = names[name]
+                return {at: 1} if isinstance(at, str) else {"": at}
             case Add(a, b):
                 return combine(self.linear(a, prefix, names), self.linear(b, prefix, names))
             case Mul(a, b):
@@ -82,21 +91,25 @@ class System:
                 for u, v in ((x, y), (y, x)):
                     if not any(k and c for k, c in u.items()):
                         return {k: c * u.get("", 0) for k, c in v.items()}
-                return {self.fresh(): 1}
+                return self.unknown(ix)
             case FloorDiv(a, b) | Mod(a, b):
                 return self.division(ix, self.linear(a, prefix, names), self.linear(b, prefix, names), prefix)
             case Min(a, b) | Max(a, b):
-                value: Linear = {self.fresh(): 1}
-                for side in (self.linear(a, prefix, names), self.linear(b, prefix, names)):
-                    self.constraints.append(
-                        self.at_least(side, value) if isinstance(ix, Min) else self.at_least(value, side)
-                    )
-                return value
+                least: Linear = {self.fresh(): 1}
+                x, y = self.linear(a, prefix, names), self.linear(b, prefix, names)
+                low, high = (x, y) if isinstance(ix, Min) else (y, x)
+                equal = [(combine(least, side, -1), True) for side in (x, y)]
+                self.cases.append([[equal[0], self.at_least(high, low)], [equal[1], self.at_least(low, high)]])
+                return least
             case _:
-                return {self.fresh(): 1}
+                return self.unknown(ix)
+
+    def unknown(self, ix: Index) -> Linear:
+        self.unsure = self.unsure or ix
+        return {self.fresh(): 1}
 
     def division(self, ix: FloorDiv | Mod, a: Linear, b: Linear, prefix: str) -> Linear:
-        if not any(k and c for k, c in b.items()):
+        if not any(k and c for k, c in b.items()) and b.get("", 0) > 0:
             c = b[""]
             q = {self.fresh(): 1}
             rest = combine(a, q, -c)
@@ -108,9 +121,12 @@ class System:
             self.constraints += [(r, False), self.at_least(b, r, 1)]
             self.pairs[key] = (a, q, r)
             self.divisors[key[1]] = (ix.a, ix.b)
+            self.unsure = self.unsure or ix
+            if not all(k.startswith(SIZE) for k in b if k):
+                self.varying.add(key[1])
         return self.pairs[key][1 if isinstance(ix, FloorDiv) else 2]
 
-    def bound(self, ix: Index, top: Index, prefix: str, names: Mapping[str, str]) -> None:
+    def bound(self, ix: Index, top: Index, prefix: str, names: Names) -> None:
         """ix < top, where `top` may be a product with a divisor that `ix` is divided by: then ix // d < top / d."""
         if isinstance(top, Min):
             self.bound(ix, top.a, prefix, names)
@@ -124,7 +140,7 @@ class System:
                     self.constraints.append(self.at_least(self.linear(count, prefix, names), q, 1))
         self.constraints.append(self.at_least(self.linear(top, prefix, names), self.linear(ix, prefix, names), 1))
 
-    def require(self, c: Cond, prefix: str, names: Mapping[str, str]) -> None:
+    def require(self, c: Cond, prefix: str, names: Names) -> None:
         """`c` holds. Conditions from memory, and cases beyond a few, are left out."""
         cases = self.dnf(c, prefix, names)
         if len(cases) == 1:
@@ -132,7 +148,7 @@ class System:
         else:
             self.cases.append(cases)
 
-    def dnf(self, c: Cond, prefix: str, names: Mapping[str, str]) -> list[list[Constraint]]:
+    def dnf(self, c: Cond, prefix: str, names: Names) -> list[list[Constraint]]:
         match c:
             case And(terms):
                 parts = [self.dnf(t, prefix, names) for t in terms]
@@ -168,7 +184,8 @@ class System:
         """Two instances' divisions of one kind: e < e' exactly if (q, r) <lex (q', r'), equal exactly if equal."""
         by_kind: dict[str, list[tuple[Linear, Linear, Linear]]] = {}
         for (_, kind), value in self.pairs.items():
-            by_kind.setdefault(kind, []).append(value)
+            if kind not in self.varying:
+                by_kind.setdefault(kind, []).append(value)
         for found in by_kind.values():
             if len(found) != 2:
                 continue
@@ -210,25 +227,25 @@ class System:
                     return True
         return False
 
-    def solutions(self, dims: Sequence[str]) -> list[isl.Set]:
-        """The system as isl sets over `dims`, then the hidden ones; one set for each choice of cases."""
-        self.monotone()
-        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[*dims, *self.hidden])
-        base = _set(space, self.constraints)
-        return [base.intersect(_set(space, chain(*choice))) for choice in product(*self.cases)]
+    def copy(self) -> System:
+        """One to add to; the fresh dimensions and divisions so far are shared."""
+        return replace(self, constraints=list(self.constraints), cases=list(self.cases), hidden=list(self.hidden))
+
+    def solutions(self, dims: Sequence[str]) -> list[isl.BasicSet]:
+        """The system as isl sets over `dims`, then the hidden ones; one for each choice of cases that is possible."""
+        position = {name: n for n, name in enumerate((*dims, *self.hidden))}
+        space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(position)))
+        found = [_constrained(isl.BasicSet.universe(space.get_space()), space, position, self.constraints)]
+        for choice in self.cases:
+            found = [_constrained(s, space, position, case) for s in found for case in choice if not s.is_empty()]
+        return found
 
     def smallest(self, dims: Sequence[str]) -> dict[str, int] | None:
         """The lexicographically least solution over `dims`, or None if there is no solution."""
-        best: list[int] | None = None
         if self.contradictory():
             return None
-        for found in self.solutions(dims):
-            if found.is_empty():
-                continue
-            point = _point(found, len(dims))
-            if best is None or point < best:
-                best = point
-        return None if best is None else dict(zip(dims, best, strict=True))
+        points = [_point(s, len(dims)) for s in self.solutions(dims) if not s.is_empty()]
+        return dict(zip(dims, min(points), strict=True)) if points else None
 
 
 def _few(parts: Iterable[Sequence[object]]) -> bool:
@@ -238,25 +255,24 @@ def _few(parts: Iterable[Sequence[object]]) -> bool:
     return total <= MAX_CASES
 
 
-def _set(space: isl.Space, constraints: Iterable[Constraint]) -> isl.Set:
-    out = isl.BasicSet.universe(space)
+def _constrained(
+    s: isl.BasicSet, space: isl.LocalSpace, position: Mapping[str, int], constraints: Iterable[Constraint]
+) -> isl.BasicSet:
     for linear, equality in constraints:
-        make = isl.Constraint.eq_from_names if equality else isl.Constraint.ineq_from_names
-        named = {k or 1: c for k, c in linear.items() if c}
-        out = out.add_constraint(make(space, named))
-    return isl.Set.from_basic_set(out)
+        c = isl.Constraint.alloc_equality(space) if equality else isl.Constraint.alloc_inequality(space)
+        for name, value in linear.items():
+            if name and value:
+                c = c.set_coefficient_val(isl.dim_type.set, position[name], value)
+            elif value:
+                c = c.set_constant_val(value)
+        s = s.add_constraint(c)
+    return s
 
 
-def _point(s: isl.Set, count: int) -> list[int]:
-    """The least point on the first `count` dimensions; dimensions without a lower end are met near zero."""
+def _point(s: isl.BasicSet, count: int) -> list[int]:
+    """The least point on the first `count` dimensions, each of which has a lower end."""
     total = s.dim(isl.dim_type.set)
-    s = s.project_out(isl.dim_type.set, count, total - count)
-    try:
-        p = s.lexmin().sample_point()
-    except isl.Error:
-        p = s.sample_point()
-    if p.is_void():
-        p = s.sample_point()
+    p = s.project_out(isl.dim_type.set, count, total - count).lexmin().sample_point()
     return [p.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(count)]
 
 

@@ -1,7 +1,7 @@
 """What the host does around the kernels, spelt as a Python function: allocations, serial loops, launches.
 
-The function is called as `host(lp_rt, sizes..., buffers...)`; `lp_rt` is the target's runtime, with `alloc(bytes)`, `free`,
-and whatever `spell` writes for a kernel. No name of a person's starts with `lp_`.
+The function is called as `host(lp_rt, sizes..., buffers...)`; `lp_rt` is the target's runtime, with `alloc(bytes)`,
+`free`, and whatever `spell` writes for a kernel. No name of a person's starts with `lp_`.
 """
 
 from __future__ import annotations

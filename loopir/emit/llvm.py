@@ -129,7 +129,7 @@ class _Emitter:
 
     def loop(self, var: str, begin: Any, end: Any, body: Callable[[], None]) -> None:
         """for var in begin .. end - 1."""
-        b = self.b
+        b: Any = self.b
         before = b.block
         head, inside, after = (b.append_basic_block(f"{var}.{part}") for part in ("head", "body", "end"))
         b.branch(head)
@@ -180,7 +180,7 @@ class _Emitter:
         constant = isinstance(count, ir.Constant)
         if constant and count.constant * size <= STACK_BYTES:
             with self.b.goto_block(self.entry):
-                memory = self.b.alloca(ir.ArrayType(ir.IntType(8), max(1, count.constant * size)))
+                memory: Any = self.b.alloca(ir.ArrayType(ir.IntType(8), max(1, count.constant * size)))
                 memory.align = 64
             values.pointers[b.name] = memory
             self.body(s.body)

@@ -1,5 +1,8 @@
 """Arithmetic and bits. Integers wrap; division and remainder round to minus infinity and give 0 by zero."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 from typing import Any

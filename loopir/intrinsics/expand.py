@@ -5,6 +5,9 @@ Ranges are reduced in the manner of Cody and Waite ("Software Manual for the Ele
 polynomials are minimax fits made with mpmath's `chebyfit` at 200 bits. Bounds are measured in tests/intrinsics.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -4,6 +4,9 @@ CUDA's bounds are those of the CUDA C++ Programming Guide's appendix on mathemat
 that `tests/intrinsics` measures for our expansions.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 import math

@@ -6,6 +6,9 @@ reassociating declared monoids agree bit for bit; a program that drops, repeats 
 not. Integers and bools, which indices and conditions are made from, are real in both.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 import math
@@ -60,7 +63,14 @@ class Real:
         if source.is_float and to.is_integer:
             info = np.iinfo(to.numpy)
             low, high = int(info.min), int(info.max)
-            return lambda x: to.numpy.type(0 if x != x else low if x <= low else high if x >= high else int(x))
+
+            def saturated(x: Any) -> Any:
+                number = float(x)
+                return to.numpy.type(
+                    0 if number != number else low if number <= low else high if number >= high else int(number)
+                )
+
+            return saturated
         if to.kind == "bool":
             return lambda x: np.bool_(x != 0)
         return lambda x: np.asarray(x).astype(to.numpy)[()]

@@ -1,5 +1,8 @@
 """Element types: the numeric types that buffers hold and values have."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 from dataclasses import dataclass

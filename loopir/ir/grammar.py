@@ -30,6 +30,8 @@ do bound loops run as hardware threads, with the `Barrier`s that lowering placed
 exact; `//` and `%` round towards minus infinity and their right side is positive.
 """
 
+# pyright: reportUnusedImport=false
+
 from __future__ import annotations
 
 import math

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -175,7 +175,7 @@ def layout_of(b: Buffer, sizes: Mapping[str, int], shape: tuple[int, ...]) -> tu
 def _named(func: Func, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Array]:
     wanted = [a.buffer.name for a in func.args if a.access != "out"]
     if isinstance(args, Mapping):
-        named = dict(cast("Mapping[str, Any]", args))
+        named = dict(args)
     elif len(args) != len(wanted):
         raise ValueError(f"{func.name} takes {len(wanted)} arrays ({', '.join(wanted)}), and {len(args)} are given")
     else:

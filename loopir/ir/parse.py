@@ -20,7 +20,6 @@ from loopir.ir.grammar import (
     AXES,
     KINDS,
     SCOPES,
-    Access,
     Alloc,
     Arg,
     Barrier,
@@ -54,6 +53,7 @@ from loopir.ir.parse_expr import Expressions, Names
 from loopir.ir.verify import verify
 from loopir.ir.walk import fresh, nodes, statements
 
+_UPDATES: dict[type[ast.operator], str] = {ast.Add: "sum", ast.Sub: "sum", ast.Mult: "prod"}
 _LOOPS = "a loop runs over range(...), grid(...), parallel(n), vectorize(n), unroll(n) or bind(axis, n)"
 
 
@@ -149,7 +149,7 @@ class _Reader(Expressions):
             self.names.buffers[a.arg] = b
             if not access:
                 undecided.add(a.arg)
-            params.append(Arg(b, cast(Access, access or "in")))
+            params.append(Arg(b, access or "in"))
         start = 1 if ast.get_docstring(d) is not None else 0
         assumes: list[Cond] = []
         rest_of_body = d.body[start:]
@@ -296,7 +296,7 @@ class _Reader(Expressions):
         name = fresh(target.id, self.taken)
         self.taken.add(name)
         layout = self.layout(options["layout"]) if "layout" in options else None
-        b = self.declaration(call, name, str(call.args[0].value), cast(Scope, scope), layout)
+        b = self.declaration(call, name, str(call.args[0].value), scope, layout)
         self.names.buffers[target.id] = b
         return b
 
@@ -356,7 +356,7 @@ class _Reader(Expressions):
     def augmented(self, s: ast.AugAssign) -> Stmt:
         b, at = self.target(s.target)
         value = self.value(s.value, b.dtype)
-        name = {ast.Add: "sum", ast.Sub: "sum", ast.Mult: "prod"}.get(type(s.op))
+        name = _UPDATES.get(type(s.op))
         if name is None or not (b.dtype.is_float or b.dtype.is_integer):
             self.fail(s, "an element is updated by +=, -= or *=; write other updates out")
         if isinstance(s.op, ast.Sub):

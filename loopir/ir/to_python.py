@@ -1,7 +1,8 @@
 """A Func as a Python function: what the interpreter runs.
 
-A person's names are prefixed, `v_` for variables and `b_` for buffers. Each statement becomes a few lines that go through checked memory (`loopir.ir.spmd.Memory`); a fault is told with the
-statement and the iteration it happened in. A kernel in its lowered form becomes a generator that stops at barriers.
+A person's names are prefixed, `v_` for variables and `b_` for buffers. Each statement becomes a few lines that go
+through checked memory (`loopir.ir.spmd.Memory`); a fault is told with the statement and the iteration it happened in.
+A kernel in its lowered form becomes a generator that stops at barriers.
 """
 
 from __future__ import annotations
@@ -258,7 +259,11 @@ class _Compiler:
 
     def from_int(self, t: DType) -> str:
         const = self.domain.const
-        return self.share(("of", t), lambda x: const(x, t))
+
+        def made(x: int) -> Any:
+            return const(x, t)
+
+        return self.share(("of", t), made)
 
 
 def _threads(s: Kernel) -> tuple[list[Loop], list[Alloc], Body]:

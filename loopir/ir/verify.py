@@ -305,7 +305,7 @@ def _access(b: Buffer, at: Iterable[Node], here: Here) -> None:
 
 def _expr(n: Any, here: Here, params: dict[str, DType] | None = None) -> None:
     """Check an index, condition or value and all below it; each shared node once per scope."""
-    kind = type(n)
+    kind: type = type(n)  # pyright: ignore[reportUnknownVariableType]
     if kind is Var:
         if n.name not in here.bound:
             _fail(f"{n.name!r} is no loop around this, and no size")

@@ -29,7 +29,7 @@ def device(ordinal: int = 0) -> Device:
 
 def _driver() -> Any:
     try:
-        from cuda.bindings import driver
+        from cuda.bindings import driver  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError as error:
         raise TargetError(f'a GPU is driven through cuda-python ({error}); pip install "loopir[cuda]"') from None
     return driver
@@ -187,7 +187,12 @@ class CudaRuntime:
 
     def time(self, run: Callable[[], None]) -> float:
         """Seconds of one run on the GPU: of ten together, divided."""
-        return self.gpu.time(lambda: [run() for _ in range(10)] and None) / 10
+
+        def ten() -> None:
+            for _ in range(10):
+                run()
+
+        return self.gpu.time(ten) / 10
 
 
 def _host_array(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

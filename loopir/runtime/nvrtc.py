@@ -63,7 +63,7 @@ def compile(source: str, arch: str = "sm_90a", *, fma: bool = True) -> Compiled:
 
 def _nvrtc() -> Any:
     try:
-        from cuda.bindings import nvrtc
+        from cuda.bindings import nvrtc  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError as error:
         raise TargetError(
             f'CUDA C is compiled by NVRTC, which is not here ({error}); pip install "loopir[cuda]"'

@@ -6,4 +6,4 @@ from loopir.tensor.index import reduce_axis, symbol
 from loopir.tensor.nest import to_func
 from loopir.tensor.tensor import Tensor, compute, placeholder
 
-__all__ = ["Tensor", "compute", "placeholder", "reduce_axis", "symbol", "to_func", *functions.__all__]
+__all__ = ["Tensor", "compute", "placeholder", "reduce_axis", "symbol", "to_func", *functions.__all__]  # pyright: ignore[reportUnsupportedDunderAll]

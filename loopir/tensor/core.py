@@ -5,6 +5,9 @@ with a buffer of its own, is made by `compute`, by reductions and products, by `
 expression is computed where it is read, as often as it is read.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 import inspect
@@ -12,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import loopir.intrinsics  # noqa: F401  (registers every operation)
+import loopir.intrinsics  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every operation)
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, DTypeLike, bool_, promote

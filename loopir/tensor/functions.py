@@ -1,5 +1,8 @@
 """The functions of the public namespace: mathematics, selection, joining, reductions."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

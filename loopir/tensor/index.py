@@ -1,5 +1,8 @@
 """Indices as a person writes them: sizes, loop variables and arithmetic on them."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping

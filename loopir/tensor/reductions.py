@@ -1,5 +1,8 @@
 """Reductions: over a `reduce_axis` inside `compute`, or over integer axes of a whole tensor."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

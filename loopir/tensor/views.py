@@ -1,5 +1,8 @@
 """Views: indexing, slicing, transposition, reshaping. They rename indices and move nothing."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence

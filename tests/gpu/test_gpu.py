@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import loopir as lp
+import loopir.intrinsics
 import schedules
 from loopir.ir.dtypes import ALL, DType, bfloat16, bool_, float16
 from loopir.ir.ops import REGISTRY
