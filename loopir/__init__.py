@@ -67,6 +67,7 @@ def __getattr__(name: str) -> Any:
     if name == "testing":
         value = import_module("loopir.testing")
     elif name in _HOME:
+        import_module("loopir.intrinsics")  # the operations that a nest may name
         value = getattr(import_module(_HOME[name]), name)
     else:
         tensor = import_module("loopir.tensor")
