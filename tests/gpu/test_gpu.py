@@ -11,7 +11,7 @@ import loopir as lp
 import loopir.intrinsics
 import schedules
 from loopir.ir.dtypes import ALL, DType, bfloat16, bool_, float16
-from loopir.ir.ops import REGISTRY
+from loopir.testing import programs
 
 pytestmark = pytest.mark.gpu
 RNG = np.random.default_rng(0)
@@ -63,42 +63,23 @@ def on_both(schedule: Any, *arrays: Any) -> tuple[list[Any], list[Any]]:
     return (list(got), list(want)) if isinstance(got, tuple) else ([got], [want])
 
 
-ARITY = {1: ("x",), 2: ("x", "y"), 3: ("x", "y", "z")}
-
-
 @pytest.mark.parametrize("t", ALL, ids=str)
 def test_every_operation_of_a_type(t: DType) -> None:
-    ops = [f for f in REGISTRY.values() if t.kind in f.kinds and not f.doc.startswith("Part of")
-           and f.name not in ("power_of_two",)]  # fmt: skip
-    names = "xyz"
-    params = ", ".join(f'{n}: "{t}[n]"' for n in names)
-    outs = ", ".join(f'o{k}: "out {"bool" if f.result == "bool" else t}[n]"' for k, f in enumerate(ops))
-    lines = [f'def ops(n: "size", {params}, {outs}):']
-    for k, f in enumerate(ops):
-        lines += [f"    for i{k} in range(n):"]
-        args = [f"{c}[i{k}]" for c in names[: f.arity]]
-        if f.infix and f.arity == 2:
-            lines += [f"        o{k}[i{k}] = {args[0]} {f.infix} {args[1]}"]
-        else:
-            lines += [f"        o{k}[i{k}] = {f.name}({', '.join(args)})"]
-    source = "\n".join(lines).replace("-(", "neg(")
-    s = schedules.gpu(lp.Schedule(lp.parse(source)))
-    arrays = [values(t, 300) for _ in names]
-    got, want = on_both(s, *arrays)
+    func, ops = programs.operations(t)
+    got, want = on_both(schedules.gpu(lp.Schedule(func)), *(values(t, 300) for _ in "xyz"))
     for f, a, b in zip(ops, got, want, strict=True):
-        extra = 1 if t in (float16, bfloat16) and f.ulp else f.ulp + 1 if f.ulp else 0
-        out = t if f.result == "same" else bool_
+        # a 16-bit result is a float32 one rounded: at most one unit away
+        ulp = 1 if t in (float16, bfloat16) and f.ulp else f.ulp + 1 if f.ulp else 0
         try:
-            same(np.asarray(a), np.asarray(b), out, extra)
+            same(np.asarray(a), np.asarray(b), t if f.result == "same" else bool_, ulp)
         except AssertionError as error:
             raise AssertionError(f"{f.name} of {t}: {error}") from None
 
 
 @pytest.mark.parametrize("source", ALL, ids=str)
 def test_every_conversion(source: DType) -> None:
-    x = lp.placeholder((lp.symbol("n"),), source.name, name="x")
-    s = schedules.gpu(lp.Schedule([lp.cast(x, t.name).named(f"to_{t}") for t in ALL if t != source]))
-    got, want = on_both(s, values(source, 200))
+    func, _ = programs.conversions(source)
+    got, want = on_both(schedules.gpu(lp.Schedule(func)), values(source, 200))
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a.astype(np.float64), b.astype(np.float64))
 
