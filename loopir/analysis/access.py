@@ -7,7 +7,7 @@ variables, compared lexicographically.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from loopir.ir.grammar import (
@@ -31,28 +31,41 @@ from loopir.ir.grammar import (
 from loopir.ir.inits import outermost
 from loopir.ir.walk import Place, children, nodes, places, variables
 
+When = tuple[int | str, ...]
+Renewed = dict[str, tuple[str, ...]]
+"""By buffer, the loops each iteration of which allocates it anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One read or write of `buffer[at]`, done where `conds` hold; `private` are the loops that renew the buffer."""
+    """One read or write of `buffer[at]`, done where `conds` hold; `private` are the loops that renew the buffer.
+
+    An index that comes from memory is None. `conds` leaves out what comes from memory; then `maybe` says so.
+    """
 
     buffer: str
-    at: tuple[Index, ...]
+    at: tuple[Index | None, ...]
     write: bool
     conds: tuple[Cond, ...]
     private: tuple[str, ...]
     fold: bool = False
+    maybe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """All instances of one leaf statement (`init`: of a reduction's initial stores)."""
+    """All instances of one leaf statement (`init`: of a reduction's initial stores).
+
+    Extents and conditions from memory are None and left out: then there may be fewer instances, and `maybe` says so.
+    """
 
     label: str
     init: bool
-    loops: tuple[Loop, ...]
+    dims: tuple[str, ...]
+    extents: tuple[Index | None, ...]
     conds: tuple[Cond, ...]
-    when: tuple[int | str, ...]
+    maybe: bool
+    when: When
     accesses: tuple[Access, ...]
 
     @property
@@ -63,10 +76,6 @@ class Statement:
     def name(self) -> str:
         return f"{self.label} (its init)" if self.init else self.label
 
-    @property
-    def dims(self) -> tuple[str, ...]:
-        return tuple(x.var for x in self.loops)
-
 
 _cache: dict[int, tuple[Func, tuple[Statement, ...]]] = {}
 
@@ -76,36 +85,58 @@ def statements_of(func: Func) -> tuple[Statement, ...]:
     found = _cache.get(id(func))
     if found is not None and found[0] is func:
         return found[1]
-    result = tuple(s for p in places(func.body) for s in _statements(p))
+    result = tuple(s for n, p in enumerate(places(func.body)) for s in _statements(n, p))
     if len(_cache) >= 32:
         _cache.pop(next(iter(_cache)))
     _cache[id(func)] = (func, result)
     return result
 
 
-def _statements(p: Place) -> Iterator[Statement]:
+def _statements(nth: int, p: Place) -> Iterator[Statement]:
     stmt = p.stmt
     renewed = {s.buffer.name: _outside(p, s) for s in p.around if isinstance(s, Alloc)}
     conds = tuple(t for c, held in p.conds() for t in (conjuncts(c) if held else (Not(c),)))
-    control = tuple(
-        a for n in (*(x.extent for x in p.loops), *(c for c, _ in p.conds())) for a in _reads(n, (), renewed)
-    )
+
+    def control(but: set[str]) -> tuple[Access, ...]:
+        asked = (*(x.extent for x in p.loops), *conds)
+        return tuple(a for n in asked if not variables(n) & but for a in _reads(n, (), renewed))
+
     if isinstance(stmt, Store):
-        write = Access(stmt.buffer.name, stmt.at, True, (), renewed.get(stmt.buffer.name, ()))
+        write = _access(stmt.buffer, stmt.at, (), renewed, write=True)
         reads = (*_reads(stmt.value, (), renewed), *(a for x in stmt.at for a in _reads(x, (), renewed)))
-        yield Statement(stmt.label, False, p.loops, conds, _when(p), (*control, *reads, write))
+        yield _statement(stmt.label, False, p.loops, conds, _when(p), (*control(set()), *reads, write))
         return
-    targets = tuple((b, renewed.get(b.name, ())) for b in stmt.buffers)
     where = tuple(a for x in stmt.at for a in _reads(x, (), renewed))
     if stmt.init is not None:
-        stores = tuple(Access(b.name, stmt.at, True, (), private) for b, private in targets)
+        stores = tuple(_access(b, stmt.at, (), renewed, write=True) for b in stmt.buffers)
         given = tuple(a for v in stmt.init for a in _reads(v, (), renewed))
-        loops = tuple(x for x in p.loops if x.var not in stmt.over)
-        kept = tuple(c for c in conds if not variables(c) & set(stmt.over))
-        yield Statement(stmt.label, True, loops, kept, _when_init(p, stmt), (*control, *where, *given, *stores))
+        over = set(stmt.over)
+        loops = tuple(x for x in p.loops if x.var not in over)
+        kept = tuple(c for c in conds if not variables(c) & over)
+        accesses = (*control(over), *where, *given, *stores)
+        yield _statement(stmt.label, True, loops, kept, _when_init(nth, p, stmt), accesses, over)
     reads = tuple(a for v in stmt.values for a in _reads(v, (), renewed))
-    folds = tuple(Access(b.name, stmt.at, w, (), private, True) for b, private in targets for w in (False, True))
-    yield Statement(stmt.label, False, p.loops, conds, _when(p), (*control, *where, *reads, *folds))
+    folds = tuple(_access(b, stmt.at, (), renewed, write=w, fold=True) for b in stmt.buffers for w in (False, True))
+    yield _statement(stmt.label, False, p.loops, conds, _when(p), (*control(set()), *where, *reads, *folds))
+
+
+def _statement(
+    label: str, init: bool, loops: Sequence[Loop], conds: Sequence[Cond], when: When, accesses: tuple[Access, ...],
+    gone: Set[str] = frozenset(),
+) -> Statement:  # fmt: skip
+    """An extent that speaks of a loop in `gone` is as unknown as one from memory."""
+    extents = tuple(x.extent if sees(x.extent) and not variables(x.extent) & gone else None for x in loops)
+    seen = tuple(c for c in conds if sees(c))
+    maybe = None in extents or len(seen) < len(conds)
+    return Statement(label, init, tuple(x.var for x in loops), extents, seen, maybe, when, accesses)
+
+
+def _access(
+    b: Buffer, at: Sequence[Index], conds: Sequence[Cond], renewed: Renewed, *, write: bool = False, fold: bool = False
+) -> Access:
+    seen = tuple(c for c in conds if sees(c))
+    ats = tuple(x if sees(x) else None for x in at)
+    return Access(b.name, ats, write, seen, renewed.get(b.name, ()), fold, len(seen) < len(conds))
 
 
 def _outside(p: Place, alloc: Alloc) -> tuple[str, ...]:
@@ -119,7 +150,7 @@ def _outside(p: Place, alloc: Alloc) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _when(p: Place) -> tuple[int | str, ...]:
+def _when(p: Place) -> When:
     """Positions doubled plus one, so that initial stores fit in front."""
     out: list[int | str] = []
     for n, s in zip(p.path, (*p.around, p.stmt), strict=True):
@@ -129,13 +160,14 @@ def _when(p: Place) -> tuple[int | str, ...]:
     return tuple(out)
 
 
-def _when_init(p: Place, stmt: Reduce) -> tuple[int | str, ...]:
+def _when_init(nth: int, p: Place, stmt: Reduce) -> When:
+    """Before the outermost `over` loop, the initial stores of each statement in a nest of their own: the `nth`."""
     first = outermost(p)
     out: list[int | str] = []
     inside = False
     for n, s in zip(p.path, (*p.around, p.stmt), strict=True):
         if s is first:
-            out.append(2 * n)
+            out += (2 * n, nth)
             inside = True
         elif not inside:
             out.append(2 * n + 1)
@@ -144,11 +176,11 @@ def _when_init(p: Place, stmt: Reduce) -> tuple[int | str, ...]:
     return tuple(out)
 
 
-def _reads(n: Node, conds: tuple[Cond, ...], renewed: dict[str, tuple[str, ...]]) -> Iterator[Access]:
+def _reads(n: Node, conds: tuple[Cond, ...], renewed: Renewed) -> Iterator[Access]:
     """The loads under `n`, each with the conditions of the Selects around it."""
     match n:
         case Load(buffer, at):
-            yield Access(buffer.name, at, False, conds, renewed.get(buffer.name, ()))
+            yield _access(buffer, at, conds, renewed)
             for x in at:
                 yield from _reads(x, conds, renewed)
         case Select(c, a, b):

@@ -8,29 +8,36 @@ What analysis cannot see through counts as touching everything, so errors are on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from loopir.analysis.access import Access, Statement, sees, statements_of
-from loopir.analysis.system import Constraint, System, combine
+from loopir.analysis.access import Access, Statement, When, statements_of
+from loopir.analysis.system import SIZE, Constraint, Names, System, combine
 from loopir.errors import Witness
-from loopir.ir.grammar import Cmp, Cond, Func, Mul, Var
+from loopir.ir.grammar import Cmp, Func, Mul, Var
+from loopir.ir.interpret import holds
+from loopir.ir.text import text
 from loopir.ir.verify import evaluate
 from loopir.ir.walk import nodes
 
-When = tuple[int | str, ...]
 Order = list[Constraint]
+SMALL = 4
+"""Sizes below this are tried one by one where an index is not affine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A dependent pair in the wrong order; `fold`: of one reduction; `opaque`: a buffer that is not seen into."""
+    """A dependent pair in the wrong order, of the statements labelled `first` and `second`.
+
+    `unsure` says why the pair need not really depend, where analysis cannot tell; `fold`: both are folds of one
+    reduction.
+    """
 
     witness: Witness
     first: str
     second: str
-    opaque: str | None = None
+    unsure: str | None = None
     fold: bool = False
 
 
@@ -42,16 +49,12 @@ def carried(func: Func, loop: str) -> Clash | None:
 
     None means that the iterations may run in any order, or at once. A reduction's folds into one element count.
     """
-    inside = [s for s in statements_of(func) if loop in s.dims]
-    for s, t in _both_ways(inside):
-        depth = s.dims.index(loop)
-        if s.dims[: depth + 1] != t.dims[: depth + 1]:
-            continue
-        cut = s.when[: s.when.index(loop) + 1]
-        found = _search(func, s, t, [o for o in _before(cut, cut, s, t) if _carried_last(o, loop)])
-        if found is not None:
-            return found
-    return None
+
+    def found() -> Iterator[Clash]:
+        for s, t, orders in _in_loop(func, loop):
+            yield from _search(func, s, t, orders)
+
+    return _least(found())
 
 
 def reversed_by(func: Func, new: Func) -> Clash | None:
@@ -60,18 +63,16 @@ def reversed_by(func: Func, new: Func) -> Clash | None:
     `new` has the same statements by label, with the same loops around each, perhaps in another order. The folds of
     one reduction commute, so their mutual order is free.
     """
-    after = {s.key: s for s in statements_of(new)}
-    every = statements_of(func)
-    moved = {s.key for s in every if s.when != after[s.key].when}
-    for s, t in _both_ways(every):
-        if s.key not in moved and t.key not in moved:
-            continue
-        now = _before(s.when, t.when, s, t)
-        then = _before(after[t.key].when, after[s.key].when, t, s)
-        found = _search(func, s, t, [[*a, *_flip(b)] for a, b in product(now, then)], folds_commute=True)
-        if found is not None:
-            return found
-    return None
+    after = {s.key: s.when for s in statements_of(new)}
+
+    def found() -> Iterator[Clash]:
+        for s, t in _both_ways(statements_of(func)):
+            if s.when != after[s.key] or t.when != after[t.key]:
+                then = [_flip(o) for o in _before(after[t.key], after[s.key])]
+                orders = [[*a, *b] for a, b in product(_before(s.when, t.when), then)]
+                yield from _search(func, s, t, orders, folds_commute=True)
+
+    return _least(found())
 
 
 def lockstep(func: Func, loop: str) -> Clash | None:
@@ -79,21 +80,15 @@ def lockstep(func: Func, loop: str) -> Clash | None:
 
     Together means: statement after statement, each for all lanes at once, its reads before its writes.
     """
-    inside = [s for s in statements_of(func) if loop in s.dims]
-    for s, t in _both_ways(inside):
-        where = s.when.index(loop)
-        if s.when[:where] != t.when[:where]:
-            continue
-        carried_here = [o for o in _before(s.when[: where + 1], t.when[: where + 1], s, t) if _carried_last(o, loop)]
-        without = [tuple(x for x in w if x != loop) for w in (t.when, s.when)]
-        for a, b in _conflicts(s, t):
-            phases = (1 if b.write else 0, 1 if a.write else 0)
-            then = _before((*without[0], phases[0]), (*without[1], phases[1]), t, s, ties=True)
-            orders = [[*x, *_flip(y)] for x, y in product(carried_here, then)]
-            found = _search_pair(func, s, a, t, b, orders)
-            if found is not None:
-                return found
-    return None
+
+    def found() -> Iterator[Clash]:
+        for s, t, now in _in_loop(func, loop):
+            one, other = (tuple(x for x in w if x != loop) for w in (s.when, t.when))
+            for a, b in _conflicts(s, t):
+                then = _before((*other, int(b.write)), (*one, int(a.write)), ties=True)
+                yield from Pair(func, s, a, t, b).clashes([[*x, *_flip(y)] for x, y in product(now, then)])
+
+    return _least(found())
 
 
 def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ: str) -> Clash | None:
@@ -103,7 +98,7 @@ def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ
     """
     equal: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in same]
     steps = [({f"s.{differ}": sign, f"t.{differ}": -sign, "": -1}, False) for sign in (1, -1)]
-    return _search(func, s, t, [[*equal, step] for step in steps])
+    return _least(_search(func, s, t, [[*equal, step] for step in steps]))
 
 
 # ---------------------------------------------------------------- orders
@@ -113,8 +108,8 @@ def _both_ways(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Sta
     return ((s, t) for s in statements for t in statements)
 
 
-def _before(a: When, b: When, s: Statement, t: Statement, *, ties: bool = False) -> list[Order]:
-    """When an instance of `s` at vector `a` runs before one of `t` at `b`: a union of conjunctions.
+def _before(a: When, b: When, *, ties: bool = False) -> list[Order]:
+    """When an instance s at vector `a` runs before an instance t at `b`: a union of conjunctions.
 
     With `ties`, vectors equal to their ends count as before.
     """
@@ -138,107 +133,166 @@ def _flip(order: Order) -> Order:
     return [({(swap[k[0]] + k[1:] if k else k): c for k, c in linear.items()}, eq) for linear, eq in order]
 
 
-def _carried_last(order: Order, loop: str) -> bool:
-    """Whether the strict step of `order` is at `loop`."""
-    return bool(order) and not order[-1][1] and f"s.{loop}" in order[-1][0]
+def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list[Order]]]:
+    """Pairs of statements in `loop`, with the order in which an iteration of it comes before another.
+
+    The stores that start a reduction stand in nests of their own, which have that loop, too.
+    """
+    for s, t in _both_ways([s for s in statements_of(func) if loop in s.dims]):
+        end = s.when.index(loop) + 1
+        if s.when[:end] == t.when[:end]:
+            yield s, t, _before(s.when[:end], t.when[:end])[-1:]
 
 
 # ---------------------------------------------------------------- the search
 
 
-def _conflicts(s: Statement, t: Statement) -> Iterator[tuple[Access, Access]]:
+def _least(found: Iterable[Clash]) -> Clash | None:
+    """The clash at the smallest sizes, of those the one with the earliest iterations."""
+
+    def key(c: Clash) -> tuple[list[int], ...]:
+        return tuple([*values.values()] for values in (c.witness.sizes, c.witness.first, c.witness.second))
+
+    return min(found, key=key, default=None)
+
+
+def _conflicts(s: Statement, t: Statement, *, folds_commute: bool = False) -> Iterator[tuple[Access, Access]]:
     """Pairs of accesses to one buffer, one at least a write; the same pair of places is asked once."""
-    seen: set[tuple[object, ...]] = set()
     pairs = [(a, b) for a in s.accesses for b in t.accesses if a.buffer == b.buffer and (a.write or b.write)]
-    pairs.sort(key=lambda p: (not (p[0].write and not p[1].write), p[0].write and p[1].write))
+    if folds_commute and s.key == t.key:
+        pairs = [(a, b) for a, b in pairs if not (a.fold and b.fold)]
+    pairs.sort(key=lambda p: (not p[0].write, p[1].write))  # what a lockstep may break most easily comes first
+    seen: set[tuple[object, ...]] = set()
     for a, b in pairs:
-        key = (a.buffer, a.at, b.at, a.conds, b.conds, a.write and b.write)
-        if (*key[:5], False) in seen or key in seen:
-            continue
-        seen.add(key)
-        yield a, b
+        key = (a.buffer, a.at, b.at, a.conds, b.conds, a.maybe, b.maybe)
+        if key not in seen:
+            seen.add(key)
+            yield a, b
 
 
 def _search(
     func: Func, s: Statement, t: Statement, orders: Sequence[Order], *, folds_commute: bool = False
-) -> Clash | None:
-    if not orders:
-        return None
-    for a, b in _conflicts(s, t):
-        if folds_commute and s.key == t.key and a.fold and b.fold:
-            continue
-        found = _search_pair(func, s, a, t, b, orders)
-        if found is not None:
-            return found
-    return None
+) -> Iterator[Clash]:
+    if orders:
+        for a, b in _conflicts(s, t, folds_commute=folds_commute):
+            yield from Pair(func, s, a, t, b).clashes(orders)
 
 
-def _search_pair(func: Func, s: Statement, a: Access, t: Statement, b: Access, orders: Sequence[Order]) -> Clash | None:
-    best: dict[str, int] | None = None
-    dims = [*(f"n.{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims), *(f"t.{v}" for v in t.dims)]
-    for order in orders:
-        system = System()
-        _sizes(system, func)
-        for p, x, access in (("s", s, a), ("t", t, b)):
-            _domain(system, func, x, access, p)
-        _same_element(system, func, s, a, t, b)
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two accesses to one buffer, of any instance of `s` and any of `t`."""
+
+    func: Func
+    s: Statement
+    a: Access
+    t: Statement
+    b: Access
+
+    def clashes(self, orders: Sequence[Order]) -> Iterator[Clash]:
+        """The least instances, in one of `orders`, that touch the same element, if there are any."""
+        base = self.system({})
+        points = [p for order in orders if (p := self.least(base, order)) is not None]
+        if not points:
+            return
+        point = min(points, key=lambda p: [*p.values()])
+        unsure = self.memory()
+        if unsure is None and base.unsure is not None and not self.happens(point):
+            exact = next(self.at_small_sizes(orders), None)
+            point = exact or point
+            unsure = None if exact else f"analysis takes {text(base.unsure)} for any number, as it is not affine"
+        yield self.clash(point, unsure)
+
+    def least(self, base: System, order: Order) -> dict[str, int] | None:
+        system = base.copy()
         system.constraints += order
-        found = system.smallest(dims)
-        if found is not None and (best is None or list(found.values()) < list(best.values())):
-            best = found
-    return None if best is None else _clash(func, s, a, t, b, best)
+        sizes = [f"{SIZE}{n}" for n in self.func.sizes]
+        return system.smallest([*sizes, *(f"s.{v}" for v in self.s.dims), *(f"t.{v}" for v in self.t.dims)])
+
+    def at_small_sizes(self, orders: Sequence[Order]) -> Iterator[dict[str, int]]:
+        """With the sizes fixed, products of sizes are numbers and nothing is left that is not affine."""
+        names = self.func.sizes
+        for values in product(range(SMALL), repeat=len(names)) if len(names) <= 3 else ():
+            sizes = dict(zip(names, values, strict=True))
+            if all(holds(c, sizes) for c in self.func.assumes):
+                base = self.system(sizes)
+                points = [p for order in orders if (p := self.least(base, order)) is not None]
+                yield from (p for p in sorted(points, key=lambda p: [*p.values()]) if self.happens(p))
+
+    # ------------------------------------------------------------ the system
+
+    def system(self, sizes: Mapping[str, int]) -> System:
+        """Both instances run and touch the same element; `sizes` may be fixed."""
+        system = System()
+        shared: dict[str, str | int] = {n: sizes.get(n, f"{SIZE}{n}") for n in self.func.sizes}
+        for n in self.func.sizes:
+            fixed = n in sizes
+            system.constraints.append(({f"{SIZE}{n}": 1, "": -sizes.get(n, 0)}, fixed))
+        for c in self.func.assumes:
+            system.require(c, "n", shared)
+        left = {**shared, **{v: f"s.{v}" for v in self.s.dims}}
+        right = {**shared, **{v: f"t.{v}" for v in self.t.dims}}
+        _domain(system, self.s, self.a, "s", left)
+        _domain(system, self.t, self.b, "t", right)
+        for x, y in zip(self.a.at, self.b.at, strict=True):
+            if x is not None and y is not None:
+                difference = combine(system.linear(x, "s", left), system.linear(y, "t", right), -1)
+                system.constraints.append((difference, True))
+        for loop in self.a.private:
+            if loop in self.s.dims and loop in self.t.dims:
+                system.constraints.append(({f"s.{loop}": 1, f"t.{loop}": -1}, True))
+        return system
+
+    # ------------------------------------------------------------ the answer
+
+    def memory(self) -> str | None:
+        """Why the clash need not happen, where something that comes from memory decides."""
+        for access in (self.a, self.b):
+            if None in access.at:
+                return f"{access.buffer} is indexed from memory, which analysis takes to touch every element"
+        for s, access in ((self.s, self.a), (self.t, self.b)):
+            if s.maybe or access.maybe:
+                return f"whether {s.label} runs is read from memory, and analysis takes it to run"
+        return None
+
+    def happens(self, point: Mapping[str, int]) -> bool:
+        """Whether both instances run and touch the same element, by evaluation."""
+        elements: list[list[int]] = []
+        for s, access, env in ((self.s, self.a, self.env(point, "s")), (self.t, self.b, self.env(point, "t"))):
+            extents = [evaluate(x, env) for x in s.extents if x is not None]
+            if not all(env[v] < n for v, n in zip(s.dims, extents, strict=True)):
+                return False
+            if not all(holds(c, env) for c in (*s.conds, *access.conds)):
+                return False
+            elements.append([evaluate(x, env) for x in access.at if x is not None])
+        return elements[0] == elements[1]
+
+    def env(self, point: Mapping[str, int], prefix: str) -> dict[str, int]:
+        dims = self.s.dims if prefix == "s" else self.t.dims
+        sizes = {n: point[f"{SIZE}{n}"] for n in self.func.sizes}
+        return {**sizes, **{v: point[f"{prefix}.{v}"] for v in dims}}
+
+    def clash(self, point: Mapping[str, int], unsure: str | None) -> Clash:
+        s, a, t, b = self.s, self.a, self.t, self.b
+        sizes = {n: point[f"{SIZE}{n}"] for n in self.func.sizes}
+        first = {v: point[f"s.{v}"] for v in s.dims}
+        second = {v: point[f"t.{v}"] for v in t.dims}
+        kind = ("RAW" if a.write else "WAR") if a.write != b.write else "WAW"
+        seen = [evaluate(x, self.env(point, "s")) for x in a.at if x is not None]
+        element = tuple(seen) if unsure is None or None not in (*a.at, *b.at) else None
+        witness = Witness(kind, a.buffer, element, s.name, first, t.name, second, sizes)
+        return Clash(witness, s.label, t.label, unsure, s.key == t.key and a.fold and b.fold)
 
 
-def _names(func: Func, s: Statement, prefix: str) -> dict[str, str]:
-    return {**{n: f"n.{n}" for n in func.sizes}, **{v: f"{prefix}.{v}" for v in s.dims}}
-
-
-def _sizes(system: System, func: Func) -> None:
-    names = {n: f"n.{n}" for n in func.sizes}
-    for n in func.sizes:
-        system.constraints.append(({f"n.{n}": 1}, False))
-    for c in func.assumes:
-        system.require(c, "n", names)
-
-
-def _domain(system: System, func: Func, s: Statement, access: Access, prefix: str) -> None:
-    names = _names(func, s, prefix)
+def _domain(system: System, s: Statement, access: Access, prefix: str, names: Names) -> None:
+    """An instance of `s` runs and does `access`."""
     for x in access.at:
-        if sees(x):
+        if x is not None:
             system.linear(x, prefix, names)  # divisions first, so that bounds can speak of them
-    for loop in s.loops:
-        system.constraints.append(({f"{prefix}.{loop.var}": 1}, False))
-        if sees(loop.extent):
-            system.bound(Var(loop.var), loop.extent, prefix, names)
+    for var, extent in zip(s.dims, s.extents, strict=True):
+        system.constraints.append(({f"{prefix}.{var}": 1}, False))
+        if extent is not None:
+            system.bound(Var(var), extent, prefix, names)
     for c in (*s.conds, *access.conds):
-        if sees(c):
-            _product_bound(system, c, prefix, names)
-            system.require(c, prefix, names)
-
-
-def _product_bound(system: System, c: Cond, prefix: str, names: dict[str, str]) -> None:
-    """A guard `e < X * d` bounds `e // d`, too."""
-    if isinstance(c, Cmp) and c.op == "<" and any(isinstance(n, Mul) for n in nodes(c.b)):
-        system.bound(c.a, c.b, prefix, names)
-
-
-def _same_element(system: System, func: Func, s: Statement, a: Access, t: Statement, b: Access) -> None:
-    left, right = _names(func, s, "s"), _names(func, t, "t")
-    for x, y in zip(a.at, b.at, strict=True):
-        if sees(x) and sees(y):
-            difference = combine(system.linear(x, "s", left), system.linear(y, "t", right), -1)
-            system.constraints.append((difference, True))
-    for loop in a.private:
-        if loop in s.dims and loop in t.dims:
-            system.constraints.append(({f"s.{loop}": 1, f"t.{loop}": -1}, True))
-
-
-def _clash(func: Func, s: Statement, a: Access, t: Statement, b: Access, point: dict[str, int]) -> Clash:
-    sizes = {n: point[f"n.{n}"] for n in func.sizes}
-    first = {v: point[f"s.{v}"] for v in s.dims}
-    second = {v: point[f"t.{v}"] for v in t.dims}
-    kind = ("RAW" if a.write else "WAR") if a.write != b.write else "WAW"
-    unseen = next((access.buffer for access in (a, b) if not all(map(sees, access.at))), None)
-    element = None if unseen else tuple(evaluate(x, {**sizes, **first}) for x in a.at)
-    witness = Witness(kind, a.buffer, element, s.name, first, t.name, second, sizes)
-    return Clash(witness, s.label, t.label, unseen, s.key == t.key and a.fold and b.fold)
+        if isinstance(c, Cmp) and c.op == "<" and any(isinstance(n, Mul) for n in nodes(c.b)):
+            system.bound(c.a, c.b, prefix, names)  # a guard `e < X * d` bounds `e // d`, too
+        system.require(c, prefix, names)

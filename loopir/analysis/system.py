@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain, product
 from typing import TypeAlias
 
@@ -244,6 +245,7 @@ class System:
         """The lexicographically least solution over `dims`, or None if there is no solution."""
         if self.contradictory():
             return None
+        self.monotone()
         points = [_point(s, len(dims)) for s in self.solutions(dims) if not s.is_empty()]
         return dict(zip(dims, min(points), strict=True)) if points else None
 
@@ -262,18 +264,34 @@ def _constrained(
         c = isl.Constraint.alloc_equality(space) if equality else isl.Constraint.alloc_inequality(space)
         for name, value in linear.items():
             if name and value:
-                c = c.set_coefficient_val(isl.dim_type.set, position[name], value)
+                c = c.set_coefficient_val(isl.dim_type.set, position[name], _val(value))
             elif value:
-                c = c.set_constant_val(value)
+                c = c.set_constant_val(_val(value))
         s = s.add_constraint(c)
     return s
 
 
+@lru_cache(maxsize=1024)
+def _val(value: int) -> isl.Val:
+    """An isl number; making one costs more than using it."""
+    return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value) if abs(value) < 1 << 62 else isl.Val(str(value))
+
+
 def _point(s: isl.BasicSet, count: int) -> list[int]:
-    """The least point on the first `count` dimensions, each of which has a lower end."""
-    total = s.dim(isl.dim_type.set)
-    p = s.project_out(isl.dim_type.set, count, total - count).lexmin().sample_point()
-    return [p.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(count)]
+    """The least point on the first `count` dimensions, each of which has a lower end.
+
+    One dimension after the other: isl's lexmin of all fails on some sets with divisions (isl_domain_factor_templ).
+    """
+    point: list[int] = []
+    for n in range(count):
+        least = isl.Set.from_basic_set(s).dim_min_val(n)
+        point.append(least.to_python())
+        s = s.add_constraint(
+            isl.Constraint.alloc_equality(s.get_local_space())
+            .set_coefficient_val(isl.dim_type.set, n, _val(1))
+            .set_constant_val(_val(-point[-1]))
+        )
+    return point
 
 
 def product_bound(extent: Index, divisor: Index) -> Index | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loopir.analysis.depend import carried, lockstep
-from loopir.ir.grammar import AXES, Func
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import AXES, Func, Loop
 from loopir.ir.walk import loops
 from loopir.schedule.refusal import refusal
 
@@ -30,6 +31,14 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     else:
         suggestion = f"a loop that carries no dependence on {clash.witness.buffer}, or keep {loop!r} serial"
     raise refusal(clash, f"iterations of {loop!r} are not independent", loop, suggestion)
+
+
+def require_outside_lanes(func: Func, loop: Loop) -> None:
+    """Refuse if `loop` stands in a vectorized one: lanes hold serial loops only."""
+    for lanes in loops(func.body):
+        if lanes.kind == "vectorize" and any(x is loop for x in loops(lanes.body)):
+            reason = f"{loop.var!r} stands in the lanes of {lanes.var!r}, and lanes hold serial loops only"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f"a loop around {lanes.var!r}")
 
 
 def require_lockstep(func: Func, loop: str) -> None:

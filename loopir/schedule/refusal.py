@@ -7,7 +7,7 @@ from loopir.errors import ScheduleError
 
 
 def refusal(clash: Clash, reason: str, loop: str, suggestion: str) -> ScheduleError:
-    """A ScheduleError with the witness of `clash`; says so where analysis could not see an access."""
-    if clash.opaque is not None:
-        reason += f"; {clash.opaque} is indexed from memory, which analysis takes to touch every element"
+    """A ScheduleError with the witness of `clash`; says so where analysis could not tell."""
+    if clash.unsure is not None:
+        reason += f"; {clash.unsure}"
     return ScheduleError(reason, loop=loop, witness=clash.witness, suggestion=suggestion)

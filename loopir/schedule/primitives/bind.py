@@ -9,7 +9,7 @@ from loopir.ir.grammar import AXES, THREAD_AXES, Func, Int, Loop
 from loopir.ir.text import text
 from loopir.ir.walk import loops, replace_loop, statements
 from loopir.schedule.find import find_serial, listing
-from loopir.schedule.promises import require_independent
+from loopir.schedule.promises import require_independent, require_outside_lanes
 from loopir.schedule.schedule import primitive
 
 MAX_THREADS = 1024
@@ -47,8 +47,7 @@ def bind(func: Func, loop: str, axis: str) -> Func:
                 f"{axis} is taken by {other.var!r}, which is nested with {target.var!r}",
                 loop=target.var, suggestion=f"a free axis: {listing(_free([*around, *loops(target.body)]))}",
             )  # fmt: skip
-        if other.kind == "vectorize" and other in around:
-            raise ScheduleError(f"{target.var!r} stands in the lanes of {other.var!r}", loop=target.var)
+    require_outside_lanes(func, target)
     _require_fit(target, axis, [x for x in (*around, *loops(target.body)) if x.kind in THREAD_AXES])
     require_independent(func, target.var, axis)
     return replace_loop(func, target.var, lambda s: replace(s, kind=axis))

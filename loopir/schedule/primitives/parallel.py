@@ -7,7 +7,7 @@ from dataclasses import replace
 from loopir.ir.grammar import Func
 from loopir.ir.walk import replace_loop
 from loopir.schedule.find import find_serial
-from loopir.schedule.promises import require_independent
+from loopir.schedule.promises import require_independent, require_outside_lanes
 from loopir.schedule.schedule import primitive
 
 
@@ -38,5 +38,6 @@ def parallel(func: Func, loop: str) -> Func:
     refuses: parallel("i")  # iterations of 'i' are not independent
     """
     target = find_serial(func, loop)
+    require_outside_lanes(func, target)
     require_independent(func, target.var, "parallel")
     return replace_loop(func, target.var, lambda s: replace(s, kind="parallel"))

@@ -9,6 +9,7 @@ from loopir.analysis.depend import reversed_by
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cond, Func, If, Loop, conj
 from loopir.ir.walk import loops as nest_loops, replace_loop, variables
+from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.promises import require_promises
 from loopir.schedule.refusal import refusal
@@ -56,13 +57,15 @@ def reorder(func: Func, *loops: str) -> Func:
     if [x.var for x in permuted] == [x.var for x in band.loops]:
         return func
     _require_bounds(permuted)
+    require_stable_extent(*band.loops)
     new = replace_loop(func, band.loops[0].var, lambda _: band.rebuilt(permuted))
     clash = reversed_by(func, new)
     if clash is not None:
         kept = listing(x.var for x in band.loops)
         raise refusal(clash, f"the order {listing(x.var for x in permuted)} runs these two the other way round",
                       named[0], f"keep the order {kept} for {clash.witness.buffer}")  # fmt: skip
-    require_promises(new, [x.var for x in band.loops])
+    lanes = [x.var for x in nest_loops(func.body) if x.kind == "vectorize" and named[0] in _inside(x)]
+    require_promises(new, [*lanes, *(x.var for x in band.loops)])
     return new
 
 
