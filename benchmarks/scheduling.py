@@ -24,7 +24,7 @@ REPEATS = 30
 
 def matmul(size: int | None = 1024) -> Any:
     """C = A @ B in float32, three loops; symbolic sizes when `size` is None."""
-    n, m, k = (lp.symbol(name) for name in "nmk") if size is None else (size,) * 3
+    n, m, k = (lp.symbol(name) for name in ("rows", "columns", "depth")) if size is None else (size,) * 3
     A = lp.placeholder((n, k), "float32", name="A")
     B = lp.placeholder((k, m), "float32", name="B")
     r = lp.reduce_axis(k, name="k")

@@ -1,0 +1,44 @@
+"""The GPU suite and the demo on this machine's GPU, as a record: machine, commit, what passed, the demo's figures.
+
+    python benchmarks/gpu_suite.py > benchmarks/results/gpu_suite.txt
+
+The commit is git's, or LOOPIR_COMMIT where the tree has no history.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import loopir as lp
+
+ROOT = Path(__file__).resolve().parent.parent
+SHOWN = ("loopir", "accuracy", "ok ", "FAIL", "digits;", "passed")
+
+
+def commit() -> str:
+    named = os.environ.get("LOOPIR_COMMIT")
+    if named:
+        return named
+    return subprocess.check_output(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True).strip()
+
+
+def main() -> int:
+    print(f"commit {commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
+    suite = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-p", "no:cacheprovider", "tests/gpu"]
+    tests = subprocess.run(suite, cwd=ROOT, capture_output=True, text=True)
+    print(tests.stdout.strip().rsplit("\n", 8)[-1] if tests.returncode == 0 else tests.stdout)
+    demo = subprocess.run(
+        [sys.executable, "-m", "loopir", "demo", "--target", "cuda"], cwd=ROOT, capture_output=True, text=True
+    )
+    lines = demo.stdout.split("\n")
+    print("\n".join(line for line in lines if any(word in line for word in SHOWN) and "def " not in line))
+    print(demo.stderr, end="")
+    return tests.returncode or demo.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
