@@ -47,6 +47,11 @@ class DType:
     def is_integer(self) -> bool:
         return self.kind in ("int", "uint")
 
+    def holds(self, value: int) -> bool:
+        """Whether the integer `value` is one of this type's."""
+        low = -(1 << (self.bits - 1)) if self.kind == "int" else 0
+        return low <= value < low + (1 << self.bits)
+
 
 float16 = DType("float16", "float", 16)
 bfloat16 = DType("bfloat16", "float", 16)

@@ -51,7 +51,7 @@ from loopir.ir.grammar import (
 from loopir.ir.ops import MONOIDS, REGISTRY
 from loopir.ir.parse_expr import Expressions, Names
 from loopir.ir.verify import verify
-from loopir.ir.walk import fresh, nodes, statements
+from loopir.ir.walk import fresh, statements, substitute
 
 _UPDATES: dict[type[ast.operator], str] = {ast.Add: "sum", ast.Sub: "sum", ast.Mult: "prod"}
 _LOOPS = "a loop runs over range(...), grid(...), parallel(n), vectorize(n), unroll(n) or bind(axis, n)"
@@ -63,12 +63,17 @@ def parse(source: str, *, filename: str = "<nest>", constants: Mapping[str, obje
     `constants` are Python numbers and Monoids that the source may name. Raises ParseError with file, line and
     column where the source is not in the language, and VerifyError where it is but breaks a rule.
     """
+    return _parse(source, filename, constants or {}, 1)
+
+
+def _parse(source: str, filename: str, constants: Mapping[str, object], first: int) -> Func:
+    """`parse`, for source that starts at line `first` of its file."""
     try:
         module = ast.parse(source, filename)
     except SyntaxError as error:
-        raise ParseError(error.msg, (filename, error.lineno, error.offset, error.text)) from None
-    reader = _Reader(filename, source.splitlines(), constants or {})
-    parsed = reader.module(module)
+        line = (error.lineno or 1) + first - 1
+        raise ParseError(error.msg, (filename, line, error.offset, error.text)) from None
+    parsed = _Reader(filename, source.splitlines(), constants, first).module(module)
     lowered = any(isinstance(s, Kernel | Barrier) for s in statements(parsed.body))
     verify(parsed, "lowered" if lowered else "schedule")
     return parsed
@@ -82,12 +87,20 @@ def func(fn: Callable[..., Any]) -> Func:
     be named.
     """
     try:
-        source = textwrap.dedent(inspect.getsource(fn))
+        lines, first = inspect.getsourcelines(fn)
     except OSError as error:
         raise ParseError(f"the source of {fn.__name__!r} is not to be had; give its text to parse()") from error
-    closure = inspect.getclosurevars(fn)
-    constants = {**closure.globals, **closure.nonlocals}
-    return parse(source, filename=inspect.getsourcefile(fn) or "<nest>", constants=constants)
+    constants = {**fn.__globals__, **_around(fn), **inspect.getclosurevars(fn).nonlocals}
+    filename = inspect.getsourcefile(fn) or "<nest>"
+    return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1))
+
+
+def _around(fn: Callable[..., Any]) -> dict[str, object]:
+    """The locals of the function that `fn` is being defined in: annotations, being strings, close over nothing."""
+    frame = inspect.currentframe()
+    caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
+    outer, inside, _ = fn.__qualname__.rpartition(".<locals>.")
+    return dict(caller.f_locals) if caller is not None and inside and caller.f_code.co_qualname == outer else {}
 
 
 @dataclass
@@ -97,6 +110,7 @@ class _Reader(Expressions):
     filename: str
     source: Sequence[str]
     constants: Mapping[str, object]
+    first: int = 1
     names: Names = field(default_factory=Names)
     taken: set[str] = field(default_factory=set[str])
     labels: set[str] = field(default_factory=set[str])
@@ -105,7 +119,8 @@ class _Reader(Expressions):
     def fail(self, node: ast.AST, message: str) -> NoReturn:
         line = getattr(node, "lineno", 1)
         shown = self.source[line - 1] if line <= len(self.source) else ""
-        raise ParseError(message, (self.filename, line, getattr(node, "col_offset", 0) + 1, shown))
+        column = getattr(node, "col_offset", 0) + 1
+        raise ParseError(message, (self.filename, line + self.first - 1, column, shown))
 
     # ------------------------------------------------------------ declarations
 
@@ -134,6 +149,8 @@ class _Reader(Expressions):
         return Monoid(d.name, params[:half], params[half:], combine, cast("tuple[Const, ...]", identity))
 
     def function(self, d: ast.FunctionDef) -> Func:
+        if d.args.posonlyargs + d.args.kwonlyargs + d.args.defaults or d.args.vararg or d.args.kwarg:
+            self.fail(d, "a nest has plain parameters, with no defaults, * or /")
         self.taken |= {d.name, *(a.arg for a in d.args.args)}
         annotations = [(a, self.annotation(a)) for a in d.args.args]
         self.names.indices = {a.arg: Var(a.arg) for a, spec in annotations if spec.strip() == "size"}
@@ -184,6 +201,8 @@ class _Reader(Expressions):
                 layout = self.layout(ast.parse(placed, mode="eval").body)
         except SyntaxError:
             tree = None
+        if isinstance(tree, ast.Name) and tree.id in BY_NAME:
+            return Buffer(name, (), BY_NAME[tree.id], scope, layout)
         if not isinstance(tree, ast.Subscript) or _name(tree.value) not in BY_NAME:
             types = ", ".join(BY_NAME)
             self.fail(node, f"{spec!r} declares no array; write dtype[shape], the dtype one of {types}")
@@ -237,41 +256,47 @@ class _Reader(Expressions):
             self.fail(s, _LOOPS)
         saved = dict(self.names.indices)
         kind = _name(call.func)
+        start, step = Int(0), Int(1)
         targets = [_name(t) for t in self.items(s.target)]
         if kind == "grid" and len(targets) == len(call.args):
-            heads = [self.head(n, e, "serial", (Int(0), Int(1))) for n, e in zip(targets, call.args, strict=True)]
+            heads = [self.head(n, e, "serial") for n, e in zip(targets, call.args, strict=True)]
         elif len(targets) == 1 and kind == "range" and 1 <= len(call.args) <= 3:
-            heads = [self.range(targets[0], call)]
+            start, step, extent = self.range(call)
+            heads = [self.head(targets[0], extent, "serial")]
         elif len(targets) == 1 and kind == "bind" and len(call.args) == 2:
             axis = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
             if axis not in AXES:
                 self.fail(call, f"a loop is bound to one of {', '.join(AXES)}")
-            heads = [self.head(targets[0], call.args[1], cast(str, axis), (Int(0), Int(1)))]
+            heads = [self.head(targets[0], call.args[1], cast(str, axis))]
         elif len(targets) == 1 and kind in KINDS and len(call.args) == 1:
-            heads = [self.head(targets[0], call.args[0], kind, (Int(0), Int(1)))]
+            heads = [self.head(targets[0], call.args[0], kind)]
         else:
             self.fail(s, _LOOPS)
         body = self.body(s.body)
         self.names.indices = saved
+        if (start, step) != (Int(0), Int(1)):
+            var = heads[0][0]
+            body = tuple(substitute(x, {var: Var(var) * step + start}) for x in body)
         for var, extent, how in reversed(heads):
             body = (Loop(var, extent, how, body),)
         return body[0]
 
-    def range(self, name: str, call: ast.Call) -> tuple[str, Index, str]:
+    def range(self, call: ast.Call) -> tuple[Index, Index, Index]:
+        """Start, step and number of iterations of a range."""
         if len(call.args) == 1:
-            return self.head(name, call.args[0], "serial", (Int(0), Int(1)))
+            return Int(0), Int(1), self.index(call.args[0])
         start, stop = self.index(call.args[0]), self.index(call.args[1])
         step = self.index(call.args[2]) if len(call.args) == 3 else Int(1)
         if not isinstance(step, Int) or step.value <= 0:
             self.fail(call, "the step of a range is a positive integer constant")
-        return self.head(name, ceildiv(stop - start, step), "serial", (start, step))
+        return start, step, ceildiv(stop - start, step)
 
-    def head(self, name: str, extent: ast.expr | Index, kind: str, line: tuple[Index, Index]) -> tuple[str, Index, str]:
-        """A loop's unique name, extent and kind; inside it `name` means start + step * loop."""
+    def head(self, name: str, extent: ast.expr | Index, kind: str) -> tuple[str, Index, str]:
+        """A loop's unique name, extent and kind; inside it `name` means that loop."""
         var = fresh(name, self.taken)
         self.taken.add(var)
         length = extent if isinstance(extent, Index) else self.index(extent)
-        self.names.indices[name] = Var(var) * line[1] + line[0]
+        self.names.indices[name] = Var(var)
         return var, length, kind
 
     def scope(self, s: ast.With) -> Stmt:
@@ -306,9 +331,9 @@ class _Reader(Expressions):
         return label
 
     def target(self, node: ast.expr) -> tuple[Buffer, tuple[Index, ...]]:
-        element = self.load(node) if isinstance(node, ast.Subscript) else None
-        if element is None:
-            self.fail(node, "an assignment writes an element, name[index, ...]")
+        if not isinstance(node, ast.Subscript) and self.scalar(node) is None:
+            self.fail(node, "an assignment writes an element, name[index, ...], or memory of no dimension, by its name")
+        element = self.load(node)
         return element.buffer, element.at
 
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr, label: str | None) -> Stmt:
@@ -316,7 +341,8 @@ class _Reader(Expressions):
         buffers, places = tuple(b for b, _ in elements), {at for _, at in elements}
         name = _name(value.func) if isinstance(value, ast.Call) else ""
         known = self.monoids.get(name) or self.constants.get(name)
-        if isinstance(value, ast.Call) and (isinstance(known, Monoid) or name in MONOIDS):
+        folds = isinstance(value, ast.Call) and (value.keywords or len(value.args) == len(elements))
+        if isinstance(value, ast.Call) and folds and (isinstance(known, Monoid) or name in MONOIDS):
             if len(places) != 1:
                 self.fail(s, f"{name} writes one place of several buffers, so their indices are the same")
             types = tuple(b.dtype for b in buffers)
@@ -325,13 +351,19 @@ class _Reader(Expressions):
         if len(elements) != 1:
             self.fail(s, "several elements are written at once only by a reduction")
         b, at = elements[0]
-        return Store(self.label(label, b.name), b, at, self.value(value, b.dtype))
+        return Store(self.label(label, b.name), b, at, self.typed(value, b.dtype))
+
+    def typed(self, node: ast.expr, t: DType) -> Value:
+        value = self.value(node, t)
+        if value.dtype != t:
+            self.fail(node, f"{value.dtype} stands where {t} is wanted; cast it: {t}(...)")
+        return value
 
     def named_monoid(self, node: ast.AST, name: str, types: tuple[DType, ...]) -> Monoid:
         try:
             return MONOIDS[name](types)
-        except (ValueError, TypeError) as error:
-            self.fail(node, f"{name} does not fold {len(types)} values: {error}")
+        except (ValueError, TypeError):
+            self.fail(node, f"{name} folds another number of values than {len(types)}, each into a buffer of its own")
 
     def reduce(
         self, call: ast.Call, buffers: tuple[Buffer, ...], at: tuple[Index, ...], monoid: Monoid, label: str | None
@@ -343,10 +375,9 @@ class _Reader(Expressions):
         over: list[str] = []
         for x in self.items(options["over"]) if "over" in options else ():
             loop = self.names.indices.get(_name(x))
-            found = [n.name for n in nodes(loop) if isinstance(n, Var)] if loop is not None else []
-            if not found:
+            if not isinstance(loop, Var):
                 self.fail(x, "over= names loops around the reduction")
-            over.append(found[0])
+            over.append(loop.name)
         init = self.values(self.items(options["init"]), types) if "init" in options else None
         explicit = options.get("label")
         chosen = str(explicit.value) if isinstance(explicit, ast.Constant) else label
@@ -355,18 +386,22 @@ class _Reader(Expressions):
 
     def augmented(self, s: ast.AugAssign) -> Stmt:
         b, at = self.target(s.target)
-        value = self.value(s.value, b.dtype)
+        value = self.typed(s.value, b.dtype)
         name = _UPDATES.get(type(s.op))
         if name is None or not (b.dtype.is_float or b.dtype.is_integer):
             self.fail(s, "an element is updated by +=, -= or *=; write other updates out")
         if isinstance(s.op, ast.Sub):
-            value = Op(REGISTRY["neg"], (value,))
+            match value:
+                case Const(number, t) if t.is_float or t.holds(-int(number)):
+                    value = Const(-number, t)
+                case _:
+                    value = Op(REGISTRY["neg"], (value,))
         return Reduce(self.label(None, b.name), (b,), at, MONOIDS[name]((b.dtype,)), (value,))
 
     def values(self, items: Sequence[ast.expr], types: Sequence[DType]) -> tuple[Value, ...]:
         if len(items) != len(types):
             self.fail(items[0] if items else ast.Pass(), f"{len(items)} values are given for {len(types)}")
-        return tuple(self.value(x, t) for x, t in zip(items, types, strict=True))
+        return tuple(self.typed(x, t) for x, t in zip(items, types, strict=True))
 
     def items(self, node: ast.expr) -> list[ast.expr]:
         return list(node.elts) if isinstance(node, ast.Tuple) else [node]

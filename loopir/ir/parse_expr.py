@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, SupportsIndex
 
 from loopir.ir.dtypes import BY_NAME, DType, bool_, dtype
 from loopir.ir.grammar import (
@@ -90,7 +90,7 @@ class Expressions:
             case ast.Name(id=name):
                 if name in self.names.indices:
                     return "index"
-                return "value" if name in self.names.params else "literal"
+                return "value" if name in self.names.params or name in self.names.buffers else "literal"
             case ast.Subscript():
                 return "value"
             case ast.UnaryOp(operand=x):
@@ -134,11 +134,13 @@ class Expressions:
                 return None if v is None or isinstance(v, bool) else -v
             case ast.Name(id=name) if name in ("inf", "nan"):
                 return math.inf if name == "inf" else math.nan
-            case ast.Name(id=name) | ast.Attribute(attr=name):
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name not in self.names.indices:
                 v = self.constants.get(name)
-                if v is None and name not in self.names.indices:
-                    self.fail(node, f"{name!r} is no loop, size, parameter or number known here")
-                return v if isinstance(v, bool | int | float) else None
+                if isinstance(v, bool | float):
+                    return v
+                if not isinstance(v, SupportsIndex):
+                    self.fail(node, f"{name!r} is no loop, size, array or number known here")
+                return v.__index__()
             case _:
                 return None
 
@@ -148,8 +150,8 @@ class Expressions:
         match node:
             case ast.Name(id=name) if name in self.names.indices:
                 return self.names.indices[name]
-            case ast.Subscript():
-                return self.opaque(node, self.load(node))
+            case ast.Subscript() | ast.Name() if self.sort(node) == "value":
+                return self.opaque(node, self.value(node, None))
             case ast.BinOp(left=a, op=op, right=b):
                 return self.index_op(node, _BINARY.get(type(op), ""), self.index(a), b)
             case ast.UnaryOp(op=ast.USub(), operand=x) if self.number(node) is None:
@@ -190,7 +192,17 @@ class Expressions:
             self.fail(node, f"an index from memory is an integer, not {value.dtype}")
         return Opaque(value)
 
-    def load(self, node: ast.Subscript) -> Load:
+    def scalar(self, node: ast.expr) -> Buffer | None:
+        """The memory of no dimension that `node` names."""
+        b = self.names.buffers.get(node.id) if isinstance(node, ast.Name) else None
+        return b if b is not None and not b.shape else None
+
+    def load(self, node: ast.expr) -> Load:
+        """An element, `name[index, ...]`; of memory of no dimension, just `name`."""
+        if (scalar := self.scalar(node)) is not None:
+            return Load(scalar, ())
+        if not isinstance(node, ast.Subscript):
+            self.fail(node, f"{ast.unparse(node)} is a whole array; name an element of it, such as A[i]")
         name = node.value.id if isinstance(node.value, ast.Name) else ""
         b = self.names.buffers.get(name)
         if b is None:
@@ -208,8 +220,9 @@ class Expressions:
             case ast.Constant(value=bool() as v):
                 return TRUE if v else FALSE
             case ast.BoolOp(op=op, values=values):
-                terms = tuple(self.cond(x) for x in values)
-                return And(terms) if isinstance(op, ast.And) else Or(terms)
+                if isinstance(op, ast.Or):
+                    return Or(tuple(self.cond(x) for x in values))
+                return And(tuple(t for x in values for t in self.chain(x)))
             case ast.UnaryOp(op=ast.Not(), operand=x):
                 return Not(self.cond(x))
             case ast.UnaryOp(op=ast.Invert(), operand=x) if self.sort(x) == "cond":
@@ -218,8 +231,7 @@ class Expressions:
                 terms = (self.cond(a), self.cond(b))
                 return And(terms) if isinstance(op, ast.BitAnd) else Or(terms)
             case ast.Compare():
-                pairs = list(zip((node.left, *node.comparators), node.ops, node.comparators, strict=False))
-                terms = tuple(self.compare(node, a, op, b) for a, op, b in pairs)
+                terms = self.chain(node)
                 return terms[0] if len(terms) == 1 else And(terms)
             case ast.Call(args=[x]) if _called(node) == "cond":
                 return self.cond(x)
@@ -230,6 +242,13 @@ class Expressions:
                 if value.dtype != bool_:
                     self.fail(node, f"a condition is a comparison or a bool, not {value.dtype}")
                 return Truth(value)
+
+    def chain(self, node: ast.expr) -> tuple[Cond, ...]:
+        """The comparisons of `a < b < c`; any other condition as it is."""
+        if not isinstance(node, ast.Compare):
+            return (self.cond(node),)
+        pairs = zip((node.left, *node.comparators), node.ops, node.comparators, strict=False)
+        return tuple(self.compare(node, a, op, b) for a, op, b in pairs)
 
     def compare(self, node: ast.expr, a: ast.expr, op: ast.cmpop, b: ast.expr) -> Cond:
         if type(op) not in _COMPARE:
@@ -250,8 +269,10 @@ class Expressions:
         match node:
             case ast.Name(id=name) if name in self.names.params:
                 return self.names.params[name]
-            case ast.Subscript():
+            case ast.Subscript() | ast.Name() if self.sort(node) == "value":
                 return self.load(node)
+            case ast.Call(args=args) if _called(node) in ("min", "max") and self.joined(args) == "value":
+                self.fail(node, "min and max are of indices; of values there are minimum and maximum")
             case ast.BinOp(left=a, op=op, right=b) if self.sort(node) != "index" and type(op) in _BINARY:
                 return self.op(node, _BINARY[type(op)], [a, b], context)
             case ast.UnaryOp(op=ast.USub(), operand=x) if self.sort(node) != "index":
@@ -278,6 +299,8 @@ class Expressions:
             self.fail(node, f"the literal {number} has no type here; write float32({number}) or another dtype")
         if not t.is_float and (isinstance(number, float) or (t.kind == "bool") != isinstance(number, bool)):
             self.fail(node, f"the literal {number} is no {t}")
+        if t.is_integer and not t.holds(int(number)):
+            self.fail(node, f"the literal {number} does not fit {t}")
         return Const(number, t)
 
     def arguments(self, node: ast.expr, args: Sequence[ast.expr], context: DType | None) -> tuple[Value, ...]:

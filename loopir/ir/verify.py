@@ -10,11 +10,10 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any, Literal, NoReturn
 
 from loopir.errors import VerifyError
-from loopir.ir.dtypes import DType
+from loopir.ir.dtypes import BY_NAME, DType
 from loopir.ir.grammar import (
     AXES,
     KINDS,
@@ -56,7 +55,9 @@ from loopir.ir.grammar import (
     Truth,
     Var,
 )
-from loopir.ir.walk import variables
+from loopir.ir.layouts import evaluate as evaluate, injective, made_of
+from loopir.ir.ops import MONOIDS, REGISTRY
+from loopir.ir.walk import nodes, variables
 
 Stage = Literal["schedule", "lowered", "flat"]
 RESERVED = frozenset({"inf", "nan", *keyword.kwlist})
@@ -69,25 +70,28 @@ class Here:
     stage: Stage
     bound: set[str] = field(default_factory=set[str])
     buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
-    allocated_in: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    level: dict[str, int] = field(default_factory=dict[str, int])
+    """How many loops are around the allocation of a buffer."""
     readonly: set[str] = field(default_factory=set[str])
-    loops: tuple[str, ...] = ()
+    loops: tuple[Loop, ...] = ()
     axes: frozenset[str] = frozenset()
     kernel: str | None = None
     names: set[str] = field(default_factory=set[str])
     labels: set[str] = field(default_factory=set[str])
+    monoids: dict[str, Monoid] = field(default_factory=dict[str, Monoid])
     seen: set[int] = field(default_factory=set[int])
 
 
 def verify(func: Func, stage: Stage = "schedule") -> None:
     """Raise VerifyError, naming the node and the rule, unless `func` is legal at `stage`."""
     here = Here(stage)
+    _usable(func.name)
     for p in func.params:
         name = p.buffer.name if isinstance(p, Arg) else p.name
         _new_name(name, here)
         if isinstance(p, Arg):
             here.buffers[name] = p.buffer
-            here.allocated_in[name] = ()
+            here.level[name] = 0
             if p.access == "in":
                 here.readonly.add(name)
         else:
@@ -110,9 +114,14 @@ def _fail(message: str) -> NoReturn:
 def _new_name(name: str, here: Here) -> None:
     if name in here.names:
         _fail(f"the name {name!r} is used twice; sizes, buffers and loops have names of their own")
-    if not name.isidentifier() or name in RESERVED or name.startswith("lp_"):
-        _fail(f"{name!r} is no usable name: an identifier that is no keyword, inf or nan, and does not start with lp_")
+    _usable(name)
     here.names.add(name)
+
+
+def _usable(name: str) -> None:
+    if not name.isidentifier() or not name.isascii() or name in RESERVED or name.startswith(("lp_", "__")):
+        rule = "an ASCII identifier that is no keyword, inf or nan, and does not start with lp_ or __"
+        _fail(f"{name!r} is no usable name: {rule}")
 
 
 # ---------------------------------------------------------------- statements
@@ -131,7 +140,7 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 _new_name(buffer.name, here)
                 _buffer(buffer, sizes)
                 here.buffers[buffer.name] = buffer
-                here.allocated_in[buffer.name] = here.loops
+                here.level[buffer.name] = len(here.loops)
                 _body(inner, here, sizes)
                 del here.buffers[buffer.name]
             case If(cond, then, orelse):
@@ -141,6 +150,7 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
             case Kernel(name, inner):
                 if here.stage == "schedule" or here.kernel is not None:
                     _fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")
+                _new_name(name, here)
                 here.kernel = name
                 _body(inner, here, sizes)
                 here.kernel = None
@@ -162,7 +172,7 @@ def _loop(s: Loop, here: Here, sizes: frozenset[str]) -> None:
     _expr(s.extent, here)
     loops, axes = here.loops, here.axes
     here.bound.add(s.var)
-    here.loops = (*loops, s.var)
+    here.loops = (*loops, s)
     if s.kind in AXES:
         here.axes = axes | {s.kind}
     _body(s.body, here, sizes)
@@ -174,6 +184,8 @@ def _loop(s: Loop, here: Here, sizes: frozenset[str]) -> None:
 def _label(label: str, here: Here) -> None:
     if label in here.labels:
         _fail(f"two statements have the label {label!r}")
+    if not label or not label.isprintable() or '"' in label or "\\" in label:
+        _fail(f"{label!r} is no usable label: printable characters but quotes and backslashes")
     here.labels.add(label)
 
 
@@ -206,18 +218,42 @@ def _reduce(s: Reduce, here: Here) -> None:
                 _fail(f"statement {s.label} folds {v.dtype} into {b.name} of {b.dtype} by a monoid on {p.type}")
     if len({b.name for b in s.buffers}) != len(s.buffers):
         _fail(f"statement {s.label} folds twice into one buffer")
+    if s.over:
+        _over(s, here)
+
+
+def _over(s: Reduce, here: Here) -> None:
+    """The loops that a reduction folds over are around it; its element, and how it starts, is known outside them."""
+    around = [x.var for x in here.loops]
     for name in s.over:
-        if name not in here.loops:
+        if name not in around:
             _fail(f"statement {s.label} reduces over {name}, which is no loop around it")
-        if any(name in here.allocated_in[b.name] for b in s.buffers) and s.init is not None:
-            _fail(f"statement {s.label} reduces over {name} into memory that is new in every iteration of it")
         if any(name in variables(x) for x in s.at):
             _fail(f"statement {s.label} reduces over {name}, and its element depends on {name}")
+    if len(set(s.over)) != len(s.over):
+        _fail(f"statement {s.label} reduces twice over one loop")
+    if s.init is None:
+        return
+    start = min(map(around.index, s.over))
+    if any(here.level[b.name] > start for b in s.buffers):
+        _fail(f"statement {s.label} reduces over {around[start]} into memory that is new in every iteration of it")
+    kept = [x for x in here.loops[start:] if x.var not in s.over]
+    for part in (*s.at, *s.init, *(x.extent for x in kept)):
+        inner = variables(part) & set(s.over)
+        inner |= {n.buffer.name for n in nodes(part) if isinstance(n, Load) and here.level[n.buffer.name] > start}
+        if inner:
+            _fail(f"statement {s.label} starts outside loop {around[start]}, and that depends on {min(inner)} inside")
 
 
 def _monoid(m: Monoid, here: Here) -> None:
     if id(m) in here.seen:
         return
+    here.seen.add(id(m))
+    known = here.monoids.setdefault(m.name, m)
+    if known is not m and known != m and m.name not in MONOIDS:
+        _fail(f"two monoids have the name {m.name}")
+    if m.name in REGISTRY or m.name in BY_NAME or not m.name.isidentifier():
+        _fail(f"a monoid has the name {m.name!r}, which means something else")
     params = {p.name: p.type for p in (*m.left, *m.right)}
     if not len(m.left) == len(m.right) == len(m.combine) == len(m.identity) or len(params) != 2 * len(m.left):
         _fail(f"monoid {m.name} needs as many left, right and combined components as identities, all named apart")
@@ -225,6 +261,8 @@ def _monoid(m: Monoid, here: Here) -> None:
         _expr(v, here, params)
         if v.dtype != part.type:
             _fail(f"monoid {m.name} combines {part.name} of {part.type} to {v.dtype}")
+    if any(c.type != p.type or r.type != p.type for c, p, r in zip(m.identity, m.left, m.right, strict=True)):
+        _fail(f"monoid {m.name} has sides or an identity of another type than its components")
 
 
 # ---------------------------------------------------------------- buffers
@@ -234,58 +272,23 @@ def _buffer(b: Buffer, sizes: frozenset[str]) -> None:
     if b.scope not in SCOPES:
         _fail(f"buffer {b.name} has scope {b.scope!r}; there are {', '.join(SCOPES)}")
     for d in b.shape:
-        if not variables(d) <= sizes or any(isinstance(x, Opaque) for x in (d,)):
-            _fail(f"the shape of {b.name} speaks of {sorted(variables(d) - sizes)}; shapes are over sizes only")
+        if not (isinstance(d, Int) or made_of(d, sizes)):
+            _fail(f"the shape of {b.name} is not made of sizes and integers only")
         if isinstance(d, Int) and d.value < 0:
             _fail(f"buffer {b.name} has a dimension of {d.value}")
     match b.layout:
-        case Strided(strides) if len(strides) != len(b.shape):
-            _fail(f"buffer {b.name} has {len(b.shape)} dimensions and {len(strides)} strides")
-        case Mapped(dims, _) if len(dims) != len(b.shape):
-            _fail(f"buffer {b.name} has {len(b.shape)} dimensions and its layout maps {len(dims)}")
-        case Strided() | Mapped():
-            _injective(b)
+        case Strided(strides):
+            count, free, parts = len(strides), sizes, strides
+        case Mapped(dims, at):
+            count, free, parts = len(set(dims)), sizes | set(dims), (at,)
         case _:
-            pass
-
-
-def _injective(b: Buffer) -> None:
-    shape = [d.value for d in b.shape if isinstance(d, Int)]
-    if len(shape) != len(b.shape):
-        _fail(f"buffer {b.name} has a layout and a symbolic shape; a layout is checked element by element")
-    if isinstance(b.layout, Strided):
-        strides = [s.value if isinstance(s, Int) else 0 for s in b.layout.strides]
-        cells = [sum(i * s for i, s in zip(at, strides, strict=True)) for at in product(*map(range, shape))]
-    elif isinstance(b.layout, Mapped):
-        dims, at = b.layout.dims, b.layout.at
-        cells = [evaluate(at, dict(zip(dims, x, strict=True))) for x in product(*map(range, shape))]
-    else:
-        return
-    if len(set(cells)) != len(cells) or any(c < 0 for c in cells):
-        _fail(f"the layout of {b.name} puts two elements in one place, or one below 0")
-
-
-def evaluate(ix: Node, env: dict[str, int]) -> int:
-    """The integer that an index without memory reads is, under `env`."""
-    match ix:
-        case Int(value):
-            return value
-        case Var(name):
-            return env[name]
-        case Add(a, b):
-            return evaluate(a, env) + evaluate(b, env)
-        case Mul(a, b):
-            return evaluate(a, env) * evaluate(b, env)
-        case FloorDiv(a, b):
-            return evaluate(a, env) // evaluate(b, env)
-        case Mod(a, b):
-            return evaluate(a, env) % evaluate(b, env)
-        case Min(a, b):
-            return min(evaluate(a, env), evaluate(b, env))
-        case Max(a, b):
-            return max(evaluate(a, env), evaluate(b, env))
-        case _:
-            raise VerifyError(f"{type(ix).__name__} has no value outside a run")
+            return
+    if count != len(b.shape):
+        _fail(f"buffer {b.name} has {len(b.shape)} dimensions and a layout of {count}")
+    if not all(made_of(x, free) for x in parts):
+        _fail(f"the layout of {b.name} speaks of what is no size and no dimension")
+    if not injective(b):
+        _fail(f"the layout of {b.name} is not known to put every element in a place of its own, from 0 up")
 
 
 def _access(b: Buffer, at: Iterable[Node], here: Here) -> None:
@@ -310,7 +313,7 @@ def _expr(n: Any, here: Here, params: dict[str, DType] | None = None) -> None:
         if n.name not in here.bound:
             _fail(f"{n.name!r} is no loop around this, and no size")
         return
-    if kind is Int or kind is Const or id(n) in here.seen:
+    if kind is Int or id(n) in here.seen:
         return
     check = RULES.get(kind)
     if check is None:
@@ -354,6 +357,11 @@ def _truth(n: Truth, here: Here, params: dict[str, DType] | None) -> None:
         _fail(f"a condition from memory is a bool, not {n.value.dtype}")
 
 
+def _const(n: Const, here: Here, params: dict[str, DType] | None) -> None:
+    if n.type.is_integer and not n.type.holds(int(n.value)):
+        _fail(f"the constant {n.value} does not fit {n.type}")
+
+
 def _select(n: Select, here: Here, params: dict[str, DType] | None) -> None:
     _expr(n.cond, here, params)
     _pair(n, here, params)
@@ -385,6 +393,7 @@ RULES: dict[type, Rule] = {
     **dict.fromkeys((FloorDiv, Mod), _division),
     **dict.fromkeys((And, Or), _terms),
     Not: lambda n, here, params: _expr(n.term, here, params),
+    Const: _const,
     Opaque: _opaque,
     Truth: _truth,
     Load: _load,

@@ -326,7 +326,11 @@ class _Builder(Expressions):
         if not all_in(b.shape, kept):
             return None
         at = tuple(self.pick(*offered(kept, d)) for d in b.shape)
+        outermost = next(n for n, x in enumerate(scope.loops) if x.var in over)
+        readable = self.readable
+        self.readable = [x for x in readable if self.level.get(x.name, 0) <= outermost]
         init = (self.value(b.dtype, kept, depth=0),)
+        self.readable = readable
         named = tuple(x.var for x in loops if x.var in over)
         return Reduce(self.label(b), (b,), at, self.monoid([b]), (self.value(b.dtype, scope),), named, init)
 

@@ -1,0 +1,102 @@
+"""Where the elements of a buffer lie: that a layout gives each a place of its own, and indices worked out.
+
+The verifier asks this of every layout after every step, so answers are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import permutations
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from loopir.errors import VerifyError
+from loopir.ir.grammar import (
+    Add,
+    Buffer,
+    FloorDiv,
+    Index,
+    Int,
+    Mapped,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Node,
+    Opaque,
+    Strided,
+    Var,
+)
+from loopir.ir.walk import nodes
+
+
+def made_of(ix: Node, names: frozenset[str]) -> bool:
+    """Whether `ix` reads no variables but `names`, and no memory."""
+    return all(n.name in names if isinstance(n, Var) else not isinstance(n, Opaque) for n in nodes(ix))
+
+
+@lru_cache(maxsize=1024)
+def injective(b: Buffer) -> bool:
+    """Whether the layout of `b` gives every element a place of its own, none below 0.
+
+    Strides that nest, one at least the extent times the next, do at every size; other layouts are tried on every
+    element, so they need a constant shape of up to 2**20 elements.
+    """
+    if isinstance(b.layout, Strided) and any(map(_nested, permutations(zip(b.layout.strides, b.shape, strict=True)))):
+        return True
+    shape = [d.value for d in b.shape if isinstance(d, Int)]
+    if len(shape) != len(b.shape) or prod(shape) > 1 << 20:
+        return False
+    env = dict(enumerate(np.indices(shape).reshape(len(shape), prod(shape))))
+    cells = np.zeros(prod(shape), np.int64)
+    if isinstance(b.layout, Mapped):
+        if not made_of(b.layout.at, frozenset(b.layout.dims)):
+            return False
+        cells = cells + evaluate(b.layout.at, dict(zip(b.layout.dims, env.values(), strict=True)))
+    elif isinstance(b.layout, Strided):
+        if not all(isinstance(x, Int) for x in b.layout.strides):
+            return False
+        cells = cells + sum(env[n] * evaluate(x, {}) for n, x in enumerate(b.layout.strides))
+    return len(np.unique(cells)) == len(cells) and bool((cells >= 0).all())
+
+
+def _nested(dims: tuple[tuple[Index, Index], ...]) -> bool:
+    """Whether each stride, innermost first, is at least the one before times its extent."""
+    before: Index = Int(1)
+    for stride, extent in dims:
+        if not (
+            stride == before or (isinstance(stride, Int) and isinstance(before, Int) and stride.value >= before.value)
+        ):
+            return False
+        before = stride * extent
+    return True
+
+
+def evaluate(ix: Node, env: Mapping[str, Any]) -> Any:
+    """The integer that an index without memory reads is, under `env`; of arrays of integers, an array."""
+    match ix:
+        case Int(value):
+            return value
+        case Var(name):
+            return env[name]
+        case Add(a, b):
+            return evaluate(a, env) + evaluate(b, env)
+        case Mul(a, b):
+            return evaluate(a, env) * evaluate(b, env)
+        case FloorDiv(a, b):
+            return evaluate(a, env) // evaluate(b, env)
+        case Mod(a, b):
+            return evaluate(a, env) % evaluate(b, env)
+        case Min(a, b):
+            return _extreme(min, np.minimum, evaluate(a, env), evaluate(b, env))
+        case Max(a, b):
+            return _extreme(max, np.maximum, evaluate(a, env), evaluate(b, env))
+        case _:
+            raise VerifyError(f"{type(ix).__name__} has no value outside a run")
+
+
+def _extreme(of_ints: Callable[..., Any], of_arrays: Callable[..., Any], a: Any, b: Any) -> Any:
+    return of_ints(a, b) if isinstance(a, int) and isinstance(b, int) else of_arrays(a, b)
