@@ -18,7 +18,7 @@ def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
     In a reduction the lanes are brought inside the reduced loops, so that a vector of sums stays in a register.
     """
     for stage in s.stages:
-        if not one_nest(s, stage):
+        if stage not in s.stages or not one_nest(s, stage):
             continue
         loops = free_loops(s, stage)
         if len(loops) == 1 and loops == s.loops(stage):
@@ -35,7 +35,7 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
         return _vectors(s, stage, loop, lanes)
     before = set(s.loops())
     s = s.split(loop, CHUNK, tail="peel")
-    outer, inner = [x for x in s.loops(stage) if x not in before]
+    outer, inner = [x for x in s.loops() if x not in before][:2]
     return _vectors(s.parallel(outer), stage, inner, lanes)
 
 
@@ -57,5 +57,5 @@ def _vectors(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
         return s
     before = set(s.loops())
     t = s.split(loop, lanes)
-    inner = [x for x in t.loops(stage) if x not in before][-1]
+    inner = [x for x in t.loops() if x not in before][-1]
     return t.vectorize(inner) if t.why("vectorize", inner) is None else s

@@ -82,13 +82,13 @@ def _under(body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str])
             name, extent = axes[s.kind]
             inner = _under(tuple(substitute(x, {s.var: Var(name)}) for x in s.body), axes, held | {s.kind})
             return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
-        if any(isinstance(x, Loop) and x.kind in AXES for x in statements((s,))):
-            return map_stmts(s, visit)
         if isinstance(s, Alloc) and s.buffer.scope != "shared" and len(held) < len(axes):
             raise LowerError(
                 f"{s.buffer.name} is allocated in a kernel outside some of its bound loops, so several threads share "
                 f'it; give it scope "shared", or allocate it outside the bound loops'
             )
+        if any(isinstance(x, Loop) and x.kind in AXES for x in statements((s,))):
+            return map_stmts(s, visit)
         for x in statements((s,)):
             if isinstance(x, Alloc) and x.buffer.scope == "shared" and held - set(BLOCK_AXES):
                 raise LowerError(

@@ -1,0 +1,130 @@
+"""Lowering keeps the meaning of any program, for every target, and the CPU gives what the interpreter gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import loopir as lp
+import schedules
+from loopir.ir.grammar import Func, Kernel, Loop
+from loopir.ir.walk import statements
+from loopir.lower.pipeline import PASSES, lower
+from loopir.testing.strategies import arguments, funcs, sizes
+
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> tuple[Func, dict[str, int], dict[str, Any]]:
+    func = draw(funcs())
+    values = draw(sizes(func))
+    return func, values, draw(arguments(func, values))
+
+
+def check_same(got: dict[str, Any], want: dict[str, Any]) -> None:
+    for name, x in want.items():
+        np.testing.assert_array_equal(got[name], x, err_msg=name)
+
+
+@SETTINGS
+@given(calls(), st.sampled_from(["cuda", "llvm"]))
+def test_lowered_programs_mean_the_same(call: Any, target: str) -> None:
+    func, values, arrays = call
+    lowered = lower(func, target)
+    for domain in ("real", "ring"):
+        want = lp.interpret(func, arrays, values, domain=domain)
+        check_same(lp.interpret(lowered, arrays, values, domain=domain), want)
+
+
+@SETTINGS
+@given(calls(), st.integers(0, 3))
+def test_scheduled_for_a_gpu_they_have_no_races_and_mean_the_same(call: Any, seed: int) -> None:
+    func, values, arrays = call
+    s = schedules.gpu(lp.Schedule(func), threads=4)
+    want = lp.interpret(func, arrays, values, domain="ring")
+    check_same(lp.interpret(lower(s.func, "cuda"), arrays, values, domain="ring", seed=seed), want)
+
+
+@settings(SETTINGS, max_examples=40)
+@given(calls(), st.booleans())
+def test_the_cpu_gives_what_the_interpreter_gives(call: Any, scheduled: bool) -> None:
+    func, values, arrays = call
+    s = lp.Schedule(func)
+    s = schedules.cpu(s, lanes=4) if scheduled else s
+    if set(func.sizes) - {d for a in func.args if a.access != "out" for d in map(lp.text, a.buffer.shape)}:
+        return  # a size that no array tells
+    want = lp.interpret(func, arrays, values)
+    copies = {k: v.copy() for k, v in arrays.items()}
+    kernel = s.build("llvm", fma=False, threads=2)
+    results = kernel(**copies)
+    outs = [a.buffer.name for a in func.args if a.access == "out"]
+    listed = results if isinstance(results, tuple) else () if results is None else (results,)
+    got = {**copies, **dict(zip(outs, listed, strict=True))}
+    check_same({n: got[n] for n in want}, want)
+
+
+def test_the_order_of_passes_holds_what_each_row_asks_for() -> None:
+    seen: list[str] = []
+    for p in PASSES:
+        assert set(p.after) <= set(seen), p.name
+        assert p.why
+        seen.append(p.name)
+
+
+def test_time_loops_stay_on_the_host_and_nests_become_kernels() -> None:
+    nest = lp.parse(
+        """
+def f(T: "size", n: "size", a: "inout float32[n + 2]", b: "inout float32[n + 2]", x: "float32[T]"):
+    for t in range(T):
+        for i in parallel(n):
+            b[i + 1] = a[i] + a[i + 2]
+        for j in range(n):
+            a[j + 1] = b[j + 1]
+"""
+    )
+    (host,) = lower(nest, "llvm").body
+    assert isinstance(host, Loop)
+    assert all(isinstance(s, Kernel) for s in host.body)
+    shown: list[str] = []
+    (lowered,) = lp.lower(lp.Schedule(nest), "llvm", show=lambda name, func: shown.append(name))
+    assert shown[0] == "inits"
+    assert sum(isinstance(s, Kernel) for s in statements(lowered.body)) == 2
+
+
+def test_memory_that_threads_would_share_is_refused() -> None:
+    nest = lp.parse(
+        """
+def f(a: "float32[8, 8]", b: "out float32[8, 8]"):
+    for i in bind("blockIdx.x", 8):
+        with alloc("float32[8]") as t:
+            for j in bind("threadIdx.x", 8):
+                t[j] = a[i, j]
+            for k in bind("threadIdx.x", 8):
+                b[i, k] = t[7 - k]
+"""
+    )
+    with pytest.raises(lp.LowerError, match=r't is allocated in a kernel .* scope "shared"'):
+        lower(nest, "cuda")
+
+
+def test_a_barrier_that_not_all_threads_reach_is_refused() -> None:
+    nest = lp.parse(
+        """
+def f(a: "float32[8, 8]", b: "out float32[8, 8]", p: "int32[8]"):
+    for i in bind("blockIdx.x", 8):
+        with alloc("float32[8]", scope="shared") as t:
+            for j in bind("threadIdx.x", 8):
+                t[j] = a[i, j]
+            for z in range(p[i]):
+                for k in bind("threadIdx.x", 8):
+                    b[i, k] = t[7 - k]
+                for l in bind("threadIdx.x", 8):
+                    t[l] = b[i, l]
+"""
+    )
+    with pytest.raises(lp.LowerError, match="not all threads of the block come by"):
+        lower(nest, "cuda")
