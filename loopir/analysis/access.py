@@ -12,24 +12,33 @@ from dataclasses import dataclass
 
 from loopir.ir.grammar import (
     THREAD_AXES,
+    Add,
     Alloc,
+    And,
     Buffer,
+    Cmp,
     Cond,
+    FloorDiv,
     Func,
     Index,
+    Int,
     Load,
     Loop,
+    Max,
+    Min,
+    Mod,
+    Mul,
     Node,
     Not,
-    Opaque,
+    Or,
     Reduce,
     Select,
     Store,
-    Truth,
+    Var,
     conjuncts,
 )
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, children, nodes, places, variables
+from loopir.ir.walk import Place, children, places, variables
 
 When = tuple[int | str, ...]
 Renewed = dict[str, tuple[str, ...]]
@@ -92,21 +101,31 @@ def statements_of(func: Func) -> tuple[Statement, ...]:
     return result
 
 
+def times_of(func: Func) -> dict[tuple[str, bool], When]:
+    """When each statement of `func` runs, by its key."""
+    out: dict[tuple[str, bool], When] = {}
+    for n, p in enumerate(places(func.body)):
+        out[p.stmt.label, False] = _when(p)
+        if isinstance(p.stmt, Reduce) and p.stmt.init is not None:
+            out[p.stmt.label, True] = _when_init(n, p, p.stmt)
+    return out
+
+
 def _statements(nth: int, p: Place) -> Iterator[Statement]:
     stmt = p.stmt
     renewed = {s.buffer.name: _outside(p, s) for s in p.around if isinstance(s, Alloc)}
     conds = tuple(t for c, held in p.conds() for t in (conjuncts(c) if held else (Not(c),)))
 
     def control(but: set[str]) -> tuple[Access, ...]:
-        asked = (*(x.extent for x in p.loops), *conds)
-        return tuple(a for n in asked if not variables(n) & but for a in _reads(n, (), renewed))
+        asked = (n for n in (*(x.extent for x in p.loops), *conds) if not sees(n) and not variables(n) & but)
+        return tuple(a for n in asked for a in _reads(n, (), renewed))
 
+    where = tuple(a for x in stmt.at if not sees(x) for a in _reads(x, (), renewed))
     if isinstance(stmt, Store):
         write = _access(stmt.buffer, stmt.at, (), renewed, write=True)
-        reads = (*_reads(stmt.value, (), renewed), *(a for x in stmt.at for a in _reads(x, (), renewed)))
+        reads = (*_reads(stmt.value, (), renewed), *where)
         yield _statement(stmt.label, False, p.loops, conds, _when(p), (*control(set()), *reads, write))
         return
-    where = tuple(a for x in stmt.at for a in _reads(x, (), renewed))
     if stmt.init is not None:
         stores = tuple(_access(b, stmt.at, (), renewed, write=True) for b in stmt.buffers)
         given = tuple(a for v in stmt.init for a in _reads(v, (), renewed))
@@ -125,7 +144,7 @@ def _statement(
     gone: Set[str] = frozenset(),
 ) -> Statement:  # fmt: skip
     """An extent that speaks of a loop in `gone` is as unknown as one from memory."""
-    extents = tuple(x.extent if sees(x.extent) and not variables(x.extent) & gone else None for x in loops)
+    extents = tuple(x.extent if sees(x.extent) and not (gone and variables(x.extent) & gone) else None for x in loops)
     seen = tuple(c for c in conds if sees(c))
     maybe = None in extents or len(seen) < len(conds)
     return Statement(label, init, tuple(x.var for x in loops), extents, seen, maybe, when, accesses)
@@ -182,7 +201,8 @@ def _reads(n: Node, conds: tuple[Cond, ...], renewed: Renewed) -> Iterator[Acces
         case Load(buffer, at):
             yield _access(buffer, at, conds, renewed)
             for x in at:
-                yield from _reads(x, conds, renewed)
+                if not sees(x):
+                    yield from _reads(x, conds, renewed)
         case Select(c, a, b):
             yield from _reads(c, conds, renewed)
             yield from _reads(a, (*conds, *conjuncts(c)), renewed)
@@ -194,6 +214,16 @@ def _reads(n: Node, conds: tuple[Cond, ...], renewed: Renewed) -> Iterator[Acces
                 yield from _reads(child, conds, renewed)
 
 
-def sees(ix: Node) -> bool:
+def sees(n: Node) -> bool:
     """Whether analysis sees all of an index or condition: no part of it comes from memory."""
-    return not any(isinstance(x, Opaque | Truth) for x in nodes(ix))
+    match n:
+        case Int() | Var():
+            return True
+        case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b) | Min(a, b) | Max(a, b) | Cmp(_, a, b):
+            return sees(a) and sees(b)
+        case And(terms) | Or(terms):
+            return all(map(sees, terms))
+        case Not(term):
+            return sees(term)
+        case _:
+            return False

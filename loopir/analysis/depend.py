@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from loopir.analysis.access import Access, Statement, When, statements_of
+from loopir.analysis.access import Access, Statement, When, statements_of, times_of
 from loopir.analysis.system import SIZE, Constraint, Names, System, combine
 from loopir.errors import Witness
 from loopir.ir.grammar import Cmp, Func, Mul, Var
@@ -63,13 +63,12 @@ def reversed_by(func: Func, new: Func) -> Clash | None:
     `new` has the same statements by label, with the same loops around each, perhaps in another order. The folds of
     one reduction commute, so their mutual order is free.
     """
-    after = {s.key: s.when for s in statements_of(new)}
+    after = times_of(new)
 
     def found() -> Iterator[Clash]:
         for s, t in _both_ways(statements_of(func)):
             if s.when != after[s.key] or t.when != after[t.key]:
-                then = [_flip(o) for o in _before(after[t.key], after[s.key])]
-                orders = [[*a, *b] for a, b in product(_before(s.when, t.when), then)]
+                orders = _both(_before(s.when, t.when), _before(after[t.key], after[s.key]))
                 yield from _search(func, s, t, orders, folds_commute=True)
 
     return _least(found())
@@ -86,7 +85,7 @@ def lockstep(func: Func, loop: str) -> Clash | None:
             one, other = (tuple(x for x in w if x != loop) for w in (s.when, t.when))
             for a, b in _conflicts(s, t):
                 then = _before((*other, int(b.write)), (*one, int(a.write)), ties=True)
-                yield from Pair(func, s, a, t, b).clashes([[*x, *_flip(y)] for x, y in product(now, then)])
+                yield from Pair(func, s, a, t, b).clashes(_both(now, then))
 
     return _least(found())
 
@@ -125,6 +124,24 @@ def _before(a: When, b: When, *, ties: bool = False) -> list[Order]:
         out.append([*equal, (combine(combine(v, u, -1), {"": -1}), False)])
         equal = [*equal, (combine(v, u, -1), True)]
     return [*out, equal] if ties else out
+
+
+def _both(now: Sequence[Order], then: Sequence[Order]) -> list[Order]:
+    """Where `now` puts s before t, and `then`, in which they are exchanged, puts t before s: what can be both."""
+    left, right = ([(o, *_steps(o)) for o in orders] for orders in (now, map(_flip, then)))
+    return [
+        [*a, *b]
+        for a, up, same in left
+        for b, down, alike in right
+        if not (up and down and up == down[::-1]) and up not in alike and down not in same
+    ]
+
+
+def _steps(order: Order) -> tuple[tuple[str, ...], set[tuple[str, ...]]]:
+    """The dimensions (less, more) of the last, strict step; those that are equal before it, both ways round."""
+    named = [(tuple(sorted((k for k in linear if k), key=lambda k: linear[k])), equal) for linear, equal in order]
+    equal = {x for pair, eq in named if eq for x in (pair, pair[::-1])}
+    return (() if not named or named[-1][1] else named[-1][0]), equal
 
 
 def _flip(order: Order) -> Order:
@@ -203,10 +220,8 @@ class Pair:
         yield self.clash(point, unsure)
 
     def least(self, base: System, order: Order) -> dict[str, int] | None:
-        system = base.copy()
-        system.constraints += order
         sizes = [f"{SIZE}{n}" for n in self.func.sizes]
-        return system.smallest([*sizes, *(f"s.{v}" for v in self.s.dims), *(f"t.{v}" for v in self.t.dims)])
+        return base.smallest([*sizes, *(f"s.{v}" for v in self.s.dims), *(f"t.{v}" for v in self.t.dims)], order)
 
     def at_small_sizes(self, orders: Sequence[Order]) -> Iterator[dict[str, int]]:
         """With the sizes fixed, products of sizes are numbers and nothing is left that is not affine."""

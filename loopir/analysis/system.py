@@ -7,8 +7,8 @@ than really happens, which can only make an analysis refuse.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, product
 from typing import TypeAlias
@@ -16,6 +16,7 @@ from typing import TypeAlias
 import islpy as isl
 
 from loopir.analysis.affine import const_of, plus, to_index
+from loopir.analysis.refute import Constraint, Linear, refuted
 from loopir.analysis.simplify import EMPTY, divide, poly
 from loopir.ir.grammar import (
     Add,
@@ -34,10 +35,6 @@ from loopir.ir.grammar import (
     Var,
 )
 
-Linear: TypeAlias = "dict[str, int]"
-"""Coefficients by dimension; the constant under ""."""
-Constraint: TypeAlias = "tuple[Linear, bool]"
-"""(linear, equality): linear >= 0, or == 0."""
 Names: TypeAlias = "Mapping[str, str | int]"
 """The dimension of each variable, or its value where it is fixed."""
 SIZE = "n."
@@ -64,8 +61,6 @@ class System:
     )
     """Divisions by a size: (instance, division) -> (dividend, quotient, remainder)."""
     divisors: dict[str, tuple[Index, Index]] = field(default_factory=dict[str, "tuple[Index, Index]"])
-    varying: set[str] = field(default_factory=set[str])
-    """Divisions whose divisor need not be the same in two instances."""
     unsure: Index | None = None
     """The first index that is described only in part."""
 
@@ -123,8 +118,6 @@ class System:
             self.pairs[key] = (a, q, r)
             self.divisors[key[1]] = (ix.a, ix.b)
             self.unsure = self.unsure or ix
-            if not all(k.startswith(SIZE) for k in b if k):
-                self.varying.add(key[1])
         return self.pairs[key][1 if isinstance(ix, FloorDiv) else 2]
 
     def bound(self, ix: Index, top: Index, prefix: str, names: Names) -> None:
@@ -181,12 +174,11 @@ class System:
             case _:
                 return [[]]
 
-    def monotone(self) -> None:
+    def monotone(self) -> Iterator[list[list[Constraint]]]:
         """Two instances' divisions of one kind: e < e' exactly if (q, r) <lex (q', r'), equal exactly if equal."""
         by_kind: dict[str, list[tuple[Linear, Linear, Linear]]] = {}
         for (_, kind), value in self.pairs.items():
-            if kind not in self.varying:
-                by_kind.setdefault(kind, []).append(value)
+            by_kind.setdefault(kind, []).append(value)
         for found in by_kind.values():
             if len(found) != 2:
                 continue
@@ -197,56 +189,22 @@ class System:
                 first = self.at_least(x, a, 1)
                 cases.append([first, self.at_least(y, b, 1)])
                 cases.append([first, (combine(b, y, -1), True), self.at_least(z, c, 1)])
-            self.cases.append(cases)
+            yield cases
 
-    def contradictory(self) -> bool:
-        """Whether equal dimensions alone rule a solution out: the common case, told without a solver."""
-        root: dict[str, str] = {}
-
-        def find(k: str) -> str:
-            while k in root:
-                k = root[k]
-            return k
-
-        for linear, equality in self.constraints:
-            if equality and not linear.get(""):
-                used = [(k, c) for k, c in linear.items() if c]
-                if len(used) == 2 and used[0][1] == -used[1][1]:
-                    a, b = find(used[0][0]), find(used[1][0])
-                    if a != b:
-                        root[a] = b
-        if not root:
-            return False
-        for linear, equality in self.constraints:
-            merged: Linear = {}
-            for k, c in linear.items():
-                if c:
-                    merged[find(k)] = merged.get(find(k), 0) + c
-            if not any(k and c for k, c in merged.items()):
-                rest = merged.get("", 0)
-                if rest < 0 or (equality and rest):
-                    return True
-        return False
-
-    def copy(self) -> System:
-        """One to add to; the fresh dimensions and divisions so far are shared."""
-        return replace(self, constraints=list(self.constraints), cases=list(self.cases), hidden=list(self.hidden))
-
-    def solutions(self, dims: Sequence[str]) -> list[isl.BasicSet]:
+    def solutions(self, dims: Sequence[str], order: Sequence[Constraint]) -> list[isl.BasicSet]:
         """The system as isl sets over `dims`, then the hidden ones; one for each choice of cases that is possible."""
         position = {name: n for n, name in enumerate((*dims, *self.hidden))}
         space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(position)))
-        found = [_constrained(isl.BasicSet.universe(space.get_space()), space, position, self.constraints)]
-        for choice in self.cases:
+        found = [_constrained(isl.BasicSet.universe(space.get_space()), space, position, [*self.constraints, *order])]
+        for choice in (*self.cases, *self.monotone()):
             found = [_constrained(s, space, position, case) for s in found for case in choice if not s.is_empty()]
         return found
 
-    def smallest(self, dims: Sequence[str]) -> dict[str, int] | None:
-        """The lexicographically least solution over `dims`, or None if there is no solution."""
-        if self.contradictory():
+    def smallest(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
+        """The lexicographically least solution over `dims` that meets `order`, too; None if there is none."""
+        if refuted(self.constraints, order):
             return None
-        self.monotone()
-        points = [_point(s, len(dims)) for s in self.solutions(dims) if not s.is_empty()]
+        points = [_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
         return dict(zip(dims, min(points), strict=True)) if points else None
 
 
