@@ -302,12 +302,14 @@ def _domain(system: System, s: Statement, access: Access, prefix: str, names: Na
     """An instance of `s` runs and does `access`."""
     for x in access.at:
         if x is not None:
-            system.linear(x, prefix, names)  # divisions first, so that bounds can speak of them
-    for var, extent in zip(s.dims, s.extents, strict=True):
+            system.linear(x, prefix, names)
+    conds = (*s.conds, *access.conds)
+    for c in conds:
+        system.require(c, prefix, names)
+    for var, extent in zip(s.dims, s.extents, strict=True):  # now that divisions are known, of which bounds may speak
         system.constraints.append(({f"{prefix}.{var}": 1}, False))
         if extent is not None:
             system.bound(Var(var), extent, prefix, names)
-    for c in (*s.conds, *access.conds):
+    for c in conds:
         if isinstance(c, Cmp) and c.op == "<" and any(isinstance(n, Mul) for n in nodes(c.b)):
             system.bound(c.a, c.b, prefix, names)  # a guard `e < X * d` bounds `e // d`, too
-        system.require(c, prefix, names)

@@ -115,6 +115,8 @@ class System:
         if key not in self.pairs:
             q, r = {self.fresh(): 1}, {self.fresh(): 1}
             self.constraints += [(r, False), self.at_least(b, r, 1)]
+            if all(c >= 0 and not k.startswith("_") for k, c in a.items()):  # loops and sizes are not negative
+                self.constraints += [(q, False), self.at_least(a, q), self.at_least(a, r)]
             self.pairs[key] = (a, q, r)
             self.divisors[key[1]] = (ix.a, ix.b)
             self.unsure = self.unsure or ix

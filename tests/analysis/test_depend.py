@@ -1,0 +1,161 @@
+"""Questions on dependences, by example; `tests/schedule/test_legality.py` tries them against brute force."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir.intrinsics  # noqa: F401
+from loopir.analysis.access import statements_of
+from loopir.analysis.depend import apart, carried, lockstep, reversed_by
+from loopir.analysis.refute import refuted
+from loopir.analysis.system import System, product_bound
+from loopir.errors import Witness
+from loopir.ir.grammar import Func, Loop, Var
+from loopir.ir.parse import parse
+from loopir.ir.walk import replace_loop
+
+HEAD = 'def f(n: "size", m: "size", a: "inout float32[8, 8]", b: "inout float32[8]", ix: "inout int32[8]"):'
+
+
+def func(*lines: str) -> Func:
+    return parse("\n".join([HEAD, *(f"    {line}" for line in lines)]))
+
+
+def swapped(f: Func, outer: str, inner: str) -> Func:
+    def swap(loop: Loop) -> Loop:
+        (other,) = loop.body
+        assert isinstance(other, Loop)
+        assert other.var == inner
+        return replace(other, body=(replace(loop, body=other.body),))
+
+    return replace_loop(f, outer, swap)
+
+
+def test_the_witness_is_the_least_of_all_pairs_of_statements() -> None:
+    """The later statements clash at smaller sizes than the first two."""
+    f = func("for i in range(n):", "    b[i + 3] = b[i]", "    a[i, 0] = a[i + 1, 0]")
+    clash = carried(f, "i")
+    assert clash is not None
+    assert clash.witness == Witness("WAR", "a", (1, 0), "a", {"i": 0}, "a", {"i": 1}, {"n": 2, "m": 0})
+
+
+@pytest.mark.parametrize("assumed", [0, 5, 9])
+def test_sizes_are_as_assumed(assumed: int) -> None:
+    f = func(f"assume(n >= {assumed})", "assume(n % 3 == 0)", "for i in range(n):", "    b[0] = 1.0")
+    clash = carried(f, "i")
+    assert clash is not None
+    assert clash.witness.sizes["n"] == max(3, -(-assumed // 3) * 3)
+
+
+def test_a_loop_that_runs_once_at_most_carries_nothing() -> None:
+    assert carried(func("assume(n <= 1)", "for i in range(n):", "    b[0] = 1.0"), "i") is None
+    assert carried(func("for i in range(min(n, 1)):", "    b[0] = 1.0"), "i") is None
+    assert carried(func("for i in range(max(n, 2)):", "    b[0] = 1.0"), "i") is not None
+
+
+def test_guards_and_arms_count() -> None:
+    assert carried(func("for i in range(n):", "    if i == 3:", "        b[0] = 1.0"), "i") is None
+    assert carried(func("for i in range(4):", "    b[i] = b[i + 4] if i < 4 else b[0]"), "i") is None
+    assert carried(func("for i in range(4):", "    b[i] = b[i + 3] if i >= 1 else b[7]"), "i") is None
+    assert carried(func("for i in range(4):", "    b[i] = b[i + 3] if i < 1 else b[7]"), "i") is not None
+
+
+def test_distances_that_do_not_divide_never_meet() -> None:
+    assert carried(func("for i in range(n):", "    b[2 * i] = b[2 * i + 1]"), "i") is None
+    assert carried(func("for i in range(n):", "    b[i % 3] = 1.0"), "i") is not None
+    assert carried(func("for i in range(n):", "    a[i // 4, i % 4] = 1.0"), "i") is None
+
+
+def test_folds_commute_with_one_another_and_with_nothing_else() -> None:
+    f = func("for i in range(n):", "    for k in range(m):", "        b[0] = sum(a[i, k], over=(i, k))")
+    assert reversed_by(f, swapped(f, "i", "k")) is None
+    read = func("for i in range(n):", "    for k in range(m):", "        b[i] = sum(b[k], over=k)")
+    clash = reversed_by(read, swapped(read, "i", "k"))
+    assert clash is not None
+    assert not clash.fold
+    started = func("for i in range(n):", "    for k in range(m):", "        b[0] = sum(a[i, k], over=k, init=0.0)")
+    clash = reversed_by(started, swapped(started, "i", "k"))
+    assert clash is not None
+    assert "b (its init)" in (clash.witness.first_statement, clash.witness.second_statement)
+
+
+def test_a_fold_that_reads_its_own_element_otherwise_does_not_commute() -> None:
+    f = func("for i in range(n):", "    for k in range(m):", "        b[0] = sum(b[0] * a[i, k], over=(i, k))")
+    assert reversed_by(f, swapped(f, "i", "k")) is not None
+
+
+def test_a_clash_of_folds_says_so() -> None:
+    clash = carried(func("for k in range(n):", "    b[0] = sum(a[0, k], over=k)"), "k")
+    assert clash is not None
+    assert clash.fold
+    assert (clash.first, clash.second) == ("b", "b")
+
+
+def test_lanes_in_step() -> None:
+    assert lockstep(func("for i in range(4):", "    b[i] = b[i + 1]"), "i") is None
+    assert lockstep(func("for i in range(4):", "    b[i + 1] = b[i]"), "i") is not None
+    assert lockstep(func("for i in range(4):", "    b[i + 4] = b[i]"), "i") is None
+    assert lockstep(func("for i in range(4):", "    a[i, 0] = b[i]", "    b[i + 1] = 1.0"), "i") is not None
+    assert lockstep(func("for i in range(4):", "    b[i + 1] = 1.0", "    a[i, 0] = b[i]"), "i") is None
+
+
+def test_instances_apart_need_no_order() -> None:
+    f = func("for i in range(n):", "    for j in range(4):", "        a[i, j] = b[j]", "    for k in range(4):",
+             "        b[k] = a[i, 3 - k]")  # fmt: skip
+    one, two = statements_of(f)
+    assert apart(f, one, two, same=(), differ="i") is not None
+    assert apart(f, one, one, same=("i",), differ="j") is None
+    assert apart(f, one, one, same=(), differ="i") is None
+
+
+def test_an_unseen_index_is_said() -> None:
+    clash = carried(func("for i in range(n):", "    b[ix[i]] = 1.0"), "i")
+    assert clash is not None
+    assert clash.unsure == "b is indexed from memory, which analysis takes to touch every element"
+    assert clash.witness.element is None
+
+
+def test_products_of_sizes_are_tried_at_small_ones() -> None:
+    real = carried(func("for i in range(n):", "    b[i * m] = 1.0"), "i")
+    assert real is not None
+    assert real.unsure is None
+    assert real.witness.sizes == {"n": 2, "m": 0}
+    apart_always = carried(func("assume(m >= 1)", "for i in range(n):", "    b[i * m] = 1.0"), "i")
+    assert apart_always is not None
+    assert apart_always.unsure is not None
+    assert "i * m" in apart_always.unsure
+
+
+def test_fused_loops_are_apart_and_in_bounds() -> None:
+    assert carried(func("for x in range(n * m):", "    a[x // m, x % m] = 1.0"), "x") is None
+    assert carried(func("for x in range(n * m):", "    if x // m >= n:", "        b[0] = 1.0"), "x") is None
+    assert product_bound(Var("n") * Var("m"), Var("m")) == Var("n")
+    assert product_bound(Var("n") * Var("m") + 1, Var("m")) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_refutation_is_right(data: st.DataObject) -> None:
+    """What is refuted has no solution between -3 and 3, nor for isl."""
+    dims = ("x", "y", "z")
+    row = st.dictionaries(st.sampled_from((*dims, "")), st.integers(-3, 3), max_size=3)
+    rows = data.draw(st.lists(st.tuples(row, st.booleans()), max_size=5))
+    order = data.draw(st.lists(st.tuples(row, st.booleans()), max_size=2))
+    ends = [({d: sign, "": 3}, False) for d in dims for sign in (1, -1)]
+    if refuted([*rows, *ends], order):
+        system = System(constraints=[*rows, *ends])
+        assert all(s.is_empty() for s in system.solutions(dims, order))
+
+
+def test_bounds_alone_refute() -> None:
+    assert refuted([({"x": 1}, False), ({"x": -1, "": -1}, False)], [])
+    assert not refuted([({"x": 1}, False), ({"x": -1}, False)], [])
+    assert refuted([({"x": 2, "y": 2, "": 1}, True), ({"x": 1}, False), ({"y": 1}, False)], [])
+
+
+def test_tiles_are_apart_without_the_solver() -> None:
+    """64 * o + i is another element for another o, as i stays below 64."""
+    element = ({"s.o": 64, "s.i": 1, "t.o": -64, "t.i": -1}, True)
+    inside = [({f"{p}.i": 1}, False) for p in "st"] + [({f"{p}.i": -1, "": 63}, False) for p in "st"]
+    assert refuted([element, *inside], [({"t.o": 1, "s.o": -1, "": -1}, False)])
