@@ -210,16 +210,18 @@ class _Reader(Expressions):
         return Buffer(name, tuple(self.index(x) for x in dims), BY_NAME[_name(tree.value)], scope, layout)
 
     def layout(self, node: ast.expr) -> Layout:
-        if isinstance(node, ast.Call) and _name(node.func) == "strided":
-            return Strided(tuple(self.index(x) for x in node.args))
-        if isinstance(node, ast.Call) and _name(node.func) == "mapped" and isinstance(node.args[0], ast.Lambda):
-            dims = tuple(a.arg for a in node.args[0].args.args)
-            saved = dict(self.names.indices)
-            self.names.indices |= {d: Var(d) for d in dims}
-            at = self.index(node.args[0].body)
-            self.names.indices = saved
-            return Mapped(dims, at)
-        self.fail(node, "a layout is strided(s, ...) or mapped(lambda i, ...: index)")
+        match node:
+            case ast.Call(func=ast.Name(id="strided"), args=args):
+                return Strided(tuple(self.index(x) for x in args))
+            case ast.Call(func=ast.Name(id="mapped"), args=[ast.Lambda(args=parameters, body=body)]):
+                dims = tuple(a.arg for a in parameters.args)
+                saved = dict(self.names.indices)
+                self.names.indices |= {d: Var(d) for d in dims}
+                at = self.index(body)
+                self.names.indices = saved
+                return Mapped(dims, at)
+            case _:
+                self.fail(node, "a layout is strided(s, ...) or mapped(lambda i, ...: index)")
 
     # ------------------------------------------------------------ statements
 
@@ -300,8 +302,11 @@ class _Reader(Expressions):
         return var, length, kind
 
     def scope(self, s: ast.With) -> Stmt:
-        if len(s.items) == 1 and (call := s.items[0].context_expr) and _called(call, "kernel"):
-            return Kernel(str(cast(ast.Constant, cast(ast.Call, call).args[0]).value), self.body(s.body))
+        match s.items[0].context_expr:
+            case ast.Call(func=ast.Name(id="kernel"), args=[ast.Constant(value=str(name))]) if len(s.items) == 1:
+                return Kernel(name, self.body(s.body))
+            case _:
+                pass
         saved = dict(self.names.buffers)
         allocated = [self.alloc(item) for item in s.items]
         body = self.body(s.body)

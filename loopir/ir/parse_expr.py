@@ -217,7 +217,7 @@ class Expressions:
 
     def cond(self, node: ast.expr) -> Cond:
         match node:
-            case ast.Constant(value=bool() as v):
+            case ast.Constant() | ast.Name() if self.sort(node) != "value" and isinstance(v := self.number(node), bool):
                 return TRUE if v else FALSE
             case ast.BoolOp(op=op, values=values):
                 if isinstance(op, ast.Or):
@@ -301,7 +301,10 @@ class Expressions:
             self.fail(node, f"the literal {number} is no {t}")
         if t.is_integer and not t.holds(int(number)):
             self.fail(node, f"the literal {number} does not fit {t}")
-        return Const(number, t)
+        try:
+            return Const(number, t)
+        except OverflowError:
+            self.fail(node, f"the literal does not fit {t}")
 
     def arguments(self, node: ast.expr, args: Sequence[ast.expr], context: DType | None) -> tuple[Value, ...]:
         """Arguments of one type: literals and indices take it from the first that has one."""

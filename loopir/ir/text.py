@@ -298,7 +298,7 @@ def _cond(c: Cond, need: int = 0) -> str:
         case Truth(Load() | Op() as value):
             return _value(value, need=need)
         case Truth(value):
-            return f"truth({_value(value)})"
+            return f"truth({_value(value, value.dtype)})"
         case _:
             raise TypeError(f"{type(c).__name__} is no condition of the language")
 
