@@ -28,9 +28,9 @@ def commit() -> str:
 
 def main() -> int:
     print(f"commit {commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
-    suite = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-p", "no:cacheprovider", "tests/gpu"]
+    suite = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", "tests/gpu"]
     tests = subprocess.run(suite, cwd=ROOT, capture_output=True, text=True)
-    print(tests.stdout.strip().rsplit("\n", 8)[-1] if tests.returncode == 0 else tests.stdout)
+    print(tests.stdout.strip())
     demo = subprocess.run(
         [sys.executable, "-m", "loopir", "demo", "--target", "cuda"], cwd=ROOT, capture_output=True, text=True
     )
