@@ -65,13 +65,12 @@ def injective(b: Buffer) -> bool:
 
 def _nested(dims: tuple[tuple[Index, Index], ...]) -> bool:
     """Whether each stride, innermost first, is at least the one before times its extent."""
-    before: Index = Int(1)
+    below: tuple[Index, ...] = (Int(1),)
     for stride, extent in dims:
-        if not (
-            stride == before or (isinstance(stride, Int) and isinstance(before, Int) and stride.value >= before.value)
-        ):
+        wide = isinstance(stride, Int) and isinstance(below[0], Int) and stride.value >= below[0].value
+        if not wide and stride not in below:
             return False
-        before = stride * extent
+        below = (stride * extent, extent * stride)
     return True
 
 

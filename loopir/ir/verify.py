@@ -27,6 +27,7 @@ from loopir.ir.grammar import (
     Buffer,
     Cast,
     Cmp,
+    Cond,
     Const,
     FloorDiv,
     Func,
@@ -54,6 +55,7 @@ from loopir.ir.grammar import (
     Strided,
     Truth,
     Var,
+    conjuncts,
 )
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.ops import MONOIDS, REGISTRY
@@ -74,6 +76,8 @@ class Here:
     """How many loops are around the allocation of a buffer."""
     readonly: set[str] = field(default_factory=set[str])
     loops: tuple[Loop, ...] = ()
+    guards: tuple[tuple[int, tuple[Cond, ...]], ...] = ()
+    """The conditions around, each with how many loops are around it."""
     axes: frozenset[str] = frozenset()
     kernel: str | None = None
     names: set[str] = field(default_factory=set[str])
@@ -143,10 +147,15 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 here.level[buffer.name] = len(here.loops)
                 _body(inner, here, sizes)
                 del here.buffers[buffer.name]
+                here.seen.clear()  # a value was checked with this memory in scope
             case If(cond, then, orelse):
                 _expr(cond, here)
+                guards, depth = here.guards, len(here.loops)
+                here.guards = (*guards, (depth, conjuncts(cond)))
                 _body(then, here, sizes)
+                here.guards = (*guards, (depth, (cond,)))
                 _body(orelse, here, sizes)
+                here.guards = guards
             case Kernel(name, inner):
                 if here.stage == "schedule" or here.kernel is not None:
                     _fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")
@@ -238,7 +247,8 @@ def _over(s: Reduce, here: Here) -> None:
     if any(here.level[b.name] > start for b in s.buffers):
         _fail(f"statement {s.label} reduces over {around[start]} into memory that is new in every iteration of it")
     kept = [x for x in here.loops[start:] if x.var not in s.over]
-    for part in (*s.at, *s.init, *(x.extent for x in kept)):
+    tests = [t for depth, terms in here.guards if depth > start for t in terms if not variables(t) & set(s.over)]
+    for part in (*s.at, *s.init, *(x.extent for x in kept), *tests):
         inner = variables(part) & set(s.over)
         inner |= {n.buffer.name for n in nodes(part) if isinstance(n, Load) and here.level[n.buffer.name] > start}
         if inner:
@@ -287,6 +297,8 @@ def _buffer(b: Buffer, sizes: frozenset[str]) -> None:
         _fail(f"buffer {b.name} has {len(b.shape)} dimensions and a layout of {count}")
     if not all(made_of(x, free) for x in parts):
         _fail(f"the layout of {b.name} speaks of what is no size and no dimension")
+    for x in parts:
+        _expr(x, Here("schedule", set(free)))
     if not injective(b):
         _fail(f"the layout of {b.name} is not known to put every element in a place of its own, from 0 up")
 
