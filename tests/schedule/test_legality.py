@@ -398,3 +398,20 @@ def test_two_reductions_start_one_after_the_other() -> None:
         except ScheduleError:
             continue
         assert_equal(both, after)
+
+
+def test_a_grid_is_known_at_launch_and_fits() -> None:
+    ragged = func("for i in range(ix[0]):", "    b[i] = 1.0")
+    for axis in ("blockIdx.x", "threadIdx.x"):
+        with pytest.raises(ScheduleError, match=r"'i' runs ix\[0\] times, which is read from memory"):
+            bind(ragged, "i", axis)
+    many = func("for i in range(64):", "    for j in range(32):", "        a[i, j] = 1.0")
+    many = bind(many, "j", "threadIdx.x")
+    with pytest.raises(ScheduleError, match="a block would have 2048 threads"):
+        bind(many, "i", "threadIdx.y")
+    with pytest.raises(ScheduleError, match=r"threadIdx.x is taken by 'j'(.|\n)*a free axis: blockIdx.x, "):
+        bind(many, "i", "threadIdx.x")
+    wide = func("for k in range(70000):", "    b[k] = 1.0")
+    with pytest.raises(ScheduleError, match=r"70000 indices of blockIdx\.y, and there are 65535"):
+        bind(wide, "k", "blockIdx.y")
+    assert [x.kind for x in loops(bind(wide, "k", "blockIdx.x").body)] == ["blockIdx.x"]

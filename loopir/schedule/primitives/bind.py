@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from loopir.analysis.access import sees
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, THREAD_AXES, Func, Int, Loop
 from loopir.ir.text import text
@@ -58,7 +59,12 @@ def _free(taken: list[Loop]) -> list[str]:
 
 
 def _require_fit(target: Loop, axis: str, others: list[Loop]) -> None:
-    """Refuse more blocks or threads than a GPU takes."""
+    """Refuse more blocks or threads than a GPU takes, or a number of them that is not known when it starts."""
+    if not sees(target.extent):
+        raise ScheduleError(
+            f"{target.var!r} runs {text(target.extent)} times, which is read from memory and not known at launch",
+            loop=target.var, suggestion="bind a loop around it, or guard a loop over as many as there may be",
+        )  # fmt: skip
     size = target.extent.value if isinstance(target.extent, Int) else None
     if axis in THREAD_AXES and size is None:
         raise ScheduleError(
