@@ -22,27 +22,31 @@ def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
             continue
         loops = free_loops(s, stage)
         if len(loops) == 1 and loops == s.loops(stage):
-            s = _line(s, stage, loops[0], lanes)
+            s = _line(s, loops[0], lanes)
         elif loops:
             s = _grid(s, stage, loops, lanes)
     return s
 
 
-def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
+def _line(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
     """One loop over independent elements: whole chunks for the threads, what is left in a loop of its own."""
     length = extent(s, loop)
     if length is not None and length < 2 * CHUNK:
-        return _vectors(s, stage, loop, lanes)
+        return _vectors(s, loop, lanes)
+    if s.why("split", loop, CHUNK, tail="peel") is not None:
+        return s
     before = set(s.loops())
     s = s.split(loop, CHUNK, tail="peel")
     outer, inner = [x for x in s.loops() if x not in before][:2]
-    return _vectors(s.parallel(outer), stage, inner, lanes)
+    return _vectors(s.parallel(outer), inner, lanes)
 
 
 def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Schedule:
     """Several loops: the last free one inside all others, for the lanes; the first for the threads."""
     if len(loops) > 1:
-        s = _vectors(s, stage, loops[-1], lanes)
+        s = _vectors(s, loops[-1], lanes)
+        if stage not in s.stages:
+            return s  # a step showed that it never runs
         lane = next((x for x in s.loops(stage) if s.loop(x).kind == "vectorize"), None)
         if lane is not None:
             order = (*(x for x in s.loops(stage) if x != lane), lane)
@@ -51,9 +55,9 @@ def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Sc
     return s.parallel(loops[0]) if s.why("parallel", loops[0]) is None else s
 
 
-def _vectors(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
+def _vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
     length = extent(s, loop)
-    if length is not None and length < lanes:
+    if (length is not None and length < lanes) or s.why("split", loop, lanes) is not None:
         return s
     before = set(s.loops())
     t = s.split(loop, lanes)

@@ -26,8 +26,11 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
             before = set(s.loops())
             s = s.fuse(fused, loop)
             fused = next(x for x in s.loops() if x not in before)
+        if s.why("split", fused, threads) is not None:
+            continue
         before = set(s.loops())
-        s = s.split(fused, threads)
-        block, thread = (x for x in s.loops() if x not in before)
-        s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+        t = s.split(fused, threads)
+        block, thread = (x for x in t.loops() if x not in before)
+        if t.why("bind", block, "blockIdx.x") is None:
+            s = t.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
     return s

@@ -246,8 +246,8 @@ class Pair:
             system.require(c, "n", shared)
         left = {**shared, **{v: f"s.{v}" for v in self.s.dims}}
         right = {**shared, **{v: f"t.{v}" for v in self.t.dims}}
-        _domain(system, self.s, self.a, "s", left)
-        _domain(system, self.t, self.b, "t", right)
+        domain(system, self.s, self.a, "s", left)
+        domain(system, self.t, self.b, "t", right)
         for x, y in zip(self.a.at, self.b.at, strict=True):
             if x is not None and y is not None:
                 difference = combine(system.linear(x, "s", left), system.linear(y, "t", right), -1)
@@ -298,7 +298,7 @@ class Pair:
         return Clash(witness, s.label, t.label, unsure, s.key == t.key and a.fold and b.fold)
 
 
-def _domain(system: System, s: Statement, access: Access, prefix: str, names: Names) -> None:
+def domain(system: System, s: Statement, access: Access, prefix: str, names: Names) -> None:
     """An instance of `s` runs and does `access`."""
     for x in access.at:
         if x is not None:
