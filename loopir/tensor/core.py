@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
 import loopir.intrinsics  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every operation)
 from loopir.errors import ExprError
 from loopir.ir import dtypes
@@ -234,10 +236,12 @@ def as_expr(cls: type[Expr], x: Any, context: DType | None) -> Any:
     if isinstance(x, CondExpr):
         c, t = x.cond, context or bool_
         return cls((), t, lambda _: Of(c, t), (), x.symbols)
-    if isinstance(x, bool | int | float):
+    if isinstance(x, bool | int | float) and not isinstance(x, np.generic):
         t = context or (bool_ if isinstance(x, bool) else dtypes.int64 if isinstance(x, int) else dtypes.float64)
         if t.is_integer and isinstance(x, float):
             raise TypeError(f"{x} is no {t}")
+        if t.is_integer and not t.holds(x):
+            raise ExprError(f"{x} is no {t}, which a number takes from the tensor beside it; convert that with astype")
         return cls((), t, lambda _: Const(x, t), (), {})
     if hasattr(x, "dtype") and getattr(x, "shape", None) == ():
         t = dtypes.dtype(x.dtype)
@@ -246,9 +250,10 @@ def as_expr(cls: type[Expr], x: Any, context: DType | None) -> Any:
 
 
 def common_type(args: Sequence[Any]) -> DType:
-    """NumPy's promotion: tensors by their types, Python numbers and indices only by their kind."""
-    strong = [a.dtype for a in args if isinstance(a, Expr)]
-    weak = [a for a in args if isinstance(a, bool | int | float | IndexExpr | CondExpr)]
+    """NumPy's promotion: tensors and NumPy's scalars by their types, Python numbers and indices only by their kind."""
+    strong = [dtypes.dtype(a.dtype) for a in args if isinstance(a, Expr | np.generic)]
+    numbers = (bool, int, float, IndexExpr, CondExpr)
+    weak = [a for a in args if isinstance(a, numbers) and not isinstance(a, np.generic)]
     if not strong:
         if any(isinstance(a, float) for a in weak):
             return dtypes.float64
@@ -258,8 +263,8 @@ def common_type(args: Sequence[Any]) -> DType:
         t = promote(t, other)
     if any(isinstance(a, float) for a in weak) and not t.is_float:
         return dtypes.float64
-    numbers = any(isinstance(a, int | IndexExpr) and not isinstance(a, bool) for a in weak)
-    return dtypes.int64 if numbers and t == bool_ else t
+    whole = any(isinstance(a, int | IndexExpr) and not isinstance(a, bool) for a in weak)
+    return dtypes.int64 if whole and t == bool_ else t
 
 
 def broadcast(what: str, exprs: Sequence[Expr]) -> tuple[Index, ...]:

@@ -24,8 +24,8 @@ from loopir.tensor.core import (
     settled,
     truth,
 )
-from loopir.tensor.index import CondExpr
-from loopir.tensor.tensor import Tensor, as_bool, power, real_type, reduce_mean, reduce_sum
+from loopir.tensor.index import CondExpr, same
+from loopir.tensor.tensor import Tensor, absolute, as_bool, numeric, power, real_type, reduce_mean, reduce_sum
 
 __all__ = [
     "abs", "all", "any", "argmax", "argmin", "broadcast_to", "cast", "ceil", "concatenate", "cos", "erf", "exp", "exp2",
@@ -49,23 +49,36 @@ def _real(name: str) -> Callable[[Any], Tensor]:
 
 exp, exp2, log, sqrt, rsqrt = map(_real, ("exp", "exp2", "log", "sqrt", "rsqrt"))
 tanh, erf, sin, cos = map(_real, ("tanh", "erf", "sin", "cos"))
-floor, ceil, round, isnan = map(_real, ("floor", "ceil", "round", "isnan"))
+isnan = _real("isnan")
 pow = power
+
+
+def _whole(name: str) -> Callable[[Any], Tensor]:
+    def function(x: Any) -> Tensor:
+        e = as_expr(Tensor, x, None)
+        return elementwise(Tensor, name, e) if e.dtype.is_float else e
+
+    function.__name__ = name
+    function.__doc__ = f"{name} of each element; integers stay as they are."
+    return function
+
+
+floor, ceil, round = map(_whole, ("floor", "ceil", "round"))
 
 
 def abs(x: Any) -> Tensor:
     """The absolute value of each element."""
-    return elementwise(Tensor, "abs", x)
+    return absolute(as_expr(Tensor, x, None))
 
 
 def maximum(a: Any, b: Any) -> Tensor:
-    """The larger of each pair of elements, NaN if either is."""
-    return elementwise(Tensor, "maximum", a, b)
+    """The larger of each pair of elements, NaN if either is; of bools, whether either is true."""
+    return numeric("maximum", a, b)
 
 
 def minimum(a: Any, b: Any) -> Tensor:
-    """The smaller of each pair of elements, NaN if either is."""
-    return elementwise(Tensor, "minimum", a, b)
+    """The smaller of each pair of elements, NaN if either is; of bools, whether both are true."""
+    return numeric("minimum", a, b)
 
 
 def logical_and(a: Any, b: Any) -> Tensor:
@@ -231,9 +244,21 @@ def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
     return x.broadcast_to(shape)
 
 
+def _axis(what: str, axis: int, x: Tensor, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ExprError(f"{what} along axis {axis} of {x.described()}; an axis is from {-rank} to {rank - 1}")
+    return axis % rank
+
+
+def _alike(a: Tensor, b: Tensor, but: int) -> bool:
+    """Whether two tensors have the same sizes except in one dimension."""
+    symbols = {**a.symbols, **b.symbols}
+    return not _any(n != but and not same(x, y, symbols) for n, (x, y) in enumerate(zip(a.dims, b.dims, strict=True)))
+
+
 def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     """The elements of `x` at integer `indices` along `axis`, each clamped to the dimension."""
-    return x[(*(slice(None),) * (axis % x.ndim), indices)]
+    return x[(*(slice(None),) * _axis("take", axis, x, x.ndim), indices)]
 
 
 def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -> Tensor:
@@ -260,9 +285,9 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
         raise ExprError("concatenate takes at least one tensor")
     t = common_type(tensors)
     parts: list[Any] = [cast_expr(settled(x), t) for x in tensors]
-    d = axis % parts[0].ndim
+    d = _axis("concatenate", axis, parts[0], parts[0].ndim)
     for p in parts[1:]:
-        if p.ndim != parts[0].ndim or _any(p.dims[n] != parts[0].dims[n] for n in range(p.ndim) if n != d):
+        if p.ndim != parts[0].ndim or not _alike(p, parts[0], d):
             raise ExprError(
                 f"concatenate of {parts[0].described()} and {p.described()} along {axis}: the shapes differ"
             )
@@ -284,5 +309,5 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors, of one shape, along a new dimension at `axis`."""
     key = [slice(None)] * (tensors[0].ndim if tensors else 0)
-    where = axis % (len(key) + 1)
+    where = _axis("stack", axis, tensors[0], len(key) + 1) if tensors else 0
     return concatenate([x[(*key[:where], None, *key[where:])] for x in tensors], axis=where)

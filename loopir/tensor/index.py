@@ -175,7 +175,7 @@ def dimension(x: object, what: str) -> tuple[Index, Symbols]:
         return x.ix, x.symbols
     if isinstance(x, int) and not isinstance(x, bool) and x >= 0:
         return Int(x), {}
-    if hasattr(x, "__index__") and not isinstance(x, bool):
+    if hasattr(x, "__index__") and not isinstance(x, int):
         return dimension(x.__index__(), what)  # type: ignore[attr-defined]
     raise ExprError(f"{what}: {x!r} is no size; a size is an integer of at least 0 or made from lp.symbol")
 

@@ -11,7 +11,7 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, DTypeLike, bool_, float32
-from loopir.ir.grammar import Const, Monoid, Of, Op, Param, Value, Var
+from loopir.ir.grammar import Const, Index, Monoid, Of, Op, Param, Value, Var
 from loopir.ir.ops import MONOIDS
 from loopir.ir.walk import nodes
 from loopir.tensor.core import (
@@ -19,6 +19,8 @@ from loopir.tensor.core import (
     Reduction,
     as_expr,
     as_stage,
+    at_broadcast,
+    broadcast,
     cast,
     cast_value,
     default_names,
@@ -26,7 +28,7 @@ from loopir.tensor.core import (
     make_stage,
     settled,
 )
-from loopir.tensor.index import ReduceAxis, unique
+from loopir.tensor.index import ReduceAxis, same, unique
 
 Axis = Any
 """A reduce_axis, an integer, several of either, or None for all dimensions."""
@@ -119,7 +121,10 @@ def arg_extreme(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool) 
         where = e.like((), i64, lambda _: Of(axes[0].ix, i64))
         return _reduce(cls, monoid, (e, where), axis, keepdims, name)[1]
     if axis is None:
-        e, axis = e.reshape(-1), 0
+        flat = arg_extreme(cls, name, e.reshape(-1), 0, False)
+        return flat[(None,) * e.ndim] if keepdims else flat
+    if isinstance(axis, tuple | list):
+        raise ExprError(f"{name} takes one axis, or None for the flat tensor; {axis!r} is given")
     (d,) = _axes(axis, e.ndim, name, e)
     where = e.like(e.dims, i64, lambda at: Of(at[d], i64))
     return _reduce(cls, monoid, (e, where), d, keepdims, name)[1]
@@ -132,8 +137,8 @@ def make_monoid(name: str, identity: Sequence[float], combine: Callable[..., Any
         parts = [settled(as_expr(cls, v, None)) for v in values]
         if len(parts) != len(identity):
             raise ExprError(f"monoid {name} folds {len(identity)} values, and {len(parts)} are given")
-        shape = max((p.dims for p in parts), key=len)
-        parts = [p if p.dims == shape else p.broadcast_to(tuple(parts[0].shape)) for p in parts]
+        shape = broadcast(name, parts)
+        parts = [p if p.dims == shape else _spread(p, shape) for p in parts]
         return _reduce(cls, built(cls, [p.dtype for p in parts]), parts, axis, keepdims, name)
 
     def built(cls: type[Expr], types: Sequence[DType]) -> Monoid:
@@ -151,6 +156,10 @@ def make_monoid(name: str, identity: Sequence[float], combine: Callable[..., Any
     return reduce
 
 
+def _spread(e: Expr, shape: tuple[Index, ...]) -> Any:
+    return e.like(shape, e.dtype, lambda at: at_broadcast(e, shape, at))
+
+
 def product(a: Expr, b: Expr, accum: DTypeLike | None) -> Any:
     """The matrix product, as NumPy's matmul: 2-D, stacks of matrices with broadcasting, and vectors."""
     cls = type(a)
@@ -162,7 +171,7 @@ def product(a: Expr, b: Expr, accum: DTypeLike | None) -> Any:
     rows, columns = x.ndim > 1, y.ndim > 1
     x = x if rows else x[None, :]
     y = y if columns else y[:, None]
-    if x.dims[-1] != y.dims[-2]:
+    if not same(x.dims[-1], y.dims[-2], {**x.symbols, **y.symbols}):
         raise ExprError(f"matmul of {a.described()} and {b.described()}: the inner sizes differ")
     left, right = x[..., :, :, None], y[..., None, :, :]
     kind = dtypes.dtype(accum) if accum is not None else (float32 if t.is_float and t.bits == 16 else t)

@@ -11,7 +11,7 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DTypeLike
-from loopir.ir.grammar import Buffer, Func
+from loopir.ir.grammar import Buffer, Const, Func
 from loopir.tensor import reductions as red
 from loopir.tensor.core import (
     Source,
@@ -56,22 +56,22 @@ class Tensor(Views):
     # ------------------------------------------------------------ arithmetic
 
     def __add__(self, other: Any) -> Tensor:
-        return _numeric("add", self, other)
+        return numeric("add", self, other)
 
     def __radd__(self, other: Any) -> Tensor:
-        return _numeric("add", other, self)
+        return numeric("add", other, self)
 
     def __sub__(self, other: Any) -> Tensor:
-        return _numeric("sub", self, other)
+        return numeric("sub", self, other)
 
     def __rsub__(self, other: Any) -> Tensor:
-        return _numeric("sub", other, self)
+        return numeric("sub", other, self)
 
     def __mul__(self, other: Any) -> Tensor:
-        return _numeric("mul", self, other)
+        return numeric("mul", self, other)
 
     def __rmul__(self, other: Any) -> Tensor:
-        return _numeric("mul", other, self)
+        return numeric("mul", other, self)
 
     def __truediv__(self, other: Any) -> Tensor:
         return divide(self, other)
@@ -104,7 +104,7 @@ class Tensor(Views):
         return self
 
     def __abs__(self) -> Tensor:
-        return elementwise(Tensor, "abs", self)
+        return absolute(self)
 
     def __matmul__(self, other: Tensor) -> Tensor:
         return red.product(self, as_expr(Tensor, other, None), None)
@@ -152,6 +152,12 @@ class Tensor(Views):
     def __lshift__(self, other: Any) -> Tensor:
         return elementwise(Tensor, "shl", self, other)
 
+    def __rlshift__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "shl", other, self)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return elementwise(Tensor, "shr", other, self)
+
     def __rshift__(self, other: Any) -> Tensor:
         return elementwise(Tensor, "shr", self, other)
 
@@ -164,10 +170,12 @@ class Tensor(Views):
         return red.fold(Tensor, "prod", self, axis, keepdims, red.sum_type(self.dtype), "prod").astype(_result(self))
 
     def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return red.fold(Tensor, "max", self, axis, keepdims, self.dtype, "max")
+        name = "any" if self.dtype == dtypes.bool_ else "max"
+        return red.fold(Tensor, name, self, axis, keepdims, self.dtype, "max")
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return red.fold(Tensor, "min", self, axis, keepdims, self.dtype, "min")
+        name = "all" if self.dtype == dtypes.bool_ else "min"
+        return red.fold(Tensor, name, self, axis, keepdims, self.dtype, "min")
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
         return reduce_mean(self, axis=axis, keepdims=keepdims)
@@ -213,12 +221,18 @@ def compute(shape: Sequence[Any], fn: Callable[..., Any], name: str | None = Non
 # ---------------------------------------------------------------- what methods and functions share
 
 
-def _numeric(fn: str, a: Any, b: Any) -> Tensor:
+def numeric(fn: str, a: Any, b: Any) -> Tensor:
     """Arithmetic; bools add and multiply as NumPy's do, by or and and."""
-    t = common_type((a, b))
-    if t == dtypes.bool_ and fn in ("add", "mul"):
-        return elementwise(Tensor, "or_" if fn == "add" else "and_", a, b)
+    if fn in _OF_BOOLS and common_type((a, b)) == dtypes.bool_:
+        fn = _OF_BOOLS[fn]
     return elementwise(Tensor, fn, a, b)
+
+
+_OF_BOOLS = {"add": "or_", "mul": "and_", "maximum": "or_", "minimum": "and_"}
+
+
+def absolute(x: Tensor) -> Tensor:
+    return x if x.dtype == dtypes.bool_ else elementwise(Tensor, "abs", x)
 
 
 def real_type(t: dtypes.DType) -> dtypes.DType:
@@ -246,9 +260,10 @@ def _floored(fn: str, a: Any, b: Any) -> Tensor:
 def power(a: Any, b: Any) -> Tensor:
     """a ** b: by multiplications for a small whole number b, else for floats."""
     if isinstance(b, int) and not isinstance(b, bool) and 0 <= b <= 16 and isinstance(a, Tensor):
+        base = cast(a, common_type((a, b)))
         if b == 0:
-            return elementwise(Tensor, "add", a * 0, 1)
-        out, square = None, a
+            return constant_like(base, 1)
+        out, square = None, base
         while b:
             if b & 1:
                 out = square if out is None else out * square
@@ -260,6 +275,11 @@ def power(a: Any, b: Any) -> Tensor:
     if not t.is_float:
         raise TypeError("pow of integers takes a whole number from 0 to 16 as its exponent; convert to a float first")
     return elementwise(Tensor, "pow", a, b)
+
+
+def constant_like(x: Tensor, value: int) -> Tensor:
+    """`value` in the shape and type of `x`, whatever `x` holds."""
+    return x.like(x.dims, x.dtype, lambda _: Const(value, x.dtype))
 
 
 def as_bool(x: Tensor) -> Tensor:

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any
 
+import numpy as np
+
 from loopir.analysis.simplify import simplify
 from loopir.errors import ExprError
 from loopir.ir.grammar import Index, Int, ceildiv, maximum, minimum
 from loopir.ir.text import text
-from loopir.tensor.core import Expr, as_index, settled
+from loopir.tensor.core import Expr, as_index, at_broadcast, broadcast, settled
 from loopir.tensor.index import IndexExpr, context, dimension, same
 
 
@@ -25,15 +27,23 @@ class Views(Expr):
     def __getitem__(self, key: Any) -> Any:
         """NumPy's basic indexing: indices, slices with steps, None, Ellipsis; and integer tensors, which gather.
 
+        Integer tensors broadcast together; their dimensions stand where they do, or in front if they stand apart.
         A gathered index is clamped to the dimension, as no kernel may read outside its arrays. Indices made from
         loop variables are taken as they are and checked when the nest runs in the interpreter.
         """
         keys = self._expanded(key if isinstance(key, tuple) else (key,))
-        shape: list[Index] = []
+        gathered = [self._gatherer(k) for k in keys if isinstance(k, Expr)]
+        together = broadcast("indices", gathered)
+        place = _place_of(keys)
+        shape: list[Index] = list(together) if place == 0 else []
+        where = 0
         parts: list[Any] = []
-        gathered: list[Expr] = []
+        left = iter(gathered)
         d = 0
-        for k in keys:
+        for n, k in enumerate(keys):
+            if n == place and n > 0:
+                where = len(shape)
+                shape += together
             if k is None:
                 shape.append(Int(1))
                 continue
@@ -44,17 +54,20 @@ class Views(Expr):
                 parts.append((len(shape), start, step))
                 shape.append(length)
             elif isinstance(k, Expr):
-                e = self._gatherer(k)
-                gathered.append(e)
-                parts.append((len(shape), e, size))
-                shape += e.dims
+                parts.append((next(left), size))
             else:
                 parts.append(self._fixed(k, size, d - 1))
-        return self.like(tuple(shape), self.dtype, lambda at: self.at(_indices(parts, at)), *gathered)
+
+        def at(ix: tuple[Index, ...]) -> Any:
+            return self.at(_indices(parts, ix, together, ix[where : where + len(together)]))
+
+        return self.like(tuple(shape), self.dtype, at, *gathered)
 
     def _expanded(self, keys: tuple[Any, ...]) -> list[Any]:
         """`keys` with Ellipsis and missing dimensions spelt as full slices."""
         used = sum(1 for k in keys if k is not None and not isinstance(k, EllipsisType))
+        if len(keys) - used - sum(1 for k in keys if k is None) > 1:
+            raise ExprError(f"{self.described()} is indexed with several Ellipses; there is one Ellipsis at most")
         if used > self.ndim:
             raise ExprError(f"{self.described()} has {self.ndim} dimensions, and is indexed by {used}")
         full = [slice(None)] * (self.ndim - used)
@@ -71,6 +84,7 @@ class Views(Expr):
     def _fixed(self, k: Any, size: Index, d: int) -> Index:
         if isinstance(k, IndexExpr):
             return k.ix
+        k = k.__index__() if isinstance(k, np.integer) else k
         if not isinstance(k, int) or isinstance(k, bool):
             raise TypeError(
                 f"{self.described()} is indexed by {k!r}; use an integer, a slice, None or an integer tensor"
@@ -100,9 +114,9 @@ class Views(Expr):
 
     def transpose(self, *axes: int) -> Any:
         """The dimensions in the order `axes`; reversed if none are given."""
-        order = axes or tuple(reversed(range(self.ndim)))
+        order = tuple(a + self.ndim if a < 0 else a for a in axes) or tuple(reversed(range(self.ndim)))
         if sorted(order) != list(range(self.ndim)):
-            raise ExprError(f"transpose of {self.described()} by {order}; the axes are each dimension once")
+            raise ExprError(f"transpose of {self.described()} by {axes}; the axes are each dimension once")
         back = tuple(order.index(d) for d in range(self.ndim))
         shape = tuple(self.dims[d] for d in order)
         return self.like(shape, self.dtype, lambda at: self.at(tuple(at[n] for n in back)))
@@ -125,6 +139,10 @@ class Views(Expr):
             rest = rest if d is None else rest * d
         if dims.count(None) > 1:
             raise ExprError(f"reshape of {self.described()} to {tuple(given)}: one size at most is -1")
+        if None in dims and rest == Int(0):
+            raise ExprError(
+                f"reshape of {self.described()} to {tuple(given)}: beside a size of 0, -1 could be any size"
+            )
         new = tuple(simplify(total // rest, known) if d is None else d for d in dims)
         product: Index = Int(1)
         for d in new:
@@ -137,7 +155,7 @@ class Views(Expr):
         """This tensor repeated along new dimensions and those of size 1."""
         dims = tuple(dimension(d, "broadcast_to")[0] for d in shape)
         skip = len(dims) - self.ndim
-        fits = skip >= 0 and all(d in (Int(1), dims[skip + n]) for n, d in enumerate(self.dims))
+        fits = skip >= 0 and all(d == Int(1) or same(d, dims[skip + n], self.symbols) for n, d in enumerate(self.dims))
         if not fits:
             raise ExprError(f"{self.described()} does not broadcast to ({', '.join(map(text, dims))})")
 
@@ -147,19 +165,29 @@ class Views(Expr):
         return self.like(dims, self.dtype, at)
 
 
-def _indices(parts: Sequence[Any], at: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The indices into the tensor for the indices `at` into its view."""
+def _place_of(keys: Sequence[Any]) -> int:
+    """The key where the dimensions of gathers go: the first of them and the integers, 0 if a slice parts these."""
+    if not any(isinstance(k, Expr) for k in keys):
+        return -1
+    found = [n for n, k in enumerate(keys) if k is not None and not isinstance(k, slice)]
+    return found[0] if found[-1] - found[0] + 1 == len(found) else 0
+
+
+def _indices(
+    parts: Sequence[Any], at: tuple[Index, ...], together: tuple[Index, ...], here: tuple[Index, ...]
+) -> tuple[Index, ...]:
+    """The indices into the tensor for the indices `at` into its view, `here` into its gathers, broadcast `together`."""
     out: list[Index] = []
     for part in parts:
         if isinstance(part, Index):
             out.append(part)
-        elif isinstance(part[1], Expr):
-            where, e, size = part
-            element = e.at(at[where : where + e.ndim])
+        elif isinstance(part[0], Expr):
+            e, size = part
+            element = at_broadcast(e, together, here)
             out.append(as_index(e.like((), e.dtype, lambda _, v=element: v), size))
         else:
-            where, start, step = part
-            out.append(start + at[where] * step)
+            d, start, step = part
+            out.append(start + at[d] * step)
     return tuple(out)
 
 
@@ -172,6 +200,8 @@ def _ravel(at: tuple[Index, ...], shape: tuple[Index, ...]) -> Index:
 
 def _unravel(flat: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
     out: list[Index] = []
+    if Int(0) in shape:
+        return (Int(0),) * len(shape)
     for n, size in enumerate(reversed(shape)):
         last = n == len(shape) - 1
         out.append(flat if last else flat % size)

@@ -1,0 +1,267 @@
+"""Elementwise operations as NumPy's: values, types of results, what is refused."""
+
+import operator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from running import assert_as_numpy, assert_close, inputs, run, sample
+from scipy import special
+
+import loopir as lp
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+INTEGERS = [np.dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+FLOATS = [np.dtype(f"float{bits}") for bits in (16, 32, 64)]
+TYPES = [*INTEGERS, *FLOATS, np.dtype(bool)]
+
+ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv}
+BITS = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+COMPARISONS = {name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
+EXTREMES = {"maximum": (lp.maximum, np.maximum), "minimum": (lp.minimum, np.minimum)}
+LOGIC = {"logical_and": (lp.logical_and, np.logical_and), "logical_or": (lp.logical_or, np.logical_or)}
+BINARY = {name: (f, f) for name, f in (ARITHMETIC | BITS | COMPARISONS).items()} | EXTREMES | LOGIC
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_two_types_meet_as_in_numpy(name: str) -> None:
+    """For every pair of types: the same type and values, or both refuse."""
+    ours, theirs = BINARY[name]
+    for a in TYPES:
+        for b in TYPES:
+            x, y = sample(a, (5,)), sample(b, (5,), 1)
+            try:
+                with np.errstate(all="ignore"):
+                    theirs(x, y)
+            except TypeError:
+                with pytest.raises(TypeError):
+                    ours(*inputs(x, y))
+            else:
+                assert_as_numpy(ours, theirs, x, y)
+
+
+@pytest.mark.parametrize("name", ["floordiv", "mod"])
+def test_quotients_round_down(name: str) -> None:
+    op = getattr(operator, name)
+    for a in (*INTEGERS, *FLOATS):
+        for b in (*INTEGERS, *FLOATS):
+            y = sample(b, (9,), 1)
+            assert_as_numpy(op, op, sample(a, (9,)), np.where(y == 0, y + y.dtype.type(3), y))
+
+
+@pytest.mark.parametrize("number", [True, 2, -3, 0.5])
+@pytest.mark.parametrize("name", [*ARITHMETIC, "maximum", "lt"])
+def test_python_numbers_are_weak(name: str, number: float) -> None:
+    ours, theirs = BINARY[name]
+    for a in TYPES:
+        x = sample(a, (5,))
+        for swap in (False, True):
+            try:
+                with np.errstate(all="ignore"):
+                    theirs(number, x) if swap else theirs(x, number)
+            except (TypeError, OverflowError):
+                with pytest.raises((TypeError, lp.ExprError)):
+                    ours(number, *inputs(x)) if swap else ours(*inputs(x), number)
+            else:
+                turned = (lambda f: lambda t: f(number, t)) if swap else (lambda f: lambda t: f(t, number))
+                if name == "lt" and number == -3 and x.dtype.kind == "u":
+                    continue  # NumPy compares with a number that the type has not; see the refusal below
+                assert_as_numpy(turned(ours), turned(theirs), x)
+
+
+@pytest.mark.parametrize("scalar", [np.float32(1.5), np.float64(1.5), np.int8(3), np.bool_(True), np.uint16(7)])
+def test_numpy_scalars_bring_their_type(scalar: Any) -> None:
+    for a in TYPES:
+        x = sample(a, (4,))
+        assert_as_numpy(lambda t: t * scalar, lambda t: t * scalar, x)
+        assert_as_numpy(lambda t: lp.maximum(t, scalar), lambda t: np.maximum(t, scalar), x)
+
+
+@pytest.mark.parametrize("a", TYPES, ids=str)
+@pytest.mark.parametrize("b", TYPES, ids=str)
+def test_astype(a: np.dtype[Any], b: np.dtype[Any]) -> None:
+    x = sample(a, (9,))
+    x = np.abs(x) if b.kind == "u" and a.kind == "f" else x
+    assert_as_numpy(lambda t: t.astype(b), lambda t: t.astype(b), x)
+
+
+def test_casts_of_floats_saturate() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 300.7, -300.7, -0.9, 2.9], np.float32)
+    (t,) = inputs(x)
+    assert run(t.astype("int8"), x).tolist() == [0, 127, -128, 127, -128, 0, 2]
+    assert run(lp.cast(t, "uint8"), x).tolist() == [0, 255, 0, 255, 0, 0, 2]
+
+
+# ---------------------------------------------------------------- functions
+
+ULPS = {np.dtype(np.float64): 4, np.dtype(np.float32): 1, np.dtype(np.float16): 1}
+REAL = {
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "sin": np.sin, "cos": np.cos,
+    "erf": special.erf, "rsqrt": lambda x: 1 / np.sqrt(x), "round": np.rint,
+}  # fmt: skip
+EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.25, -7.75, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("dtype", [*FLOATS, BFLOAT16], ids=str)
+def test_functions_of_real_numbers(name: str, dtype: np.dtype[Any]) -> None:
+    """The value is the float64 one, rounded once."""
+    x = np.array(EDGES).astype(dtype)
+    with np.errstate(all="ignore"):
+        expected = REAL[name](x.astype(np.float64)).astype(dtype)
+    assert_close(run(getattr(lp, name)(*inputs(x)), x), expected, ulps=ULPS.get(dtype, 1))
+
+
+@pytest.mark.parametrize("name", ["exp", "sqrt", "sin", "tanh"])
+def test_integers_become_floats_as_in_numpy(name: str) -> None:
+    for a in (*INTEGERS, np.dtype(bool)):
+        x = np.abs(sample(a, (5,)))
+        assert_as_numpy(getattr(lp, name), getattr(np, name), x, ulps=2)
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "isnan", "abs", "logical_not"])
+def test_functions_of_every_type(name: str) -> None:
+    for a in TYPES:
+        x = np.array(EDGES).astype(a) if a.kind == "f" else sample(a, (9,))
+        assert_as_numpy(getattr(lp, name), getattr(np, name), x)
+
+
+def test_signs_and_bits() -> None:
+    for a in INTEGERS:
+        x = sample(a, (9,))
+        for op in (operator.neg, operator.pos, operator.invert, abs):
+            assert_as_numpy(op, op, x)
+        assert_as_numpy(lambda t: t << 1, lambda t: t << 1, x)
+        assert_as_numpy(lambda t: t >> 1, lambda t: t >> 1, x)
+        assert_as_numpy(lambda t: 1 << lp.abs(t), lambda t: 1 << np.abs(t), x)
+    assert_as_numpy(operator.invert, operator.invert, sample(bool, (4,)))
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 5, 16])
+def test_powers_by_multiplication(exponent: int) -> None:
+    for a in (*INTEGERS, *FLOATS):
+        x = sample(a, (9,))
+        x = np.append(x, [np.nan, np.inf]).astype(a) if a.kind == "f" else x
+        assert_as_numpy(lambda t: t**exponent, lambda t: t**exponent, x, ulps=8)
+    assert_as_numpy(lambda t: t**exponent, lambda t: t.astype(np.int64) ** exponent, sample(bool, (4,)))
+
+
+def test_powers_of_floats() -> None:
+    x = np.array([0.5, 2.0, 3.0, 0.0], np.float32)
+    assert_as_numpy(lambda t: t**-1.5, lambda t: t**-1.5, x, ulps=1)
+    assert_as_numpy(lambda t: 2.0**t, lambda t: 2.0**t, x, ulps=1)
+    assert_as_numpy(lp.pow, np.power, x, x[::-1].copy(), ulps=1)
+
+
+def test_composites() -> None:
+    x = np.linspace(-6, 6, 25)
+    logistic = special.expit(x)
+    approximate = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    for name, expected in (("sigmoid", logistic), ("silu", x * logistic), ("gelu", x * special.ndtr(x))):
+        np.testing.assert_allclose(run(getattr(lp, name)(*inputs(x)), x), expected, rtol=1e-7, atol=1e-14)
+    np.testing.assert_allclose(run(lp.gelu(*inputs(x), approximate="tanh"), x), approximate, rtol=1e-12)
+    assert_as_numpy(lp.relu, lambda a: np.maximum(a, 0), x)
+    for half in (np.dtype(np.float16), BFLOAT16):
+        low = x.astype(half)
+        expected = special.expit(low.astype(np.float64)).astype(half)
+        assert_close(run(lp.sigmoid(*inputs(low)), low), expected, ulps=1)
+
+
+def test_where_evaluates_one_side() -> None:
+    x, y, c = sample("float32", (3, 4)), sample("float64", (4,)), sample(bool, (3, 1))
+    assert_as_numpy(lambda a, b, t: lp.where(t, a, b), lambda a, b, t: np.where(t, a, b), x, y, c)
+    assert_as_numpy(lambda a: lp.where(a > 0, 1, 2), lambda a: np.where(a > 0, 1, 2), x)
+    assert_as_numpy(lambda a: lp.select(a, a, -1.0), lambda a: np.where(a, a, -1.0), y)
+    (a,) = inputs(x)
+    shifted = lp.compute((3, 4), lambda i, j: lp.where(j >= 1, a[i, j - 1], 0.0))
+    assert run(shifted, x).tolist() == np.pad(x, ((0, 0), (1, 0)))[:, :4].tolist()
+
+
+def test_bfloat16_rounds_after_every_operation() -> None:
+    x, y = np.array([1.0, 3.0], BFLOAT16), np.array([1 / 256, 1 / 3], BFLOAT16)
+    a, b = inputs(x, y)
+    assert_close(run((a + b) - a, x, y), (x + y) - x)
+    assert (a + b).dtype == lp.placeholder((), "bf16", name="t").dtype
+    assert str((a + lp.placeholder((2,), "f16", name="h")).dtype) == "float32"
+    assert str((a + lp.placeholder((2,), "int32", name="h")).dtype) == "bfloat16"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_shapes_broadcast_as_in_numpy(data: st.DataObject) -> None:
+    whole = data.draw(st.lists(st.integers(0, 3), max_size=3))
+    shapes = []
+    for _ in range(2):
+        cut = whole[data.draw(st.integers(0, len(whole))) :]
+        shapes.append([1 if data.draw(st.booleans()) else d for d in cut])
+    if data.draw(st.integers(0, 3)) == 0 and shapes[0]:
+        shapes[0][-1] += 2
+    x, y = sample("int32", shapes[0]), sample("int32", shapes[1], 1)
+    try:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        with pytest.raises(lp.ExprError, match="do not broadcast"):
+            operator.sub(*inputs(x, y))
+    else:
+        assert_as_numpy(operator.sub, operator.sub, x, y)
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_refusals() -> None:
+    x, k, p = (lp.placeholder(s, t, name="x") for s, t in (((3, 4), "float32"), ((4,), "int8"), ((4,), "bool")))
+    with pytest.raises(lp.ExprError, match=r"add: x float32\[3, 4\] and .* do not broadcast"):
+        x + x[:, :3]
+    with pytest.raises(TypeError, match="and_ takes bool or int or uint"):
+        x & x
+    with pytest.raises(TypeError, match="sub takes float or int or uint, and is given bool"):
+        p - p
+    with pytest.raises(TypeError, match="pow of integers takes a whole number from 0 to 16"):
+        k**k
+    with pytest.raises(lp.ExprError, match="300 is no int8"):
+        k + 300
+    with pytest.raises(TypeError, match="no truth"):
+        bool(x == x)
+    with pytest.raises(TypeError, match=r"ndarray is no tensor; arrays come in through lp\.placeholder"):
+        lp.maximum(x, np.ones((3, 4)))
+    with pytest.raises(lp.ExprError, match='it is "none" or "tanh"'):
+        lp.gelu(x, approximate="sigmoid")
+    with pytest.raises(TypeError, match=r"complex64.* is not an element type"):
+        x.astype(np.complex64)
+    with pytest.raises(lp.ExprError, match="a name is an identifier"):
+        lp.placeholder((3,), name="not one")
+    with pytest.raises(lp.ExprError, match="-1 is no size"):
+        lp.placeholder((-1,), name="x")
+
+
+def test_names_that_clash_are_refused() -> None:
+    one, two = lp.placeholder((3,), name="x"), lp.placeholder((3,), name="x")
+    with pytest.raises(lp.ExprError, match="called 'x'"):
+        lp.Schedule(one + two)
+    small, large = lp.symbol("n"), lp.symbol("n", min=8)
+    with pytest.raises(lp.ExprError, match="size 'n' is declared twice"):
+        lp.Schedule(lp.placeholder((small,), name="x").sum() + lp.placeholder((large,), name="y").sum())
+
+
+def test_several_outputs() -> None:
+    x = sample("float32", (3, 4))
+    (a,) = inputs(x)
+    double = (a * 2.0).named("double")
+    one, two, same, given = run([double, double.sum(axis=0), double, a], x)
+    np.testing.assert_array_equal(one, x * 2)
+    np.testing.assert_array_equal(two, (x * 2).sum(axis=0))
+    np.testing.assert_array_equal(same, x * 2)
+    np.testing.assert_array_equal(given, x)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_symbolic_sizes(n: int) -> None:
+    size = lp.symbol("n", min=0)
+    a, b = lp.placeholder((size, 3), name="a"), lp.placeholder((size,), name="b")
+    x, y = sample("float32", (n, 3)), sample("float32", (n,), 1)
+    np.testing.assert_array_equal(run((a * b[:, None]).sum(axis=0), x, y), (x * y[:, None]).sum(axis=0))
+    np.testing.assert_array_equal(run(a.T.reshape(-1), x), x.T.reshape(-1))
+    np.testing.assert_array_equal(run(lp.concatenate([a, a[::-1]]), x), np.concatenate([x, x[::-1]]))
