@@ -240,7 +240,7 @@ def as_expr(cls: type[Expr], x: Any, context: DType | None) -> Any:
         t = context or (bool_ if isinstance(x, bool) else dtypes.int64 if isinstance(x, int) else dtypes.float64)
         if t.is_integer and isinstance(x, float):
             raise TypeError(f"{x} is no {t}")
-        if t.is_integer and not t.holds(x):
+        if t.is_integer and not t.holds(int(x)):
             raise ExprError(f"{x} is no {t}, which a number takes from the tensor beside it; convert that with astype")
         return cls((), t, lambda _: Const(x, t), (), {})
     if hasattr(x, "dtype") and getattr(x, "shape", None) == ():
