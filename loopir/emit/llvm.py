@@ -1,7 +1,8 @@
 """LLVM IR from a lowered Func: one function a kernel, `vectorize` loops as vectors of fixed width.
 
-This room only spells. A kernel is `void name(i64..., ptr..., [i64 begin, i64 end])`, the last two where it is rooted at
-a `parallel` loop, of which it runs that range. Statements are here, expressions in `llvm_values`.
+This room only spells. A kernel is `i32 name(i64..., ptr..., [i64 begin, i64 end])`, the last two where it is rooted at
+a `parallel` loop, of which it runs that range. It gives 0, or 1 if memory for an intermediate is not to be had.
+Statements are here, expressions in `llvm_values`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -11,16 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from llvmlite import ir
 
-from loopir.emit.llvm_values import I64, Values
+from loopir.emit.llvm_ops import DOUBLE
+from loopir.emit.llvm_values import I32, I64, Values
 from loopir.emit.params import Params, kernels_of, params_of
 from loopir.errors import LowerError
 from loopir.ir.grammar import (
     Alloc,
     Body,
+    Buffer,
     Func,
     If,
     Int,
@@ -30,10 +34,14 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
 )
-from loopir.ir.walk import statements, variables
+from loopir.ir.walk import nodes, statements, variables
 
-STACK_BYTES = 1 << 16
-UNROLL_LIMIT = 64
+ALIGNMENT = 64
+STACK_BYTES = 1 << 18
+"""How much of a thread's stack a kernel may take; what is over lies on the heap."""
+UNROLL_LIMIT = 1024
+"""How many copies of a statement unrolling may make, loops inside one another together; over it they stay loops."""
+MAX_LANES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +76,14 @@ class _Emitter:
         self.root = first if isinstance(first, Loop) and first.kind == "parallel" else None
         extra = [I64, I64] if self.root else []
         types = [*(I64 for _ in self.params.integers), *(ir.PointerType() for _ in self.params.buffers), *extra]
-        self.fn = ir.Function(module, ir.FunctionType(ir.VoidType(), types), kernel.name)
+        self.fn = ir.Function(module, ir.FunctionType(I32, types), kernel.name)
         self.entry = self.fn.append_basic_block("entry")
         self.b = ir.IRBuilder(self.entry)
         self.values = Values(module, self.b, fma)
+        self.copies = 1
+        self.stack: dict[str, Any] = {}
+        self.stack_bytes = 0
+        self.heap: list[Any] = []
 
     def kernel(self) -> LlvmKernel:
         for name, arg in zip(self.params.names, self.fn.args, strict=False):
@@ -88,7 +100,7 @@ class _Emitter:
             self.loop(self.root.var, begin, end, lambda: self.body(self.root.body if self.root else ()))
         else:
             self.body(self.source.body)
-        self.b.ret_void()
+        self.b.ret(ir.Constant(I32, 0))
         self.b.position_at_end(self.entry)
         self.b.branch(start)
         return LlvmKernel(self.source.name, self.params, self.root)
@@ -116,14 +128,17 @@ class _Emitter:
 
     def any_loop(self, s: Loop) -> None:
         values = self.values
-        if s.kind == "vectorize" and values.lanes is None and isinstance(s.extent, Int) and _vectorizable(s):
-            values.enter_lanes(s.var, s.extent.value)
+        count = s.extent.value if isinstance(s.extent, Int) else -1
+        if s.kind == "vectorize" and values.lanes is None and 1 <= count <= MAX_LANES and _vectorizable(s):
+            values.enter_lanes(s.var, count)
             self.body(s.body)
             values.leave_lanes()
-        elif s.kind == "unroll" and isinstance(s.extent, Int) and s.extent.value <= UNROLL_LIMIT:
-            for n in range(s.extent.value):
+        elif s.kind == "unroll" and 0 <= self.copies * count <= UNROLL_LIMIT:
+            around, self.copies = self.copies, self.copies * max(1, count)
+            for n in range(count):
                 values.env[s.var] = ir.Constant(I64, n)
                 self.body(s.body)
+            self.copies = around
         else:
             self.loop(s.var, ir.Constant(I64, 0), values.index(s.extent), lambda: self.body(s.body))
 
@@ -173,31 +188,61 @@ class _Emitter:
             values.store(b, at, v)
 
     def alloc(self, s: Alloc) -> None:
-        b = s.buffer
-        values = self.values
-        count = values.index_product(b.shape)
-        size = b.dtype.bytes
-        constant = isinstance(count, ir.Constant)
-        if constant and count.constant * size <= STACK_BYTES:
-            with self.b.goto_block(self.entry):
-                memory: Any = self.b.alloca(ir.ArrayType(ir.IntType(8), max(1, count.constant * size)))
-                memory.align = 64
-            values.pointers[b.name] = memory
+        """Memory for `s.body`: on the stack if its size is constant and small. In lanes, as much for each."""
+        b, values = s.buffer, self.values
+        lanes = 1 if values.lanes is None else values.lanes.width
+        sizes = [max(0, d.value) for d in b.shape if isinstance(d, Int)]
+        need = max(1, prod(sizes) * b.dtype.bytes * lanes) if len(sizes) == len(b.shape) else STACK_BYTES + 1
+        if lanes > 1:
+            values.private.add(b.name)
+        if b.name in self.stack or self.stack_bytes + need <= STACK_BYTES:
+            values.pointers[b.name] = self.on_stack(b.name, need)
             self.body(s.body)
-            return
-        nothing = self.b.icmp_signed("<", count, ir.Constant(I64, 1))
-        asked = self.b.select(nothing, ir.Constant(I64, 64), self.b.mul(count, ir.Constant(I64, size)))
-        memory = self.b.call(values.library("malloc", ir.PointerType(), [I64]), [asked])
-        values.pointers[b.name] = memory
-        self.body(s.body)
-        self.b.call(values.library("free", ir.VoidType(), [ir.PointerType()]), [memory])
+        else:
+            memory = values.pointers[b.name] = self.on_heap(b, lanes)
+            self.body(s.body)
+            self.heap.pop()
+            self.give_back(memory)
+        values.private.discard(b.name)
+
+    def on_stack(self, name: str, size: int) -> Any:
+        """One place for all unrolled copies of an allocation, as they follow one another."""
+        if name not in self.stack:
+            with self.b.goto_block(self.entry):
+                memory: Any = self.b.alloca(ir.ArrayType(ir.IntType(8), size))
+            memory.align, memory.type = ALIGNMENT, ir.PointerType()  # llvmlite gives it the type of what it points at
+            self.stack[name] = memory
+            self.stack_bytes += size
+        return self.stack[name]
+
+    def on_heap(self, b: Buffer, lanes: int) -> Any:
+        """Memory from the C library; the kernel gives up if there is none, or if the size does not fit 64 bits."""
+        count, size = self.values.elements(b.shape)
+        each = b.dtype.bytes * lanes
+        vast = self.b.fcmp_ordered(">", size, ir.Constant(DOUBLE, 2.0**62 / each))
+        asked = self.b.add(self.b.mul(count, ir.Constant(I64, each)), ir.Constant(I64, ALIGNMENT))
+        asked = self.b.select(vast, ir.Constant(I64, -1), asked)
+        memory = self.b.call(self.values.library("malloc", ir.PointerType(), [I64]), [asked])
+        with self.b.if_then(self.b.icmp_unsigned("==", memory, ir.Constant(ir.PointerType(), None)), likely=False):
+            for other in self.heap:
+                self.give_back(other)
+            self.b.ret(ir.Constant(I32, 1))
+        self.heap.append(memory)
+        return memory
+
+    def give_back(self, memory: Any) -> None:
+        self.b.call(self.values.library("free", ir.VoidType(), [ir.PointerType()]), [memory])
 
 
 def _vectorizable(loop: Loop) -> bool:
-    """Whether the lanes of `loop` can run as vectors: no memory of their own, inner loops of one length for all."""
-    for s in statements(loop.body):
-        if isinstance(s, Alloc):
+    """Whether the lanes of `loop` can run as vectors: what it holds has one length in all lanes."""
+    inner = list(statements(loop.body))
+    own = {s.buffer.name for s in inner if isinstance(s, Alloc)}
+    for s in inner:
+        if isinstance(s, Loop) and s.kind == "vectorize":
             return False
-        if isinstance(s, Loop) and (s.kind == "vectorize" or loop.var in variables(s.extent)):
-            return False
+        lengths = (s.extent,) if isinstance(s, Loop) else s.buffer.shape if isinstance(s, Alloc) else ()
+        for ix in lengths:
+            if loop.var in variables(ix) or any(isinstance(x, Buffer) and x.name in own for x in nodes(ix)):
+                return False
     return True

@@ -94,10 +94,10 @@ def convert(module: Any, b: Any, v: Any, source: DType, to: DType) -> Any:
     """The value of `source` as a `to`: floats to integers truncate and saturate, integers wrap."""
     kind = _like(v, register_type(to))
     if source.is_float and to.is_float:
-        if source.bits != 64 and to.bits != 64:
-            out = v
+        if source.bits == 64:
+            out = v if to.bits == 64 else _to_odd(b, v) if to == float16 else b.fptrunc(v, _like(v, FLOAT))
         else:
-            out = v if source.bits == to.bits else b.fpext(v, kind) if to.bits == 64 else b.fptrunc(v, _like(v, FLOAT))
+            out = b.fpext(v, kind) if to.bits == 64 else v
         return from_memory(b, to_memory(b, out, to), to) if to.bits == 16 else out
     if source.is_float:
         if to == bool_:
@@ -116,6 +116,21 @@ def convert(module: Any, b: Any, v: Any, source: DType, to: DType) -> Any:
     if have > to.bits:
         return b.trunc(v, kind)
     return b.sext(v, kind) if source.kind == "int" else b.zext(v, kind)
+
+
+def _to_odd(b: Any, v: Any) -> Any:
+    """A float64 as float32, rounded to odd, so that rounding it once more rounds as if once.
+
+    Boldo and Melquiond, "When double rounding is odd" (2005).
+    """
+    near = b.fptrunc(v, _like(v, FLOAT))
+    back = b.fpext(near, v.type)
+    bits = b.bitcast(near, _like(v, I32))
+    magnitude = [b.and_(b.bitcast(x, _like(v, I64)), _const(v, I64, (1 << 63) - 1)) for x in (back, v)]
+    away = b.icmp_unsigned(">", *magnitude)
+    below = b.sub(bits, b.zext(away, bits.type))
+    inexact = b.fcmp_ordered("!=", back, v)
+    return b.bitcast(b.select(inexact, b.or_(below, _const(bits, I32, 1)), bits), near.type)
 
 
 # ---------------------------------------------------------------- calls
@@ -191,7 +206,9 @@ _COMPARE = {"lt": "<", "le": "<=", "eq": "==", "ne": "!=", "no": "uno"}
 
 
 def floor_division(b: Any, x: Any, y: Any, *, remainder: bool) -> Any:
-    """x // y or x % y of indices, rounded to minus infinity; y is positive."""
+    """x // y or x % y of indices, rounded to minus infinity; y is positive, or the result is not used."""
+    if not isinstance(y, ir.Constant):
+        y = b.select(b.icmp_signed(">", y, _const(y, I64, 0)), y, _const(y, I64, 1))
     q, r = b.sdiv(x, y), b.srem(x, y)
     negative = b.icmp_signed("<", r, _const(r, I64, 0))
     if remainder:

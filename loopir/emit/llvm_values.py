@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
 
 from loopir.emit import llvm_ops as ops
-from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32
+from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32, int64
 from loopir.ir.grammar import (
     Add,
     And,
@@ -74,6 +75,7 @@ class Values:
         self.common: dict[Value, Any] | None = None
         self.lanes: Lanes | None = None
         self.mask: Any = None
+        self.private: set[str] = set()
 
     # ------------------------------------------------------------ lanes
 
@@ -104,10 +106,11 @@ class Values:
     def varies(self, n: Node) -> bool:
         """Whether `n` may differ from lane to lane."""
         lane = self.lanes
-        if lane is None:
-            return False
-        return any(isinstance(x, Var) and x.name == lane.var for x in nodes(n)) or any(
-            isinstance(x, Param) and _is_vector(self.params.get(x.name)) for x in nodes(n)
+        return lane is not None and any(
+            (isinstance(x, Var) and x.name == lane.var)
+            or (isinstance(x, Param) and _is_vector(self.params.get(x.name)))
+            or (isinstance(x, Buffer) and x.name in self.private)
+            for x in nodes(n)
         )
 
     def spread(self, v: Any) -> Any:
@@ -150,17 +153,14 @@ class Values:
             case _:
                 raise TypeError(f"{type(ix).__name__} is no index")
 
-    def index_product(self, shape: Sequence[Index]) -> Any:
-        """The number of elements; a constant where all sizes are."""
-        if all(isinstance(d, Int) for d in shape):
-            total = 1
-            for d in shape:
-                total *= d.value if isinstance(d, Int) else 1
-            return ir.Constant(I64, total)
-        out = ir.Constant(I64, 1)
+    def elements(self, shape: Sequence[Index]) -> tuple[Any, Any]:
+        """The number of elements in a buffer, and the same as a float64, which does not wrap."""
+        count, size = ir.Constant(I64, 1), ir.Constant(ops.DOUBLE, 1.0)
         for d in shape:
-            out = self.b.mul(out, self.index(d))
-        return out
+            extent = ops.spell(self.module, self.b, "llvm.smax", (self.index(d), ir.Constant(I64, 0)), int64, ())
+            count = self.b.mul(count, extent)
+            size = self.b.fmul(size, self.b.sitofp(extent, ops.DOUBLE))
+        return count, size
 
     def resize(self, v: Any, to: Any, source: DType) -> Any:
         """An integer as one of another width."""
@@ -175,11 +175,7 @@ class Values:
     def cond(self, c: Cond) -> Any:
         match c:
             case And(terms) | Or(terms):
-                total: Any = ir.Constant(I1, 1 if isinstance(c, And) else 0)
-                join = self.b.and_ if isinstance(c, And) else self.b.or_
-                for t in terms:
-                    total = join(*self.alike(total, self.cond(t)))
-                return total
+                return self.joined(terms, isinstance(c, And))
             case Not(term):
                 return self.b.not_(self.cond(term))
             case Cmp(op, a, b):
@@ -189,7 +185,30 @@ class Values:
             case _:
                 raise TypeError(f"{type(c).__name__} is no condition")
 
+    def joined(self, terms: Sequence[Cond], every: bool) -> Any:
+        """Whether all terms hold, or any. One that reads memory is evaluated where those before leave it open."""
+        join = self.b.and_ if every else self.b.or_
+        total: Any = ir.Constant(I1, int(every))
+        for n, t in enumerate(terms):
+            if n == 0 or not _guarded(t):
+                total = join(*self.alike(total, self.cond(t)))
+                continue
+            undecided = total if every else self.b.not_(total)
+            if _is_vector(undecided):
+                with self.masked(undecided):
+                    found = self.cond(t)
+            else:
+                found = self.branch(undecided, partial(self.cond, t), lambda: ir.Constant(I1, 0))
+            total = join(*self.alike(total, found))
+        return total
+
     # ------------------------------------------------------------ memory
+
+    def place(self, b: Buffer, ix: Index) -> Index:
+        """Where element `ix` lies: memory of a lane's own holds each element for all lanes, side by side."""
+        if self.lanes is None or b.name not in self.private:
+            return ix
+        return ix * self.lanes.width + Var(self.lanes.var)
 
     def stride(self, ix: Index) -> int | None:
         """How far `ix` moves from lane to lane; None if that differs."""
@@ -220,12 +239,19 @@ class Values:
         self.env[self.lanes.var] = saved
         return out
 
-    def load(self, b: Buffer, ix: Index) -> Any:
+    def load(self, b: Buffer, at: Index) -> Any:
         kind = ops.memory_type(b.dtype)
-        lanes = self.lanes
+        lanes, ix = self.lanes, self.place(b, at)
         stride = self.stride(ix) if lanes is not None else 0
+
+        def one() -> Any:
+            return self.b.load(self.address(b, self.index(ix)), typ=kind, align=b.dtype.bytes)
+
         if lanes is None or (stride == 0 and self.mask is None):
-            raw = self.b.load(self.address(b, self.index(ix)), typ=kind, align=b.dtype.bytes)
+            raw = one()
+        elif stride == 0:
+            any_lane = self.b.call(ops.any_true(self.module, lanes.width), [self.mask])
+            raw = self.branch(any_lane, one, lambda: ir.Constant(kind, 0))
         elif stride == 1:
             vector = ir.VectorType(kind, lanes.width)
             address = self.address(b, self.first(ix))
@@ -237,8 +263,8 @@ class Values:
             raw = self.gather(b, self.spread(self.index(ix)))
         return ops.from_memory(self.b, raw, b.dtype)
 
-    def store(self, b: Buffer, ix: Index, value: Any) -> None:
-        lanes = self.lanes
+    def store(self, b: Buffer, at: Index, value: Any) -> None:
+        lanes, ix = self.lanes, self.place(b, at)
         raw = ops.to_memory(self.b, value, b.dtype)
         if lanes is None:
             self.b.store(raw, self.address(b, self.index(ix)), align=b.dtype.bytes)
@@ -251,11 +277,11 @@ class Values:
             else:
                 ops.masked_store(self.module, self.b, raw, address, b.dtype.bytes, self.mask)
             return
-        at = self.spread(self.index(ix))
+        offsets = self.spread(self.index(ix))
         for n in range(lanes.width):
             with self.lane_acts(n):
                 element = self.b.extract_element(raw, ir.Constant(I32, n))
-                address = self.address(b, self.b.extract_element(at, ir.Constant(I32, n)))
+                address = self.address(b, self.b.extract_element(offsets, ir.Constant(I32, n)))
                 self.b.store(element, address, align=b.dtype.bytes)
 
     @contextmanager
@@ -322,7 +348,7 @@ class Values:
             case Load(buffer, at):
                 return self.load(buffer, at[0])
             case Of(Index() as ix, t):
-                return ops.convert(self.module, self.b, self.index(ix), DType("int64", "int", 64), t)
+                return ops.convert(self.module, self.b, self.index(ix), int64, t)
             case Of(Cond() as c, t):
                 return ops.convert(self.module, self.b, self.cond(c), bool_, t)
             case Cast(value, t):
@@ -339,10 +365,11 @@ class Values:
     def select(self, v: Select) -> Any:
         test = self.cond(v.cond)
         if _is_vector(test):
+            other = self.b.not_(test)
             with self.masked(test):
                 a = self.arm(v.a, test)
-            with self.masked(self.b.not_(test)):
-                b = self.arm(v.b, self.b.not_(test))
+            with self.masked(other):
+                b = self.arm(v.b, other)
             return self.b.select(*self.alike(test, a, b))
         if not (_guarded(v.a) or _guarded(v.b)):
             a, b = self.alike(self.value(v.a), self.value(v.b))
@@ -425,10 +452,10 @@ def _scalar(t: Any) -> Any:
     return t.element if isinstance(t, ir.VectorType) else t
 
 
-def _guarded(v: Value) -> bool:
+def _guarded(v: Node) -> bool:
     """Whether evaluating `v` for nothing may fault or cost much."""
     return any(isinstance(n, Load) for n in nodes(v)) or _rare(v)
 
 
-def _rare(v: Value) -> bool:
+def _rare(v: Node) -> bool:
     return any(isinstance(n, Op) and n.fn.name.startswith("library_") for n in nodes(v))

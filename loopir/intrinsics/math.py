@@ -55,7 +55,7 @@ tanh = _function("tanh", np.tanh, ulp=2, expand=expand.tanh, doc="The hyperbolic
 erf = _function("erf", _erf64, ulp=2, llvm="call erf", doc="The error function.")
 sin = _function("sin", np.sin, ulp=2, expand=expand.sin, doc="The sine of radians.")
 cos = _function("cos", np.cos, ulp=2, expand=expand.cos, doc="The cosine of radians.")
-pow_ = _function("pow", np.power, arity=2, ulp=8, doc="x to the y.")
+pow_ = _function("pow", np.float_power, arity=2, ulp=8, doc="x to the y.")
 floor = _function("floor", np.floor, ulp=0, doc="The largest integer not above x.")
 ceil = _function("ceil", np.ceil, ulp=0, doc="The smallest integer not below x.")
 round_ = _function(

@@ -29,6 +29,8 @@ from loopir.ir.grammar import (
     Opaque,
     Strided,
     Var,
+    maximum,
+    minimum,
 )
 from loopir.ir.walk import nodes
 
@@ -61,6 +63,31 @@ def injective(b: Buffer) -> bool:
             return False
         cells = cells + sum(env[n] * evaluate(x, {}) for n, x in enumerate(b.layout.strides))
     return len(np.unique(cells)) == len(cells) and bool((cells >= 0).all())
+
+
+def span(b: Buffer) -> Index:
+    """How many elements' room the layout of `b` takes, gaps among them."""
+    if isinstance(b.layout, Mapped):
+        shape = [evaluate(d, {}) for d in b.shape]
+        env = dict(zip(b.layout.dims, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
+        return Int(1 + int(np.max(evaluate(b.layout.at, env), initial=-1)))
+    room: Index = Int(1)
+    for d, stride in zip(b.shape, _strides(b), strict=True):
+        room = room + (d - 1) * stride
+    for d in b.shape:  # none at all if a dimension is 0
+        room = room * minimum(d, 1)
+    return maximum(room, 0)
+
+
+def _strides(b: Buffer) -> tuple[Index, ...]:
+    if isinstance(b.layout, Strided):
+        return b.layout.strides
+    out: list[Index] = []
+    step: Index = Int(1)
+    for d in reversed(b.shape):
+        out.append(step)
+        step = step * d
+    return tuple(reversed(out))
 
 
 def _nested(dims: tuple[tuple[Index, Index], ...]) -> bool:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from loopir.ir.grammar import Buffer, Func, Index, Int, Load, Mapped, Node, Reduce, Store, Strided
-from loopir.ir.walk import rebuild, substitute
+from loopir.ir.grammar import Alloc, Buffer, Func, Index, Int, Load, Mapped, Node, Reduce, Store, Strided
+from loopir.ir.layouts import span
+from loopir.ir.walk import rebuffer, rebuild, statements, substitute
 from loopir.lower.target import Target
 
 
 def flatten(func: Func, target: Target) -> Func:
-    """`func` with one index on every access: the offset, in elements."""
+    """`func` with one index on every access: the offset, in elements. What has a layout is allocated as it lies."""
+    laid = {
+        s.buffer.name: replace(s.buffer, shape=(span(s.buffer),), layout=None)
+        for s in statements(func.body)
+        if isinstance(s, Alloc) and s.buffer.layout is not None
+    }
 
     def visit(n: Node) -> Node:
         if isinstance(n, Buffer):
@@ -23,7 +29,7 @@ def flatten(func: Func, target: Target) -> Func:
             return replace(n, at=(offset(n.buffers[0], n.at),))
         return n
 
-    return cast(Func, visit(func))
+    return rebuffer(cast(Func, visit(func)), laid)
 
 
 def offset(b: Buffer, at: tuple[Index, ...]) -> Index:

@@ -17,6 +17,7 @@ from loopir.errors import CompileError
 from loopir.runtime.pool import Pool
 
 ALIGNMENT = 64
+NO_MEMORY = "a kernel's intermediate does not fit in memory; the outputs are not complete"
 _lock = threading.Lock()
 _ready = False
 
@@ -69,7 +70,7 @@ class Library:
     def function(self, name: str, integers: int, pointers: int, ranged: bool) -> Any:
         """A kernel, called with that many integers, then addresses, then the two ends of its range if it has one."""
         types = [ctypes.c_int64] * integers + [ctypes.c_void_p] * pointers + [ctypes.c_int64] * (2 * ranged)
-        return ctypes.CFUNCTYPE(None, *types)(self._engine.get_function_address(name))
+        return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self._engine.get_function_address(name))
 
 
 class CpuRuntime:
@@ -107,9 +108,15 @@ class CpuRuntime:
 
     def call(self, n: int, args: tuple[int, ...]) -> None:
         """Run kernel `n`."""
-        self.kernels[n](*args)
+        if self.kernels[n](*args):
+            raise MemoryError(NO_MEMORY)
 
     def parallel(self, n: int, extent: int, args: tuple[int, ...]) -> None:
         """Run kernel `n` over 0 .. extent-1 on the threads of the pool."""
         kernel = self.kernels[n]
-        self.pool.run(lambda begin, end: kernel(*args, begin, end), extent)
+
+        def run(begin: int, end: int) -> None:
+            if kernel(*args, begin, end):
+                raise MemoryError(NO_MEMORY)
+
+        self.pool.run(run, extent)
