@@ -1,0 +1,106 @@
+"""The interpreter reports what it must: seeded faults are told with the statement and the iteration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopir as lp
+from loopir.ir.interpret import trace
+
+SHARED = """
+def f(A: "float32[2, 4]", D: "out float32[2, 4]"):
+    with kernel("k0"):
+        for b in bind("blockIdx.x", 2):
+            with alloc("float32[4]", scope="shared") as S:
+                for t in bind("threadIdx.x", 4):
+                    S[t] = A[b, t]
+                    barrier()
+                    D[b, t] = S[3 - t]
+"""
+A = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_threads_meet_at_barriers_in_any_order(seed: int) -> None:
+    assert (lp.interpret(lp.parse(SHARED), [A], seed=seed)["D"] == A[:, ::-1]).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("                    barrier()\n", "", "a race|nothing has written"),
+        ("S[3 - t]", "S[4 - t]", r"S\[4\], which is out of bounds: the shape is \(4\)"),
+        ("S[t] = A[b, t]", "S[0] = A[b, t]", r"S\[0\] .* a race"),
+        ("D[b, t] = S[3 - t]", "D[0, t] = S[3 - t]", "in different blocks: a race"),
+    ],
+)
+def test_faults_of_threads_are_told(old: str, new: str, message: str, seed: int) -> None:
+    with pytest.raises(lp.InterpretError, match=message):
+        lp.interpret(lp.parse(SHARED.replace(old, new)), [A], seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_barrier_that_some_threads_do_not_reach_is_told(seed: int) -> None:
+    source = SHARED.replace("barrier()", "if t < 2:\n                        barrier()").replace("S[3 - t]", "S[t]")
+    with pytest.raises(lp.InterpretError, match="does not reach: it diverges"):
+        lp.interpret(lp.parse(source), [A], seed=seed)
+
+
+def nest(body: str) -> lp.Func:
+    return lp.parse(f'def f(n: "size", a: "float32[n]", b: "out float32[n]"):\n{body}')
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("    for i in range(n):\n        b[i] = a[i + 1]\n", r"statement b at \(i=3\) touches a\[4\]"),
+        ("    for i in range(n - 1):\n        b[i] = a[i]\n", r"b\[3\] is never written"),
+        (
+            "    for i in range(n):\n        b[i] = b[i] + a[i]\n",
+            r"b at \(i=0\) reads b\[0\], which nothing has written",
+        ),
+    ],
+)
+def test_faults_of_accesses_are_told(body: str, message: str) -> None:
+    with pytest.raises(lp.InterpretError, match=message):
+        lp.interpret(nest(body), [np.zeros(4, np.float32)])
+
+
+def test_a_sum_is_exact_in_the_ring_in_any_order() -> None:
+    text = """
+def f(a: "float32[3, 5]", s: "out float32[5]"):
+    for i in range(3):
+        for j in range(5):
+            s[j] = sum(exp(a[i, j]) / 3.0, over=i, init=0.0)
+"""
+    s = lp.Schedule(lp.parse(text))
+    a = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    want = lp.interpret(s.func, [a], domain="ring")["s"]
+    assert (lp.interpret(s.reorder("j", "i").func, [a], domain="ring")["s"] == want).all()
+    dropped = lp.parse(text.replace("range(3)", "range(2)"))
+    assert (lp.interpret(dropped, [a], domain="ring")["s"] != want).all()
+
+
+def test_a_trace_names_the_last_writers() -> None:
+    func = lp.parse('def f(a: "inout float32[5]"):\n    for i in range(4):\n        a[i + 1] = a[i] + 1.0\n')
+    found = trace(func, [np.zeros(5, np.float32)])
+    assert found.reads["a", (0,)] == [None]
+    assert found.reads["a", (2,)] == [("a", (1,))]
+
+
+def test_a_reduction_over_nothing_is_its_initial_value() -> None:
+    func = lp.parse(
+        'def f(n: "size", a: "float32[n]", s: "out float32[1]"):\n'
+        "    for k in range(n):\n        s[0] = sum(a[k], over=k, init=7.0)\n"
+    )
+    assert lp.interpret(func, [np.zeros(0, np.float32)])["s"] == 7
+
+
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    func = nest("    for i in range(n):\n        b[i] = a[i]\n")
+    with pytest.raises(ValueError, match="a has 1 dimensions, and the array has 2"):
+        lp.interpret(func, [np.zeros((2, 2), np.float32)])
+    with pytest.raises(ValueError, match="takes 1 arrays"):
+        lp.interpret(func, [])
