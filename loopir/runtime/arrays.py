@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from operator import index
 from typing import Any
 
 import ml_dtypes
@@ -93,40 +94,63 @@ class Bound:
 def take(x: Any, spec: ArgSpec) -> Taken:
     """`x` as an array; TypeError if it is none."""
     if type(x) is np.ndarray:
-        return _numpy(x, x)
+        return _numpy(x)
     kind = type(x).__module__.partition(".")[0]
     if kind == "torch":
         return _torch(x, spec)
     if hasattr(x, "__cuda_array_interface__"):
         return _cuda(x)
-    if isinstance(x, bool | int | float | np.generic):
-        return _numpy(np.asarray(x, spec.numpy), x)
-    if isinstance(x, np.ndarray):
-        return _numpy(x, x)
+    if isinstance(x, bool | int | float) and not isinstance(x, np.generic):
+        return _numpy(_scalar(x, spec))
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{spec.name} has a mask, and kernels have none; fill it first, as {spec.name}.filled(0) does")
+    if isinstance(x, np.ndarray | np.generic) or hasattr(x, "__array_interface__"):
+        return _numpy(np.asarray(x))
     if hasattr(x, "__dlpack__"):
         try:
-            return _numpy(np.from_dlpack(x), x)
+            return _numpy(np.from_dlpack(x))
         except (BufferError, RuntimeError, TypeError) as error:
             raise TypeError(f"{spec.name}: {type(x).__name__} cannot be shared with NumPy: {error}") from None
-    if hasattr(x, "__array_interface__"):
-        return _numpy(np.asarray(x), x)
-    raise TypeError(f"{spec.name} is a {type(x).__name__}; a kernel takes arrays (NumPy, or anything with DLPack)")
+    try:
+        return _numpy(np.asarray(memoryview(x)))
+    except TypeError:
+        raise TypeError(
+            f"{spec.name} is a {type(x).__name__}; a kernel takes arrays: NumPy's, or anything with DLPack or a buffer"
+        ) from None
 
 
-def _numpy(a: np.ndarray[Any, Any], owner: Any) -> Taken:
+def _scalar(x: float, spec: ArgSpec) -> np.ndarray[Any, Any]:
+    """A Python number as an array without dimensions, if it is one of the type's."""
+    taken = {"b": bool, "i": bool | int, "u": bool | int}.get(spec.numpy.kind, bool | int | float)
+    if not isinstance(x, taken):
+        raise TypeError(f"{spec.name} is {x!r}, and the kernel takes {spec.dtype}")
+    try:
+        return np.asarray(x, spec.numpy)
+    except OverflowError:
+        raise ValueError(f"{spec.name} is {x}, which {spec.dtype} does not hold") from None
+
+
+def _numpy(a: np.ndarray[Any, Any]) -> Taken:
     name = "bfloat16" if a.dtype == BFLOAT16 else a.dtype.name
     if not a.dtype.isnative:
         name = f"byte-swapped {name}"
-    interface = a.__array_interface__["data"]
-    return Taken(owner if owner is a else a, interface[0], a.shape, name, a.flags.c_contiguous, "cpu",
-                 a.flags.writeable, a.strides)  # fmt: skip
+    flags = a.flags
+    return Taken(a, address(a), a.shape, name, flags.c_contiguous, "cpu", flags.writeable, a.strides)
+
+
+def address(a: np.ndarray[Any, Any]) -> int:
+    """Where the first element lies."""
+    return a.__array_interface__["data"][0]
 
 
 def _torch(x: Any, spec: ArgSpec) -> Taken:
     if x.requires_grad:
         raise TypeError(f"{spec.name} requires a gradient, and kernels have none; pass {spec.name}.detach()")
-    return Taken(x, x.data_ptr(), tuple(x.shape), str(x.dtype).removeprefix("torch."), x.is_contiguous(),
-                 "cpu" if x.device.type == "cpu" else str(x.device), True, None)  # fmt: skip
+    if str(x.layout) != "torch.strided" or x.is_neg() or x.is_conj():
+        raise TypeError(f"{spec.name} is sparse, or a lazy view; pass {spec.name}.to_dense().resolve_neg()")
+    device = "cpu" if x.device.type == "cpu" else f"{x.device.type}:{x.device.index or 0}"
+    return Taken(x, x.data_ptr(), tuple(x.shape), str(x.dtype).removeprefix("torch."), x.is_contiguous(), device, True,
+                 tuple(x.stride()))  # fmt: skip
 
 
 def _cuda(x: Any) -> Taken:
@@ -136,7 +160,8 @@ def _cuda(x: Any) -> Taken:
     pointer, readonly = interface["data"]
     dense = strides is None or _dense(shape, strides, dtype.itemsize)
     name = "bfloat16" if str(getattr(x, "dtype", "")) == "bfloat16" else dtype.name
-    return Taken(x, pointer or 0, shape, name, dense, "cuda:0", not readonly, strides)
+    device = f"cuda:{getattr(getattr(x, 'device', None), 'id', 0)}"
+    return Taken(x, pointer or 0, shape, name, dense, device, not readonly, strides)
 
 
 def _dense(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
@@ -158,39 +183,72 @@ def bind(
 
     Raises TypeError for what is no array or has another dtype, ValueError for shapes, devices, strides and overlaps.
     """
-    given = _matched(signature, args, named)
-    taken = {a.name: _typed(take(given[a.name], a), a) for a in signature.inputs}
-    sizes = _sizes(signature, taken)
+    given, told = _matched(signature, args, named)
+    wanted = [(a, given[a.name]) for a in signature.inputs] + _placed(signature, out)
+    taken = {a.name: _typed(take(x, a), a) for a, x in wanted}
+    sizes = _sizes(signature, taken, told)
     shapes = signature.shapes(*sizes)
     for a, shape in zip(signature.args, shapes, strict=True):
-        if a.access != "out" and taken[a.name].shape != shape:
+        if a.name in taken and taken[a.name].shape != shape:
             raise ValueError(_misfit(signature, a, taken[a.name].shape, shape, sizes))
     for check, text in signature.checks:
         if not check(*sizes):
             raise ValueError(f"{signature.name} assumes {text}, and is called with {_listed(signature, sizes)}")
-    results = _results(signature, taken, out, sizes, shapes, device)
+    results = tuple(out) if out is not None else _results(signature, taken, shapes)
     for a in signature.args:
         _usable(signature, a, taken[a.name], device)
     _apart(signature, taken)
     return Bound(sizes, tuple(taken[a.name] for a in signature.args), results)
 
 
-def _matched(signature: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def _matched(
+    signature: Signature, args: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Inputs by name, and the sizes that are given by name."""
     wanted = [a.name for a in signature.inputs]
     listed = ", ".join(wanted)
     if len(args) > len(wanted):
-        raise TypeError(f"{signature.name} takes {len(wanted)} arrays ({listed}), and {len(args)} are given")
+        raise TypeError(f"{signature.name} takes {_count(wanted)}, and {len(args)} are given")
     given = dict(zip(wanted, args, strict=False))
+    told: dict[str, int] = {}
     for name, x in named.items():
-        if name not in wanted:
-            raise TypeError(f"{signature.name} has no argument {name!r}; it takes {listed}")
-        if name in given:
+        if name in signature.sizes:
+            told[name] = _size(name, x)
+        elif name not in wanted:
+            raise TypeError(f"{signature.name} has no argument {name!r}; it takes {listed or 'no arrays'}")
+        elif name in given:
             raise TypeError(f"{signature.name} is given {name} twice")
-        given[name] = x
+        else:
+            given[name] = x
     missing = [n for n in wanted if n not in given]
     if missing:
-        raise TypeError(f"{signature.name} takes {len(wanted)} arrays ({listed}); {', '.join(missing)} is missing")
-    return given
+        raise TypeError(f"{signature.name} takes {_count(wanted)}; {', '.join(missing)} is missing")
+    return given, told
+
+
+def _count(names: Sequence[str]) -> str:
+    listed = f" ({', '.join(names)})" if names else ""
+    return f"{len(names)} array{'' if len(names) == 1 else 's'}{listed}"
+
+
+def _size(name: str, x: Any) -> int:
+    try:
+        value = index(x)
+    except TypeError:
+        raise TypeError(f"{name} is a size, and {x!r} is no integer") from None
+    if value < 0:
+        raise ValueError(f"{name} is a size, and {value} is below 0")
+    return value
+
+
+def _placed(signature: Signature, out: Sequence[Any] | None) -> list[tuple[ArgSpec, Any]]:
+    """The caller's arrays for the outputs, if there are any."""
+    if out is None:
+        return []
+    if not isinstance(out, tuple | list) or len(out) != len(signature.outputs):
+        count = len(out) if isinstance(out, tuple | list) else "one array, not a tuple, is"
+        raise TypeError(f"out= is a tuple of {_count([a.name for a in signature.outputs])}; {count} given")
+    return list(zip(signature.outputs, out, strict=True))
 
 
 def _typed(t: Taken, a: ArgSpec) -> Taken:
@@ -199,9 +257,11 @@ def _typed(t: Taken, a: ArgSpec) -> Taken:
     return t
 
 
-def _sizes(signature: Signature, taken: Mapping[str, Taken]) -> tuple[int, ...]:
-    found: dict[str, int] = {}
-    for a in signature.inputs:
+def _sizes(signature: Signature, taken: Mapping[str, Taken], told: Mapping[str, int]) -> tuple[int, ...]:
+    found: dict[str, int] = dict(told)
+    for a in signature.args:
+        if a.name not in taken:
+            continue
         shape = taken[a.name].shape
         if len(shape) != len(a.shape):
             raise ValueError(f"{a.name} has {len(shape)} dimensions {shape}, and the kernel takes {len(a.shape)}")
@@ -212,7 +272,9 @@ def _sizes(signature: Signature, taken: Mapping[str, Taken]) -> tuple[int, ...]:
                 )
     missing = [n for n in signature.sizes if n not in found]
     if missing:
-        raise ValueError(f"{signature.name}: no input has {missing[0]} as a dimension, so it is not known")
+        raise ValueError(
+            f"{signature.name}: no array given has {missing[0]} as a dimension; give it by name, as {missing[0]}=4"
+        )
     return tuple(found[n] for n in signature.sizes)
 
 
@@ -225,25 +287,15 @@ def _misfit(signature: Signature, a: ArgSpec, got: tuple[int, ...], want: tuple[
     return f"{a.name} has shape {got}, and the kernel takes {want}{where}"
 
 
-def _results(
-    signature: Signature, taken: dict[str, Taken], out: Sequence[Any] | None, sizes: Sequence[int],
-    shapes: Sequence[tuple[int, ...]], device: str,
-) -> tuple[Any, ...]:  # fmt: skip
-    outputs = [(a, shape) for a, shape in zip(signature.args, shapes, strict=True) if a.access == "out"]
-    if out is not None:
-        if not isinstance(out, tuple | list) or len(out) != len(outputs):
-            count = len(out) if isinstance(out, tuple | list) else "one array, not a tuple"
-            raise TypeError(f"out= is a tuple of {len(outputs)} arrays; {count} given")
-        for (a, shape), x in zip(outputs, out, strict=True):
-            taken[a.name] = _typed(take(x, a), a)
-            if taken[a.name].shape != shape:
-                raise ValueError(_misfit(signature, a, taken[a.name].shape, shape, sizes))
-        return tuple(out)
+def _results(signature: Signature, taken: dict[str, Taken], shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
+    """New arrays for the outputs, of the kind and on the device of the first input."""
     like = next((t.array for t in taken.values()), None)
-    made = tuple(empty_like(like, shape, a) for a, shape in outputs)
-    for (a, _), x in zip(outputs, made, strict=True):
-        taken[a.name] = take(x, a)
-    return made
+    made: list[Any] = []
+    for a, shape in zip(signature.args, shapes, strict=True):
+        if a.access == "out":
+            made.append(empty_like(like, shape, a))
+            taken[a.name] = take(made[-1], a)
+    return tuple(made)
 
 
 def empty_like(like: Any, shape: tuple[int, ...], a: ArgSpec) -> Any:
@@ -262,12 +314,20 @@ def _usable(signature: Signature, a: ArgSpec, t: Taken, device: str) -> None:
         strides = "" if t.strides is None else f" with strides {t.strides}"
         raise ValueError(
             f"{a.name} of shape {t.shape} is not contiguous in row-major order{strides}; "
-            f"pass a copy, as np.ascontiguousarray({a.name}) makes"
+            f"pass a copy, as {_copy(t, a.name)} makes"
         )
+    if t.pointer % a.numpy.itemsize:
+        raise ValueError(f"{a.name} does not start at a multiple of {a.numpy.itemsize} bytes; pass {a.name}.copy()")
     if a.access != "in" and not t.writable:
         raise ValueError(f"{a.name} is written by {signature.name}, and it is read-only")
     if t.device != "cpu" and device == "cpu":
         raise ValueError(f"{a.name} is on {t.device}, and {signature.name} was built for the CPU; build it for cuda")
+    if t.device not in ("cpu", "cuda:0"):
+        raise ValueError(f"{a.name} is on {t.device}, and {signature.name} runs on cuda:0; move it there")
+
+
+def _copy(t: Taken, name: str) -> str:
+    return f"np.ascontiguousarray({name})" if isinstance(t.array, np.ndarray) else f"{name}.contiguous()"
 
 
 def _apart(signature: Signature, taken: Mapping[str, Taken]) -> None:

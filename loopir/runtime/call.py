@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from loopir.runtime.arrays import Bound, Signature, bind
+from loopir.runtime.plans import Plans
 
 
 class Runtime(Protocol):
@@ -51,13 +52,19 @@ class Kernel:
         self.source, self.resources, self.host_source = source, resources, host_source
         self._host, self._runtime = host, runtime
         self._placed = hasattr(runtime, "enter")
+        self._plans = Plans(signature)
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{a.name}: {a.access} {a.dtype}[{', '.join(a.shape)}]" for a in self.signature.args)
         return f"<{self.target} kernel {self.signature.name}({listed})>"
 
     def __call__(self, *args: Any, out: Sequence[Any] | None = None, **named: Any) -> Any:
+        if not named and not self._placed and (ready := self._plans.ready(args, out)) is not None:
+            self._host(self._runtime, *ready.sizes, *ready.pointers)
+            return _given(ready.results)
         bound = bind(self.signature, args, named, out, self._runtime.device)
+        if not named:
+            self._plans.learn(args, bound)
         if self._placed:
             pointers = self._runtime.enter(bound, self.signature)
             try:
@@ -66,8 +73,7 @@ class Kernel:
                 self._runtime.leave(bound, self.signature, pointers)
         else:
             self._host(self._runtime, *bound.sizes, *(t.pointer for t in bound.arrays))
-        results = bound.results
-        return results[0] if len(results) == 1 else results or None
+        return _given(bound.results)
 
     def time(self, *args: Any, repeats: int = 7, **named: Any) -> float:
         """Median seconds of one run, without checking arguments or copying them to a GPU."""
@@ -85,6 +91,11 @@ class Kernel:
         finally:
             if self._placed:
                 self._runtime.leave(bound, self.signature, pointers)
+
+
+def _given(results: tuple[Any, ...]) -> Any:
+    """What a call returns: one array, a tuple of several, or None."""
+    return results[0] if len(results) == 1 else results or None
 
 
 def _seconds(run: Callable[[], None]) -> float:
