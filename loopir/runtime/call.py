@@ -60,8 +60,9 @@ class Kernel:
 
     def __call__(self, *args: Any, out: Sequence[Any] | None = None, **named: Any) -> Any:
         if not named and not self._placed and (ready := self._plans.ready(args, out)) is not None:
-            self._host(self._runtime, *ready.sizes, *ready.pointers)
-            return _given(ready.results)
+            sizes, pointers, results = ready
+            self._host(self._runtime, *sizes, *pointers)
+            return _given(results)
         bound = bind(self.signature, args, named, out, self._runtime.device)
         if not named:
             self._plans.learn(args, bound)

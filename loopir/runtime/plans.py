@@ -29,13 +29,8 @@ class Plan:
     """Of every argument, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The arguments of one call, checked: sizes and addresses in order, and what to return."""
-
-    sizes: tuple[int, ...]
-    pointers: list[int]
-    results: tuple[Any, ...]
+Ready = tuple[tuple[int, ...], list[int], tuple[Any, ...]]
+"""The arguments of one call, checked: sizes and addresses in order, and what to return."""
 
 
 class Plans:
@@ -45,6 +40,7 @@ class Plans:
         self.signature = signature
         self.written = [n for n, a in enumerate(signature.args) if a.access != "in"]
         self.made = [n for n, a in enumerate(signature.args) if a.access == "out"]
+        self.inplace = len(self.made) < len(self.written)
         self.items = [a.numpy.itemsize for a in signature.args]
         self._plans: dict[tuple[Any, ...], Plan] = {}
 
@@ -67,19 +63,10 @@ class Plans:
         for x, pointer, item in zip(arrays, pointers, self.items, strict=True):
             if pointer % item or not x.flags.c_contiguous:
                 return None
-        for n in self.written:
-            if not arrays[n].flags.writeable or not self._alone(n, pointers, plan.bytes):
+        for n in self.written if out is not None or self.inplace else ():  # new arrays are writable and apart
+            if not arrays[n].flags.writeable or not _alone(n, pointers, plan.bytes):
                 return None
-        return Ready(plan.sizes, pointers, results)
-
-    @staticmethod
-    def _alone(n: int, pointers: Sequence[int], sizes: Sequence[int]) -> bool:
-        """Whether argument `n` shares no memory with another one."""
-        begin, end = pointers[n], pointers[n] + sizes[n]
-        return all(
-            k == n or begin >= pointer + size or pointer >= end
-            for k, (pointer, size) in enumerate(zip(pointers, sizes, strict=True))
-        )
+        return plan.sizes, pointers, results
 
     def learn(self, args: Sequence[Any], bound: Bound) -> None:
         """Keep what was found out about a call that went the long way."""
@@ -92,6 +79,15 @@ class Plans:
         outputs = tuple((shapes[n], self.signature.args[n].numpy) for n in self.made)
         sizes = tuple(prod(shape) * item for shape, item in zip(shapes, self.items, strict=True))
         self._plans[key] = Plan(bound.sizes, outputs, sizes)
+
+
+def _alone(n: int, pointers: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether argument `n` shares no memory with another one."""
+    begin, end = pointers[n], pointers[n] + sizes[n]
+    return all(
+        k == n or begin >= pointer + size or pointer >= end
+        for k, (pointer, size) in enumerate(zip(pointers, sizes, strict=True))
+    )
 
 
 def _key(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
