@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
-import numpy as np
 
 from loopir.errors import CompileError
+from loopir.runtime.memory import Arena
 from loopir.runtime.pool import Pool
 
-ALIGNMENT = 64
 NO_MEMORY = "a kernel's intermediate does not fit in memory; the outputs are not complete"
 _lock = threading.Lock()
 _ready = False
@@ -81,30 +80,8 @@ class CpuRuntime:
     def __init__(self, library: Library, kernels: Sequence[tuple[str, int, int, bool]], pool: Pool) -> None:
         self.library, self.pool = library, pool
         self.kernels = [library.function(*k) for k in kernels]
-        self._live: dict[int, Any] = {}
-        self._free: dict[int, list[tuple[int, Any]]] = {}
-        self._lock = threading.Lock()
-
-    def alloc(self, size: int) -> int:
-        """The address of `size` bytes, aligned to 64; memory that was freed is used again."""
-        with self._lock:
-            kept = self._free.get(size)
-            if kept:
-                pointer, block = kept.pop()
-            else:
-                try:
-                    block = np.empty(size + ALIGNMENT, np.uint8)
-                except MemoryError:
-                    self._free.clear()
-                    raise MemoryError(f"an intermediate of {size} bytes does not fit in memory") from None
-                pointer = -(-block.ctypes.data // ALIGNMENT) * ALIGNMENT
-            self._live[pointer] = (size, block)
-            return pointer
-
-    def free(self, pointer: int) -> None:
-        with self._lock:
-            size, block = self._live.pop(pointer)
-            self._free.setdefault(size, []).append((pointer, block))
+        self._arena = Arena()
+        self.alloc, self.free = self._arena.alloc, self._arena.free
 
     def call(self, n: int, args: tuple[int, ...]) -> None:
         """Run kernel `n`."""

@@ -1,7 +1,8 @@
 """Threads that stay: the ranges of a parallel loop are run on them, without the interpreter's lock.
 
-Ranges are handed out as threads become free. The caller works, too. A pool is made when first needed and made anew
-after a fork, as threads do not survive one. A parallel loop inside a parallel loop runs on the thread that meets it.
+Ranges are handed out as threads become free, and the caller works, too. Threads start when first needed, and anew in
+a process that was forked. Nothing returns before all ranges that were begun are done, as they write the caller's
+arrays, not even an interrupt from the keyboard.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 
 Range = Callable[[int, int], None]
 CHUNKS_PER_THREAD = 4
@@ -29,61 +30,111 @@ def thread_count(asked: int | None = None) -> int:
     return asked
 
 
+class _Job:
+    """One parallel loop on its way."""
+
+    def __init__(self, fn: Range, extent: int, step: int) -> None:
+        self.fn, self.extent, self.step = fn, extent, step
+        self.next, self.busy = 0, 0
+        self.error: BaseException | None = None
+        self.changed = threading.Condition()
+
+    def take(self, busy: int) -> tuple[int, int] | None:
+        """The next range, if there is one and nothing has failed; `busy` more threads are at work then."""
+        with self.changed:
+            if self.next >= self.extent or self.error is not None:
+                return None
+            begin, self.next = self.next, min(self.extent, self.next + self.step)
+            self.busy += busy
+            return begin, self.next
+
+    def help(self) -> None:
+        """The share of a thread of the pool."""
+        while (part := self.take(1)) is not None:
+            error = None
+            try:
+                self.fn(*part)
+            except BaseException as caught:
+                error = caught
+            with self.changed:
+                self.error = self.error or error
+                self.busy -= 1
+                self.changed.notify_all()
+
+    def lead(self) -> None:
+        """The caller's share; then the others are waited for, and what failed is raised."""
+        waiting = False
+        while True:
+            try:
+                while not waiting and (part := self.take(0)) is not None:
+                    self.fn(*part)
+                waiting = True
+                with self.changed:
+                    self.changed.wait_for(lambda: self.busy == 0)
+                break
+            except BaseException as caught:  # an interrupt, too, waits for who is writing
+                self.error, waiting = self.error or caught, True
+        if self.error is not None:
+            raise self.error
+
+
 class Pool:
     """`count` threads, the caller's among them."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._executor: ThreadPoolExecutor | None = None
-        self._pid = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """As new, without threads: after a fork there are none, and locks may be held for ever."""
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._started = 0
         self._lock = threading.Lock()
 
-    def _workers(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._executor is None or self._pid != os.getpid():
-                self._executor = ThreadPoolExecutor(self.count - 1, thread_name_prefix="loopir")
-                self._pid = os.getpid()
-            return self._executor
-
     def run(self, fn: Range, extent: int) -> None:
-        """`fn(begin, end)` for ranges that cover 0 .. extent-1; the first exception of any is raised."""
+        """`fn(begin, end)` for ranges that cover 0 .. extent-1; after a failure no more are begun, and it is raised."""
         if extent <= 0:
             return
         if self.count == 1 or extent == 1:
             fn(0, extent)
             return
-        step = max(1, -(-extent // (self.count * CHUNKS_PER_THREAD)))
-        starts = iter(range(0, extent, step))
-        lock = threading.Lock()
+        step = -(-extent // (self.count * CHUNKS_PER_THREAD))
+        job = _Job(fn, extent, step)
+        self._start()
+        for _ in range(min(self.count, -(-extent // step)) - 1):
+            self._jobs.put(job)
+        job.lead()
 
-        def work() -> None:
-            while True:
-                with lock:
-                    begin = next(starts, None)
-                if begin is None:
-                    return
-                fn(begin, min(extent, begin + step))
+    def _start(self) -> None:
+        if self._started == self.count - 1:
+            return
+        with self._lock:
+            while self._started < self.count - 1:
+                try:
+                    threading.Thread(target=_serve, args=(self._jobs,), name="loopir", daemon=True).start()
+                except RuntimeError:
+                    return  # the interpreter is closing down, or the system gives no more: the caller does the work
+                self._started += 1
 
-        helpers = min(self.count - 1, -(-extent // step) - 1)
-        futures: list[Future[None]] = [self._workers().submit(work) for _ in range(helpers)]
-        error: BaseException | None = None
-        try:
-            work()
-        except BaseException as caught:
-            error = caught
-        for f in futures:
-            failed = f.exception()
-            error = error or failed
-        if error is not None:
-            raise error
+
+def _serve(jobs: SimpleQueue[_Job]) -> None:
+    while True:
+        jobs.get().help()
 
 
 _pools: dict[int, Pool] = {}
-_lock = threading.Lock()
 
 
 def pool(threads: int | None = None) -> Pool:
     """The process' pool of that many threads."""
     count = thread_count(threads)
-    with _lock:
-        return _pools.setdefault(count, Pool(count))
+    return _pools.get(count) or _pools.setdefault(count, Pool(count))
+
+
+def _forked() -> None:
+    for p in _pools.values():
+        p.reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

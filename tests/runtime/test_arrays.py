@@ -1,0 +1,259 @@
+"""What may be passed as an array, what is refused and how, and what comes back."""
+
+from __future__ import annotations
+
+import array
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import loopir as lp
+from loopir.runtime.arrays import ArgSpec, Signature, bind
+from loopir.runtime.plans import Plans
+
+F32 = np.float32
+
+
+def signature(*args: str, sizes: tuple[str, ...] = ("n",), assumes: tuple[tuple[str, str], ...] = ()) -> Signature:
+    """Arguments as "name access dtype shape", the shape with commas and no spaces."""
+    specs = []
+    for spelt in args:
+        name, access, dtype, *shape = spelt.split(" ")
+        specs.append(ArgSpec(name, dtype, tuple(shape[0].split(",")) if shape else (), access))
+    return Signature("f", sizes, tuple(specs), assumes)
+
+
+VECTOR = signature("a in float32 n", "b out float32 n")
+
+
+def bound(s: Signature, *args: Any, out: Any = None, device: str = "cpu", **named: Any) -> Any:
+    return bind(s, args, named, out, device)
+
+
+# ---------------------------------------------------------------- kinds of arrays
+
+
+def test_anything_that_shares_memory_is_taken_without_a_copy() -> None:
+    a = np.ones(4, F32)
+    interface = SimpleNamespace(__array_interface__=a.__array_interface__)
+    shared = SimpleNamespace(__dlpack__=a.__dlpack__, __dlpack_device__=a.__dlpack_device__)
+    for x in (a, a.view(np.recarray), interface, shared, memoryview(a)):
+        assert bound(VECTOR, x).arrays[0].pointer == a.ctypes.data
+    assert bound(VECTOR, array.array("f", [1, 2])).sizes == (2,)
+
+
+def test_numbers_of_python_fit_the_type_or_are_refused() -> None:
+    def one(dtype: str, x: Any) -> Any:
+        return bound(signature(f"x in {dtype}", sizes=()), x).arrays[0].array[()]
+
+    assert one("float32", 3) == 3.0
+    assert one("bfloat16", 0.5) == 0.5
+    assert one("int8", -128) == -128
+    assert one("bool", True)
+    assert one("float32", F32(0.1)) == F32(0.1)
+    for dtype, x, error, message in [
+        ("int32", 3.5, TypeError, "x is 3.5, and the kernel takes int32"),
+        ("bool", 1, TypeError, "x is 1, and the kernel takes bool"),
+        ("int8", 300, ValueError, "x is 300, which int8 does not hold"),
+        ("uint8", -1, ValueError, "x is -1, which uint8 does not hold"),
+        ("float32", np.float64(0.1), TypeError, "x holds float64, and the kernel takes float32"),
+    ]:
+        with pytest.raises(error, match=message):
+            one(dtype, x)
+
+
+def test_bfloat16_is_known() -> None:
+    s = signature("a in bfloat16 n", "b out bfloat16 n")
+    made = bound(s, np.ones(3, ml_dtypes.bfloat16)).results[0]
+    assert made.dtype == ml_dtypes.bfloat16
+    with pytest.raises(TypeError, match="a holds float16, and the kernel takes bfloat16"):
+        bound(s, np.ones(3, np.float16))
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "message"),
+    [
+        ("abc", TypeError, "a is a str; a kernel takes arrays"),
+        (None, TypeError, "a is a NoneType"),
+        ([1.0], TypeError, "a is a list"),
+        (np.ma.array([1.0], F32), TypeError, r"a has a mask.*a\.filled"),
+        (
+            np.ones(4, F32)[::2],
+            ValueError,
+            r"a of shape \(2,\) .* strides \(8,\); pass a copy, as np.ascontiguousarray",
+        ),
+        (np.frombuffer(bytes(9), F32, 2, 1), ValueError, r"a does not start at a multiple of 4 bytes; pass a.copy\(\)"),
+        (np.array(["x"]), TypeError, "a holds str"),
+        (np.array([1j]), TypeError, "a holds complex128"),
+        (np.ones(4, F32)[::-1], ValueError, r"strides \(-4,\)"),
+    ],
+)
+def test_what_is_no_array_of_the_kind_is_refused(x: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        bound(VECTOR, x)
+
+
+def test_strides_of_dimensions_without_room_do_not_matter() -> None:
+    s = signature("a in float32 n,m", "b out float32 n,m", sizes=("n", "m"))
+    for x in (np.ones((1, 4), F32).T, np.ones((6, 4), F32)[::6], np.ones((6, 4), F32)[6:, ::2]):
+        assert bound(s, x).sizes == x.shape
+
+
+# ---------------------------------------------------------------- torch, without torch
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module that has as much of torch as the call path touches."""
+    module: Any = ModuleType("torch")
+
+    class Tensor:
+        requires_grad, layout = False, "torch.strided"
+
+        def __init__(self, a: np.ndarray, device: str = "cpu") -> None:
+            kind, _, index = device.partition(":")
+            self.a, self.shape, self.dtype = a, a.shape, f"torch.{a.dtype.name}"
+            self.device = SimpleNamespace(type=kind, index=int(index) if index else None)
+
+        def data_ptr(self) -> int:
+            return self.a.ctypes.data
+
+        def stride(self) -> tuple[int, ...]:
+            return tuple(x // self.a.itemsize for x in self.a.strides)
+
+        def is_contiguous(self) -> bool:
+            return self.a.flags.c_contiguous
+
+        def is_neg(self) -> bool:
+            return False
+
+        is_conj = is_neg
+
+    Tensor.__module__ = "torch"
+    module.Tensor, module.float32, module.bfloat16 = Tensor, F32, np.dtype(ml_dtypes.bfloat16)
+    module.empty = lambda shape, dtype, device: Tensor(np.empty(shape, dtype))
+    monkeypatch.setitem(sys.modules, "torch", module)
+    return module
+
+
+def test_tensors_give_tensors(torch: Any) -> None:
+    x = lp.placeholder((lp.symbol("n"),), "float32", name="x")
+    y = lp.Schedule((x + 1.0).named("y")).build("llvm")(torch.Tensor(np.arange(3, dtype=F32)))
+    assert isinstance(y, torch.Tensor)
+    assert (y.a == [1, 2, 3]).all()
+    made = bound(signature("a in bfloat16 n", "b out bfloat16 n"), torch.Tensor(np.ones(2, ml_dtypes.bfloat16)))
+    assert made.results[0].dtype == "torch.bfloat16"
+
+
+def test_tensors_that_do_not_fit_are_refused(torch: Any) -> None:
+    def tensor(**changed: Any) -> Any:
+        t = torch.Tensor(np.ones(4, F32))
+        vars(t).update(changed)
+        return t
+
+    for x, message in [
+        (tensor(requires_grad=True), r"a requires a gradient.*a\.detach"),
+        (tensor(layout="torch.sparse_coo"), "a is sparse"),
+        (tensor(is_neg=lambda: True), "lazy view"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            bound(VECTOR, x)
+    with pytest.raises(ValueError, match=r"strides \(2,\); pass a copy, as a.contiguous\(\) makes"):
+        bound(VECTOR, torch.Tensor(np.ones(4, F32)[::2]))
+    with pytest.raises(ValueError, match="a is on cuda:0, and f was built for the CPU"):
+        bound(VECTOR, torch.Tensor(np.ones(4, F32), "cuda"))
+    with pytest.raises(ValueError, match="a is on cuda:1, and f runs on cuda:0"):
+        bound(VECTOR, torch.Tensor(np.ones(4, F32), "cuda:1"), device="cuda", out=(np.ones(4, F32),))
+
+
+# ---------------------------------------------------------------- sizes, results, overlaps
+
+
+def test_sizes_come_from_any_array_or_by_name() -> None:
+    s = signature("b out float32 n+1")
+    assert bound(s, n=3).results[0].shape == (4,)
+    assert bound(signature("b out float32 n"), out=(np.empty(5, F32),)).sizes == (5,)
+    for call, error, message in [
+        (lambda: bound(s), ValueError, "no array given has n as a dimension; give it by name, as n=4"),
+        (lambda: bound(s, n=3, out=(np.empty(5, F32),)), ValueError, r"b has shape \(5,\).*\(4,\) \(n=3\)"),
+        (lambda: bound(VECTOR, np.ones(3, F32), n=4), ValueError, "makes n 3; another argument makes it 4"),
+        (lambda: bound(s, n=2.5), TypeError, "n is a size, and 2.5 is no integer"),
+        (lambda: bound(s, n=-1), ValueError, "n is a size, and -1 is below 0"),
+        (lambda: bound(s, m=1), TypeError, "no argument 'm'; it takes no arrays"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_a_nest_without_inputs_runs() -> None:
+    nest = lp.parse('def f(n: "size", a: "out int32[n]"):\n    for i in range(n):\n        a[i] = int32(i * i)\n')
+    for target in ("llvm", "interpret"):
+        kernel = lp.Schedule(nest).build(target)
+        assert kernel(n=4).tolist() == [0, 1, 4, 9]
+        out = np.empty(3, np.int32)
+        kernel(out=(out,))
+        assert out.tolist() == [0, 1, 4]
+
+
+def test_written_arrays_stand_alone() -> None:
+    s = signature("a inout float32 n", "b in float32 n", "c out float32 n", "d out float32 n")
+    x = np.zeros(12, F32)
+    one, two, three = x[:4], x[4:8], x[8:]
+    assert bound(s, one, two, out=(three, np.empty(4, F32))).sizes == (4,)
+    for args, out, message in [
+        ((one, one), None, "a, which f writes, overlaps b"),
+        ((one, two), (x[5:9], three), "c, which f writes, overlaps b"),
+        ((one, two), (three, three), "c, which f writes, overlaps d"),
+        ((one, x[3:7]), None, "a, which f writes, overlaps b"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            bound(s, *args, out=out)
+
+
+# ---------------------------------------------------------------- the short way
+
+
+def test_the_short_way_is_taken_when_all_is_well_and_only_then() -> None:
+    s = signature("a in float32 n", "b out float32 n", "c inout float32 n")
+    plans = Plans(s)
+    a, c = np.ones(4, F32), np.ones(4, F32)
+    assert plans.ready((a, c), None) is None
+    plans.learn((a, c), bound(s, a, c))
+    sizes, pointers, results = plans.ready((a, c), None) or pytest.fail("no plan")
+    assert sizes == (4,)
+    assert pointers == [a.ctypes.data, results[0].ctypes.data, c.ctypes.data]
+    out = np.empty(4, F32)
+    assert plans.ready((a, c), (out,)) is not None
+    locked, both, odd = np.ones(4, F32), np.ones(7, F32), np.zeros(17, np.uint8)[1:].view(F32)
+    locked.flags.writeable = False
+    for args, given in [
+        ((a, np.ones(5, F32)), None),
+        ((a, np.ones(4)), None),
+        ((a, locked), None),
+        ((a, a), None),
+        ((np.ones(8, F32)[::2], c), None),
+        ((odd, c), None),
+        ((a, c), (locked,)),
+        ((a, c), (c,)),
+        ((a, c), (np.empty(5, F32),)),
+        ((a, c), [out]),
+        ((both[:4], both[3:]), None),
+        ((a,), None),
+        ((a, c, c), None),
+        ((a, 1.0), None),
+        ((a, np.ma.array(c)), None),
+    ]:
+        assert plans.ready(args, given) is None
+    assert plans.ready((locked, c), None) is not None
+
+
+def test_shapes_without_end_do_not_fill_the_plans() -> None:
+    plans = Plans(VECTOR)
+    for n in range(600):
+        a = np.ones(n, F32)
+        plans.learn((a,), bound(VECTOR, a))
+    assert len(plans._plans) <= 256
