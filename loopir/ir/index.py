@@ -7,7 +7,7 @@ and drops neutral elements, and does nothing else: `loopir.analysis.simplify` is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypeVar, cast, dataclass_transform
 
 if TYPE_CHECKING:
     from loopir.ir.grammar import Value
@@ -21,13 +21,33 @@ class Node:
     __slots__ = ()
 
 
+N = TypeVar("N", bound="type[Index] | type[Cond]")
+
+
+@dataclass_transform(frozen_default=True)
+def node(cls: N) -> N:
+    """A frozen dataclass that computes its hash once: analyses keep indices and conditions as keys."""
+    made = dataclass(frozen=True, slots=True)(cls)
+    structural, kind = made.__hash__, hash(made.__name__)
+
+    def __hash__(self: Any) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", structural(self) ^ kind)
+            return self._hash
+
+    made.__hash__ = __hash__
+    return cast(N, made)
+
+
 # ---------------------------------------------------------------- index
 
 
 class Index(Node):
     """Integer arithmetic on loop variables and sizes. Operators fold constants and drop neutral elements."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
 
     def __add__(self, other: IndexLike) -> Index:
         return _add(self, index(other))
@@ -72,43 +92,43 @@ class Index(Node):
 IndexLike: TypeAlias = "Index | int"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Int(Index):
     value: int
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Var(Index):
     """A loop variable or a size; names are unique in a Func."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Add(Index):
     a: Index
     b: Index
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Mul(Index):
     a: Index
     b: Index
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Min(Index):
     a: Index
     b: Index
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Max(Index):
     a: Index
     b: Index
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class FloorDiv(Index):
     """Division rounded towards minus infinity, by a positive divisor."""
 
@@ -116,7 +136,7 @@ class FloorDiv(Index):
     b: Index
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Mod(Index):
     """`a - b * (a // b)`, so 0 <= result < b, for a positive divisor."""
 
@@ -124,7 +144,7 @@ class Mod(Index):
     b: Index
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Opaque(Index):
     """An integer read from memory (a gather, a ragged bound): no analysis looks inside."""
 
@@ -135,6 +155,8 @@ def index(x: object) -> Index:
     """`x` as an Index; an int, or what counts as one (`__index__`), becomes an Int."""
     if isinstance(x, Index):
         return x
+    if type(x) is int:
+        return Int(x)
     if isinstance(x, SupportsIndex) and not isinstance(x, bool):
         return Int(x.__index__())
     raise TypeError(f"{x!r} is not an index; use an int, a loop variable or a size")
@@ -155,14 +177,13 @@ def _add(a: Index, b: Index) -> Index:
 
 
 def _mul(a: Index, b: Index) -> Index:
-    for x, y in ((a, b), (b, a)):
-        if isinstance(x, Int):
-            if isinstance(y, Int):
-                return Int(x.value * y.value)
-            if x.value == 0:
-                return Int(0)
-            if x.value == 1:
-                return y
+    if isinstance(a, Int):
+        if isinstance(b, Int):
+            return Int(a.value * b.value)
+        if a.value in (0, 1):
+            return b if a.value else a
+    elif isinstance(b, Int) and b.value in (0, 1):
+        return a if b.value else b
     return Mul(a, b)
 
 
@@ -216,29 +237,29 @@ def ceildiv(a: IndexLike, b: IndexLike) -> Index:
 class Cond(Node):
     """A test on indices."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class And(Cond):
     """All of `terms`; `And(())` is true."""
 
     terms: tuple[Cond, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Or(Cond):
     """Any of `terms`; `Or(())` is false."""
 
     terms: tuple[Cond, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Not(Cond):
     term: Cond
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Cmp(Cond):
     """`a op b`; `>` and `>=` are written with the sides exchanged."""
 
@@ -247,7 +268,7 @@ class Cmp(Cond):
     b: Index
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Truth(Cond):
     """A bool value used as a condition: depends on data, no analysis looks inside."""
 
