@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from loopir.ir.interpret import interpret as interpret
     from loopir.ir.parse import func as func, parse as parse
     from loopir.ir.text import text as text
+    from loopir.schedule.composite import composite as composite
     from loopir.schedule.schedule import primitive as primitive
     from loopir.tensor import *  # noqa: F403
 
@@ -52,6 +53,7 @@ _HOME = {
     "parse": "loopir.ir.parse",
     "text": "loopir.ir.text",
     "primitive": "loopir.schedule.schedule",
+    "composite": "loopir.schedule.composite",
 } | dict.fromkeys(
     (
         *("LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError"),

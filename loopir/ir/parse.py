@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
 
@@ -77,6 +77,16 @@ def _parse(source: str, filename: str, constants: Mapping[str, object], first: i
     lowered = any(isinstance(s, Kernel | Barrier) for s in statements(parsed.body))
     verify(parsed, "lowered" if lowered else "schedule")
     return parsed
+
+
+def condition(source: str, indices: Iterable[str]) -> Cond:
+    """The condition that `source` spells, on the sizes and loops named `indices`. ParseError for anything else."""
+    try:
+        node = ast.parse(source.strip(), "<condition>", mode="eval").body
+    except SyntaxError as error:
+        raise ParseError(error.msg, ("<condition>", error.lineno, error.offset, error.text)) from None
+    names = Names(indices={name: Var(name) for name in indices})
+    return _Reader("<condition>", [source], {}, names=names).cond(node)
 
 
 def func(fn: Callable[..., Any]) -> Func:

@@ -38,6 +38,14 @@ class Methods:
         places."""
         raise NotImplementedError
 
+    def simplify(self, loop: str | None = None, *, drop_unit_loops: bool = False) -> Self:
+        """Simplify each index and guard where it stands, in `loop` or everywhere; what never runs goes."""
+        raise NotImplementedError
+
+    def specialize(self, loop: str, when: str) -> Self:
+        """Make a version of `loop` for where `when` holds, and keep the loop as it is for where it does not."""
+        raise NotImplementedError
+
     def split(
         self,
         loop: str,

@@ -96,7 +96,9 @@ class Schedule(Methods):
     # ------------------------------------------------------------ steps
 
     def apply(self, step: Step) -> Schedule:
-        """Take one step that is given as data."""
+        """Take one step that is given as data; a composite's, by the steps that it holds."""
+        if step.steps:
+            return self.grouped(step, self.replay(step.steps))
         func = lookup(step.name)(self._func, *step.args, **dict(step.kwargs))
         return self._then(step, func)
 
@@ -106,6 +108,19 @@ class Schedule(Methods):
         for step in trace:
             s = s.apply(step)
         return s
+
+    def grouped(self, step: Step, end: Schedule) -> Schedule:
+        """The Schedule that `end` is, reached from this one by the one step `step`."""
+        return self._then(step, end.func)
+
+    def steps_since(self, start: Schedule) -> tuple[Step, ...] | None:
+        """The steps that lead from `start` to this Schedule, or None if it does not come from there."""
+        s: Schedule | None = self
+        steps: list[Step] = []
+        while s is not None and s is not start:
+            steps[:0] = s.trace[-1:]
+            s = s._before
+        return None if s is None else tuple(steps)
 
     def why(self, primitive: str, *args: Any, **kwargs: Any) -> ScheduleError | None:
         """None if the step would be legal, else the error that it would raise."""

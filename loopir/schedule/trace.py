@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call of a primitive, with the arguments as they were given."""
+    """One call of a primitive, with the arguments as they were given.
+
+    A step of a composite holds the `steps` that it took; they are all that is needed to take it again.
+    """
 
     name: str
     args: tuple[object, ...] = ()
     kwargs: tuple[tuple[str, object], ...] = ()
+    steps: tuple[Step, ...] = ()
 
     def __str__(self) -> str:
         keywords = (f"{name}={spell(value)}" for name, value in self.kwargs)
@@ -31,5 +35,14 @@ def spell(value: object) -> str:
 
 
 def script(steps: Iterable[Step], name: str = "s") -> str:
-    """Python source that takes `steps` again, one a line, on the Schedule called `name`."""
-    return "".join(f"{name} = {name}.{step}\n" for step in steps)
+    """Python source that takes `steps` again, one a line, on the Schedule called `name`; composites in comments."""
+    return "".join(_lines(steps, name, 0))
+
+
+def _lines(steps: Iterable[Step], name: str, depth: int) -> Iterator[str]:
+    for step in steps:
+        if step.steps:
+            yield f"# {'  ' * depth}{step}:\n"
+            yield from _lines(step.steps, name, depth + 1)
+        else:
+            yield f"{name} = {name}.{step}\n"
