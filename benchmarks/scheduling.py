@@ -1,110 +1,217 @@
-"""What scheduling costs, every check on: each primitive on the matmul nest, a whole schedule, and the import.
+"""What scheduling costs, every check on: each primitive on each program, a whole schedule, and the import.
 
-    python benchmarks/scheduling.py
+    python benchmarks/scheduling.py [primitive ...] [--program NAME ...] [--repeats N] [--detail]
 
-Prints one row a measurement: median and worst of the repeats in milliseconds, beside the bound that the project
-sets itself, and `over` where it is missed. Each repeat starts from a Schedule whose caches are cold, as in the
-first use in a session.
+One row a primitive, one column a program, constant sizes and then symbolic ones. A cell is, in milliseconds, the
+median of calls that are taken (of those that are refused, if all are) and the worst of all calls, from all over what
+the nest offers. `!` marks a median of 2 ms or more, or a worst of 20 ms or more; `--detail` prints each call. Every
+call starts from a nest that no cache has met but the verifier's, as in the first step on it. Times are the
+processor's, so that a busy machine does not tell.
 """
 
 from __future__ import annotations
 
+import argparse
+import gc
 import platform
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import Any
 
 import loopir as lp
+from loopir.ir.grammar import Alloc, Int, Load, Loop
+from loopir.ir.walk import nodes, places, statements
+from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.trace import Step
+from loopir.testing import nests
 
-REPEATS = 30
-
-
-def matmul(size: int | None = 1024) -> Any:
-    """C = A @ B in float32, three loops; symbolic sizes when `size` is None."""
-    n, m, k = (lp.symbol(name) for name in ("rows", "columns", "depth")) if size is None else (size,) * 3
-    A = lp.placeholder((n, k), "float32", name="A")
-    B = lp.placeholder((k, m), "float32", name="B")
-    r = lp.reduce_axis(k, name="k")
-    return lp.compute((n, m), lambda i, j: lp.sum(A[i, r] * B[r, j], axis=r), name="C")
+MEDIAN_MS, WORST_MS = 2.0, 20.0
+CALLS = 6
+"""Calls that are taken, and calls that are refused, of a primitive on a program: at most so many of each."""
 
 
-def tiled(s: Any) -> Any:
-    return s.tile("i", "j", 64, 64).split("k", 16).reorder("i_o", "j_o", "k_o", "i_i", "k_i", "j_i")
+# ---------------------------------------------------------------- what is called
 
 
-def chain() -> Any:
-    """Two stages, the first of which can be inlined."""
-    x = lp.placeholder((lp.symbol("n"), 1024), "float32", name="x")
-    y = lp.compute(x.shape, lambda i, j: lp.exp(x[i, j]), name="y")
-    return lp.compute(x.shape, lambda i, j: y[i, j] + 1.0, name="z")
+class Offer:
+    """The names that a nest offers to a primitive."""
+
+    def __init__(self, s: lp.Schedule) -> None:
+        body = s.func.body
+        self.loops = s.loops()
+        self.stages = s.stages
+        self.bands = [tuple(loop.var for loop in p.loops) for p in places(body)]
+        """The loops around each stage."""
+        self.nested = [pair for band in self.bands for pair in pairwise(band)]
+        """Loops that stand one directly in the other, as far as a stage goes."""
+        self.roots = [x.var for x in _tops(body)]
+        """The outermost loops, in order."""
+        self.own = [x.buffer.name for x in statements(body) if isinstance(x, Alloc)]
+        """The buffers that are allocated."""
+        self.reads = [(p.stmt.label, b) for p in places(body) for b in dict.fromkeys(_loaded(p.stmt))]
+        """Each stage with each buffer that it reads."""
+        self.short = [x for x in self.loops if isinstance(s.loop(x).extent, Int)]
 
 
-PRIMITIVES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "split": (lambda s: s, lambda s: s.split("i", 32)),
-    "split, guard": (lambda s: s, lambda s: s.split("i", 30)),
-    "split, peel": (lambda s: s, lambda s: s.split("i", 30, tail="peel")),
-    "fuse": (lambda s: s, lambda s: s.fuse("i", "j")),
-    "reorder": (lambda s: s, lambda s: s.reorder("k", "i", "j")),
-    "tile": (lambda s: s, lambda s: s.tile("i", "j", 32, 32)),
-    "reorder, tiled": (tiled, lambda s: s.reorder("j_o", "i_o")),
-    "unroll, tiled": (tiled, lambda s: s.unroll("k_i")),
-    "vectorize, tiled": (lambda s: tiled(s).split("j_i", 8), lambda s: s.vectorize("j_i_i")),
-    "parallel, tiled": (tiled, lambda s: s.parallel("i_o")),
-    "bind, tiled": (tiled, lambda s: s.bind("i_o", "blockIdx.x")),
-    "rename": (lambda s: s, lambda s: s.rename("i", "row")),
+def _tops(body: Iterable[Any]) -> Iterator[Loop]:
+    for s in body:
+        if isinstance(s, Alloc):
+            yield from _tops(s.body)
+        elif isinstance(s, Loop):
+            yield s
+
+
+def _loaded(stmt: Any) -> Iterator[str]:
+    return (n.buffer.name for n in nodes(stmt) if isinstance(n, Load))
+
+
+def call(*args: object, **kwargs: object) -> tuple[tuple[object, ...], tuple[tuple[str, object], ...]]:
+    return args, tuple(kwargs.items())
+
+
+TABLE: dict[str, Callable[[Offer], Iterable[Any]]] = {
+    "split": lambda o: (call(x, f, tail=t) for x in o.loops for f, t in ((32, "guard"), (30, "guard"), (30, "peel"))),
+    "fuse": lambda o: (call(*pair) for pair in o.nested),
+    "reorder": lambda o: (call(*reversed(pair)) for band in o.bands for pair in combinations(band, 2)),
+    "tile": lambda o: (call(*pair, f, f) for band in o.bands for pair in combinations(band, 2) for f in (32, 30)),
+    "unroll": lambda o: map(call, o.loops),
+    "vectorize": lambda o: map(call, o.short),
+    "parallel": lambda o: map(call, o.loops),
+    "bind": lambda o: (call(x, axis) for x in o.loops for axis in ("blockIdx.x", "threadIdx.x")),
+    "rename": lambda o: (call(x, "fresh") for x in (*o.loops, *o.own, *o.stages)),
+    "compute_inline": lambda o: map(call, o.stages),
 }
+"""The calls of each primitive that are measured, spread over what the nest offers."""
 
 
-def cold(schedule: Any) -> Any:
-    """The same nest in a new Func, which no cache has met: one label is renamed and renamed back by text."""
-    cold.count += 1  # type: ignore[attr-defined]
-    source = lp.text(schedule.func).replace(f"def {schedule.func.name}(", f"def f{cold.count}(")  # type: ignore
+# ---------------------------------------------------------------- on which programs
+
+
+def tiled(s: lp.Schedule) -> lp.Schedule:
+    """A matmul in three levels of tiles: for a block, for a thread, for a vector."""
+    s = s.tile("i", "j", 128, 128).split("k", 16).reorder("i_o", "j_o", "k_o", "i_i", "j_i", "k_i")
+    s = s.tile("i_i", "j_i", 32, 32).tile("i_i_i", "j_i_i", 8, 8)
+    return s.reorder("i_i_i_o", "j_i_i_o", "k_i", "i_i_i_i", "j_i_i_i")
+
+
+def programs(symbolic: bool) -> dict[str, lp.Schedule]:
+    make = nests.symbolic if symbolic else nests.constant
+    found = {name: lp.Schedule(make(name)) for name in nests.NESTS}
+    return {**found, "matmul": tiled(found["matmul"])}
+
+
+# ---------------------------------------------------------------- how it is measured
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One call, its times in milliseconds, and whether it was taken."""
+
+    step: Step
+    ms: list[float]
+    taken: bool
+
+
+def cold(source: str) -> lp.Schedule:
+    """The nest in objects of its own, which no cache has met."""
     return lp.Schedule(lp.parse(source))
 
 
-cold.count = 0  # type: ignore[attr-defined]
+def attempt(s: lp.Schedule, step: Step) -> tuple[float, bool]:
+    """Milliseconds, and whether the step was taken."""
+    start = time.process_time()
+    try:
+        s.apply(step)
+        taken = True
+    except lp.ScheduleError:
+        taken = False
+    return (time.process_time() - start) * 1e3, taken
 
 
-def measure(setup: Callable[[], Any], step: Callable[[Any], Any]) -> tuple[float, float]:
-    """(median, worst) milliseconds of `step`; the worst leaves out the first, which loads modules."""
-    times: list[float] = []
-    for _ in range(REPEATS + 1):
-        s = setup()
-        start = time.perf_counter()
-        step(s)
-        times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times[1:]), max(times[1:])
+def timed(name: str, s: lp.Schedule, repeats: int) -> list[Timed]:
+    """The calls of primitive `name` on the nest, measured."""
+    steps = [Step(name, *arguments) for arguments in TABLE[name](Offer(s))]
+    outcome = [attempt(s, step)[1] for step in steps]
+    chosen = [
+        (step, wanted)
+        for wanted in (True, False)
+        for step in spread([x for x, taken in zip(steps, outcome, strict=True) if taken == wanted], CALLS)
+    ]
+    source = lp.text(s.func)
+    gc.collect()
+    return [Timed(x, [attempt(cold(source), x)[0] for _ in range(repeats)], taken) for x, taken in chosen]
 
 
-def row(name: str, median: float, worst: float, bound: float) -> None:
-    print(f"{name:34s} {median:9.3f} {worst:9.3f} {bound:9.1f}  {'over' if median > bound else ''}")
+def spread(items: list[Step], count: int) -> list[Step]:
+    """At most `count` of `items`, from all over."""
+    return items if len(items) <= count else [items[n * (len(items) - 1) // (count - 1)] for n in range(count)]
 
 
-def whole(s: Any) -> Any:
-    s = s.tile("i", "j", 64, 64).split("k", 16).reorder("i_o", "j_o", "k_o", "i_i", "k_i", "j_i")
+def cell(calls: list[Timed]) -> str:
+    if not calls:
+        return f"{'-':>14s}"
+    taken = [c for c in calls if c.taken] or calls
+    median, worst = statistics.median(statistics.median(c.ms) for c in taken), max(max(c.ms) for c in calls)
+    mark = "!" if median >= MEDIAN_MS or worst >= WORST_MS else " "
+    return f"{median:6.2f} {worst:6.1f}{mark}"
+
+
+def table(names: list[str], nests: dict[str, lp.Schedule], repeats: int, detail: bool) -> None:
+    print(f"{'':24s}" + "".join(f"{p:>14s}" for p in nests))
+    for name in names:
+        row = [timed(name, s, repeats) for s in nests.values()]
+        print(f"{name:24s}" + "".join(map(cell, row)))
+        for program, calls in zip(nests, row, strict=True) if detail else ():
+            for c in calls:
+                how = "taken" if c.taken else "refused"
+                print(f"    {program:12s} {statistics.median(c.ms):7.2f} {max(c.ms):7.2f}  {how:8s} {c.step}")
+
+
+# ---------------------------------------------------------------- a whole schedule, and the import
+
+
+def whole(f: Any) -> lp.Schedule:
+    s = lp.Schedule(f).tile("i", "j", 64, 64).split("k", 16).reorder("i_o", "j_o", "k_o", "i_i", "k_i", "j_i")
     return s.split("j_i", 8).vectorize("j_i_i").parallel("i_o")
+
+
+def whole_ms() -> float:
+    times: list[float] = []
+    for _ in range(20):
+        start = time.process_time()
+        whole(nests.constant("matmul"))
+        times.append((time.process_time() - start) * 1e3)
+    return statistics.median(times)
 
 
 def import_ms() -> float:
     code = "import time; t = time.perf_counter(); import loopir; print((time.perf_counter() - t) * 1e3)"
-    runs = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
-    return statistics.median(runs)
+    return statistics.median(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5))
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("primitives", nargs="*", help="those to measure; all, if none is named")
+    parser.add_argument("--program", action="append", choices=[*nests.NESTS], help="those to measure on")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--detail", action="store_true", help="print each call")
+    asked = parser.parse_args()
+    names = asked.primitives or [name for name in PRIMITIVES if name in TABLE]
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, loopir {lp.__version__}")
-    print(f"{'':34s} {'median ms':>9s} {'worst ms':>9s} {'bound ms':>9s}")
-    for kind, size in (("1024^3", 1024), ("symbolic", None)):
-        for name, (prepare, step) in PRIMITIVES.items():
-            base = prepare(lp.Schedule(matmul(size)))
-            row(f"{name} ({kind})", *measure(lambda base=base: cold(base), step), 2.0)
-    inlined = lp.Schedule(chain())
-    row("compute_inline (two stages)", *measure(lambda: cold(inlined), lambda s: s.compute_inline("y")), 2.0)
-    row("Schedule(matmul) + 5 steps", *measure(matmul, lambda e: whole(lp.Schedule(e))), 50.0)
-    row("import loopir", import_ms(), 0.0, 150.0)
+    print(f"median and worst ms of a call; ! where the median reaches {MEDIAN_MS:g} or the worst {WORST_MS:g}")
+    for symbolic in (False, True):
+        found = {k: s for k, s in programs(symbolic).items() if not asked.program or k in asked.program}
+        print(f"\n{'symbolic' if symbolic else 'constant'} sizes")
+        table(names, found, asked.repeats, asked.detail)
+    if not asked.primitives:
+        left_out = sorted(PRIMITIVES.keys() - TABLE.keys())
+        print(f"\nnot measured: {', '.join(left_out) or 'none'}")
+        print(f"matmul made, Schedule and 5 steps: {whole_ms():.1f} ms; import loopir: {import_ms():.1f} ms")
 
 
 if __name__ == "__main__":
