@@ -82,6 +82,11 @@ def _under(body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str])
             name, extent = axes[s.kind]
             inner = _under(tuple(substitute(x, {s.var: Var(name)}) for x in s.body), axes, held | {s.kind})
             return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
+        if isinstance(s, Alloc) and s.buffer.scope == "shared" and not set(axes) & set(BLOCK_AXES) <= held:
+            raise LowerError(
+                f"{s.buffer.name} is shared memory, allocated outside a loop bound to blocks, and no block sees "
+                f'another\'s; allocate it inside that loop, or give it scope "global"'
+            )
         if isinstance(s, Alloc) and s.buffer.scope != "shared" and len(held) < len(axes):
             raise LowerError(
                 f"{s.buffer.name} is allocated in a kernel outside some of its bound loops, so several threads share "

@@ -38,6 +38,10 @@ class Methods:
         places."""
         raise NotImplementedError
 
+    def set_scope(self, buffer: str, scope: str) -> Self:
+        """Keep the intermediate `buffer` in memory of `scope`: "global", "shared" (a block's), "local" (a thread's)."""
+        raise NotImplementedError
+
     def simplify(self, loop: str | None = None, *, drop_unit_loops: bool = False) -> Self:
         """Simplify each index and guard where it stands, in `loop` or everywhere; what never runs goes."""
         raise NotImplementedError

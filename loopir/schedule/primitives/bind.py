@@ -12,6 +12,7 @@ from loopir.ir.walk import loops, replace_loop, statements
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.promises import require_independent, require_outside_lanes
 from loopir.schedule.schedule import primitive
+from loopir.schedule.scopes import require_places
 
 MAX_THREADS = 1024
 LIMITS = {"blockIdx.y": 65535, "blockIdx.z": 65535, "threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
@@ -51,7 +52,10 @@ def bind(func: Func, loop: str, axis: str) -> Func:
     require_outside_lanes(func, target)
     _require_fit(target, axis, [x for x in (*around, *loops(target.body)) if x.kind in THREAD_AXES])
     require_independent(func, target.var, axis)
-    return replace_loop(func, target.var, lambda s: replace(s, kind=axis))
+    bound = replace(target, kind=axis)
+    new = replace_loop(func, target.var, lambda _: bound)
+    require_places(new, bound)
+    return new
 
 
 def _free(taken: list[Loop]) -> list[str]:

@@ -1,0 +1,78 @@
+"""Which memory a buffer may lie in where it is allocated: shared memory belongs to a block, local memory to a thread.
+
+Accesses are not looked at here: lowering proves that no thread needs what another has in local memory.
+"""
+
+from __future__ import annotations
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Scope, Stmt
+from loopir.ir.walk import bodies, loops
+from loopir.schedule.find import find_buffer, listing
+
+
+def scope_called(scope: str) -> Scope:
+    """`scope`, if there is such memory."""
+    for known in SCOPES:
+        if scope == known:
+            return known
+    raise ScheduleError(f"there is no scope {scope!r}; the scopes are {listing(SCOPES)}")
+
+
+def find_alloc(func: Func, buffer: str) -> tuple[Alloc, tuple[Stmt, ...]]:
+    """The allocation of `buffer`, and what stands around it, outermost first."""
+    wanted = find_buffer(func, buffer)
+    found = _find(func.body, wanted, ())
+    if found is None:
+        raise ScheduleError(
+            f"{buffer} is an argument of {func.name!r}, and its memory is the caller's",
+            suggestion=f"a copy of it: cache_read or cache_write of {buffer}",
+        )
+    return found
+
+
+def _find(body: tuple[Stmt, ...], b: Buffer, around: tuple[Stmt, ...]) -> tuple[Alloc, tuple[Stmt, ...]] | None:
+    for s in body:
+        if isinstance(s, Alloc) and s.buffer == b:
+            return s, around
+        for inner in bodies(s):
+            found = _find(inner, b, (*around, s))
+            if found is not None:
+                return found
+    return None
+
+
+def require_places(func: Func, loop: Loop) -> None:
+    """Refuse if shared or local memory around `loop`, or inside it, is no longer one memory."""
+
+    def visit(body: tuple[Stmt, ...], around: tuple[Stmt, ...]) -> None:
+        for s in body:
+            if isinstance(s, Alloc) and (any(x is loop for x in around) or any(x is loop for x in loops(s.body))):
+                require_place(s.buffer.name, s.buffer.scope, around, s.body)
+            for inner in bodies(s):
+                visit(inner, (*around, s))
+
+    visit(func.body, ())
+
+
+def require_place(name: str, scope: Scope, around: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> None:
+    """Refuse memory of `scope` for `name`, allocated inside `around` for `body`, if it would not be one memory.
+
+    Shared memory stands inside a block's loops and outside its threads'; local memory inside the blocks' loops.
+    """
+    if scope == "global":
+        return
+    inside = next((x for x in loops(body) if x.kind in BLOCK_AXES), None)
+    if inside is not None:
+        raise ScheduleError(
+            f"{name} would be {scope} memory around {inside.var!r}, which is bound to {inside.kind}, and no block sees "
+            f"another's {scope} memory",
+            loop=inside.var, suggestion='scope "global", or a place inside the loops that are bound to blocks',
+        )  # fmt: skip
+    thread = next((x for x in around if isinstance(x, Loop) and x.kind in THREAD_AXES), None)
+    if scope == "shared" and thread is not None:
+        raise ScheduleError(
+            f"{name} would be shared memory inside {thread.var!r}, which is bound to {thread.kind}, so that each "
+            f"thread would have its own",
+            loop=thread.var, suggestion=f'scope "local", or a place outside {thread.var!r}',
+        )  # fmt: skip
