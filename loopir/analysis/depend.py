@@ -1,8 +1,9 @@
 """Dependences between statement instances, and whether a step would put two dependent ones in the wrong order.
 
-Every question is the same one: is there a pair of accesses to one element, at least one a write, whose instances are
-ordered in one way now and would not be so after the step? The pair is looked for with the sizes as unknowns, and the
-answer is the least one: smallest sizes first, then the earliest iterations. An answer is a Witness; None is a proof.
+Every question, here and in `moved`, is the same one: is there a pair of accesses to one element, at least one a write,
+whose instances are ordered in one way now and would not be so after the step? The pair is looked for with the sizes as
+unknowns, and the answer is the least one: smallest sizes first, then the earliest iterations. An answer is a Witness;
+None is a proof.
 What analysis cannot see through counts as touching everything, so errors are on the side of refusal.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from loopir.analysis.access import Access, Statement, When, statements_of, times_of
+from loopir.analysis.access import Access, Statement, When, statements_of
 from loopir.analysis.system import SIZE, Constraint, Names, System, combine
 from loopir.errors import Witness
 from loopir.ir.grammar import Cmp, Func, Mul, Var
@@ -54,24 +55,7 @@ def carried(func: Func, loop: str) -> Clash | None:
         for s, t, orders in _in_loop(func, loop):
             yield from _search(func, s, t, orders)
 
-    return _least(found())
-
-
-def reversed_by(func: Func, new: Func) -> Clash | None:
-    """Two dependent instances whose order in `func` is the opposite in `new`.
-
-    `new` has the same statements by label, with the same loops around each, perhaps in another order. The folds of
-    one reduction commute, so their mutual order is free.
-    """
-    after = times_of(new)
-
-    def found() -> Iterator[Clash]:
-        for s, t in _both_ways(statements_of(func)):
-            if s.when != after[s.key] or t.when != after[t.key]:
-                orders = _both(_before(s.when, t.when), _before(after[t.key], after[s.key]))
-                yield from _search(func, s, t, orders, folds_commute=True)
-
-    return _least(found())
+    return least(found())
 
 
 def lockstep(func: Func, loop: str) -> Clash | None:
@@ -82,12 +66,13 @@ def lockstep(func: Func, loop: str) -> Clash | None:
 
     def found() -> Iterator[Clash]:
         for s, t, now in _in_loop(func, loop):
-            one, other = (tuple(x for x in w if x != loop) for w in (s.when, t.when))
-            for a, b in _conflicts(s, t):
-                then = _before((*other, int(b.write)), (*one, int(a.write)), ties=True)
-                yield from Pair(func, s, a, t, b).clashes(_both(now, then))
+            one = times([x for x in s.when if x != loop], "s")
+            other = times([x for x in t.when if x != loop], "t")
+            for a, b in conflicts(s, t):
+                then = before((*other, int(b.write)), (*one, int(a.write)), ties=True)
+                yield from Pair(func, s, a, t, b).clashes(both(now, then))
 
-    return _least(found())
+    return least(found())
 
 
 def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ: str) -> Clash | None:
@@ -97,18 +82,23 @@ def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ
     """
     equal: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in same]
     steps = [({f"s.{differ}": sign, f"t.{differ}": -sign, "": -1}, False) for sign in (1, -1)]
-    return _least(_search(func, s, t, [[*equal, step] for step in steps]))
+    return least(_search(func, s, t, [[*equal, step] for step in steps]))
 
 
 # ---------------------------------------------------------------- orders
 
 
-def _both_ways(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
+def both_ways(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
     return ((s, t) for s in statements for t in statements)
 
 
-def _before(a: When, b: When, *, ties: bool = False) -> list[Order]:
-    """When an instance s at vector `a` runs before an instance t at `b`: a union of conjunctions.
+def times(when: Iterable[int | str], prefix: str) -> When:
+    """When an instance runs, with its loops as the dimensions that they are in a system."""
+    return tuple(x if isinstance(x, int) else f"{prefix}.{x}" for x in when)
+
+
+def before(a: When, b: When, *, ties: bool = False) -> list[Order]:
+    """When what runs at `a` comes before what runs at `b`: a union of conjunctions over dimensions.
 
     With `ties`, vectors equal to their ends count as before.
     """
@@ -119,16 +109,15 @@ def _before(a: When, b: When, *, ties: bool = False) -> list[Order]:
             if x != y:
                 return [*out, equal] if x < y else out
             continue
-        u = {"": x} if isinstance(x, int) else {f"s.{x}": 1}
-        v = {"": y} if isinstance(y, int) else {f"t.{y}": 1}
+        u, v = ({"": w} if isinstance(w, int) else {w: 1} for w in (x, y))
         out.append([*equal, (combine(combine(v, u, -1), {"": -1}), False)])
         equal = [*equal, (combine(v, u, -1), True)]
     return [*out, equal] if ties else out
 
 
-def _both(now: Sequence[Order], then: Sequence[Order]) -> list[Order]:
-    """Where `now` puts s before t, and `then`, in which they are exchanged, puts t before s: what can be both."""
-    left, right = ([(o, *_steps(o)) for o in orders] for orders in (now, map(_flip, then)))
+def both(now: Sequence[Order], then: Sequence[Order]) -> list[Order]:
+    """Where `now` and `then` hold: what can be both, if one puts s before t and the other t before s."""
+    left, right = ([(o, *_steps(o)) for o in orders] for orders in (now, then))
     return [
         [*a, *b]
         for a, up, same in left
@@ -144,27 +133,21 @@ def _steps(order: Order) -> tuple[tuple[str, ...], set[tuple[str, ...]]]:
     return (() if not named or named[-1][1] else named[-1][0]), equal
 
 
-def _flip(order: Order) -> Order:
-    """The same order with the two instances' names exchanged."""
-    swap = {"s": "t", "t": "s"}
-    return [({(swap[k[0]] + k[1:] if k else k): c for k, c in linear.items()}, eq) for linear, eq in order]
-
-
 def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list[Order]]]:
     """Pairs of statements in `loop`, with the order in which an iteration of it comes before another.
 
     The stores that start a reduction stand in nests of their own, which have that loop, too.
     """
-    for s, t in _both_ways([s for s in statements_of(func) if loop in s.dims]):
+    for s, t in both_ways([s for s in statements_of(func) if loop in s.dims]):
         end = s.when.index(loop) + 1
         if s.when[:end] == t.when[:end]:
-            yield s, t, _before(s.when[:end], t.when[:end])[-1:]
+            yield s, t, before(times(s.when[:end], "s"), times(t.when[:end], "t"))[-1:]
 
 
 # ---------------------------------------------------------------- the search
 
 
-def _least(found: Iterable[Clash]) -> Clash | None:
+def least(found: Iterable[Clash]) -> Clash | None:
     """The clash at the smallest sizes, of those the one with the earliest iterations."""
 
     def key(c: Clash) -> tuple[list[int], ...]:
@@ -173,7 +156,7 @@ def _least(found: Iterable[Clash]) -> Clash | None:
     return min(found, key=key, default=None)
 
 
-def _conflicts(s: Statement, t: Statement, *, folds_commute: bool = False) -> Iterator[tuple[Access, Access]]:
+def conflicts(s: Statement, t: Statement, *, folds_commute: bool = False) -> Iterator[tuple[Access, Access]]:
     """Pairs of accesses to one buffer, one at least a write; the same pair of places is asked once."""
     pairs = [(a, b) for a in s.accesses for b in t.accesses if a.buffer == b.buffer and (a.write or b.write)]
     if folds_commute and s.key == t.key:
@@ -191,7 +174,7 @@ def _search(
     func: Func, s: Statement, t: Statement, orders: Sequence[Order], *, folds_commute: bool = False
 ) -> Iterator[Clash]:
     if orders:
-        for a, b in _conflicts(s, t, folds_commute=folds_commute):
+        for a, b in conflicts(s, t, folds_commute=folds_commute):
             yield from Pair(func, s, a, t, b).clashes(orders)
 
 
@@ -298,16 +281,17 @@ class Pair:
         return Clash(witness, s.label, t.label, unsure, s.key == t.key and a.fold and b.fold)
 
 
-def domain(system: System, s: Statement, access: Access, prefix: str, names: Names) -> None:
-    """An instance of `s` runs and does `access`."""
-    for x in access.at:
+def domain(system: System, s: Statement, access: Access | None, prefix: str, names: Names) -> None:
+    """An instance of `s` runs, and does `access`."""
+    at, given = (access.at, access.conds) if access is not None else ((), ())
+    for x in at:
         if x is not None:
             system.linear(x, prefix, names)
-    conds = (*s.conds, *access.conds)
+    conds = (*s.conds, *given)
     for c in conds:
         system.require(c, prefix, names)
     for var, extent in zip(s.dims, s.extents, strict=True):  # now that divisions are known, of which bounds may speak
-        system.constraints.append(({f"{prefix}.{var}": 1}, False))
+        system.constraints.append((system.linear(Var(var), prefix, names), False))
         if extent is not None:
             system.bound(Var(var), extent, prefix, names)
     for c in conds:

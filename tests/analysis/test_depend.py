@@ -7,7 +7,8 @@ from hypothesis import given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
 from loopir.analysis.access import statements_of
-from loopir.analysis.depend import apart, carried, lockstep, reversed_by
+from loopir.analysis.depend import apart, carried, lockstep
+from loopir.analysis.moved import order_broken
 from loopir.analysis.refute import refuted
 from loopir.analysis.system import System, product_bound
 from loopir.errors import Witness
@@ -69,20 +70,20 @@ def test_distances_that_do_not_divide_never_meet() -> None:
 
 def test_folds_commute_with_one_another_and_with_nothing_else() -> None:
     f = func("for i in range(n):", "    for k in range(m):", "        b[0] = sum(a[i, k], over=(i, k))")
-    assert reversed_by(f, swapped(f, "i", "k")) is None
+    assert order_broken(f, swapped(f, "i", "k")) is None
     read = func("for i in range(n):", "    for k in range(m):", "        b[i] = sum(b[k], over=k)")
-    clash = reversed_by(read, swapped(read, "i", "k"))
+    clash = order_broken(read, swapped(read, "i", "k"))
     assert clash is not None
     assert not clash.fold
     started = func("for i in range(n):", "    for k in range(m):", "        b[0] = sum(a[i, k], over=k, init=0.0)")
-    clash = reversed_by(started, swapped(started, "i", "k"))
+    clash = order_broken(started, swapped(started, "i", "k"))
     assert clash is not None
     assert "b (its init)" in (clash.witness.first_statement, clash.witness.second_statement)
 
 
 def test_a_fold_that_reads_its_own_element_otherwise_does_not_commute() -> None:
     f = func("for i in range(n):", "    for k in range(m):", "        b[0] = sum(b[0] * a[i, k], over=(i, k))")
-    assert reversed_by(f, swapped(f, "i", "k")) is not None
+    assert order_broken(f, swapped(f, "i", "k")) is not None
 
 
 def test_a_clash_of_folds_says_so() -> None:

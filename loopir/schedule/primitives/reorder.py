@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loopir.analysis.access import sees
-from loopir.analysis.depend import reversed_by
+from loopir.analysis.moved import order_broken
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cond, Func, If, Loop, conj
 from loopir.ir.walk import loops as nest_loops, replace_loop, variables
@@ -59,7 +59,7 @@ def reorder(func: Func, *loops: str) -> Func:
     _require_bounds(permuted)
     require_stable_extent(*band.loops)
     new = replace_loop(func, band.loops[0].var, lambda _: band.rebuilt(permuted))
-    clash = reversed_by(func, new)
+    clash = order_broken(func, new)
     if clash is not None:
         kept = listing(x.var for x in band.loops)
         raise refusal(clash, f"the order {listing(x.var for x in permuted)} runs these two the other way round",

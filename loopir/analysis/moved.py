@@ -1,0 +1,148 @@
+"""Whether a rewrite that moves iterations keeps the order of every two that depend on one another.
+
+One question for all primitives that move loops: the old nest, the new one, and where each new statement came from.
+The old loops are written as indices over the new ones, so shifts, skews, tiles and loops in parts are all said in one
+way; a pair of dependent old instances is looked for whose new instances run the other way round. That each old
+instance runs exactly once is not asked: it holds by the form of the rewrite, and each primitive says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from loopir.analysis.access import Statement, When, statements_of, times_of
+from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, both_ways, conflicts, domain, least, times
+from loopir.analysis.system import System, combine
+from loopir.ir.grammar import Func, Index, Var
+from loopir.ir.interpret import holds
+from loopir.ir.verify import evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """Where a statement of the new nest came from: the label it had, and old loops as indices over the new ones.
+
+    A loop that is not in `loops` is still there, under its name.
+    """
+
+    label: str
+    loops: Mapping[str, Index] = field(default_factory=dict[str, Index])
+
+
+Origin = Mapping[str, Came]
+"""By the label in the new nest; a statement that is not in it has kept its label and its loops."""
+_NOTHING_MOVED: Origin = {}
+
+
+def order_broken(func: Func, new: Func, origin: Origin = _NOTHING_MOVED) -> Clash | None:
+    """Two dependent instances of `func` whose order is the opposite in `new`; the witness speaks of the old loops.
+
+    The folds of one reduction commute, so their mutual order is free.
+    """
+    after = _images(func, new, origin)
+
+    def found() -> Iterator[Clash]:
+        for s, t in both_ways(statements_of(func)):
+            for one, other in product(after.get(s.key, ()), after.get(t.key, ())):
+                if one.stayed and other.stayed:
+                    continue
+                now = before(times(s.when, "s"), times(t.when, "t"))
+                orders = both(now, before(other.times("t"), one.times("s"))) if now else ()
+                for a, b in conflicts(s, t, folds_commute=True) if orders else ():
+                    yield from _MovedPair(func, s, a, t, b, one, other).clashes(orders)
+
+    return least(found())
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """When the instances of `old` run in the new nest; `new` is None where all of its loops are as they were."""
+
+    old: Statement
+    when: When
+    new: Statement | None
+    came: Came
+
+    @property
+    def stayed(self) -> bool:
+        return self.new is None and self.when == self.old.when
+
+    def names(self, prefix: str) -> dict[str, str | int]:
+        """The dimensions of the new loops: a loop that was kept is the old one's."""
+        dims = self.new.dims if self.new is not None else self.old.dims
+        return {v: f"{prefix}.{v}" if self._kept(v) else f"{prefix}'.{v}" for v in dims}
+
+    def _kept(self, v: str) -> bool:
+        return v in self.old.dims and self.came.loops.get(v, Var(v)) == Var(v)
+
+    def times(self, prefix: str) -> When:
+        names = self.names(prefix)
+        return tuple(x if isinstance(x, int) else str(names[x]) for x in self.when)
+
+    def own(self, prefix: str) -> list[str]:
+        """The dimensions that the old nest does not have."""
+        return [d for v, d in self.names(prefix).items() if not self._kept(v) and isinstance(d, str)]
+
+
+def _images(func: Func, new: Func, origin: Origin) -> dict[tuple[str, bool], list[_Image]]:
+    """By the old statement, what it has become: one statement, or several that share its instances."""
+    old = {s.key: s for s in statements_of(func)}
+    moved = {s.key: s for s in statements_of(new) if s.label in origin} if origin else {}
+    out: dict[tuple[str, bool], list[_Image]] = {}
+    for (label, init), when in times_of(new).items():
+        came = origin.get(label, Came(label))
+        key = (came.label, init)
+        out.setdefault(key, []).append(_Image(old[key], when, moved.get((label, init)), came))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _MovedPair(Pair):
+    """Two accesses as in a Pair, with the instances that do them in the new nest."""
+
+    one: _Image
+    other: _Image
+
+    def _sides(self) -> Iterator[tuple[str, Statement, _Image]]:
+        yield "s", self.s, self.one
+        yield "t", self.t, self.other
+
+    def system(self, sizes: Mapping[str, int]) -> System:
+        system = Pair.system(self, sizes)
+        shared: dict[str, str | int] = {n: sizes.get(n, f"{SIZE}{n}") for n in self.func.sizes}
+        for prefix, s, image in self._sides():
+            if image.new is not None:
+                names = {**shared, **image.names(prefix)}
+                domain(system, image.new, None, f"{prefix}'", names)
+                for v in s.dims:
+                    came = system.linear(image.came.loops.get(v, Var(v)), f"{prefix}'", names)
+                    system.constraints.append((combine(came, {f"{prefix}.{v}": 1}, -1), True))
+        return system
+
+    def least(self, base: System, order: Order) -> dict[str, int] | None:
+        own = [*self.one.own("s"), *self.other.own("t")]
+        sizes = [f"{SIZE}{n}" for n in self.func.sizes]
+        return base.smallest([*sizes, *(f"s.{v}" for v in self.s.dims), *(f"t.{v}" for v in self.t.dims), *own], order)
+
+    def happens(self, point: Mapping[str, int]) -> bool:
+        """Whether both instances touch the same element, and run in the new nest, the later one first."""
+        return Pair.happens(self, point) and self._turned(point)
+
+    def _turned(self, point: Mapping[str, int]) -> bool:
+        ran: list[list[int]] = []
+        for prefix, s, image in self._sides():
+            names = image.names(prefix)
+            env = {n: point[f"{SIZE}{n}"] for n in self.func.sizes} | {v: point[str(d)] for v, d in names.items()}
+            if image.new is not None and not _runs(image.new, env):
+                return False
+            if any(evaluate(image.came.loops.get(v, Var(v)), env) != point[f"{prefix}.{v}"] for v in s.dims):
+                return False
+            ran.append([x if isinstance(x, int) else env[x] for x in image.when])
+        return ran[1] < ran[0]
+
+
+def _runs(s: Statement, env: Mapping[str, int]) -> bool:
+    inside = all(n is None or env[v] < evaluate(n, env) for v, n in zip(s.dims, s.extents, strict=True))
+    return inside and all(holds(c, env) for c in s.conds)
