@@ -72,14 +72,15 @@ def span(b: Buffer) -> Index:
         env = dict(zip(b.layout.dims, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
         return Int(1 + int(np.max(evaluate(b.layout.at, env), initial=-1)))
     room: Index = Int(1)
-    for d, stride in zip(b.shape, _strides(b), strict=True):
+    for d, stride in zip(b.shape, strides_of(b), strict=True):
         room = room + (d - 1) * stride
     for d in b.shape:  # none at all if a dimension is 0
         room = room * minimum(d, 1)
     return maximum(room, 0)
 
 
-def _strides(b: Buffer) -> tuple[Index, ...]:
+def strides_of(b: Buffer) -> tuple[Index, ...]:
+    """How many elements apart neighbours along each dimension lie: the layout's, or row-major ones."""
     if isinstance(b.layout, Strided):
         return b.layout.strides
     out: list[Index] = []

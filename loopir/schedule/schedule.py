@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
+from loopir.analysis.cost import Cost, cost
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Loop
 from loopir.ir.text import text
 from loopir.ir.verify import verify
 from loopir.ir.walk import loops, places
 from loopir.schedule.find import all_buffers, find_loop, find_stage
+from loopir.schedule.look import Touch, reduced, touches
 from loopir.schedule.primitive import PRIMITIVES, P, Rewrite, checked, lookup
 from loopir.schedule.trace import Step, script
 
@@ -92,6 +94,19 @@ class Schedule(Methods):
     def loop(self, name: str) -> Loop:
         """The loop called `name`, with its extent, kind and body."""
         return find_loop(self._func, name)
+
+    def reduced(self, stage: str) -> tuple[str, ...]:
+        """The names of the loops that `stage` folds over, outer ones first; none if it is no reduction."""
+        return reduced(self._func, stage)
+
+    def accesses(self, stage: str) -> tuple[Touch, ...]:
+        """What `stage` reads, then what it writes, each with the step that every loop around makes in the buffer."""
+        return tuple(touches(self._func, stage))
+
+    @property
+    def cost(self) -> Cost:
+        """Operations, bytes moved and arithmetic intensity, as sympy formulas in the sizes."""
+        return cost(self._func)
 
     # ------------------------------------------------------------ steps
 

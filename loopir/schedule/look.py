@@ -1,0 +1,88 @@
+"""What a schedule function may ask of a nest to decide: which elements a stage touches, and how far each loop steps.
+
+Answers are exact or None; nothing here knows an operator by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from loopir.analysis.affine import Poly, plus, to_index
+from loopir.analysis.simplify import EMPTY, poly
+from loopir.ir.grammar import Buffer, Func, Index, Int, Load, Reduce, Store, Strided, Var, index
+from loopir.ir.layouts import strides_of
+from loopir.ir.text import text
+from loopir.ir.walk import nodes, variables
+from loopir.schedule.find import find_stage, written
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access of a stage, written `text`.
+
+    `strides` has, for each loop around, by how many elements of `buffer` one iteration moves it: 0 where the loop does
+    not matter, 1 where neighbours are touched, an expression in sizes, or None where the step is not the same
+    everywhere (divisions, a gather, a swizzle).
+    """
+
+    buffer: str
+    text: str
+    write: bool
+    strides: Mapping[str, Index | None] = field(default_factory=dict[str, "Index | None"])
+
+    def contiguous(self, loop: str) -> bool:
+        """Whether successive iterations of `loop` touch neighbours."""
+        return self.strides.get(loop) == Int(1)
+
+    def invariant(self, loop: str) -> bool:
+        """Whether `loop` does not matter to which element is touched."""
+        return self.strides.get(loop, Int(0)) == Int(0)
+
+
+def touches(func: Func, stage: str) -> Iterator[Touch]:
+    """The accesses of `stage`: what it reads, then what it writes (a fold reads that, too)."""
+    for place in find_stage(func, stage):
+        s = place.stmt
+        around = [loop.var for loop in place.loops]
+        values = (s.value,) if isinstance(s, Store) else s.values
+        for load in dict.fromkeys(n for v in (*values, *s.at) for n in nodes(v) if isinstance(n, Load)):
+            yield _touch(load.buffer, load.at, False, around)
+        for b in written(place):
+            yield _touch(b, s.at, True, around)
+
+
+def reduced(func: Func, stage: str) -> tuple[str, ...]:
+    """The loops that `stage` folds over, outermost first."""
+    found = [(place, place.stmt) for place in find_stage(func, stage)]
+    return tuple(loop.var for p, s in found if isinstance(s, Reduce) for loop in p.loops if loop.var in s.over)
+
+
+def _touch(b: Buffer, at: tuple[Index, ...], write: bool, around: list[str]) -> Touch:
+    offset = _offset(b, at)
+    steps = {v: None if offset is None else _step(offset, v) for v in around}
+    return Touch(b.name, text(Load(b, at)), write, steps)
+
+
+def _offset(b: Buffer, at: tuple[Index, ...]) -> Poly | None:
+    """Where the element lies, as a polynomial; None under a layout that is no sum of strides."""
+    if b.layout is not None and not isinstance(b.layout, Strided):
+        return None
+    total: Poly = {}
+    for ix, stride in zip(at, strides_of(b), strict=True):
+        total = plus(total, poly(index(ix * stride), EMPTY))
+    return total
+
+
+def _step(offset: Poly, loop: str) -> Index | None:
+    """The coefficient of `loop` in `offset`, if it is linear there."""
+    out: Poly = {}
+    for monomial, c in offset.items():
+        with_it = [a for a in monomial if loop in variables(a)]
+        if not with_it:
+            continue
+        if with_it != [Var(loop)]:
+            return None
+        rest = tuple(a for a in monomial if a != Var(loop))
+        out[rest] = out.get(rest, 0) + c
+    return to_index(out)
