@@ -35,6 +35,7 @@ from loopir.ir.grammar import (
     Func,
     Index,
     Int,
+    Load,
     Max,
     Min,
     Mod,
@@ -49,33 +50,48 @@ from loopir.ir.grammar import (
     conj,
     conjuncts,
 )
-from loopir.ir.walk import rebuild
+from loopir.ir.walk import nodes, rebuild
 
 N = TypeVar("N", bound=Node)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known: `0 <= loop <= top` for each loop, sizes' lower bounds and divisors, polynomials that are >= 0."""
+    """What is known: `0 <= loop <= top` for each loop, sizes' lower bounds and divisors, polynomials that are >= 0.
+
+    `stable` are the buffers that nothing writes. What others held when a guard or a loop was entered says nothing of
+    the statements inside: one before them may have written there.
+    """
 
     tops: tuple[tuple[Var, Poly], ...] = ()
     lows: tuple[tuple[str, int], ...] = ()
     multiples: tuple[tuple[str, int], ...] = ()
     facts: tuple[Poly, ...] = ()
+    stable: frozenset[str] = frozenset()
 
     @staticmethod
     def of(func: Func) -> Context:
         """What `func` assumes of its sizes."""
-        return Context().given(*func.assumes)
+        return Context(stable=frozenset(a.buffer.name for a in func.args if a.access == "in")).given(*func.assumes)
 
     def loop(self, var: str, extent: Index) -> Context:
         """Inside a loop: 0 <= var < extent, so the extent is at least 1."""
+        if not self.lasts(extent):
+            return self
         top = plus(poly(extent, self), constant(-1))
         facts = self.facts if const_of(top) is not None else (*self.facts, top)
         return replace(self, tops=((Var(var), top), *self.tops), facts=facts)
 
+    def inside(self, *conds: Cond) -> Context:
+        """Inside a guard of `conds`."""
+        return self.given(*(t for c in conds for t in conjuncts(c) if self.lasts(t)))
+
+    def lasts(self, n: Node) -> bool:
+        """Whether `n` stays as it is while the program runs: what it reads is not written."""
+        return all(x.buffer.name in self.stable for x in nodes(n) if isinstance(x, Load))
+
     def given(self, *conds: Cond) -> Context:
-        """Where `conds` hold. What they say beyond linear facts is left unused."""
+        """At a moment when `conds` hold. What they say beyond linear facts is left unused."""
         lows, multiples, facts = dict(self.lows), dict(self.multiples), list(self.facts)
         for c in (t for cond in conds for t in conjuncts(cond)):
             match c:

@@ -74,7 +74,7 @@ class Known:
 
     def given(self, cond: Cond) -> Known:
         free = (t for t in conjuncts(cond) if not variables(t) & self.over)
-        return Known(self.here.given(cond), self.start.given(*free), self.over)
+        return Known(self.here.inside(cond), self.start.inside(*free), self.over)
 
 
 def statements_known(body: Body, known: Known) -> Iterator[tuple[Stmt, Known]]:

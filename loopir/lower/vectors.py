@@ -46,7 +46,7 @@ def vectors(func: Func, target: Target) -> Func:
             inner = ctx.loop(s.var, s.extent)
             return map_stmts(s, lambda x: visit(x, inner))
         if isinstance(s, If):
-            yes, no = ctx.given(s.cond), ctx.given(Not(s.cond))
+            yes, no = ctx.inside(s.cond), ctx.inside(Not(s.cond))
             return If(s.cond, map_body(s.then, lambda x: visit(x, yes)), map_body(s.orelse, lambda x: visit(x, no)))
         return map_stmts(s, lambda x: visit(x, ctx))
 

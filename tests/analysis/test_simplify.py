@@ -5,8 +5,10 @@ from itertools import product
 from hypothesis import given, settings, strategies as st
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond
+from loopir.analysis.simplify_func import simplify_func
 from loopir.ir.grammar import And, Cmp, Cond, Index, Int, Mod, Not, Or, Var, ceildiv, maximum, minimum
 from loopir.ir.interpret import holds
+from loopir.ir.parse import parse
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
 
@@ -110,3 +112,27 @@ def test_what_lowering_meets() -> None:
     assert simplify_cond(Var("o") * 32 + Var("t") < n, split) == And(())
     odd = Context().loop("o", ceildiv(n, 32)).loop("t", Int(32))
     assert text(simplify_cond(Var("o") * 32 + Var("t") < n, odd)) == "o * 32 + t < n"
+
+
+def test_what_memory_held_at_a_guard_is_forgotten_where_it_may_be_written() -> None:
+    """And is used where nothing writes it."""
+    written = parse("""
+def f(p: "inout int32[4]", q: "int32[4]", b: "out float32[4]"):
+    for i in range(4):
+        if index(p[i]) < 4:
+            p[i] = 9
+            if index(p[i]) < 4:
+                b[i] = 1.0
+            else:
+                b[i] = 2.0
+    for j in range(4):
+        for k in range(p[j]):
+            p[j] = 0
+            if k < index(p[j]):
+                b[j] = 3.0
+""")
+    assert simplify_func(written) == written
+    read = text(written).replace("p[i] = 9", "b[i] = 9.0").replace("p[j] = 0", "b[j] = 9.0").replace("inout ", "")
+    simplified = text(simplify_func(parse(read)))
+    assert simplified.count("if") == 1
+    assert "else" not in simplified
