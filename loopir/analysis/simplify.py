@@ -239,7 +239,7 @@ def modulo(p: Poly, b: Poly, ctx: Context) -> Poly:
     c = const_of(b)
     if c is not None:
         r = {m: k % c for m, k in r.items() if k % c}
-        r = _strip_mods(r, c, ctx)
+        r = _split(_strip_mods(r, c, ctx), b, ctx)[1]
     if not r or (nonnegative(r, ctx) and nonnegative(plus(plus(b, r, -1), constant(-1)), ctx)):
         return r
     return atom(Mod(to_index(r), to_index(b)))

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond
 from loopir.analysis.simplify_func import simplify_func
@@ -64,6 +64,7 @@ def points(divisor: int) -> list[dict[str, int]]:
 
 @settings(max_examples=400, deadline=None)
 @given(indices, st.sampled_from([1, 8]))
+@example(n * 3 % 2, 8)
 def test_simplified_indices_are_equal_everywhere(ix: Index, divisor: int) -> None:
     ctx = context(divisor)
     short = simplify(ix, ctx)
