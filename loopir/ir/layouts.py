@@ -1,6 +1,7 @@
 """Where the elements of a buffer lie: that a layout gives each a place of its own, and indices worked out.
 
-The verifier asks this of every layout after every step, so answers are kept.
+The verifier asks this of every layout after every step, so answers are kept. `loopir.ir.packing` makes layouts, and
+knows those that are right at every size.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from loopir.ir.grammar import (
     maximum,
     minimum,
 )
+from loopir.ir.packing import bounds, packs
 from loopir.ir.walk import nodes
 
 
@@ -44,10 +46,12 @@ def made_of(ix: Node, names: frozenset[str]) -> bool:
 def injective(b: Buffer) -> bool:
     """Whether the layout of `b` gives every element a place of its own, none below 0.
 
-    Strides that nest, one at least the extent times the next, do at every size; other layouts are tried on every
-    element, so they need a constant shape of up to 2**20 elements.
+    Strides that nest, one at least the extent times the next, do at every size, and so do mappings that can be undone
+    step by step; other layouts are tried on every element, so they need a constant shape of up to 2**20 elements.
     """
     if isinstance(b.layout, Strided) and any(map(_nested, permutations(zip(b.layout.strides, b.shape, strict=True)))):
+        return True
+    if isinstance(b.layout, Mapped) and packs(b.layout, b.shape):
         return True
     shape = [d.value for d in b.shape if isinstance(d, Int)]
     if len(shape) != len(b.shape) or prod(shape) > 1 << 20:
@@ -68,6 +72,8 @@ def injective(b: Buffer) -> bool:
 def span(b: Buffer) -> Index:
     """How many elements' room the layout of `b` takes, gaps among them."""
     if isinstance(b.layout, Mapped):
+        if not all(isinstance(d, Int) for d in b.shape):
+            return maximum(bounds(b.layout.at, dict(zip(b.layout.dims, b.shape, strict=True)))[1] + 1, 0)
         shape = [evaluate(d, {}) for d in b.shape]
         env = dict(zip(b.layout.dims, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
         return Int(1 + int(np.max(evaluate(b.layout.at, env), initial=-1)))

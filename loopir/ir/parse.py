@@ -89,6 +89,20 @@ def condition(source: str, indices: Iterable[str]) -> Cond:
     return _Reader("<condition>", [source], {}, names=names).cond(node)
 
 
+def mapping(source: str, sizes: Iterable[str]) -> tuple[tuple[str, ...], tuple[Index, ...]]:
+    """The names and the indices of `lambda i, j: (j, i)`, on those names and `sizes`. ParseError for anything else."""
+    try:
+        node = ast.parse(source.strip(), "<mapping>", mode="eval").body
+    except SyntaxError as error:
+        raise ParseError(error.msg, ("<mapping>", error.lineno, error.offset, error.text)) from None
+    reader = _Reader("<mapping>", [source], {}, names=Names(indices={name: Var(name) for name in sizes}))
+    if not isinstance(node, ast.Lambda):
+        reader.fail(node, "a mapping of indices is written lambda i, j: (j, i)")
+    dims = tuple(a.arg for a in node.args.args)
+    reader.names.indices |= {d: Var(d) for d in dims}
+    return dims, tuple(reader.index(x) for x in reader.items(node.body))
+
+
 def func(fn: Callable[..., Any]) -> Func:
     """Decorator: the nest that a Python function spells, as a Func. The function itself is never run.
 

@@ -38,6 +38,10 @@ class Methods:
         places."""
         raise NotImplementedError
 
+    def set_layout(self, buffer: str, layout: str) -> Self:
+        """Lay the elements of the intermediate `buffer` out by `layout`, a mapping of indices written as a lambda."""
+        raise NotImplementedError
+
     def set_scope(self, buffer: str, scope: str) -> Self:
         """Keep the intermediate `buffer` in memory of `scope`: "global", "shared" (a block's), "local" (a thread's)."""
         raise NotImplementedError

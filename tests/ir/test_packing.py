@@ -1,0 +1,87 @@
+"""Layouts that are seen to keep elements apart do, at every size; the ones that people use are seen to."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir.intrinsics  # noqa: F401
+from loopir.ir.dtypes import float32
+from loopir.ir.grammar import Add, Buffer, FloorDiv, Index, Int, Mapped, Mod, Mul, Var
+from loopir.ir.layouts import evaluate, injective, span
+from loopir.ir.packing import packed, packs
+from loopir.ir.parse import mapping
+
+N, M = Var("n"), Var("m")
+BINARY = (Add, Mul, FloorDiv, Mod)
+
+
+def indices() -> st.SearchStrategy[Index]:
+    leaves = st.sampled_from([Var("i"), Var("j"), N, Int(1), Int(2), Int(3)])
+
+    def grown(inner: st.SearchStrategy[Index]) -> st.SearchStrategy[Index]:
+        divided = st.builds(
+            lambda a, c, f: f(a, c), inner, st.sampled_from([Int(2), Int(3), N]), st.sampled_from([FloorDiv, Mod])
+        )
+        return st.one_of(st.builds(Add, inner, inner), st.builds(Mul, inner, leaves), divided)
+
+    return st.recursive(leaves, grown, max_leaves=5)
+
+
+@st.composite
+def mappings(draw: st.DrawFn) -> tuple[Index, ...]:
+    """Often something that can be undone."""
+    i, j = draw(st.permutations([Var("i"), Var("j")]))
+    c = draw(st.sampled_from([Int(2), Int(3), N]))
+    d = Int(6)
+    known: list[list[Index]] = [
+        [FloorDiv(i, d), j, Mod(FloorDiv(i, Int(2)), Int(3)), Mod(i, Int(2))],
+        [FloorDiv(i, d), FloorDiv(Mod(i, d), Int(3)), j, Mod(i, Int(3))],
+        [j, i], [FloorDiv(i, c), j, Mod(i, c)], [i, Mod(Add(i, j), c)], [Mod(i, c), FloorDiv(i, c), j],
+        [Add(i, j), j], [Mul(i, Int(2)), j],
+    ]  # fmt: skip
+    out = draw(st.sampled_from(known))
+    if draw(st.booleans()):
+        out[draw(st.integers(0, len(out) - 1))] = draw(indices())
+    return tuple(out)
+
+
+@settings(max_examples=600, deadline=None)
+@given(mappings(), st.sampled_from([Int(3), Int(4), N]), st.sampled_from([Int(2), N, M]))
+def test_what_packs_puts_no_two_elements_in_one_place(to: tuple[Index, ...], rows: Index, columns: Index) -> None:
+    layout = packed(("i", "j"), to, (rows, columns))
+    if not isinstance(layout, Mapped) or not packs(layout, (rows, columns)):
+        return
+    room = span(Buffer("B", (rows, columns), float32, layout=layout))
+    for n, m in product(range(1, 6), range(5)):
+        sizes = {"n": n, "m": m}
+        shape = [evaluate(d, sizes) for d in (rows, columns)]
+        cells = [evaluate(layout.at, {**sizes, "i": i, "j": j}) for i in range(shape[0]) for j in range(shape[1])]
+        assert len(set(cells)) == len(cells)
+        assert all(0 <= x < evaluate(room, sizes) for x in cells)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "lambda i, j: (j // 16, i, j % 16)",
+        "lambda i, j: (i // 6, j, i % 6)",
+        "lambda i, j: (j // 64, i // 8, i % 8, j // 4 % 16, j % 4)",
+        "lambda i, j: (j // 64, i, j % 64 // 16, j % 16)",
+        "lambda i, j: (i, j // 8, (i + j) % 8)",
+        "lambda i, j: (j % n, j // n, i)",
+        "lambda i, j: (i + 3, j + i)",
+    ],
+)
+def test_packings_are_seen_at_symbolic_sizes(source: str) -> None:
+    dims, to = mapping(source, ["n", "m"])
+    layout = packed(dims, to, (N, M))
+    assert injective(Buffer("B", (N, M), float32, layout=layout))
+
+
+@pytest.mark.parametrize(
+    "source", ["lambda i, j: (i, j // 8)", "lambda i, j: i + j", "lambda i, j: (i // 2, i % 3, j)"]
+)
+def test_what_loses_elements_is_not(source: str) -> None:
+    dims, to = mapping(source, ["n", "m"])
+    assert not injective(Buffer("B", (N, M), float32, layout=packed(dims, to, (N, M))))
