@@ -72,7 +72,7 @@ def injective(b: Buffer) -> bool:
 def span(b: Buffer) -> Index:
     """How many elements' room the layout of `b` takes, gaps among them."""
     if isinstance(b.layout, Mapped):
-        if not all(isinstance(d, Int) for d in b.shape):
+        if not all(isinstance(d, Int) for d in b.shape) or not made_of(b.layout.at, frozenset(b.layout.dims)):
             return maximum(bounds(b.layout.at, dict(zip(b.layout.dims, b.shape, strict=True)))[1] + 1, 0)
         shape = [evaluate(d, {}) for d in b.shape]
         env = dict(zip(b.layout.dims, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
