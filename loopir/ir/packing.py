@@ -83,11 +83,11 @@ def bounds(ix: Index, room: Mapping[str, Index]) -> tuple[Index, Index]:
 def packs(layout: Mapped, shape: Sequence[Index]) -> bool:
     """Whether `layout` is seen to give every element of an array of `shape` a place of its own, at every size."""
     room = dict(zip(layout.dims, shape, strict=True))
-    least = bounds(layout.at, room)[0]
-    if not isinstance(least, Int) or least.value < 0 or not _bounded(layout.at, room):
+    digits = _digits(layout.at, room)
+    if not all(_bounded(x, room) and _from_0(x, room) for x in digits):
         return False
     single = [Var(d) for d, size in room.items() if size == Int(1)]
-    known = _undone([*single, *_digits(layout.at, room)], room)
+    known = _undone([*single, *digits], room)
     return all(Var(d) in known for d in room)
 
 
@@ -101,12 +101,12 @@ def _bounded(ix: Index, room: Mapping[str, Index]) -> bool:
         case FloorDiv(a, b) | Mod(a, b):
             return _bounded(a, room) and isinstance(b, Int | Var) and not variables(b) & set(room)
         case Mul(a, b):
-            return all(_bounded(x, room) and _starts_at_0(x, room) for x in (a, b))
+            return all(_bounded(x, room) and _from_0(x, room) for x in (a, b))
         case _:
             return isinstance(ix, Int | Var)
 
 
-def _starts_at_0(ix: Index, room: Mapping[str, Index]) -> bool:
+def _from_0(ix: Index, room: Mapping[str, Index]) -> bool:
     least = bounds(ix, room)[0]
     return (isinstance(least, Int) and least.value >= 0) or (isinstance(ix, Var) and ix.name not in room)
 
@@ -117,7 +117,7 @@ def _digits(at: Index, room: Mapping[str, Index]) -> list[Index]:
     while isinstance(at, Add) and isinstance(at.a, Mul):
         q, c, r = at.a.a, at.a.b, at.b
         low, high = bounds(r, room)
-        if variables(c) & set(room) or low != Int(0) or not _at_least(c, high + 1):
+        if variables(c) & set(room) or not _bounded(r, room) or low != Int(0) or not _at_least(c, high + 1):
             break
         out.append(r)
         at = q
