@@ -65,7 +65,7 @@ def bounds(ix: Index, room: Mapping[str, Index]) -> tuple[Index, Index]:
             return a0 * b0, a1 * b1
         case FloorDiv(a, b):
             low, high = bounds(a, room)
-            return low // b, high // b
+            return (low if low == Int(0) else low // b), high // b
         case Mod(a, b):
             low, high = bounds(a, room)
             inside = isinstance(low, Int) and low.value >= 0 and _at_least(b, high + 1)
