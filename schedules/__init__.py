@@ -1,8 +1,9 @@
-"""Ready-made schedules, written with loopir's public names alone, to use, to read and to change.
+"""Ready-made schedules, written with loopir's public names alone."""
 
-Each takes a Schedule and gives one. They look at the structure of the nest, never at names.
-"""
+from schedules.auto import auto
+from schedules.cpu import cpu
+from schedules.elementwise import elementwise
+from schedules.fusion import inlined
+from schedules.gpu import gpu
 
-from schedules.auto import auto as auto
-from schedules.cpu import cpu as cpu
-from schedules.gpu import gpu as gpu
+__all__ = ["auto", "cpu", "elementwise", "gpu", "inlined"]

@@ -10,6 +10,13 @@ def extent(s: lp.Schedule, loop: str) -> int | None:
     return getattr(s.loop(loop).extent, "value", None)
 
 
+def step(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """One step, and the loops that are new after it, outer ones first."""
+    before = set(s.loops())
+    s = getattr(s, primitive)(*args, **kwargs)
+    return s, tuple(x for x in s.loops() if x not in before)
+
+
 def is_serial(s: lp.Schedule, loop: str) -> bool:
     return s.loop(loop).kind == "serial"
 

@@ -40,6 +40,10 @@ Names: TypeAlias = "Mapping[str, str | int]"
 SIZE = "n."
 """How the dimensions of sizes start."""
 MAX_CASES = 32
+MAX_DIVISIONS = 2
+"""Pairs of divisions by one size that are ordered against each other: each one makes five cases."""
+Division: TypeAlias = "tuple[Linear, Linear, Linear]"
+"""Dividend, quotient and remainder."""
 
 
 def combine(a: Mapping[str, int], b: Mapping[str, int], scale: int = 1) -> Linear:
@@ -56,9 +60,7 @@ class System:
     constraints: list[Constraint] = field(default_factory=list[Constraint])
     cases: list[list[list[Constraint]]] = field(default_factory=list[list[list[Constraint]]])
     hidden: list[str] = field(default_factory=list[str])
-    pairs: dict[tuple[str, str], tuple[Linear, Linear, Linear]] = field(
-        default_factory=dict["tuple[str, str]", "tuple[Linear, Linear, Linear]"]
-    )
+    pairs: dict[tuple[str, str], Division] = field(default_factory=dict["tuple[str, str]", "Division"])
     """Divisions by a size: (instance, division) -> (dividend, quotient, remainder)."""
     divisors: dict[str, tuple[Index, Index]] = field(default_factory=dict[str, "tuple[Index, Index]"])
     unsure: Index | None = None
@@ -177,21 +179,30 @@ class System:
                 return [[]]
 
     def monotone(self) -> Iterator[list[list[Constraint]]]:
-        """Two instances' divisions of one kind: e < e' exactly if (q, r) <lex (q', r'), equal exactly if equal."""
-        by_kind: dict[str, list[tuple[Linear, Linear, Linear]]] = {}
-        for (_, kind), value in self.pairs.items():
-            by_kind.setdefault(kind, []).append(value)
-        for found in by_kind.values():
-            if len(found) != 2:
-                continue
-            (e, q, r), (f, u, v) = found
-            same: list[Constraint] = [(combine(x, y, -1), True) for x, y in ((e, f), (q, u), (r, v))]
-            cases = [same]
-            for (a, b, c), (x, y, z) in (((e, q, r), (f, u, v)), ((f, u, v), (e, q, r))):
-                first = self.at_least(x, a, 1)
-                cases.append([first, self.at_least(y, b, 1)])
-                cases.append([first, (combine(b, y, -1), True), self.at_least(z, c, 1)])
-            yield cases
+        """Two instances' divisions by one size: e < e' exactly if (q, r) <lex (q', r'), equal exactly if equal.
+
+        The same division in both instances is paired; where there is none, different dividends are.
+        """
+        by_divisor: dict[Index, dict[str, dict[str, Division]]] = {}
+        for (instance, kind), value in self.pairs.items():
+            by_divisor.setdefault(self.divisors[kind][1], {}).setdefault(instance, {})[kind] = value
+        for sides in by_divisor.values():
+            if len(sides) == 2:
+                left, right = sides.values()
+                alike = [(left[kind], right[kind]) for kind in left if kind in right]
+                for one, other in (alike or [*product(left.values(), right.values())])[:MAX_DIVISIONS]:
+                    yield self.ordered(one, other)
+
+    def ordered(self, one: Division, other: Division) -> list[list[Constraint]]:
+        """The cases in which two divisions by one divisor can stand to each other."""
+        (e, q, r), (f, u, v) = one, other
+        same: list[Constraint] = [(combine(x, y, -1), True) for x, y in ((e, f), (q, u), (r, v))]
+        cases = [same]
+        for (a, b, c), (x, y, z) in ((one, other), (other, one)):
+            first = self.at_least(x, a, 1)
+            cases.append([first, self.at_least(y, b, 1)])
+            cases.append([first, (combine(b, y, -1), True), self.at_least(z, c, 1)])
+        return cases
 
     def solutions(self, dims: Sequence[str], order: Sequence[Constraint]) -> list[isl.BasicSet]:
         """The system as isl sets over `dims`, then the hidden ones; one for each choice of cases that is possible."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from loopir.analysis.affine import Poly, plus, to_index
-from loopir.analysis.simplify import EMPTY, poly
-from loopir.ir.grammar import Buffer, Func, Index, Int, Load, Reduce, Store, Strided, Var, index
+from loopir.analysis.affine import Poly, to_index
+from loopir.analysis.simplify import Context, poly, simplify
+from loopir.analysis.simplify_func import context_at
+from loopir.ir.dtypes import DType
+from loopir.ir.grammar import Buffer, Func, Index, Int, Load, Reduce, Store, Strided, Var
 from loopir.ir.layouts import strides_of
 from loopir.ir.text import text
 from loopir.ir.walk import nodes, variables
@@ -27,6 +29,7 @@ class Touch:
     """
 
     buffer: str
+    dtype: DType
     text: str
     write: bool
     strides: Mapping[str, Index | None] = field(default_factory=dict[str, "Index | None"])
@@ -44,12 +47,13 @@ def touches(func: Func, stage: str) -> Iterator[Touch]:
     """The accesses of `stage`: what it reads, then what it writes (a fold reads that, too)."""
     for place in find_stage(func, stage):
         s = place.stmt
+        ctx = context_at(func, place.around)
         around = [loop.var for loop in place.loops]
         values = (s.value,) if isinstance(s, Store) else s.values
         for load in dict.fromkeys(n for v in (*values, *s.at) for n in nodes(v) if isinstance(n, Load)):
-            yield _touch(load.buffer, load.at, False, around)
+            yield _touch(load.buffer, load.at, False, around, ctx)
         for b in written(place):
-            yield _touch(b, s.at, True, around)
+            yield _touch(b, s.at, True, around, ctx)
 
 
 def reduced(func: Func, stage: str) -> tuple[str, ...]:
@@ -58,20 +62,20 @@ def reduced(func: Func, stage: str) -> tuple[str, ...]:
     return tuple(loop.var for p, s in found if isinstance(s, Reduce) for loop in p.loops if loop.var in s.over)
 
 
-def _touch(b: Buffer, at: tuple[Index, ...], write: bool, around: list[str]) -> Touch:
-    offset = _offset(b, at)
+def _touch(b: Buffer, at: tuple[Index, ...], write: bool, around: list[str], ctx: Context) -> Touch:
+    offset = _offset(b, at, ctx)
     steps = {v: None if offset is None else _step(offset, v) for v in around}
-    return Touch(b.name, text(Load(b, at)), write, steps)
+    return Touch(b.name, b.dtype, text(Load(b, at)), write, steps)
 
 
-def _offset(b: Buffer, at: tuple[Index, ...]) -> Poly | None:
+def _offset(b: Buffer, at: tuple[Index, ...], ctx: Context) -> Poly | None:
     """Where the element lies, as a polynomial; None under a layout that is no sum of strides."""
     if b.layout is not None and not isinstance(b.layout, Strided):
         return None
-    total: Poly = {}
+    total: Index = Int(0)
     for ix, stride in zip(at, strides_of(b), strict=True):
-        total = plus(total, poly(index(ix * stride), EMPTY))
-    return total
+        total = total + ix * stride
+    return poly(simplify(total, ctx), ctx)
 
 
 def _step(offset: Poly, loop: str) -> Index | None:

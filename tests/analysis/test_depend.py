@@ -160,3 +160,32 @@ def test_tiles_are_apart_without_the_solver() -> None:
     element = ({"s.o": 64, "s.i": 1, "t.o": -64, "t.i": -1}, True)
     inside = [({f"{p}.i": 1}, False) for p in "st"] + [({f"{p}.i": -1, "": 63}, False) for p in "st"]
     assert refuted([element, *inside], [({"t.o": 1, "s.o": -1, "": -1}, False)])
+
+
+def test_different_positions_divided_by_one_size_stay_apart() -> None:
+    """Whole vectors and a guarded rest write row-major elements: each position is one element, whoever writes it."""
+    f = parse("""
+def f(m: "size", n: "size", B: "out float32[m, n]"):
+    for i in range((m * n + 3) // 4):
+        if i * 4 + 3 < m * n:
+            for v in range(4):
+                B[(i * 4 + v) // n, (i * 4 + v) % n] = 1.0
+        else:
+            for w in range(4):
+                if i * 4 + w < m * n:
+                    B[(i * 4 + w) // n, (i * 4 + w) % n] = 2.0
+""")
+    assert carried(f, "i") is None
+    g = parse("""
+def f(m: "size", n: "size", B: "out float32[m, n]"):
+    for i in range((m * n + 3) // 4):
+        for v in range(4):
+            if i * 4 + v < m * n:
+                B[(i * 4 + v) // n, (i * 4 + v) % n] = 1.0
+        for w in range(5):
+            if i * 4 + w < m * n:
+                B[(i * 4 + w) // n, (i * 4 + w) % n] = 2.0
+""")
+    clash = carried(g, "i")
+    assert clash is not None
+    assert clash.unsure is None

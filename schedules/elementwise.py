@@ -1,0 +1,69 @@
+"""Elementwise stages on a GPU: one pass over memory, in vectors of 16 bytes, at the speed of a copy.
+
+The loops of a stage are fused into one that runs along its output, so that rows of any length are read and written
+whole; where a row is a multiple of what a block takes, blocks stay inside rows, and what a row shares is found without
+a division. A thread takes `vectors` vectors, a block's width apart: their loads are in flight together. The last
+elements of an array whose size is no multiple are taken one by one, in the same launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import loopir as lp
+from schedules.nests import extent, free_loops, step
+
+VECTOR_BYTES = 16
+
+
+@lp.composite
+def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int = 1) -> lp.Schedule:
+    """`s` with the independent loops around `stage` fused, split among blocks of `threads`, and vectorized.
+
+    A vector has as many elements as 16 bytes hold of the widest type that runs along it; where nothing does, lanes
+    are single elements. A stage without independent loops is left as it is.
+    """
+    loops = free_loops(s, stage)
+    if not loops:
+        return s
+    lanes = _lanes(s, stage, loops[-1])
+    chunk = threads * lanes * vectors
+    length = extent(s, loops[-1])
+    if len(loops) > 1 and length is not None and length % chunk == 0:
+        s, (block, part) = step(s, "split", loops[-1], chunk)
+        s, block = _fused(s, (*loops[:-1], block))
+        fits = None
+    else:
+        s, flat = _fused(s, loops)
+        size = lp.text(s.loop(flat).extent)
+        s, (block, part) = step(s, "split", flat, chunk)
+        fits = size
+    s, (vector, row) = step(s, "split", part, threads * lanes)
+    s, (thread, lane) = step(s, "split", row, lanes)
+    if vectors > 1:
+        s = s.reorder(thread, vector)
+    if lanes > 1:
+        last = f"{block} * {chunk} + {vector} * {threads * lanes} + {thread} * {lanes} + {lanes - 1}"
+        if fits is not None and s.why("specialize", lane, f"{last} < {fits}") is None:
+            s = s.specialize(lane, f"{last} < {fits}")  # the other version keeps its guards, and its lanes one by one
+        s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
+    if vectors > 1:
+        s = s.unroll(vector)
+    return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+
+
+def _fused(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, str]:
+    """`loops`, one inside the other, as one loop; from the inside, as far as it goes."""
+    fused = loops[-1]
+    for loop in reversed(loops[:-1]):
+        if s.why("fuse", loop, fused) is not None:
+            break
+        s, (fused,) = step(s, "fuse", loop, fused)
+    return s, fused
+
+
+def _lanes(s: lp.Schedule, stage: str, loop: str) -> int:
+    """How many elements of the widest type that `loop` runs along fill a vector."""
+    widths = [t.dtype.bytes for t in s.accesses(stage) if t.contiguous(loop)]
+    innermost = s.loops(stage)[-1] == loop
+    return max(1, VECTOR_BYTES // max(widths)) if widths and innermost else 1

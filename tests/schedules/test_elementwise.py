@@ -1,0 +1,90 @@
+"""schedules.elementwise: right at every size on threads as the interpreter runs them, whole vectors where they fit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+from schedules.elementwise import elementwise
+from schedules.fusion import inlined
+
+
+def chain(shape: tuple[object, ...], dtype: str) -> lp.Schedule:
+    x = lp.placeholder(shape, dtype, name="x")
+    scale = lp.placeholder(shape[-1:], dtype, name="scale")
+    return inlined(lp.Schedule(lp.relu(x * scale + 1)))
+
+
+def filled(s: lp.Schedule, sizes: dict[str, int], seed: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    arrays: dict[str, np.ndarray] = {}
+    for a in s.func.args:
+        if a.access == "in":
+            shape = [sizes.get(lp.text(d)) if lp.text(d) in sizes else int(lp.text(d)) for d in a.buffer.shape]
+            arrays[a.buffer.name] = random.integers(-9, 9, shape).astype(a.buffer.dtype.numpy)
+    return arrays
+
+
+def check(s: lp.Schedule, sizes: dict[str, int], seed: int, **options: int) -> lp.Schedule:
+    """The schedule's threads compute what the expression says, without a race; its last stage is what was scheduled."""
+    scheduled = elementwise(s, s.stages[-1], **options)
+    arrays = filled(s, sizes, seed)
+    want = lp.interpret(s.func, arrays, sizes, domain="ring")
+    (program,) = lp.lower(scheduled, "cuda")
+    got = lp.interpret(program, arrays, sizes, domain="ring", seed=seed)
+    for name, x in want.items():
+        np.testing.assert_array_equal(got[name], x)
+    return scheduled
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=3),
+    st.sampled_from(["float32", "float16", "float64", "int8"]),
+    st.sampled_from([2, 4]),
+    st.integers(1, 3),
+    st.integers(0, 9),
+)
+def test_any_shape(shape: list[int], dtype: str, threads: int, vectors: int, seed: int) -> None:
+    check(chain(tuple(shape), dtype), {}, seed, threads=threads, vectors=vectors)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 2), st.integers(0, 9))
+def test_any_symbolic_size(m: int, n: int, vectors: int, seed: int) -> None:
+    s = chain((lp.symbol("m"), lp.symbol("n")), "float32")
+    scheduled = check(s, {"m": m, "n": n}, seed, threads=2, vectors=vectors)
+    assert "vectorize(4)" in str(scheduled)
+    assert len(scheduled.stages) == 2  # whole vectors, and the rest
+
+
+def test_rows_of_whole_blocks_need_no_guard_and_divide_nothing_by_a_row() -> None:
+    s = chain((4, 64), "float32")
+    scheduled = check(s, {}, 0, threads=4, vectors=2)
+    assert "if " not in str(scheduled)
+    assert "// 64" not in str(scheduled)
+    source = lp.compile_source(scheduled).source
+    assert source.count("lp_u4*>(scale_v") == source.count("lp_u4*>(x_v") == 1
+
+
+def test_a_scalar_and_a_stage_with_no_free_loop_are_left_alone() -> None:
+    x = lp.placeholder((), "float32", name="x")
+    s = lp.Schedule(x + 1)
+    assert elementwise(s, s.stages[-1]) is s
+
+
+def test_what_does_not_run_along_the_output_is_taken_element_by_element() -> None:
+    x = lp.placeholder((8, 16), "float32", name="x")
+    y = lp.placeholder((16, 8), "float32", name="y")
+    s = inlined(lp.Schedule(x.T + y))
+    scheduled = check(s, {}, 1, threads=4)
+    assert "vectorize(4)" in str(scheduled)  # the other one runs along
+
+
+@pytest.mark.parametrize(("count", "stays"), [(1, 0), (8, 1)])
+def test_what_would_be_computed_again_is_kept(count: int, stays: int) -> None:
+    a = lp.placeholder((4, 8), "float32", name="a")
+    e = lp.compute((4, 8), lambda i, j: lp.exp(a[i, j]), name="e")
+    k = lp.reduce_axis(8, name="k")
+    out = lp.compute((4, count), lambda i, j: lp.sum(e[i, k] * (j + 1), axis=k), name="out")
+    assert len(inlined(lp.Schedule(out)).stages) == 1 + stays
