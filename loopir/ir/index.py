@@ -16,9 +16,9 @@ CmpOp = Literal["<", "<=", "==", "!="]
 
 
 class Node:
-    """Base of everything below: frozen, compared by structure."""
+    """Base of everything below: frozen, compared by structure. `loopir.ir.kept` says what `_kept` is for."""
 
-    __slots__ = ()
+    __slots__ = ("_kept",)
 
 
 N = TypeVar("N", bound="type[Index] | type[Cond]")

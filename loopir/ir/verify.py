@@ -2,7 +2,8 @@
 
 One walk over the Func: statements keep the names in scope, and `RULES` has the check of each kind of expression.
 Stages differ in three rules: kernels and barriers exist from `lowered` on, and in `flat` every access has one index.
-An expression that stands in several places of one scope is checked once.
+An expression that stands in several places of one scope is checked once, and so is a nest that a step leaves as it
+was: what it was found to need of its surroundings is kept with it.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ from loopir.ir.grammar import (
     Var,
     conjuncts,
 )
+from loopir.ir.kept import memory
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.ops import MONOIDS, REGISTRY
 from loopir.ir.walk import nodes, variables
@@ -84,6 +86,21 @@ class Here:
     labels: set[str] = field(default_factory=set[str])
     monoids: dict[str, Monoid] = field(default_factory=dict[str, Monoid])
     seen: set[int] = field(default_factory=set[int])
+    used: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+    written: dict[str, str] = field(default_factory=dict[str, str])
+    """By buffer, a statement that writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A nest that stands in no loop and was found legal: what it declares, and what it needs of its surroundings."""
+
+    sizes: frozenset[str]
+    names: set[str]
+    labels: set[str]
+    monoids: dict[str, Monoid]
+    used: dict[str, Buffer]
+    written: dict[str, str]
 
 
 def verify(func: Func, stage: Stage = "schedule") -> None:
@@ -135,7 +152,7 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
     for s in body:
         match s:
             case Loop():
-                _loop(s, here, sizes)
+                _loop(s, here, sizes) if here.loops or here.guards or here.kernel else _nest(s, here, sizes)
             case Store():
                 _store(s, here)
             case Reduce():
@@ -170,6 +187,30 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 _fail(f"{type(s).__name__} is no statement of the language")
 
 
+def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
+    """A loop with nothing around it but allocations: checked as it stands once, then against its surroundings."""
+    known = memory(s)
+    found: Checked | None = known.get((verify, here.stage))
+    if found is None or not found.sizes <= sizes:
+        alone = Here(here.stage, here.bound, dict(here.buffers), dict(here.level), here.readonly)
+        _loop(s, alone, sizes)
+        used = {name: b for name, b in alone.used.items() if name not in alone.names}
+        found = Checked(sizes, alone.names, alone.labels, alone.monoids, used, alone.written)
+        known[verify, here.stage] = found
+    for name in sorted(found.names & here.names):
+        _new_name(name, here)
+    for label in sorted(found.labels & here.labels):
+        _label(label, here)
+    for m in found.monoids.values():
+        _monoid_name(m, here)
+    for b in found.used.values():
+        _declared(b, here)
+    for name, label in found.written.items():
+        _writable(label, name, here)
+    here.names |= found.names
+    here.labels |= found.labels
+
+
 def _loop(s: Loop, here: Here, sizes: frozenset[str]) -> None:
     _new_name(s.var, here)
     if s.kind not in KINDS:
@@ -200,8 +241,13 @@ def _label(label: str, here: Here) -> None:
 
 def _written(label: str, b: Buffer, at: tuple[Node, ...], here: Here) -> None:
     _access(b, at, here)
-    if b.name in here.readonly:
-        _fail(f"statement {label} writes {b.name}, which is an input")
+    _writable(label, b.name, here)
+
+
+def _writable(label: str, buffer: str, here: Here) -> None:
+    here.written[buffer] = label
+    if buffer in here.readonly:
+        _fail(f"statement {label} writes {buffer}, which is an input")
 
 
 def _store(s: Store, here: Here) -> None:
@@ -259,9 +305,7 @@ def _monoid(m: Monoid, here: Here) -> None:
     if id(m) in here.seen:
         return
     here.seen.add(id(m))
-    known = here.monoids.setdefault(m.name, m)
-    if known is not m and known != m and m.name not in MONOIDS:
-        _fail(f"two monoids have the name {m.name}")
+    _monoid_name(m, here)
     if m.name in REGISTRY or m.name in BY_NAME or not m.name.isidentifier():
         _fail(f"a monoid has the name {m.name!r}, which means something else")
     params = {p.name: p.type for p in (*m.left, *m.right)}
@@ -273,6 +317,12 @@ def _monoid(m: Monoid, here: Here) -> None:
             _fail(f"monoid {m.name} combines {part.name} of {part.type} to {v.dtype}")
     if any(c.type != p.type or r.type != p.type for c, p, r in zip(m.identity, m.left, m.right, strict=True)):
         _fail(f"monoid {m.name} has sides or an identity of another type than its components")
+
+
+def _monoid_name(m: Monoid, here: Here) -> None:
+    known = here.monoids.setdefault(m.name, m)
+    if known is not m and known != m and m.name not in MONOIDS:
+        _fail(f"two monoids have the name {m.name}")
 
 
 # ---------------------------------------------------------------- buffers
@@ -303,10 +353,15 @@ def _buffer(b: Buffer, sizes: frozenset[str]) -> None:
         _fail(f"the layout of {b.name} is not known to put every element in a place of its own, from 0 up")
 
 
-def _access(b: Buffer, at: Iterable[Node], here: Here) -> None:
+def _declared(b: Buffer, here: Here) -> None:
     declared = here.buffers.get(b.name)
     if declared is not b and declared != b:
         _fail(f"{b.name} is used where it is not declared, or declared otherwise")
+    here.used[b.name] = b
+
+
+def _access(b: Buffer, at: Iterable[Node], here: Here) -> None:
+    _declared(b, here)
     at = tuple(at)
     rank = 1 if here.stage == "flat" else len(b.shape)
     if len(at) != rank:

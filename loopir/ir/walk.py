@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from operator import is_not
 from typing import TypeVar, cast
 
 from loopir.ir.grammar import (
@@ -47,39 +48,45 @@ def _names(node: Node) -> tuple[str, ...]:
     return names
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> list[Node]:
     """The nodes directly under `node`, in the order they are written."""
+    out: list[Node] = []
     for name in _names(node):
         child = getattr(node, name)
         if isinstance(child, Node):
-            yield child
+            out.append(child)
         elif isinstance(child, tuple):
-            yield from (c for c in cast("tuple[object, ...]", child) if isinstance(c, Node))
+            out += [c for c in cast("tuple[object, ...]", child) if isinstance(c, Node)]
+    return out
 
 
 def nodes(node: Node) -> Iterator[Node]:
     """`node` and everything under it, parents first; a Buffer is yielded and not entered."""
-    yield node
-    if not isinstance(node, Buffer):
-        for child in children(node):
-            yield from nodes(child)
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        if type(node) is not Buffer:
+            pending += reversed(children(node))
 
 
 def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
     """`node` with `fn` applied to each direct child; the same object if nothing changed."""
-    changed: dict[str, object] = {}
+    values: list[object] = []
+    changed = False
     for name in _names(node):
         old = getattr(node, name)
+        new = old
         if isinstance(old, Node):
             new = fn(old)
-            if new is not old:
-                changed[name] = new
+            changed = changed or new is not old
         elif isinstance(old, tuple) and old:
             items = cast("tuple[object, ...]", old)
-            renewed = tuple(fn(c) if isinstance(c, Node) else c for c in items)
-            if any(a is not b for a, b in zip(items, renewed, strict=True)):
-                changed[name] = renewed
-    return cast(N, replace(node, **changed)) if changed else node  # pyright: ignore[reportArgumentType]
+            renewed = tuple([fn(c) if isinstance(c, Node) else c for c in items])
+            if any(map(is_not, items, renewed)):
+                new, changed = renewed, True
+        values.append(new)
+    return type(node)(*values) if changed else node
 
 
 def transform(node: N, fn: Callable[[Node], Node]) -> N:
@@ -137,13 +144,11 @@ def rebuffer(node: N, env: Mapping[str, Buffer]) -> N:
     return cast(N, visit(node))
 
 
-def bodies(stmt: Stmt) -> Iterator[Body]:
+def bodies(stmt: Stmt) -> tuple[Body, ...]:
     """The statement lists inside `stmt`."""
     if isinstance(stmt, If):
-        yield stmt.then
-        yield stmt.orelse
-    elif isinstance(stmt, Loop | Alloc | Kernel):
-        yield stmt.body
+        return stmt.then, stmt.orelse
+    return (stmt.body,) if isinstance(stmt, Loop | Alloc | Kernel) else ()
 
 
 def map_body(body: Body, fn: Callable[[Stmt], Stmt | Body]) -> Body:
@@ -201,23 +206,24 @@ class Place:
 
 def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()) -> Iterator[Place]:
     """Every leaf statement of `body` in textual order, with where it stands."""
-    for n, s in enumerate(body):
-        here = (*path, n)
+    pending = [(s, around, (*path, n)) for n, s in enumerate(body)][::-1]
+    while pending:
+        s, outer, here = pending.pop()
         if isinstance(s, Store | Reduce):
-            yield Place(s, around, here)
-        elif isinstance(s, If):
-            yield from places(s.then + s.orelse, (*around, s), here)
-        else:
-            for inner in bodies(s):
-                yield from places(inner, (*around, s), here)
+            yield Place(s, outer, here)
+        elif isinstance(s, If | Loop | Alloc | Kernel):
+            inner = s.then + s.orelse if isinstance(s, If) else s.body
+            pending.extend([(x, (*outer, s), (*here, n)) for n, x in enumerate(inner)][::-1])
 
 
 def statements(body: Body) -> Iterator[Stmt]:
     """Every statement, outer ones first."""
-    for s in body:
+    pending = [*reversed(body)]
+    while pending:
+        s = pending.pop()
         yield s
-        for inner in bodies(s):
-            yield from statements(inner)
+        for inner in reversed(bodies(s)):
+            pending += reversed(inner)
 
 
 def loops(body: Body) -> Iterator[Loop]:

@@ -288,3 +288,32 @@ def test_a_statement_twice_is_refused(f: Func) -> None:
 
 def test_the_message_names_the_statement() -> None:
     refuses(func(loop(store(ONE32, label="here"))), "^statement here stores int32")
+
+
+def test_a_nest_that_was_checked_before_is_checked_against_what_is_around_it_now() -> None:
+    a, b = Buffer("a", (Int(4),), float32), Buffer("b", (Int(4),), float32)
+    nest = Loop("i", Int(4), "serial", (Store("s", b, (i,), Load(a, (i,))),))
+    first = Store("s", b, (Int(0),), ONE)
+    verify(Func("f", (Arg(a, "in"), Arg(b, "out")), (), (nest,)))
+    around = {
+        "the name 'i' is used twice": Func("g", (Arg(a, "in"), Arg(b, "out")), (), (nest, nest)),
+        "the name 'i' is used": Func("g", (Size("i"), Arg(a, "in"), Arg(b, "out")), (), (nest,)),
+        "two statements have the label 's'": Func("g", (Arg(a, "in"), Arg(b, "out")), (), (first, nest)),
+        "a is used where it is not declared": Func("g", (Arg(b, "out"),), (), (nest,)),
+        "b is used where it is not": Func("g", (Arg(a, "in"), Arg(replace(b, dtype=int8), "out")), (), (nest,)),
+        "statement s writes b, which is an input": Func("g", (Arg(a, "in"), Arg(b, "in")), (), (nest,)),
+    }
+    for message, g in around.items():
+        with pytest.raises(VerifyError, match=message):
+            verify(g)
+    verify(Func("g", (Size("n"), Arg(b, "inout")), (), (Alloc(a, (nest,)),)))
+
+
+def test_what_a_nest_needs_is_asked_of_each_stage() -> None:
+    wide = Buffer("w", (Int(4), Int(4)), float32)
+    nest = Loop("i", Int(4), "serial", (Store("s", wide, (i, i), ONE),))
+    g = Func("g", (Arg(wide, "out"),), (), (nest,))
+    verify(g, "schedule")
+    with pytest.raises(VerifyError, match="1 dimensions at this stage"):
+        verify(g, "flat")
+    verify(g, "lowered")

@@ -1,0 +1,34 @@
+"""What was worked out about a node, kept with the node: rewrites share what they do not change, and its answers too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from loopir.ir.index import Node
+
+N = TypeVar("N", bound=Node)
+T = TypeVar("T")
+
+
+def memory(node: Node) -> dict[object, Any]:
+    """Where answers about `node` are kept; they go when the node goes."""
+    found: dict[object, Any] | None = getattr(node, "_kept", None)
+    if found is None:
+        found = {}
+        object.__setattr__(node, "_kept", found)
+    return found
+
+
+def kept(fn: Callable[[N], T]) -> Callable[[N], T]:
+    """`fn`, which has to depend on the node alone, worked out once for each node."""
+
+    @wraps(fn)
+    def answer(node: N) -> T:
+        known = memory(node)
+        if fn not in known:
+            known[fn] = fn(node)
+        return known[fn]
+
+    return answer
