@@ -34,10 +34,15 @@ class Outside:
         return f"{self.statement} at ({at}) touches {self.buffer}[{element}], and its shape is {self.shape}{sizes}"
 
 
-def outside(func: Func) -> Outside | None:
-    """The first access, in textual order, that may leave its buffer, at the smallest sizes; None is a proof."""
+def outside(func: Func, label: str | None = None) -> Outside | None:
+    """The first access, in textual order, that may leave its buffer, at the smallest sizes; None is a proof.
+
+    With `label`, accesses of that statement alone.
+    """
     buffers = {n.name: n for n in nodes(func) if isinstance(n, Buffer)}
     for s in statements_of(func):
+        if label is not None and s.label != label:
+            continue
         for access in s.accesses:
             found = _leaves(func, s, access, buffers[access.buffer])
             if found is not None:

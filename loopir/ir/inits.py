@@ -21,13 +21,16 @@ def explicit_init(func: Func) -> Func:
     return func
 
 
-def init_of(func: Func, label: str) -> Func:
-    """`func` with the `init` of the one reduction `label` made explicit; the stores are `label_init`."""
+def init_of(func: Func, label: str, first: Stmt | None = None) -> Func:
+    """`func` with the `init` of the one reduction `label` made explicit; the stores are `label_init`.
+
+    They stand before the loops that it reduces over, or before `first`, a statement around these.
+    """
     place = next(p for p in places(func.body) if p.stmt.label == label)
     reduce = place.stmt
     assert isinstance(reduce, Reduce)
-    first = outermost(place)
-    before = init_nest(place, names(func))
+    first = outermost(place) if first is None else first
+    before = init_nest(place, names(func), first)
     bare = replace(reduce, init=None)
 
     def visit(s: Stmt) -> Stmt | Body | None:
@@ -46,16 +49,16 @@ def outermost(place: Place) -> Stmt:
     return next((s for s in place.around if isinstance(s, Loop) and s.var in over), place.stmt)
 
 
-def init_nest(place: Place, taken: set[str]) -> Body:
-    """The stores of `init` for every element that the reduction at `place` has under its outermost `over` loop.
+def init_nest(place: Place, taken: set[str], first: Stmt) -> Body:
+    """The stores of `init` for every element that the reduction at `place` has under `first`.
 
-    Loops between that loop and the reduction are kept unless they are in `over`, under fresh names; so are the
+    Loops from `first` to the reduction are kept unless they are in `over`, under fresh names; so are the
     guards that speak of no `over` loop. Raises VerifyError where a kept loop's extent depends on a reduced one.
     """
     reduce = place.stmt
     assert isinstance(reduce, Reduce)
     assert reduce.init is not None
-    start = next((n for n, s in enumerate(place.around) if s is outermost(place)), len(place.around))
+    start = next((n for n, s in enumerate(place.around) if s is first), len(place.around))
     used = taken | set(reduce.over)
     env: dict[str, Var] = {}
     body: Body = ()

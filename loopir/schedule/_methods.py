@@ -20,6 +20,10 @@ class Methods:
         buffer."""
         raise NotImplementedError
 
+    def decompose_reduction(self, stage: str, loop: str | None = None) -> Self:
+        """Store the `init` of the reduction `stage` in a nest of its own, `stage_init`, before `loop`."""
+        raise NotImplementedError
+
     def fuse(self, outer: str, inner: str, *, name: str | None = None) -> Self:
         """Fuse `outer` and `inner`, the only statement in it, into one loop called `name`. The order stays."""
         raise NotImplementedError
@@ -36,6 +40,10 @@ class Methods:
     def reorder(self, *loops: str) -> Self:
         """Put `loops`, which are nested perfectly, in the order given; loops of the nest not named keep their
         places."""
+        raise NotImplementedError
+
+    def rfactor(self, stage: str, loop: str) -> Self:
+        """Fold each iteration of `loop`, over which `stage` reduces, into an element of its own; then fold these."""
         raise NotImplementedError
 
     def set_layout(self, buffer: str, layout: str) -> Self:

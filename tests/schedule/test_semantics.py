@@ -203,6 +203,8 @@ def steps(s: Schedule) -> Iterator[Step]:
         yield Step("reorder", (outer, inner))
     yield from (Step("unroll", (loop,)) for loop in loops)
     yield from (Step("compute_inline", (stage,)) for stage in s.stages)
+    for stage in s.stages:
+        yield from (Step(name, (stage, loop)) for name in ("rfactor", "decompose_reduction") for loop in s.loops(stage))
     yield from (Step("rename", (name, f"{name}_x")) for name in loops)
 
 

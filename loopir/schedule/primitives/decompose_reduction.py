@@ -1,0 +1,105 @@
+"""decompose_reduction: what a reduction starts from is stored by a nest of its own."""
+
+from __future__ import annotations
+
+from loopir.analysis.moved import Came, order_broken
+from loopir.errors import ScheduleError, VerifyError
+from loopir.ir.grammar import Alloc, Func, If, Loop, Var
+from loopir.ir.inits import init_of
+from loopir.ir.walk import places
+from loopir.schedule.effects import reads
+from loopir.schedule.find import find_loop, listing
+from loopir.schedule.reductions import Fold, find_reduce
+from loopir.schedule.refusal import refusal
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func:
+    """Store the `init` of the reduction `stage` in a nest of its own, `stage_init`, before `loop`.
+
+    `loop` is the outermost loop that it reduces over, which is what None means, or a loop around that. From then on
+    the two nests are scheduled apart: other threads, other vectors, or kernels of their own.
+
+    before:
+        def rows(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
+            for i in range(n):
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+    call:    decompose_reduction("S")
+    after:
+        def rows(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
+            for i in range(n):
+                S[i]: "S_init" = 0.0
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k)
+    call:    decompose_reduction("S", "i")
+    after:
+        def rows(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
+            for i_init in range(n):
+                S[i_init]: "S_init" = 0.0
+            for i in range(n):
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k)
+
+    before:
+        def last(n: "size", A: "float32[n, 8]", S: "out float32[1]"):
+            for i in range(n):
+                for k in range(8):
+                    S[0] = sum(A[i, k], over=k, init=0.0)
+                S[0] = S[0] * 2.0
+    refuses: decompose_reduction("S_1")     # stage 'S_1' is no reduction
+    refuses: decompose_reduction("S", "i")  # S_1 at (i=0) writes S[0], which S_init at (i=1) writes later
+    """
+    fold = find_reduce(func, stage)
+    label = fold.reduce.label
+    if fold.reduce.init is None:
+        raise ScheduleError(f"{label} has no init: it folds into what is there")
+    if loop is None:
+        return init_of(func, label)
+    target = find_loop(func, loop)
+    _require_around(fold, target)
+    _require_known(fold, target)
+    try:
+        new = init_of(func, label, target)
+    except VerifyError as error:
+        raise ScheduleError(str(error), loop=target.var) from None
+    _require_order(func, init_of(func, label), new, target)
+    return new
+
+
+def _require_around(fold: Fold, target: Loop) -> None:
+    """Refuse unless `target` is the loop that the reduction starts at, or stands around it."""
+    start = fold.start
+    allowed = (*fold.outer, start) if isinstance(start, Loop) else fold.outer
+    if all(x is not target for x in allowed):
+        raise ScheduleError(
+            f"{fold.reduce.label} starts before {target.var!r} is entered", loop=target.var,
+            suggestion=f"one of {listing(repr(x.var) for x in allowed)}",
+        )  # fmt: skip
+
+
+def _require_known(fold: Fold, target: Loop) -> None:
+    """Refuse if the stores would need memory that is allocated inside `target`."""
+    reduce, around = fold.reduce, fold.place.around
+    inside = around[next(n for n, s in enumerate(around) if s is target) :]
+    new = {s.buffer.name for s in inside if isinstance(s, Alloc)}
+    asked = [s.extent if isinstance(s, Loop) else s.cond for s in inside if isinstance(s, Loop | If)]
+    needed = reads([*asked, *reduce.at, *(reduce.init or ())]) | {b.name for b in reduce.buffers}
+    if lost := sorted(new & needed):
+        reason = f"{reduce.label} starts from {listing(lost)}, which is allocated inside {target.var!r}"
+        raise ScheduleError(reason, loop=target.var, suggestion="a loop inside that allocation")
+
+
+def _require_order(func: Func, near: Func, far: Func, target: Loop) -> None:
+    """Refuse if the stores in `far`, which run before all of `target`, pass one that they depend on in `near`."""
+    old = {p.stmt.label for p in places(func.body)}
+    here, there = ([p for p in places(f.body) if p.stmt.label not in old] for f in (near, far))
+    origin: dict[str, Came] = {}
+    for a, b in zip(here, there, strict=True):
+        loops = dict(zip((x.var for x in a.loops), (Var(x.var) for x in b.loops), strict=True))
+        origin[b.stmt.label] = Came(a.stmt.label, loops)
+    clash = order_broken(near, far, origin)
+    if clash is not None:
+        reason = f"all of the stores would run before {target.var!r}"
+        raise refusal(clash, reason, target.var, f"a loop inside {target.var!r}")

@@ -1,0 +1,163 @@
+"""rfactor: each iteration of a reduced loop folds on its own, and what they give is folded afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from loopir.analysis.bounds import outside
+from loopir.analysis.simplify_func import simplify_body
+from loopir.analysis.upper import upper
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
+from loopir.ir.text import text
+from loopir.ir.walk import fresh, names, rewrite, variables
+from loopir.schedule.facts import known_at
+from loopir.schedule.find import find_serial, listing
+from loopir.schedule.reductions import Fold, find_reduce, nested, require_delay, with_new_loops
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def rfactor(func: Func, stage: str, loop: str) -> Func:
+    """Fold each iteration of `loop`, over which `stage` reduces, into an element of its own; then fold these.
+
+    The partial results are the stage `stage_rf`; `stage` folds them in a nest that follows, over a copy of `loop`.
+    It is legal for every monoid, as these are associative and commutative; floats are rounded in another order. The
+    iterations of `loop` then are independent: reorder it outwards, and parallel, bind or vectorize it.
+
+    before:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            for k_o in range((n + 3) // 4):
+                for k_i in range(4):
+                    if k_o * 4 + k_i < n:
+                        S[0] = sum(A[k_o * 4 + k_i], over=(k_o, k_i), init=7.0)
+    call:    rfactor("S", "k_i")
+    after:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            with alloc("float32[4]") as S_rf:
+                for k_o in range((n + 3) // 4):
+                    for k_i in range(4):
+                        if k_o * 4 + k_i < n:
+                            S_rf[k_i] = sum(A[k_o * 4 + k_i], over=k_o, init=0.0)
+                for k_i_1 in range(4):
+                    S[0] = sum(S_rf[k_i_1], over=k_i_1, init=7.0)
+    call:    rfactor("S", "k_o")
+    after:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            with alloc("float32[(n + 3) // 4]") as S_rf:
+                for k_o in range((n + 3) // 4):
+                    for k_i in range(4):
+                        if k_o * 4 + k_i < n:
+                            S_rf[k_o] = sum(A[k_o * 4 + k_i], over=k_i, init=0.0)
+                for k_o_1 in range((n + 3) // 4):
+                    S[0] = sum(S_rf[k_o_1], over=k_o_1, init=7.0)
+    refuses: rfactor("S", "i")  # there is no loop 'i'
+
+    before:
+        def f(n: "size", A: "float32[n, 8]", S: "inout float32[n]", B: "out float32[n]"):
+            for i in range(n):
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k)
+                    B[i] = S[i]
+    refuses: rfactor("S", "k")  # S at (i=0, k=0) writes S[0], which B at (i=0, k=0) reads later (at n=1)
+    refuses: rfactor("S", "i")  # S does not reduce over 'i'; it does over k
+    refuses: rfactor("B", "k")  # stage 'B' is no reduction
+    """
+    fold = find_reduce(func, stage)
+    target = find_serial(func, loop)
+    if target.var not in fold.reduce.over:
+        over = listing(fold.reduce.over)
+        reason = f"{fold.reduce.label} does not reduce over {target.var!r}; it does over {over}"
+        raise ScheduleError(reason, loop=target.var, suggestion=f"one of {over}" if fold.reduce.over else None)
+    parts = _Parts.of(func, fold, target)
+    require_delay(func, fold, parts.again, target.var, f"{fold.reduce.label} would be folded after its loops")
+    made = parts.nest()
+    if fold.reduce.init is None:
+        _require_inside(replace(func, body=rewrite(func.body, lambda s: made if s is fold.start else None)), parts)
+    tidied = simplify_body((made,), known_at(func, fold.start))
+    return replace(func, body=rewrite(func.body, lambda s: tidied if s is fold.start else None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The nest of `fold` cut in two at `loop`; `rest` are the other loops, over which the partial results fold.
+
+    `again` is what both halves have around them, `loop` first. A loop that is not reduced over, but does not tell
+    elements apart either, folds into them all the same, and is in `rest`.
+    """
+
+    func: Func
+    fold: Fold
+    loop: Loop
+    rest: tuple[str, ...]
+    again: tuple[Loop | Cond, ...]
+
+    @staticmethod
+    def of(func: Func, fold: Fold, loop: Loop) -> _Parts:
+        over = set(fold.reduce.over) - {loop.var}
+        shells = fold.without(over)
+        telling = {v for n in (*fold.reduce.at, *(s for s in shells if not isinstance(s, Loop))) for v in variables(n)}
+        for s in reversed(shells):
+            if isinstance(s, Loop) and (s.var in telling or s is loop):
+                telling |= {s.var} | variables(s.extent)
+        again = [s for s in shells if not isinstance(s, Loop) or s.var in telling]
+        for s in again:
+            if isinstance(s, Loop) and (inner := sorted(variables(s.extent) & over)):
+                raise ScheduleError(
+                    f"the extent of {s.var!r} depends on {listing(inner)}, and the partial results outlive that",
+                    loop=loop.var, suggestion=f"a loop of one extent with a guard inside instead of {s.var!r}",
+                )  # fmt: skip
+        if inner := sorted(variables(loop.extent) & {s.var for s in again if isinstance(s, Loop)}):
+            reason = f"the extent of {loop.var!r} depends on {listing(inner)}, which the fold afterwards runs inside it"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f"reorder {listing(inner)} outside the nest")
+        again.remove(loop)
+        kept = {s.var for s in again if isinstance(s, Loop)} | {loop.var}
+        rest = tuple(s.var for s in fold.loops() if s.var not in kept)
+        return _Parts(func, fold, loop, rest, (loop, *again))
+
+    def nest(self) -> Stmt:
+        """The partial results, in memory of their own, and the fold of them."""
+        reduce, taken = self.fold.reduce, names(self.func)
+        shape = tuple(self.size(s) for s in self.again if isinstance(s, Loop))
+        at = tuple(Var(s.var) for s in self.again if isinstance(s, Loop))
+        memory: list[Buffer] = []
+        for b in reduce.buffers:
+            memory.append(Buffer(fresh(f"{b.name}_rf", taken), shape, b.dtype))
+            taken.add(memory[-1].name)
+        partial = self.partial(tuple(memory), at)
+        first = rewrite((self.fold.start,), lambda s: partial if s is reduce else None)
+        loads = tuple(Load(b, at) for b in memory)
+        total = replace(reduce, values=loads, over=(self.loop.var,))
+        second, _ = with_new_loops(self.func, nested(self.again, (total,)))
+        body: Body = (*first, *second)
+        for b in reversed(memory):
+            body = (Alloc(b, body),)
+        return body[0]
+
+    def size(self, loop: Loop) -> Index:
+        """The most iterations that `loop` has, which the memory has room for."""
+        around = {x.var: x.extent for x in (*self.fold.outer, *self.fold.loops()) if x is not loop}
+        size = upper(loop.extent, around)
+        if size is None:
+            raise ScheduleError(
+                f"{loop.var!r} runs {text(loop.extent)} times, and how much memory that needs at most is not known",
+                loop=self.loop.var, suggestion=f'split("{loop.var}", 32) and take the inner loop',
+            )  # fmt: skip
+        return size
+
+    def partial(self, memory: tuple[Buffer, ...], at: tuple[Index, ...]) -> Body:
+        reduce = self.fold.reduce
+        if self.rest:
+            identity = reduce.monoid.identity
+            return (Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, self.rest, identity),)
+        return tuple(Store(b.name, b, at, v) for b, v in zip(memory, reduce.values, strict=True))
+
+
+def _require_inside(new: Func, parts: _Parts) -> None:
+    """Refuse if the fold afterwards, which asks fewer conditions, may touch what is no element."""
+    found = outside(new, parts.fold.reduce.label)
+    if found is not None:
+        raise ScheduleError(
+            f"the fold afterwards would run where none runs now: {found}", loop=parts.loop.var,
+            suggestion=f"conditions around {parts.loop.var!r} that keep {found.buffer} inside its shape",
+        )  # fmt: skip

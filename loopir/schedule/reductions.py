@@ -1,0 +1,145 @@
+"""What the primitives on reductions share: finding one, its nest in parts, and moving its folds behind its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import cast
+
+from loopir.analysis.depend import Clash
+from loopir.analysis.moved import Came, order_broken
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import (
+    Body,
+    Buffer,
+    Cond,
+    Func,
+    If,
+    Loop,
+    Node,
+    Not,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    conj,
+    conjuncts,
+)
+from loopir.ir.inits import outermost
+from loopir.ir.walk import Place, loops, names, places, rewrite, variables
+from loopir.schedule.effects import reads
+from loopir.schedule.find import find_stage, listing, written
+from loopir.schedule.naming import Names, new_names, renamed
+from loopir.schedule.refusal import refusal
+
+
+def find_reduce(func: Func, stage: str) -> Fold:
+    """The one reduction of `stage`; ScheduleError if there is none, or several."""
+    found = [p for p in find_stage(func, stage) if isinstance(p.stmt, Reduce)]
+    if not found:
+        raise ScheduleError(f"stage {stage!r} is no reduction")
+    if len(found) > 1:
+        labels = listing(repr(p.stmt.label) for p in found)
+        raise ScheduleError(f"stage {stage!r} is folded by {labels}", suggestion="name one of these")
+    return Fold.of(found[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A reduction and the part of its nest from `start`, where it starts, inwards."""
+
+    place: Place
+    reduce: Reduce
+    start: Stmt
+    shells: tuple[Loop | Cond, ...]
+    """The loops from `start` inwards, and the conditions between them that hold."""
+
+    @staticmethod
+    def of(place: Place) -> Fold:
+        start = outermost(place)
+        shells: list[Loop | Cond] = []
+        begin = next((n for n, s in enumerate(place.around) if s is start), len(place.around))
+        for depth, s in enumerate(place.around[begin:], begin):
+            if isinstance(s, Loop):
+                shells.append(s)
+            elif isinstance(s, If):
+                held = place.path[depth + 1] < len(s.then)
+                shells += conjuncts(s.cond) if held else (Not(s.cond),)
+        return Fold(place, cast(Reduce, place.stmt), start, tuple(shells))
+
+    @property
+    def outer(self) -> tuple[Loop, ...]:
+        """The loops around `start`."""
+        mine = {id(s) for s in self.shells}
+        return tuple(x for x in self.place.loops if id(x) not in mine)
+
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple(s for s in self.shells if isinstance(s, Loop))
+
+    def without(self, gone: Iterable[str]) -> tuple[Loop | Cond, ...]:
+        """The shells but the loops in `gone` and the conditions that speak of them."""
+        out = set(gone)
+        return tuple(s for s in self.shells if (s.var not in out if isinstance(s, Loop) else not variables(s) & out))
+
+
+def nested(shells: Iterable[Loop | Cond], body: Body) -> Body:
+    """`body` inside `shells`, loops and conditions, outermost first."""
+    for shell in reversed([*shells]):
+        if isinstance(shell, Loop):
+            body = (replace(shell, body=body),)
+        elif conjuncts(shell):
+            inner = body[0] if len(body) == 1 else None
+            if isinstance(inner, If) and not inner.orelse:
+                body = (If(conj(shell, inner.cond), inner.then),)
+            else:
+                body = (If(shell, body),)
+    return body
+
+
+def with_new_loops(func: Func, body: Body) -> tuple[Body, dict[str, str]]:
+    """`body` with its loops under names that are free in `func`, and the new name of each."""
+    old = [s.var for s in loops(body)]
+    new = dict(zip(old, new_names(func, old, None), strict=True))
+    return tuple(renamed(s, Names(loops=new)) for s in body), new
+
+
+def require_delay(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop: str, action: str) -> None:
+    """Refuse unless `fold` may start and fold after all of its nest has run; `shells` are then evaluated again."""
+    reduce, start = fold.reduce, fold.start
+    again: list[Node] = [s.extent if isinstance(s, Loop) else s for s in shells]
+    inside = _writes_of_others(start, reduce)
+    if stale := sorted(reads([*again, *reduce.at]) & (inside | {b.name for b in reduce.buffers})):
+        reason = f"{reduce.label} would ask {listing(stale)} again after its loops, which write that"
+        raise ScheduleError(reason, loop=loop, suggestion="compute what decides in a nest of its own before")
+    mine = {b.name for b in reduce.buffers}
+    if not mine & (inside | reads([start])) and not reads(reduce.init or ()) & inside:
+        return
+    clash = _delayed(func, fold)
+    if clash is not None:
+        raise refusal(
+            clash, action, loop, f"keep {reduce.label} as it is, or move the other statement out of its loops"
+        )
+
+
+def _writes_of_others(start: Stmt, reduce: Reduce) -> set[str]:
+    return {b.name for p in places((start,)) if p.stmt is not reduce for b in written(p)}
+
+
+def _delayed(func: Func, fold: Fold) -> Clash | None:
+    """The dependence that folding after `start` would turn round, of the folds and the init alone."""
+    reduce, start = fold.reduce, fold.start
+    taken = names(func)
+    sinks = tuple(Buffer(f"{reduce.label} value {n}", (), v.dtype, "local") for n, v in enumerate(reduce.values))
+    asks = tuple(Store(b.name if b.name not in taken else f"{b.name} ", b, (), v)
+                 for b, v in zip(sinks, reduce.values, strict=True))  # fmt: skip
+    bare = replace(reduce, values=reduce.monoid.identity)
+    late, new = with_new_loops(func, nested(fold.shells, (bare,)))
+    before = replace(func, body=rewrite(func.body, lambda s: (*asks, bare) if s is reduce else None))
+
+    def visit(s: Stmt) -> Body | None:
+        if s is start:
+            return (*rewrite((s,), lambda x: asks if x is reduce else None), *late)
+        return None
+
+    after = replace(func, body=rewrite(func.body, visit))
+    return order_broken(before, after, {reduce.label: Came(reduce.label, {k: Var(v) for k, v in new.items()})})

@@ -1,0 +1,253 @@
+"""rfactor and decompose_reduction on awkward nests: guards, kept loops, tuples, ragged loops; refusals by message."""
+
+import re
+from itertools import product
+
+import pytest
+from meaning import assert_same
+
+import loopir as lp
+from loopir.ir.parse import parse
+from loopir.ir.walk import loops, places
+from loopir.schedule import Schedule
+
+AWKWARD = {
+    "kept loop inside": """
+def f(n: "size", A: "float32[n, 5]", C: "out float32[5]"):
+    for k in range(n):
+        for j in range(5):
+            C[j] = sum(A[k, j], over=k, init=3.0)
+""",
+    "two loops onto one element": """
+def f(n: "size", A: "float32[n, 3, 3]", C: "out float32[5]"):
+    for x in range(5):
+        C[x]: "C_0" = 1.0
+    for k in range(n):
+        for i in range(3):
+            for j in range(3):
+                C[i + j]: "C" = sum(A[k, i, j], over=k)
+""",
+    "a loop that tells nothing apart": """
+def f(n: "size", A: "float32[n, 4]", C: "out float32[2]"):
+    for k in range(n):
+        for z in range(2):
+            for m in range(2):
+                C[z] = sum(A[k, z * 2 + m] * 3.0, over=k, init=0.0)
+""",
+    "triangle": """
+def f(n: "size", A: "float32[n, n]", C: "out float32[n]"):
+    for i in range(n):
+        for k in range(i + 1):
+            C[i] = sum(A[i, k], over=k, init=0.0)
+""",
+    "guards of every sort": """
+def f(n: "size", m: "size", A: "float32[n, 12]", C: "out float32[n]"):
+    for i in range(n):
+        for a in range(4):
+            if a < m:
+                for b in range(3):
+                    if a * 3 + b < 11 and i >= 0:
+                        C[i] = sum(A[i, a * 3 + b], over=(a, b), init=2.0)
+""",
+    "argmax": """
+def f(n: "size", A: "float32[3, n]", V: "out float32[3]", I: "out int64[3]"):
+    for i in range(3):
+        for k in range(n):
+            V[i], I[i] = argmax(A[i, k], int64(k), over=k, init=(-inf, 9))
+""",
+    "an init from memory": """
+def f(n: "size", A: "float32[3, n]", b: "float32[3]", C: "out float32[3]"):
+    for i in range(3):
+        for k in range(n):
+            C[i] = max(A[i, k], over=k, init=b[i] + 1.0)
+""",
+    "an element from memory": """
+def f(n: "size", A: "float32[n]", ix: "int32[4]", C: "inout float32[9]"):
+    for k in range(n):
+        for j in range(4):
+            C[ix[j]] = sum(A[k], over=k)
+""",
+    "values that pass through memory": """
+def f(n: "size", A: "float32[n]", C: "out float32[1]"):
+    with alloc("float32[1]") as t:
+        for k in range(n):
+            t[0] = A[k] * 2.0
+            C[0] = sum(t[0], over=k, init=0.0)
+""",
+    "its own element before": """
+def f(n: "size", A: "float32[n]", C: "inout float32[5]"):
+    for j in range(4):
+        for k in range(n):
+            C[j + 1] = sum(A[k] * C[j], over=k)
+""",
+}  # fmt: skip
+
+
+def assert_meaning(s: Schedule, after: Schedule) -> None:
+    for n in (0, 1, 4, 5):
+        for m in (0, 3) if "m" in s.func.sizes else (0,):
+            assert_same(s.func, after.func, {"n": n, "m": m} if "m" in s.func.sizes else {"n": n})
+    assert parse(str(after)) == after.func
+
+
+@pytest.mark.parametrize("name", sorted(AWKWARD))
+def test_every_reduced_loop_can_be_factored_also_when_split(name: str) -> None:
+    s = Schedule(parse(AWKWARD[name]))
+    stage = "V" if name == "argmax" else "C"
+    (place,) = [p for p in places(s.func.body) if p.stmt.label == stage]
+    for loop in place.stmt.over:
+        assert_meaning(s, s.rfactor(stage, loop))
+        for factor, tail in product((1, 2, 3), ("guard", "peel")):
+            if s.why("split", loop, factor, tail=tail) is not None:
+                continue
+            t = s.split(loop, factor, tail=tail)
+            for part in [x for x in t.loops(stage) if x not in s.loops()]:
+                refused = t.why("rfactor", stage, part)
+                if refused is not None:
+                    # the bound of a part depends on the other loop, or another part folds between
+                    assert re.search("depends on|(C|V)_1 at", str(refused)), refused
+                    continue
+                u = t.rfactor(stage, part)
+                assert_meaning(s, u)
+                again = next(x for x in u.loops(stage) if x.startswith(part))
+                assert_meaning(s, u.rfactor(stage, again))
+                if u.why("decompose_reduction", stage) is None:
+                    assert_meaning(s, u.decompose_reduction(stage))
+
+
+def lp_places(s: Schedule):
+    from loopir.ir.walk import places
+
+    return places(s.func.body)
+
+
+def test_split_k_makes_independent_loops() -> None:
+    A, B = lp.placeholder((8, 64), "float32", name="A"), lp.placeholder((64, 8), "float32", name="B")
+    k = lp.reduce_axis(64, name="k")
+    C = lp.compute((8, 8), lambda i, j: lp.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = lp.Schedule(C).split("k", 16).reorder("k_o", "i", "j", "k_i").rfactor("C", "k_o").parallel("k_o")
+    s = s.reorder("i_1", "j_1", "k_o_1").parallel("i_1")
+    assert list(s.buffers) == ["A", "B", "C", "C_rf"]
+    assert_same(lp.Schedule(C).func, s.func, {})
+    assert [x.kind for x in loops(s.func.body)].count("parallel") == 2
+
+
+REFUSED = [
+    (
+        """
+def f(n: "size", A: "float32[n]", C: "inout float32[1]"):
+    for k in range(n):
+        C[0] = sum(A[k] * C[0], over=k)
+""",
+        ("rfactor", "C", "k"),
+        r"C would be folded after its loops\n  C at \(k=0\) writes C\[0\], which .* at \(k=1\) reads later",
+    ),
+    (
+        """
+def f(n: "size", A: "float32[n]", L: "int32[n]", C: "out float32[1]"):
+    for i in range(n):
+        for k in range(L[i]):
+            C[0] = sum(A[k], over=(i, k), init=0.0)
+""",
+        ("rfactor", "C", "k"),
+        "the extent of 'k' depends on i, and the partial results outlive that",
+    ),
+    (
+        """
+def f(n: "size", A: "float32[n]", L: "int32[n]", C: "out float32[n]"):
+    for i in range(n):
+        for k in range(L[i]):
+            C[i] = sum(A[k], over=k, init=0.0)
+""",
+        ("rfactor", "C", "k"),
+        r"'k' runs .*L\[i\].* times, and how much memory that needs at most is not known",
+    ),
+    (
+        """
+def f(n: "size", A: "float32[n]", P: "inout bool[1]", C: "inout float32[1]"):
+    for k in range(n):
+        if P[0]:
+            C[0] = sum(A[k], over=k)
+        P[0] = A[k] < 2.0
+""",
+        ("rfactor", "C", "k"),
+        "C would ask P again after its loops, which write that",
+    ),
+    (
+        """
+def f(n: "size", A: "float32[n]", C: "inout float32[n]"):
+    for i in range(n + 3):
+        for k in range(n):
+            for h in range(n):
+                if i + k + h < n:
+                    C[i] = sum(A[k], over=(k, h))
+""",
+        ("rfactor", "C", "k"),
+        r"the fold afterwards would run where none runs now: C at .* touches C\[1\], and its shape is \(1,\)",
+    ),
+    (
+        """
+def f(n: "size", A: "float32[n, n]", C: "out float32[n]"):
+    for i in range(n):
+        for k in range(n):
+            C[i] = sum(A[i, k], over=k, init=0.0, label="first")
+        for h in range(n):
+            C[i] = sum(A[h, i], over=h, label="more")
+""",
+        ("decompose_reduction", "C", "i"),
+        "stage 'C' is folded by 'first' and 'more'",
+    ),
+    (
+        """
+def f(n: "size", A: "float32[n, n]", C: "out float32[n]"):
+    for i in range(n):
+        for k in range(n):
+            C[i] = sum(A[i, k], over=k, init=0.0)
+""",
+        ("decompose_reduction", "C", "k_"),
+        "there is no loop 'k_'",
+    ),
+    (
+        """
+def f(n: "size", A: "float32[n, n]", C: "inout float32[n]"):
+    for i in range(n):
+        for k in range(n):
+            C[i] += A[i, k]
+""",
+        ("decompose_reduction", "C", "i"),
+        "C has no init: it folds into what is there",
+    ),
+    (
+        """
+def f(n: "size", A: "float32[n, n]", B: "out float32[n]", C: "out float32[n]"):
+    for i in range(n):
+        with alloc("float32[1]") as t:
+            t[0] = A[i, 0]
+            for k in range(n):
+                for h in range(n):
+                    C[i] = sum(A[k, h], over=(k, h), init=t[0])
+        B[i] = 0.0
+""",
+        ("decompose_reduction", "C", "i"),
+        "C starts from t, which is allocated inside 'i'",
+    ),
+    (
+        """
+def f(n: "size", A: "float32[n, n]", C: "out float32[n]"):
+    for i in range(n):
+        for k in range(n):
+            for h in range(n):
+                C[i] = sum(A[k, h], over=(k, h), init=0.0)
+""",
+        ("decompose_reduction", "C", "h"),
+        "C starts before 'h' is entered",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "step", "message"), REFUSED)
+def test_what_is_refused_says_why(source: str, step: tuple[str, ...], message: str) -> None:
+    s = Schedule(parse(source))
+    name, *args = step
+    with pytest.raises(lp.ScheduleError, match=message):
+        getattr(s, name)(*args)
