@@ -17,6 +17,10 @@ class VerifyError(LoopirError):
     """A Func breaks a rule of the stage it is at; the message names the node and the rule."""
 
 
+class MismatchError(VerifyError):
+    """A nest is not, or is no longer, what the instruction around it does."""
+
+
 class ExprError(LoopirError, ValueError):
     """A tensor expression is ill-formed: mismatched shapes, dtypes or axes."""
 

@@ -12,7 +12,9 @@ ANY = frozenset({"float", "int", "uint", "bool"})
 def _comparison(name: str, symbol: str, meaning: np.ufunc, ordered: str, signed: str, unsigned: str) -> Intrinsic:
     llvm = {"float": f"fcmp {ordered}", "int": f"icmp {signed}", "uint": f"icmp {unsigned}", "bool": f"icmp {unsigned}"}
     cuda = dict.fromkeys(ANY, f"({{0}} {symbol} {{1}})")
-    return Intrinsic(name, 2, ANY, meaning, result="bool", infix=symbol, cuda=cuda, llvm=llvm)
+    return Intrinsic(
+        name, 2, ANY, meaning, result="bool", infix=symbol, commutes=symbol in ("==", "!="), cuda=cuda, llvm=llvm
+    )
 
 
 lt = _comparison("lt", "<", np.less, "olt", "slt", "ult")

@@ -8,13 +8,15 @@ see through it.
     func   = Func(name n, param* params, cond* assumes, stmt* body)
     param  = Size(var v) | Arg(buffer b, access in|out|inout)
     buffer = Buffer(name n, index* shape, dtype t, scope s, layout? l)
-    scope  = global | shared | local
+    scope  = global | shared | local | fragment
     layout = Strided(index* strides) | Mapped(name* dims, index at)
+           | Fragment(int lanes, int registers, name* dims, index* at)   -- machine to matrix: which element a register is
     stmt   = Loop(name v, index extent, kind k, stmt* body)              -- v runs over 0 .. extent-1
            | Store(label n, buffer b, index* at, value v)
            | Reduce(label n, buffer* b, index* at, monoid m, value* v, name* over, value*? init)
            | Alloc(buffer b, stmt* body)                                 -- lifetime = body
            | If(cond c, stmt* then, stmt* orelse)
+           | Do(instruction f, stmt* body)                       -- body is a nest that f does as a whole
            | Kernel(name n, stmt* body) | Barrier()                      -- made by lowering
     kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | threadIdx.x ...
     index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Opaque(value)
@@ -28,6 +30,11 @@ kinds are promises, proved when they are made, that the order does not matter in
 all, and then folds `v` in by the monoid; without `init` it folds into what is there. Only inside a `Kernel`
 do bound loops run as hardware threads, with the `Barrier`s that lowering placed. Arithmetic on indices is
 exact; `//` and `%` round towards minus infinity and their right side is positive.
+
+A `Do` means its body, and promises that one instruction does it: the body matches the instruction's own meaning
+(`loopir.ir.match`), which the verifier asks after every step. What the instruction's operands are is read off the
+body, never stated beside it; so analysis, primitives, the interpreter and a target without the instruction see
+nothing but loops, and none of them can come to disagree with what the hardware is told.
 """
 
 # pyright: reportUnusedImport=false
@@ -69,15 +76,17 @@ from loopir.ir.index import (  # noqa: F401  (the whole language is imported fro
     maximum,
     minimum,
 )
-from loopir.ir.ops import Intrinsic
+from loopir.ir.ops import Instruction, Intrinsic
 
-Scope = Literal["global", "shared", "local"]
+Scope = Literal["global", "shared", "local", "fragment", "any"]
+"""Where a buffer lives. A fragment's elements are spread over the registers of the lanes of a warp; "any" stands only
+in the meaning of an instruction, whose operand may live anywhere."""
 Access = Literal["in", "out", "inout"]
 BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 AXES = BLOCK_AXES + THREAD_AXES
 KINDS = ("serial", "parallel", "vectorize", "unroll", *AXES)
-SCOPES: tuple[Scope, ...] = ("global", "shared", "local")
+SCOPES: tuple[Scope, ...] = ("global", "shared", "local", "fragment")
 
 
 # ---------------------------------------------------------------- value
@@ -218,7 +227,19 @@ class Mapped(Node):
     at: Index
 
 
-Layout: TypeAlias = "Strided | Mapped"
+@dataclass(frozen=True, slots=True)
+class Fragment(Node):
+    """A tile held by `lanes` threads in `registers` each: the register of lane `dims[0]` numbered `dims[1]` is element
+    `at` of it. A buffer is made of such tiles, in row-major order; a lane's registers are numbered tile after tile.
+    """
+
+    lanes: int
+    registers: int
+    dims: tuple[str, str]
+    at: tuple[Index, ...]
+
+
+Layout: TypeAlias = "Strided | Mapped | Fragment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +304,14 @@ class If(Stmt):
     cond: Cond
     then: Body
     orelse: Body = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Do(Stmt):
+    """`body`, a perfect nest around one statement, done as a whole by the instruction `fn`."""
+
+    fn: Instruction
+    body: Body
 
 
 @dataclass(frozen=True, slots=True)

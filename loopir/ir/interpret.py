@@ -19,6 +19,7 @@ from loopir.ir.grammar import (
     Buffer,
     Cmp,
     Cond,
+    Fragment,
     Func,
     Mapped,
     Not,
@@ -153,7 +154,7 @@ def _unplaced(m: Memory) -> list[Any]:
 
 def layout_of(b: Buffer, sizes: Mapping[str, int], shape: tuple[int, ...]) -> tuple[Callable[..., int] | None, int]:
     """Where the elements of `b` lie, and how many cells that takes; no function for row-major."""
-    if b.layout is None:
+    if b.layout is None or isinstance(b.layout, Fragment):
         return None, cells_of(shape)
     if isinstance(b.layout, Strided):
         strides = [evaluate(s, dict(sizes)) for s in b.layout.strides]

@@ -19,6 +19,7 @@ from loopir.ir.grammar import (
     Add,
     Buffer,
     FloorDiv,
+    Fragment,
     Index,
     Int,
     Mapped,
@@ -49,6 +50,8 @@ def injective(b: Buffer) -> bool:
     Strides that nest, one at least the extent times the next, do at every size, and so do mappings that can be undone
     step by step; other layouts are tried on every element, so they need a constant shape of up to 2**20 elements.
     """
+    if isinstance(b.layout, Fragment):
+        return tiled(b.layout, b.shape)
     if isinstance(b.layout, Strided) and any(map(_nested, permutations(zip(b.layout.strides, b.shape, strict=True)))):
         return True
     if isinstance(b.layout, Mapped) and packs(b.layout, b.shape):
@@ -67,6 +70,34 @@ def injective(b: Buffer) -> bool:
             return False
         cells = cells + sum(env[n] * evaluate(x, {}) for n, x in enumerate(b.layout.strides))
     return len(np.unique(cells)) == len(cells) and bool((cells >= 0).all())
+
+
+@lru_cache(maxsize=256)
+def elements(layout: Fragment) -> Any:
+    """The element of each register of each lane of a fragment: an array [lanes, registers, dimensions]."""
+    lane, register = np.indices((layout.lanes, layout.registers))
+    env = {layout.dims[0]: lane, layout.dims[1]: register}
+    return np.stack([np.broadcast_to(evaluate(x, env), lane.shape) for x in layout.at], axis=-1)
+
+
+@lru_cache(maxsize=256)
+def tile(layout: Fragment) -> tuple[int, ...] | None:
+    """The shape of what the registers make up; None unless each element of it is in one register of one lane."""
+    if not all(made_of(x, frozenset(layout.dims)) for x in layout.at) or layout.lanes < 1 or layout.registers < 1:
+        return None
+    cells = elements(layout).reshape(-1, len(layout.at))
+    shape = tuple(int(n) + 1 for n in cells.max(axis=0))
+    whole = len(cells) == prod(shape) == len(np.unique(cells, axis=0)) and bool((cells >= 0).all())
+    return shape if whole else None
+
+
+def tiled(layout: Fragment, shape: tuple[Index, ...]) -> bool:
+    """Whether an array of `shape` is made of whole tiles of `layout`."""
+    unit = tile(layout)
+    if unit is None or len(unit) > len(shape):
+        return False
+    inner = shape[len(shape) - len(unit) :]
+    return all(isinstance(d, Int) and d.value % n == 0 for d, n in zip(inner, unit, strict=True))
 
 
 def span(b: Buffer) -> Index:

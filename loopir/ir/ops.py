@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from loopir.ir.dtypes import DType
-    from loopir.ir.grammar import Monoid, Value
+    from loopir.ir.grammar import Func, Index, Monoid, Value
 
 REGISTRY: dict[str, Intrinsic] = {}
 MONOIDS: dict[str, Callable[[tuple[DType, ...]], Monoid]] = {}
 """The monoids known by name: each makes the Monoid for the dtypes of its components."""
+INSTRUCTIONS: dict[str, Instruction] = {}
+Level = Literal["thread", "warp"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -29,6 +31,7 @@ class Intrinsic:
     with `{0}`, `{1}` for the arguments, `{T}` for their C type and `{U}` for an unsigned type that wraps as it does;
     `cuda_prelude` declares what the expression calls. For LLVM it is an instruction ("fadd"), a comparison
     ("icmp slt") or an intrinsic ("llvm.fma"). 16-bit floats compute in float32 on both and are rounded after.
+    `commutes`: its two arguments may change places.
     `expand` says the operation in terms of simpler ones, for a target with no spelling for that dtype.
     `ulp` bounds the error of a backend against the exact result, in units in the last place; 0 is exact.
     """
@@ -43,6 +46,7 @@ class Intrinsic:
     llvm: Mapping[str, str] = field(default_factory=dict[str, str])
     expand: Callable[..., Value | None] | None = None
     infix: str | None = None
+    commutes: bool = False
     ulp: float = 0.0
     doc: str = ""
 
@@ -60,3 +64,51 @@ class Intrinsic:
 
 def _registered(name: str) -> Intrinsic:
     return REGISTRY[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where an instruction wants an operand's address to point, and what has to lie there.
+
+    `at` is the element of the operand, which may speak of the `lane` that gives the address; from it, `run` elements
+    (a power of two) lie one after the other, and the address of the first is a multiple of their bytes.
+    """
+
+    at: tuple[Index, ...]
+    run: int = 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Instruction:
+    """Something a target does in one instruction, as data: what it means, who issues it, and how it is spelt.
+
+    `meaning` is a Func of the language: a nest of constant loops around one statement, whose parameters are the
+    operands, with the memory and the layout that each has to have. `level` is who issues it together: each thread for
+    itself, or the lanes of a warp. `cuda` is a statement in which `{A}` is the address of operand A, or of the first
+    of the registers that hold its part of a fragment, and `{lane}` the lane; `cuda_prelude` declares what it calls.
+    `pointers` say more about operands in memory than that their first element is meant. Without a spelling for a
+    target the instruction is its meaning there. `loopir.ir.instruction` makes one from a Python function.
+    """
+
+    name: str
+    meaning: Func
+    level: Level = "thread"
+    cuda: str = ""
+    cuda_prelude: str = ""
+    pointers: Mapping[str, Pointer] = field(default_factory=dict[str, Pointer])
+    doc: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name in INSTRUCTIONS or self.name in REGISTRY:
+            raise ValueError(f"the instruction {self.name!r} is declared twice")
+        INSTRUCTIONS[self.name] = self
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Callable[[str], Instruction], tuple[str]]:
+        return _instructed, (self.name,)
+
+
+def _instructed(name: str) -> Instruction:
+    return INSTRUCTIONS[name]

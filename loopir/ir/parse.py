@@ -27,6 +27,8 @@ from loopir.ir.grammar import (
     Buffer,
     Cond,
     Const,
+    Do,
+    Fragment,
     Func,
     If,
     Index,
@@ -48,9 +50,9 @@ from loopir.ir.grammar import (
     Var,
     ceildiv,
 )
-from loopir.ir.ops import MONOIDS, REGISTRY
+from loopir.ir.ops import INSTRUCTIONS, MONOIDS, REGISTRY
 from loopir.ir.parse_expr import Expressions, Names
-from loopir.ir.verify import verify
+from loopir.ir.verify import Stage, verify
 from loopir.ir.walk import fresh, statements, substitute
 
 _UPDATES: dict[type[ast.operator], str] = {ast.Add: "sum", ast.Sub: "sum", ast.Mult: "prod"}
@@ -66,16 +68,32 @@ def parse(source: str, *, filename: str = "<nest>", constants: Mapping[str, obje
     return _parse(source, filename, constants or {}, 1)
 
 
-def _parse(source: str, filename: str, constants: Mapping[str, object], first: int) -> Func:
+def meaning(program: Callable[..., Any] | str) -> Func:
+    """What an instruction means: a nest written as a function, or as text, whose operands may live in any memory.
+
+    A parameter is annotated "[out|inout] dtype[shape] [scope] [layout]"; without a scope its memory is free.
+    """
+    if isinstance(program, str):
+        return _parse(textwrap.dedent(program), "<instruction>", {}, 1, "meaning")
+    lines, first = inspect.getsourcelines(program)
+    filename = inspect.getsourcefile(program) or "<instruction>"
+    constants = {**program.__globals__, **inspect.getclosurevars(program).nonlocals}
+    return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), "meaning")
+
+
+def _parse(
+    source: str, filename: str, constants: Mapping[str, object], first: int, stage: Stage | None = None
+) -> Func:
     """`parse`, for source that starts at line `first` of its file."""
     try:
         module = ast.parse(source, filename)
     except SyntaxError as error:
         line = (error.lineno or 1) + first - 1
         raise ParseError(error.msg, (filename, line, error.offset, error.text)) from None
-    parsed = _Reader(filename, source.splitlines(), constants, first).module(module)
+    anywhere = "any" if stage == "meaning" else "global"
+    parsed = _Reader(filename, source.splitlines(), constants, first, anywhere).module(module)
     lowered = any(isinstance(s, Kernel | Barrier) for s in statements(parsed.body))
-    verify(parsed, "lowered" if lowered else "schedule")
+    verify(parsed, stage or ("lowered" if lowered else "schedule"))
     return parsed
 
 
@@ -135,6 +153,7 @@ class _Reader(Expressions):
     source: Sequence[str]
     constants: Mapping[str, object]
     first: int = 1
+    scope_of_params: Scope = "global"
     names: Names = field(default_factory=Names)
     taken: set[str] = field(default_factory=set[str])
     labels: set[str] = field(default_factory=set[str])
@@ -186,7 +205,7 @@ class _Reader(Expressions):
                 continue
             word, _, rest = spec.strip().partition(" ")
             access = word if word in ("in", "out", "inout") else ""
-            b = self.declaration(a, a.arg, rest if access else spec, "global", None)
+            b = self.declaration(a, a.arg, rest if access else spec, self.scope_of_params, None)
             self.names.buffers[a.arg] = b
             if not access:
                 undecided.add(a.arg)
@@ -219,6 +238,9 @@ class _Reader(Expressions):
     def declaration(self, node: ast.AST, name: str, spec: str, scope: Scope, layout: Layout | None) -> Buffer:
         """The buffer that `dtype[shape]`, perhaps followed by a layout, declares."""
         declared, after, placed = spec.strip().replace("[]", "[()]").partition("] ")
+        word, _, rest = placed.partition(" ")
+        if word in SCOPES:
+            scope, placed = cast(Scope, word), rest
         try:
             tree = ast.parse(declared + ("]" if after else ""), mode="eval").body
             if placed:
@@ -244,8 +266,22 @@ class _Reader(Expressions):
                 at = self.index(body)
                 self.names.indices = saved
                 return Mapped(dims, at)
+            case ast.Call(
+                func=ast.Name(id="fragment"),
+                args=[ast.Constant(value=int(lanes)), ast.Constant(value=int(count)), ast.Lambda() as place],
+            ) if len(place.args.args) == 2:
+                dims = (place.args.args[0].arg, place.args.args[1].arg)
+                saved = dict(self.names.indices)
+                self.names.indices |= {d: Var(d) for d in dims}
+                element = tuple(self.index(x) for x in self.items(place.body))
+                self.names.indices = saved
+                return Fragment(lanes, count, dims, element)
             case _:
-                self.fail(node, "a layout is strided(s, ...) or mapped(lambda i, ...: index)")
+                self.fail(
+                    node,
+                    "a layout is strided(s, ...), mapped(lambda i, ...: index) or fragment(lanes, registers, "
+                    "lambda lane, register: (row, column))",
+                )
 
     # ------------------------------------------------------------ statements
 
@@ -329,6 +365,8 @@ class _Reader(Expressions):
         match s.items[0].context_expr:
             case ast.Call(func=ast.Name(id="kernel"), args=[ast.Constant(value=str(name))]) if len(s.items) == 1:
                 return Kernel(name, self.body(s.body))
+            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in INSTRUCTIONS and len(s.items) == 1:
+                return Do(INSTRUCTIONS[name], self.body(s.body))
             case _:
                 pass
         saved = dict(self.names.buffers)

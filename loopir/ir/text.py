@@ -24,7 +24,9 @@ from loopir.ir.grammar import (
     Cmp,
     Cond,
     Const,
+    Do,
     FloorDiv,
+    Fragment,
     Func,
     If,
     Index,
@@ -134,7 +136,8 @@ def _param(p: object) -> str:
     if not isinstance(p, Arg):
         return f'{p.name}: "size"'  # type: ignore[attr-defined]
     access = "" if p.access == "in" else f"{p.access} "
-    return f'{p.buffer.name}: "{access}{_declared(p.buffer)}{_layout(p.buffer.layout, " ")}"'
+    scope = "" if p.buffer.scope == "global" else f" {p.buffer.scope}"
+    return f'{p.buffer.name}: "{access}{_declared(p.buffer)}{scope}{_layout(p.buffer.layout, " ")}"'
 
 
 def _declared(b: Buffer) -> str:
@@ -147,6 +150,9 @@ def _layout(layout: Layout | None, before: str) -> str:
             return f"{before}strided({', '.join(map(_index, strides))})"
         case Mapped(dims, at):
             return f"{before}mapped(lambda {', '.join(dims)}: {_index(at)})"
+        case Fragment(lanes, registers, dims, at):
+            element = f"({', '.join(map(_index, at))}{',' if len(at) == 1 else ''})"
+            return f"{before}fragment({lanes}, {registers}, lambda {', '.join(dims)}: {element})"
         case _:
             return ""
 
@@ -202,6 +208,9 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             if orelse:
                 yield Line(depth, "else:", s)
                 yield from _body(orelse, depth + 1, labels)
+        case Do(fn, body):
+            yield Line(depth, f"with {fn.name}():", s)
+            yield from _nest(body, depth + 1, labels)
         case Kernel(name, body):
             yield Line(depth, f'with kernel("{name}"):', s)
             yield from _body(body, depth + 1, labels)
@@ -209,6 +218,20 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             yield Line(depth, "barrier()", s)
         case _:
             raise TypeError(f"{type(s).__name__} is no statement of the language")
+
+
+def _nest(body: Body, depth: int, labels: set[str]) -> Iterator[Line]:
+    """What an instruction does: its loops, which nest perfectly, on one line."""
+    first, heads = body, list[Loop]()
+    while len(body) == 1 and isinstance(loop := body[0], Loop) and loop.kind == "serial" and isinstance(loop.extent, Int):
+        heads.append(loop)
+        body = loop.body
+    if len(heads) < 2:
+        yield from _body(first, depth, labels)
+        return
+    names, extents = ", ".join(x.var for x in heads), ", ".join(_index(x.extent) for x in heads)
+    yield Line(depth, f"for {names} in grid({extents}):", heads[0])
+    yield from _body(body, depth + 1, labels)
 
 
 def _label(label: str, buffer: str, labels: set[str]) -> str:

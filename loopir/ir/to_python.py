@@ -27,6 +27,7 @@ from loopir.ir.grammar import (
     Cmp,
     Cond,
     Const,
+    Do,
     FloorDiv,
     Func,
     If,
@@ -135,6 +136,8 @@ class _Compiler:
                 self.emit(depth, f"b_{s.buffer.name}.store({self.at(s.at)}, {self.value(s.value)})")
             case Reduce():
                 self.reduce(s, depth)
+            case Do(_, body):
+                self.body(body, depth)
             case Barrier():
                 self.barriers += 1
                 self.emit(depth, f"yield {self.barriers}")

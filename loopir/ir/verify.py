@@ -30,7 +30,9 @@ from loopir.ir.grammar import (
     Cmp,
     Cond,
     Const,
+    Do,
     FloorDiv,
+    Fragment,
     Func,
     If,
     Int,
@@ -60,10 +62,12 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.kept import memory
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
+from loopir.ir.match import match
 from loopir.ir.ops import MONOIDS, REGISTRY
 from loopir.ir.walk import nodes, variables
 
-Stage = Literal["schedule", "lowered", "flat"]
+Stage = Literal["schedule", "lowered", "flat", "meaning"]
+"""At "meaning", that of an instruction, parameters may live in any memory."""
 RESERVED = frozenset({"inf", "nan", *keyword.kwlist})
 
 
@@ -119,8 +123,8 @@ def verify(func: Func, stage: Stage = "schedule") -> None:
             here.bound.add(name)
     sizes = frozenset(here.bound)
     for p in func.args:
-        _buffer(p.buffer, sizes)
-        if p.buffer.scope != "global":
+        _buffer(p.buffer, sizes, stage)
+        if p.buffer.scope != "global" and stage != "meaning":
             _fail(f"argument {p.buffer.name} has scope {p.buffer.scope}; arguments are global")
     for c in func.assumes:
         if not variables(c) <= sizes:
@@ -173,6 +177,9 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 here.guards = (*guards, (depth, (cond,)))
                 _body(orelse, here, sizes)
                 here.guards = guards
+            case Do(_, inner):
+                _body(inner, here, sizes)
+                match(s)
             case Kernel(name, inner):
                 if here.stage == "schedule" or here.kernel is not None:
                     _fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")
@@ -328,8 +335,8 @@ def _monoid_name(m: Monoid, here: Here) -> None:
 # ---------------------------------------------------------------- buffers
 
 
-def _buffer(b: Buffer, sizes: frozenset[str]) -> None:
-    if b.scope not in SCOPES:
+def _buffer(b: Buffer, sizes: frozenset[str], stage: Stage = "schedule") -> None:
+    if b.scope not in SCOPES and (b.scope, stage) != ("any", "meaning"):
         _fail(f"buffer {b.name} has scope {b.scope!r}; there are {', '.join(SCOPES)}")
     for d in b.shape:
         if not (isinstance(d, Int) or made_of(d, sizes)):
@@ -341,6 +348,10 @@ def _buffer(b: Buffer, sizes: frozenset[str]) -> None:
             count, free, parts = len(strides), sizes, strides
         case Mapped(dims, at):
             count, free, parts = len(set(dims)), sizes | set(dims), (at,)
+        case Fragment(_, _, dims, at):
+            if b.scope != "fragment" or len(set(dims)) != 2:
+                _fail(f"{b.name} has the layout of a fragment; then its scope is fragment")
+            count, free, parts = len(b.shape), frozenset(dims), at
         case _:
             return
     if count != len(b.shape):

@@ -17,6 +17,7 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Cond,
+    Do,
     FloorDiv,
     Func,
     If,
@@ -148,7 +149,7 @@ def bodies(stmt: Stmt) -> tuple[Body, ...]:
     """The statement lists inside `stmt`."""
     if isinstance(stmt, If):
         return stmt.then, stmt.orelse
-    return (stmt.body,) if isinstance(stmt, Loop | Alloc | Kernel) else ()
+    return (stmt.body,) if isinstance(stmt, Loop | Alloc | Do | Kernel) else ()
 
 
 def map_body(body: Body, fn: Callable[[Stmt], Stmt | Body]) -> Body:
@@ -168,7 +169,7 @@ def map_stmts(stmt: Stmt, fn: Callable[[Stmt], Stmt | Body]) -> Stmt:
         then, orelse = map_body(stmt.then, fn), map_body(stmt.orelse, fn)
         same = then is stmt.then and orelse is stmt.orelse
         return stmt if same else If(stmt.cond, then, orelse)
-    if isinstance(stmt, Loop | Alloc | Kernel):
+    if isinstance(stmt, Loop | Alloc | Do | Kernel):
         body = map_body(stmt.body, fn)
         return stmt if body is stmt.body else replace(stmt, body=body)
     return stmt

@@ -1,0 +1,73 @@
+"""Declaring an instruction: what a target does at once, from a Python function that says what it means.
+
+    @lp.instruction(cuda="{C}[0] = __dp4a(*(const int*){A}, *(const int*){B}, {C}[0]);",
+                    at={"A": lp.Pointer((0,), run=4), "B": lp.Pointer((0,), run=4)})
+    def dp4a(A: "int8[4]", B: "int8[4]", C: "inout int32[1]"): ...
+
+Nothing in the compiler knows any instruction by name: `tensorize` matches a nest against the meaning, and what the
+nest then touches, its registers and addresses, follow from the operands that the match found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loopir.errors import VerifyError
+from loopir.ir.grammar import Buffer, Func, Int, Load, Reduce, Store, Var
+from loopir.ir.match import nest
+from loopir.ir.ops import Instruction, Level, Pointer
+from loopir.ir.parse import meaning
+from loopir.ir.walk import nodes
+
+
+def instruction(
+    *,
+    level: Level = "thread",
+    cuda: str = "",
+    cuda_prelude: str = "",
+    at: Mapping[str, Pointer] | None = None,
+    doc: str = "",
+) -> Callable[[Callable[..., Any] | str], Instruction]:
+    """Make a nest of constant loops around one statement, as a function or as text, an Instruction; see there.
+
+    Raises VerifyError for a nest that no instruction can mean: each operand is indexed by loops of its own, one a
+    dimension, over all of it.
+    """
+
+    def make(program: Callable[..., Any] | str) -> Instruction:
+        func = meaning(program)
+        _require_plain(func)
+        pointers = dict(at or {})
+        for name, pointer in pointers.items():
+            shapes = {a.buffer.name: len(a.buffer.shape) for a in func.args}
+            if shapes.get(name) != len(pointer.at) or pointer.run < 1 or pointer.run & (pointer.run - 1):
+                raise VerifyError(f"{func.name}: {name} is no operand with an element {pointer.at}, run a power of two")
+        about = doc or (program.__doc__ or "" if callable(program) else "")
+        return Instruction(func.name, func, level, cuda, cuda_prelude, pointers, about)
+
+    return make
+
+
+def _require_plain(func: Func) -> None:
+    loops, stmt = nest(func.body)
+    if stmt is None or func.sizes or not loops:
+        raise VerifyError(f"{func.name}: an instruction means loops right inside one another around one statement")
+    if any(not isinstance(x.extent, Int) or x.extent.value < 2 or x.kind != "serial" for x in loops):
+        raise VerifyError(f"{func.name}: the loops of an instruction are serial and run a known number of times, 2 or more")
+    if isinstance(stmt, Reduce) and (stmt.over or stmt.init is not None):
+        raise VerifyError(f"{func.name}: an instruction folds into what is there; it has no over= and no init=")
+    extents = {x.var: x.extent for x in loops}
+    targets = (stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers
+    accesses = [(b, stmt.at) for b in targets]
+    accesses += [(n.buffer, n.at) for n in nodes(stmt) if isinstance(n, Load)]
+    for b, at in accesses:
+        _require_whole(func.name, b, [extents.get(x.name) if isinstance(x, Var) else None for x in at], at)
+    unused = {a.buffer.name for a in func.args} - {b.name for b, _ in accesses}
+    if unused:
+        raise VerifyError(f"{func.name}: operand {min(unused)} is never used")
+
+
+def _require_whole(name: str, b: Buffer, extents: list[object], at: tuple[object, ...]) -> None:
+    if len(set(map(repr, at))) != len(at) or extents != list(b.shape):
+        raise VerifyError(f"{name}: operand {b.name} is indexed by loops, one over the whole of each dimension")
