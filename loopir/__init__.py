@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Witness as Witness,
     )
     from loopir.ir.grammar import Func as Func
+    from loopir.ir.instruction import Pointer as Pointer, instruction as instruction
     from loopir.ir.interpret import interpret as interpret
     from loopir.ir.parse import func as func, parse as parse
     from loopir.ir.text import text as text
@@ -52,6 +53,8 @@ _HOME = {
     "func": "loopir.ir.parse",
     "parse": "loopir.ir.parse",
     "text": "loopir.ir.text",
+    "instruction": "loopir.ir.instruction",
+    "Pointer": "loopir.ir.instruction",
     "primitive": "loopir.schedule.schedule",
     "composite": "loopir.schedule.composite",
 } | dict.fromkeys(

@@ -23,14 +23,16 @@ def _wrapping(symbol: str) -> dict[str, str]:
 
 
 add = Intrinsic(
-    "add", 2, NUMBER, np.add, infix="+", commutes=True, cuda=_wrapping("+"), llvm={"float": "fadd", "int": "add", "uint": "add"}
-)
+    "add", 2, NUMBER, np.add, infix="+", commutes=True,
+    cuda=_wrapping("+"), llvm={"float": "fadd", "int": "add", "uint": "add"},
+)  # fmt: skip
 sub = Intrinsic(
     "sub", 2, NUMBER, np.subtract, infix="-", cuda=_wrapping("-"), llvm={"float": "fsub", "int": "sub", "uint": "sub"}
 )
 mul = Intrinsic(
-    "mul", 2, NUMBER, np.multiply, infix="*", commutes=True, cuda=_wrapping("*"), llvm={"float": "fmul", "int": "mul", "uint": "mul"}
-)
+    "mul", 2, NUMBER, np.multiply, infix="*", commutes=True,
+    cuda=_wrapping("*"), llvm={"float": "fmul", "int": "mul", "uint": "mul"},
+)  # fmt: skip
 div = Intrinsic("div", 2, FLOAT, np.divide, infix="/", cuda={"float": "({0} / {1})"}, llvm={"float": "fdiv"})
 
 
@@ -82,11 +84,13 @@ template <class T> __device__ __forceinline__ T lp_max(T a, T b) { return a != a
 template <class T> __device__ __forceinline__ T lp_min(T a, T b) { return a != a || a < b ? a : b; }
 """
 maximum = Intrinsic(
-    "maximum", 2, NUMBER, np.maximum, commutes=True, cuda=dict.fromkeys(NUMBER, "lp_max<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
+    "maximum", 2, NUMBER, np.maximum, commutes=True,
+    cuda=dict.fromkeys(NUMBER, "lp_max<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
     llvm={"float": "llvm.maximum", "int": "llvm.smax", "uint": "llvm.umax"}, doc="The larger; NaN if either is.",
 )  # fmt: skip
 minimum = Intrinsic(
-    "minimum", 2, NUMBER, np.minimum, commutes=True, cuda=dict.fromkeys(NUMBER, "lp_min<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
+    "minimum", 2, NUMBER, np.minimum, commutes=True,
+    cuda=dict.fromkeys(NUMBER, "lp_min<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
     llvm={"float": "llvm.minimum", "int": "llvm.smin", "uint": "llvm.umin"}, doc="The smaller; NaN if either is.",
 )  # fmt: skip
 

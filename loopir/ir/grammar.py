@@ -10,7 +10,7 @@ see through it.
     buffer = Buffer(name n, index* shape, dtype t, scope s, layout? l)
     scope  = global | shared | local | fragment
     layout = Strided(index* strides) | Mapped(name* dims, index at)
-           | Fragment(int lanes, int registers, name* dims, index* at)   -- machine to matrix: which element a register is
+           | Fragment(int lanes, int registers, name* dims, index* at)   -- machine to matrix: a register's element
     stmt   = Loop(name v, index extent, kind k, stmt* body)              -- v runs over 0 .. extent-1
            | Store(label n, buffer b, index* at, value v)
            | Reduce(label n, buffer* b, index* at, monoid m, value* v, name* over, value*? init)

@@ -11,14 +11,28 @@ nest then touches, its registers and addresses, follow from the operands that th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import Buffer, Func, Int, Load, Reduce, Store, Var
+from loopir.ir.grammar import Buffer, Func, IndexLike, Int, Load, Reduce, Store, Var, index
 from loopir.ir.match import nest
-from loopir.ir.ops import Instruction, Level, Pointer
+from loopir.ir.ops import LANE, Aim, Instruction, Level
 from loopir.ir.parse import meaning
 from loopir.ir.walk import nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The element of an operand whose address an instruction is given, `(0, 0)`, or by lane of a warp,
+    `lambda lane: (lane % 16, 0)`; from there `run` elements, a power of two, lie together, aligned to their bytes."""
+
+    at: tuple[IndexLike, ...] | Callable[[Var], tuple[IndexLike, ...]]
+    run: int = 1
+
+    def aim(self) -> Aim:
+        at = self.at(Var(LANE)) if callable(self.at) else self.at
+        return Aim(tuple(map(index, at)), self.run)
 
 
 def instruction(
@@ -38,7 +52,7 @@ def instruction(
     def make(program: Callable[..., Any] | str) -> Instruction:
         func = meaning(program)
         _require_plain(func)
-        pointers = dict(at or {})
+        pointers = {name: pointer.aim() for name, pointer in (at or {}).items()}
         for name, pointer in pointers.items():
             shapes = {a.buffer.name: len(a.buffer.shape) for a in func.args}
             if shapes.get(name) != len(pointer.at) or pointer.run < 1 or pointer.run & (pointer.run - 1):
@@ -54,7 +68,7 @@ def _require_plain(func: Func) -> None:
     if stmt is None or func.sizes or not loops:
         raise VerifyError(f"{func.name}: an instruction means loops right inside one another around one statement")
     if any(not isinstance(x.extent, Int) or x.extent.value < 2 or x.kind != "serial" for x in loops):
-        raise VerifyError(f"{func.name}: the loops of an instruction are serial and run a known number of times, 2 or more")
+        raise VerifyError(f"{func.name}: the loops of an instruction are serial, with a constant extent of 2 or more")
     if isinstance(stmt, Reduce) and (stmt.over or stmt.init is not None):
         raise VerifyError(f"{func.name}: an instruction folds into what is there; it has no over= and no init=")
     extents = {x.var: x.extent for x in loops}

@@ -35,7 +35,7 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.packing import bounds, packs
-from loopir.ir.walk import nodes
+from loopir.ir.walk import nodes, substitute
 
 
 def made_of(ix: Node, names: frozenset[str]) -> bool:
@@ -98,6 +98,23 @@ def tiled(layout: Fragment, shape: tuple[Index, ...]) -> bool:
         return False
     inner = shape[len(shape) - len(unit) :]
     return all(isinstance(d, Int) and d.value % n == 0 for d, n in zip(inner, unit, strict=True))
+
+
+def offset(b: Buffer, at: tuple[Index, ...]) -> Index:
+    """Where element `at` of `b` lies."""
+    match b.layout:
+        case Strided(strides):
+            total: Index = Int(0)
+            for x, s in zip(at, strides, strict=True):
+                total = total + x * s
+            return total
+        case Mapped(dims, where):
+            return substitute(where, dict(zip(dims, at, strict=True)))
+        case _:
+            total = Int(0)
+            for x, size in zip(at, b.shape, strict=True):
+                total = total * size + x
+            return total
 
 
 def span(b: Buffer) -> Index:

@@ -39,6 +39,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.layouts import elements
 from loopir.ir.ops import Instruction
+from loopir.ir.text import text
 from loopir.ir.walk import nodes, variables
 
 
@@ -83,7 +84,7 @@ def misplaced(fn: Instruction, found: Match) -> str | None:
 
 def same(a: Fragment, b: Fragment) -> bool:
     """Whether the registers of the lanes hold the same elements."""
-    return a == b or (a.lanes, a.registers) == (b.lanes, b.registers) and bool((elements(a) == elements(b)).all())
+    return (a.lanes, a.registers) == (b.lanes, b.registers) and bool((elements(a) == elements(b)).all())
 
 
 def difference(want: Fragment, have: Layout | None) -> str:
@@ -107,8 +108,7 @@ def unify(fn: Instruction, body: Body) -> Match | str:
         return f"loop {odd.var} is {odd.kind}, and its own are serial"
     want, have = (sorted(str(x.extent.value) if isinstance(x.extent, Int) else "?" for x in s) for s in (loops, around))
     if want != have:
-        listed = ", ".join(f"{x.var} {x.extent.value if isinstance(x.extent, Int) else '(not constant)'}" for x in around)
-        return f"its loops run {_extents(loops)} times, and here are {listed or 'none'}"
+        return f"its loops run {_extents(loops)} times, and here are {_extents(around)}"
     found: list[Match] = []
     reasons: list[tuple[int, str]] = []
     for order in permutations(around):
@@ -132,7 +132,8 @@ def nest(body: Body) -> tuple[list[Loop], Store | Reduce | None]:
 
 
 def _extents(loops: list[Loop]) -> str:
-    return ", ".join(f"{x.var} {x.extent.value if isinstance(x.extent, Int) else '?'}" for x in loops)
+    told = (str(x.extent.value) if isinstance(x.extent, Int) else "(not constant)" for x in loops)
+    return ", ".join(f"{x.var} {n}" for x, n in zip(loops, told, strict=True)) or "none"
 
 
 def linear(ix: Index, inner: Mapping[str, object]) -> tuple[dict[str, int], Index] | None:
@@ -180,7 +181,7 @@ class _Attempt:
             if m.monoid != s.monoid or m.init is not None:
                 return self.no({}, f"it folds by {m.monoid.name}, and {s.label} folds by {s.monoid.name}")
             if s.init is not None and set(s.over) <= self.inner.keys():
-                return self.no({}, f"{s.label} starts anew inside it; decompose the reduction, or split its loop outside")
+                return self.no({}, f"{s.label} starts anew inside it; split the loop it folds over, or decompose it")
             targets = tuple(zip(m.buffers, s.buffers, strict=True))
             values = tuple(zip(m.values, s.values, strict=True))
         else:
@@ -240,12 +241,13 @@ class _Attempt:
             parts = linear(ix, self.inner)
             moving = {v: c for v, c in parts[0].items() if c} if parts else {}
             if parts is None or len(moving) > 1 or any(c != 1 or v in along for v, c in moving.items()):
-                return self.no(bound, f"element {d} of {b.name}, operand {p.name}, does not go up by one in one loop")
+                return self.no(bound, f"index {text(ix)} of {b.name} is not an offset, alone or plus one of its loops")
             along |= dict.fromkeys(moving, d)
             base.append(parts[1])
         wanted = [self.loops[x.name] for x in m if isinstance(x, Var)]
         if set(wanted) != set(along):
-            return self.no(bound, f"{b.name} is no operand {p.name}: it moves along {_names(along)}, not {_names(wanted)}")
+            moves = f"it moves along {_names(along)}, not {_names(wanted)}"
+            return self.no(bound, f"{b.name} is no operand {p.name}: {moves}")
         operand = Operand(b, tuple(base), tuple(along[v] for v in wanted))
         if bound.get(p.name, operand) != operand:
             return self.no(bound, f"operand {p.name} would be {bound[p.name].buffer.name} and {b.name} at once")

@@ -19,6 +19,8 @@ MONOIDS: dict[str, Callable[[tuple[DType, ...]], Monoid]] = {}
 """The monoids known by name: each makes the Monoid for the dtypes of its components."""
 INSTRUCTIONS: dict[str, Instruction] = {}
 Level = Literal["thread", "warp"]
+LANE = "lane"
+"""The variable that an address speaks of where each lane of a warp gives another."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,12 +69,9 @@ def _registered(name: str) -> Intrinsic:
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
-    """Where an instruction wants an operand's address to point, and what has to lie there.
-
-    `at` is the element of the operand, which may speak of the `lane` that gives the address; from it, `run` elements
-    (a power of two) lie one after the other, and the address of the first is a multiple of their bytes.
-    """
+class Aim:
+    """Where an instruction wants an operand's address to point: at element `at` of it, which may speak of the `lane`
+    that gives the address. From there `run` elements lie one after the other, aligned to their bytes together."""
 
     at: tuple[Index, ...]
     run: int = 1
@@ -95,7 +94,7 @@ class Instruction:
     level: Level = "thread"
     cuda: str = ""
     cuda_prelude: str = ""
-    pointers: Mapping[str, Pointer] = field(default_factory=dict[str, Pointer])
+    pointers: Mapping[str, Aim] = field(default_factory=dict[str, Aim])
     doc: str = ""
 
     def __post_init__(self) -> None:

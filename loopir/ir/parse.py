@@ -81,9 +81,7 @@ def meaning(program: Callable[..., Any] | str) -> Func:
     return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), "meaning")
 
 
-def _parse(
-    source: str, filename: str, constants: Mapping[str, object], first: int, stage: Stage | None = None
-) -> Func:
+def _parse(source: str, filename: str, constants: Mapping[str, object], first: int, stage: Stage | None = None) -> Func:
     """`parse`, for source that starts at line `first` of its file."""
     try:
         module = ast.parse(source, filename)
@@ -240,7 +238,7 @@ class _Reader(Expressions):
         declared, after, placed = spec.strip().replace("[]", "[()]").partition("] ")
         word, _, rest = placed.partition(" ")
         if word in SCOPES:
-            scope, placed = cast(Scope, word), rest
+            scope, placed = word, rest
         try:
             tree = ast.parse(declared + ("]" if after else ""), mode="eval").body
             if placed:

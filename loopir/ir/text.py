@@ -223,7 +223,7 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
 def _nest(body: Body, depth: int, labels: set[str]) -> Iterator[Line]:
     """What an instruction does: its loops, which nest perfectly, on one line."""
     first, heads = body, list[Loop]()
-    while len(body) == 1 and isinstance(loop := body[0], Loop) and loop.kind == "serial" and isinstance(loop.extent, Int):
+    while len(body) == 1 and isinstance(loop := body[0], Loop) and loop.kind == "serial":
         heads.append(loop)
         body = loop.body
     if len(heads) < 2:

@@ -212,7 +212,7 @@ def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()
         s, outer, here = pending.pop()
         if isinstance(s, Store | Reduce):
             yield Place(s, outer, here)
-        elif isinstance(s, If | Loop | Alloc | Kernel):
+        elif isinstance(s, If | Loop | Alloc | Do | Kernel):
             inner = s.then + s.orelse if isinstance(s, If) else s.body
             pending.extend([(x, (*outer, s), (*here, n)) for n, x in enumerate(inner)][::-1])
 

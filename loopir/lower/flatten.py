@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from loopir.ir.grammar import Alloc, Buffer, Func, Index, Int, Load, Mapped, Node, Reduce, Store, Strided
-from loopir.ir.layouts import span
-from loopir.ir.walk import rebuffer, rebuild, statements, substitute
+from loopir.ir.grammar import Alloc, Buffer, Func, Load, Node, Reduce, Store
+from loopir.ir.layouts import offset, span
+from loopir.ir.walk import rebuffer, rebuild, statements
 from loopir.lower.target import Target
 
 
@@ -30,20 +30,3 @@ def flatten(func: Func, target: Target) -> Func:
         return n
 
     return rebuffer(cast(Func, visit(func)), laid)
-
-
-def offset(b: Buffer, at: tuple[Index, ...]) -> Index:
-    """Where element `at` of `b` lies."""
-    match b.layout:
-        case Strided(strides):
-            total: Index = Int(0)
-            for x, s in zip(at, strides, strict=True):
-                total = total + x * s
-            return total
-        case Mapped(dims, where):
-            return substitute(where, dict(zip(dims, at, strict=True)))
-        case _:
-            total = Int(0)
-            for x, size in zip(at, b.shape, strict=True):
-                total = total * size + x
-            return total

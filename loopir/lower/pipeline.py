@@ -15,6 +15,7 @@ from loopir.ir.inits import explicit_init
 from loopir.ir.verify import Stage, verify
 from loopir.lower.barriers import barriers
 from loopir.lower.flatten import flatten
+from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
 from loopir.lower.target import Target, target as target_called
 from loopir.lower.threads import threads
@@ -37,6 +38,8 @@ class Pass:
 
 
 PASSES: tuple[Pass, ...] = (
+    Pass("instructions", instructions, "schedule", BOTH,
+         "what the target has no instruction for is loops from here on"),
     Pass("inits", lambda f, t: explicit_init(f), "schedule", BOTH,
          "every later pass sees a reduction's first value as plain stores"),
     Pass("simplify", lambda f, t: simplify_func(f, drop_unit_loops=True), "schedule", BOTH,

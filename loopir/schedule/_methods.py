@@ -51,7 +51,8 @@ class Methods:
         raise NotImplementedError
 
     def set_scope(self, buffer: str, scope: str) -> Self:
-        """Keep the intermediate `buffer` in memory of `scope`: "global", "shared" (a block's), "local" (a thread's)."""
+        """Keep the intermediate `buffer` in memory of `scope`: "global", "shared" (a block's), "local" (a thread's),
+        or "fragment" (tiles that the lanes of a warp hold together, in registers, as an instruction wants them)."""
         raise NotImplementedError
 
     def simplify(self, loop: str | None = None, *, drop_unit_loops: bool = False) -> Self:
@@ -71,6 +72,12 @@ class Methods:
         names: tuple[str, str] | None = None,
     ) -> Self:
         """Split `loop` into an outer loop over tiles and an inner one of `factor` iterations; `names` are theirs."""
+        raise NotImplementedError
+
+    def tensorize(self, loop: str, instruction: str) -> Self:
+        """Have the nest of `loop` done by `instruction`, whose meaning it has to be: the same fold or store of the
+        same value, in loops of the same extents, whatever their names and order, of operands whose elements follow
+        one another."""
         raise NotImplementedError
 
     def tile(

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, cast
 
-from loopir.errors import ScheduleError
+from loopir.errors import MismatchError, ScheduleError
 from loopir.ir.grammar import Func
 from loopir.ir.verify import verify
 from loopir.schedule.find import listing
@@ -47,13 +47,21 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
         try:
             _conform(name, bound, hints)
             result = f(*bound.args, **bound.kwargs)
+            _verify(result)
         except ScheduleError as error:
             error.primitive, error.call = name, str(Step(name, args, tuple(kwargs.items())))
             raise
-        verify(result, "schedule")
         return result
 
     return primitive
+
+
+def _verify(func: Func) -> None:
+    """A step may not take apart what an instruction does as a whole; for the rest, its result is in the language."""
+    try:
+        verify(func, "schedule")
+    except MismatchError as error:
+        raise ScheduleError(str(error), suggestion="take this step before the nest is made an instruction") from None
 
 
 def lookup(name: str) -> Callable[..., Func]:

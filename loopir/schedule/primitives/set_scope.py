@@ -12,7 +12,8 @@ from loopir.schedule.scopes import find_alloc, require_place, scope_called
 
 @primitive
 def set_scope(func: Func, buffer: str, scope: str) -> Func:
-    """Keep the intermediate `buffer` in memory of `scope`: "global", "shared" (a block's), "local" (a thread's).
+    """Keep the intermediate `buffer` in memory of `scope`: "global", "shared" (a block's), "local" (a thread's), or
+    "fragment" (tiles that the lanes of a warp hold together, in registers, as an instruction wants them).
 
     Shared memory is allocated inside the loops that are bound to blocks and outside those bound to threads, all of
     which see it. On a CPU, small shared and local memory lies on the stack of the thread.
@@ -35,7 +36,7 @@ def set_scope(func: Func, buffer: str, scope: str) -> Func:
                     for k in bind("threadIdx.x", 64):
                         B[i, k] = T[63 - k]
     refuses: set_scope("A", "shared")  # A is an argument of 'f', and its memory is the caller's
-    refuses: set_scope("T", "cache")   # there is no scope 'cache'; the scopes are global, shared and local
+    refuses: set_scope("T", "cache")   # there is no scope 'cache'; the scopes are global, shared, local and fragment
 
     before:
         def g(A: "float32[8]", B: "out float32[8]"):

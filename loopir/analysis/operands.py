@@ -1,0 +1,98 @@
+"""Whether the operands of an instruction lie as it needs them: whole tiles of a fragment, aligned runs of memory.
+
+Asked when a nest is made an instruction, so that a person hears of it, and again when it is spelt, as what was true
+then may have been changed since: another layout, another offset.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from loopir.analysis.simplify import EMPTY, Context, simplify
+from loopir.ir.grammar import Buffer, Fragment, Index, Int, Mapped, Strided
+from loopir.ir.layouts import evaluate, tile
+from loopir.ir.match import Match, Operand
+from loopir.ir.ops import LANE, Aim, Instruction
+from loopir.ir.text import text
+
+LANES = 32
+
+
+def misfit(fn: Instruction, found: Match, known: Context) -> str | None:
+    """Which operand of `fn` does not lie as the instruction needs it, and why; None if all do."""
+    for a in fn.meaning.args:
+        name, operand = a.buffer.name, found.operands[a.buffer.name]
+        if isinstance(a.buffer.layout, Fragment):
+            reason = _not_tiles(a.buffer.layout, operand, known)
+        else:
+            reason = _not_a_run(fn.pointers.get(name), operand, known)
+        if reason is not None:
+            return f"operand {name}, {_told(operand)}: {reason}"
+    return None
+
+
+def pointed(pointer: Aim | None, operand: Operand) -> tuple[Index, ...]:
+    """The element whose address the instruction is given; it may speak of the lane."""
+    at = list(operand.at)
+    for d, x in zip(operand.dims, pointer.at if pointer is not None else (), strict=pointer is not None):
+        at[d] = at[d] + x
+    return tuple(at)
+
+
+def _told(operand: Operand) -> str:
+    return f"{operand.buffer.name}[{', '.join(map(text, operand.at))}] onwards"
+
+
+def _not_tiles(layout: Fragment, operand: Operand, known: Context) -> str | None:
+    unit, rank = tile(layout) or (), len(operand.buffer.shape)
+    if operand.dims != tuple(range(rank - len(operand.dims), rank)):
+        return "its dimensions are not the last ones of the buffer, in order"
+    for d, size in zip(operand.dims[-len(unit) :], unit, strict=True):
+        if simplify(operand.at[d] % size, known) != Int(0):
+            return f"it starts at {text(operand.at[d])} in dimension {d}, which is no whole number of tiles of {size}"
+    return None
+
+
+def _not_a_run(pointer: Aim | None, operand: Operand, known: Context) -> str | None:
+    if pointer is None or pointer.run == 1:
+        return None
+    b, d, run = operand.buffer, operand.dims[-1], pointer.run
+    start = pointed(pointer, operand)[d]
+    if simplify(start % run, known.loop(LANE, Int(LANES))) != Int(0):
+        return f"it starts at {text(start)} in dimension {d}, which is no multiple of {run}"
+    if not keeps_runs(b, d, run, known):
+        bytes_ = run * b.dtype.bytes
+        return f"{run} elements along dimension {d} are not known to lie together, at a multiple of {bytes_} bytes"
+    return None
+
+
+def keeps_runs(b: Buffer, d: int, run: int, known: Context = EMPTY) -> bool:
+    """Whether each `run` elements along dimension `d`, from a multiple of it, lie together and at a multiple of it."""
+    if isinstance(b.layout, Mapped):
+        return _mapped_runs(b, d, run)
+    strides = list(b.layout.strides if isinstance(b.layout, Strided) else _dense(b.shape))
+    if simplify(strides.pop(d), known) != Int(1):
+        return False
+    return all(simplify(s % run, known) == Int(0) for s in strides)
+
+
+def _dense(shape: tuple[Index, ...]) -> tuple[Index, ...]:
+    out: list[Index] = [Int(1)]
+    for size in reversed(shape[1:]):
+        out.insert(0, out[0] * size)
+    return tuple(out)
+
+
+@lru_cache(maxsize=256)
+def _mapped_runs(b: Buffer, d: int, run: int) -> bool:
+    assert isinstance(b.layout, Mapped)
+    shape = [x.value for x in b.shape if isinstance(x, Int)]
+    if len(shape) != len(b.shape) or shape[d] % run or prod(shape) > 1 << 20:
+        return False
+    cells = np.moveaxis(evaluate(b.layout.at, dict(zip(b.layout.dims, np.indices(shape), strict=True))), d, -1)
+    first = cells.reshape(*cells.shape[:-1], shape[d] // run, run)
+    together = first == first[..., :1] + np.arange(run)
+    return bool(together.all() and (first[..., 0] % run == 0).all())
