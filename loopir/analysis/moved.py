@@ -9,15 +9,18 @@ instance runs exactly once is not asked: it holds by the form of the rewrite, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from loopir.analysis.access import Statement, When, statements_of, times_of
+from loopir.analysis.affine import Poly
 from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, both_ways, conflicts, domain, least, times
+from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import Func, Index, Var
 from loopir.ir.interpret import holds
 from loopir.ir.verify import evaluate
+from loopir.ir.walk import nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,16 @@ def order_broken(func: Func, new: Func, origin: Origin = _NOTHING_MOVED) -> Clas
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """When the instances of `old` run in the new nest; `new` is None where all of its loops are as they were."""
+    """When the instances of `old` run in the new nest; `new` is None where all of its loops are as they were.
+
+    `whole`: every instance of `old` is in it, and at one place, so that where the new loops end need not be known.
+    """
 
     old: Statement
     when: When
     new: Statement | None
     came: Came
+    whole: bool = False
 
     @property
     def stayed(self) -> bool:
@@ -72,9 +79,9 @@ class _Image:
     def names(self, prefix: str) -> dict[str, str | int]:
         """The dimensions of the new loops: a loop that was kept is the old one's."""
         dims = self.new.dims if self.new is not None else self.old.dims
-        return {v: f"{prefix}.{v}" if self._kept(v) else f"{prefix}'.{v}" for v in dims}
+        return {v: f"{prefix}.{v}" if self.kept(v) else f"{prefix}'.{v}" for v in dims}
 
-    def _kept(self, v: str) -> bool:
+    def kept(self, v: str) -> bool:
         return v in self.old.dims and self.came.loops.get(v, Var(v)) == Var(v)
 
     def times(self, prefix: str) -> When:
@@ -83,7 +90,7 @@ class _Image:
 
     def own(self, prefix: str) -> list[str]:
         """The dimensions that the old nest does not have."""
-        return [d for v, d in self.names(prefix).items() if not self._kept(v) and isinstance(d, str)]
+        return [d for v, d in self.names(prefix).items() if not self.kept(v) and isinstance(d, str)]
 
 
 def _images(func: Func, new: Func, origin: Origin) -> dict[tuple[str, bool], list[_Image]]:
@@ -95,7 +102,32 @@ def _images(func: Func, new: Func, origin: Origin) -> dict[tuple[str, bool], lis
         came = origin.get(label, Came(label))
         key = (came.label, init)
         out.setdefault(key, []).append(_Image(old[key], when, moved.get((label, init)), came))
+    for key, images in out.items():
+        if len(images) == 1 and _solvable(images[0]):
+            out[key] = [replace(images[0], whole=True)]
     return out
+
+
+def _solvable(image: _Image) -> bool:
+    """Whether the old loops give the new ones: one after the other stands alone in an old one, as it is or negated."""
+    unknown = {v for v in image.new.dims if not image.kept(v)} if image.new is not None else set[str]()
+    forms = [poly(image.came.loops[v], EMPTY) for v in image.old.dims if v in image.came.loops]
+    while unknown:
+        found = next((v for p in forms if (v := _alone(p, unknown)) is not None), None)
+        if found is None:
+            return False
+        unknown.discard(found)
+    return True
+
+
+def _alone(p: Poly, unknown: set[str]) -> str | None:
+    """The one variable in `unknown` that `p` speaks of, if its coefficient is 1 or -1."""
+    spoken = {n.name for m in p for a in m for n in nodes(a) if isinstance(n, Var)} & unknown
+    if len(spoken) != 1:
+        return None
+    (v,) = spoken
+    whole = sum(any(n == Var(v) for a in m for n in nodes(a)) for m in p) == 1
+    return v if whole and p.get((Var(v),)) in (1, -1) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +147,8 @@ class _MovedPair(Pair):
         for prefix, s, image in self._sides():
             if image.new is not None:
                 names = {**shared, **image.names(prefix)}
-                domain(system, image.new, None, f"{prefix}'", names)
+                if not image.whole:
+                    domain(system, image.new, None, f"{prefix}'", names)
                 for v in s.dims:
                     came = system.linear(image.came.loops.get(v, Var(v)), f"{prefix}'", names)
                     system.constraints.append((combine(came, {f"{prefix}.{v}": 1}, -1), True))

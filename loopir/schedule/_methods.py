@@ -28,6 +28,18 @@ class Methods:
         """Fuse `outer` and `inner`, the only statement in it, into one loop called `name`. The order stays."""
         raise NotImplementedError
 
+    def fuse_loops(
+        self,
+        first: str,
+        second: str,
+        *,
+        shift: int | tuple[int, ...] = 0,
+        tail: Literal["exact", "guard"] = "exact",
+        names: tuple[str, ...] | None = None,
+    ) -> Self:
+        """Fuse the nests of `first` and `second`, which stand one right after the other, into one."""
+        raise NotImplementedError
+
     def parallel(self, loop: str) -> Self:
         """Run the iterations of `loop` in any order and at once, on the threads of the CPU."""
         raise NotImplementedError

@@ -26,8 +26,8 @@ def allocates(body: tuple[Stmt, ...]) -> set[str]:
 
 
 def require_stable_extent(*loops: Loop) -> None:
-    """Refuse if a loop's extent is read from memory that the loop itself writes, as it is about to be read again."""
+    """Refuse if a loop's extent is read from memory that one of `loops` writes, as it is about to be read again."""
     for loop in loops:
-        if changed := sorted(reads([loop.extent]) & writes(loops[0].body)):
+        if changed := sorted(reads([loop.extent]) & writes(loops)):
             reason = f"how often {loop.var!r} runs is read from {listing(changed)}, which the loop writes"
             raise ScheduleError(reason, loop=loop.var, suggestion="keep the bound in memory that the loop leaves alone")

@@ -29,7 +29,11 @@ class Facts:
         return simplify_cond(Cmp("<=", Int(least), extent), self.known) == TRUE
 
     def equal(self, a: Index, b: Index) -> bool:
-        return self.tidy(a - b) == Int(0)
+        return self.tidy(a - b) == Int(0) or (self.at_least(a - b, 0) and self.at_least(b - a, 0))
+
+    def constant(self, ix: Index) -> bool:
+        """Whether `ix` is one number."""
+        return isinstance(self.tidy(ix), Int)
 
     def tidy(self, ix: Index) -> Index:
         return simplify(ix, self.known)

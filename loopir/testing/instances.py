@@ -44,7 +44,8 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.inits import explicit_init
-from loopir.ir.walk import names
+from loopir.ir.layouts import evaluate
+from loopir.ir.walk import names, variables
 
 Env = tuple[tuple[str, int], ...]
 """The loops around, outermost first, with their values."""
@@ -98,6 +99,10 @@ class Run:
     events: list[Event] = field(default_factory=list[Event])
     cells: dict[tuple[Home, tuple[int, ...]], int] = field(default_factory=dict["tuple[Home, tuple[int, ...]]", int])
     time: int = 0
+    origin: Mapping[str, tuple[str, Mapping[str, Index]]] = field(
+        default_factory=dict[str, "tuple[str, Mapping[str, Index]]"]
+    )
+    """Where a statement came from, if it is to be told as that: a label, and all its loops there over those here."""
     renamed: dict[str, str] = field(default_factory=dict[str, str])
     """Labels and loops of the stores that start a reduction, as they are called in `func`."""
 
@@ -106,8 +111,17 @@ class Run:
         self.renamed = {n: n.rpartition("_init")[0] for n in names(explicit) - names(self.func)}
         self.body(explicit.body, [Lane((), {})])
 
-    def env(self, lane: Lane) -> Env:
-        return tuple((self.renamed.get(name, name), v) for name, v in lane.env)
+    def env(self, lane: Lane, label: str) -> Env:
+        here = tuple((self.renamed.get(name, name), v) for name, v in lane.env)
+        came = self.origin.get(self.renamed.get(label, label))
+        if came is None:
+            return here
+        known = {**self.sizes, **dict(here)}
+        return tuple((v, evaluate(x, known)) for v, x in came[1].items() if variables(x) <= known.keys())
+
+    def name(self, label: str) -> str:
+        here = self.renamed.get(label, label)
+        return self.origin[here][0] if here in self.origin else here
 
     # ------------------------------------------------------------ statements
 
@@ -151,7 +165,9 @@ class Run:
         for lane in lanes:
             at = tuple(self.index(x, lane, s.label) for x in s.at)
             values = s.values if isinstance(s, Reduce) else (s.value,)
-            found = digest(s.label, sorted(self.env(lane)), *(self.hashed(v, lane, s.label) for v in values))
+            found = digest(
+                self.name(s.label), sorted(self.env(lane, s.label)), *(self.hashed(v, lane, s.label) for v in values)
+            )
             for b in s.buffers if isinstance(s, Reduce) else (s.buffer,):
                 old = self.access(b.name, at, lane, s.label, write=False, fold=True) if fold else 0
                 pending.append((lane, b.name, at, (old + found) % (1 << 64)))
@@ -170,8 +186,8 @@ class Run:
         self, name: str, at: tuple[int, ...], lane: Lane, label: str, *, write: bool = False, fold: bool = False
     ) -> int:
         home = self.home(name, lane)
-        owner, init = self.renamed.get(label, label), label in self.renamed
-        self.events.append(Event(owner, init, self.env(lane), home, at, write, fold, self.time))
+        init = label in self.renamed
+        self.events.append(Event(self.name(label), init, self.env(lane, label), home, at, write, fold, self.time))
         return self.cells.get((home, at), digest(home[0], sorted(home[1]), at))
 
     # ------------------------------------------------------------ indices, conditions, values

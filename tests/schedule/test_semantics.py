@@ -201,6 +201,7 @@ def steps(s: Schedule) -> Iterator[Step]:
     for outer, inner in product(loops, loops):
         yield Step("fuse", (outer, inner))
         yield Step("reorder", (outer, inner))
+        yield from (Step("fuse_loops", (outer, inner), (("shift", d), ("tail", "guard"))) for d in (0, 1, -1))
     yield from (Step("unroll", (loop,)) for loop in loops)
     yield from (Step("compute_inline", (stage,)) for stage in s.stages)
     for stage in s.stages:

@@ -1,0 +1,60 @@
+"""How far dependent iterations of two nests are apart: the least shift that lets one nest follow the other closely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import islpy as isl
+
+from loopir.analysis.access import Statement, statements_of
+from loopir.analysis.depend import SIZE, Order, Pair, conflicts
+from loopir.analysis.refute import Linear
+from loopir.ir.grammar import Func
+
+DISTANCE = "distance"
+
+
+def least_shifts(
+    func: Func, first: Sequence[str], second: Sequence[str], loops: Sequence[tuple[str, str]]
+) -> tuple[int, ...] | None:
+    """By how much each second loop of `loops` has to lag behind the first one, outermost first, at least 0.
+
+    `first` and `second` are the labels of statements in two nests whose loops are `loops`, pair by pair. With these
+    shifts every statement in `second` still runs after those in `first` that it depends on. None if no constant will
+    do for every size. The least shift of a loop is taken where the loops around it are just as far apart.
+    """
+    by_label = statements_of(func)
+    pairs = [(s, t) for s in by_label for t in by_label if s.label in first and t.label in second]
+    shifts: list[int] = []
+    tied: list[tuple[Statement, Statement, Order]] = [(s, t, []) for s, t in pairs]
+    for one, other in loops:
+        most = 0
+        leads: list[tuple[Statement, Statement, Order, Linear]] = []
+        for s, t, order in tied:
+            if one not in s.dims:
+                continue  # the first value of a reduction over that loop: before all of the fused nest
+            if other not in t.dims:
+                if any(True for _ in _distances(func, s, t, {"": 0}, order)):
+                    return None
+                continue
+            ahead = {f"s.{one}": 1, f"t.{other}": -1}
+            leads.append((s, t, order, ahead))
+            for distance in _distances(func, s, t, ahead, order):
+                if distance is None:
+                    return None
+                most = max(most, distance)
+        shifts.append(most)
+        tied = [(s, t, [*order, ({**ahead, "": -most}, True)]) for s, t, order, ahead in leads]
+    return tuple(shifts)
+
+
+def _distances(func: Func, s: Statement, t: Statement, ahead: Linear, order: Order) -> Iterator[int | None]:
+    """For each conflict of `s` and `t` the largest `ahead` at which there is one; None if there is no end to it."""
+    for a, b in conflicts(s, t):
+        system = Pair(func, s, a, t, b).system({})
+        dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims), *(f"t.{v}" for v in t.dims), DISTANCE]
+        measured = ({**ahead, DISTANCE: -1}, True)
+        for found in system.solutions(dims, [*order, measured]):
+            if not found.is_empty():
+                most = isl.Set.from_basic_set(found).dim_max_val(len(dims) - 1)
+                yield None if most.is_infty() else most.to_python()

@@ -1,0 +1,209 @@
+"""fuse_loops: two nests, one right after the other, become one that does an iteration of each in turn.
+
+The second nest may lag behind the first one by a shift. The least shift that keeps every dependence is found by
+analysis and offered where the shift that was asked for is too small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from loopir.analysis.distance import least_shifts
+from loopir.analysis.moved import Came, order_broken
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Cmp, Cond, Func, If, Index, Int, Loop, Stmt, Var, conj, maximum
+from loopir.ir.text import text
+from loopir.ir.walk import substitute, variables
+from loopir.schedule.effects import require_stable_extent
+from loopir.schedule.facts import Facts
+from loopir.schedule.find import find_loop, listing
+from loopir.schedule.naming import new_names, over_replaced
+from loopir.schedule.promises import require_promises
+from loopir.schedule.refusal import refusal
+from loopir.schedule.schedule import primitive
+from loopir.schedule.siblings import band, joined, labels, lanes_around, require_next
+
+
+@primitive
+def fuse_loops(
+    func: Func,
+    first: str,
+    second: str,
+    *,
+    shift: int | tuple[int, ...] = 0,
+    tail: Literal["exact", "guard"] = "exact",
+    names: tuple[str, ...] | None = None,
+) -> Func:
+    """Fuse the nests of `first` and `second`, which stand one right after the other, into one.
+
+    With a `shift` the second nest lags: its iteration j runs with iteration j + shift of the first one; a tuple
+    shifts, and fuses, that many loops of two perfect nests. A negative shift lets the first nest lag. Extents that
+    are not known to be equal are refused, or, with tail="guard", the longer one is run with guards. The loops are
+    called as the first nest's, or `names`.
+
+    before:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
+            for i in range(n):
+                B[i] = A[i] * 2.0
+            for j in range(n):
+                C[j] = B[j] + 1.0
+    call:    fuse_loops("i", "j")
+    after:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
+            for i in range(n):
+                B[i] = A[i] * 2.0
+                C[i] = B[i] + 1.0
+    refuses: fuse_loops("j", "i")  # it stands before it
+
+    before:
+        def stencil(n: "size", A: "float32[n + 1]", B: "out float32[n + 1]", C: "out float32[n]"):
+            for i in range(n + 1):
+                B[i] = A[i] * 2.0
+            for j in range(n):
+                C[j] = B[j] + B[j + 1]
+    call:    fuse_loops("i", "j", shift=1)
+    after:
+        def stencil(n: "size", A: "float32[n + 1]", B: "out float32[n + 1]", C: "out float32[n]"):
+            for i in range(n + 1):
+                B[i] = A[i] * 2.0
+                if 1 <= i:
+                    C[i - 1] = B[i - 1] + B[i]
+    refuses: fuse_loops("i", "j")                # 'i' runs n + 1 times and 'j' n times
+    refuses: fuse_loops("i", "j", tail="guard")  # instead: shift=1
+
+    before:
+        def reversed(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
+            for i in range(n):
+                B[i] = A[i] * 2.0
+            for j in range(n):
+                C[j] = B[n - 1 - j]
+    refuses: fuse_loops("i", "j")  # B at (i=1) writes B[1], which C at (j=0) reads later (at n=2)
+
+    before:
+        def blur(n: "size", A: "float32[n, n]", B: "out float32[n, n]", C: "inout float32[n, n]"):
+            for i in range(n):
+                for j in range(n):
+                    B[i, j] = A[i, j] * 2.0
+            for y in range(n - 1):
+                for x in range(n - 2):
+                    C[y, x] = B[y, x] + B[y + 1, x + 2]
+    call:    fuse_loops("i", "y", shift=(1, 2))
+    after:
+        def blur(n: "size", A: "float32[n, n]", B: "out float32[n, n]", C: "inout float32[n, n]"):
+            for i in range(n):
+                for j in range(n):
+                    B[i, j] = A[i, j] * 2.0
+                    if 1 <= i and 2 <= j:
+                        C[i - 1, j - 2] = B[i - 1, j - 2] + B[i, j]
+    refuses: fuse_loops("i", "y", shift=(0, 2), tail="guard")  # instead: shift=(1, 2)
+    """
+    a, b = find_loop(func, first), find_loop(func, second)
+    require_next(func, a, b)
+    shifts = shift if isinstance(shift, tuple) else (shift,)
+    if not shifts:
+        raise ScheduleError("no loop is to be fused", loop=a.var, suggestion="a shift for each loop")
+    nests = Nests(func, band(a, len(shifts)), band(b, len(shifts)), tail)
+    nests.require_alike()
+    if names is not None and len(names) != len(shifts):
+        raise ScheduleError(f"{len(names)} names are given for {len(shifts)} loops", loop=a.var)
+    freed = [x.var for x in (*nests.first, *nests.second)]
+    vars = new_names(func, [x.var for x in nests.first], names, freed)
+    new = nests.fused(shifts, vars)
+    clash = order_broken(func, new, nests.origin(shifts, vars))
+    if clash is not None:
+        fused = listing(f"{x.var} with {y.var}" for x, y in zip(nests.first, nests.second, strict=True))
+        reason = f"fusing {fused} runs these two the other way round"
+        raise refusal(clash, reason, a.var, nests.suggestion(vars) or f"keep the two nests for {clash.witness.buffer}")
+    require_promises(new, [*lanes_around(func, a), *vars])
+    return new
+
+
+@dataclass(frozen=True, slots=True)
+class Nests:
+    """The loops of the two nests, outermost first, and what to do where their extents differ."""
+
+    func: Func
+    first: tuple[Loop, ...]
+    second: tuple[Loop, ...]
+    tail: str
+
+    def require_alike(self) -> None:
+        """Refuse loops of different kinds, extents that speak of fused loops, and extents that the nests change."""
+        for x, y in zip(self.first, self.second, strict=True):
+            if x.kind != y.kind:
+                reason = f"{x.var!r} is {x.kind} and {y.var!r} is {y.kind}"
+                raise ScheduleError(reason, loop=y.var, suggestion="fuse the loops first, then bind or parallelize")
+        for nest in (self.first, self.second):
+            fused = {x.var for x in nest}
+            for x in nest:
+                if bad := sorted(variables(x.extent) & fused):
+                    reason = f"{x.var!r} runs {text(x.extent)} times, which depends on {listing(bad)}"
+                    raise ScheduleError(reason, loop=x.var, suggestion=f"fuse the loops around {x.var!r} alone")
+        require_stable_extent(*self.first, *self.second)
+
+    def fused(self, shifts: tuple[int, ...], names: list[str]) -> Func:
+        facts = Facts.at(self.func, self.first[0])
+        one: list[Cond] = []
+        other: list[Cond] = []
+        heads: list[tuple[str, Index, str]] = []
+        for x, y, shift, name in zip(self.first, self.second, shifts, names, strict=True):
+            early, late = max(-shift, 0), max(shift, 0)
+            extent = self._extent(facts, x, y, early, late)
+            one += _inside(facts, name, early, x.extent, extent)
+            other += _inside(facts, name, late, y.extent, extent)
+            heads.append((name, extent, x.kind))
+        mine = _moved(self.first, names, [max(-s, 0) for s in shifts], one)
+        theirs = _moved(self.second, names, [max(s, 0) for s in shifts], other)
+
+        def nest() -> Stmt | Body:
+            body: Body = (*mine, *theirs)
+            for name, extent, kind in reversed(heads):
+                body = (Loop(name, extent, kind, body),)
+            return body
+
+        return joined(self.func, self.first[0], self.second[0], nest)
+
+    def _extent(self, facts: Facts, x: Loop, y: Loop, early: int, late: int) -> Index:
+        """Iterations until both loops have ended; refuses where a guard at the end was not asked for."""
+        one, other = x.extent + early, y.extent + late
+        if facts.equal(one, other):
+            return facts.tidy(one)
+        if self.tail == "exact" and not facts.equal(x.extent, y.extent):
+            sizes = (x.extent, y.extent)
+            assume = (
+                "" if any(isinstance(e, Int) for e in sizes) else f", or assume({text(sizes[0])} == {text(sizes[1])})"
+            )
+            reason = f"{x.var!r} runs {text(sizes[0])} times and {y.var!r} {text(sizes[1])} times"
+            raise ScheduleError(reason, loop=x.var, suggestion=f'tail="guard"{assume}')
+        return facts.tidy(maximum(one, other))
+
+    def origin(self, shifts: tuple[int, ...], names: list[str]) -> dict[str, Came]:
+        out: dict[str, Came] = {}
+        for nest, sign in ((self.first, -1), (self.second, 1)):
+            lags = [max(sign * s, 0) for s in shifts]
+            back = {x.var: Var(name) - lag for x, name, lag in zip(nest, names, lags, strict=True)}
+            out |= {label: Came(label, back) for label in labels(nest[-1].body)}
+        return out
+
+    def suggestion(self, names: list[str]) -> str | None:
+        """The least shift that is legal."""
+        pairs = [(x.var, y.var) for x, y in zip(self.first, self.second, strict=True)]
+        shifts = least_shifts(self.func, labels(self.first[-1].body), labels(self.second[-1].body), pairs)
+        if shifts is None or order_broken(self.func, self.fused(shifts, names), self.origin(shifts, names)) is not None:
+            return None
+        return f"shift={shifts[0] if len(shifts) == 1 else shifts}"
+
+
+def _inside(facts: Facts, name: str, lag: int, extent: Index, fused: Index) -> list[Cond]:
+    """When a loop of `extent` that starts `lag` iterations late runs; what always holds is left out."""
+    start: list[Cond] = [Cmp("<=", Int(lag), Var(name))] if lag else []
+    ends = facts.at_least(extent + lag - fused, 0)
+    return start if ends else [*start, Cmp("<", Var(name), extent + lag)]
+
+
+def _moved(nest: tuple[Loop, ...], names: list[str], lags: list[int], guards: list[Cond]) -> Body:
+    env = {x.var: Var(name) - lag for x, name, lag in zip(nest, names, lags, strict=True)}
+    over = {x.var: (name,) for x, name in zip(nest, names, strict=True)}
+    body = over_replaced(tuple(substitute(s, env) for s in nest[-1].body), over)
+    return (If(conj(*guards), body),) if guards else body

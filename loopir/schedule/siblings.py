@@ -1,0 +1,69 @@
+"""Two nests that stand one after the other, as those primitives see them that make one of them.
+
+What several of them need is here once: finding the pair, the loops of the two bands, and putting one nest in the
+place of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Func, Loop, Stmt
+from loopir.ir.walk import bodies, loops, places, rewrite, statements
+from loopir.schedule.facts import rewrite_loop
+
+
+def require_next(func: Func, first: Loop, second: Loop) -> None:
+    """Refuse unless `second` is the statement right after `first`."""
+    body = body_with(func, first)
+    after = next((s for s in body[body.index(first) + 1 :]), None)
+    if after is second:
+        return
+    if second not in body:
+        what = "does not stand in the same statements"
+    elif body.index(second) < body.index(first):
+        what = "stands before it"
+    else:
+        between = [p.stmt.label for p in places(body[body.index(first) + 1 : body.index(second)])]
+        what = f"comes after {', '.join(between)}"
+    nexts = f"{first.var!r} is followed by {after.var!r}" if isinstance(after, Loop) else None
+    raise ScheduleError(
+        f"{second.var!r} is not the loop right after {first.var!r}: it {what}", loop=second.var, suggestion=nexts
+    )
+
+
+def body_with(func: Func, stmt: Stmt) -> Body:
+    """The statement list that `stmt` stands in."""
+    lists = (func.body, *(b for s in statements(func.body) for b in bodies(s)))
+    return next(body for body in lists if any(s is stmt for s in body))
+
+
+def band(loop: Loop, depth: int) -> tuple[Loop, ...]:
+    """`loop` and the loops right inside it, `depth` of them in all, each the only statement of the one around it."""
+    out = [loop]
+    while len(out) < depth:
+        (*others, inner) = out[-1].body or (None,)
+        if others or not isinstance(inner, Loop):
+            raise ScheduleError(
+                f"{out[-1].var!r} does not hold just one loop, so the nest is {len(out)} deep and not {depth}",
+                loop=loop.var, suggestion=f"{len(out)} loops of it",
+            )  # fmt: skip
+        out.append(inner)
+    return tuple(out)
+
+
+def joined(func: Func, first: Loop, second: Loop, make: Callable[[], Stmt | Body]) -> Func:
+    """`func` with what `make` gives in the place of `first`, and without `second`."""
+    without = replace(func, body=rewrite(func.body, lambda s: () if s is second else None))
+    return rewrite_loop(without, first, make)
+
+
+def labels(body: Body) -> tuple[str, ...]:
+    return tuple(p.stmt.label for p in places(body))
+
+
+def lanes_around(func: Func, loop: Loop) -> list[str]:
+    """The vectorized loops around `loop`, in which the order of statements matters."""
+    return [x.var for x in loops(func.body) if x.kind == "vectorize" and any(y is loop for y in loops(x.body))]

@@ -1,0 +1,234 @@
+"""Random nests as source, and the two ways in which what a step says of them is tried against brute force."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import strategies as st
+
+import loopir.intrinsics  # noqa: F401
+from loopir.analysis.moved import Came, order_broken
+from loopir.errors import ScheduleError, VerifyError, Witness
+from loopir.ir.grammar import Func, Index, Var
+from loopir.ir.inits import explicit_init
+from loopir.ir.parse import parse
+from loopir.ir.text import text
+from loopir.ir.walk import places
+from loopir.schedule.primitive import PRIMITIVES
+from loopir.testing.instances import Event, Run, crossing, violated
+
+GRID = tuple({"n": n, "m": m} for n, m in product((0, 1, 2, 3, 4), (0, 1, 3)))
+Pairs = Iterable[tuple[Event, Event]]
+Ask = Callable[[dict[str, int]], Pairs]
+"""The pairs that a step breaks at these sizes."""
+
+
+# ---------------------------------------------------------------- random nests
+
+AFFINE = (
+    "{v}", "{w}", "{v} + 1", "{v} + 2", "{w} + 1", "n - 1 - {v}", "3 - {w}", "{v} + {w}", "{v} - {w}", "2 * {v}",
+    "2 * {w} + 1", "{v} // 2", "({v} + {w}) % 3", "1", "m", "min({v}, 1)", "max({v}, {w})",
+)  # fmt: skip
+UNSEEN = ("ix[{v}]", "ix[{w}] + {v}", "{v} * n", "{v} % (n + 1)")
+GUARDS = ("{v} < {w}", "{v} + {w} < n", "{v} != 1", "{w} == 1 or {v} == 0", "m < n and {v} % 2 == 0")
+HIDDEN_GUARDS = ("flag[{v}]", "not flag[{w}] or {v} < 2", "b[{v}] < 1.0 and {w} < 2")
+EXTENTS = ("n", "m", "3", "4", "n - 1", "min(n, m)", "max(n - 1, m)")
+HIDDEN = ("ix[0]", "ix[2]")
+
+
+@st.composite
+def indices(draw: st.DrawFn, names: tuple[str, ...], forms: tuple[str, ...]) -> str:
+    return draw(st.sampled_from(forms)).format(v=draw(st.sampled_from(names)), w=draw(st.sampled_from(names)))
+
+
+@st.composite
+def statements(draw: st.DrawFn, names: tuple[str, ...], label: str, exact: bool) -> list[str]:
+    forms = AFFINE if exact else AFFINE + UNSEEN
+    guards = GUARDS if exact else GUARDS + HIDDEN_GUARDS
+
+    def element() -> str:
+        dims = draw(st.sampled_from(("a", "b")))
+        at = [draw(indices(names, forms)) for _ in range(2 if dims == "a" else 1)]
+        return f"{dims}[{', '.join(at)}]"
+
+    if draw(st.integers(0, 3)) == 0:
+        over = draw(st.sampled_from(names))
+        free = tuple(v for v in names if v != over) or ("n",)
+        init = ", init=0.0" if draw(st.booleans()) else ""
+        line = f'b[{draw(indices(free, AFFINE[:9]))}] = sum({element()} * 2.0, over={over}{init}, label="{label}")'
+    else:
+        reads = [element() for _ in range(draw(st.integers(1, 2)))]
+        value = " + ".join(reads)
+        if draw(st.integers(0, 4)) == 0:
+            value = f"({value}) if {draw(indices(names, guards))} else 0.0"
+        line = f'{element()}: "{label}" = {value}'
+        if not exact and draw(st.integers(0, 4)) == 0:
+            line = f'ix[{draw(indices(names, AFFINE))}]: "{label}" = int32({draw(st.sampled_from(names))})'
+    if draw(st.integers(0, 3)) == 0:
+        return [f"if {draw(indices(names, guards))}:", f"    {line}"]
+    return [line]
+
+
+HEAD = (
+    'def f(n: "size", m: "size", a: "inout float32[8, 8]", b: "inout float32[8]", ix: "inout int32[8]", '
+    'flag: "bool[8]"):'
+)
+
+
+def nest(band: tuple[tuple[str, str], ...], body: list[str]) -> str:
+    lines = [f"    {'    ' * d}for {v} in range({extent}):" for d, (v, extent) in enumerate(band)]
+    return "\n".join([HEAD, *lines, *(f"    {'    ' * len(band)}{line}" for line in body)])
+
+
+@st.composite
+def bands(draw: st.DrawFn, exact: bool = True) -> tuple[str, str, tuple[str, ...]]:
+    """A perfect nest, the same with its loops in another order, and that order."""
+    names = ("i", "j", "k")[: draw(st.integers(2, 3))]
+    band = tuple((v, draw(st.sampled_from(EXTENTS if exact else EXTENTS + HIDDEN))) for v in names)
+    body = [x for n in range(draw(st.integers(1, 2))) for x in draw(statements(names, f"s{n}", exact))]
+    order = draw(st.permutations(band).filter(lambda x: tuple(x) != band))
+    return nest(band, body), nest(tuple(order), body), tuple(v for v, _ in order)
+
+
+@st.composite
+def trees(draw: st.DrawFn, exact: bool = True) -> str:
+    """Nests with statements and loops side by side, perhaps around memory of their own."""
+    taken = iter("jklxyz")
+    labels = iter(f"s{n}" for n in range(20))
+
+    def body(names: tuple[str, ...], depth: int) -> list[str]:
+        out: list[str] = []
+        for _ in range(draw(st.integers(1, 2))):
+            if depth and draw(st.booleans()):
+                v = next(taken)
+                extent = draw(st.sampled_from((*EXTENTS, f"{names[-1]} + 1", "2", *(() if exact else HIDDEN))))
+                out += [f"for {v} in range({extent}):", *(f"    {x}" for x in body((*names, v), depth - 1))]
+            else:
+                out += draw(statements(names, next(labels), exact))
+        return out
+
+    inner = body(("i",), 2)
+    outer = (("i", draw(st.sampled_from(EXTENTS))),)
+    own = ['with alloc("float32[8]") as t:', *(f"    {x}".replace("b[", "t[") for x in inner)]
+    for source in (nest(outer, own), nest(outer, inner)) if draw(st.booleans()) else (nest(outer, inner),):
+        with suppress(VerifyError):  # a reduction cannot start outside of its memory, or of loops that bound others
+            explicit_init(parse(source))
+            return source
+    return nest(outer, inner).replace(", init=0.0", "")
+
+
+# ---------------------------------------------------------------- the two ways
+
+
+def key(pair: tuple[Event, Event]) -> tuple[list[int], list[int]]:
+    first, second = pair
+    return [v for _, v in first.env], [v for _, v in second.env]
+
+
+def named(witness: Witness) -> tuple[object, ...]:
+    return (witness.first_statement, witness.first, witness.second_statement, witness.second, witness.element)
+
+
+def called(e: Event) -> str:
+    return f"{e.label} (its init)" if e.init else e.label
+
+
+def assert_least(func: Func, witness: Witness | None, broken: Ask) -> None:
+    """`witness` is the first of the broken pairs at its sizes, and at smaller sizes there are none."""
+    assert witness is not None
+    about = f"{witness}\n{text(func)}"
+    pairs = list(broken(witness.sizes))
+    assert named(witness) in [(called(e), e.at(), called(f), f.at(), e.cell) for e, f in pairs], about
+    assert (list(witness.first.values()), list(witness.second.values())) == min(map(key, pairs)), about
+    for sizes in GRID:
+        assert list(sizes.values()) >= list(witness.sizes.values()) or not list(broken(sizes)), f"{sizes}: {about}"
+
+
+def breaks(func: Func, after: Func, *, folds_commute: bool = True) -> Ask:
+    return lambda sizes: violated(Run(func, sizes).events, Run(after, sizes).events, folds_commute=folds_commute)
+
+
+def meet(func: Func, loop: str) -> Ask:
+    return lambda sizes: crossing(Run(func, sizes).events, loop)
+
+
+def assert_equal(func: Func, after: Func) -> None:
+    for sizes in GRID:
+        one, other = Run(func, sizes), Run(after, sizes)
+        assert one.cells == other.cells, f"at {sizes}:\n{text(func)}\nbecame\n{text(after)}"
+
+
+def assert_none(func: Func, broken: Ask) -> None:
+    for sizes in GRID:
+        assert not list(broken(sizes)), f"at {sizes}:\n{text(func)}"
+
+
+# ---------------------------------------------------------------- steps that move iterations
+
+
+@dataclass
+class Moves:
+    """What a primitive asked of the analysis: the nest that it would make, and where its statements came from."""
+
+    func: Func
+    new: Func | None = None
+    origin: dict[str, tuple[str, dict[str, Index]]] = field(default_factory=dict)
+
+    def ask(self, func: Func, new: Func, origin: dict[str, Came] | None = None) -> Any:
+        around = {p.stmt.label: [x.var for x in p.loops] for p in places(func.body)}
+        if self.new is None:
+            self.new = new
+            self.origin = {
+                label: (came.label, {v: came.loops.get(v, Var(v)) for v in around[came.label]})
+                for label, came in (origin or {}).items()
+            }
+        return order_broken(func, new, origin or {})
+
+    def run(self, sizes: dict[str, int]) -> Run:
+        assert self.new is not None
+        return Run(self.new, sizes, origin=self.origin)
+
+    def broken(self, sizes: dict[str, int]) -> Iterator[tuple[Event, Event]]:
+        return violated(Run(self.func, sizes).events, self.run(sizes).events)
+
+
+@contextmanager
+def watched(name: str, func: Func) -> Iterator[Moves]:
+    """The first question that the primitive called `name` asks inside."""
+    moves = Moves(func)
+    with patch.object(sys.modules[PRIMITIVES[name].__module__], "order_broken", moves.ask):
+        yield moves
+
+
+def assert_exact(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleError | None:
+    """A step is legal exactly if every dependent pair keeps its order; then all cells are as they were."""
+    with watched(name, func) as moves:
+        try:
+            after = PRIMITIVES[name](func, *args, **kwargs)
+        except ScheduleError as error:
+            if moves.new is not None:
+                assert_least(func, error.witness, moves.broken)
+            return error
+    assert after == moves.new
+    for sizes in GRID:
+        one, other = Run(func, sizes), moves.run(sizes)
+        assert one.cells == other.cells, f"at {sizes}:\n{text(func)}\nbecame\n{text(after)}"
+        assert not list(moves.broken(sizes)), f"at {sizes}:\n{text(func)}\nbecame\n{text(after)}"
+    return None
+
+
+def assert_sound(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleError | None:
+    """A step that is accepted leaves all cells as they were."""
+    with watched(name, func) as moves:
+        try:
+            after = PRIMITIVES[name](func, *args, **kwargs)
+        except ScheduleError as error:
+            return error
+    for sizes in GRID:
+        one, other = Run(func, sizes), moves.run(sizes)
+        assert one.cells == other.cells, f"at {sizes}:\n{text(func)}\nbecame\n{text(after)}"
+    return None

@@ -1,0 +1,142 @@
+"""fuse_loops against brute force on random pairs of nests, and by example: shifts, guards, inits, memory."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from meaning import assert_same
+from random_nests import EXTENTS, HEAD, HIDDEN, assert_exact, assert_sound, statements
+
+from loopir.errors import ScheduleError, Witness
+from loopir.ir.grammar import Func
+from loopir.ir.parse import parse
+from loopir.schedule.primitives.fuse_loops import fuse_loops
+
+
+def func(*lines: str) -> Func:
+    return parse("\n".join([HEAD, *(f"    {line}" for line in lines)]))
+
+
+@st.composite
+def pairs(draw: st.DrawFn, exact: bool = True) -> tuple[Func, tuple[int, ...]]:
+    """Two nests side by side, perhaps in a loop, and a shift."""
+    depth = draw(st.integers(1, 2))
+    extents = st.sampled_from(EXTENTS if exact else EXTENTS + HIDDEN)
+    around = draw(st.booleans())
+    lines = ["for z in range(2):"] if around else []
+    same = [draw(extents) for _ in range(depth)] if draw(st.booleans()) else None
+    for n, names in enumerate((("i", "j")[:depth], ("x", "y")[:depth])):
+        pad = "    " * around
+        for d, v in enumerate(names):
+            lines.append(f"{pad}{'    ' * d}for {v} in range({same[d] if same else draw(extents)}):")
+        free = (*names, "z") if around else names
+        body = [x for k in range(draw(st.integers(1, 2))) for x in draw(statements(free, f"s{n}{k}", exact))]
+        lines += [f"{pad}{'    ' * depth}{line}" for line in body]
+    return func(*lines), tuple(draw(st.integers(-1, 2)) for _ in range(depth))
+
+
+@settings(max_examples=40, deadline=None)
+@given(pairs())
+def test_fuse_loops_is_exact(given: tuple[Func, tuple[int, ...]]) -> None:
+    f, shift = given
+    error = assert_exact("fuse_loops", f, "i", "x", shift=shift, tail="guard")
+    if error is not None and error.suggestion is not None and error.suggestion.startswith("shift="):
+        found = eval(error.suggestion.removeprefix("shift="))
+        assert assert_exact("fuse_loops", f, "i", "x", shift=found, tail="guard") is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(pairs(exact=False))
+def test_fuse_loops_is_sound_for_what_it_does_not_see(given: tuple[Func, tuple[int, ...]]) -> None:
+    assert_sound("fuse_loops", given[0], "i", "x", shift=given[1], tail="guard")
+
+
+# ---------------------------------------------------------------- by example
+
+
+def refused(f: Func, *args: object, **kwargs: object) -> ScheduleError:
+    with pytest.raises(ScheduleError) as caught:
+        fuse_loops(f, *args, **kwargs)
+    return caught.value
+
+
+def stencil(*offsets: int) -> Func:
+    taps = " + ".join(f"t[j + {d}]" for d in offsets)
+    return parse(f"""
+def f(n: "size", a: "float32[n + 9]", c: "out float32[n]"):
+    with alloc("float32[n + 9]") as t:
+        for i in range(n + 9):
+            t[i] = a[i] * 2.0
+        for j in range(n):
+            c[j] = {taps}
+""")
+
+
+@pytest.mark.parametrize("offsets", [(0,), (0, 1), (1,), (3, 2), (0, 9)])
+def test_the_least_shift_is_offered_and_right(offsets: tuple[int, ...]) -> None:
+    f, least = stencil(*offsets), max(offsets)
+    for shift in range(11):
+        if shift < least:
+            error = refused(f, "i", "j", shift=shift, tail="guard")
+            assert error.suggestion == f"shift={least}"
+            assert error.witness is not None
+        else:
+            fused = fuse_loops(f, "i", "j", shift=shift, tail="guard")
+            for n in (0, 1, 5):
+                assert_same(f, fused, {"n": n})
+
+
+def test_a_producer_is_not_merged_with_a_reversed_consumer() -> None:
+    f = func("for i in range(n):", "    b[i] = a[i, 0]", "for j in range(n):", "    a[j, 1] = b[n - 1 - j]")
+    error = refused(f, "i", "j")
+    assert error.witness == Witness("RAW", "b", (1,), "b", {"i": 1}, "a", {"j": 0}, {"n": 2, "m": 0})
+    assert error.suggestion == "keep the two nests for b"
+
+
+def test_a_reduction_that_another_nest_reads_is_complete_first() -> None:
+    f = func("for i in range(n):", "    b[0] = sum(a[i, 0], over=i, init=0.0)",
+             "for j in range(n):", "    a[j, 1] = b[0]")  # fmt: skip
+    assert refused(f, "i", "j").suggestion == "keep the two nests for b"
+    # the second reduction would start before the first nest reads what was there
+    f = func("for i in range(n):", "    a[i, 0] = b[0]", "for j in range(n):",
+             "    b[0] = sum(a[j, 1], over=j, init=0.0)")  # fmt: skip
+    error = refused(f, "i", "j")
+    assert error.witness is not None
+    assert error.witness.second_statement == "b (its init)"
+    assert error.suggestion == "keep the two nests for b"
+    both = func("for i in range(n):", "    b[0] = sum(a[i, 0], over=i, init=0.0)", "for j in range(m):",
+                "    b[1] = sum(a[j, 1], over=j, init=1.0)")  # fmt: skip
+    fused = fuse_loops(both, "i", "j", tail="guard")
+    for n, m in ((0, 0), (0, 2), (3, 0), (2, 5)):
+        assert_same(both, fused, {"n": n, "m": m})
+
+
+def test_a_bound_that_either_nest_changes_stays_where_it_is() -> None:
+    f = func("for i in range(4):", "    ix[i] = 1", "for j in range(ix[2]):", "    b[j] = 1.0")
+    with pytest.raises(ScheduleError, match="how often 'j' runs is read from ix"):
+        fuse_loops(f, "i", "j", tail="guard")
+
+
+def test_equal_sizes_may_be_assumed() -> None:
+    lines = ("for i in range(n):", "    b[i] = 1.0", "for j in range(m):", "    a[j, 1] = b[j]")
+    error = refused(func(*lines), "i", "j")
+    assert error.suggestion == 'tail="guard", or assume(n == m)'
+    fuse_loops(func("assume(n == m)", *lines), "i", "j")
+
+
+def test_kinds_are_alike_and_their_promises_are_asked_again() -> None:
+    apart = func("for i in parallel(8):", "    b[i] = 1.0", "for j in parallel(8):", "    a[j, 1] = b[j]")
+    fuse_loops(apart, "i", "j")
+    crossing = func("for i in parallel(8):", "    b[i] = 1.0", "for j in parallel(7):", "    a[j, 1] = b[j] + b[j + 1]")
+    with pytest.raises(ScheduleError, match="iterations of 'i' are not independent"):
+        fuse_loops(crossing, "i", "j", shift=1)
+    mixed = func("for i in parallel(8):", "    b[i] = 1.0", "for j in range(8):", "    a[j, 1] = b[j]")
+    with pytest.raises(ScheduleError, match="'i' is parallel and 'j' is serial"):
+        fuse_loops(mixed, "i", "j")
+
+
+def test_nests_have_to_be_neighbours_and_deep_enough() -> None:
+    f = func("for i in range(n):", "    b[i] = 1.0", "for j in range(n):", "    a[j, 1] = 1.0", "for k in range(n):",
+             "    a[k, 2] = 1.0")  # fmt: skip
+    with pytest.raises(ScheduleError, match=r"it comes after a\n.*'i' is followed by 'j'"):
+        fuse_loops(f, "i", "k")
+    with pytest.raises(ScheduleError, match="'i' does not hold just one loop, so the nest is 1 deep and not 2"):
+        fuse_loops(f, "i", "j", shift=(0, 0))
