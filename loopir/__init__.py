@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         resolve_target as resolve_target,
     )
     from loopir.errors import (
+        BoundsError as BoundsError,
         CompileError as CompileError,
         ExprError as ExprError,
         InterpretError as InterpretError,
@@ -60,7 +61,7 @@ _HOME = {
 } | dict.fromkeys(
     (
         *("LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError"),
-        *("LowerError", "CompileError", "TargetError", "InterpretError", "Witness"),
+        *("LowerError", "CompileError", "TargetError", "BoundsError", "InterpretError", "Witness"),
     ),
     "loopir.errors",
 )

@@ -24,9 +24,11 @@ from loopir.ir.grammar import Func, Kernel as KernelNode, Loop
 from loopir.ir.interpret import interpret
 from loopir.ir.text import text
 from loopir.lower import pipeline
+from loopir.lower.checks import told
 from loopir.lower.target import TARGETS
 from loopir.runtime.arrays import ArgSpec, Bound, Signature
 from loopir.runtime.call import Kernel
+from loopir.runtime.checks import Checked
 from loopir.runtime.pool import pool
 from loopir.schedule import Schedule, lend
 
@@ -103,7 +105,7 @@ def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
 
     source = host_source(lowered, spell)
     runtime = driver.CudaRuntime(device, compiled.cubin, kernels)
-    return Kernel(_signature(func), host_function(source), runtime, source=module.source,
+    return Kernel(_signature(func), _host(func, lowered, source), runtime, source=module.source,
                   resources=compiled.resources, target="cuda", host_source=source)  # fmt: skip
 
 
@@ -123,8 +125,15 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
     entries = [(k.name, len(k.params.integers), len(k.params.buffers), k.root is not None) for k in module.kernels]
     runtime = jit.CpuRuntime(library, entries, pool(threads))
     resources = {"kernels": len(kernels_of(lowered)), "threads": pool(threads).count, "cpu": jit.cpu()}
-    return Kernel(_signature(func), host_function(source), runtime, source=library.source, resources=resources,
+    return Kernel(_signature(func), _host(func, lowered, source), runtime, source=library.source, resources=resources,
                   target="llvm", host_source=source)  # fmt: skip
+
+
+def _host(func: Func, lowered: Func, source: str) -> Callable[..., None]:
+    """The host function; where lowering put tests of subscripts, one that raises what they tell."""
+    host = host_function(source)
+    words = lowered.args[len(func.args) :]
+    return Checked(host, func.name, told(lowered, words[0].buffer)) if words else host
 
 
 class _Interpreter:

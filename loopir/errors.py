@@ -42,6 +42,10 @@ class TargetError(LoopirError):
     """The target is unknown, is not there, or lacks a resource the kernel needs."""
 
 
+class BoundsError(LoopirError, IndexError):
+    """A compiled program met a subscript outside its array. It touched nothing there; its results are incomplete."""
+
+
 class InterpretError(LoopirError):
     """The interpreter met an out-of-bounds access, a race, a divergent barrier or a read of unwritten memory."""
 

@@ -56,6 +56,27 @@ def joined(a: Monomial, b: Monomial) -> Monomial:
     return tuple(sorted((*a, *b), key=repr))
 
 
+def exact_quotient(p: Mapping[Monomial, int], b: Mapping[Monomial, int]) -> Poly | None:
+    """q with p = q * b, if there is one: long division, by terms of the highest degree."""
+    q: Poly = {}
+    lead = max(b, key=_order)
+    rest = dict(p)
+    while rest:
+        m = max(rest, key=_order)
+        left = list(m)
+        inside = all(x in left and not left.remove(x) for x in lead)  # type: ignore[func-returns-value]
+        if not inside or rest[m] % b[lead]:
+            return None
+        term = {tuple(left): rest[m] // b[lead]}
+        q, rest = plus(q, term), plus(rest, times(term, b), -1)
+    return q
+
+
+def _order(m: Monomial) -> tuple[int, tuple[str, ...]]:
+    """An order of monomials that multiplying both by a third one keeps."""
+    return len(m), tuple(sorted(map(repr, m)))
+
+
 def scaled(a: Mapping[Monomial, int], c: int) -> Poly:
     return {m: k * c for m, k in a.items()} if c else {}
 

@@ -1,19 +1,42 @@
 """Whether every access of a nest is inside its buffer, for all sizes that the Func assumes; else the least that is not.
 
-What comes from memory (a gather, a data-dependent bound) is not known here: such an index is left out, and the
-interpreter checks it when the nest runs.
+What comes from memory (a gather, a data-dependent bound) is not known here: `outside` leaves such an index out, and
+`unproved` gives it. The interpreter checks it when the nest runs, and lowering puts a check into compiled code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loopir.analysis.access import Access, Statement, statements_of
+from loopir.analysis.access import Access, Statement, sees, statements_of
 from loopir.analysis.depend import SIZE, domain
+from loopir.analysis.simplify import Context, simplify_cond
 from loopir.analysis.system import System, combine
-from loopir.ir.grammar import Buffer, Func
+from loopir.ir.grammar import (
+    TRUE,
+    And,
+    Body,
+    Buffer,
+    Cmp,
+    Cond,
+    Func,
+    If,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Node,
+    Not,
+    Or,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    conjuncts,
+)
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import nodes
+from loopir.ir.walk import bodies, children, nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +78,19 @@ def _leaves(func: Func, s: Statement, access: Access, b: Buffer) -> Outside | No
         if ix is None:
             continue
         for below in (True, False):
-            system, names = _instances(func, s, access)
-            at = system.linear(ix, "s", names)
-            end = system.linear(size, "s", names)
-            wrong = combine({"": -1}, at, -1) if below else combine(at, end, -1)
-            found = system.smallest(
-                [*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims)], [(wrong, False)]
-            )
+            found = _least(func, s, access, ix, size, below)
             if found is not None and None not in access.at:
                 return _told(func, s, access, b, found)
     return None
+
+
+def _least(func: Func, s: Statement, access: Access, ix: Index, size: Index, below: bool) -> dict[str, int] | None:
+    """The least sizes and iteration at which `ix` is below 0, or not below `size`."""
+    system, names = _instances(func, s, access)
+    at = system.linear(ix, "s", names)
+    end = system.linear(size, "s", names)
+    wrong = combine({"": -1}, at, -1) if below else combine(at, end, -1)
+    return system.smallest([*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims)], [(wrong, False)])
 
 
 def _instances(func: Func, s: Statement, access: Access) -> tuple[System, dict[str, str | int]]:
@@ -86,3 +112,122 @@ def _told(func: Func, s: Statement, access: Access, b: Buffer, point: dict[str, 
     element = tuple(evaluate(x, env) for x in access.at if x is not None)
     shape = tuple(evaluate(d, sizes) for d in b.shape)
     return Outside(s.name, iteration, b.name, element, shape, sizes)
+
+
+# ---------------------------------------------------------------- one subscript at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """Index `dim` of an access `buffer[at]`, which is done where `given` hold, tested in this order."""
+
+    buffer: Buffer
+    at: tuple[Index, ...]
+    dim: int
+    given: tuple[Cond, ...]
+    write: bool = False
+
+    @property
+    def index(self) -> Index:
+        return self.at[self.dim]
+
+    @property
+    def size(self) -> Index:
+        return self.buffer.shape[self.dim]
+
+    @property
+    def ends(self) -> tuple[Cond, Cond]:
+        """What makes it one inside the buffer."""
+        return Cmp("<=", Int(0), self.index), Cmp("<", self.index, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What is known at a statement of `func`, as a context for simplification and as what stands around it."""
+
+    func: Func
+    context: Context
+    loops: tuple[Loop, ...] = ()
+    conds: tuple[Cond, ...] = ()
+
+    @staticmethod
+    def top(func: Func) -> Here:
+        return Here(func, Context.of(func))
+
+    def loop(self, s: Loop) -> Here:
+        return Here(self.func, self.context.loop(s.var, s.extent), (*self.loops, s), self.conds)
+
+    def inside(self, c: Cond) -> Here:
+        return Here(self.func, self.context.inside(c), self.loops, (*self.conds, *conjuncts(c)))
+
+    def unproved(self, x: Subscript) -> tuple[Cond, ...]:
+        """The ends of `x` that are not proved to hold."""
+        context = self.context.given(*x.given)
+        return tuple(
+            end
+            for below, end in zip((True, False), x.ends, strict=True)
+            if simplify_cond(end, context) != TRUE and not self._solved(x, below)
+        )
+
+    def _solved(self, x: Subscript, below: bool) -> bool:
+        """Whether integer sets show that no iteration takes `x` below 0, or to its end."""
+        extents = tuple(s.extent if sees(s.extent) else None for s in self.loops)
+        conds = tuple(c for c in self.conds if sees(c))
+        s = Statement("", False, tuple(s.var for s in self.loops), extents, conds, True, (), ())
+        access = Access(x.buffer.name, x.at, x.write, tuple(c for c in x.given if sees(c)), ())
+        return _least(self.func, s, access, x.index, x.size, below) is None
+
+
+def unproved(func: Func) -> Iterator[tuple[Stmt, Subscript, tuple[Cond, ...]]]:
+    """Each statement's subscripts that may be outside, no two alike, with the ends that are not proved."""
+    return _unproved(func.body, Here.top(func))
+
+
+def _unproved(body: Body, here: Here) -> Iterator[tuple[Stmt, Subscript, tuple[Cond, ...]]]:
+    for s in body:
+        seen: set[tuple[Cond, ...]] = set()
+        for x in subscripts(s):
+            key = (*x.ends, *x.given)
+            if key not in seen:
+                seen.add(key)
+                if ends := here.unproved(x):
+                    yield s, x, ends
+        inner = here.loop(s) if isinstance(s, Loop) else here
+        for side, part in enumerate(bodies(s)):
+            yield from _unproved(part, inner.inside(Not(s.cond) if side else s.cond) if isinstance(s, If) else inner)
+
+
+def subscripts(s: Stmt) -> Iterator[Subscript]:
+    """Every index into a buffer that `s` uses itself (not the statements in it), in the order of evaluation."""
+    match s:
+        case Store(_, buffer, at, value):
+            yield from _read((*at, value), ())
+            yield from (Subscript(buffer, at, d, (), write=True) for d in range(len(at)))
+        case Reduce():
+            yield from _read((*s.at, *s.values, *(s.init or ())), ())
+            yield from (Subscript(b, s.at, d, (), write=True) for b in s.buffers for d in range(len(s.at)))
+        case Loop(extent=extent):
+            yield from _read((extent,), ())
+        case If(cond):
+            yield from _read((cond,), ())
+        case _:
+            pass
+
+
+def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscript]:
+    for n in parts:
+        match n:
+            case Load(buffer, at):
+                yield from _read(at, given)
+                yield from (Subscript(buffer, at, d, given) for d in range(len(at)))
+            case Select(c, a, b):
+                yield from _read((c,), given)
+                yield from _read((a,), (*given, *conjuncts(c)))
+                yield from _read((b,), (*given, Not(c)))
+            case And(terms) | Or(terms):
+                for k, t in enumerate(terms):
+                    yield from _read((t,), (*given, *(u if isinstance(n, And) else Not(u) for u in terms[:k])))
+            case Buffer():
+                pass
+            case _:
+                yield from _read(tuple(children(n)), given)

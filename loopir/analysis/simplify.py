@@ -78,9 +78,18 @@ class Context:
         """Inside a loop: 0 <= var < extent, so the extent is at least 1."""
         if not self.lasts(extent):
             return self
-        top = plus(poly(extent, self), constant(-1))
-        facts = self.facts if const_of(top) is not None else (*self.facts, top)
-        return replace(self, tops=((Var(var), top), *self.tops), facts=facts)
+        size = poly(extent, self)
+        top = plus(size, constant(-1))
+        if const_of(size) is not None:
+            return replace(self, tops=((Var(var), top), *self.tops))
+        lows = {**dict(self.lows), **self._factors(size)}
+        return replace(self, tops=((Var(var), top), *self.tops), facts=(*self.facts, top), lows=tuple(lows.items()))
+
+    def _factors(self, p: Poly) -> dict[str, int]:
+        """Where p > 0, the variables that divide it are at least 1, as none is negative; their lower bounds."""
+        common = set[Index].intersection(*(set(m) for m in p)) if p else set[Index]()
+        lows = dict(self.lows)
+        return {a.name: max(1, lows.get(a.name, 0)) for a in common if isinstance(a, Var)}
 
     def inside(self, *conds: Cond) -> Context:
         """Inside a guard of `conds`."""
@@ -103,6 +112,8 @@ class Context:
                     lows[name] = max(n + 1, lows.get(name, 0))
                 case Cmp(op, a, b):
                     d = plus(poly(b, self), poly(a, self), -1)
+                    if op == "<" and nonnegative(poly(a, self), self):
+                        lows |= self._factors(poly(b, self))
                     if op in ("<", "<="):
                         facts.append(plus(d, constant(-1 if op == "<" else 0)))
                     elif op == "==":

@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 import islpy as isl
 
-from loopir.analysis.affine import const_of, plus, to_index
+from loopir.analysis.affine import exact_quotient, to_index
 from loopir.analysis.refute import Constraint, Linear, refuted
-from loopir.analysis.simplify import EMPTY, divide, poly
+from loopir.analysis.simplify import EMPTY, poly
 from loopir.ir.grammar import (
     Add,
     And,
@@ -267,6 +267,5 @@ def _point(s: isl.BasicSet, count: int) -> list[int]:
 
 def product_bound(extent: Index, divisor: Index) -> Index | None:
     """X where `extent` is X * divisor: then ix < extent gives ix // divisor < X."""
-    q = divide(poly(extent, EMPTY), poly(divisor, EMPTY), EMPTY)
-    whole = plus(poly(extent, EMPTY), poly(Mul(divisor, to_index(q)), EMPTY), -1)
-    return to_index(q) if const_of(whole) == 0 else None
+    q = exact_quotient(poly(extent, EMPTY), poly(divisor, EMPTY))
+    return None if q is None else to_index(q)

@@ -27,6 +27,7 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Op,
+    Opaque,
     Reduce,
     Stmt,
     Store,
@@ -273,7 +274,9 @@ def _constant(extent: Index, axis: str) -> int:
 
 
 def _index_type(kernel: Kernel, buffers: tuple[Buffer, ...]) -> str:
-    """int where every size is a constant and no buffer reaches 2^31 elements, else long long."""
+    """int where every size is constant, no buffer has 2^31 elements and no index is from memory; else long long."""
+    if any(isinstance(n, Opaque) for n in nodes(kernel)):
+        return "long long"
     extents = [s.extent for s in statements(kernel.body) if isinstance(s, Loop)]
     if not all(isinstance(e, Int) and e.value < 1 << 31 for e in extents) or params_of(kernel).integers:
         return "long long"

@@ -14,6 +14,7 @@ from loopir.ir.grammar import Func
 from loopir.ir.inits import explicit_init
 from loopir.ir.verify import Stage, verify
 from loopir.lower.barriers import barriers
+from loopir.lower.checks import checks
 from loopir.lower.flatten import flatten
 from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
@@ -51,8 +52,10 @@ PASSES: tuple[Pass, ...] = (
     Pass("barriers", barriers, "lowered", GPU,
          "threads of a block meet between a write and another thread's access, while accesses are by element",
          after=("threads",)),
+    Pass("checks", checks, "lowered", BOTH,
+         "an access that is not proved is tested, while accesses are by element", after=("barriers",)),
     Pass("flatten", flatten, "flat", BOTH,
-         "elements become offsets, layouts are applied; no analysis of accesses after this", after=("barriers",)),
+         "elements become offsets, layouts are applied; no analysis of accesses after this", after=("checks",)),
     Pass("vectors", vectors, "flat", GPU,
          "whole vectors are moved at once where offsets are contiguous and aligned", after=("flatten",)),
     Pass("tidy", lambda f, t: simplify_func(f, drop_unit_loops=True), "flat", BOTH,

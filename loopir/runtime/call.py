@@ -32,7 +32,10 @@ class Kernel:
 
     `out=(c,)` writes into arrays of the caller; "inout" arguments are updated in place. One output is returned as an
     array, several as a tuple, none as None, each of the kind of the first argument (NumPy, torch, cupy). Arguments
-    are checked before anything runs: TypeError for dtypes, ValueError for shapes, strides, devices and overlaps.
+    are checked before anything runs: TypeError for dtypes, ValueError for shapes, strides, devices and overlaps. A
+    subscript that the arrays' contents bring outside its array raises BoundsError, an IndexError, after the run:
+    nothing outside was touched, but the outputs are not complete. On a GPU a call of a program with such subscripts
+    waits for its tests.
 
     `.source` is what was compiled (CUDA C, or LLVM IR after optimisation), `.resources` what it takes.
     """

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -143,6 +144,16 @@ class CudaRuntime:
 
     def free(self, pointer: int) -> None:
         self.gpu.free(pointer)
+
+    @contextmanager
+    def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
+        """Memory for `words`, which is read into it when the block ends; that waits for all that was launched."""
+        pointer = self.gpu.alloc(words.nbytes)
+        try:
+            yield pointer
+            self.gpu.download(words, pointer)
+        finally:
+            self.gpu.free(pointer)
 
     def launch(self, n: int, grid: tuple[int, int, int], args: tuple[int, ...]) -> None:
         """Launch kernel `n`; nothing for an empty grid."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 
 from loopir.errors import CompileError
 from loopir.runtime.memory import Arena
@@ -82,6 +84,11 @@ class CpuRuntime:
         self.kernels = [library.function(*k) for k in kernels]
         self._arena = Arena()
         self.alloc, self.free = self._arena.alloc, self._arena.free
+
+    @contextmanager
+    def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
+        """Where `words` lies; what a program writes there is read when the block ends."""
+        yield words.ctypes.data
 
     def call(self, n: int, args: tuple[int, ...]) -> None:
         """Run kernel `n`."""

@@ -28,8 +28,9 @@ class Views(Expr):
         """NumPy's basic indexing: indices, slices with steps, None, Ellipsis; and integer tensors, which gather.
 
         Integer tensors broadcast together; their dimensions stand where they do, or in front if they stand apart.
-        A gathered index is clamped to the dimension, as no kernel may read outside its arrays. Indices made from
-        loop variables are taken as they are and checked when the nest runs in the interpreter.
+        A gathered index is clamped to the dimension; where the dimension is 0 a call raises IndexError, as NumPy
+        does, if it gathers anything. Indices made from loop variables are taken as they are: what is not proved to be
+        inside is tested when the nest runs.
         """
         keys = self._expanded(key if isinstance(key, tuple) else (key,))
         gathered = [self._gatherer(k) for k in keys if isinstance(k, Expr)]

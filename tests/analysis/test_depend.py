@@ -12,7 +12,7 @@ from loopir.analysis.moved import order_broken
 from loopir.analysis.refute import refuted
 from loopir.analysis.system import System, product_bound
 from loopir.errors import Witness
-from loopir.ir.grammar import Func, Loop, Var
+from loopir.ir.grammar import Func, Int, Loop, Var
 from loopir.ir.parse import parse
 from loopir.ir.walk import replace_loop
 
@@ -133,6 +133,10 @@ def test_fused_loops_are_apart_and_in_bounds() -> None:
     assert carried(func("for x in range(n * m):", "    if x // m >= n:", "        b[0] = 1.0"), "x") is None
     assert product_bound(Var("n") * Var("m"), Var("m")) == Var("n")
     assert product_bound(Var("n") * Var("m") + 1, Var("m")) is None
+    n, m = Var("n"), Var("m")
+    assert product_bound(n * m + n + m * 2 + 2, m + 1) == n + 2
+    assert product_bound(n * m + n + m * 2 + 3, m + 1) is None
+    assert product_bound(n * 6, Int(4)) is None
 
 
 @settings(max_examples=200, deadline=None)

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond
 from loopir.analysis.simplify_func import simplify_func
-from loopir.ir.grammar import And, Cmp, Cond, Index, Int, Mod, Not, Or, Var, ceildiv, maximum, minimum
+from loopir.ir.grammar import TRUE, And, Cmp, Cond, Index, Int, Mod, Not, Or, Var, ceildiv, maximum, minimum
 from loopir.ir.interpret import holds
 from loopir.ir.parse import parse
 from loopir.ir.text import text
@@ -113,6 +113,15 @@ def test_what_lowering_meets() -> None:
     assert simplify_cond(Var("o") * 32 + Var("t") < n, split) == And(())
     odd = Context().loop("o", ceildiv(n, 32)).loop("t", Int(32))
     assert text(simplify_cond(Var("o") * 32 + Var("t") < n, odd)) == "o * 32 + t < n"
+
+
+def test_a_product_above_what_is_not_negative_has_no_factor_of_0() -> None:
+    fused = Context().loop("x", n * m + n)
+    assert simplify_cond(Cmp("<", Int(0), n), fused) == TRUE
+    assert simplify_cond(Cmp("<", Int(0), m), fused) != TRUE
+    guarded = Context().loop("i", Int(4)).given(Cmp("<", i, n * m))
+    assert simplify_cond(Cmp("<", Int(0), m), guarded) == TRUE
+    assert simplify_cond(Cmp("<", Int(0), m), Context().loop("i", Int(4)).given(Cmp("<", i - 1, n * m))) != TRUE
 
 
 def test_what_memory_held_at_a_guard_is_forgotten_where_it_may_be_written() -> None:

@@ -1,0 +1,152 @@
+"""checks: an access that is not proved to be inside its buffer is tested where it is done, and left out if it fails.
+
+Subscripts from memory, and loops as long as memory says, take whatever the caller's arrays hold. A statement with such
+a subscript stands inside a test of it; where that fails, the statement is not run and the subscript is reported: in
+one more parameter of the program, an array of words, three for each test: whether it failed, at which index, and the
+size of the dimension. The runtime raises what they tell. A program whose accesses are all proved has no tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from loopir.analysis.access import sees
+from loopir.analysis.affine import coefficient, const_of, to_index
+from loopir.analysis.bounds import Subscript, unproved
+from loopir.analysis.simplify import EMPTY, poly
+from loopir.ir.dtypes import int64
+from loopir.ir.grammar import (
+    Arg,
+    Body,
+    Buffer,
+    Cond,
+    Const,
+    Func,
+    If,
+    Index,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Not,
+    Of,
+    Or,
+    Stmt,
+    Store,
+    Var,
+    conj,
+    minimum,
+)
+from loopir.ir.text import text
+from loopir.ir.verify import evaluate
+from loopir.ir.walk import fresh, map_body, map_stmts, names, statements, variables
+from loopir.lower.target import Target
+
+WORDS = 3
+"""Of each test: whether it failed, the index, the size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One test: what has to hold before `of` is used, its words, and what it is called."""
+
+    of: Subscript
+    ends: tuple[Cond, ...]
+    number: int
+    label: str
+
+    @property
+    def holds(self) -> Cond:
+        inside = conj(*self.ends)
+        return Or((Not(conj(*self.of.given)), inside)) if self.of.given else inside
+
+    def report(self, words: Buffer) -> Body:
+        told = {"": Const(1, int64), ", index": Of(self.of.index, int64), ", size": Of(self.of.size, int64)}
+        return tuple(
+            Store(f"{self.label}{part}", words, (Int(self.number), Int(n)), value)
+            for n, (part, value) in enumerate(told.items())
+        )
+
+
+def checks(func: Func, target: Target) -> Func:
+    """`func` with a test around every statement whose accesses are not all proved, and an "out" array of what failed.
+
+    The array is the last parameter, int64[tests, 3], and 0 unless a test fails; `told` says what each test is of.
+    """
+    taken = names(func)
+    tests: dict[int, list[Test]] = {}
+    count = 0
+    for s, x, ends in unproved(func):
+        label = fresh(_told(s, x), taken)
+        taken |= {label}
+        tests.setdefault(id(s), []).append(Test(x, ends, count, label))
+        count += 1
+    if not tests:
+        return func
+    words = Buffer(fresh("checks", taken), (Int(count), Int(WORDS)), int64)
+
+    def visit(s: Stmt) -> Stmt | Body:
+        new = map_stmts(s, visit)
+        if isinstance(s, Loop) and isinstance(new, Loop) and not sees(s.extent):
+            new = replace(new, extent=_ending(s, tests))
+        return _tested(new, tests.get(id(s), ()), words)
+
+    body = (_reset(func, words, taken), *map_body(func.body, visit))
+    return replace(func, params=(*func.params, Arg(words, "out")), body=body)
+
+
+def told(func: Func, words: Buffer) -> tuple[str, ...]:
+    """What each test of the flat `func` is of, in a person's words: the label of the store that says it failed."""
+    out = [""] * (evaluate(words.shape[0], {}))
+    for s in statements(func.body):
+        if isinstance(s, Store) and s.buffer.name == words.name and isinstance(s.value, Const) and s.value.value:
+            out[evaluate(s.at[0], {}) // WORDS] = s.label
+    return tuple(out)
+
+
+def _ending(loop: Loop, tests: Mapping[int, Sequence[Test]]) -> Index:
+    """The extent of a loop that memory says, cut to where a test in it has failed for certain.
+
+    An index that moves on in every iteration has left a dimension of n after n + 1 of them; so no loop runs for ever.
+    """
+    extent = loop.extent
+    for s in loop.body:
+        for t in tests.get(id(s), ()):
+            split = coefficient(poly(t.of.index, EMPTY), Var(loop.var))
+            if split is not None and const_of(split[0]) and loop.var not in variables(to_index(split[1])):
+                extent = minimum(extent, t.of.size + 1) if not t.of.given else extent
+    return extent
+
+
+def _tested(s: Stmt, tests: Sequence[Test], words: Buffer) -> Stmt:
+    """`s` under its tests, the first one outermost: a test may read memory where those before it allow."""
+    for t in reversed(tests):
+        s = If(t.holds, (s,), t.report(words))
+    return s
+
+
+def _reset(func: Func, words: Buffer, taken: set[str]) -> Stmt:
+    """A kernel that says of every test that it has not failed."""
+    k, w = (fresh(v, taken) for v in ("test", "word"))
+    store = Store(fresh(f"{words.name}_init", taken), words, (Var(k), Var(w)), Const(0, int64))
+    loop = Loop(k, words.shape[0], "serial", (Loop(w, words.shape[1], "serial", (store,)),))
+    return Kernel(fresh(f"{func.name}_checks", taken), (loop,))
+
+
+def _told(s: Stmt, x: Subscript) -> str:
+    """What a test is of, as a person reads it in an error."""
+    match s:
+        case Loop(var):
+            who = f"loop {var}"
+        case If():
+            who = f"the guard {_short(s.cond)}"
+        case _:
+            who = f"statement {getattr(s, 'label', '')}"
+    verb = "writes" if x.write else "reads"
+    return f"{who} {verb} {_short(Load(x.buffer, x.at))} outside dimension {x.dim}".replace('"', "'")
+
+
+def _short(n: Load | Cond) -> str:
+    said = text(n)
+    return said if len(said) <= 60 else f"{said[:57]}..."
