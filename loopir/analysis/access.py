@@ -7,8 +7,9 @@ variables, compared lexicographically.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from loopir.ir.grammar import (
     THREAD_AXES,
@@ -38,7 +39,8 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, children, places, variables
+from loopir.ir.kept import kept
+from loopir.ir.walk import Place, accessed, children, loaded, places, root, variables, written
 
 When = tuple[int | str, ...]
 Renewed = dict[str, tuple[str, ...]]
@@ -61,21 +63,20 @@ class Access:
     maybe: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
-    """All instances of one leaf statement (`init`: of a reduction's initial stores).
+    """All instances of one leaf statement (`init`: of a reduction's initial stores), the `nth` of its Func.
 
-    Extents and conditions from memory are None and left out: then there may be fewer instances, and `maybe` says so.
+    What is said of them is worked out when it is asked for.
     """
 
-    label: str
+    place: Place
+    nth: int
     init: bool
-    dims: tuple[str, ...]
-    extents: tuple[Index | None, ...]
-    conds: tuple[Cond, ...]
-    maybe: bool
-    when: When
-    accesses: tuple[Access, ...]
+
+    @property
+    def label(self) -> str:
+        return self.place.stmt.label
 
     @property
     def key(self) -> tuple[str, bool]:
@@ -85,88 +86,141 @@ class Statement:
     def name(self) -> str:
         return f"{self.label} (its init)" if self.init else self.label
 
+    @cached_property
+    def gone(self) -> frozenset[str]:
+        """The loops that a reduction starts outside of."""
+        stmt = self.place.stmt
+        return frozenset(stmt.over) if self.init and isinstance(stmt, Reduce) else frozenset()
 
-_cache: dict[int, tuple[Func, tuple[Statement, ...]]] = {}
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple(x for x in self.place.loops if x.var not in self.gone)
+
+    @cached_property
+    def dims(self) -> tuple[str, ...]:
+        return tuple(x.var for x in self.loops)
+
+    @cached_property
+    def extents(self) -> tuple[Index | None, ...]:
+        """None for one that comes from memory, or speaks of a loop in `gone`: then there may be fewer instances."""
+        return tuple(x.extent if self._sees(x.extent) else None for x in self.loops)
+
+    @cached_property
+    def guards(self) -> tuple[Cond, ...]:
+        """The conditions around, but for those that speak of a loop in `gone`."""
+        given = (t for c, held in self.place.conds() for t in (conjuncts(c) if held else (Not(c),)))
+        return tuple(c for c in given if not (self.gone and variables(c) & self.gone))
+
+    @cached_property
+    def conds(self) -> tuple[Cond, ...]:
+        """The guards that can be seen."""
+        return tuple(c for c in self.guards if sees(c))
+
+    @cached_property
+    def maybe(self) -> bool:
+        """Whether something that is not seen decides, too, if an instance runs."""
+        return None in self.extents or len(self.conds) < len(self.guards)
+
+    @cached_property
+    def when(self) -> When:
+        return _when_init(self.nth, self.place) if self.init else _when(self.place)
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """What an instance does, in order."""
+        return tuple(_accesses(self))
+
+    @cached_property
+    def writes(self) -> frozenset[str]:
+        """The buffers that are written."""
+        return written(self.place.stmt)
+
+    @cached_property
+    def touches(self) -> frozenset[str]:
+        """The buffers that are read or written; found sooner than `accesses`."""
+        control = (*(x.extent for x in self.place.loops), *self.guards)
+        return self.writes.union(*map(loaded, (self.place.stmt, *control)))
+
+    def meets(self, other: Statement) -> bool:
+        """Whether the two touch one buffer, and one of them writes it."""
+        return not (self.writes.isdisjoint(other.touches) and self.touches.isdisjoint(other.writes))
+
+    def runs_as(self, other: Statement) -> bool:
+        """Whether the two, of two Funcs, run at the same times; those of a nest that a step left alone do."""
+        here, there = self.place, other.place
+        return (here.path == there.path and root(here) is root(there)) or self.when == other.when
+
+    def _sees(self, extent: Index) -> bool:
+        return sees(extent) and not (self.gone and variables(extent) & self.gone)
 
 
+@kept
 def statements_of(func: Func) -> tuple[Statement, ...]:
     """Every statement of `func` in textual order, initial stores before their folds."""
-    found = _cache.get(id(func))
-    if found is not None and found[0] is func:
-        return found[1]
-    result = tuple(s for n, p in enumerate(places(func.body)) for s in _statements(n, p))
-    if len(_cache) >= 32:
-        _cache.pop(next(iter(_cache)))
-    _cache[id(func)] = (func, result)
-    return result
-
-
-def times_of(func: Func) -> dict[tuple[str, bool], When]:
-    """When each statement of `func` runs, by its key."""
-    out: dict[tuple[str, bool], When] = {}
-    for n, p in enumerate(places(func.body)):
-        out[p.stmt.label, False] = _when(p)
-        if isinstance(p.stmt, Reduce) and p.stmt.init is not None:
-            out[p.stmt.label, True] = _when_init(n, p, p.stmt)
-    return out
+    return tuple(s for n, p in enumerate(places(func.body)) for s in _statements(n, p))
 
 
 def _statements(nth: int, p: Place) -> Iterator[Statement]:
-    stmt = p.stmt
-    renewed = {s.buffer.name: _outside(p, s) for s in p.around if isinstance(s, Alloc)}
-    conds = tuple(t for c, held in p.conds() for t in (conjuncts(c) if held else (Not(c),)))
+    if isinstance(p.stmt, Reduce) and p.stmt.init is not None:
+        yield Statement(p, nth, True)
+    yield Statement(p, nth, False)
 
-    def control(but: set[str]) -> tuple[Access, ...]:
-        asked = (n for n in (*(x.extent for x in p.loops), *conds) if not sees(n) and not variables(n) & but)
-        return tuple(a for n in asked for a in _reads(n, (), renewed))
 
-    where = tuple(a for x in stmt.at if not sees(x) for a in _reads(x, (), renewed))
+def that_meet(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
+    """Every two that touch one buffer, one writing it, each in turn the first; a statement also with itself."""
+    touching: dict[str, list[int]] = {}
+    writing: dict[str, list[int]] = {}
+    for n, s in enumerate(statements):
+        for b in accessed(root(s.place)):  # more than it touches, and known at once
+            touching.setdefault(b, []).append(n)
+        for b in s.writes:
+            writing.setdefault(b, []).append(n)
+    for s in statements:
+        near = {n for b in s.writes for n in touching.get(b, ())} | {n for b in s.touches for n in writing.get(b, ())}
+        yield from ((s, statements[n]) for n in sorted(near) if s.meets(statements[n]))
+
+
+def _accesses(s: Statement) -> Iterator[Access]:
+    stmt = s.place.stmt
+    renewed = _renewed(s.place)
+    for n in (*(x.extent for x in s.place.loops), *s.guards):
+        if not sees(n) and not (s.gone and variables(n) & s.gone):
+            yield from _reads(n, (), renewed)
     if isinstance(stmt, Store):
-        write = _access(stmt.buffer, stmt.at, (), renewed, write=True)
-        reads = (*_reads(stmt.value, (), renewed), *where)
-        yield _statement(stmt.label, False, p.loops, conds, _when(p), (*control(set()), *reads, write))
+        yield from _reads(stmt.value, (), renewed)
+    for x in stmt.at:
+        if not sees(x):
+            yield from _reads(x, (), renewed)
+    if isinstance(stmt, Store):
+        yield _access(stmt.buffer, stmt.at, (), renewed, write=True)
         return
-    if stmt.init is not None:
-        stores = tuple(_access(b, stmt.at, (), renewed, write=True) for b in stmt.buffers)
-        given = tuple(a for v in stmt.init for a in _reads(v, (), renewed))
-        over = set(stmt.over)
-        loops = tuple(x for x in p.loops if x.var not in over)
-        kept = tuple(c for c in conds if not variables(c) & over)
-        accesses = (*control(over), *where, *given, *stores)
-        yield _statement(stmt.label, True, loops, kept, _when_init(nth, p, stmt), accesses, over)
-    reads = tuple(a for v in stmt.values for a in _reads(v, (), renewed))
-    folds = tuple(_access(b, stmt.at, (), renewed, write=w, fold=True) for b in stmt.buffers for w in (False, True))
-    yield _statement(stmt.label, False, p.loops, conds, _when(p), (*control(set()), *where, *reads, *folds))
-
-
-def _statement(
-    label: str, init: bool, loops: Sequence[Loop], conds: Sequence[Cond], when: When, accesses: tuple[Access, ...],
-    gone: Set[str] = frozenset(),
-) -> Statement:  # fmt: skip
-    """An extent that speaks of a loop in `gone` is as unknown as one from memory."""
-    extents = tuple(x.extent if sees(x.extent) and not (gone and variables(x.extent) & gone) else None for x in loops)
-    seen = tuple(c for c in conds if sees(c))
-    maybe = None in extents or len(seen) < len(conds)
-    return Statement(label, init, tuple(x.var for x in loops), extents, seen, maybe, when, accesses)
+    for v in (stmt.init or ()) if s.init else stmt.values:
+        yield from _reads(v, (), renewed)
+    for b in stmt.buffers:
+        if not s.init:
+            yield _access(b, stmt.at, (), renewed, fold=True)
+        yield _access(b, stmt.at, (), renewed, write=True, fold=not s.init)
 
 
 def _access(
     b: Buffer, at: Sequence[Index], conds: Sequence[Cond], renewed: Renewed, *, write: bool = False, fold: bool = False
 ) -> Access:
-    seen = tuple(c for c in conds if sees(c))
-    ats = tuple(x if sees(x) else None for x in at)
+    seen = tuple([c for c in conds if sees(c)])
+    ats = tuple([x if sees(x) else None for x in at])
     return Access(b.name, ats, write, seen, renewed.get(b.name, ()), fold, len(seen) < len(conds))
 
 
-def _outside(p: Place, alloc: Alloc) -> tuple[str, ...]:
-    """The loops around `alloc` whose iterations have memory of their own: for shared memory, not those of threads."""
-    out: list[str] = []
+def _renewed(p: Place) -> Renewed:
+    """The allocations around in loops whose iterations have memory of their own: for shared memory, threads do not."""
+    out: Renewed = {}
+    around: list[Loop] = []
     for s in p.around:
-        if s is alloc:
-            break
-        if isinstance(s, Loop) and not (alloc.buffer.scope == "shared" and s.kind in THREAD_AXES):
-            out.append(s.var)
-    return tuple(out)
+        if isinstance(s, Loop):
+            around.append(s)
+        elif isinstance(s, Alloc) and around:
+            shared = s.buffer.scope == "shared"
+            out[s.buffer.name] = tuple(x.var for x in around if not (shared and x.kind in THREAD_AXES))
+    return out
 
 
 def _when(p: Place) -> When:
@@ -179,8 +233,9 @@ def _when(p: Place) -> When:
     return tuple(out)
 
 
-def _when_init(nth: int, p: Place, stmt: Reduce) -> When:
+def _when_init(nth: int, p: Place) -> When:
     """Before the outermost `over` loop, the initial stores of each statement in a nest of their own: the `nth`."""
+    assert isinstance(p.stmt, Reduce)
     first = outermost(p)
     out: list[int | str] = []
     inside = False
@@ -190,7 +245,7 @@ def _when_init(nth: int, p: Place, stmt: Reduce) -> When:
             inside = True
         elif not inside:
             out.append(2 * n + 1)
-        if isinstance(s, Loop) and s.var not in stmt.over:
+        if isinstance(s, Loop) and s.var not in p.stmt.over:
             out.append(s.var)
     return tuple(out)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from loopir.analysis.access import Access, Statement, When, statements_of
+from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.system import SIZE, Constraint, Names, System, combine
 from loopir.errors import Witness
 from loopir.ir.grammar import Cmp, Func, Mul, Var
@@ -88,10 +88,6 @@ def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ
 # ---------------------------------------------------------------- orders
 
 
-def both_ways(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
-    return ((s, t) for s in statements for t in statements)
-
-
 def times(when: Iterable[int | str], prefix: str) -> When:
     """When an instance runs, with its loops as the dimensions that they are in a system."""
     return tuple(x if isinstance(x, int) else f"{prefix}.{x}" for x in when)
@@ -138,7 +134,7 @@ def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list
 
     The stores that start a reduction stand in nests of their own, which have that loop, too.
     """
-    for s, t in both_ways([s for s in statements_of(func) if loop in s.dims]):
+    for s, t in that_meet([s for s in statements_of(func) if loop in s.dims]):
         end = s.when.index(loop) + 1
         if s.when[:end] == t.when[:end]:
             yield s, t, before(times(s.when[:end], "s"), times(t.when[:end], "t"))[-1:]

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from loopir.analysis.access import Statement, When, statements_of, times_of
+from loopir.analysis.access import Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
-from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, both_ways, conflicts, domain, least, times
+from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, times
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import Func, Index, Var
@@ -47,7 +47,7 @@ def order_broken(func: Func, new: Func, origin: Origin = _NOTHING_MOVED) -> Clas
     after = _images(func, new, origin)
 
     def found() -> Iterator[Clash]:
-        for s, t in both_ways(statements_of(func)):
+        for s, t in that_meet(statements_of(func)):
             for one, other in product(after.get(s.key, ()), after.get(t.key, ())):
                 if one.stayed and other.stayed:
                     continue
@@ -61,20 +61,28 @@ def order_broken(func: Func, new: Func, origin: Origin = _NOTHING_MOVED) -> Clas
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """When the instances of `old` run in the new nest; `new` is None where all of its loops are as they were.
+    """What the instances of `old` are in the new nest; `moved` where not all of its loops are as they were.
 
     `whole`: every instance of `old` is in it, and at one place, so that where the new loops end need not be known.
     """
 
     old: Statement
-    when: When
-    new: Statement | None
+    now: Statement
+    moved: bool
     came: Came
     whole: bool = False
 
     @property
+    def new(self) -> Statement | None:
+        return self.now if self.moved else None
+
+    @property
+    def when(self) -> When:
+        return self.now.when
+
+    @property
     def stayed(self) -> bool:
-        return self.new is None and self.when == self.old.when
+        return not self.moved and self.now.runs_as(self.old)
 
     def names(self, prefix: str) -> dict[str, str | int]:
         """The dimensions of the new loops: a loop that was kept is the old one's."""
@@ -96,12 +104,11 @@ class _Image:
 def _images(func: Func, new: Func, origin: Origin) -> dict[tuple[str, bool], list[_Image]]:
     """By the old statement, what it has become: one statement, or several that share its instances."""
     old = {s.key: s for s in statements_of(func)}
-    moved = {s.key: s for s in statements_of(new) if s.label in origin} if origin else {}
     out: dict[tuple[str, bool], list[_Image]] = {}
-    for (label, init), when in times_of(new).items():
-        came = origin.get(label, Came(label))
-        key = (came.label, init)
-        out.setdefault(key, []).append(_Image(old[key], when, moved.get((label, init)), came))
+    for s in statements_of(new):
+        came = origin.get(s.label, Came(s.label))
+        key = (came.label, s.init)
+        out.setdefault(key, []).append(_Image(old[key], s, s.label in origin, came))
     for key, images in out.items():
         if len(images) == 1 and _solvable(images[0]):
             out[key] = [replace(images[0], whole=True)]

@@ -32,3 +32,8 @@ def kept(fn: Callable[[N], T]) -> Callable[[N], T]:
         return known[fn]
 
     return answer
+
+
+def learn(fn: Callable[[N], T], node: N, answer: T) -> None:
+    """Keep what `fn`, one of the `kept`, would say of `node`, for who came to know it on the way."""
+    memory(node).setdefault(fn.__wrapped__, answer)  # type: ignore[attr-defined]

@@ -60,11 +60,11 @@ from loopir.ir.grammar import (
     Var,
     conjuncts,
 )
-from loopir.ir.kept import memory
+from loopir.ir.kept import learn, memory
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.match import match
 from loopir.ir.ops import MONOIDS, REGISTRY
-from loopir.ir.walk import nodes, variables
+from loopir.ir.walk import accessed, nodes, variables
 
 Stage = Literal["schedule", "lowered", "flat", "meaning"]
 """At "meaning", that of an instruction, parameters may live in any memory."""
@@ -204,6 +204,7 @@ def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
         used = {name: b for name, b in alone.used.items() if name not in alone.names}
         found = Checked(sizes, alone.names, alone.labels, alone.monoids, used, alone.written)
         known[verify, here.stage] = found
+        learn(accessed, s, frozenset(alone.used))
     for name in sorted(found.names & here.names):
         _new_name(name, here)
     for label in sorted(found.labels & here.labels):

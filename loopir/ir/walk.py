@@ -23,6 +23,7 @@ from loopir.ir.grammar import (
     If,
     Index,
     Kernel,
+    Load,
     Loop,
     Max,
     Min,
@@ -36,6 +37,7 @@ from loopir.ir.grammar import (
     maximum,
     minimum,
 )
+from loopir.ir.kept import kept
 
 N = TypeVar("N", bound=Node)
 _FIELDS: dict[type, tuple[str, ...]] = {}
@@ -215,6 +217,28 @@ def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()
         elif isinstance(s, If | Loop | Alloc | Do | Kernel):
             inner = s.then + s.orelse if isinstance(s, If) else s.body
             pending.extend([(x, (*outer, s), (*here, n)) for n, x in enumerate(inner)][::-1])
+
+
+def root(place: Place) -> Stmt:
+    """The nest that `place` is in: what stands under nothing but allocations."""
+    return next((s for s in place.around if not isinstance(s, Alloc)), place.stmt)
+
+
+@kept
+def accessed(node: Node) -> frozenset[str]:
+    """The buffers that are read or written anywhere in `node`, by name."""
+    return loaded(node).union(*(written(s) for s in nodes(node) if isinstance(s, Store | Reduce)))
+
+
+@kept
+def loaded(node: Node) -> frozenset[str]:
+    """The buffers that are loaded from anywhere in `node`, by name; what a fold folds into is not."""
+    return frozenset(n.buffer.name for n in nodes(node) if isinstance(n, Load))
+
+
+def written(stmt: Store | Reduce) -> frozenset[str]:
+    """The buffers that a leaf statement writes, by name."""
+    return frozenset((stmt.buffer.name,) if isinstance(stmt, Store) else (b.name for b in stmt.buffers))
 
 
 def statements(body: Body) -> Iterator[Stmt]:

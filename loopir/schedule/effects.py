@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Load, Loop, Node, Stmt
-from loopir.ir.walk import nodes, places, statements
-from loopir.schedule.find import listing, written
+from loopir.ir.grammar import Alloc, Loop, Node, Stmt
+from loopir.ir.walk import loaded, places, statements, written
+from loopir.schedule.find import listing
 
 
 def reads(of: Iterable[Node]) -> set[str]:
     """The buffers that are loaded from, in values, indices, conditions and extents. A fold's own element is not."""
-    return {n.buffer.name for node in of for n in nodes(node) if isinstance(n, Load)}
+    return set[str]().union(*map(loaded, of))
 
 
 def writes(body: tuple[Stmt, ...]) -> set[str]:
     """The buffers that are stored or folded into."""
-    return {b.name for place in places(body) for b in written(place)}
+    return set[str]().union(*(written(place.stmt) for place in places(body)))
 
 
 def allocates(body: tuple[Stmt, ...]) -> set[str]:
