@@ -24,6 +24,11 @@ class Methods:
         """Store the `init` of the reduction `stage` in a nest of its own, `stage_init`, before `loop`."""
         raise NotImplementedError
 
+    def distribute(self, loop: str, *after: str, names: tuple[str, ...] | None = None) -> Self:
+        """Cut the body of `loop` after the stages named in `after`, or after every statement, and loop over each
+        part."""
+        raise NotImplementedError
+
     def fuse(self, outer: str, inner: str, *, name: str | None = None) -> Self:
         """Fuse `outer` and `inner`, the only statement in it, into one loop called `name`. The order stays."""
         raise NotImplementedError

@@ -95,8 +95,8 @@ def bands(draw: st.DrawFn, exact: bool = True) -> tuple[str, str, tuple[str, ...
 
 
 @st.composite
-def trees(draw: st.DrawFn, exact: bool = True) -> str:
-    """Nests with statements and loops side by side, perhaps around memory of their own."""
+def trees(draw: st.DrawFn, exact: bool = True, own: bool = True) -> str:
+    """Nests with statements and loops side by side, if `own` perhaps around memory of their own."""
     taken = iter("jklxyz")
     labels = iter(f"s{n}" for n in range(20))
 
@@ -113,8 +113,8 @@ def trees(draw: st.DrawFn, exact: bool = True) -> str:
 
     inner = body(("i",), 2)
     outer = (("i", draw(st.sampled_from(EXTENTS))),)
-    own = ['with alloc("float32[8]") as t:', *(f"    {x}".replace("b[", "t[") for x in inner)]
-    for source in (nest(outer, own), nest(outer, inner)) if draw(st.booleans()) else (nest(outer, inner),):
+    private = ['with alloc("float32[8]") as t:', *(f"    {x}".replace("b[", "t[") for x in inner)]
+    for source in (nest(outer, private), nest(outer, inner)) if own and draw(st.booleans()) else (nest(outer, inner),):
         with suppress(VerifyError):  # a reduction cannot start outside of its memory, or of loops that bound others
             explicit_init(parse(source))
             return source

@@ -71,6 +71,20 @@ def f(n: "size", m: "size", A: "inout float32[n]"):
             for j in range(n - 2):
                 A[j + 1] = T[j] * T[j + 1] + T[j + 2]
 """,
+    "rows of their own": """
+def f(n: "size", m: "size", A: "inout float32[n, m]", S: "out float32[n]"):
+    for i in range(n):
+        with alloc("float32[m]") as T, alloc("float32[2]") as U:
+            for j in range(m):
+                T[j] = A[i, j] + 1.0
+            for k in range(2):
+                U[k] = A[i, k] * 2.0 if k < m else 0.0
+            if i % 2 == 0:
+                U[1] = sum(U[0] * 3.0)
+            for h in range(m):
+                A[i, h] = T[m - 1 - h] * U[h % 2]
+            S[i] = U[1]
+""",
     "prefix": """
 def f(n: "size", m: "size", A: "float32[n]", B: "out float32[n]", L: "out float32[1]"):
     for i in range(n):
@@ -203,6 +217,7 @@ def steps(s: Schedule) -> Iterator[Step]:
         yield Step("reorder", (outer, inner))
         yield from (Step("fuse_loops", (outer, inner), (("shift", d), ("tail", "guard"))) for d in (0, 1, -1))
     yield from (Step("unroll", (loop,)) for loop in loops)
+    yield from (Step("distribute", (loop, *after)) for loop, after in product(loops, ((), *((x,) for x in s.stages))))
     yield from (Step("compute_inline", (stage,)) for stage in s.stages)
     for stage in s.stages:
         yield from (Step(name, (stage, loop)) for name in ("rfactor", "decompose_reduction") for loop in s.loops(stage))

@@ -1,0 +1,60 @@
+"""Memory of one iteration as memory of all: a buffer that a loop renews gets the loop as a first dimension.
+
+That is what lets a loop be cut between the statement that fills such a buffer and the one that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TypeVar, cast
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Alloc, Buffer, Func, Load, Loop, Node, Reduce, Store, Var
+from loopir.ir.text import text
+from loopir.ir.walk import rebuild, variables
+from loopir.schedule.find import listing
+
+N = TypeVar("N", bound=Node)
+
+
+def expanded_buffer(func: Func, loop: Loop, alloc: Alloc, why: str) -> Buffer:
+    """The buffer of `alloc`, which stands in `loop`, with an element for each iteration; refuses with `why`."""
+    b = alloc.buffer
+    if not variables(loop.extent) <= set(func.sizes):
+        reason = f"{why}, and {b.name} cannot be made so large: {loop.var!r} runs {text(loop.extent)} times"
+        raise ScheduleError(reason, loop=loop.var, suggestion=f"keep the statements that use {b.name} together")
+    if b.layout is not None or b.scope != "global":
+        what = "has a layout" if b.layout is not None else f"is in {b.scope} memory"
+        reason = f"{why}, and {b.name}, which {what}, is not made larger"
+        raise ScheduleError(reason, loop=loop.var, suggestion=f"take this step before {b.name} is placed")
+    return replace(b, shape=(loop.extent, *b.shape))
+
+
+def expanded(node: N, loop: str, buffers: Collection[Buffer]) -> N:
+    """`node`, in which each of `buffers` (as expanded_buffer makes them) is used at iteration `loop`."""
+    new = {b.name: b for b in buffers}
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return new.get(n.name, n)
+        n = rebuild(n, visit)
+        match n:
+            case Load(buffer, at) if buffer.name in new:
+                return replace(n, at=(Var(loop), *at))
+            case Store(buffer=buffer, at=at) if buffer.name in new:
+                return replace(n, at=(Var(loop), *at))
+            case Reduce(buffers=folded, at=at, over=over) if any(b.name in new for b in folded):
+                if not all(b.name in new for b in folded):
+                    raise _one_index(n, loop)
+                return replace(n, at=(Var(loop), *at), over=tuple(v for v in over if v != loop))
+            case _:
+                return n
+
+    return cast(N, visit(node))
+
+
+def _one_index(s: Reduce, loop: str) -> ScheduleError:
+    names = listing(b.name for b in s.buffers)
+    reason = f"{s.label} folds into {names} at one index, and not all of them would have one for each iteration"
+    return ScheduleError(reason, loop=loop, suggestion=f"keep the statements that use {names} together")

@@ -1,0 +1,80 @@
+"""distribute against brute force on random nests, and by example: memory that is cut, guards, inits."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from meaning import assert_same
+from random_nests import HEAD, assert_exact, assert_sound, trees
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Func
+from loopir.ir.parse import parse
+from loopir.ir.walk import loops, places
+from loopir.schedule.find import all_buffers
+from loopir.schedule.primitives.distribute import distribute
+
+
+def func(*lines: str) -> Func:
+    return parse("\n".join([HEAD, *(f"    {line}" for line in lines)]))
+
+
+@settings(max_examples=35, deadline=None)
+@given(trees(own=False), st.randoms(use_true_random=False))
+def test_distribute_is_exact(source: str, random: object) -> None:
+    f = parse(source)
+    for loop in loops(f.body):
+        assert_exact("distribute", f, loop.var)
+        inside = [p.stmt.label for p in places(loop.body)]
+        assert_exact("distribute", f, loop.var, random.choice(inside))  # type: ignore[attr-defined]
+
+
+@settings(max_examples=25, deadline=None)
+@given(trees(exact=False, own=False))
+def test_distribute_is_sound_for_what_it_does_not_see(source: str) -> None:
+    f = parse(source)
+    for loop in loops(f.body):
+        assert_sound("distribute", f, loop.var)
+
+
+def test_a_guard_of_the_whole_body_is_repeated_unless_it_may_change() -> None:
+    f = func("for i in range(n):", "    if i < m:", "        b[i] = 1.0", "        a[i, 0] = b[i]")
+    assert len(list(loops(distribute(f, "i").body))) == 2
+    f = func("for i in range(n):", "    if ix[i] < 1:", "        ix[i] = 2", "        b[i] = 1.0")
+    with pytest.raises(ScheduleError, match="the guard of 'i' is read from ix, which the loop writes"):
+        distribute(f, "i")
+
+
+def test_memory_that_cannot_be_made_larger_keeps_its_statements_together() -> None:
+    def local(*head: str, scope: str = "") -> Func:
+        scoped = f', scope="{scope}"' if scope else ""
+        body = (f'with alloc("float32[2]"{scoped}) as t:', "    t[0] = 1.0", "    b[j] = t[0]")
+        return func(*head, *(f"{'    ' * len(head)}{x}" for x in body))
+
+    with pytest.raises(ScheduleError, match="t cannot be made so large: 'j' runs"):
+        distribute(local("for i in range(n):", "    for j in range(i + 1):"), "j")
+    with pytest.raises(ScheduleError, match="which is in shared memory, is not made larger"):
+        distribute(local("for j in range(n):", scope="shared"), "j")
+
+
+def test_memory_used_on_one_side_stays_in_its_loop() -> None:
+    f = parse("""
+def f(n: "size", a: "float32[n]", b: "out float32[n]", c: "out float32[n]"):
+    for i in range(n):
+        with alloc("float32[]") as t:
+            t[()] = a[i] * 2.0
+            b[i] = t[()] + 1.0
+        with alloc("float32[]") as u:
+            u[()] = b[i] * 3.0
+            c[i] = u[()]
+""")
+    after = distribute(f, "i", "b", "u")
+    for n in (0, 1, 4):
+        assert_same(f, after, {"n": n})
+    assert {b.name: len(b.shape) for b in all_buffers(after) if b.name in "tu"} == {"t": 0, "u": 1}
+
+
+def test_a_reduction_over_the_loop_starts_before_its_own_loop() -> None:
+    f = func("for k in range(n):", "    a[k, 0] = b[0] * 2.0", "    b[1] = sum(a[k, 0], over=k, init=0.0)")
+    distribute(f, "k")
+    f = func("for k in range(n):", "    a[k, 0] = b[1] * 2.0", "    b[1] = sum(a[k, 1], over=k, init=0.0)")
+    with pytest.raises(ScheduleError, match=r"b \(its init\).* writes b\[1\], which a at \(k=0\) reads later"):
+        distribute(f, "k")
