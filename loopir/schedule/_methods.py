@@ -49,6 +49,10 @@ class Methods:
         """Run the iterations of `loop` in any order and at once, on the threads of the CPU."""
         raise NotImplementedError
 
+    def peel(self, loop: str, *, first: int = 0, last: int = 0) -> Self:
+        """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`."""
+        raise NotImplementedError
+
     def rename(self, old: str, new: str) -> Self:
         """Call `old` by the name `new`: a loop ("i" or "C.i"), a buffer, a stage, or a buffer and its stage
         together."""

@@ -79,21 +79,41 @@ def over_replaced(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
 
 def fresh_copy(func: Func, body: Body, taken: set[str]) -> Body:
     """A copy of `body`, for `func`, whose loops, labels and allocations have names of their own, not in `taken`."""
-    new = Names()
-    taken, labels = set(taken), {place.stmt.label for place in places(func.body)}
+    return Taken(set(taken), {place.stmt.label for place in places(func.body)}).copy(body)
 
-    def make(name: str, taken: set[str] = taken) -> str:
-        taken.add(made := fresh(name, taken))
+
+@dataclass(slots=True)
+class Taken:
+    """The names and the labels in use, while copies are made."""
+
+    names: set[str]
+    labels: set[str]
+
+    @staticmethod
+    def of(func: Func) -> Taken:
+        return Taken(names(func), {place.stmt.label for place in places(func.body)})
+
+    def name(self, hint: str) -> str:
+        """A new name."""
+        self.names.add(made := fresh(hint, self.names))
         return made
 
-    for s in statements(body):
-        match s:
-            case Loop(var):
-                new.loops[var] = make(var)
-            case Store(label) | Reduce(label):
-                new.labels[label] = make(label, labels)
-            case Alloc(buffer):
-                new.buffers[buffer.name] = replace(buffer, name=make(buffer.name))
-            case _:
-                pass
-    return tuple(renamed(s, new) for s in body)
+    def label(self, hint: str) -> str:
+        """A new label."""
+        self.labels.add(made := fresh(hint, self.labels))
+        return made
+
+    def copy(self, body: Body) -> Body:
+        """A copy of `body` whose loops, labels and allocations have new names."""
+        new = Names()
+        for s in statements(body):
+            match s:
+                case Loop(var):
+                    new.loops[var] = self.name(var)
+                case Store(label) | Reduce(label):
+                    new.labels[label] = self.label(label)
+                case Alloc(buffer):
+                    new.buffers[buffer.name] = replace(buffer, name=self.name(buffer.name))
+                case _:
+                    pass
+        return tuple(renamed(s, new) for s in body)

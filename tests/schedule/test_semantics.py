@@ -217,6 +217,8 @@ def steps(s: Schedule) -> Iterator[Step]:
         yield Step("reorder", (outer, inner))
         yield from (Step("fuse_loops", (outer, inner), (("shift", d), ("tail", "guard"))) for d in (0, 1, -1))
     yield from (Step("unroll", (loop,)) for loop in loops)
+    for loop, first, last in product(loops, (0, 1, 2), (0, 1)):
+        yield Step("peel", (loop,), (("first", first), ("last", last)))
     yield from (Step("distribute", (loop, *after)) for loop, after in product(loops, ((), *((x,) for x in s.stages))))
     yield from (Step("compute_inline", (stage,)) for stage in s.stages)
     for stage in s.stages:

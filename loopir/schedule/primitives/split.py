@@ -6,18 +6,19 @@ What happens where the factor does not divide the extent is the caller's choice:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cmp, Func, If, Index, Int, Loop, Reduce, Stmt, Var, ceildiv, maximum, minimum
 from loopir.ir.text import text
-from loopir.ir.walk import fresh, loops, names as all_names, places, rewrite, substitute
+from loopir.ir.walk import loops, places, substitute
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import Facts, rewrite_loop
 from loopir.schedule.find import find_serial, listing
-from loopir.schedule.naming import fresh_copy, new_names, over_replaced, replaced
+from loopir.schedule.naming import Taken, new_names, over_replaced
 from loopir.schedule.overrun import require_harmless_overrun
+from loopir.schedule.parts import part
 from loopir.schedule.promises import require_promises
 from loopir.schedule.schedule import primitive
 
@@ -169,19 +170,10 @@ def _peel(t: Tiling) -> Body:
     var, extent = t.loop.var, t.loop.extent
     if not t.facts.at_least(extent, 0):
         extent = maximum(extent, 0)  # -1 iterations are none, and leave nothing over
-    taken = all_names(t.func) | {t.outer, t.inner}
-    rest = fresh(f"{var}_t", taken)
-    taken.add(rest)
-    body = tuple(substitute(s, {var: extent // t.factor * t.factor + Var(rest)}) for s in t.loop.body)
-    body = fresh_copy(t.func, rewrite(body, lambda s: _going_on(s, var, rest)), taken)
-    return (_whole(t), Loop(rest, extent % t.factor, "serial", body))
-
-
-def _going_on(s: Stmt, var: str, rest: str) -> Stmt | None:
-    """A Reduce over `var` as one over `rest`, which folds into what the whole tiles left."""
-    if isinstance(s, Reduce) and var in s.over:
-        return replace(s, init=None, over=replaced(s.over, {var: (rest,)}))
-    return None
+    taken = Taken.of(t.func)
+    taken.names |= {t.outer, t.inner}
+    start = extent // t.factor * t.factor
+    return (_whole(t), part(t.loop, start, extent % t.factor, taken.name(f"{var}_t"), goes_on=True, copy=taken))
 
 
 def _shift_inwards(t: Tiling) -> Stmt:

@@ -1,0 +1,94 @@
+"""peel: the first or the last iterations of a loop get a loop of their own."""
+
+from __future__ import annotations
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Func, Index, Int, Loop, maximum, minimum
+from loopir.ir.text import text
+from loopir.schedule.effects import require_stable_extent
+from loopir.schedule.facts import Facts, rewrite_loop
+from loopir.schedule.find import find_loop
+from loopir.schedule.naming import Taken
+from loopir.schedule.parts import part
+from loopir.schedule.promises import require_outside_lanes
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
+    """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`.
+
+    The iterations stay in order, so it is always legal. A reduction over the loop starts in the first of the loops.
+    Where there are not so many iterations, the first ones come first.
+
+    before:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+            assume(3 <= n)
+            for i in range(n):
+                B[i] = select(i < 1, A[i], A[i] + A[i - 1])
+    call:    peel("i", first=1)
+    after:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+            assume(3 <= n)
+            for i_first in range(1):
+                B[i_first]: "B_1" = A[i_first]
+            for i in range(n - 1):
+                B[i + 1] = A[i + 1] + A[i]
+    call:    peel("i", last=2)
+    after:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+            assume(3 <= n)
+            for i in range(n - 2):
+                B[i] = select(i < 1, A[i], A[i] + A[i - 1])
+            for i_last in range(2):
+                B[n + i_last - 2] = A[n + i_last - 2] + A[n + i_last - 3]
+    refuses: peel("i")                  # no iterations are to be peeled
+    refuses: peel("i", first=-1)        # -1 iterations
+
+    before:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            for k in range(n):
+                S[0] = sum(A[k], over=k, init=0.0)
+    call:    peel("k", first=1)
+    after:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            for k_first in range(min(n, 1)):
+                S[0] = sum(A[k_first], over=k_first, init=0.0, label="S_1")
+            for k in range(n - 1):
+                S[0] = sum(A[k + 1], over=k)
+
+    before:
+        def two(A: "float32[2]", B: "out float32[2]"):
+            for i in range(2):
+                B[i] = A[i]
+    refuses: peel("i", first=1, last=1)  # all 2 iterations of 'i'
+    """
+    target = find_loop(func, loop)
+    require_outside_lanes(func, target)
+    if first < 0 or last < 0:
+        raise ScheduleError(f"{min(first, last)} iterations are to be peeled", loop=target.var, suggestion="first=1")
+    if not first and not last:
+        raise ScheduleError("no iterations are to be peeled", loop=target.var, suggestion="first=1, or last=1")
+    require_stable_extent(target)
+    facts = Facts.at(func, target)
+    if facts.at_least(first + last - target.extent, 0):
+        reason = f"all {text(target.extent)} iterations of {target.var!r} would be peeled"
+        raise ScheduleError(reason, loop=target.var, suggestion=f"less than {text(target.extent)} in all")
+    return rewrite_loop(func, target, lambda: _parts(func, facts, target, first, last))
+
+
+def _parts(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:
+    taken = Taken.of(func)
+    n = loop.extent
+    begun: Index = Int(first) if not first or facts.at_least(n, first) else minimum(n, first)
+    middle, end = n - first - last, n - last
+    if last and not facts.at_least(n, first + last):
+        end = maximum(end, begun)
+        middle = end - begun
+    out: Body = ()
+    if first:
+        out = (part(loop, Int(0), begun, taken.name(f"{loop.var}_first"), goes_on=False, copy=taken),)
+    out = (*out, part(loop, begun, middle, loop.var, goes_on=bool(first)))
+    if last:
+        out = (*out, part(loop, end, n - end, taken.name(f"{loop.var}_last"), goes_on=True, copy=taken))
+    return out
