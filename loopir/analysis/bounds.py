@@ -86,14 +86,14 @@ def _leaves(func: Func, s: Statement, access: Access, b: Buffer) -> Outside | No
 
 def _least(func: Func, s: Statement, access: Access, ix: Index, size: Index, below: bool) -> dict[str, int] | None:
     """The least sizes and iteration at which `ix` is below 0, or not below `size`."""
-    system, names = _instances(func, s, access)
+    system, names = instance_of(func, s, access)
     at = system.linear(ix, "s", names)
     end = system.linear(size, "s", names)
     wrong = combine({"": -1}, at, -1) if below else combine(at, end, -1)
     return system.smallest([*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims)], [(wrong, False)])
 
 
-def _instances(func: Func, s: Statement, access: Access) -> tuple[System, dict[str, str | int]]:
+def instance_of(func: Func, s: Statement, access: Access) -> tuple[System, dict[str, str | int]]:
     """An instance of `s` at any sizes, doing `access`."""
     system = System()
     names: dict[str, str | int] = {n: f"{SIZE}{n}" for n in func.sizes}

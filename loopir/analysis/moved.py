@@ -8,7 +8,7 @@ instance runs exactly once is not asked: it holds by the form of the rewrite, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -36,13 +36,18 @@ class Came:
 
 Origin = Mapping[str, Came]
 """By the label in the new nest; a statement that is not in it has kept its label and its loops."""
+Asks = Callable[[str, str, str], bool]
+"""Of the buffer and the labels of the two statements."""
 _NOTHING_MOVED: Origin = {}
 
 
-def order_broken(func: Func, new: Func, origin: Origin = _NOTHING_MOVED) -> Clash | None:
+def order_broken(
+    func: Func, new: Func, origin: Origin = _NOTHING_MOVED, *, asks: Asks = lambda *_: True
+) -> Clash | None:
     """Two dependent instances of `func` whose order is the opposite in `new`; the witness speaks of the old loops.
 
-    The folds of one reduction commute, so their mutual order is free.
+    The folds of one reduction commute, so their mutual order is free. An instance may run several times in `new`, where
+    its old loops do not tell these apart: then each time counts. `asks` says which dependences matter.
     """
     after = _images(func, new, origin)
 
@@ -53,7 +58,8 @@ def order_broken(func: Func, new: Func, origin: Origin = _NOTHING_MOVED) -> Clas
                     continue
                 now = before(times(s.when, "s"), times(t.when, "t"))
                 orders = both(now, before(other.times("t"), one.times("s"))) if now else ()
-                for a, b in conflicts(s, t, folds_commute=True) if orders else ():
+                found = conflicts(s, t, folds_commute=True) if orders else ()
+                for a, b in ((a, b) for a, b in found if asks(a.buffer, s.label, t.label)):
                     yield from _MovedPair(func, s, a, t, b, one, other).clashes(orders)
 
     return least(found())

@@ -217,8 +217,19 @@ class System:
         """The lexicographically least solution over `dims` that meets `order`, too; None if there is none."""
         if refuted(self.constraints, order):
             return None
-        points = [_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
+        points = [least_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
         return dict(zip(dims, min(points), strict=True)) if points else None
+
+    def possible(self, dims: Sequence[str], order: Sequence[Constraint]) -> bool:
+        """Whether anything meets `order`, too."""
+        return not refuted(self.constraints, order) and not all(s.is_empty() for s in self.solutions(dims, order))
+
+    def greatest(self, dims: Sequence[str], value: Linear) -> int | None:
+        """The greatest value of a linear form; None if it has none, or nothing is a solution."""
+        top = "greatest"
+        found = self.solutions((top, *dims), [(combine(value, {top: 1}, -1), True)])
+        ends = [isl.Set.from_basic_set(s).dim_max_val(0) for s in found if not s.is_empty()]
+        return max((e.to_python() for e in ends), default=None) if all(e.is_int() for e in ends) else None
 
 
 def _few(parts: Iterable[Sequence[object]]) -> bool:
@@ -248,7 +259,7 @@ def _val(value: int) -> isl.Val:
     return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value) if abs(value) < 1 << 62 else isl.Val(str(value))
 
 
-def _point(s: isl.BasicSet, count: int) -> list[int]:
+def least_point(s: isl.BasicSet, count: int) -> list[int]:
     """The least point on the first `count` dimensions, each of which has a lower end.
 
     One dimension after the other: isl's lexmin of all fails on some sets with divisions (isl_domain_factor_templ).

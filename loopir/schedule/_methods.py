@@ -15,6 +15,11 @@ class Methods:
         """Give each iteration of `loop` to one index of `axis`: blockIdx.x, .y, .z or threadIdx.x, .y, .z."""
         raise NotImplementedError
 
+    def compute_at(self, stage: str, loop: str) -> Self:
+        """Compute `stage` in `loop`, at its start: in each iteration what the iteration reads of it, over its own
+        loops."""
+        raise NotImplementedError
+
     def compute_inline(self, stage: str) -> Self:
         """Compute `stage` wherever it is read, instead of storing it. It has to be one plain store over a whole
         buffer."""

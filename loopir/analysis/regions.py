@@ -1,0 +1,265 @@
+"""What part of a buffer a subtree touches in one iteration of the loops around it: a box, one interval a dimension.
+
+The ends of each index are worked out on its affine form, inner loops first, each at the end that makes it least or
+greatest; divisions, remainders and minima by their monotony. What the forms cannot order is asked of the solver. The
+box holds every element touched; for affine indices, be they strided, offset, reversed, diagonal or symbolic, its ends
+are touched. Conditions are not used: the box may stick out where a guard keeps the accesses in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from loopir.analysis.affine import Poly, coefficient, constant, plus, scaled, times, to_index
+from loopir.analysis.simplify import Context, divide, extreme, interval, modulo, nonnegative, poly
+from loopir.analysis.simplify_func import Known, statements_known
+from loopir.analysis.system import System, combine
+from loopir.ir.grammar import (
+    Body,
+    Buffer,
+    FloorDiv,
+    If,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Max,
+    Min,
+    Mod,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+)
+from loopir.ir.walk import nodes, variables
+
+Tops = Sequence[tuple[Var, Poly]]
+"""Loops, inner ones first, with the greatest value of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Elements `base <= at < base + extent` in each dimension; `size` bounds `extent` and speaks of sizes only."""
+
+    base: tuple[Index, ...]
+    extent: tuple[Index, ...]
+    size: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """An access to an element of a buffer, with what is known where it stands."""
+
+    buffer: Buffer
+    at: tuple[Index, ...]
+    write: bool
+    known: Context
+
+
+def touches(body: Body, known: Known, names: Iterable[str]) -> Iterator[Touch]:
+    """Every access in `body`, which stands where `known` holds, to the buffers called `names`; folds are writes."""
+    wanted = set(names)
+    for s, here in statements_known(body, known):
+        for b in written_by(s):
+            if b.name in wanted and isinstance(s, Store | Reduce):
+                yield Touch(b, s.at, True, here.here)
+        for part, ctx in parts(s, here):
+            for n in nodes(part):
+                if isinstance(n, Load) and n.buffer.name in wanted:
+                    yield Touch(n.buffer, n.at, False, ctx)
+
+
+def parts(s: Stmt, here: Known) -> Iterator[tuple[Node, Context]]:
+    """The expressions that stand directly in a statement, with what is known there: less where a reduction starts."""
+    match s:
+        case Loop(extent=extent):
+            yield extent, here.here
+        case If(cond=cond):
+            yield cond, here.here
+        case Store(at=at, value=value):
+            yield from ((x, here.here) for x in (*at, value))
+        case Reduce(at=at, values=values, init=init):
+            yield from ((x, here.start if init else here.here) for x in (*at, *(init or ())))
+            yield from ((x, here.here) for x in values)
+        case _:
+            pass
+
+
+def written_by(s: Stmt) -> tuple[Buffer, ...]:
+    return (s.buffer,) if isinstance(s, Store) else s.buffers if isinstance(s, Reduce) else ()
+
+
+def region(found: Iterable[Touch], outer: Context, shape: Sequence[Index]) -> Box:
+    """The least box around what `found` touches in one iteration of the loops that `outer` knows.
+
+    A dimension whose ends are not known (an index from memory) is taken whole, as `shape` has it.
+    """
+    found = tuple(found)
+    dims = [_hull([(t.at[d], t.known) for t in found], outer, size) for d, size in enumerate(shape)]
+    return Box(*(tuple(x[part] for x in dims) for part in range(3)))
+
+
+def _hull(indices: Sequence[tuple[Index, Context]], outer: Context, size: Index) -> tuple[Index, Index, Index]:
+    """Base, extent and bound of the extent for one dimension."""
+    low: Poly | None = None
+    high: Poly | None = None
+    whole = (Int(0), size, size)
+    for at, known in indices:
+        ends = ends_of(at, known, outer)
+        if ends is None:
+            return whole
+        low = ends[0] if low is None else hull(low, ends[0], outer, least=True)
+        high = ends[1] if high is None else hull(high, ends[1], outer, least=False)
+    if low is None or high is None:
+        return whole
+    extent = plus(plus(high, low, -1), constant(1))
+    bound = size_bound(extent, outer)
+    return whole if bound is None else (to_index(low), to_index(extent), to_index(bound))
+
+
+def ends_of(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] | None:
+    """The least and the greatest value of `at` over the loops that `known` has inside `outer`; None if not known."""
+    around = {v for v, _ in outer.tops}
+    inner = [(v, top) for v, top in known.tops if v not in around]
+    p = poly(at, known)
+    low, high = end(p, inner, known, least=True), end(p, inner, known, least=False)
+    return None if low is None or high is None else (low, high)
+
+
+def end(p: Poly, inner: Tops, ctx: Context, *, least: bool) -> Poly | None:
+    """The least or greatest value of `p` over the loops `inner`, free of them; None if it is not known."""
+    names = {v.name for v, _ in inner}
+    for _ in range(4 * len(inner) + 4):
+        used = [a for m in p for a in m if variables(a) & names]
+        if not used:
+            return p
+        pick = next((a for a in used if not isinstance(a, Var)), None)
+        pick = next(v for v, _ in inner if v in used) if pick is None else pick
+        split = coefficient(p, pick)
+        if split is None:
+            return None
+        q, r = split
+        up = nonnegative(q, ctx)
+        if not up and not nonnegative(scaled(q, -1), ctx):
+            return None
+        bound = _atom_end(pick, inner, ctx, up == least)
+        if bound is None:
+            return None
+        p = plus(r, times(q, bound))
+    return None
+
+
+def _atom_end(a: Index, inner: Tops, ctx: Context, least: bool) -> Poly | None:
+    def of(x: Index, low: bool) -> Poly | None:
+        return end(poly(x, ctx), inner, ctx, least=low)
+
+    match a:
+        case Var():
+            return {} if least else dict(next(top for v, top in inner if v == a))
+        case FloorDiv(x, b) if not variables(b) & {v.name for v, _ in inner}:
+            p = of(x, least)
+            return None if p is None else divide(p, poly(b, ctx), ctx)
+        case Mod(x, b) if not variables(b) & {v.name for v, _ in inner}:
+            low, high, by = of(x, True), of(x, False), poly(b, ctx)
+            if low is not None and high is not None and divide(low, by, ctx) == divide(high, by, ctx):
+                return modulo(low if least else high, by, ctx)
+            return {} if least else plus(by, constant(-1))
+        case Min(x, y) | Max(x, y):
+            one, other = of(x, least), of(y, least)
+            if one is None or other is None:
+                known = other if one is None else one
+                return known if isinstance(a, Min) != least else None
+            return extreme(one, other, isinstance(a, Min), ctx)
+        case _:
+            return None
+
+
+# ---------------------------------------------------------------- order and size
+
+
+def hull(a: Poly, b: Poly, ctx: Context, *, least: bool) -> Poly:
+    """The lesser, or the greater, of two ends: the one where it is proved, else their minimum or maximum."""
+    if a == b:
+        return a
+    for one, other in ((a, b), (b, a)):
+        if proved(plus(other, one, -1) if least else plus(one, other, -1), ctx):
+            return one
+    return extreme(a, b, least, ctx)
+
+
+def proved(p: Poly, ctx: Context) -> bool:
+    """Whether `p >= 0` wherever `ctx` holds, by the forms or else by the solver."""
+    if nonnegative(p, ctx):
+        return True
+    if not ctx.facts and all(isinstance(a, Var) for m in p for a in m):
+        return False  # linear over constant loops: the forms have seen it all
+    system, dims = system_of(ctx, p)
+    below = combine({"": -1}, system.linear(to_index(p), "s", {v: v for v in dims}), -1)
+    return not system.possible(dims, [(below, False)])
+
+
+def system_of(ctx: Context, *more: Poly) -> tuple[System, list[str]]:
+    """What `ctx` says of its loops and sizes, and of the variables in `more`; dimensions are called as these are."""
+    system = System()
+    loops, lows = {v.name for v, _ in ctx.tops}, dict(ctx.lows)
+    dims = list(dict.fromkeys([v.name for v, _ in ctx.tops]))
+    dims += sorted({v for p in (*(t for _, t in ctx.tops), *ctx.facts, *more) for v in loose(p)} - loops)
+    names = {v: v for v in dims}
+    for v in dims:
+        system.constraints.append(({v: 1, "": 0 if v in loops else -lows.get(v, 0)}, False))
+    for v, top in ctx.tops:
+        system.constraints.append((combine(system.linear(to_index(top), "s", names), {v.name: 1}, -1), False))
+    for fact in ctx.facts:
+        system.constraints.append((system.linear(to_index(fact), "s", names), False))
+    return system, dims
+
+
+def loose(p: Poly) -> set[str]:
+    """The variables in `p`."""
+    return {v for m in p for a in m for v in variables(a)}
+
+
+def size_bound(extent: Poly, ctx: Context) -> Poly | None:
+    """The least bound of `extent` that speaks of no loop: a constant where there is one."""
+    loops = {v.name for v, _ in ctx.tops}
+    choices = list(_sides(extent))
+    constants = [c for p in choices if (c := interval(p, ctx)[1]) is not None]
+    if constants:
+        return constant(max(0, min(constants)))
+    if not loose(extent) & loops:
+        return extent
+    if (most := _greatest(extent, ctx)) is not None:
+        return constant(most)
+    ends = [e for p in choices if (e := end(p, ctx.tops, ctx, least=False)) is not None]
+    return ends[0] if ends else None
+
+
+def _sides(p: Poly) -> Iterator[Poly]:
+    """Bounds of `p` from above: for each minimum that adds, and each maximum that is taken off, one of its sides."""
+    open_: list[tuple[Index, tuple[Index, Index]]] = []
+    for m, c in p.items():
+        match m:
+            case (Min(a, b) as x,) if c > 0:
+                open_.append((x, (a, b)))
+            case (Max(a, b) as x,) if c < 0:
+                open_.append((x, (a, b)))
+            case _:
+                pass
+    for chosen in product(*(sides for _, sides in open_[:4])):
+        out = dict(p)
+        for (x, _), side in zip(open_, chosen, strict=False):
+            c = out.pop((x,))
+            out = plus(out, poly(side, Context()), c)
+        yield out
+
+
+def _greatest(p: Poly, ctx: Context) -> int | None:
+    """The greatest value of `p` at any sizes, if there is one and the solver sees all of it."""
+    if all(isinstance(a, Var) for m in p for a in m):
+        return None  # linear: `interval` has seen it
+    system, dims = system_of(ctx, p)
+    value = system.linear(to_index(p), "s", {v: v for v in dims})
+    return None if system.unsure is not None else system.greatest(dims, value)

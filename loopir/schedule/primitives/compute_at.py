@@ -1,0 +1,127 @@
+"""compute_at: a stage is computed inside a loop of its consumers, as much of it as one iteration needs."""
+
+from __future__ import annotations
+
+from loopir.analysis.coverage import missing
+from loopir.analysis.moved import order_broken
+from loopir.analysis.regions import Box, region, touches
+from loopir.ir.grammar import Func, Loop
+from loopir.schedule.effects import allocates
+from loopir.schedule.find import listing
+from loopir.schedule.placement import (
+    Move,
+    Moved,
+    Restriction,
+    confined,
+    find_move,
+    known_in,
+    moved,
+    other_readers,
+    promised,
+    renewable,
+    require_repeatable,
+    require_sole_writer,
+    require_value,
+)
+from loopir.schedule.refusal import refusal
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def compute_at(func: Func, stage: str, loop: str) -> Func:
+    """Compute `stage` in `loop`, at its start: in each iteration what the iteration reads of it, over its own loops.
+
+    Elements that several iterations need are computed in each of them. Where nothing outside of the loop reads the
+    stage, its memory becomes the iteration's own, and no larger than what one iteration reads.
+
+    before:
+        def f(A: "float32[10]", B: "out float32[8]"):
+            with alloc("float32[10]") as T:
+                for i in range(10):
+                    T[i] = A[i] * 2.0
+                for j in range(8):
+                    B[j] = T[j] + T[j + 2]
+    call:    compute_at("T", "j")
+    after:
+        def f(A: "float32[10]", B: "out float32[8]"):
+            for j in range(8):
+                with alloc("float32[3]") as T:
+                    for i in range(3):
+                        T[i] = A[j + i] * 2.0
+                    B[j] = T[0] + T[2]
+    refuses: compute_at("B", "i")  # B runs after 'i'
+    refuses: compute_at("T", "i")  # T stands inside 'i' already
+
+    before:
+        def g(n: "size", A: "float32[n]", T: "out float32[n]", B: "out float32[n]"):
+            for i in range(n):
+                T[i] = A[i] * 2.0
+            for j in range(n):
+                B[j] = T[n - 1 - j] + 1.0
+    call:    compute_at("T", "j")
+    after:
+        def g(n: "size", A: "float32[n]", T: "out float32[n]", B: "out float32[n]"):
+            for j in range(n):
+                for i in range(1):
+                    T[n - j + i - 1] = A[n - j + i - 1] * 2.0
+                B[j] = T[n - j - 1] + 1.0
+
+    before:
+        def h(n: "size", A: "float32[n + 1]", T: "out float32[n + 1]", B: "inout float32[n]"):
+            for i in range(n + 1):
+                T[i] = A[i] * 2.0
+            for j in range(n):
+                B[j] = T[j] + 1.0
+    refuses: compute_at("T", "j")  # T[0] (at n=0) would not be computed
+    """
+    move = find_move(func, stage, loop)
+    if not move.earlier:
+        raise move.refuse(f"{move.stmt.label} runs after {move.loop.var!r}", "a loop around what reads it")
+    require_sole_writer(move)
+    require_value(move)
+    readers = other_readers(move)
+    box = _needed(move)
+    restriction = Restriction.to(box, move.stmt.at, move.own_loops, move.over, known_in(func, move.loop))
+    require_repeatable(move, restriction.ranges)
+    after = moved(move, (restriction.apply(move.tree),), restriction.origin(), first=True)
+    _require_order(move, after, readers)
+    seen = any(b.name in move.names for b in func.outputs())
+    if readers or seen:
+        _require_all(move, after)
+    elif renewable(func, move.names, move.loop):
+        return promised(move, confined(after.func, move.names, move.loop.var, box))
+    return promised(move, after.func)
+
+
+def _needed(move: Move) -> Box:
+    """What one iteration of the loop reads of the stage."""
+    known = known_in(move.func, move.loop)
+    found = [t for t in touches(move.loop.body, known, move.names) if not t.write]
+    if not found:
+        raise move.refuse(f"nothing in {move.loop.var!r} reads {listing(sorted(move.names))}", "a loop around a reader")
+    return region(found, known.here, move.buffers[0].shape)
+
+
+def _require_order(move: Move, after: Moved, readers: set[str]) -> None:
+    """Refuse if what the stage reads is written before its new place, or what it writes is read before that."""
+    private = allocates((move.tree,))
+
+    def asks(buffer: str, one: str, other: str) -> bool:
+        return buffer not in private and (buffer not in move.names or one in readers or other in readers)
+
+    clash = order_broken(move.func, after.gap, after.origin, asks=asks)
+    if clash is not None:
+        label = move.stmt.label
+        reason = f"in {move.loop.var!r}, these two would run the other way round"
+        raise refusal(clash, reason, move.loop.var, f"keep {label} where it is, or an outer loop")
+
+
+def _require_all(move: Move, after: Moved) -> None:
+    """Refuse if an element that is read elsewhere would not be computed."""
+    shared = [s.var for s in move.shared if isinstance(s, Loop)]
+    for name in sorted(move.names):
+        lost = missing(move.func, after.gap, move.stmt.label, name, shared)
+        if lost is not None:
+            reason = f"{name}{lost} would not be computed: no iteration of {move.loop.var!r} reads it, and "
+            reason += "others do" if name in other_readers(move) else "it is seen elsewhere"
+            raise move.refuse(reason, f"keep {move.stmt.label} where it is")

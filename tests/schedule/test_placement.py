@@ -1,0 +1,52 @@
+"""Stages placed anywhere: what is accepted computes the same, exactly, inside every buffer, at every size."""
+
+from collections.abc import Iterator
+from itertools import product
+
+from hypothesis import given, settings, strategies as st
+from meaning import assert_same
+from stages import programs
+
+import loopir.intrinsics  # noqa: F401
+from loopir.analysis.bounds import outside
+from loopir.errors import ScheduleError
+from loopir.ir.parse import parse
+from loopir.schedule import Schedule
+from loopir.schedule.trace import Step
+
+GRID = [{"n": n, "m": m} for n, m in ((0, 0), (1, 0), (0, 2), (1, 1), (2, 3), (5, 4))]
+
+
+def loop_steps(s: Schedule) -> Iterator[Step]:
+    for loop in s.loops():
+        yield from (Step("split", (loop, 2), (("tail", tail),)) for tail in ("guard", "peel"))
+    for a, b in product(s.loops(), s.loops()):
+        yield Step("reorder", (a, b))
+        yield Step("fuse", (a, b))
+
+
+def placements(s: Schedule) -> Iterator[Step]:
+    for stage, loop in product(s.stages, s.loops()):
+        yield Step("compute_at", (stage, loop))
+
+
+def taken(s: Schedule, steps: list[Step], data: st.DataObject) -> Schedule:
+    """`s` after one of `steps`, if it is legal."""
+    step = data.draw(st.sampled_from(steps))
+    try:
+        return s.apply(step)
+    except ScheduleError:
+        return s
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(), st.data())
+def test_placed_stages_compute_the_same(source: str, data: st.DataObject) -> None:
+    base = s = Schedule(parse(source))
+    for _ in range(data.draw(st.integers(1, 4))):
+        kind = data.draw(st.sampled_from((loop_steps, placements, placements)))
+        s = taken(s, list(kind(s)), data)
+    assert outside(s.func) is None
+    for sizes in GRID:
+        assert_same(base.func, s.func, sizes)
+    assert parse(str(s)) == s.func
