@@ -79,6 +79,12 @@ class Statement:
         return self.place.stmt.label
 
     @property
+    def over(self) -> tuple[str, ...]:
+        """The loops that these folds of a reduction are over."""
+        stmt = self.place.stmt
+        return stmt.over if isinstance(stmt, Reduce) and not self.init else ()
+
+    @property
     def key(self) -> tuple[str, bool]:
         return self.label, self.init
 

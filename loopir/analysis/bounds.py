@@ -33,10 +33,11 @@ from loopir.ir.grammar import (
     Select,
     Stmt,
     Store,
+    conj,
     conjuncts,
 )
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import bodies, children, nodes
+from loopir.ir.walk import Place, bodies, children, nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +172,9 @@ class Here:
 
     def _solved(self, x: Subscript, below: bool) -> bool:
         """Whether integer sets show that no iteration takes `x` below 0, or to its end."""
-        extents = tuple(s.extent if sees(s.extent) else None for s in self.loops)
-        conds = tuple(c for c in self.conds if sees(c))
-        s = Statement("", False, tuple(s.var for s in self.loops), extents, conds, True, (), ())
+        touch = Store("", x.buffer, x.at, Load(x.buffer, x.at))
+        around = (*self.loops, If(conj(*self.conds), (touch,)))
+        s = Statement(Place(touch, around, (0,) * (len(around) + 1)), 0, False)
         access = Access(x.buffer.name, x.at, x.write, tuple(c for c in x.given if sees(c)), ())
         return _least(self.func, s, access, x.index, x.size, below) is None
 

@@ -45,15 +45,16 @@ class Clash:
 # ---------------------------------------------------------------- the questions
 
 
-def carried(func: Func, loop: str) -> Clash | None:
+def carried(func: Func, loop: str, *, together: bool = False) -> Clash | None:
     """Two dependent instances in different iterations of `loop`, in the same iteration of the loops around it.
 
-    None means that the iterations may run in any order, or at once. A reduction's folds into one element count.
+    None means that the iterations may run in any order, or at once. A reduction's folds into one element count,
+    but `together`, for iterations that fold as one, those of a reduction over `loop` do not.
     """
 
     def found() -> Iterator[Clash]:
         for s, t, orders in _in_loop(func, loop):
-            yield from _search(func, s, t, orders)
+            yield from _search(func, s, t, orders, folds_commute=together and loop in s.over)
 
     return least(found())
 

@@ -1,3 +1,10 @@
 """The operations on values, one record each, by family. Importing this package registers all of them."""
 
-from loopir.intrinsics import arith as arith, compare as compare, dot as dot, math as math, monoids as monoids
+from loopir.intrinsics import (
+    arith as arith,
+    compare as compare,
+    dot as dot,
+    math as math,
+    monoids as monoids,
+    warp as warp,
+)

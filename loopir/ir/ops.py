@@ -35,6 +35,8 @@ class Intrinsic:
     ("icmp slt") or an intrinsic ("llvm.fma"). 16-bit floats compute in float32 on both and are rounded after.
     `commutes`: its two arguments may change places.
     `expand` says the operation in terms of simpler ones, for a target with no spelling for that dtype.
+    `lane`, if given, makes it an exchange between the threads of a warp: the result in lane n is the argument in lane
+    `lane(n)`. All threads of the warp come by together; it stands alone in a store, in a kernel.
     `ulp` bounds the error of a backend against the exact result, in units in the last place; 0 is exact.
     """
 
@@ -49,6 +51,7 @@ class Intrinsic:
     expand: Callable[..., Value | None] | None = None
     infix: str | None = None
     commutes: bool = False
+    lane: Callable[[int], int] | None = None
     ulp: float = 0.0
     doc: str = ""
 

@@ -3,6 +3,7 @@
 A kernel's blocks run in a random order, and between two barriers the threads of a block do, too. Two accesses to an
 element race if one writes and they come from different blocks, or from different threads of a block with no barrier
 between; that is decided from who touched what, so an order that happens to give the right value does not hide it.
+The threads of a warp go from exchange to exchange together; one that does not come by is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,22 @@ from itertools import product
 from math import prod
 from typing import Any
 
-Thread = Generator[int, None, None]
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A thread gives `value` to its warp, and goes on with what lane `lane(n)` gives, n being its own."""
+
+    point: int
+    name: str
+    lane: Callable[[int], int]
+    value: Any
+
+
+Stop = int | Exchange | None
+"""Where a thread is: at a barrier, at an exchange, or at its end."""
+Thread = Generator[int | Exchange, Any, None]
 
 
 class Fault(Exception):
@@ -121,12 +137,16 @@ def launch(
     body: Callable[..., Thread],
     grid: tuple[int, ...],
     block: tuple[int, ...],
+    axes: tuple[int, ...],
     shared: Callable[[], list[Memory]],
     touched: Iterator[Memory],
     who: Who,
     seed: int,
 ) -> None:
-    """Run `body(shared, *block index, *thread index)` for every thread, to the end."""
+    """Run `body(shared, *block index, *thread index)` for every thread, to the end.
+
+    `axes` says which of x, y and z each thread index runs along.
+    """
     order = random.Random(seed)
     blocks = list(product(*map(range, grid)))
     order.shuffle(blocks)
@@ -138,29 +158,75 @@ def launch(
         for b in blocks:
             mine = shared()
             threads = {t: body(mine, *b, *t) for t in product(*map(range, block))}
-            _run(b, threads, who, order)
+            _run(b, threads, _warps(block, axes), who, order)
     finally:
         who.active = False
         for m in watched:
             m.forget()
 
 
-def _run(b: tuple[int, ...], threads: dict[tuple[int, ...], Thread], who: Who, order: random.Random) -> None:
+def _warps(block: tuple[int, ...], axes: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
+    """The threads of a block in warps, by lane: x runs fastest."""
+    slowest = sorted(range(len(axes)), key=lambda n: -axes[n])
+    by_lane = sorted(product(*map(range, block)), key=lambda t: [t[n] for n in slowest])
+    return [by_lane[n : n + WARP] for n in range(0, len(by_lane), WARP)]
+
+
+def _run(
+    b: tuple[int, ...], threads: dict[tuple[int, ...], Thread], warps: list[list[tuple[int, ...]]], who: Who,
+    order: random.Random,
+) -> None:  # fmt: skip
+    """All threads of block `b`, from barrier to barrier."""
     who.block, who.phase = b, 0
     while threads:
-        at: dict[tuple[int, ...], int | None] = {}
-        turn = list(threads)
+        at: dict[tuple[int, ...], Stop] = {}
+        turn = list(warps)
         order.shuffle(turn)
-        for t in turn:
-            who.thread = t
-            at[t] = next(threads[t], None)
+        for warp in turn:
+            at |= _until_barrier(warp, threads, who, order)
         if len(set(at.values())) > 1:
-            waiting = next(t for t in turn if at[t] is not None)
-            other = next(t for t in turn if at[t] != at[waiting])
+            waiting = next(t for t in at if at[t] is not None)
+            other = next(t for t in at if at[t] != at[waiting])
             raise Fault(f"waits in thread {waiting} at a barrier that thread {other} does not reach: it diverges")
         if None in at.values():
             return
         who.phase += 1
+
+
+def _until_barrier(
+    warp: list[tuple[int, ...]], threads: dict[tuple[int, ...], Thread], who: Who, order: random.Random
+) -> dict[tuple[int, ...], Stop]:
+    """Run the threads of a warp to a barrier or their end, through the exchanges between them."""
+    given: dict[tuple[int, ...], Any] = dict.fromkeys(warp)
+    while True:
+        at: dict[tuple[int, ...], Stop] = {}
+        for t in order.sample(warp, len(warp)):
+            who.thread = t
+            try:
+                at[t] = threads[t].send(given[t])
+            except StopIteration:
+                at[t] = None
+        meeting = next((x for x in at.values() if isinstance(x, Exchange)), None)
+        if meeting is None:
+            return at
+        given = _exchanged(warp, at, meeting)
+
+
+def _exchanged(
+    warp: list[tuple[int, ...]], at: dict[tuple[int, ...], Stop], meeting: Exchange
+) -> dict[tuple[int, ...], Any]:
+    """What each thread of a warp gets at `meeting`; a Fault if one is not there, or asks a lane that there is not."""
+    here = {t: x for t, x in at.items() if isinstance(x, Exchange) and x.point == meeting.point}
+    if len(here) < len(warp):
+        one, other = next(iter(here)), next(t for t in warp if t not in here)
+        raise Fault(f"waits in thread {one} at {meeting.name} for thread {other} of its warp: it diverges")
+    given: dict[tuple[int, ...], Any] = {}
+    for n, t in enumerate(warp):
+        lane = meeting.lane(n)
+        if not 0 <= lane < len(warp):
+            raise Fault(f"takes {meeting.name} of lane {lane} in thread {t}, and its warp has {len(warp)} lanes")
+        given[t] = here[warp[lane]].value
+    return given
 
 
 def cells_of(shape: tuple[int, ...]) -> int:

@@ -18,6 +18,7 @@ from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
+    THREAD_AXES,
     Add,
     Alloc,
     And,
@@ -55,7 +56,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.inits import explicit_init
-from loopir.ir.spmd import Fault, launch
+from loopir.ir.spmd import Exchange, Fault, launch
 from loopir.ir.walk import places, statements
 
 
@@ -75,10 +76,10 @@ class _Compiler:
     def __init__(self, func: Func, domain: Domain) -> None:
         self.func, self.domain = func, domain
         self.lines: list[str] = []
-        self.pool: dict[str, Any] = {"launch": launch, "located": _located, "Fault": Fault}
+        self.pool: dict[str, Any] = {"launch": launch, "located": _located, "Fault": Fault, "Exchange": Exchange}
         self.loops = {p.stmt.label: tuple(x.var for x in p.loops) for p in places(func.body)}
         self.interned: dict[Any, str] = {}
-        self.barriers = 0
+        self.meetings = 0
         self.private: set[str] = set()
 
     def program(self) -> Program:
@@ -133,14 +134,15 @@ class _Compiler:
                 self.body(body, depth)
             case Store():
                 self.locate(s.label, depth)
-                self.emit(depth, f"b_{s.buffer.name}.store({self.at(s.at)}, {self.value(s.value)})")
+                value = self.exchanged(s.value, depth) or self.value(s.value)
+                self.emit(depth, f"b_{s.buffer.name}.store({self.at(s.at)}, {value})")
             case Reduce():
                 self.reduce(s, depth)
             case Do(_, body):
                 self.body(body, depth)
             case Barrier():
-                self.barriers += 1
-                self.emit(depth, f"yield {self.barriers}")
+                self.meetings += 1
+                self.emit(depth, f"yield {self.meetings}")
             case Kernel():
                 self.kernel(s, depth)
             case _:
@@ -150,6 +152,15 @@ class _Compiler:
         loops = self.loops[label]
         self.emit(depth, f"at = {self.share(('at', label), (label, loops))}")
         self.emit(depth, f"run.here = ({label!r}, ({''.join(f'v_{v}, ' for v in loops)}))")
+
+    def exchanged(self, v: Value, depth: int) -> str | None:
+        """The name of what another lane gives, if that is what `v` says."""
+        if not isinstance(v, Op) or v.fn.lane is None:
+            return None
+        self.meetings += 1
+        lane = self.share(("lane", v.fn), v.fn.lane)
+        self.emit(depth, f"x = yield Exchange({self.meetings}, {v.fn.name!r}, {lane}, {self.value(v.args[0])})")
+        return "x"
 
     def reduce(self, s: Reduce, depth: int) -> None:
         self.locate(s.label, depth)
@@ -181,10 +192,11 @@ class _Compiler:
         keys = "".join(self.share(("buffer", b), b) + ", " for b in shared)
         grid = "".join(f"{self.index(x.extent)}, " for x in blocks)
         block = "".join(f"{self.index(x.extent)}, " for x in threads)
+        axes_of = "".join(f"{THREAD_AXES.index(x.kind)}, " for x in threads)
         watched = "[m for n, m in list(locals().items()) if n.startswith('b_')]"
         self.emit(
             depth,
-            f"launch(k_{s.name}, ({grid}), ({block}), lambda: [run.allocate(b) for b in ({keys})],",
+            f"launch(k_{s.name}, ({grid}), ({block}), ({axes_of}), lambda: [run.allocate(b) for b in ({keys})],",
         )
         self.emit(depth + 2, f"{watched}, run.who, run.seed)")
         self.private = set()

@@ -261,7 +261,10 @@ def _writable(label: str, buffer: str, here: Here) -> None:
 def _store(s: Store, here: Here) -> None:
     _label(s.label, here)
     _written(s.label, s.buffer, s.at, here)
-    _expr(s.value, here)
+    if isinstance(s.value, Op) and s.value.fn.lane is not None and here.kernel is not None:
+        _arguments(s.value, here, None)  # here alone an exchange between lanes may stand
+    else:
+        _expr(s.value, here)
     if s.value.dtype != s.buffer.dtype:
         _fail(f"statement {s.label} stores {s.value.dtype} in {s.buffer.name}, which holds {s.buffer.dtype}")
 
@@ -449,6 +452,12 @@ def _select(n: Select, here: Here, params: dict[str, DType] | None) -> None:
 
 
 def _op(n: Op, here: Here, params: dict[str, DType] | None) -> None:
+    if n.fn.lane is not None:
+        _fail(f"{n.fn.name}, between the lanes of a warp, stands alone in a store, in a kernel")
+    _arguments(n, here, params)
+
+
+def _arguments(n: Op, here: Here, params: dict[str, DType] | None) -> None:
     if len(n.args) != n.fn.arity:
         _fail(f"{n.fn.name} takes {n.fn.arity} arguments, and has {len(n.args)}")
     for a in n.args:

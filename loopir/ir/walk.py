@@ -187,6 +187,20 @@ def rewrite(body: Body, fn: Callable[[Stmt], Stmt | Body | None]) -> Body:
     return map_body(body, visit)
 
 
+def replaced(over: tuple[str, ...], new: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The loop names in `over` with each one in `new` replaced, in its place."""
+    return tuple(name for old in over for name in new.get(old, (old,)))
+
+
+def over_replaced(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
+    """`body` with `replaced` applied to what each Reduce in it folds over."""
+
+    def visit(s: Stmt) -> Stmt | None:
+        return replace(s, over=replaced(s.over, new)) if isinstance(s, Reduce) else None
+
+    return rewrite(body, visit)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A leaf statement (Store or Reduce) and what encloses it, outermost first."""

@@ -15,6 +15,7 @@ from loopir.ir.inits import explicit_init
 from loopir.ir.verify import Stage, verify
 from loopir.lower.barriers import barriers
 from loopir.lower.checks import checks
+from loopir.lower.cross_thread import cross_thread
 from loopir.lower.flatten import flatten
 from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
@@ -49,9 +50,12 @@ PASSES: tuple[Pass, ...] = (
          "the host keeps what stands around the outermost concurrent loops", after=("inits",)),
     Pass("threads", threads, "lowered", GPU,
          "bound loops become the launch's axes; what is under none of an axis runs on its index 0", after=("kernels",)),
+    Pass("cross_thread", cross_thread, "lowered", GPU,
+         "threads fold together where all of a block come by; what they share is ordered by barriers, next",
+         after=("inits", "threads")),
     Pass("barriers", barriers, "lowered", GPU,
          "threads of a block meet between a write and another thread's access, while accesses are by element",
-         after=("threads",)),
+         after=("threads", "cross_thread")),
     Pass("checks", checks, "lowered", BOTH,
          "an access that is not proved is tested, while accesses are by element", after=("barriers",)),
     Pass("flatten", flatten, "flat", BOTH,

@@ -1,7 +1,8 @@
 """threads: the bound loops of a kernel become the axes of its launch, outermost, blocks before threads.
 
 The launch has as many indices of an axis as the longest loop bound to it. A shorter loop guards its body; a statement
-under no loop of an axis runs on index 0 of it alone. Nothing here places a barrier: `barriers` does, next.
+under no loop of an axis runs on index 0 of it alone, unless it writes local memory, of which every thread then keeps
+a copy. Nothing here places a barrier: `barriers` does, next.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from loopir.ir.grammar import (
     Kernel,
     Loop,
     Opaque,
+    Reduce,
     Stmt,
+    Store,
     Var,
     conj,
     maximum,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import map_body, map_stmts, nodes, rewrite, statements, substitute, variables
+from loopir.ir.walk import map_body, map_stmts, nodes, places, replaced, rewrite, statements, substitute, variables
 from loopir.lower.target import Target
 
 
@@ -74,13 +77,19 @@ def _require_room(kernel: Kernel, axes: dict[str, tuple[str, Index]], target: Ta
         )
 
 
-def _under(body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str]) -> Body:
-    """`body` with bound loops replaced by guards; `held` are the axes whose loops stand around it."""
+def _under(
+    body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str], copies: frozenset[str] = frozenset()
+) -> Body:
+    """`body` with bound loops replaced by guards; `held` are the axes whose loops stand around it.
+
+    Of the buffers in `copies` every thread has one of its own, and all of them write to it alike.
+    """
 
     def visit(s: Stmt) -> Stmt | Body:
         if isinstance(s, Loop) and s.kind in AXES:
             name, extent = axes[s.kind]
-            inner = _under(tuple(substitute(x, {s.var: Var(name)}) for x in s.body), axes, held | {s.kind})
+            inside = tuple(substitute(x, {s.var: Var(name)}) for x in _over_axis(s, name))
+            inner = _under(inside, axes, held | {s.kind}, copies)
             return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
         if isinstance(s, Alloc) and s.buffer.scope == "shared" and not set(axes) & set(BLOCK_AXES) <= held:
             raise LowerError(
@@ -88,10 +97,8 @@ def _under(body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str])
                 f'another\'s; allocate it inside that loop, or give it scope "global"'
             )
         if isinstance(s, Alloc) and s.buffer.scope != "shared" and len(held) < len(axes):
-            raise LowerError(
-                f"{s.buffer.name} is allocated in a kernel outside some of its bound loops, so several threads share "
-                f'it; give it scope "shared", or allocate it outside the bound loops'
-            )
+            _require_alike(s)
+            return replace(s, body=_under(s.body, axes, held, copies | {s.buffer.name}))
         if any(isinstance(x, Loop) and x.kind in AXES for x in statements((s,))):
             return map_stmts(s, visit)
         for x in statements((s,)):
@@ -100,7 +107,44 @@ def _under(body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str])
                     f"{x.buffer.name} is shared memory, allocated inside a loop bound to a thread axis, so that each "
                     f'thread would have its own; allocate it outside that loop, or give it scope "local"'
                 )
+        if any(_writes(p.stmt) & copies for p in places((s,))):
+            if isinstance(s, Store | Reduce) and not _writes(s) <= copies:
+                raise LowerError(f"{s.label} folds into local memory and other memory at once; give both one scope")
+            return map_stmts(s, visit)
         missing: list[Cond] = [Cmp("==", Var(name), Int(0)) for kind, (name, _) in axes.items() if kind not in held]
         return If(conj(*missing), (s,)) if missing else s
 
     return map_body(body, visit)
+
+
+def _over_axis(loop: Loop, name: str) -> Body:
+    """The body of a bound loop, its reductions over `name`: but not those into memory that each iteration has anew."""
+    own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+
+    def visit(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Reduce) or loop.var not in s.over:
+            return None
+        over = {loop.var: () if _writes(s) & own else (name,)}
+        return replace(s, over=replaced(s.over, over))
+
+    return rewrite(loop.body, visit)
+
+
+def _writes(s: Store | Reduce) -> set[str]:
+    return {s.buffer.name} if isinstance(s, Store) else {b.name for b in s.buffers}
+
+
+def _require_alike(alloc: Alloc) -> None:
+    """Refuse memory outside some bound loops, unless it is local and every thread writes the same to a copy of its own.
+
+    That is so for a statement under none of these loops, and for a reduction over those that it is under.
+    """
+    name = alloc.buffer.name
+    for p in places(alloc.body):
+        over = p.stmt.over if isinstance(p.stmt, Reduce) else ()
+        alone = alloc.buffer.scope != "local" or any(x.kind in AXES and x.var not in over for x in p.loops)
+        if alone and name in _writes(p.stmt):
+            raise LowerError(
+                f"{name} is allocated in a kernel outside some of its bound loops, so several threads share "
+                f'it; give it scope "shared", or allocate it outside the bound loops'
+            )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, Loop, Node, Reduce, Stmt, Store, Var
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, Loop, Node, Reduce, Store, Var
 from loopir.ir.verify import RESERVED
-from loopir.ir.walk import fresh, names, places, rebuild, rewrite, statements
+from loopir.ir.walk import (
+    fresh,
+    names,
+    over_replaced as over_replaced,
+    places,
+    rebuild,
+    replaced as replaced,
+    statements,
+)
 
 N = TypeVar("N", bound=Node)
 
@@ -61,20 +69,6 @@ def renamed(node: N, new: Names) -> N:
         return n
 
     return cast(N, visit(node))
-
-
-def replaced(over: tuple[str, ...], new: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The loop names in `over` with each one in `new` replaced, in its place."""
-    return tuple(name for old in over for name in new.get(old, (old,)))
-
-
-def over_replaced(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
-    """`body` with `replaced` applied to what each Reduce in it folds over."""
-
-    def visit(s: Stmt) -> Stmt | None:
-        return replace(s, over=replaced(s.over, new)) if isinstance(s, Reduce) else None
-
-    return rewrite(body, visit)
 
 
 def fresh_copy(func: Func, body: Body, taken: set[str]) -> Body:

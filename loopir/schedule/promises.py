@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from loopir.analysis.depend import carried, lockstep
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, Func, Loop
-from loopir.ir.walk import loops
+from loopir.ir.grammar import AXES, THREAD_AXES, Func, Loop, Reduce
+from loopir.ir.walk import loops, places
+from loopir.schedule.reductions import Fold, require_inside
 from loopir.schedule.refusal import refusal
 
 
@@ -22,15 +23,28 @@ def require_promises(func: Func, names: Iterable[str]) -> None:
 
 
 def require_independent(func: Func, loop: str, kind: str) -> None:
-    """Refuse if two iterations of `loop`, to be run at once, touch one element and one of them writes it."""
-    clash = carried(func, loop)
+    """Refuse if two iterations of `loop`, to be run at once, touch one element and one of them writes it.
+
+    Threads of a block may fold into one element by a reduction over `loop`: they do that together.
+    """
+    together = kind in THREAD_AXES
+    clash = carried(func, loop, together=together)
     if clash is None:
+        if together:
+            for fold in (Fold.of(p) for p in places(func.body) if isinstance(p.stmt, Reduce)):
+                if loop in fold.reduce.over and fold.reduce.init is None:
+                    require_inside(func, fold, fold.without(fold.reduce.over), loop)
         return
     if clash.fold:
-        suggestion = f"a loop over which {clash.first} does not fold into one element"
+        suggestion = f"rfactor({clash.first!r}, {loop!r})" if loop in _over(func, clash.first) else ""
+        suggestion += f"{', or ' if suggestion else ''}a loop over which {clash.first} does not fold into one element"
     else:
         suggestion = f"a loop that carries no dependence on {clash.witness.buffer}, or keep {loop!r} serial"
     raise refusal(clash, f"iterations of {loop!r} are not independent", loop, suggestion)
+
+
+def _over(func: Func, label: str) -> tuple[str, ...]:
+    return next((p.stmt.over for p in places(func.body) if p.stmt.label == label and isinstance(p.stmt, Reduce)), ())
 
 
 def require_outside_lanes(func: Func, loop: Loop) -> None:

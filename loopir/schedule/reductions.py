@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import cast
 
+from loopir.analysis.bounds import outside
 from loopir.analysis.depend import Clash
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
@@ -119,6 +120,18 @@ def require_delay(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop:
         raise refusal(
             clash, action, loop, f"keep {reduce.label} as it is, or move the other statement out of its loops"
         )
+
+
+def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop: str) -> None:
+    """Refuse if the fold of what iterations of `loop` gave, which stands in `shells` alone, may touch no element."""
+    total = nested(shells, (replace(fold.reduce, values=fold.reduce.monoid.identity, over=(), init=None),))
+    new = replace(func, body=rewrite(func.body, lambda s: total if s is fold.start else None))
+    found = outside(new, fold.reduce.label)
+    if found is not None:
+        raise ScheduleError(
+            f"{fold.reduce.label} would be folded where it is not now: {found}", loop=loop,
+            suggestion=f"conditions that speak of no reduced loop and keep {found.buffer} inside its shape",
+        )  # fmt: skip
 
 
 def _writes_of_others(start: Stmt, reduce: Reduce) -> set[str]:

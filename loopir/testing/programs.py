@@ -13,9 +13,8 @@ PRIVATE = "power_of_two"
 
 def operations(t: DType) -> tuple[Func, tuple[Intrinsic, ...]]:
     """A nest for each operation on `t`, over vectors x, y and z; output k is that of operation k."""
-    ops = tuple(
-        f for f in REGISTRY.values() if t.kind in f.kinds and not f.doc.startswith("Part of") and f.name != PRIVATE
-    )
+    pure = (f for f in REGISTRY.values() if f.lane is None)
+    ops = tuple(f for f in pure if t.kind in f.kinds and not f.doc.startswith("Part of") and f.name != PRIVATE)
     inputs = ", ".join(f'{v}: "{t}[n]"' for v in "xyz")
     outputs = ", ".join(f'o{k}: "out {"bool" if f.result == "bool" else t}[n]"' for k, f in enumerate(ops))
     lines = [f'def operations(n: "size", {inputs}, {outputs}):']

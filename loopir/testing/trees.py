@@ -179,7 +179,8 @@ class _Trees:
         return self.op(t, depth)
 
     def op(self, t: DType, depth: int) -> Value:
-        fns = [f for f in REGISTRY.values() if (t.kind in f.kinds if f.result == "same" else t.kind == "bool")]
+        pure = (f for f in REGISTRY.values() if f.lane is None)
+        fns = [f for f in pure if (t.kind in f.kinds if f.result == "same" else t.kind == "bool")]
         fn = self.pick(*fns)
         taken = t if fn.result == "same" else self.pick(*[d for d in self.dtypes if d.kind in fn.kinds] or [t])
         if taken.kind not in fn.kinds:

@@ -183,7 +183,7 @@ def f(n: "size", A: "float32[n]", C: "inout float32[n]"):
                     C[i] = sum(A[k], over=(k, h))
 """,
         ("rfactor", "C", "k"),
-        r"the fold afterwards would run where none runs now: C at .* touches C\[1\], and its shape is \(1,\)",
+        r"C would be folded where it is not now: C at .* touches C\[1\], and its shape is \(1,\)",
     ),
     (
         """

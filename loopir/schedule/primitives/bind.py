@@ -22,7 +22,8 @@ LIMITS = {"blockIdx.y": 65535, "blockIdx.z": 65535, "threadIdx.x": 1024, "thread
 def bind(func: Func, loop: str, axis: str) -> Func:
     """Give each iteration of `loop` to one index of `axis`: blockIdx.x, .y, .z or threadIdx.x, .y, .z.
 
-    Legal where the iterations are independent. A block has at most 1,024 threads, and their number is a constant.
+    Legal where the iterations are independent; those of a reduced loop, on threads, may fold into one element, which
+    lowering makes them do together. A block has at most 1,024 threads, and their number is a constant.
 
     before:
         def f(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
@@ -35,7 +36,13 @@ def bind(func: Func, loop: str, axis: str) -> Func:
             for i in bind("blockIdx.x", n):
                 for k in range(8):
                     S[i] = sum(A[i, k], over=k, init=0.0)
-    refuses: bind("k", "threadIdx.x")  # iterations of 'k' are not independent
+    call:    bind("k", "threadIdx.x")
+    after:
+        def f(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
+            for i in range(n):
+                for k in bind("threadIdx.x", 8):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+    refuses: bind("k", "blockIdx.x")   # iterations of 'k' are not independent
     refuses: bind("i", "threadIdx.x")  # n threads
     refuses: bind("i", "threadIdx.w")  # the axes are
     """

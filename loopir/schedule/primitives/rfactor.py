@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from loopir.analysis.bounds import outside
 from loopir.analysis.simplify_func import simplify_body
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
@@ -13,7 +12,7 @@ from loopir.ir.text import text
 from loopir.ir.walk import fresh, names, rewrite, variables
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_serial, listing
-from loopir.schedule.reductions import Fold, find_reduce, nested, require_delay, with_new_loops
+from loopir.schedule.reductions import Fold, find_reduce, nested, require_delay, require_inside, with_new_loops
 from loopir.schedule.schedule import primitive
 
 
@@ -71,10 +70,9 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
         raise ScheduleError(reason, loop=target.var, suggestion=f"one of {over}" if fold.reduce.over else None)
     parts = _Parts.of(func, fold, target)
     require_delay(func, fold, parts.again, target.var, f"{fold.reduce.label} would be folded after its loops")
-    made = parts.nest()
     if fold.reduce.init is None:
-        _require_inside(replace(func, body=rewrite(func.body, lambda s: made if s is fold.start else None)), parts)
-    tidied = simplify_body((made,), known_at(func, fold.start))
+        require_inside(func, fold, parts.again, target.var)
+    tidied = simplify_body((parts.nest(),), known_at(func, fold.start))
     return replace(func, body=rewrite(func.body, lambda s: tidied if s is fold.start else None))
 
 
@@ -151,13 +149,3 @@ class _Parts:
             identity = reduce.monoid.identity
             return (Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, self.rest, identity),)
         return tuple(Store(b.name, b, at, v) for b, v in zip(memory, reduce.values, strict=True))
-
-
-def _require_inside(new: Func, parts: _Parts) -> None:
-    """Refuse if the fold afterwards, which asks fewer conditions, may touch what is no element."""
-    found = outside(new, parts.fold.reduce.label)
-    if found is not None:
-        raise ScheduleError(
-            f"the fold afterwards would run where none runs now: {found}", loop=parts.loop.var,
-            suggestion=f"conditions around {parts.loop.var!r} that keep {found.buffer} inside its shape",
-        )  # fmt: skip
