@@ -305,6 +305,9 @@ def _next(p: Poly, ctx: Context) -> Poly | None:
         bound = _bound(a, k > 0, k, ctx)
         if bound is not None:
             return plus(split[1], bound)
+        if isinstance(a, FloorDiv) and isinstance(a.b, Int):  # p >= 0 exactly if c * p + c - 1 >= 0
+            c = a.b.value // gcd(a.b.value, k)
+            return plus(plus(scaled(split[1], c), constant(c - 1)), _bound(a, k > 0, k * c, ctx) or {})
     for v, top in ctx.tops:
         split = coefficient(p, v)
         if split is None or not split[0]:

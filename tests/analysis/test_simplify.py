@@ -124,6 +124,15 @@ def test_a_product_above_what_is_not_negative_has_no_factor_of_0() -> None:
     assert simplify_cond(Cmp("<", Int(0), m), Context().loop("i", Int(4)).given(Cmp("<", i - 1, n * m))) != TRUE
 
 
+def test_a_quotient_is_below_a_size_where_its_dividend_is_below_the_multiple() -> None:
+    ctx = Context().loop("i", Int(2)).loop("j", Int(2)).loop("k", n)
+    flat = i * n * 2 + j * n + k
+    assert simplify_cond(Cmp("<", flat // 4, n), ctx) == TRUE
+    assert simplify_cond(Cmp("<", (flat + 1) // 4, n), ctx) != TRUE
+    assert simplify_cond(Cmp("<", flat * 3 // 4, n * 3), ctx) == TRUE
+    assert simplify_cond(Cmp("<", flat * 3 // 4, n * 3 - 1), ctx) != TRUE
+
+
 def test_what_memory_held_at_a_guard_is_forgotten_where_it_may_be_written() -> None:
     """And is used where nothing writes it."""
     written = parse("""
