@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loopir.analysis.access import Access, Statement, sees, statements_of
-from loopir.analysis.depend import SIZE, domain
+from loopir.analysis.depend import SIZE, Instances, domain
 from loopir.analysis.simplify import Context, simplify_cond
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import (
@@ -33,11 +33,10 @@ from loopir.ir.grammar import (
     Select,
     Stmt,
     Store,
-    conj,
     conjuncts,
 )
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import Place, bodies, children, nodes
+from loopir.ir.walk import bodies, children, nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,9 @@ def _leaves(func: Func, s: Statement, access: Access, b: Buffer) -> Outside | No
     return None
 
 
-def _least(func: Func, s: Statement, access: Access, ix: Index, size: Index, below: bool) -> dict[str, int] | None:
+def _least(
+    func: Func, s: Statement | Instances, access: Access, ix: Index, size: Index, below: bool
+) -> dict[str, int] | None:
     """The least sizes and iteration at which `ix` is below 0, or not below `size`."""
     system, names = instance_of(func, s, access)
     at = system.linear(ix, "s", names)
@@ -94,7 +95,7 @@ def _least(func: Func, s: Statement, access: Access, ix: Index, size: Index, bel
     return system.smallest([*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims)], [(wrong, False)])
 
 
-def instance_of(func: Func, s: Statement, access: Access) -> tuple[System, dict[str, str | int]]:
+def instance_of(func: Func, s: Statement | Instances, access: Access) -> tuple[System, dict[str, str | int]]:
     """An instance of `s` at any sizes, doing `access`."""
     system = System()
     names: dict[str, str | int] = {n: f"{SIZE}{n}" for n in func.sizes}
@@ -159,7 +160,8 @@ class Here:
         return Here(self.func, self.context.loop(s.var, s.extent), (*self.loops, s), self.conds)
 
     def inside(self, c: Cond) -> Here:
-        return Here(self.func, self.context.inside(c), self.loops, (*self.conds, *conjuncts(c)))
+        seen = (t for t in conjuncts(c) if sees(t))
+        return Here(self.func, self.context.inside(c), self.loops, (*self.conds, *seen))
 
     def unproved(self, x: Subscript) -> tuple[Cond, ...]:
         """The ends of `x` that are not proved to hold."""
@@ -172,9 +174,8 @@ class Here:
 
     def _solved(self, x: Subscript, below: bool) -> bool:
         """Whether integer sets show that no iteration takes `x` below 0, or to its end."""
-        touch = Store("", x.buffer, x.at, Load(x.buffer, x.at))
-        around = (*self.loops, If(conj(*self.conds), (touch,)))
-        s = Statement(Place(touch, around, (0,) * (len(around) + 1)), 0, False)
+        extents = tuple(s.extent if sees(s.extent) else None for s in self.loops)
+        s = Instances(tuple(s.var for s in self.loops), extents, self.conds)
         access = Access(x.buffer.name, x.at, x.write, tuple(c for c in x.given if sees(c)), ())
         return _least(self.func, s, access, x.index, x.size, below) is None
 

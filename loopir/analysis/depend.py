@@ -16,7 +16,7 @@ from itertools import product
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.system import SIZE, Constraint, Names, System, combine
 from loopir.errors import Witness
-from loopir.ir.grammar import Cmp, Func, Mul, Var
+from loopir.ir.grammar import Cmp, Cond, Func, Index, Mul, Var
 from loopir.ir.interpret import holds
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
@@ -278,7 +278,16 @@ class Pair:
         return Clash(witness, s.label, t.label, unsure, s.key == t.key and a.fold and b.fold)
 
 
-def domain(system: System, s: Statement, access: Access | None, prefix: str, names: Names) -> None:
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """Iterations of a nest: its loops with their extents (None: not seen), and the conditions that are seen."""
+
+    dims: tuple[str, ...]
+    extents: tuple[Index | None, ...]
+    conds: tuple[Cond, ...]
+
+
+def domain(system: System, s: Statement | Instances, access: Access | None, prefix: str, names: Names) -> None:
     """An instance of `s` runs, and does `access`."""
     at, given = (access.at, access.conds) if access is not None else ((), ())
     for x in at:
