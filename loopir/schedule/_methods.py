@@ -54,6 +54,11 @@ class Methods:
         """Run the iterations of `loop` in any order and at once, on the threads of the CPU."""
         raise NotImplementedError
 
+    def partition(self, loop: str) -> Self:
+        """Cut `loop` into an interior without the guards that depend on it, and the iterations before it and after
+        it."""
+        raise NotImplementedError
+
     def peel(self, loop: str, *, first: int = 0, last: int = 0) -> Self:
         """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`."""
         raise NotImplementedError
@@ -83,6 +88,10 @@ class Methods:
 
     def simplify(self, loop: str | None = None, *, drop_unit_loops: bool = False) -> Self:
         """Simplify each index and guard where it stands, in `loop` or everywhere; what never runs goes."""
+        raise NotImplementedError
+
+    def skew(self, outer: str, inner: str, factor: int = 1) -> Self:
+        """Start `inner` later by `factor` with each iteration of `outer`: what was iteration j is j + factor * i."""
         raise NotImplementedError
 
     def specialize(self, loop: str, when: str) -> Self:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import lcm
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
-from loopir.ir.grammar import TRUE, Body, Cmp, Func, Index, Int, Loop, Stmt
-from loopir.ir.walk import rewrite
+from loopir.ir.grammar import TRUE, Body, Cmp, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum
+from loopir.ir.walk import nodes, rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,20 @@ class Facts:
         return self.tidy(extent % factor) == Int(0)
 
     def at_least(self, extent: Index, least: int) -> bool:
-        return simplify_cond(Cmp("<=", Int(least), extent), self.known) == TRUE
+        scale = lcm(*(n.b.value for n in nodes(extent) if isinstance(n, FloorDiv) and isinstance(n.b, Int)))
+        asked = (Cmp("<=", Int(least * k), extent * k) for k in sorted({1, scale}))  # c * (x // c) is nearly x
+        return any(simplify_cond(c, self.known) == TRUE for c in asked)
 
     def equal(self, a: Index, b: Index) -> bool:
         return self.tidy(a - b) == Int(0) or (self.at_least(a - b, 0) and self.at_least(b - a, 0))
+
+    def less(self, a: Index, b: Index) -> Index:
+        """The minimum of the two, which is one of them where that is proved."""
+        return self.tidy(a if self.at_least(b - a, 0) else b if self.at_least(a - b, 0) else minimum(a, b))
+
+    def greater(self, a: Index, b: Index) -> Index:
+        """The maximum of the two, which is one of them where that is proved."""
+        return self.tidy(a if self.at_least(a - b, 0) else b if self.at_least(b - a, 0) else maximum(a, b))
 
     def constant(self, ix: Index) -> bool:
         """Whether `ix` is one number."""

@@ -85,6 +85,24 @@ def f(n: "size", m: "size", A: "inout float32[n, m]", S: "out float32[n]"):
                 A[i, h] = T[m - 1 - h] * U[h % 2]
             S[i] = U[1]
 """,
+    "padded stencil": """
+def f(n: "size", m: "size", A: "float32[n, n]", B: "out float32[n, n]", C: "out float32[n, n]"):
+    for i in range(n):
+        for j in range(n):
+            B[i, j] = select(1 <= i and j < n - 1, A[i - 1, j + 1], A[i, j])
+            for k in range(3):
+                for h in range(3):
+                    if not (i + k < 1 or n < i + k) and 1 <= j + h and j + h < n + 1:
+                        B[i, j] = sum(A[i + k - 1, j + h - 1] * 2.0, over=(k, h))
+    for y in range(n):
+        for x in range(min(n, 2 * y)):
+            if y != 0 and x != n - 1:
+                C[y, x] = A[max(y - 2, 0), min(2 * x + 1, n - 1)] if 2 * x < n + y else 1.0
+            else:
+                C[y, x] = 5.0
+        for z in range(max(n - 2 * y, 0)):
+            C[y, min(2 * y, n) + z] = 7.0
+""",
     "prefix": """
 def f(n: "size", m: "size", A: "float32[n]", B: "out float32[n]", L: "out float32[1]"):
     for i in range(n):
@@ -215,8 +233,9 @@ def steps(s: Schedule) -> Iterator[Step]:
     for outer, inner in product(loops, loops):
         yield Step("fuse", (outer, inner))
         yield Step("reorder", (outer, inner))
+        yield from (Step("skew", (outer, inner, f)) for f in (1, -2))
         yield from (Step("fuse_loops", (outer, inner), (("shift", d), ("tail", "guard"))) for d in (0, 1, -1))
-    yield from (Step("unroll", (loop,)) for loop in loops)
+    yield from (Step(name, (loop,)) for name in ("unroll", "partition") for loop in loops)
     for loop, first, last in product(loops, (0, 1, 2), (0, 1)):
         yield Step("peel", (loop,), (("first", first), ("last", last)))
     yield from (Step("distribute", (loop, *after)) for loop, after in product(loops, ((), *((x,) for x in s.stages))))

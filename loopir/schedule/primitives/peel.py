@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Func, Index, Int, Loop, maximum, minimum
+from loopir.ir.grammar import Body, Func, Index, Int, Loop
 from loopir.ir.text import text
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts, rewrite_loop
@@ -80,10 +80,10 @@ def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
 def _parts(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:
     taken = Taken.of(func)
     n = loop.extent
-    begun: Index = Int(first) if not first or facts.at_least(n, first) else minimum(n, first)
+    begun: Index = facts.less(n, Int(first)) if first else Int(0)
     middle, end = n - first - last, n - last
     if last and not facts.at_least(n, first + last):
-        end = maximum(end, begun)
+        end = facts.greater(end, begun)
         middle = end - begun
     out: Body = ()
     if first:

@@ -1,0 +1,268 @@
+"""partition: a loop is cut where the guards in its body change, so that most iterations have none.
+
+The iterations at which every guard, select, minimum and maximum that depends on the loop has settled are the interior;
+those before and after it get loops of their own, with what guards are left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TypeVar, cast
+
+from loopir.analysis.access import sees
+from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, to_index
+from loopir.analysis.simplify import EMPTY, poly
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import (
+    FALSE,
+    TRUE,
+    Alloc,
+    And,
+    Body,
+    Buffer,
+    Cmp,
+    Cond,
+    Func,
+    If,
+    Index,
+    Int,
+    Loop,
+    Max,
+    Min,
+    Node,
+    Not,
+    Or,
+    Select,
+    Stmt,
+    Var,
+)
+from loopir.ir.walk import bodies, children, loops, map_stmts, rebuild, refold, rewrite, variables
+from loopir.schedule.effects import require_stable_extent
+from loopir.schedule.facts import Facts, rewrite_loop
+from loopir.schedule.find import find_loop
+from loopir.schedule.naming import Taken
+from loopir.schedule.parts import part
+from loopir.schedule.promises import require_outside_lanes
+from loopir.schedule.schedule import primitive
+
+N = TypeVar("N", bound=Node)
+
+
+@primitive
+def partition(func: Func, loop: str) -> Func:
+    """Cut `loop` into an interior without the guards that depend on it, and the iterations before it and after it.
+
+    The iterations stay in order, so it is always legal. The interior keeps the names, the edges are i_first and
+    i_last; one in which no statement runs is left out. A guard that speaks of a loop inside has settled where it
+    holds for all iterations of that.
+
+    before:
+        def pad(n: "size", A: "float32[n]", B: "out float32[n]"):
+            assume(2 <= n)
+            for i in range(n):
+                B[i] = 0.0
+                for k in range(3):
+                    if 1 <= i + k and i + k < n + 1:
+                        B[i]: "step" = B[i] + A[i + k - 1]
+    call:    partition("i")
+    after:
+        def pad(n: "size", A: "float32[n]", B: "out float32[n]"):
+            assume(2 <= n)
+            for i_first in range(1):
+                B[i_first]: "B_1" = 0.0
+                for k_1 in range(3):
+                    if 1 <= i_first + k_1:
+                        B[i_first]: "step_1" = B[i_first] + A[i_first + k_1 - 1]
+            for i in range(n - 2):
+                B[i + 1] = 0.0
+                for k in range(3):
+                    B[i + 1]: "step" = B[i + 1] + A[i + k]
+            for i_last in range(1):
+                B[n + i_last - 1] = 0.0
+                for k_2 in range(3):
+                    if n + i_last + k_2 - 1 < n + 1:
+                        B[n + i_last - 1]: "step_2" = B[n + i_last - 1] + A[n + i_last + k_2 - 2]
+
+    before:
+        def tiles(n: "size", A: "float32[n]", B: "out float32[n]"):
+            for i in range((n + 7) // 8):
+                for j in range(8):
+                    if i * 8 + j < n:
+                        B[i * 8 + j] = A[i * 8 + j]
+    call:    partition("i")
+    after:
+        def tiles(n: "size", A: "float32[n]", B: "out float32[n]"):
+            for i in range(n // 8):
+                for j in range(8):
+                    B[i * 8 + j] = A[i * 8 + j]
+            for i_last in range((n + 7) // 8 - n // 8):
+                for j_1 in range(8):
+                    if n // 8 * 8 + i_last * 8 + j_1 < n:
+                        B[n // 8 * 8 + i_last * 8 + j_1] = A[n // 8 * 8 + i_last * 8 + j_1]
+    refuses: partition("j_2")  # there is no loop
+
+    before:
+        def plain(A: "float32[8]", B: "out float32[8]"):
+            for i in range(8):
+                B[i] = A[i]
+    refuses: partition("i")  # no guard in 'i' changes at an iteration that is known
+    """
+    target = find_loop(func, loop)
+    require_outside_lanes(func, target)
+    require_stable_extent(target)
+    facts = Facts.at(func, target)
+    settled = Settled.of(target, facts)
+    low, high = settled.low(), settled.high()
+    if facts.equal(low, Int(0)) and facts.equal(high, target.extent):
+        reason = f"no guard in {target.var!r} changes at an iteration that is known"
+        raise ScheduleError(
+            reason, loop=target.var, suggestion="a loop that a guard, a select, a min or a max speaks of"
+        )
+    new = rewrite_loop(func, target, lambda: _parts(func, facts, target, settled, low, high))
+    made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
+    empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
+    return replace(new, body=empty)
+
+
+def _parts(func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, high: Index) -> Body:
+    taken = Taken.of(func)
+    n = loop.extent
+    begin = facts.less(low, n)
+    end = facts.greater(high, begin)
+    out: Body = ()
+    if not facts.equal(begin, Int(0)):
+        out = (part(loop, Int(0), begin, taken.name(f"{loop.var}_first"), goes_on=False, copy=taken),)
+    inside = replace(loop, body=tuple(settled.decided(s) for s in loop.body))
+    out = (*out, part(inside, begin, high - begin, loop.var, goes_on=bool(out)))
+    if not facts.equal(end, n):
+        out = (*out, part(loop, end, n - end, taken.name(f"{loop.var}_last"), goes_on=True, copy=taken))
+    return out
+
+
+def _pruned(s: Stmt) -> Body:
+    """`s` without loops, guards and allocations of nothing."""
+    s = map_stmts(s, _pruned)
+    return () if isinstance(s, Loop | If | Alloc) and not any(bodies(s)) else (s,)
+
+
+# ---------------------------------------------------------------- where guards settle
+
+
+@dataclass(slots=True)
+class Settled:
+    """What is decided in the interior of `loop`, and how far that interior goes."""
+
+    loop: Loop
+    facts: Facts
+    conds: dict[Cond, bool] = field(default_factory=dict[Cond, bool])
+    arms: dict[Index, Index] = field(default_factory=dict[Index, Index])
+    lows: list[Index] = field(default_factory=list[Index])
+    highs: list[Index] = field(default_factory=list[Index])
+
+    @staticmethod
+    def of(loop: Loop, facts: Facts) -> Settled:
+        settled = Settled(loop, facts)
+        for s in loop.body:
+            settled.visit(s, ())
+        return settled
+
+    def low(self) -> Index:
+        return reduce(self.facts.greater, self.lows, Int(0))
+
+    def high(self) -> Index:
+        return reduce(self.facts.less, self.highs, self.loop.extent)
+
+    def visit(self, n: Node, inside: tuple[Loop, ...]) -> None:
+        """Settle the conditions and extremes under `n`, which stands in the loops `inside`."""
+        if isinstance(n, Buffer):
+            return
+        if isinstance(n, If | Select):
+            self.want(n.cond, True, inside)
+        elif isinstance(n, Min | Max):
+            self.choose(n, inside)
+        within = (*inside, n) if isinstance(n, Loop) else inside
+        for child in children(n):
+            self.visit(child, within if isinstance(child, Stmt) else inside)
+
+    def want(self, c: Cond, held: bool, inside: tuple[Loop, ...]) -> None:
+        """Let `c` hold, or not, in the interior, as far as it is a matter of where that ends."""
+        match c:
+            case And(terms) | Or(terms):
+                for t in terms:
+                    self.want(t, held, inside)
+            case Not(term):
+                self.want(term, not held, inside)
+            case Cmp("==" | "!=" as op, a, b):
+                self.avoid(c, poly(a - b, EMPTY), op == "!=")
+            case Cmp(op, a, b) if c not in self.conds:
+                difference = plus(poly(b - a, EMPTY), constant(-1 if op == "<" else 0))
+                if self.require(difference if held else plus(scaled(difference, -1), constant(-1)), inside):
+                    self.conds[c] = held
+            case _:
+                pass
+
+    def choose(self, n: Min | Max, inside: tuple[Loop, ...]) -> None:
+        """Let `n` be its side that speaks of the loop."""
+        sides = [x for x in (n.a, n.b) if self.loop.var in variables(x)]
+        if len(sides) == 1 and n not in self.arms:
+            (mine,) = sides
+            other = n.b if mine is n.a else n.a
+            more = other - mine if isinstance(n, Min) else mine - other
+            if self.require(poly(more, EMPTY), inside):
+                self.arms[n] = mine
+
+    def avoid(self, c: Cond, p: Poly, held: bool) -> None:
+        """Leave the one iteration out at which `p` is 0, if it is the first or the last."""
+        found = coefficient(p, Var(self.loop.var))
+        slope = const_of(found[0]) if found is not None else None
+        if found is None or slope not in (1, -1) or not self.known(found[1]):
+            return
+        at = self.facts.tidy(to_index(scaled(found[1], -slope)))
+        if self.facts.equal(at, Int(0)):
+            self.lows.append(Int(1))
+        elif self.facts.equal(at, self.loop.extent - 1):
+            self.highs.append(self.loop.extent - 1)
+        else:
+            return
+        self.conds[c] = held
+
+    def require(self, p: Poly, inside: tuple[Loop, ...]) -> bool:
+        """Let `p >= 0` in the interior, whatever the loops `inside` are at; False if that is not an end of it."""
+        for x in reversed(inside):
+            found = coefficient(p, Var(x.var))
+            slope = const_of(found[0]) if found is not None else None
+            if found is None or slope is None:
+                return False
+            least = plus(poly(x.extent, EMPTY), constant(-1)) if slope < 0 else constant(0)
+            p = plus(found[1], least, slope)
+        found = coefficient(p, Var(self.loop.var))
+        slope = const_of(found[0]) if found is not None else None
+        if found is None or not slope or not self.known(found[1], inside):
+            return False
+        rest = to_index(found[1])
+        if slope > 0:
+            self.lows.append((-rest + (slope - 1)) // slope)
+        else:
+            self.highs.append(rest // -slope + 1)
+        return True
+
+    def known(self, p: Poly, inside: tuple[Loop, ...] = ()) -> bool:
+        """Whether `p` is the same for all of the loop."""
+        rest = to_index(p)
+        return sees(rest) and not variables(rest) & {self.loop.var, *(x.var for x in inside)}
+
+    def decided(self, node: N) -> N:
+        """`node` as it is in the interior."""
+
+        def visit(n: Node) -> Node:
+            if isinstance(n, Buffer):
+                return n
+            if isinstance(n, Cmp) and n in self.conds:
+                return TRUE if self.conds[n] else FALSE
+            if isinstance(n, Min | Max) and n in self.arms:
+                return visit(self.arms[n])
+            out = rebuild(n, visit)
+            return out if out is n or not isinstance(n, Index) else refold(cast(Index, out))
+
+        return cast(N, visit(node))

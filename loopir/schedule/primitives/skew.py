@@ -1,0 +1,93 @@
+"""skew: the iterations of an inner loop move further with each iteration of a loop around it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Cmp, Func, If, Index, Loop, Reduce, Stmt, Var, conj
+from loopir.ir.text import text
+from loopir.ir.walk import loops, rewrite, statements, substitute, variables
+from loopir.schedule.effects import require_stable_extent
+from loopir.schedule.facts import rewrite_loop
+from loopir.schedule.find import find_loop, find_serial
+from loopir.schedule.promises import require_outside_lanes
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def skew(func: Func, outer: str, inner: str, factor: int = 1) -> Func:
+    """Start `inner` later by `factor` with each iteration of `outer`: what was iteration j is j + factor * i.
+
+    The iterations stay in order, so it is always legal; what it makes legal is to reorder the two loops, where a
+    dependence went from one iteration of `outer` back to a lower `inner`. The loop gets as long as all positions
+    need, with a guard; partition takes the guard away again. With a negative `factor` it starts earlier each time.
+
+    before:
+        def f(n: "size", m: "size", a: "inout float32[m + 2]"):
+            for t in range(n):
+                for j in range(m):
+                    a[j + 1] = a[j] + a[j + 2]
+    call:    skew("t", "j")
+    after:
+        def f(n: "size", m: "size", a: "inout float32[m + 2]"):
+            for t in range(n):
+                for j in range(m + n - 1):
+                    if t <= j and j < m + t:
+                        a[j - t + 1] = a[j - t] + a[j - t + 2]
+    call:    skew("t", "j", -2)
+    after:
+        def f(n: "size", m: "size", a: "inout float32[m + 2]"):
+            for t in range(n):
+                for j in range(m + n * 2 - 2):
+                    if n * 2 - t * 2 - 2 <= j and j < m + n * 2 - t * 2 - 2:
+                        a[j - n * 2 + t * 2 + 3] = a[j - n * 2 + t * 2 + 2] + a[j - n * 2 + t * 2 + 4]
+    refuses: skew("t", "j", 0)  # a factor of 0
+    refuses: skew("j", "t")     # 't' does not stand inside 'j'
+
+    before:
+        def column_sums(A: "float32[8, 8]", S: "out float32[8]"):
+            for i in range(8):
+                for j in range(8):
+                    S[j] = sum(A[i, j], over=i, init=0.0)
+    refuses: skew("i", "j")  # S starts before 'i', at elements that 'j' gives
+    """
+    a, b = find_loop(func, outer), find_serial(func, inner)
+    if factor == 0:
+        raise ScheduleError("a factor of 0 leaves the loop as it is", loop=b.var, suggestion="a factor of 1")
+    if not any(x is b for x in loops(a.body)):
+        around = any(x is a for x in loops(b.body))
+        hint = f'skew("{b.var}", "{a.var}")' if around else "two loops, one inside the other"
+        raise ScheduleError(f"{b.var!r} does not stand inside {a.var!r}", loop=b.var, suggestion=hint)
+    if a.var in variables(b.extent):
+        reason = f"{b.var!r} runs {text(b.extent)} times, which depends on {a.var!r}"
+        raise ScheduleError(reason, loop=b.var, suggestion="skew a loop of constant length")
+    require_outside_lanes(func, b)
+    require_stable_extent(a, b)
+    _require_starts_inside(a, b)
+    return rewrite_loop(func, b, lambda: _skewed(a, b, factor))
+
+
+def _skewed(outer: Loop, inner: Loop, factor: int) -> Stmt:
+    last = outer.extent - 1
+    delay: Index = Var(outer.var) * factor if factor > 0 else (last - Var(outer.var)) * -factor
+    at = Var(inner.var)
+    folded = rewrite(inner.body, lambda s: _folded(s, outer, inner))
+    body: Body = tuple(substitute(s, {inner.var: at - delay}) for s in folded)
+    guard = conj(Cmp("<=", delay, at), Cmp("<", at, inner.extent + delay))
+    return Loop(inner.var, inner.extent + last * abs(factor), inner.kind, (If(guard, body),))
+
+
+def _folded(s: Stmt, outer: Loop, inner: Loop) -> Stmt | None:
+    """A Reduce whose element comes to speak of `outer` just folds into what is there."""
+    if isinstance(s, Reduce) and outer.var in s.over and any(inner.var in variables(x) for x in s.at):
+        return replace(s, over=tuple(v for v in s.over if v != outer.var))
+    return None
+
+
+def _require_starts_inside(outer: Loop, inner: Loop) -> None:
+    """Refuse a reduction that starts before `outer` at an element for each iteration of `inner`, which would move."""
+    for s in statements(inner.body):
+        if isinstance(s, Reduce) and s.init is not None and outer.var in s.over and inner.var not in s.over:
+            reason = f"{s.label} starts before {outer.var!r}, at elements that {inner.var!r} gives"
+            raise ScheduleError(reason, loop=inner.var, suggestion=f'decompose_reduction("{s.label}") first')

@@ -1,0 +1,115 @@
+"""Steps that cut, move and skew loops: random programs keep their meaning, and what each step is for comes out."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from meaning import assert_same, outcome
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Func, If, Select
+from loopir.ir.interpret import interpret
+from loopir.ir.parse import parse
+from loopir.ir.text import text
+from loopir.ir.walk import loops, nodes
+from loopir.schedule import Schedule
+from loopir.schedule.trace import Step
+from loopir.testing.strategies import arguments, funcs, sizes
+
+
+def taken(func: Func) -> list[Schedule]:
+    """`func` after every one of these steps that is accepted."""
+    s = Schedule(func)
+    names = s.loops()
+    steps = [Step(name, (v,)) for name, v in product(("partition", "distribute"), names)]
+    steps += [Step("peel", (v,), (("first", 1), ("last", 2))) for v in names]
+    steps += [Step("skew", (v, w, f)) for v, w in product(names, names) for f in (2, -1)]
+    steps += [Step("fuse_loops", (v, w), (("shift", 1), ("tail", "guard"))) for v, w in product(names, names)]
+    return [s.apply(x) for x in steps if s.why(x.name, *x.args, **dict(x.kwargs)) is None]
+
+
+@settings(max_examples=80, deadline=None)
+@given(funcs(max_depth=3, max_extent=4), st.data())
+def test_random_programs_keep_their_meaning(func: Func, data: st.DataObject) -> None:
+    called = data.draw(sizes(func, 5))
+    given = data.draw(arguments(func, called))
+    expected = interpret(func, given, called, domain="ring")
+    for s in taken(func):
+        found = interpret(s.func, given, called, domain="ring")
+        for one, other in zip(expected.values(), found.values(), strict=True):
+            assert np.array_equal(one, other), f"{called}\n{text(func)}\n{s.trace}\n{s}"
+
+
+# ---------------------------------------------------------------- partition
+
+CONV = """
+def conv(n: "size", A: "float32[n, n]", W: "float32[3, 3]", B: "out float32[n, n]"):
+    with alloc("float32[n + 2, n + 2]") as P:
+        for u in range(n + 2):
+            for v in range(n + 2):
+                P[u, v] = select(1 <= u and u < n + 1 and (1 <= v and v < n + 1), A[u - 1, v - 1], 0.0)
+        for y in range(n):
+            for x in range(n):
+                for k in range(3):
+                    for h in range(3):
+                        B[y, x] = sum(P[y + k, x + h] * W[k, h], over=(k, h), init=0.0)
+"""
+
+
+def guards(func: Func, loop: str) -> int:
+    (found,) = (x for x in loops(func.body) if x.var == loop)
+    return sum(isinstance(n, If | Select) for n in nodes(found))
+
+
+def test_the_interior_of_a_padded_convolution_has_no_guard() -> None:
+    """Inlined, the padding is a guard in the innermost loop; in the interior of both loops it is gone."""
+    s = Schedule(parse(CONV)).compute_inline("P")
+    assert guards(s.func, "x") == 1
+    after = s.partition("y").partition("x")
+    assert guards(after.func, "x") == 0
+    assert "min" not in str(after).split("for y_last")[0].split("for x in")[1].split("\n")[0]
+    assert str(after).count("A[y + k, x + h] * W[k, h]") == 1
+    for n in (0, 1, 2, 3, 6):
+        assert_same(s.func, after.func, {"n": n})
+
+
+def test_a_guard_that_holds_everywhere_or_nowhere_leaves_one_loop() -> None:
+    s = Schedule(
+        parse("""
+def f(n: "size", m: "size", A: "float32[n + m]", B: "out float32[n + m]"):
+    for i in range(n + m):
+        if i < n:
+            B[i] = A[i]
+    for j in range(n + m):
+        if n <= j:
+            B[j] = A[j] * 2.0
+""")
+    )
+    after = s.partition("i").partition("j")
+    assert str(after) == str(Schedule(parse("""
+def f(n: "size", m: "size", A: "float32[n + m]", B: "out float32[n + m]"):
+    for i in range(n):
+        B[i] = A[i]
+    for j in range(m):
+        B[n + j] = A[n + j] * 2.0
+""")))  # fmt: skip
+
+
+def test_guards_on_what_does_not_move_in_steps_are_left_alone() -> None:
+    s = Schedule(
+        parse("""
+def f(n: "size", ix: "int32[n]", A: "inout float32[n]"):
+    for i in range(n):
+        if i % 2 == 0 and ix[i] < 3 and i < ix[0]:
+            A[i] = 1.0
+        if i * i < n:
+            A[i] = 2.0
+""")
+    )
+    with pytest.raises(ScheduleError, match="no guard in 'i' changes at an iteration that is known"):
+        s.partition("i")
+
+
+def test_what_the_programs_compute_is_compared() -> None:
+    assert outcome(parse(CONV), {"n": 4}, 0)
