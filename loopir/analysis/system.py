@@ -16,7 +16,7 @@ from typing import TypeAlias
 import islpy as isl
 
 from loopir.analysis.affine import exact_quotient, to_index
-from loopir.analysis.refute import Constraint, Linear, refuted
+from loopir.analysis.refute import Constraint, Linear, Reduced, refuted
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.ir.grammar import (
     Add,
@@ -65,6 +65,8 @@ class System:
     divisors: dict[str, tuple[Index, Index]] = field(default_factory=dict[str, "tuple[Index, Index]"])
     unsure: Index | None = None
     """The first index that is described only in part."""
+    reduced: Reduced | None = None
+    """The constraints, made ready for questions with `smallest`: from the first one on nothing may be added."""
 
     def fresh(self) -> str:
         self.hidden.append(f"_{len(self.hidden)}")
@@ -215,7 +217,9 @@ class System:
 
     def smallest(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
         """The lexicographically least solution over `dims` that meets `order`, too; None if there is none."""
-        if refuted(self.constraints, order):
+        if self.reduced is None:
+            self.reduced = Reduced(self.constraints)
+        if refuted(self.reduced, order, [*self.cases, *self.monotone()]):
             return None
         points = [least_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
         return dict(zip(dims, min(points), strict=True)) if points else None

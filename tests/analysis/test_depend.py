@@ -1,6 +1,7 @@
 """Questions on dependences, by example; `tests/schedule/test_legality.py` tries them against brute force."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -9,7 +10,7 @@ import loopir.intrinsics  # noqa: F401
 from loopir.analysis.access import statements_of
 from loopir.analysis.depend import apart, carried, lockstep
 from loopir.analysis.moved import order_broken
-from loopir.analysis.refute import refuted
+from loopir.analysis.refute import Ends, Reduced, digits, refuted
 from loopir.analysis.system import System, product_bound
 from loopir.errors import Witness
 from loopir.ir.grammar import Func, Int, Loop, Var
@@ -147,23 +148,48 @@ def test_a_refutation_is_right(data: st.DataObject) -> None:
     row = st.dictionaries(st.sampled_from((*dims, "")), st.integers(-3, 3), max_size=3)
     rows = data.draw(st.lists(st.tuples(row, st.booleans()), max_size=5))
     order = data.draw(st.lists(st.tuples(row, st.booleans()), max_size=2))
+    cases = data.draw(st.lists(st.lists(st.lists(st.tuples(row, st.booleans()), max_size=2), max_size=3), max_size=2))
     ends = [({d: sign, "": 3}, False) for d in dims for sign in (1, -1)]
-    if refuted([*rows, *ends], order):
-        system = System(constraints=[*rows, *ends])
+    if refuted(Reduced([*rows, *ends]), order, cases):
+        system = System(constraints=[*rows, *ends], cases=cases)
         assert all(s.is_empty() for s in system.solutions(dims, order))
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_digits_are_told_apart_as_they_are(data: st.DataObject) -> None:
+    """The rows that an equality falls into are met by the same points."""
+    sizes = {d: data.draw(st.integers(0, 4)) for d in ("x", "y", "z")}
+    row = {d: data.draw(st.sampled_from((-12, -6, -4, -3, -1, 1, 2, 3, 4, 6, 12))) for d in sizes}
+    row[""] = data.draw(st.integers(-13, 13))
+    ends = Ends(dict.fromkeys(sizes, 0), sizes)
+    parts = list(digits(row, ends))
+    for point in product(*(range(n + 1) for n in sizes.values())):
+        at = dict(zip(sizes, point, strict=True)) | {"": 1}
+        met = [sum(c * at[k] for k, c in r.items()) == 0 for r in (row, *parts)]
+        assert met[0] == all(met[1:]), f"{row} as {parts} at {at}"
+
+
 def test_bounds_alone_refute() -> None:
-    assert refuted([({"x": 1}, False), ({"x": -1, "": -1}, False)], [])
-    assert not refuted([({"x": 1}, False), ({"x": -1}, False)], [])
-    assert refuted([({"x": 2, "y": 2, "": 1}, True), ({"x": 1}, False), ({"y": 1}, False)], [])
+    assert refuted(Reduced([({"x": 1}, False), ({"x": -1, "": -1}, False)]), [])
+    assert not refuted(Reduced([({"x": 1}, False), ({"x": -1}, False)]), [])
+    assert refuted(Reduced([({"x": 2, "y": 2, "": 1}, True), ({"x": 1}, False), ({"y": 1}, False)]), [])
+
+
+def test_every_case_is_refuted_or_none_is() -> None:
+    below, above = ({"x": -1}, False), ({"x": 1, "": -4}, False)
+    base = Reduced([({"x": 1, "": -1}, False), ({"x": -1, "": 3}, False)])
+    assert refuted(base, [], [[[below], [above]]])
+    assert not refuted(base, [], [[[below], [({"x": 1, "": -3}, False)]]])
 
 
 def test_tiles_are_apart_without_the_solver() -> None:
     """64 * o + i is another element for another o, as i stays below 64."""
     element = ({"s.o": 64, "s.i": 1, "t.o": -64, "t.i": -1}, True)
     inside = [({f"{p}.i": 1}, False) for p in "st"] + [({f"{p}.i": -1, "": 63}, False) for p in "st"]
-    assert refuted([element, *inside], [({"t.o": 1, "s.o": -1, "": -1}, False)])
+    assert refuted(Reduced([element, *inside]), [({"t.o": 1, "s.o": -1, "": -1}, False)])
+    assert refuted(Reduced([element, *inside]), [({"t.i": 1, "s.i": -1, "": -1}, False)])
+    assert not refuted(Reduced([element, *inside[1:]]), [({"t.i": 1, "s.i": -1, "": -1}, False)])
 
 
 def test_different_positions_divided_by_one_size_stay_apart() -> None:
