@@ -66,7 +66,7 @@ class System:
     unsure: Index | None = None
     """The first index that is described only in part."""
     reduced: Reduced | None = None
-    """The constraints, made ready for questions with `smallest`: from the first one on nothing may be added."""
+    """The constraints, made ready for questions: from the first one on nothing may be added."""
 
     def fresh(self) -> str:
         self.hidden.append(f"_{len(self.hidden)}")
@@ -217,16 +217,19 @@ class System:
 
     def smallest(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
         """The lexicographically least solution over `dims` that meets `order`, too; None if there is none."""
-        if self.reduced is None:
-            self.reduced = Reduced(self.constraints)
-        if refuted(self.reduced, order, [*self.cases, *self.monotone()]):
+        if self._refuted(order):
             return None
         points = [least_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
         return dict(zip(dims, min(points), strict=True)) if points else None
 
     def possible(self, dims: Sequence[str], order: Sequence[Constraint]) -> bool:
         """Whether anything meets `order`, too."""
-        return not refuted(self.constraints, order) and not all(s.is_empty() for s in self.solutions(dims, order))
+        return not self._refuted(order) and not all(s.is_empty() for s in self.solutions(dims, order))
+
+    def _refuted(self, order: Sequence[Constraint]) -> bool:
+        if self.reduced is None:
+            self.reduced = Reduced(self.constraints)
+        return refuted(self.reduced, order, [*self.cases, *self.monotone()])
 
     def greatest(self, dims: Sequence[str], value: Linear) -> int | None:
         """The greatest value of a linear form; None if it has none, or nothing is a solution."""
