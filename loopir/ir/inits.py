@@ -6,7 +6,7 @@ written once. A reduction over no iterations at all leaves `init`, because the n
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from loopir.errors import VerifyError
 from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Reduce, Stmt, Store, Var, conj, conjuncts
@@ -58,37 +58,63 @@ def init_nest(place: Place, taken: set[str], first: Stmt) -> Body:
     reduce = place.stmt
     assert isinstance(reduce, Reduce)
     assert reduce.init is not None
-    start = next((n for n, s in enumerate(place.around) if s is first), len(place.around))
-    used = taken | set(reduce.over)
-    env: dict[str, Var] = {}
+    nest = Elements.of(place, first, taken, "_init")
     body: Body = ()
-    shells: list[Loop | Cond] = []
-    for depth, s in enumerate(place.around[start:], start):
-        if isinstance(s, Loop) and s.var not in reduce.over:
-            if variables(s.extent) & set(reduce.over):
-                raise VerifyError(
-                    f"reduction {reduce.label} cannot start outside its loops: the extent of {s.var} depends on "
-                    f"{', '.join(sorted(variables(s.extent) & set(reduce.over)))}, which it reduces over"
-                )
-            name = fresh(f"{s.var}_init", used)
-            used.add(name)
-            env[s.var] = Var(name)
-            shells.append(Loop(name, s.extent, s.kind, ()))
-        elif isinstance(s, If):
-            held = place.path[depth + 1] < len(s.then)
-            terms = conjuncts(s.cond) if held else (Not(s.cond),)
-            shells.append(conj(*(t for t in terms if not variables(t) & set(reduce.over))))
-        elif isinstance(s, Alloc) and s.buffer in reduce.buffers:
-            raise VerifyError(f"reduction {reduce.label} starts outside the memory it reduces into, {s.buffer.name}")
-    labels = set(used)
+    labels = {*taken, *nest.names}
     for n, (b, value) in enumerate(zip(reduce.buffers, reduce.init, strict=True)):
         label = fresh(f"{reduce.label}_init" if n == 0 else f"{reduce.label}_init_{n}", labels)
         labels.add(label)
-        at = tuple(substitute(x, env) for x in reduce.at)
-        body = (*body, Store(label, b, at, substitute(value, env)))
-    for shell in reversed(shells):
-        if isinstance(shell, Loop):
-            body = (replace(shell, extent=substitute(shell.extent, env), body=body),)
-        elif conjuncts(shell):
-            body = (If(substitute(shell, env), body),)
-    return body
+        at = tuple(substitute(x, nest.env) for x in reduce.at)
+        body = (*body, Store(label, b, at, substitute(value, nest.env)))
+    return nest.around(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """A nest over the elements that a statement writes in one run of a statement around it: copies of the loops and
+    guards between the two, without those that it reduces over. `env` are the copies' variables by the loops' names.
+    """
+
+    shells: tuple[Loop | Cond, ...]
+    env: dict[str, Var]
+
+    @staticmethod
+    def of(place: Place, first: Stmt, taken: set[str], suffix: str) -> Elements:
+        """The loops from `first` to the statement at `place`; VerifyError where one depends on a reduced one."""
+        stmt = place.stmt
+        over = set(stmt.over) if isinstance(stmt, Reduce) else set[str]()
+        start = next((n for n, s in enumerate(place.around) if s is first), len(place.around))
+        used = taken | over
+        env: dict[str, Var] = {}
+        shells: list[Loop | Cond] = []
+        for depth, s in enumerate(place.around[start:], start):
+            if isinstance(s, Loop) and s.var not in over:
+                if variables(s.extent) & over:
+                    raise VerifyError(
+                        f"reduction {stmt.label} cannot start outside its loops: the extent of {s.var} depends on "
+                        f"{', '.join(sorted(variables(s.extent) & over))}, which it reduces over"
+                    )
+                name = fresh(f"{s.var}{suffix}", used)
+                used.add(name)
+                env[s.var] = Var(name)
+                shells.append(Loop(name, s.extent, s.kind, ()))
+            elif isinstance(s, If):
+                held = place.path[depth + 1] < len(s.then)
+                terms = conjuncts(s.cond) if held else (Not(s.cond),)
+                shells.append(conj(*(t for t in terms if not variables(t) & over)))
+            elif isinstance(s, Alloc) and isinstance(stmt, Reduce) and s.buffer in stmt.buffers:
+                raise VerifyError(f"reduction {stmt.label} starts outside the memory it reduces into, {s.buffer.name}")
+        return Elements(tuple(shells), env)
+
+    @property
+    def names(self) -> set[str]:
+        return {v.name for v in self.env.values()}
+
+    def around(self, body: Body) -> Body:
+        """The nest with `body`, which is written in the copies' variables, inside."""
+        for shell in reversed(self.shells):
+            if isinstance(shell, Loop):
+                body = (replace(shell, extent=substitute(shell.extent, self.env), body=body),)
+            elif conjuncts(shell):
+                body = (If(substitute(shell, self.env), body),)
+        return body
