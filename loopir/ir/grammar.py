@@ -29,7 +29,8 @@ kinds are promises, proved when they are made, that the order does not matter in
 `init` sets its elements to `init` when the outermost loop in `over` is entered, even for no iterations at
 all, and then folds `v` in by the monoid; without `init` it folds into what is there. Only inside a `Kernel`
 do bound loops run as hardware threads, with the `Barrier`s that lowering placed. Arithmetic on indices is
-exact; `//` and `%` round towards minus infinity and their right side is positive.
+exact; `//` and `%` round towards minus infinity and their right side is positive. To use what nothing has
+written is an error; to copy it (a `Store` of a `Load` alone) is none, and leaves the copy unwritten.
 
 A `Do` means its body, and promises that one instruction does it: the body matches the instruction's own meaning
 (`loopir.ir.match`), which the verifier asks after every step. What the instruction's operands are is read off the

@@ -76,15 +76,19 @@ class Memory:
         return cell if self.place is None else self.place(*at)
 
     def load(self, at: tuple[int, ...]) -> Any:
-        cell = self.cell(at)
-        value = self.cells[cell]
+        value = self.peek(at)
         if value is None:
             raise Fault(f"reads {self.name}[{_listed(at)}], which nothing has written")
+        return value
+
+    def peek(self, at: tuple[int, ...]) -> Any:
+        """The value to copy elsewhere: None, and no fault, where nothing has written one."""
+        cell = self.cell(at)
         if self.who.active:
             self.log_read(cell, at)
         if self.on_read is not None:
             self.on_read(self, cell)
-        return value
+        return self.cells[cell]
 
     def store(self, at: tuple[int, ...], value: Any) -> None:
         cell = self.cell(at)

@@ -134,7 +134,7 @@ class _Compiler:
                 self.body(body, depth)
             case Store():
                 self.locate(s.label, depth)
-                value = self.exchanged(s.value, depth) or self.value(s.value)
+                value = self.exchanged(s.value, depth) or self.stored(s.value)
                 self.emit(depth, f"b_{s.buffer.name}.store({self.at(s.at)}, {value})")
             case Reduce():
                 self.reduce(s, depth)
@@ -147,6 +147,10 @@ class _Compiler:
                 self.kernel(s, depth)
             case _:
                 raise TypeError(f"{type(s).__name__} is no statement")
+
+    def stored(self, v: Value) -> str:
+        """A value to store: what is only copied may be unwritten."""
+        return f"b_{v.buffer.name}.peek({self.at(v.at)})" if isinstance(v, Load) else self.value(v)
 
     def locate(self, label: str, depth: int) -> None:
         loops = self.loops[label]

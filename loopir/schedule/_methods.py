@@ -18,6 +18,15 @@ class Methods:
     def compute_at(self, stage: str, loop: str) -> Self:
         """Compute `stage` in `loop`, at its start: in each iteration what the iteration reads of it, over its own
         loops."""
+    def cache_read(
+        self, stage: str, buffer: str, scope: str, at: str | None = None, *, name: str | None = None
+    ) -> Self:
+        """Copy what `stage` reads of `buffer` in one iteration of loop `at` into memory of `scope`, and read it
+        there."""
+        raise NotImplementedError
+
+    def cache_write(self, stage: str, scope: str, at: str | None = None, *, name: str | None = None) -> Self:
+        """Let `stage` write into memory of `scope`, and copy that out at the end of each iteration of loop `at`."""
         raise NotImplementedError
 
     def compute_inline(self, stage: str) -> Self:

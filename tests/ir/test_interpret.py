@@ -41,6 +41,22 @@ def test_faults_of_threads_are_told(old: str, new: str, message: str, seed: int)
         lp.interpret(lp.parse(SHARED.replace(old, new)), [A], seed=seed)
 
 
+def test_what_nothing_has_written_may_be_copied_and_not_used() -> None:
+    source = """
+def f(a: "float32[4]", b: "out float32[4]"):
+    with alloc("float32[4]") as T, alloc("float32[4]") as U:
+        for i in range(2):
+            T[i] = a[i]
+        for j in range(4):
+            U[j] = T[j]
+        for k in range(4):
+            b[k] = U[k % 2] + 1.0
+"""
+    assert lp.interpret(lp.parse(source), [A[0]])["b"].tolist() == [1.0, 2.0, 1.0, 2.0]
+    with pytest.raises(lp.InterpretError, match=r"reads U\[2\], which nothing has written"):
+        lp.interpret(lp.parse(source.replace("k % 2", "k")), [A[0]])
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_barrier_that_some_threads_do_not_reach_is_told(seed: int) -> None:
     source = SHARED.replace("barrier()", "if t < 2:\n                        barrier()").replace("S[3 - t]", "S[t]")

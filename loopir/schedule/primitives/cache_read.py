@@ -1,0 +1,142 @@
+"""cache_read: what one iteration reads of a buffer is copied near it first, into memory of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopir.analysis.regions import Touch
+from loopir.analysis.simplify import Context
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Alloc, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
+from loopir.ir.inits import outermost
+from loopir.ir.walk import fresh, names, places, statements
+from loopir.schedule.caches import (
+    Copied,
+    Site,
+    copied,
+    find_site,
+    inside_nest,
+    loads,
+    redirected,
+    require_unwritten,
+)
+from loopir.schedule.find import find_buffer, listing, written
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def cache_read(
+    func: Func, stage: str, buffer: str, scope: str, at: str | None = None, *, name: str | None = None
+) -> Func:
+    """Copy what `stage` reads of `buffer` in one iteration of loop `at` into memory of `scope`, and read it there.
+
+    The copy is the smallest box around what is read. It has loops of its own, `ax0`, `ax1` ..., which can be fused,
+    split, bound and vectorized; dimensions of which one element is read are left out. Where `at` is None the copy is
+    made once, before the nest. Another statement of the nest must not write `buffer`. `name` is the copy's.
+
+    before:
+        def f(n: "size", A: "float32[n]", B: "out float32[n - 2]"):
+            for i in range(n - 2):
+                for k in range(3):
+                    B[i] = sum(A[i + k], over=k, init=0.0)
+    call:    cache_read("B", "A", "local", at="i")
+    after:
+        def f(n: "size", A: "float32[n]", B: "out float32[n - 2]"):
+            for i in range(n - 2):
+                with alloc("float32[3]", scope="local") as A_local:
+                    for ax0 in range(3):
+                        A_local[ax0] = A[i + ax0]
+                    for k in range(3):
+                        B[i] = sum(A_local[k], over=k, init=0.0)
+    call:    cache_read("B", "A", "global", name="copy")
+    after:
+        def f(n: "size", A: "float32[n]", B: "out float32[n - 2]"):
+            with alloc("float32[n]") as copy:
+                for ax0 in range(n):
+                    copy[ax0] = A[ax0]
+                for i in range(n - 2):
+                    for k in range(3):
+                        B[i] = sum(copy[i + k], over=k, init=0.0)
+    refuses: cache_read("B", "B", "local")          # B reads nothing of B
+    refuses: cache_read("B", "A", "local", at="j")  # there is no loop 'j'
+
+    before:
+        def g(A: "inout float32[9]"):
+            for i in range(8):
+                A[i + 1] = A[i] * 2.0
+    refuses: cache_read("A", "A", "local")          # A, which the copy would hold, is written by A in the same nest
+    call:    cache_read("A", "A", "local", at="i")
+    after:
+        def g(A: "inout float32[9]"):
+            for i in range(8):
+                with alloc("float32[1]", scope="local") as A_local:
+                    A_local[0] = A[i]
+                    A[i + 1] = A_local[0] * 2.0
+    """
+    source = find_buffer(func, buffer)
+    site = find_site(func, stage, at, [source.name])
+    read = _reads(site, source.name)
+    _require_kept(site, source.name)
+    require_unwritten(site, [x for t in read for x in t.at], f"which elements {site.place.stmt.label} reads")
+    copies = copied(site, source, read, scope, name)
+    return site.replaced((Alloc(copies.cache, (_copy(site, copies), _redirected(site, copies))),))
+
+
+def _whole(site: Site) -> bool:
+    """Whether all of the stage runs inside the nest, also what a reduction starts from."""
+    s = site.place.stmt
+    first = outermost(site.place) if isinstance(s, Reduce) and s.init is not None else s
+    return any(x is first for x in statements((site.nest,)))
+
+
+def _reads(site: Site, name: str) -> list[Touch]:
+    """What the stage reads of the buffer, where that can be redirected."""
+    s = site.place.stmt
+    values = (s.value,) if isinstance(s, Store) else s.values
+    starts = (*s.at, *((s.init or ()) if isinstance(s, Reduce) else ())) if _whole(site) else ()
+    found = [*loads(values, name, site.inside.here), *loads(starts, name, site.starting)]
+    if not found:
+        raise ScheduleError(f"{s.label} reads nothing of {name}" + ("" if _whole(site) else " inside that loop"))
+    return found
+
+
+def _require_kept(site: Site, name: str) -> None:
+    """Refuse if the nest writes the buffer after the copy is made and perhaps before it is read."""
+    writers = [p.stmt.label for p in places((site.nest,)) if any(b.name == name for b in written(p))]
+    if writers and not (site.alone and isinstance(site.place.stmt, Store)):
+        reason = f"{name}, which the copy would hold, is written by {listing(writers)} in the same nest"
+        raise ScheduleError(reason, suggestion="a loop further inside, between the write and the read")
+
+
+def _copy(site: Site, copies: Copied) -> Stmt:
+    """The nest that fills the cache, guarded where the box may stick out of the buffer."""
+    taken = names(site.func) | {copies.cache.name}
+    known: Context = site.known.here
+    at: list[Index] = list(copies.box.base)
+    loops: list[Loop] = []
+    for n, d in enumerate(copies.dims):
+        if copies.box.extent[d] == Int(1):
+            continue
+        var = fresh(f"ax{n}", taken)
+        taken.add(var)
+        loops.append(Loop(var, copies.box.extent[d], "serial", ()))
+        at[d] = at[d] + Var(var)
+        known = known.loop(var, copies.box.extent[d])
+    inside = [
+        c for x, size in zip(at, copies.source.shape, strict=True) for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))
+    ]
+    labels = {p.stmt.label for p in places(site.func.body)}
+    store = Store(fresh(copies.cache.name, labels), copies.cache, copies.at(at, known), Load(copies.source, tuple(at)))
+    body: Stmt = If(conj(*inside), (store,))
+    for loop in reversed(loops):
+        body = replace(loop, body=(body,))
+    return body
+
+
+def _redirected(site: Site, copies: Copied) -> Stmt:
+    s = site.place.stmt
+    if isinstance(s, Reduce) and not _whole(site):
+        new: Stmt = replace(s, values=tuple(redirected(v, copies, site.starting) for v in s.values))
+    else:
+        new = redirected(s, copies, site.starting)
+    return inside_nest(site.nest, s, new)

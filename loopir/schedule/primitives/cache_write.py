@@ -1,0 +1,154 @@
+"""cache_write: what one iteration writes is kept in memory of its own, and stored when the iteration is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from loopir.analysis.regions import Touch
+from loopir.errors import ScheduleError, VerifyError
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, Load, Loop, Node, Reduce, Stmt, Store
+from loopir.ir.inits import Elements, outermost
+from loopir.ir.walk import fresh, names, places, statements, substitute
+from loopir.schedule.caches import Copied, Site, copied, find_site, inside_nest, loads, require_unwritten
+from loopir.schedule.find import find_stage, listing, written
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, name: str | None = None) -> Func:
+    """Let `stage` write into memory of `scope`, and copy that out at the end of each iteration of loop `at`.
+
+    A reduction keeps its accumulators there: it starts and folds in the copy, and stores each element once; without
+    `init` it starts from what is in the buffer. The copy is the smallest box around what is written; dimensions of
+    one element are left out. From then on `stage` is the nest that copies out, and what was `stage` is called after
+    the copy, which `name` may name. Where `at` is None, the whole nest writes to the copy.
+
+    before:
+        def f(A: "float32[8, 8]", S: "out float32[8]"):
+            for i in range(8):
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+    call:    cache_write("S", "local", at="i")
+    after:
+        def f(A: "float32[8, 8]", S: "out float32[8]"):
+            for i in range(8):
+                with alloc("float32[1]", scope="local") as S_local:
+                    for k in range(8):
+                        S_local[0] = sum(A[i, k], over=k, init=0.0)
+                    S[i] = S_local[0]
+    refuses: cache_write("S", "local", at="k")  # S starts outside 'k'
+
+    before:
+        def g(n: "size", A: "float32[n, 8]", S: "inout float32[n]"):
+            for i in range(n):
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k)
+    call:    cache_write("S", "local", at="i")
+    after:
+        def g(n: "size", A: "float32[n, 8]", S: "inout float32[n]"):
+            for i in range(n):
+                with alloc("float32[1]", scope="local") as S_local:
+                    S_local[0]: "S_local_in" = S[i]
+                    for k in range(8):
+                        S_local[0] = sum(A[i, k], over=k)
+                    S[i] = S_local[0]
+
+    before:
+        def scan(a: "inout float32[9]"):
+            for i in range(8):
+                a[i + 1] = a[i] + a[i + 1]
+    refuses: cache_write("a", "local")          # a reads a in the same nest
+    """
+    found = find_stage(func, stage)
+    buffers = written(found[0])
+    site = find_site(func, stage, at, [b.name for b in buffers])
+    s = site.place.stmt
+    _require_unseen(site, buffers)
+    _require_start(site, at)
+    caches: list[Copied] = []
+    for n, b in enumerate(buffers):
+        taken = {c.cache.name for c in caches}
+        new = copied(site, b, [Touch(b, s.at, True, site.starting)], scope, name if n == 0 else None, taken)
+        caches.append(new)
+    inner = _inner(site, caches)
+    body: Body = (inside_nest(site.nest, s, inner), *_copies(site, caches, out=True))
+    if isinstance(s, Reduce) and s.init is None:
+        body = (*_copies(site, caches, out=False), *body)
+    for c in reversed(caches):
+        body = (Alloc(c.cache, body),)
+    return site.replaced(body)
+
+
+def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> None:
+    """Refuse if something else in the nest reads or writes the buffers: it would not see the copy."""
+    s = site.place.stmt
+    if site.alone and isinstance(s, Store):
+        return
+    for b in buffers:
+        others = [p.stmt.label for p in places((site.nest,)) if p.stmt is not s and b in written(p)]
+        if others:
+            raise ScheduleError(f"{b.name} is written by {listing(others)}, too, in the same nest", suggestion=_FURTHER)
+        if loads((site.nest,), b.name, site.known.here):
+            readers = [p.stmt.label for p in places((site.nest,)) if loads((p.stmt,), b.name, site.known.here)]
+            who = f"{listing(readers)} reads" if readers else "a bound or a condition reads"
+            raise ScheduleError(f"{who} {b.name} in the same nest", suggestion=_FURTHER)
+
+
+_FURTHER = "a loop further inside, around what is written alone"
+
+
+def _require_start(site: Site, at: str | None) -> None:
+    """Refuse a reduction that starts outside the nest, where its accumulators would not be there yet."""
+    s = site.place.stmt
+    if not isinstance(s, Reduce) or s.init is None:
+        return
+    first = outermost(site.place)
+    if not any(x is first for x in statements((site.nest,))):
+        var = first.var if isinstance(first, Loop) else at
+        reason = f"{s.label} starts outside {at!r}, and its accumulators would be gone after each iteration of it"
+        raise ScheduleError(
+            reason, loop=at, suggestion=f"a loop around {var!r}, or decompose_reduction({s.label!r}) first"
+        )
+
+
+def _name(site: Site, caches: Sequence[Copied]) -> str:
+    """What the statement that now writes to the copy is called."""
+    s, first = site.place.stmt, caches[0]
+    hint = first.cache.name if s.label == first.source.name else f"{s.label}_{first.cache.scope}"
+    return fresh(hint, {p.stmt.label for p in places(site.func.body)})
+
+
+def _inner(site: Site, caches: Sequence[Copied]) -> Stmt:
+    """The stage, writing to the copies."""
+    s = site.place.stmt
+    at = caches[0].at(s.at, site.starting)
+    label = _name(site, caches)
+    if isinstance(s, Store):
+        return replace(s, label=label, buffer=caches[0].cache, at=at)
+    return replace(s, label=label, buffers=tuple(c.cache for c in caches), at=at)
+
+
+def _copies(site: Site, caches: Sequence[Copied], *, out: bool) -> Body:
+    """A nest over the elements that the stage writes, which copies each from the caches, or to them."""
+    s = site.place.stmt
+    taken = names(site.func) | {c.cache.name for c in caches}
+    try:
+        nest = Elements.of(site.place, site.nest, taken, "_out" if out else "_in")
+    except VerifyError as error:
+        raise ScheduleError(f"the elements to copy are not known: {error}") from None
+    given: list[Node] = [*s.at]
+    given += (x.extent if isinstance(x, Loop) else x for x in nest.shells)
+    require_unwritten(site, given, f"which elements {s.label} writes")
+    labels = {p.stmt.label for p in places(site.func.body)} - ({s.label} if out else set())
+    body: Body = ()
+    for n, c in enumerate(caches):
+        element, kept = (tuple(substitute(x, nest.env) for x in at) for at in (s.at, c.at(s.at, site.starting)))
+        hint = s.label if out and n == 0 else c.source.name if out else f"{c.cache.name}_in"
+        label = fresh(hint, labels)
+        labels.add(label)
+        if out:
+            body = (*body, Store(label, c.source, element, Load(c.cache, kept)))
+        else:
+            body = (*body, Store(label, c.cache, kept, Load(c.source, element)))
+    return nest.around(body)
