@@ -15,9 +15,6 @@ class Methods:
         """Give each iteration of `loop` to one index of `axis`: blockIdx.x, .y, .z or threadIdx.x, .y, .z."""
         raise NotImplementedError
 
-    def compute_at(self, stage: str, loop: str) -> Self:
-        """Compute `stage` in `loop`, at its start: in each iteration what the iteration reads of it, over its own
-        loops."""
     def cache_read(
         self, stage: str, buffer: str, scope: str, at: str | None = None, *, name: str | None = None
     ) -> Self:
@@ -27,6 +24,11 @@ class Methods:
 
     def cache_write(self, stage: str, scope: str, at: str | None = None, *, name: str | None = None) -> Self:
         """Let `stage` write into memory of `scope`, and copy that out at the end of each iteration of loop `at`."""
+        raise NotImplementedError
+
+    def compute_at(self, stage: str, loop: str) -> Self:
+        """Compute `stage` in `loop`, at its start: in each iteration what the iteration reads of it, over its own
+        loops."""
         raise NotImplementedError
 
     def compute_inline(self, stage: str) -> Self:

@@ -106,7 +106,7 @@ class Copied:
 def copied(
     site: Site, source: Buffer, found: Sequence[Touch], scope: str, name: str | None, taken: Iterable[str] = ()
 ) -> Copied:
-    """The box around what `found` touches of `source`, as a buffer of its own in `scope`, called otherwise than `taken`."""
+    """The box around what `found` touches of `source`, as a buffer of its own in `scope`, called none of `taken`."""
     kind = scope_called(scope)
     require_place(source.name if name is None else name, kind, site.around, (site.nest,))
     box = _sized(region(found, site.known.here, source.shape), source, frozenset(site.func.sizes))
