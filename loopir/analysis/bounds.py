@@ -95,15 +95,17 @@ def _least(
     return system.smallest([*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims)], [(wrong, False)])
 
 
-def instance_of(func: Func, s: Statement | Instances, access: Access) -> tuple[System, dict[str, str | int]]:
-    """An instance of `s` at any sizes, doing `access`."""
-    system = System()
+def instance_of(
+    func: Func, s: Statement | Instances, access: Access | None, prefix: str = "s", system: System | None = None
+) -> tuple[System, dict[str, str | int]]:
+    """An instance of `s` at any sizes, doing `access`: added to `system`, and the dimension of each variable."""
+    system = System() if system is None else system
     names: dict[str, str | int] = {n: f"{SIZE}{n}" for n in func.sizes}
     system.constraints += [({f"{SIZE}{n}": 1}, False) for n in func.sizes]
     for c in func.assumes:
         system.require(c, "n", names)
-    names |= {v: f"s.{v}" for v in s.dims}
-    domain(system, s, access, "s", names)
+    names |= {v: f"{prefix}.{v}" for v in s.dims}
+    domain(system, s, access, prefix, names)
     return system, names
 
 

@@ -1,7 +1,8 @@
-"""Which elements of a buffer a statement writes, and whether another nest writes all of them: exactly, by isl.
+"""Whether what a statement does in one nest it does in another, too, and once: sets of instances or elements, by isl.
 
-The sets are over the sizes, the loops that both nests have around them, and the element. What analysis sees only in
-part may be too large a set, which is right for what has to be covered and wrong for what covers: `Written.exact` tells.
+A set is over the sizes, the loops that both nests have around them, and indices over the statement's loops: its own
+loops for instances, the subscripts of an access for elements. What analysis sees only in part may be too large a set,
+which is right for what has to be covered and wrong for what covers: `Image.exact` tells.
 """
 
 from __future__ import annotations
@@ -11,69 +12,102 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from loopir.analysis.access import statements_of
+from loopir.analysis.access import Statement, sees, statements_of
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.system import SIZE, combine, least_point
-from loopir.ir.grammar import Func
+from loopir.ir.grammar import Func, Index
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """The elements, as points (sizes, outer loops, element)."""
+class Image:
+    """The values of some indices over all instances of a statement, as points (sizes, outer loops, values)."""
 
-    dims: tuple[str, ...]
     points: isl.Set
     exact: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """An element that is written in one nest and not in the other: at which sizes, in which iteration around."""
+    """Values that are in one image and not in another: at which sizes, in which iteration around."""
 
-    element: tuple[int, ...]
+    values: tuple[int, ...]
     outer: dict[str, int]
     sizes: dict[str, int]
 
-    def __str__(self) -> str:
+    @property
+    def at(self) -> str:
         where = {**self.outer, **self.sizes}
-        at = f" (at {', '.join(f'{k}={v}' for k, v in where.items())})" if where else ""
-        return f"[{', '.join(map(str, self.element))}]{at}"
+        return f" (at {', '.join(f'{k}={v}' for k, v in where.items())})" if where else ""
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.values))}]{self.at}"
 
 
-def missing(func: Func, new: Func, label: str, buffer: str, outer: Sequence[str]) -> Missing | None:
-    """An element of `buffer` that `label` writes in `func` and does not in `new`, in one iteration of `outer`.
+def first(func: Func, label: str) -> Statement:
+    """The statement `label`; of a reduction with an init the initial stores, which are made in any case."""
+    found = {s.key: s for s in statements_of(func) if s.label == label}
+    return found.get((label, True)) or found[label, False]
 
-    None is a proof that there is none.
+
+def missing(
+    func: Func, label: str, old: Sequence[Index], new: Func, now: Sequence[Index], outer: Sequence[str]
+) -> Missing | None:
+    """Values that the indices `old` take in statement `label` of `func`, and `now` never take in that of `new`.
+
+    Each in one iteration of the loops `outer`. None is a proof that there are none.
     """
-    old, now = (written(f, label, buffer, outer) for f in (func, new))
-    left = old.points.subtract(now.points) if now.exact else old.points
-    points = [least_point(s, len(old.dims)) for s in left.get_basic_sets() if not s.is_empty()]
+    before, after = image(func, label, old, outer), image(new, label, now, outer)
+    left = before.points.subtract(after.points) if after.exact else before.points
+    count = len(func.sizes) + len(outer)
+    points = [least_point(s, count + len(old)) for s in left.get_basic_sets() if not s.is_empty()]
     if not points:
         return None
     point = min(points)
-    values = dict(zip(old.dims, point, strict=True))
-    sizes = {n: values[f"{SIZE}{n}"] for n in func.sizes}
-    return Missing(tuple(point[len(sizes) + len(outer) :]), {v: values[f"s.{v}"] for v in outer}, sizes)
+    sizes = dict(zip(func.sizes, point, strict=False))
+    return Missing(tuple(point[count:]), dict(zip(outer, point[len(sizes) :], strict=False)), sizes)
 
 
-def written(func: Func, label: str, buffer: str, outer: Sequence[str]) -> Written:
-    """What `label` writes of `buffer`; for a reduction with an init, where it starts, which it does in any case."""
-    found = {s.key: s for s in statements_of(func) if s.label == label}
-    s = found.get((label, True)) or found[label, False]
-    access = next(a for a in s.accesses if a.write and a.buffer == buffer)
-    system, names = instance_of(func, s, access)
-    for d, ix in enumerate(access.at):
-        at = {"": 0} if ix is None else combine(system.linear(ix, "s", names), {f"e{d}": 1}, -1)
-        system.constraints.append((at, True))
-    dims = tuple(f"{SIZE}{n}" for n in func.sizes) + tuple(f"s.{v}" for v in outer)
-    elements = tuple(f"e{d}" for d in range(len(access.at)))
+def image(func: Func, label: str, indices: Sequence[Index], outer: Sequence[str]) -> Image:
+    """What the `indices`, those from memory left at 0, are in the instances of `label`."""
+    s = first(func, label)
+    system, names = instance_of(func, s, None)
+    for d, ix in enumerate(indices):
+        value = system.linear(ix, "s", names) if sees(ix) else {"": 0}
+        system.constraints.append((combine(value, {f"e{d}": 1}, -1), True))
+    dims = _dims(func, outer, indices)
     rest = [f"s.{v}" for v in s.dims if v not in outer]
-    pieces = system.solutions([*dims, *elements, *rest], [])
-    keep = len(dims) + len(elements)
-    points = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, keep))
-    for piece in pieces:
+    points = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(dims)))
+    for piece in system.solutions([*dims, *rest], []):
         whole = isl.Set.from_basic_set(piece)
-        extra = whole.dim(isl.dim_type.set) - keep
-        points = points.union(whole.project_out(isl.dim_type.set, keep, extra))
-    exact = system.unsure is None and not s.maybe and not access.maybe and None not in access.at
-    return Written((*dims, *elements), points, exact)
+        points = points.union(whole.project_out(isl.dim_type.set, len(dims), whole.dim(isl.dim_type.set) - len(dims)))
+    return Image(points, system.unsure is None and not s.maybe and all(map(sees, indices)))
+
+
+def twice(
+    func: Func, label: str, indices: Sequence[Index], outer: Sequence[str], loops: Sequence[str]
+) -> Missing | None:
+    """Values that the indices take in two instances of `label` that differ in one of `loops`, in one of `outer`."""
+    s = first(func, label)
+    for n, differ in enumerate(loops):
+        system, left = instance_of(func, s, None)
+        right = instance_of(func, s, None, "t", system)[1]
+        for ix in indices:
+            difference = combine(system.linear(ix, "s", left), system.linear(ix, "t", right), -1)
+            system.constraints.append((difference, True))
+        same = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in (*outer, *loops[:n])]
+        order = [*same, ({f"t.{differ}": 1, f"s.{differ}": -1, "": -1}, False)]
+        for d, ix in enumerate(indices):
+            system.constraints.append((combine(system.linear(ix, "s", left), {f"e{d}": 1}, -1), True))
+        dims = _dims(func, outer, indices)
+        rest = [f"{p}.{v}" for p in "st" for v in s.dims if f"{p}.{v}" not in dims]
+        point = system.smallest([*dims, *rest], order)
+        if point is not None:
+            values = tuple(point[f"e{d}"] for d in range(len(indices)))
+            sizes = {n: point[f"{SIZE}{n}"] for n in func.sizes}
+            return Missing(values, {v: point[f"s.{v}"] for v in outer}, sizes)
+    return None
+
+
+def _dims(func: Func, outer: Sequence[str], indices: Sequence[Index]) -> list[str]:
+    """The dimensions of a point: sizes, outer loops, values."""
+    return [*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in outer), *(f"e{d}" for d in range(len(indices)))]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from loopir.analysis.affine import Poly, coefficient, constant, plus, scaled, times, to_index
+from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, times, to_index
 from loopir.analysis.simplify import Context, divide, extreme, interval, modulo, nonnegative, poly
 from loopir.analysis.simplify_func import Known, statements_known
 from loopir.analysis.system import System, combine
@@ -117,7 +117,9 @@ def _hull(indices: Sequence[tuple[Index, Context]], outer: Context, size: Index)
         return whole
     extent = plus(plus(high, low, -1), constant(1))
     bound = size_bound(extent, outer)
-    return whole if bound is None else (to_index(low), to_index(extent), to_index(bound))
+    if bound is None or (not low and const_of(bound) is None and proved(plus(bound, poly(size, outer), -1), outer)):
+        return whole
+    return (to_index(low), to_index(extent), to_index(bound))
 
 
 def ends_of(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] | None:

@@ -84,6 +84,11 @@ class Methods:
         places."""
         raise NotImplementedError
 
+    def reverse_compute_at(self, stage: str, loop: str) -> Self:
+        """Compute `stage` at the end of `loop`, which computes what it reads: in each iteration what that has
+        finished."""
+        raise NotImplementedError
+
     def rfactor(self, stage: str, loop: str) -> Self:
         """Fold each iteration of `loop`, over which `stage` reduces, into an element of its own; then fold these."""
         raise NotImplementedError

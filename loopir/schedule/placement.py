@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from loopir.analysis.access import statements_of
+from loopir.analysis.access import statements_of, that_meet
 from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
-from loopir.analysis.depend import carried
+from loopir.analysis.depend import Pair, before, carried, conflicts, times
 from loopir.analysis.moved import Came
-from loopir.analysis.regions import Box, end, proved, written_by
-from loopir.analysis.simplify import Context, divide, poly
+from loopir.analysis.regions import Box, end, proved, region, touches, written_by
+from loopir.analysis.simplify import Context, divide, poly, simplify_cond
 from loopir.analysis.simplify_func import Known, simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
@@ -82,6 +82,16 @@ class Move:
         """The loops of the nest around the stage, outer ones first."""
         inside = {x.var for x in loops((self.tree,))}
         return tuple(x for x in self.place.loops if x.var in inside)
+
+    @property
+    def shared_loops(self) -> tuple[str, ...]:
+        return tuple(s.var for s in self.shared if isinstance(s, Loop))
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The loops from the list that both stand in to the one it moves to."""
+        around = chain((self.target,), self.loop)
+        return tuple(s.var for s in around if isinstance(s, Loop))
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -215,20 +225,21 @@ class Restriction:
 
     def _dimension(self, ix: Index, base: Index, extent: Index, size: Index) -> None:
         ctx = self.known.here
-        inner = self._tops()
-        p = poly(ix, self._context())
+        inside = self._context()
+        inner = inside.tops[: len(self.own)]
+        p = poly(ix, self._context(over=False))
         if not isinstance(extent, Int) and (isinstance(size, Int) or not _plain(extent)):
             extent = size
         first, last = poly(base, ctx), poly(base + extent - 1, ctx)
-        inside = [Cmp("<=", to_index(first), ix), Cmp("<=", ix, to_index(last))]
+        within = [Cmp("<=", to_index(first), ix), Cmp("<=", ix, to_index(last))]
         v, q = self._pick(p)
         if v is None:
-            self.conds += inside
+            self.conds += within
             return
         rest = plus(p, {(Var(v.var),): q}, -1)
-        low, high = (end(rest, inner, self._context(), least=x) for x in (True, False))
+        low, high = (end(rest, inner, inside, least=x) for x in (True, False))
         if low is None or high is None:
-            self.conds += inside
+            self.conds += within
             return
         if q < 0:
             first, last, low, high, q = scaled(last, -1), scaled(first, -1), scaled(high, -1), scaled(low, -1), -q
@@ -240,7 +251,7 @@ class Restriction:
         if not _plain(to_index(count)):
             count = plus(divide(plus(plus(poly(extent, ctx), spread), constant(-1)), by, ctx), constant(1))
         if spread or q != 1:
-            self.conds += inside
+            self.conds += within
         self._restrict(v, start, count)
 
     def _restrict(self, v: Loop, start: Poly, count: Poly) -> None:
@@ -263,16 +274,19 @@ class Restriction:
                 best = x, c
         return best
 
-    def _context(self) -> Context:
-        """Inside the loops that the element depends on; those that are folded over may have no iterations."""
-        known = self.known
+    def _context(self, *, over: bool = True) -> Context:
+        """Inside the loops of the nest; without those that are folded over, which may have no iterations."""
+        known = self.known.here
         for x in self.own:
-            if x.var not in self.over:
-                known = known.loop(x.var, x.extent, ())
-        return known.here
+            if over or x.var not in self.over:
+                known = known.loop(x.var, x.extent)
+        return known
 
-    def _tops(self) -> Sequence[tuple[Var, Poly]]:
-        return self._context().tops[: len([x for x in self.own if x.var not in self.over])]
+    def undecided(self) -> list[Cond]:
+        """The conditions that keep an index inside the box, but for those that hold anyway."""
+        contexts = [self._context(over=x) for x in (False, True)]
+        self.conds = [c for c in self.conds if simplify_cond(c, contexts[bool(variables(c) & self.over)]) != TRUE]
+        return self.conds
 
     def origin(self) -> dict[str, Index]:
         """The old loops as indices over the new ones."""
@@ -394,6 +408,29 @@ def renewable(func: Func, names: set[str], loop: Loop) -> bool:
         return False
     threads = any(isinstance(s, Loop) and s.kind in THREAD_AXES for s in chain(func.body, loop))
     return set(allocs) == names and not (threads and any(s.buffer.scope == "shared" for s in allocs.values()))
+
+
+def settled(func: Func, names: set[str], loop: str) -> Func:
+    """`func` with the buffers called `names` allocated in `loop`, if they are used there alone and carry nothing over.
+
+    Nothing is carried over if no iteration reads what another wrote: of `loop`, or of a loop around it.
+    """
+    where = find_loop(func, loop)
+    inside = [s for s in statements_of(func) if loop in s.dims]
+    here = {s.label for s in inside}
+    if any(s.touches & names and s.label not in here for s in statements_of(func)) or not renewable(func, names, where):
+        return func
+    start = next(s.when[: s.when.index(loop) + 1] for s in inside if not s.init)
+    for s, t in that_meet(inside):
+        if any(x.when[: len(start)] != start for x in (s, t) if x.touches & names):
+            return func  # a reduction that starts outside
+        earlier = before(times(start, "s"), times(start, "t"))
+        for a, b in conflicts(s, t):
+            if a.buffer in names and a.write and not b.write and any(Pair(func, s, a, t, b).clashes(earlier)):
+                return func
+    known = known_in(func, where)
+    (shape, *_) = (n.buffer.shape for n in statements(func.body) if isinstance(n, Alloc) and n.buffer.name in names)
+    return confined(func, names, loop, region(touches(where.body, known, names), known.here, shape))
 
 
 def promised(move: Move, new: Func) -> Func:

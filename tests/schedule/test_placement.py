@@ -28,6 +28,7 @@ def loop_steps(s: Schedule) -> Iterator[Step]:
 def placements(s: Schedule) -> Iterator[Step]:
     for stage, loop in product(s.stages, s.loops()):
         yield Step("compute_at", (stage, loop))
+        yield Step("reverse_compute_at", (stage, loop))
 
 
 def taken(s: Schedule, steps: list[Step], data: st.DataObject) -> Schedule:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from loopir.analysis.coverage import missing
 from loopir.analysis.moved import order_broken
 from loopir.analysis.regions import Box, region, touches
-from loopir.ir.grammar import Func, Loop
+from loopir.ir.grammar import Func
+from loopir.ir.walk import places
 from loopir.schedule.effects import allocates
 from loopir.schedule.find import listing
 from loopir.schedule.placement import (
@@ -118,10 +119,11 @@ def _require_order(move: Move, after: Moved, readers: set[str]) -> None:
 
 def _require_all(move: Move, after: Moved) -> None:
     """Refuse if an element that is read elsewhere would not be computed."""
-    shared = [s.var for s in move.shared if isinstance(s, Loop)]
+    shared, label = move.shared_loops, move.stmt.label
     for name in sorted(move.names):
-        lost = missing(move.func, after.gap, move.stmt.label, name, shared)
+        now = next(p.stmt.at for p in places(after.gap.body) if p.stmt.label == label)
+        lost = missing(move.func, label, move.stmt.at, after.gap, now, shared)
         if lost is not None:
             reason = f"{name}{lost} would not be computed: no iteration of {move.loop.var!r} reads it, and "
             reason += "others do" if name in other_readers(move) else "it is seen elsewhere"
-            raise move.refuse(reason, f"keep {move.stmt.label} where it is")
+            raise move.refuse(reason, f"keep {label} where it is")

@@ -1,0 +1,149 @@
+"""reverse_compute_at: a stage is computed inside a loop of what it reads, as soon as an iteration has finished that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopir.analysis.access import sees
+from loopir.analysis.coverage import missing, twice
+from loopir.analysis.moved import order_broken
+from loopir.analysis.regions import region, touches, written_by
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Func, Index, Load, Reduce, Var
+from loopir.ir.walk import nodes, places, variables
+from loopir.schedule.effects import allocates
+from loopir.schedule.find import listing
+from loopir.schedule.placement import (
+    Move,
+    Moved,
+    Restriction,
+    find_move,
+    known_in,
+    moved,
+    promised,
+    require_repeatable,
+    require_sole_writer,
+    settled,
+)
+from loopir.schedule.refusal import refusal
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def reverse_compute_at(func: Func, stage: str, loop: str) -> Func:
+    """Compute `stage` at the end of `loop`, which computes what it reads: in each iteration what that has finished.
+
+    Each element is computed once, in the iteration that completes what it is computed from. Where a buffer is then
+    used in the loop alone, it becomes the iteration's own, and no larger than that takes.
+
+    before:
+        def f(n: "size", A: "float32[n, 8]", B: "out float32[n]"):
+            with alloc("float32[n]") as S:
+                for i in range(n):
+                    for k in range(8):
+                        S[i] = sum(A[i, k], over=k, init=0.0)
+                for j in range(n):
+                    B[j] = maximum(S[j], 0.0)
+    call:    reverse_compute_at("B", "i")
+    after:
+        def f(n: "size", A: "float32[n, 8]", B: "out float32[n]"):
+            for i in range(n):
+                with alloc("float32[1]") as S:
+                    for k in range(8):
+                        S[0] = sum(A[i, k], over=k, init=0.0)
+                    for j in range(1):
+                        B[i + j] = maximum(S[j], 0.0)
+    refuses: reverse_compute_at("B", "k")  # more than one iteration of 'k' would compute B at (j=0)
+    refuses: reverse_compute_at("S", "j")  # S runs before 'j'
+
+    before:
+        def g(n: "size", A: "float32[n]", T: "out float32[n]", B: "out float32[n]"):
+            for i in range(n):
+                T[i] = A[i] * 2.0
+            for j in range(n):
+                B[j] = T[j] + T[n - 1 - j]
+    refuses: reverse_compute_at("B", "i")  # T at (i=1) writes T[1], which B at (j=0) reads later (at n=2)
+    """
+    move = find_move(func, stage, loop)
+    if move.earlier:
+        raise move.refuse(f"{move.stmt.label} runs before {move.loop.var!r}", "a loop that computes what it reads")
+    require_sole_writer(move)
+    refused: list[ScheduleError] = []
+    for anchor in _anchors(move):
+        try:
+            return _placed(move, anchor)
+        except ScheduleError as error:
+            refused.append(error)
+    raise refused[0]
+
+
+def _anchors(move: Move) -> list[Load]:
+    """What the stage reads of what the loop writes: one of these elements tells the iteration to compute in."""
+    made = {b.name for p in places(move.loop.body) for b in written_by(p.stmt)}
+    found = [n for n in nodes(move.stmt) if isinstance(n, Load) and n.buffer.name in made and all(map(sees, n.at))]
+    if not found:
+        reason = f"{move.stmt.label} reads nothing that {move.loop.var!r} writes"
+        raise move.refuse(reason, "a loop that computes what it reads")
+    return list(dict.fromkeys(found))
+
+
+def _placed(move: Move, anchor: Load) -> Func:
+    """The stage computed in the iteration that writes the element `anchor`."""
+    func, known = move.func, known_in(move.func, move.loop)
+    box = region(
+        [t for t in touches(move.loop.body, known, {anchor.buffer.name}) if t.write], known.here, anchor.buffer.shape
+    )
+    restriction = Restriction.to(box, anchor.at, move.own_loops, move.over, known)
+    _require_whole_folds(move, restriction)
+    require_repeatable(move, restriction.ranges)
+    after = moved(move, (restriction.apply(move.tree),), restriction.origin(), first=False)
+    _require_each_once(move, after)
+    private = allocates((move.tree,))
+    clash = order_broken(func, after.gap, after.origin, asks=lambda buffer, one, other: buffer not in private)
+    if clash is not None:
+        reason = f"in {move.loop.var!r}, these two would run the other way round"
+        raise refusal(clash, reason, move.loop.var, f"keep {move.stmt.label} where it is, or an outer loop")
+    new = after.func
+    for names in _groups(move):
+        new = settled(new, names, move.loop.var)
+    return promised(move, new)
+
+
+def _groups(move: Move) -> Iterator[set[str]]:
+    """The buffers that the stage reads of what the loop writes, those that one reduction fills together."""
+    for p in places(move.loop.body):
+        names = {b.name for b in written_by(p.stmt)}
+        if any(isinstance(n, Load) and n.buffer.name in names for n in nodes(move.stmt)):
+            yield names
+
+
+def _require_whole_folds(move: Move, restriction: Restriction) -> None:
+    """Refuse if only a part of what a reduction folds would be there: it starts over in each iteration."""
+    if not isinstance(move.stmt, Reduce) or move.stmt.init is None:
+        return
+    for c in restriction.undecided():
+        if cut := sorted(variables(c) & set(move.over)):
+            reason = f"an iteration of {move.loop.var!r} has not all that {move.stmt.label} folds over {listing(cut)}"
+            raise move.refuse(reason, "an outer loop")
+
+
+def _require_each_once(move: Move, after: Moved) -> None:
+    """Refuse unless every instance of the stage runs in exactly one iteration."""
+    label = move.stmt.label
+    own = [x.var for x in move.own_loops if x.var not in move.over or not _starts(move)]
+    old: list[Index] = [Var(v) for v in own]
+    now = [after.origin[label].loops.get(v, Var(v)) for v in own]
+    lost = missing(move.func, label, old, after.gap, now, move.shared_loops)
+    if lost is not None:
+        at = ", ".join(f"{v}={x}" for v, x in zip(own, lost.values, strict=True))
+        reason = f"no iteration of {move.loop.var!r} would compute {label} at ({at}){lost.at}"
+        raise move.refuse(reason, f"keep {label} where it is")
+    again = twice(after.gap, label, now, move.shared_loops, move.path)
+    if again is not None:
+        at = ", ".join(f"{v}={x}" for v, x in zip(own, again.values, strict=True))
+        reason = f"more than one iteration of {move.loop.var!r} would compute {label} at ({at}){again.at}"
+        raise move.refuse(reason, "an outer loop")
+
+
+def _starts(move: Move) -> bool:
+    return isinstance(move.stmt, Reduce) and move.stmt.init is not None
