@@ -6,14 +6,20 @@ memory reads) with its coefficient. Terms keep the order in which they were met,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import TypeAlias
 
-from loopir.ir.grammar import Index, Int, Mul, Var
+from loopir.ir.grammar import Add, Index, Int, Mul
 
 Monomial: TypeAlias = "tuple[Index, ...]"
 Poly: TypeAlias = "dict[Monomial, int]"
 """Coefficients by monomial; the constant has the empty one. No coefficient is 0."""
+
+_int = lru_cache(maxsize=1024)(Int)
+_rank = lru_cache(maxsize=4096)(repr)
+"""The order of the factors of a monomial."""
 
 
 def constant(c: int) -> Poly:
@@ -27,25 +33,25 @@ def atom(a: Index) -> Poly:
 def plus(a: Mapping[Monomial, int], b: Mapping[Monomial, int], scale: int = 1) -> Poly:
     """`a + scale * b`."""
     out = dict(a)
+    if scale:
+        add_to(out, b, scale)
+    return out
+
+
+def add_to(out: Poly, b: Mapping[Monomial, int], scale: int) -> None:
+    """Make `out` be `out + scale * b`; `scale` is not 0."""
     for m, c in b.items():
         total = out.get(m, 0) + scale * c
         if total:
             out[m] = total
         else:
-            out.pop(m, None)
-    return out
+            del out[m]
 
 
 def times(a: Mapping[Monomial, int], b: Mapping[Monomial, int]) -> Poly:
     out: Poly = {}
     for m, c in a.items():
-        for k, d in b.items():
-            key = joined(m, k)
-            total = out.get(key, 0) + c * d
-            if total:
-                out[key] = total
-            else:
-                out.pop(key, None)
+        add_to(out, b if not m else {joined(m, k): d for k, d in b.items()}, c)
     return out
 
 
@@ -53,7 +59,7 @@ def joined(a: Monomial, b: Monomial) -> Monomial:
     """The product of two monomials; factors in an order that does not depend on how it came about."""
     if not a or not b:
         return a or b
-    return tuple(sorted((*a, *b), key=repr))
+    return tuple(sorted((*a, *b), key=_rank))
 
 
 def exact_quotient(p: Mapping[Monomial, int], b: Mapping[Monomial, int]) -> Poly | None:
@@ -63,18 +69,18 @@ def exact_quotient(p: Mapping[Monomial, int], b: Mapping[Monomial, int]) -> Poly
     rest = dict(p)
     while rest:
         m = max(rest, key=_order)
-        left = list(m)
-        inside = all(x in left and not left.remove(x) for x in lead)  # type: ignore[func-returns-value]
-        if not inside or rest[m] % b[lead]:
+        left = quotient(m, lead)
+        if left is None or rest[m] % b[lead]:
             return None
-        term = {tuple(left): rest[m] // b[lead]}
-        q, rest = plus(q, term), plus(rest, times(term, b), -1)
+        term = {left: rest[m] // b[lead]}
+        add_to(q, term, 1)
+        add_to(rest, times(term, b), -1)
     return q
 
 
 def _order(m: Monomial) -> tuple[int, tuple[str, ...]]:
     """An order of monomials that multiplying both by a third one keeps."""
-    return len(m), tuple(sorted(map(repr, m)))
+    return len(m), tuple(sorted(map(_rank, m)))
 
 
 def scaled(a: Mapping[Monomial, int], c: int) -> Poly:
@@ -85,7 +91,7 @@ def const_of(p: Mapping[Monomial, int]) -> int | None:
     """The value of a constant polynomial, else None."""
     if not p:
         return 0
-    return p[()] if len(p) == 1 and () in p else None
+    return p.get(()) if len(p) == 1 else None
 
 
 def coefficient(p: Mapping[Monomial, int], a: Index) -> tuple[Poly, Poly] | None:
@@ -93,43 +99,69 @@ def coefficient(p: Mapping[Monomial, int], a: Index) -> tuple[Poly, Poly] | None
     q: Poly = {}
     r: Poly = {}
     for m, c in p.items():
-        n = m.count(a)
-        if n == 0:
+        if a not in m:
             r[m] = c
-        elif n == 1:
-            k = list(m)
-            k.remove(a)
-            q[tuple(k)] = c
-        else:
+        elif (rest := without(m, a)) and a in rest:
             return None
+        else:
+            q[rest] = c
     return q, r
+
+
+def without(m: Monomial, a: Index) -> Monomial:
+    """`m` divided by its factor `a`."""
+    n = m.index(a)
+    return m[:n] + m[n + 1 :]
+
+
+def quotient(m: Monomial, by: Monomial) -> Monomial | None:
+    """`m` divided by `by`; None if `by` does not divide it."""
+    for a in by:
+        if a not in m:
+            return None
+        m = without(m, a)
+    return m
+
+
+@lru_cache(maxsize=4096)
+def plain(ix: Index) -> Mapping[Monomial, int]:
+    """`ix` expanded, whatever is no sum or product being an atom as it stands."""
+    match ix:
+        case Int(value):
+            return MappingProxyType(constant(value))
+        case Add(a, b):
+            return MappingProxyType(plus(plain(a), plain(b)))
+        case Mul(a, b):
+            return MappingProxyType(times(plain(a), plain(b)))
+        case _:
+            return MappingProxyType(atom(ix))
 
 
 def to_index(p: Mapping[Monomial, int]) -> Index:
     """A readable index: terms in order, a positive one first, the constant last."""
-    terms = [(m, c) for m, c in p.items() if m]
-    lead = next((n for n, (_, c) in enumerate(terms) if c > 0), 0)
-    terms = terms[lead : lead + 1] + terms[:lead] + terms[lead + 1 :]
-    total: Index | None = None
-    for m, c in terms:
-        size = _product(m)
+    lead = next((m for m, c in p.items() if m and c > 0), None)
+    total: Index | None = None if lead is None else _scaled(_product(lead), p[lead])
+    for m, c in p.items():
+        if not m or m is lead:
+            continue
         if total is None:
-            total = -size if c == -1 else size * c
-        elif c < 0:
-            total = total - (size * -c)
+            total = _scaled(_product(m), c)
         else:
-            total = total + size * c
+            total = Add(total, _scaled(_product(m), c) if c > 0 else _scaled(_scaled(_product(m), -c), -1))
     rest = p.get((), 0)
-    return Int(rest) if total is None else total + rest
+    if total is None:
+        return _int(rest)
+    return Add(total, _int(rest)) if rest else total
 
 
-def _product(m: Iterable[Index]) -> Index:
-    total: Index | None = None
-    for a in m:
-        total = a if total is None else Mul(total, a)
-    return total if total is not None else Int(1)
+def _product(m: Monomial) -> Index:
+    total = m[0]
+    for a in m[1:]:
+        total = Mul(total, a)
+    return total
 
 
-def is_size(a: Index, loops: Iterable[str]) -> bool:
-    """Whether an atom is a variable that is no loop."""
-    return isinstance(a, Var) and a.name not in loops
+def _scaled(a: Index, c: int) -> Index:
+    if c == 1:
+        return a
+    return Mul(_int(-1), a) if c == -1 else Mul(a, _int(c))

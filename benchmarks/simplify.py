@@ -1,0 +1,203 @@
+"""What one simplification costs, over the indices and conditions that real schedules simplify.
+
+    python benchmarks/simplify.py [--peers]
+
+The lines of simplify_calls.txt (made by simplify_collect.py) are simplified as scheduling does it: those that stand
+in one place share its Context, which is new in every repeat, so nothing is remembered from an earlier one. Prints one
+row a program: microseconds a call, the median and the worst line, and what one loop of a Context costs; `again` is a
+call that the Context has answered before. `--peers` adds the same lines through sympy (`simplify`) and through isl (build the function,
+`gist` it in its domain), on every tenth line that they can say, as times the cost here.
+"""
+
+from __future__ import annotations
+
+import ast
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import loopir as lp
+from loopir.analysis import simplify as room
+from loopir.analysis.simplify import Context, simplify, simplify_cond
+from loopir.ir.grammar import Cond, Index, Var
+from loopir.ir.parse_expr import Expressions, Names
+
+CALLS = Path(__file__).with_name("simplify_calls.txt")
+REPEATS = 25
+Step = tuple[str, str | Cond, Index | None]
+"""("for", loop, extent) or ("if", condition, None)."""
+
+
+class Reader(Expressions):
+    """Reads one index or condition; every name in it is a variable."""
+
+    def __init__(self, source: str) -> None:
+        self.tree = ast.parse(source, mode="eval").body
+        names = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name)} - {"min", "max"}
+        self.names, self.constants = Names({name: Var(name) for name in names}), {}
+
+    def fail(self, node: ast.AST, message: str) -> NoReturn:
+        raise ValueError(f"{ast.unparse(node)}: {message}")
+
+    def read(self) -> Index | Cond:
+        return self.cond(self.tree) if self.sort(self.tree) == "cond" else self.index(self.tree)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where some calls stand: the program, what is known there, and what is simplified."""
+
+    program: str
+    steps: tuple[Step, ...]
+    calls: tuple[Index | Cond, ...]
+
+    def context(self) -> Context:
+        ctx = Context()
+        for kind, what, extent in self.steps:
+            ctx = ctx.loop(str(what), extent) if kind == "for" else ctx.given(what)  # type: ignore[arg-type]
+        return ctx
+
+
+def step(source: str) -> Step:
+    kind, rest = source.split(" ", 1)
+    if kind == "for":
+        var, extent = rest.split(" in ", 1)
+        return kind, var, Reader(extent).read()  # type: ignore[return-value]
+    return kind, Reader(rest).read(), None  # type: ignore[return-value]
+
+
+def places() -> Iterator[Place]:
+    found: dict[tuple[str, ...], list[str]] = {}
+    for line in CALLS.read_text().splitlines():
+        *where, what = line.split(" | ")
+        found.setdefault(tuple(where), []).append(what)
+    for (program, *steps), calls in found.items():
+        yield Place(program, tuple(map(step, steps)), tuple(Reader(c).read() for c in calls))
+
+
+def call(x: Index | Cond, ctx: Context) -> Index | Cond:
+    return simplify(x, ctx) if isinstance(x, Index) else simplify_cond(x, ctx)
+
+
+def timed(fn: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    fn()
+    return (time.perf_counter() - start) * 1e6
+
+
+def forget() -> None:
+    """Drop what the room remembers across Contexts, if it does."""
+    getattr(room, "forget", lambda: None)()
+
+
+def measure(place: Place) -> tuple[list[float], list[float], float]:
+    """(first calls, calls again, one loop or guard of the context): the medians of the repeats."""
+    first: list[list[float]] = [[] for _ in place.calls]
+    again: list[list[float]] = [[] for _ in place.calls]
+    contexts: list[float] = []
+    for _ in range(REPEATS):
+        forget()
+        contexts.append(timed(place.context) / max(1, len(place.steps)))
+        ctx = place.context()
+        for times in (first, again):
+            for n, x in enumerate(place.calls):
+                times[n].append(timed(lambda x=x: call(x, ctx)))
+    return [statistics.median(t) for t in first], [statistics.median(t) for t in again], statistics.median(contexts)
+
+
+def row(name: str, first: list[float], again: list[float], contexts: list[float]) -> None:
+    print(
+        f"{name:22s} {len(first):6d} {statistics.median(first):10.1f} {max(first):8.1f} "
+        f"{statistics.median(again):8.1f} {statistics.median(contexts):10.1f}"
+    )
+
+
+def peers(found: list[Place]) -> None:
+    """The same lines through sympy and isl; a line that one cannot say is left out there."""
+    lines = [(p, x) for p in found for x in p.calls][::10]
+    for name, make in (("sympy simplify", by_sympy), ("isl gist", by_isl)):
+        ratios: list[float] = []
+        for p, x in lines:
+            run = make(p, x)
+            if run is not None:
+                forget()
+                ctx = p.context()
+                ours = timed(lambda x=x, ctx=ctx: call(x, ctx))
+                ratios.append(timed(run) / ours)
+        print(f"{name}: {statistics.median(ratios):.0f} times the cost here (median of {len(ratios)} lines)")
+
+
+def by_sympy(p: Place, x: Index | Cond) -> Callable[[], object] | None:
+    import sympy
+
+    if not isinstance(x, Index):
+        return None
+    names: dict[str, Any] = {}
+
+    def visit(ix: Any) -> Any:
+        kind = type(ix).__name__
+        if kind == "Int":
+            return sympy.Integer(ix.value)
+        if kind == "Var":
+            return names.setdefault(ix.name, sympy.Symbol(ix.name, integer=True, nonnegative=True))
+        a, b = visit(ix.a), visit(ix.b)
+        make = {"Add": lambda: a + b, "Mul": lambda: a * b, "FloorDiv": lambda: sympy.floor(a / b)}
+        make |= {"Mod": lambda: sympy.Mod(a, b), "Min": lambda: sympy.Min(a, b), "Max": lambda: sympy.Max(a, b)}
+        return make[kind]()
+
+    return lambda: sympy.simplify(visit(x))
+
+
+def by_isl(p: Place, x: Index | Cond) -> Callable[[], object] | None:
+    from loopir.ir.text import text
+
+    conds = [text(c) for kind, c, _ in p.steps if kind == "if" and isinstance(c, Cond)]
+    loops = [f"0 <= {v} < {text(e)}" for _, v, e in p.steps if e is not None]
+    source = " and ".join([*conds, *loops])
+    return isl_task(source, text(x), isinstance(x, Cond))
+
+
+def isl_task(where: str, what: str, is_cond: bool) -> Callable[[], object] | None:
+    import re
+
+    import islpy as isl
+
+    def spelled(s: str) -> str:
+        return re.sub(r"(\([^()]*\)|[\w]+) // (\d+)", r"floord(\1, \2)", s).replace("==", "=")
+
+    names = sorted(set(re.findall(r"[A-Za-z_]\w*", f"{where} {what}")) - {"and", "or", "not", "min", "max"})
+    dims = ", ".join(names)
+
+    def run() -> object:
+        domain = isl.Set(f"{{ [{dims}] : {spelled(where) or 'true'} }}")
+        if is_cond:
+            return isl.Set(f"{{ [{dims}] : {spelled(what)} }}").gist(domain)
+        return isl.PwAff(f"{{ [{dims}] -> [({spelled(what)})] }}").gist(domain)
+
+    try:
+        run()
+    except isl.Error:
+        return None
+    return run
+
+
+def main() -> None:
+    found = list(places())
+    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, loopir {lp.__version__}")
+    print(f"{'us a call':22s} {'lines':>6s} {'median':>10s} {'worst':>8s} {'again':>8s} {'a step of':>10s}")
+    measured = [(p.program, *measure(p)) for p in found]
+    for program in (*dict.fromkeys(p.program for p in found), ""):
+        rows = [m for m in measured if program in ("", m[0])]
+        first, again = [t for m in rows for t in m[1]], [t for m in rows for t in m[2]]
+        row(program or "all", first, again, [m[3] for m in rows])
+    if "--peers" in sys.argv:
+        peers(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""What is known where an index stands, as polynomials: the ends of the loops, of the sizes, and what is >= 0.
+
+`Premises` is data, with a memory of what was worked out from it. `loopir.analysis.simplify.Context` makes them from
+loops and guards, `loopir.analysis.prove` draws conclusions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopir.analysis.affine import Monomial, Poly, const_of
+from loopir.ir.grammar import Index, Node, Var
+
+Ends = tuple[int | None, int | None]
+"""(least, greatest); None where there is no bound known."""
+
+
+class Premises:
+    """`0 <= loop <= top` for each loop, sizes' lower bounds and divisors, polynomials that are >= 0.
+
+    It never changes, but for its memory: `ends` of monomials, `answers` to simplifications, and the premises `after`
+    one more loop or guard, so that passes that walk the same nest meet the same premises again.
+    """
+
+    __slots__ = ("after", "answers", "ends", "facts", "lows", "multiples", "stable", "telling", "tops")
+
+    def __init__(
+        self,
+        tops: Mapping[Var, Poly] | None = None,
+        lows: Mapping[str, int] | None = None,
+        multiples: Mapping[str, int] | None = None,
+        facts: tuple[Poly, ...] = (),
+        stable: frozenset[str] = frozenset(),
+    ) -> None:
+        self.tops: Mapping[Var, Poly] = tops or {}
+        """The greatest value of each loop around, innermost first."""
+        self.lows: Mapping[str, int] = lows or {}
+        """What a variable is at least, if that is more than 0."""
+        self.multiples: Mapping[str, int] = multiples or {}
+        """What divides a size."""
+        self.facts = facts
+        """What is >= 0."""
+        self.stable = stable
+        """The buffers that nothing writes. What others held when a guard or a loop was entered says nothing of the
+        statements inside: one before them may have written there."""
+        self.telling: list[Mapping[Monomial, int]] | None = None
+        """The facts that say more than the ends of their terms do, once they have been asked for."""
+        self.ends: dict[Monomial, Ends] = {(): (1, 1)}
+        self.answers: dict[Node, Any] = {}
+        self.after: dict[Any, Any] = {}
+
+    def divides(self, n: int, a: Index) -> bool:
+        """Whether the size `a` is known to be a multiple of `n`."""
+        return isinstance(a, Var) and self.multiples.get(a.name, 1) % n == 0
+
+    def constant_top(self, v: Var) -> bool:
+        """Whether the loop `v` has ends that depend on nothing."""
+        return const_of(self.tops[v]) is not None

@@ -1,0 +1,273 @@
+"""Proofs that a polynomial is never negative, from the ends of its variables: cheap, and quiet where they fail.
+
+`least` adds up the ends of the terms. Where that is not enough, atoms are replaced one by one by the bound that makes
+the polynomial least, inner loops before outer ones, so that what depends on the same size cancels; and what is known
+to be >= 0 is subtracted. Each bound that is used is one of `BOUNDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import gcd
+
+from loopir.analysis.affine import Monomial, Poly, add_to, coefficient, constant, plain, plus, quotient, scaled, times
+from loopir.analysis.premises import Ends, Premises
+from loopir.analysis.statements import Statement
+from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod, Var
+
+BOUNDS = {
+    "division-low": Statement("c * (x // c) >= x - (c - 1)", constants="c"),
+    "division-high": Statement("c * (x // c) <= x", constants="c"),
+    "division-ends": Statement("l // c <= x // c and x // c <= h // c", "l <= x and x <= h", constants="c"),
+    "division-by-more": Statement("0 <= x // c and x // c <= x", "0 <= x", constants="c"),
+    "quotient-high": Statement("x // c <= q", "x <= c * q + r and r < c", constants="c"),
+    "remainder-ends": Statement("0 <= x % c and x % c <= c - 1", constants="c"),
+    "remainder-high": Statement("x % c <= x", "0 <= x", constants="c"),
+    "min-high": Statement("min(x, y) <= x and min(x, y) <= y"),
+    "max-low": Statement("max(x, y) >= x and max(x, y) >= y"),
+    "min-low": Statement("c * min(x, y) + z >= 0", "c * x + z >= 0 and c * y + z >= 0", constants="c"),
+    "max-high": Statement("z - c * max(x, y) >= 0", "z - c * x >= 0 and z - c * y >= 0", constants="c"),
+    "scaled": Statement("x >= 0", "c * x + c - 1 >= 0", constants="c"),
+    "fact": Statement("x >= 0", "b * x - c * f >= 0 and f >= 0", constants="b c"),
+}
+"""The bounds, each with what it needs; the tests prove them."""
+
+STEPS = 12
+"""How many atoms are replaced before a proof is given up."""
+
+
+# ---------------------------------------------------------------- ends of terms
+
+
+def interval(p: Mapping[Monomial, int], known: Premises) -> Ends:
+    """Constant bounds of `p`: (least, greatest), None where there is none known."""
+    high = least(scaled(p, -1), known)
+    return least(p, known), None if high is None else -high
+
+
+def least(p: Mapping[Monomial, int], known: Premises) -> int | None:
+    """The sum of the least values of the terms of `p`; None if one has none that is known."""
+    total = 0
+    ends = known.ends
+    for m, c in p.items():
+        low, high = ends.get(m) or _monomial_ends(m, known)
+        end = low if c > 0 else high
+        if end is None:
+            return None
+        total += c * end
+    return total
+
+
+def _monomial_ends(m: Monomial, known: Premises) -> Ends:
+    """The ends of a product, which is remembered: of one atom, or of several that are not negative."""
+    low: int | None = 1
+    high: int | None = 1
+    for a in m:
+        x, y = _atom_ends(a, known)
+        if len(m) == 1:
+            low, high = x, y
+        elif x is None or x < 0 or low is None:
+            low = high = None
+        else:
+            low, high = low * x, None if y is None or high is None else high * y
+    known.ends[m] = low, high
+    return low, high
+
+
+def _atom_ends(a: Index, known: Premises) -> Ends:
+    match a:
+        case Var(name):
+            top = known.tops.get(a)
+            return known.lows.get(name, 0), None if top is None else interval(top, known)[1]
+        case FloorDiv(x, Int(c)):
+            low, high = interval(plain(x), known)
+            return None if low is None else low // c, None if high is None else high // c
+        case FloorDiv(x, _):
+            low, high = interval(plain(x), known)
+            return (0, high) if low is not None and low >= 0 else (None, None)
+        case Mod(x, b):
+            low, high = interval(plain(x), known)
+            high = high if low is not None and low >= 0 else None
+            return 0, high if not isinstance(b, Int) else b.value - 1 if high is None else min(b.value - 1, high)
+        case Min(x, y) | Max(x, y):
+            (a0, a1), (b0, b1) = interval(plain(x), known), interval(plain(y), known)
+            return _min_max(a0, b0, isinstance(a, Min), low=True), _min_max(a1, b1, isinstance(a, Min), low=False)
+        case _:
+            return None, None
+
+
+def _min_max(a: int | None, b: int | None, smaller: bool, *, low: bool) -> int | None:
+    if a is None or b is None:
+        # min has an upper bound, and max a lower one, if either side has
+        return (b if a is None else a) if smaller != low else None
+    return min(a, b) if smaller else max(a, b)
+
+
+# ---------------------------------------------------------------- proofs
+
+
+def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
+    """Whether `p >= 0` is proved; False means that it is not known."""
+    low = least(p, known)
+    if low is not None:
+        if low >= 0:
+            return True
+        if not known.facts and all(_independent(m, known) for m in p):
+            return False
+    trail: list[Mapping[Monomial, int]] = []
+    if _reduced(p, known, STEPS, trail):
+        return True
+    return any(_reduced(rest, known, STEPS, []) for rest in _without_facts(trail, known))
+
+
+def _independent(m: Monomial, known: Premises) -> bool:
+    """Whether a term reaches its ends whatever the others are: then the sum of the ends is the least value."""
+    if len(m) > 1:
+        return False
+    return not m or (isinstance(m[0], Var) and (m[0] not in known.tops or known.constant_top(m[0])))
+
+
+def _reduced(p: Mapping[Monomial, int], known: Premises, steps: int, trail: list[Mapping[Monomial, int]]) -> bool:
+    """Whether replacing atoms by bounds shows `p >= 0`. `trail` gets `p` and what is below it."""
+    while True:
+        trail.append(p)
+        low = least(p, known)
+        if low is not None and low >= 0:
+            return True
+        if steps == 0:
+            return False
+        steps -= 1
+        for m, c in p.items():
+            if len(m) == 1 and not isinstance(m[0], Var):
+                options = _options(m[0], c, known)
+                if options:
+                    break
+        else:
+            lower = _without_loop(p, known)
+            if lower is None:
+                return False
+            p = lower
+            continue
+        lowered = [plus(_replaced(p, m, bound), {(): 1}, bound[1] - 1) for bound in options]
+        if len(lowered) == 1:
+            p = lowered[0]
+        elif isinstance(m[0], Min if c > 0 else Max):
+            return all(_reduced(q, known, steps // 2, []) for q in lowered)
+        else:
+            return any(_reduced(q, known, steps // 2, trail) for q in lowered)
+
+
+def _replaced(p: Mapping[Monomial, int], m: Monomial, bound: tuple[Poly, int]) -> Poly:
+    """`scale * p` with the term of `m`, so scaled, replaced by `by`."""
+    by, scale = bound
+    rest = {k: c * scale for k, c in p.items() if k != m}
+    add_to(rest, by, 1)
+    return rest
+
+
+def _options(a: Index, k: int, known: Premises) -> list[tuple[Poly, int]]:
+    """Bounds (b, s) with b <= s * k * a, polynomials in what stands in `a`."""
+    match a:
+        case FloorDiv(x, Int(c)):
+            if k % c and (end := _monomial_ends((a,), known)[0 if k > 0 else 1]) is not None:
+                return [(constant(k * end), 1)]
+            scale = c // gcd(k, c)
+            bound = scaled(plain(x), k * scale // c)
+            return [(plus(bound, {(): 1}, k * scale // c * (1 - c)) if k > 0 else bound, scale)]
+        case FloorDiv(x, b) if k < 0:
+            return [(scaled(top, k), 1) for top in _highest_quotient(plain(x), plain(b), known)]
+        case Mod(x, b):
+            if k > 0:
+                return [({}, 1)]
+            below = (scaled(plus(plain(b), {(): -1}), k), 1)
+            low = least(plain(x), known)
+            return [below] if low is None or low < 0 else [below, (scaled(plain(x), k), 1)]
+        case Min(x, y) | Max(x, y):
+            return [(scaled(plain(x), k), 1), (scaled(plain(y), k), 1)]
+        case _:
+            return []
+
+
+def _highest_quotient(x: Mapping[Monomial, int], b: Mapping[Monomial, int], known: Premises) -> Iterator[Poly]:
+    """q >= x // b, from the greatest value of x: q where that is q * b + r with r < b, q - 1 where r < 0."""
+    rest: Poly | None = scaled(x, -1)
+    for _ in range(STEPS):
+        if rest is None:
+            return
+        q, r = divided(scaled(rest, -1), b)
+        for less in (1, 0):
+            room = least(plus(plus(scaled(b, 1 - less), r, -1), {(): -1}), known)
+            if q and room is not None and room >= 0:
+                yield plus(q, {(): -less})
+                return
+        rest = _without_loop(rest, known)
+
+
+def divided(p: Mapping[Monomial, int], b: Mapping[Monomial, int]) -> tuple[Poly, Poly]:
+    """(q, r) with p = q * b + r, as much as can be seen in q: by the first term of `b` that is no number."""
+    lead = next((m for m in b if m), ())
+    c = b[lead]
+    q: Poly = {}
+    r = dict(p)
+    for m, k in p.items():
+        rest = quotient(m, lead)
+        if rest is not None and k % c == 0 and r.get(m) == k:
+            add_to(q, {rest: k // c}, 1)
+            add_to(r, times(b, {rest: k // c}), -1)
+    return q, r
+
+
+def _without_loop(p: Mapping[Monomial, int], known: Premises) -> Poly | None:
+    """`p` with one loop, the innermost that matters, at the end that makes `p` least."""
+    products = [m for m in p if len(m) > 1]
+    for v, top in known.tops.items():
+        if any(v in m for m in products):
+            split = coefficient(p, v)
+            if split is None or not split[0]:
+                continue
+            low = least(split[0], known)
+            if low is not None and low >= 0:
+                return split[1]
+            high = least(scaled(split[0], -1), known)
+            if high is not None and high >= 0:
+                return plus(split[1], times(split[0], top))
+        elif (c := p.get((v,), 0)) and not known.constant_top(v):
+            rest = {m: k for m, k in p.items() if m != (v,)}
+            if c < 0:
+                add_to(rest, top, c)
+            return rest
+    return None
+
+
+def _without_facts(trail: list[Mapping[Monomial, int]], known: Premises) -> Iterator[Poly]:
+    """What is left of a polynomial of `trail` after a multiple of a fact that has a term in common with it."""
+    if known.telling is None:
+        known.telling = _telling(known)
+    for f in known.telling:
+        tried: set[tuple[int, int, int]] = set()
+        for n, p in enumerate(trail):
+            for m, c in f.items():
+                k = p.get(m, 0) if m else 0
+                if k * c > 0:
+                    g = gcd(k, c)
+                    for scale, times_f in ((1, 1), (abs(c) // g, abs(k) // g)):
+                        if (n, scale, times_f) not in tried:
+                            tried.add((n, scale, times_f))
+                            yield plus(scaled(p, scale), f, -times_f)
+
+
+def _telling(known: Premises) -> list[Mapping[Monomial, int]]:
+    """The facts, and what is above them by the bounds of their atoms, where the ends do not say as much."""
+    found: list[Mapping[Monomial, int]] = []
+    pending = list(known.facts)
+    while pending:
+        f = pending.pop(0)
+        low = least(f, known)
+        if low is None or low < 0:
+            found.append(f)
+        for m, c in f.items():
+            if len(m) == 1 and not isinstance(m[0], Var) and not isinstance(m[0], Max if c > 0 else Min):
+                lowered = (_replaced(scaled(f, -1), m, bound) for bound in _options(m[0], -c, known))
+                pending += [scaled(p, -1) for p in lowered]
+                break
+    return found[:STEPS]

@@ -1,0 +1,246 @@
+"""The rules by which divisions, remainders, minima and sums of them become simpler, each with what it says.
+
+Each rule is a function that gives the simpler polynomial, or None where it does not apply; the tables at the end of
+each section are what `divide`, `modulo`, `extreme` and `fold` try, in order. The statements are proved in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import gcd
+
+from loopir.analysis.affine import (
+    Monomial,
+    Poly,
+    add_to,
+    atom,
+    const_of,
+    constant,
+    joined,
+    plain,
+    plus,
+    scaled,
+    times,
+    to_index,
+    without,
+)
+from loopir.analysis.premises import Premises
+from loopir.analysis.prove import divided, nonnegative
+from loopir.analysis.statements import rule
+from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod
+
+
+def within(r: Mapping[Monomial, int], b: Mapping[Monomial, int], known: Premises) -> bool:
+    """Whether 0 <= r < b."""
+    return nonnegative(r, known) and nonnegative(plus(plus(b, r, -1), {(): -1}), known)
+
+
+# ---------------------------------------------------------------- p // b
+
+
+def divide(p: Poly, b: Poly, known: Premises) -> Poly:
+    """`p // b`."""
+    q, r = split(p, b, known)
+    if not r or within(r, b, known):
+        return fold(q, known)
+    c = const_of(b)
+    if c is not None:
+        for simpler in DIVISIONS:
+            found = simpler(r, c, known)
+            if found is not None:
+                return fold(plus(q, found), known)
+    return fold(plus(q, atom(FloorDiv(to_index(r), to_index(b)))), known)
+
+
+@rule("quotient", "(c * q + r) // c == q", "0 <= r and r < c", constants="c")
+@rule("quotient-out", "(c * q + r) // c == q + r // c", constants="c")
+@rule("quotient-of-multiple", "(k * n + r) // (k * d) == n // d + r // (k * d)", "n % d == 0", constants="k d")
+@rule("quotient-of-negative", "(r - k * n) // (k * d) == r // (k * d) - n // d", "n % d == 0", constants="k d")
+def split(p: Poly, b: Poly, known: Premises) -> tuple[Poly, Poly]:
+    """(q, r) with p = q * b + r, as much as can be seen in q."""
+    c = const_of(b)
+    if c is None:
+        return _split_by_terms(p, b, known)
+    q: Poly = {}
+    r: Poly = {}
+    for m, k in p.items():
+        if k % c == 0:
+            add_to(q, {m: k // c}, 1)
+        elif not m:
+            add_to(q, constant(k // c), 1)
+            r[m] = k % c
+        elif len(m) == 1 and c % k == 0 and known.divides(c // abs(k), m[0]):
+            add_to(q, atom(FloorDiv(m[0], Int(c // abs(k)))), 1 if k > 0 else -1)
+        else:
+            r[m] = k
+    return q, r
+
+
+def _split_by_terms(p: Poly, b: Poly, known: Premises) -> tuple[Poly, Poly]:
+    """By a product, as far as it goes; by a sum, only if nothing is left to divide."""
+    q, r = divided(p, b)
+    if len(b) == 1:
+        return q, r
+    for by, rest in ((q, r), (plus(q, {(): -1}), plus(r, b))):
+        if by and within(rest, b, known):
+            return by, rest
+    return {}, p
+
+
+@rule("common-divisor", "(g * y + s) // (g * c) == y // c", "0 <= s and s < g", constants="g c")
+def divide_common(r: Poly, c: int, known: Premises) -> Poly | None:
+    for g, big, small in _common(r, c):
+        if within(small, {(): g}, known):
+            return divide(big, {(): c // g}, known)
+    return None
+
+
+def _common(r: Poly, c: int) -> Iterator[tuple[int, Poly, Poly]]:
+    """(g, y, s) with r = g * y + s, for the divisors g of c that some of the terms have, greatest first."""
+    for g in sorted({gcd(k, c) for m, k in r.items() if m} - {1, c}, reverse=True):
+        big = {m: k // g for m, k in r.items() if k % g == 0}
+        small = {m: k for m, k in r.items() if k % g}
+        if small.get((), 0):
+            add_to(big, constant(small[()] // g), 1)
+            small[()] %= g
+        yield g, big, small
+
+
+@rule("nested-divisions", "x // d // c == x // (d * c)", constants="c d")
+def divide_division(r: Poly, c: int, known: Premises) -> Poly | None:
+    match _alone(r):
+        case FloorDiv(x, Int(d)):
+            return divide(dict(plain(x)), {(): d * c}, known)
+        case FloorDiv(x, d):
+            return divide(dict(plain(x)), scaled(plain(d), c), known)
+        case _:
+            return None
+
+
+@rule("division-of-remainder", "x % (c * d) // c == x // c % d", constants="c d")
+def divide_remainder(r: Poly, c: int, known: Premises) -> Poly | None:
+    match _alone(r):
+        case Mod(x, Int(d)) if d % c == 0:
+            return modulo(divide(dict(plain(x)), {(): c}, known), {(): d // c}, known)
+        case _:
+            return None
+
+
+def _alone(r: Poly) -> Index | None:
+    """The atom that `r` is."""
+    if len(r) == 1:
+        ((m, k),) = r.items()
+        if k == 1 and len(m) == 1:
+            return m[0]
+    return None
+
+
+DIVISIONS = (divide_common, divide_division, divide_remainder)
+
+
+# ---------------------------------------------------------------- p % b
+
+
+def modulo(p: Poly, b: Poly, known: Premises) -> Poly:
+    """`p % b`."""
+    r = split(p, b, known)[1]
+    if not r or within(r, b, known):
+        return r
+    c = const_of(b)
+    if c is None:
+        return atom(Mod(to_index(r), to_index(b)))
+    r = split(without_remainders(least_terms(r, c), c), b, known)[1]
+    if not r or within(r, b, known):
+        return r
+    return common_out(r, c, known) or atom(Mod(to_index(r), Int(c)))
+
+
+@rule("remainder", "(c * q + r) % c == r", "0 <= r and r < c", constants="c")
+@rule("remainder-of-terms", "(c * q + k * x + r) % c == (k % c * x + r) % c", constants="c k")
+@rule("remainder-of-negative", "(r - k * x) % c == (-k % c * x + r) % c", constants="c k")
+@rule("remainder-of-multiple", "(k * n + r) % (k * d) == r % (k * d)", "n % d == 0", constants="k d")
+def least_terms(r: Poly, c: int) -> Poly:
+    """`r` with coefficients from 1 to c - 1."""
+    return {m: k % c for m, k in r.items() if k % c}
+
+
+@rule("remainder-of-remainder", "(k * (x % (c * d)) + r) % (k * c) == (k * x + r) % (k * c)", constants="k c d")
+@rule("remainder-of-scaled", "(k * d * (x % c) + r) % (k * c) == (k * d * x + r) % (k * c)", constants="k c d")
+def without_remainders(r: Poly, c: int) -> Poly:
+    for m, k in r.items():
+        if len(m) == 1 and isinstance(m[0], Mod) and isinstance(m[0].b, Int) and k * m[0].b.value % c == 0:
+            rest = {x: v for x, v in r.items() if x != m}
+            add_to(rest, plain(m[0].a), k)
+            return without_remainders(least_terms(rest, c), c)
+    return r
+
+
+@rule("common-factor", "(g * y + s) % (g * c) == g * (y % c) + s", "0 <= s and s < g", constants="g c")
+def common_out(r: Poly, c: int, known: Premises) -> Poly | None:
+    for g, big, small in _common(r, c):
+        if within(small, {(): g}, known):
+            return plus(scaled(modulo(big, {(): c // g}, known), g), small)
+    return None
+
+
+# ---------------------------------------------------------------- min, max
+
+
+@rule("min-known", "min(x, y) == x and min(y, x) == x", "x <= y")
+@rule("max-known", "max(x, y) == y and max(y, x) == y", "x <= y")
+def extreme(a: Poly, b: Poly, smaller: bool, known: Premises) -> Poly:
+    """`min(a, b)` or `max(a, b)`; the one side where it is known."""
+    d = plus(b, a, -1)
+    if nonnegative(d, known):
+        return a if smaller else b
+    if nonnegative(scaled(d, -1), known):
+        return b if smaller else a
+    return atom((Min if smaller else Max)(to_index(a), to_index(b)))
+
+
+# ---------------------------------------------------------------- sums
+
+
+def fold(p: Poly, known: Premises) -> Poly:
+    """`p` with quotients and remainders put together again."""
+    for m in p:
+        for a in m:
+            if isinstance(a, FloorDiv):
+                for simpler in SUMS:
+                    found = simpler(p, m, a, known)
+                    if found is not None:
+                        return fold(found, known)
+    return p
+
+
+@rule("rejoin", "k * c * (y // c) + k * (y % c) == k * y", constants="c k")
+@rule("rejoin-negative", "-k * c * (y // c) - k * (y % c) == -k * y", constants="c k")
+def rejoin(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
+    rest, k = without(m, a), p[m]
+    if isinstance(a.b, Int):
+        if k % a.b.value:
+            return None
+        k //= a.b.value
+    elif a.b in rest:
+        rest = without(rest, a.b)
+    else:
+        return None
+    twin = joined((Mod(a.a, a.b),), rest)
+    if p.get(twin) != k:
+        return None
+    out = {x: c for x, c in p.items() if x not in (m, twin)}
+    add_to(out, times(plain(a.a), {rest: 1}), k)
+    return out
+
+
+@rule("multiple-of-quotient", "k * d * (n // d) == k * n", "n % d == 0", constants="k d")
+def whole(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
+    k = p[m]
+    if isinstance(a.b, Int) and k % a.b.value == 0 and known.divides(a.b.value, a.a):
+        out = {x: c for x, c in p.items() if x != m}
+        add_to(out, times(atom(a.a), {without(m, a): 1}), k // a.b.value)
+        return out
+    return None
+
+
+SUMS = (rejoin, whole)
