@@ -5,8 +5,8 @@
 The lines of simplify_calls.txt (made by simplify_collect.py) are simplified as scheduling does it: those that stand
 in one place share its Context, which is new in every repeat, so nothing is remembered from an earlier one. Prints one
 row a program: microseconds a call, the median and the worst line, and what one loop of a Context costs; `again` is a
-call that the Context has answered before. `--peers` adds the same lines through sympy (`simplify`) and through isl (build the function,
-`gist` it in its domain), on every tenth line that they can say, as times the cost here.
+call that the Context has answered before. `--peers` adds the same lines through sympy (`simplify`) and through isl
+(build the function, `gist` it in its domain), on every tenth line that they can say, as times the cost here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import sympy
+
 import loopir as lp
-from loopir.analysis import simplify as room
-from loopir.analysis.simplify import Context, simplify, simplify_cond
-from loopir.ir.grammar import Cond, Index, Var
+from loopir.analysis.simplify import Context, forget, simplify, simplify_cond
+from loopir.ir.grammar import Add, And, Cmp, Cond, FloorDiv, Index, Int, Min, Mod, Mul, Var
 from loopir.ir.parse_expr import Expressions, Names
+from loopir.ir.walk import variables
+from loopir.testing.points import NotAffine, Points
 
 CALLS = Path(__file__).with_name("simplify_calls.txt")
 REPEATS = 25
@@ -90,11 +93,6 @@ def timed(fn: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1e6
 
 
-def forget() -> None:
-    """Drop what the room remembers across Contexts, if it does."""
-    getattr(room, "forget", lambda: None)()
-
-
 def measure(place: Place) -> tuple[list[float], list[float], float]:
     """(first calls, calls again, one loop or guard of the context): the medians of the repeats."""
     first: list[list[float]] = [[] for _ in place.calls]
@@ -106,7 +104,7 @@ def measure(place: Place) -> tuple[list[float], list[float], float]:
         ctx = place.context()
         for times in (first, again):
             for n, x in enumerate(place.calls):
-                times[n].append(timed(lambda x=x: call(x, ctx)))
+                times[n].append(timed(lambda x=x, ctx=ctx: call(x, ctx)))
     return [statistics.median(t) for t in first], [statistics.median(t) for t in again], statistics.median(contexts)
 
 
@@ -125,7 +123,6 @@ def peers(found: list[Place]) -> None:
         for p, x in lines:
             run = make(p, x)
             if run is not None:
-                forget()
                 ctx = p.context()
                 ours = timed(lambda x=x, ctx=ctx: call(x, ctx))
                 ratios.append(timed(run) / ours)
@@ -133,55 +130,37 @@ def peers(found: list[Place]) -> None:
 
 
 def by_sympy(p: Place, x: Index | Cond) -> Callable[[], object] | None:
-    import sympy
-
-    if not isinstance(x, Index):
-        return None
     names: dict[str, Any] = {}
 
     def visit(ix: Any) -> Any:
-        kind = type(ix).__name__
-        if kind == "Int":
+        if isinstance(ix, Int):
             return sympy.Integer(ix.value)
-        if kind == "Var":
+        if isinstance(ix, Var):
             return names.setdefault(ix.name, sympy.Symbol(ix.name, integer=True, nonnegative=True))
         a, b = visit(ix.a), visit(ix.b)
-        make = {"Add": lambda: a + b, "Mul": lambda: a * b, "FloorDiv": lambda: sympy.floor(a / b)}
-        make |= {"Mod": lambda: sympy.Mod(a, b), "Min": lambda: sympy.Min(a, b), "Max": lambda: sympy.Max(a, b)}
-        return make[kind]()
+        if isinstance(ix, Add | Mul):
+            return a + b if isinstance(ix, Add) else a * b
+        if isinstance(ix, FloorDiv | Mod):
+            return sympy.floor(a / b) if isinstance(ix, FloorDiv) else sympy.Mod(a, b)
+        return sympy.Min(a, b) if isinstance(ix, Min) else sympy.Max(a, b)
 
-    return lambda: sympy.simplify(visit(x))
+    return (lambda: sympy.simplify(visit(x))) if isinstance(x, Index) else None
 
 
 def by_isl(p: Place, x: Index | Cond) -> Callable[[], object] | None:
-    from loopir.ir.text import text
-
-    conds = [text(c) for kind, c, _ in p.steps if kind == "if" and isinstance(c, Cond)]
-    loops = [f"0 <= {v} < {text(e)}" for _, v, e in p.steps if e is not None]
-    source = " and ".join([*conds, *loops])
-    return isl_task(source, text(x), isinstance(x, Cond))
-
-
-def isl_task(where: str, what: str, is_cond: bool) -> Callable[[], object] | None:
-    import re
-
-    import islpy as isl
-
-    def spelled(s: str) -> str:
-        return re.sub(r"(\([^()]*\)|[\w]+) // (\d+)", r"floord(\1, \2)", s).replace("==", "=")
-
-    names = sorted(set(re.findall(r"[A-Za-z_]\w*", f"{where} {what}")) - {"and", "or", "not", "min", "max"})
-    dims = ", ".join(names)
+    conds = [c for kind, c, _ in p.steps if isinstance(c, Cond)]
+    for _, v, extent in p.steps:
+        if extent is not None:
+            conds += [Cmp("<=", Int(0), Var(str(v))), Cmp("<", Var(str(v)), extent)]
+    points = Points(sorted(variables(And((*conds, Cmp("==", x, x) if isinstance(x, Index) else x)))))
 
     def run() -> object:
-        domain = isl.Set(f"{{ [{dims}] : {spelled(where) or 'true'} }}")
-        if is_cond:
-            return isl.Set(f"{{ [{dims}] : {spelled(what)} }}").gist(domain)
-        return isl.PwAff(f"{{ [{dims}] -> [({spelled(what)})] }}").gist(domain)
+        domain = points.cond(And(tuple(conds)))
+        return (points.index(x) if isinstance(x, Index) else points.cond(x)).gist(domain)
 
     try:
         run()
-    except isl.Error:
+    except NotAffine:
         return None
     return run
 

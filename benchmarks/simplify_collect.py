@@ -107,8 +107,8 @@ def fused() -> Any:
     """Flat loops over shapes of which nothing is known: divisions by sizes and by their products."""
     n, m, k = lp.symbol("n"), lp.symbol("m"), lp.symbol("k")
     x = lp.placeholder((n, m, k), "float32", name="x")
-    s = lp.Schedule(lp.compute((n, m, k), lambda i, j, l: x[i, j, l] * 2.0, name="y"))
-    return s.fuse("i", "j", name="ij").fuse("ij", "l", name="flat").split("flat", 256)
+    s = lp.Schedule(lp.compute((n, m, k), lambda a, b, c: x[a, b, c] * 2.0, name="y"))
+    return s.fuse("a", "b", name="ab").fuse("ab", "c", name="flat").split("flat", 256)
 
 
 PROGRAMS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
