@@ -23,18 +23,19 @@ class Premises:
     one more loop or guard, so that passes that walk the same nest meet the same premises again.
     """
 
-    __slots__ = ("after", "answers", "ends", "facts", "lows", "multiples", "stable", "telling", "tops")
+    __slots__ = ("after", "answers", "ends", "facts", "lows", "multiples", "stable", "telling", "top", "tops")
 
     def __init__(
         self,
-        tops: Mapping[Var, Poly] | None = None,
+        tops: tuple[tuple[Var, Poly], ...] = (),
         lows: Mapping[str, int] | None = None,
         multiples: Mapping[str, int] | None = None,
         facts: tuple[Poly, ...] = (),
         stable: frozenset[str] = frozenset(),
     ) -> None:
-        self.tops: Mapping[Var, Poly] = tops or {}
+        self.tops = tops
         """The greatest value of each loop around, innermost first."""
+        self.top = dict(tops)
         self.lows: Mapping[str, int] = lows or {}
         """What a variable is at least, if that is more than 0."""
         self.multiples: Mapping[str, int] = multiples or {}
@@ -56,4 +57,4 @@ class Premises:
 
     def constant_top(self, v: Var) -> bool:
         """Whether the loop `v` has ends that depend on nothing."""
-        return const_of(self.tops[v]) is not None
+        return const_of(self.top[v]) is not None

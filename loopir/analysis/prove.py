@@ -77,7 +77,7 @@ def _monomial_ends(m: Monomial, known: Premises) -> Ends:
 def _atom_ends(a: Index, known: Premises) -> Ends:
     match a:
         case Var(name):
-            top = known.tops.get(a)
+            top = known.top.get(a)
             return known.lows.get(name, 0), None if top is None else interval(top, known)[1]
         case FloorDiv(x, Int(c)):
             low, high = interval(plain(x), known)
@@ -124,7 +124,7 @@ def _independent(m: Monomial, known: Premises) -> bool:
     """Whether a term reaches its ends whatever the others are: then the sum of the ends is the least value."""
     if len(m) > 1:
         return False
-    return not m or (isinstance(m[0], Var) and (m[0] not in known.tops or known.constant_top(m[0])))
+    return not m or (isinstance(m[0], Var) and (m[0] not in known.top or known.constant_top(m[0])))
 
 
 def _reduced(p: Mapping[Monomial, int], known: Premises, steps: int, trail: list[Mapping[Monomial, int]]) -> bool:
@@ -220,7 +220,7 @@ def divided(p: Mapping[Monomial, int], b: Mapping[Monomial, int]) -> tuple[Poly,
 def _without_loop(p: Mapping[Monomial, int], known: Premises) -> Poly | None:
     """`p` with one loop, the innermost that matters, at the end that makes `p` least."""
     products = [m for m in p if len(m) > 1]
-    for v, top in known.tops.items():
+    for v, top in known.tops:
         if any(v in m for m in products):
             split = coefficient(p, v)
             if split is None or not split[0]:

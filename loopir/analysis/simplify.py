@@ -96,7 +96,7 @@ class Context(Premises):
     def _looped(self, var: str, extent: Index) -> Context:
         size = poly(extent, self)
         top = plus(size, {(): -1})
-        tops = {Var(var): top, **self.tops}
+        tops = ((Var(var), top), *self.tops)
         if const_of(size) is not None:
             return Context(tops, self.lows, self.multiples, self.facts, self.stable)
         lows = {**self.lows, **self._factors(size)}
