@@ -1,9 +1,10 @@
-"""Ready-made schedules, written with loopir's public names alone."""
+"""Ready-made schedules, written with loopir's public names alone, to use, to read and to change.
 
-from schedules.auto import auto
-from schedules.cpu import cpu
-from schedules.elementwise import elementwise
-from schedules.fusion import inlined
-from schedules.gpu import gpu
+Each takes a Schedule and gives one. They look at the structure of the nest, never at names.
+"""
 
-__all__ = ["auto", "cpu", "elementwise", "gpu", "inlined"]
+from schedules.auto import auto as auto
+from schedules.cpu import cpu as cpu
+from schedules.elementwise import elementwise as elementwise
+from schedules.fusion import inlined as inlined
+from schedules.gpu import gpu as gpu
