@@ -19,6 +19,7 @@ from loopir.lower.cross_thread import cross_thread
 from loopir.lower.flatten import flatten
 from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
+from loopir.lower.share import share
 from loopir.lower.target import Target, target as target_called
 from loopir.lower.threads import threads
 from loopir.lower.vectors import vectors
@@ -62,6 +63,8 @@ PASSES: tuple[Pass, ...] = (
          "elements become offsets, layouts are applied; no analysis of accesses after this", after=("checks",)),
     Pass("vectors", vectors, "flat", GPU,
          "whole vectors are moved at once where offsets are contiguous and aligned", after=("flatten",)),
+    Pass("share", share, "flat", GPU,
+         "what a statement repeats is computed once; lanes are loops of their own by then", after=("vectors",)),
     Pass("tidy", lambda f, t: simplify_func(f, drop_unit_loops=True), "flat", BOTH,
          "offsets are simplified as a whole", after=("flatten",)),
 )  # fmt: skip
