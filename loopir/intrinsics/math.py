@@ -35,16 +35,42 @@ def _rounded(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _function(
     name: str, fn: Callable[..., Any], *, arity: int = 1, ulp: float, cuda: tuple[str, str] | None = None,
-    llvm: str | None = None, expand: Callable[..., Value | None] | None = None, doc: str = "",
+    prelude: str = "", llvm: str | None = None, expand: Callable[..., Value | None] | None = None, doc: str = "",
 ) -> Intrinsic:  # fmt: skip
     arguments = ", ".join(f"{{{n}}}" for n in range(arity))
     single, double = cuda or (f"{name}f", name)
     return Intrinsic(
         name, arity, FLOAT, _rounded(fn), ulp=ulp, doc=doc, expand=expand,
-        cuda={"float32": f"{single}({arguments})", "float64": f"{double}({arguments})"},
+        cuda={"float32": f"{single}({arguments})", "float64": f"{double}({arguments})"}, cuda_prelude=prelude,
         llvm={"float": llvm or f"llvm.{name}"},
     )  # fmt: skip
 
+
+_TURNS = """\
+// sin(x + q * pi/2) for |x| < 105615: pi/2 in three parts (Cody and Waite 1980), the first of 22 bits, so that the first
+// step is exact; minimax polynomials on a quarter turn. Sine and cosine of one argument share all but the selection.
+__device__ __forceinline__ float lp_turned(float x, int q) {
+  float k = fmaf(x, 0.63661975f, 12582912.0f);
+  int i = __float_as_int(k) + q;
+  float n = k - 12582912.0f;
+  float r = fmaf(n, -1.570796251296997f, x);
+  r = fmaf(n, -7.549790126404332e-08f, r);
+  r = fmaf(n, 1.7151245100058819e-15f, r);
+  float z = r * r;
+  float s = fmaf(fmaf(fmaf(fmaf(2.7243812e-06f, z, -0.00019840039f), z, 0.0083333318f), z, -0.16666667f) * z, r, r);
+  float c = fmaf(fmaf(fmaf(fmaf(2.4542896e-05f, z, -0.0013888279f), z, 0.041666664f), z, -0.5f), z, 1.0f);
+  float y = i & 1 ? c : s;
+  return __int_as_float(__float_as_int(y) ^ ((i & 2) << 30));
+}
+__device__ __forceinline__ float lp_sin(float x) {
+  float y = lp_turned(x, 0);
+  return fabsf(x) < 105615.0f ? y : sinf(x);
+}
+__device__ __forceinline__ float lp_cos(float x) {
+  float y = lp_turned(x, 1);
+  return fabsf(x) < 105615.0f ? y : cosf(x);
+}
+"""
 
 exp = _function("exp", np.exp, ulp=2, expand=expand.exp, doc="e to the x.")
 exp2 = _function("exp2", np.exp2, ulp=2, expand=expand.exp2, doc="2 to the x.")
@@ -53,8 +79,12 @@ sqrt = _function("sqrt", np.sqrt, ulp=0, doc="The square root; NaN below 0.")
 rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), ulp=2, expand=expand.rsqrt, doc="1 / sqrt(x).")
 tanh = _function("tanh", np.tanh, ulp=2, expand=expand.tanh, doc="The hyperbolic tangent.")
 erf = _function("erf", _erf64, ulp=2, llvm="call erf", doc="The error function.")
-sin = _function("sin", np.sin, ulp=2, expand=expand.sin, doc="The sine of radians.")
-cos = _function("cos", np.cos, ulp=2, expand=expand.cos, doc="The cosine of radians.")
+sin = _function(
+    "sin", np.sin, ulp=2, cuda=("lp_sin", "sin"), prelude=_TURNS, expand=expand.sin, doc="The sine of radians."
+)
+cos = _function(
+    "cos", np.cos, ulp=2, cuda=("lp_cos", "cos"), prelude=_TURNS, expand=expand.cos, doc="The cosine of radians."
+)
 pow_ = _function("pow", np.float_power, arity=2, ulp=8, doc="x to the y.")
 floor = _function("floor", np.floor, ulp=0, doc="The largest integer not above x.")
 ceil = _function("ceil", np.ceil, ulp=0, doc="The smallest integer not below x.")
