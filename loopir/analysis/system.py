@@ -132,13 +132,18 @@ class System:
             self.bound(ix, top.a, prefix, names)
             self.bound(ix, top.b, prefix, names)
             return
-        for (instance, kind), (_, q, _) in list(self.pairs.items()):
+        least, most = self.linear(ix, prefix, names), self.linear(top, prefix, names)
+        for (instance, kind), (dividend, q, _) in list(self.pairs.items()):
             divided = self.divisors.get(kind)
-            if instance == prefix and divided is not None and poly(divided[0], EMPTY) == poly(ix, EMPTY):
-                count = product_bound(top, divided[1])
-                if count is not None:
-                    self.constraints.append(self.at_least(self.linear(count, prefix, names), q, 1))
-        self.constraints.append(self.at_least(self.linear(top, prefix, names), self.linear(ix, prefix, names), 1))
+            if instance != prefix or divided is None or (count := product_bound(top, divided[1])) is None:
+                continue
+            fewer = self.at_least(self.linear(count, prefix, names), q, 1)
+            apart = {k: c for k, c in combine(least, dividend, -1).items() if c}
+            if not apart:
+                self.constraints.append(fewer)
+            elif all(k == "" or k.startswith(f"{prefix}.") for k in apart):  # what is no larger is bounded, too
+                self.cases.append([[self.at_least(least, dividend), fewer], [self.at_least(dividend, least, 1)]])
+        self.constraints.append(self.at_least(most, least, 1))
 
     def require(self, c: Cond, prefix: str, names: Names) -> None:
         """`c` holds. Conditions from memory, and cases beyond a few, are left out."""
