@@ -136,9 +136,15 @@ def split(func: Func, loop: str, factor: int, *, tail: Tail = "guard", names: tu
                     B[j] = T[j]
     refuses: split("j", 4, tail="round_up")  # would read T[j], which nothing need have written there
     """
-    target = find_serial(func, loop)
+    return split_loop(func, find_serial(func, loop), factor, tail, names)[0]
+
+
+def split_loop(
+    func: Func, target: Loop, factor: int, tail: Tail, names: tuple[str, str] | None = None
+) -> tuple[Func, Tiling]:
+    """`split` itself, for steps that are made of it, too: the Func, not yet verified, and what became of the loop."""
     if factor < 1:
-        raise ScheduleError(f"a tile of {factor} iterations; the factor has to be at least 1", loop=loop)
+        raise ScheduleError(f"a tile of {factor} iterations; the factor has to be at least 1", loop=target.var)
     require_stable_extent(target)
     hints = (f"{target.var}_o", f"{target.var}_i")
     facts = Facts.at(func, target)
@@ -147,7 +153,7 @@ def split(func: Func, loop: str, factor: int, *, tail: Tail = "guard", names: tu
     new = rewrite_loop(func, target, lambda: make(tiling))
     if make is _round_up:
         require_promises(new, [x.var for x in loops(new.body)])
-    return new
+    return new, tiling
 
 
 def _whole(t: Tiling) -> Stmt:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-from loopir.ir.walk import loops as nest_loops
-from loopir.schedule.find import find_loop
-from loopir.schedule.primitives.reorder import reorder
-from loopir.schedule.primitives.split import Tail, split
+from loopir.schedule.find import find_loop, find_serial
+from loopir.schedule.primitives.reorder import in_order
+from loopir.schedule.primitives.split import Tail, Tiling, split_loop
 from loopir.schedule.schedule import primitive
 
 
@@ -41,16 +40,8 @@ def tile(func: Func, *loops_and_factors: str | int, tail: Tail = "guard") -> Fun
             f"{len(names)} loops and {len(factors)} factors are given; a tile takes the loops, then a factor for each",
             suggestion='tile("i", "j", 32, 32)',
         )
-    outer: list[str] = []
-    inner: list[str] = []
+    made: list[Tiling] = []
     for name, factor in zip([find_loop(func, n).var for n in names], factors, strict=True):
-        before = set(_names(func))
-        func = split(func, name, factor, tail=tail)
-        made = [x for x in _names(func) if x not in before]
-        outer.append(made[0])
-        inner.append(made[1])
-    return reorder(func, *outer, *inner)
-
-
-def _names(func: Func) -> list[str]:
-    return [x.var for x in nest_loops(func.body)]
+        func, tiling = split_loop(func, find_serial(func, name), factor, tail)
+        made.append(tiling)
+    return in_order(func, [*(t.outer for t in made), *(t.inner for t in made)])
