@@ -34,16 +34,18 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.text import text
 from loopir.ir.walk import map_body, map_stmts, nodes, places, replaced, rewrite, statements, substitute, variables
+from loopir.lower.owned import owned
 from loopir.lower.target import Target
 
 
 def threads(func: Func, target: Target) -> Func:
     """`func` with the bound loops of each kernel outermost in it."""
-    body = rewrite(func.body, lambda s: _kernel(s, target) if isinstance(s, Kernel) else None)
+    body = rewrite(func.body, lambda s: _kernel(func, s, target) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 
 
-def _kernel(kernel: Kernel, target: Target) -> Stmt:
+def _kernel(func: Func, whole: Kernel, target: Target) -> Stmt:
+    kernel, own = owned(func, whole)
     bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
     inside = {s.var for s in statements(kernel.body) if isinstance(s, Loop)}
     axes: dict[str, tuple[str, Index]] = {}
@@ -55,7 +57,7 @@ def _kernel(kernel: Kernel, target: Target) -> Stmt:
         name, extent = axes.get(loop.kind, (loop.var, loop.extent))
         axes[loop.kind] = (name, simplify(maximum(extent, loop.extent), EMPTY))
     _require_room(kernel, axes, target)
-    body = _under(kernel.body, axes, frozenset())
+    body = _under(kernel.body, axes, frozenset(), own)
     for kind, (name, extent) in reversed(axes.items()):
         body = (Loop(name, extent, kind, body),)
     return replace(kernel, body=body)
@@ -78,27 +80,28 @@ def _require_room(kernel: Kernel, axes: dict[str, tuple[str, Index]], target: Ta
 
 
 def _under(
-    body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str], copies: frozenset[str] = frozenset()
-) -> Body:
+    body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str], own: frozenset[str],
+    copies: frozenset[str] = frozenset(),
+) -> Body:  # fmt: skip
     """`body` with bound loops replaced by guards; `held` are the axes whose loops stand around it.
 
-    Of the buffers in `copies` every thread has one of its own, and all of them write to it alike.
+    Of the buffers in `own` every thread has a part, of which the indices speak. Of the buffers in `copies` every thread has one of its own, and all of them write to it alike.
     """
 
     def visit(s: Stmt) -> Stmt | Body:
         if isinstance(s, Loop) and s.kind in AXES:
             name, extent = axes[s.kind]
             inside = tuple(substitute(x, {s.var: Var(name)}) for x in _over_axis(s, name))
-            inner = _under(inside, axes, held | {s.kind}, copies)
+            inner = _under(inside, axes, held | {s.kind}, own, copies)
             return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
         if isinstance(s, Alloc) and s.buffer.scope == "shared" and not set(axes) & set(BLOCK_AXES) <= held:
             raise LowerError(
                 f"{s.buffer.name} is shared memory, allocated outside a loop bound to blocks, and no block sees "
                 f'another\'s; allocate it inside that loop, or give it scope "global"'
             )
-        if isinstance(s, Alloc) and s.buffer.scope != "shared" and len(held) < len(axes):
+        if isinstance(s, Alloc) and s.buffer.scope != "shared" and len(held) < len(axes) and s.buffer.name not in own:
             _require_alike(s)
-            return replace(s, body=_under(s.body, axes, held, copies | {s.buffer.name}))
+            return replace(s, body=_under(s.body, axes, held, own, copies | {s.buffer.name}))
         if any(isinstance(x, Loop) and x.kind in AXES for x in statements((s,))):
             return map_stmts(s, visit)
         for x in statements((s,)):

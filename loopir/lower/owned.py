@@ -1,0 +1,205 @@
+"""Local memory around the loops of threads: each thread keeps the elements that it alone touches.
+
+A schedule allocates accumulators outside a serial loop and folds into them inside, by nests whose loops are bound to
+threads. Where no two threads touch one element, each of them has its own part: the same position in it as that of
+thread 0, so that an index loses the thread's share. Where two do, the memory is not local.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+from loopir.analysis.access import Statement, statements_of
+from loopir.analysis.affine import coefficient, const_of, constant, plus, to_index
+from loopir.analysis.depend import Pair
+from loopir.analysis.simplify import Context, interval, poly, simplify
+from loopir.analysis.simplify_func import Known, statements_known
+from loopir.errors import LowerError
+from loopir.ir.grammar import (
+    BLOCK_AXES,
+    THREAD_AXES,
+    Alloc,
+    Buffer,
+    Func,
+    Index,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+)
+from loopir.ir.text import text
+from loopir.ir.walk import nodes, places, rebuffer, rebuild, rewrite, statements
+
+Axes = dict[str, str]
+"""By axis, the loop that is bound to it around a statement, and inside the allocation."""
+
+
+def owned(func: Func, kernel: Kernel) -> tuple[Kernel, frozenset[str]]:
+    """`kernel` with such memory cut down to a thread's part, and the names of these buffers."""
+    names: set[str] = set()
+
+    def visit(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Alloc) or s.buffer.scope != "local" or not _divided(s):
+            return None
+        names.add(s.buffer.name)
+        inner = rewrite(s.body, visit)
+        _require_own(func, s)
+        return _part(func, s, replace(s, body=inner))
+
+    return replace(kernel, body=rewrite(kernel.body, visit)), frozenset(names)
+
+
+def _divided(alloc: Alloc) -> bool:
+    """Whether a thread writes part of the memory: not all of it, as for a reduction over the threads' loops."""
+    if any(isinstance(x, Loop) and x.kind in BLOCK_AXES for x in statements(alloc.body)):
+        return False
+    for p in places(alloc.body):
+        over = p.stmt.over if isinstance(p.stmt, Reduce) else ()
+        written = (p.stmt.buffer,) if isinstance(p.stmt, Store) else p.stmt.buffers
+        if alloc.buffer in written and any(x.kind in THREAD_AXES and x.var not in over for x in p.loops):
+            return True
+    return False
+
+
+def _axes(alloc: Alloc) -> dict[str, Axes]:
+    """For each statement in `alloc`, its loops there that are bound to threads."""
+    return {p.stmt.label: {x.kind: x.var for x in p.loops if x.kind in THREAD_AXES} for p in places(alloc.body)}
+
+
+# ---------------------------------------------------------------- the proof
+
+
+def _require_own(func: Func, alloc: Alloc) -> None:
+    """Refuse if two threads touch one element, be it to read."""
+    axes, name = _axes(alloc), alloc.buffer.name
+    touching = [s for s in statements_of(func) if s.label in axes and any(a.buffer == name for a in s.accesses)]
+    for n, s in enumerate(touching):
+        for t in touching[n:]:
+            for axis in sorted({*axes[s.label], *axes[t.label]}):
+                _require_apart(func, name, s, axes[s.label].get(axis), t, axes[t.label].get(axis))
+
+
+def _require_apart(func: Func, name: str, s: Statement, u: str | None, t: Statement, v: str | None) -> None:
+    """Refuse if an instance of `s` and one of `t` with different indices of an axis, `u` and `v`, meet."""
+    difference = {} if u is None else {f"s.{u}": 1}
+    difference |= {} if v is None else {f"t.{v}": -1}
+    steps = [[({k: sign * c for k, c in difference.items()} | {"": -1}, False)] for sign in (1, -1)]
+    for a in s.accesses:
+        for b in t.accesses:
+            if a.buffer == b.buffer == name and (a.write or b.write):
+                clash = next(Pair(func, s, a, t, b).clashes(steps), None)
+                if clash is not None:
+                    raise LowerError(
+                        f"{name} is local memory, and {clash.witness}, in another thread; give it scope "
+                        f'"shared", or bind the loops of {s.label} and {t.label} alike'
+                    )
+
+
+# ---------------------------------------------------------------- the part
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """An access to the memory, what is known there, and the loops of threads around it."""
+
+    at: tuple[Index, ...]
+    known: Context
+    axes: Axes
+
+    def mine(self) -> tuple[Index, ...]:
+        """Where thread 0 has the element."""
+        zero = {v: Int(0) for v in self.axes.values()}
+        return tuple(simplify(_without(x, zero, self.known), self.known) for x in self.at)
+
+
+def _without(ix: Index, zero: dict[str, Int], known: Context) -> Index:
+    p = poly(ix, known)
+    for v in zero:
+        split = coefficient(p, Var(v))
+        p = p if split is None else split[1]
+    return to_index(p)
+
+
+def _part(func: Func, original: Alloc, alloc: Alloc) -> Alloc:
+    """`alloc` with the part of thread 0 alone, which is the shape of every thread's."""
+    b, found = alloc.buffer, list(_elements(func, original))
+    shares = {_shares(b, e) for e in found}
+    shared = {axis: {dict(s).get(axis) for s in shares} - {None} for axis in THREAD_AXES}
+    if any(len(x) > 1 for x in shared.values()):
+        raise _unclear(b, "threads do not step through it alike in all nests")
+    lows, sizes = zip(*(_room(b, d, found) for d in range(len(b.shape))), strict=True) if b.shape else ((), ())
+    part = replace(b, shape=tuple(map(Int, sizes)), layout=None)
+    places_of = {(b.name, e.at): tuple(x - low for x, low in zip(e.mine(), lows, strict=True)) for e in found}
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return n
+        n = rebuild(n, visit)
+        match n:
+            case Load(buffer, at) | Store(_, buffer, at) if buffer.name == b.name:
+                return replace(n, at=places_of[b.name, at])
+            case Reduce(buffers=buffers, at=at) if any(x.name == b.name for x in buffers):
+                if len(buffers) > 1:
+                    raise _unclear(b, f"{n.label} folds several values at once")
+                return replace(n, at=places_of[b.name, at])
+            case _:
+                return n
+
+    return rebuffer(cast(Alloc, visit(alloc)), {b.name: part})
+
+
+def _elements(func: Func, alloc: Alloc) -> Iterator[_Element]:
+    """Every access to the memory of `alloc`."""
+    axes = _axes(alloc)
+    name = alloc.buffer.name
+    within = next(known for s, known in statements_known(func.body, Known.top(func)) if s is alloc)
+    for s, known in statements_known(alloc.body, within):
+        if not isinstance(s, Store | Reduce):
+            continue
+        if isinstance(s, Store) and s.buffer.name == name or isinstance(s, Reduce) and alloc.buffer in s.buffers:
+            yield _Element(s.at, known.here, axes[s.label])
+        for n in nodes(s):
+            if isinstance(n, Load) and n.buffer.name == name:
+                yield _Element(n.at, known.here, axes[s.label])
+
+
+def _shares(b: Buffer, e: _Element) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """How far the element moves, in each dimension, from one thread of an axis to the next."""
+    out: list[tuple[str, tuple[int, ...]]] = []
+    for axis, v in e.axes.items():
+        steps: list[int] = []
+        for x in e.at:
+            split = coefficient(poly(x, e.known), Var(v))
+            step = None if split is None else const_of(split[0])
+            if step is None or any(Var(v) in nodes(a) for m in (split[1] if split else {}) for a in m):
+                raise _unclear(b, f"{text(Load(b, e.at))} is not a fixed step from thread to thread")
+            steps.append(step)
+        out.append((axis, tuple(steps)))
+    return tuple(out)
+
+
+def _room(b: Buffer, d: int, found: list[_Element]) -> tuple[int, int]:
+    """The least index of thread 0's part in dimension `d`, and how many there are."""
+    low, high = 1 << 62, -(1 << 62)
+    for e in found:
+        least, most = interval(plus(poly(e.mine()[d], e.known), constant(0)), e.known)
+        size = b.shape[d]
+        if (least is None or most is None) and isinstance(size, Int) and not e.axes:
+            least, most = 0, size.value - 1
+        if least is None or most is None:
+            raise _unclear(b, f"how much of {text(Load(b, e.at))} a thread has is not known")
+        low, high = min(low, least), max(high, most)
+    return low, high - low + 1
+
+
+def _unclear(b: Buffer, why: str) -> LowerError:
+    return LowerError(
+        f'{b.name} is local memory around loops that are bound to threads, and {why}; give it scope "shared"'
+    )
