@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from loopir.ir.grammar import (
+    BLOCK_AXES,
     THREAD_AXES,
     Add,
     Alloc,
@@ -23,6 +24,7 @@ from loopir.ir.grammar import (
     Func,
     Index,
     Int,
+    Kernel,
     Load,
     Loop,
     Max,
@@ -217,15 +219,21 @@ def _access(
 
 
 def _renewed(p: Place) -> Renewed:
-    """The allocations around in loops whose iterations have memory of their own: for shared memory, threads do not."""
+    """The allocations around in loops whose iterations have memory of their own.
+
+    For shared memory, threads do not; and in a kernel, where it is one memory for a block, no loop of a thread does.
+    """
     out: Renewed = {}
     around: list[Loop] = []
+    kernel = any(isinstance(s, Kernel) for s in p.around)
     for s in p.around:
         if isinstance(s, Loop):
             around.append(s)
         elif isinstance(s, Alloc) and around:
-            shared = s.buffer.scope == "shared"
-            out[s.buffer.name] = tuple(x.var for x in around if not (shared and x.kind in THREAD_AXES))
+            kept = around
+            if s.buffer.scope == "shared":
+                kept = [x for x in around if (x.kind in BLOCK_AXES if kernel else x.kind not in THREAD_AXES)]
+            out[s.buffer.name] = tuple(x.var for x in kept)
     return out
 
 

@@ -18,6 +18,7 @@ from loopir.errors import LowerError
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
+    Alloc,
     Barrier,
     Body,
     Func,
@@ -95,7 +96,7 @@ class _Meet:
             return
         later = max(p, q, key=lambda x: x.path)
         self.require_uniform(common)
-        yield (*later.around, later.stmt)[depth]
+        yield next(x for x in (*later.around, later.stmt)[depth:] if not isinstance(x, Alloc))
 
     def ends(self) -> Iterator[Stmt]:
         """The innermost serial loop around both."""

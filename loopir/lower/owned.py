@@ -136,7 +136,12 @@ def _part(func: Func, original: Alloc, alloc: Alloc) -> Alloc:
         raise _unclear(b, "threads do not step through it alike in all nests")
     lows, sizes = zip(*(_room(b, d, found) for d in range(len(b.shape))), strict=True) if b.shape else ((), ())
     part = replace(b, shape=tuple(map(Int, sizes)), layout=None)
-    places_of = {(b.name, e.at): tuple(x - low for x, low in zip(e.mine(), lows, strict=True)) for e in found}
+    places_of = {e.at: tuple(x - low for x, low in zip(e.mine(), lows, strict=True)) for e in found}
+
+    def at_of(at: tuple[Index, ...]) -> tuple[Index, ...]:
+        if at not in places_of:
+            raise _unclear(b, "its indices are read from it")
+        return places_of[at]
 
     def visit(n: Node) -> Node:
         if isinstance(n, Buffer):
@@ -144,11 +149,11 @@ def _part(func: Func, original: Alloc, alloc: Alloc) -> Alloc:
         n = rebuild(n, visit)
         match n:
             case Load(buffer, at) | Store(_, buffer, at) if buffer.name == b.name:
-                return replace(n, at=places_of[b.name, at])
+                return replace(n, at=at_of(at))
             case Reduce(buffers=buffers, at=at) if any(x.name == b.name for x in buffers):
                 if len(buffers) > 1:
                     raise _unclear(b, f"{n.label} folds several values at once")
-                return replace(n, at=places_of[b.name, at])
+                return replace(n, at=at_of(at))
             case _:
                 return n
 
@@ -163,7 +168,7 @@ def _elements(func: Func, alloc: Alloc) -> Iterator[_Element]:
     for s, known in statements_known(alloc.body, within):
         if not isinstance(s, Store | Reduce):
             continue
-        if isinstance(s, Store) and s.buffer.name == name or isinstance(s, Reduce) and alloc.buffer in s.buffers:
+        if alloc.buffer in ((s.buffer,) if isinstance(s, Store) else s.buffers):
             yield _Element(s.at, known.here, axes[s.label])
         for n in nodes(s):
             if isinstance(n, Load) and n.buffer.name == name:

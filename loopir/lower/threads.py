@@ -85,7 +85,8 @@ def _under(
 ) -> Body:  # fmt: skip
     """`body` with bound loops replaced by guards; `held` are the axes whose loops stand around it.
 
-    Of the buffers in `own` every thread has a part, of which the indices speak. Of the buffers in `copies` every thread has one of its own, and all of them write to it alike.
+    Of the buffers in `own` every thread has a part, and their indices say where in it. Of those in `copies` every
+    thread has one of its own, and all of them write to it alike.
     """
 
     def visit(s: Stmt) -> Stmt | Body:
