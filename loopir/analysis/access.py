@@ -8,7 +8,7 @@ variables, compared lexicographically.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from loopir.ir.grammar import (
@@ -63,6 +63,8 @@ class Access:
     private: tuple[str, ...]
     fold: bool = False
     maybe: bool = False
+    atomic: str = ""
+    """The monoid that it is an atomic update by, if it is one."""
 
 
 @dataclass(frozen=True)
@@ -205,9 +207,12 @@ def _accesses(s: Statement) -> Iterator[Access]:
     for v in (stmt.init or ()) if s.init else stmt.values:
         yield from _reads(v, (), renewed)
     for b in stmt.buffers:
-        if not s.init:
-            yield _access(b, stmt.at, (), renewed, fold=True)
-        yield _access(b, stmt.at, (), renewed, write=True, fold=not s.init)
+        if s.init:
+            yield _access(b, stmt.at, (), renewed, write=True)
+            continue
+        step = stmt.monoid.name if stmt.atomic else ""
+        for write in (False, True):
+            yield replace(_access(b, stmt.at, (), renewed, write=write, fold=True), atomic=step)
 
 
 def _access(

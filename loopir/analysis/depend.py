@@ -54,7 +54,7 @@ def carried(func: Func, loop: str, *, together: bool = False) -> Clash | None:
 
     def found() -> Iterator[Clash]:
         for s, t, orders in _in_loop(func, loop):
-            yield from _search(func, s, t, orders, folds_commute=together and loop in s.over)
+            yield from _at_once(func, s, t, orders, folds_commute=together and loop in s.over)
 
     return least(found())
 
@@ -83,7 +83,7 @@ def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ
     """
     equal: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in same]
     steps = [({f"s.{differ}": sign, f"t.{differ}": -sign, "": -1}, False) for sign in (1, -1)]
-    return least(_search(func, s, t, [[*equal, step] for step in steps]))
+    return least(_at_once(func, s, t, [[*equal, step] for step in steps]))
 
 
 # ---------------------------------------------------------------- orders
@@ -153,11 +153,18 @@ def least(found: Iterable[Clash]) -> Clash | None:
     return min(found, key=key, default=None)
 
 
-def conflicts(s: Statement, t: Statement, *, folds_commute: bool = False) -> Iterator[tuple[Access, Access]]:
-    """Pairs of accesses to one buffer, one at least a write; the same pair of places is asked once."""
+def conflicts(
+    s: Statement, t: Statement, *, folds_commute: bool = False, at_once: bool = False
+) -> Iterator[tuple[Access, Access]]:
+    """Pairs of accesses to one buffer, one at least a write; the same pair of places is asked once.
+
+    Of what runs `at_once`, atomic updates by one monoid do not clash.
+    """
     pairs = [(a, b) for a in s.accesses for b in t.accesses if a.buffer == b.buffer and (a.write or b.write)]
     if folds_commute and s.key == t.key:
         pairs = [(a, b) for a, b in pairs if not (a.fold and b.fold)]
+    if at_once:
+        pairs = [(a, b) for a, b in pairs if not a.atomic or a.atomic != b.atomic]
     pairs.sort(key=lambda p: (not p[0].write, p[1].write))  # what a lockstep may break most easily comes first
     seen: set[tuple[object, ...]] = set()
     for a, b in pairs:
@@ -167,11 +174,11 @@ def conflicts(s: Statement, t: Statement, *, folds_commute: bool = False) -> Ite
             yield a, b
 
 
-def _search(
+def _at_once(
     func: Func, s: Statement, t: Statement, orders: Sequence[Order], *, folds_commute: bool = False
 ) -> Iterator[Clash]:
     if orders:
-        for a, b in conflicts(s, t, folds_commute=folds_commute):
+        for a, b in conflicts(s, t, folds_commute=folds_commute, at_once=True):
             yield from Pair(func, s, a, t, b).clashes(orders)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loopir.emit.cuda_atomic import PRELUDE as ATOMIC_PRELUDE, update
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.emit.params import kernels_of, params_of
 from loopir.errors import LowerError, TargetError
@@ -65,7 +66,9 @@ def emit(func: Func) -> CudaModule:
     """The CUDA C of every kernel in `func`."""
     kernels = kernels_of(func)
     used = {n.fn for k in kernels for n in nodes(k) if isinstance(n, Op)}
+    atomic = any(isinstance(s, Reduce) and s.atomic for k in kernels for s in statements(k.body))
     preludes = dict.fromkeys(fn.cuda_prelude for fn in sorted(used, key=lambda f: f.name) if fn.cuda_prelude)
+    preludes |= {ATOMIC_PRELUDE: None} if atomic else {}
     lines = [(line, None) for text in (PRELUDE, *preludes) for line in text.rstrip().split("\n")]
     infos: list[KernelInfo] = []
     for k in kernels:
@@ -151,6 +154,9 @@ class _Emitter:
                 self.line(depth, "}")
             case Store():
                 self.store(s.buffer, s.at[0], self.values.value(s.value), depth)
+            case Reduce(atomic=True, buffers=(b,)) if b.scope in ("global", "shared"):
+                for line in update(s, self.values):
+                    self.line(depth, line)
             case Reduce():
                 self.reduce(s, depth)
             case Alloc():

@@ -17,6 +17,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from loopir.emit.llvm_atomic import update
 from loopir.emit.llvm_ops import DOUBLE
 from loopir.emit.llvm_values import I32, I64, Values
 from loopir.emit.params import Params, kernels_of, params_of
@@ -119,6 +120,8 @@ class _Emitter:
                 self.guard(s)
             case Store():
                 self.values.store(s.buffer, s.at[0], self.values.whole(s.value))
+            case Reduce(atomic=True):
+                update(s, self.values)
             case Reduce():
                 self.reduce(s)
             case Alloc():
@@ -239,7 +242,7 @@ def _vectorizable(loop: Loop) -> bool:
     inner = list(statements(loop.body))
     own = {s.buffer.name for s in inner if isinstance(s, Alloc)}
     for s in inner:
-        if isinstance(s, Loop) and s.kind == "vectorize":
+        if (isinstance(s, Loop) and s.kind == "vectorize") or (isinstance(s, Reduce) and s.atomic):
             return False
         lengths = (s.extent,) if isinstance(s, Loop) else s.buffer.shape if isinstance(s, Alloc) else ()
         for ix in lengths:

@@ -22,9 +22,19 @@ def _wrapping(symbol: str) -> dict[str, str]:
     return {"float": f"({{0}} {symbol} {{1}})", "int": wrapped, "uint": wrapped}
 
 
+def _update(name: str, *types: str) -> dict[str, str]:
+    """The hardware's atomic `name` for integer `types`; int64 is added as uint64, and so are its bits."""
+    unsigned = "unsigned long long"
+    cast = f"{name}(reinterpret_cast<{unsigned}*>({{0}}), ({unsigned})({{1}}))"
+    plain = f"{name}({{0}}, {{1}})"
+    return {t: cast if t == "int64" and name != "atomicMax" and name != "atomicMin" else plain for t in types}
+
+
+_WIDE = ("int32", "uint32", "int64", "uint64")
 add = Intrinsic(
     "add", 2, NUMBER, np.add, infix="+", commutes=True,
-    cuda=_wrapping("+"), llvm={"float": "fadd", "int": "add", "uint": "add"},
+    cuda=_wrapping("+"), cuda_atomic=_update("atomicAdd", "float32", "float64", *_WIDE),
+    llvm={"float": "fadd", "int": "add", "uint": "add"},
 )  # fmt: skip
 sub = Intrinsic(
     "sub", 2, NUMBER, np.subtract, infix="-", cuda=_wrapping("-"), llvm={"float": "fsub", "int": "sub", "uint": "sub"}
@@ -84,12 +94,12 @@ template <class T> __device__ __forceinline__ T lp_max(T a, T b) { return a != a
 template <class T> __device__ __forceinline__ T lp_min(T a, T b) { return a != a || a < b ? a : b; }
 """
 maximum = Intrinsic(
-    "maximum", 2, NUMBER, np.maximum, commutes=True,
+    "maximum", 2, NUMBER, np.maximum, commutes=True, cuda_atomic=_update("atomicMax", *_WIDE),
     cuda=dict.fromkeys(NUMBER, "lp_max<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
     llvm={"float": "llvm.maximum", "int": "llvm.smax", "uint": "llvm.umax"}, doc="The larger; NaN if either is.",
 )  # fmt: skip
 minimum = Intrinsic(
-    "minimum", 2, NUMBER, np.minimum, commutes=True,
+    "minimum", 2, NUMBER, np.minimum, commutes=True, cuda_atomic=_update("atomicMin", *_WIDE),
     cuda=dict.fromkeys(NUMBER, "lp_min<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
     llvm={"float": "llvm.minimum", "int": "llvm.smin", "uint": "llvm.umin"}, doc="The smaller; NaN if either is.",
 )  # fmt: skip

@@ -13,7 +13,7 @@ see through it.
            | Fragment(int lanes, int registers, name* dims, index* at)   -- machine to matrix: a register's element
     stmt   = Loop(name v, index extent, kind k, stmt* body)              -- v runs over 0 .. extent-1
            | Store(label n, buffer b, index* at, value v)
-           | Reduce(label n, buffer* b, index* at, monoid m, value* v, name* over, value*? init)
+           | Reduce(label n, buffer* b, index* at, monoid m, value* v, name* over, value*? init, bool atomic)
            | Alloc(buffer b, stmt* body)                                 -- lifetime = body
            | If(cond c, stmt* then, stmt* orelse)
            | Do(instruction f, stmt* body)                       -- body is a nest that f does as a whole
@@ -281,7 +281,10 @@ class Store(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Stmt):
-    """Fold `values` into element `at` of `buffers` by `monoid`, over the loops named in `over`."""
+    """Fold `values` into element `at` of `buffers` by `monoid`, over the loops named in `over`.
+
+    With `atomic`, which only one buffer can have, a fold is one step that no other thread comes between.
+    """
 
     label: str
     buffers: tuple[Buffer, ...]
@@ -290,6 +293,7 @@ class Reduce(Stmt):
     values: tuple[Value, ...]
     over: tuple[str, ...] = ()
     init: tuple[Value, ...] | None = None
+    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,11 +131,11 @@ class _Run:
     def traced_write(self, m: Memory, cell: int) -> None:
         self.writers[id(m), cell] = self.here
 
-    def fold(self, m: Memory, at: tuple[int, ...], label: str) -> Any:
+    def fold(self, m: Memory, at: tuple[int, ...], label: str, atomic: str = "") -> Any:
         """The element that a reduction folds into: read, but not as a dependence on one of its own folds."""
         hook, m.on_read = m.on_read, None
         try:
-            value = m.load(at)
+            value = m.load(at, atomic)
         finally:
             m.on_read = hook
         if hook is not None and self.writers.get((id(m), m.cell(at)), ("",))[0] != label:

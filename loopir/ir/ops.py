@@ -31,7 +31,8 @@ class Intrinsic:
     `meaning` is its value on NumPy arrays: what every backend is measured against.
     `cuda` and `llvm` map a dtype name or, failing that, a dtype kind to a spelling. For CUDA that is an expression
     with `{0}`, `{1}` for the arguments, `{T}` for their C type and `{U}` for an unsigned type that wraps as it does;
-    `cuda_prelude` declares what the expression calls. For LLVM it is an instruction ("fadd"), a comparison
+    `cuda_prelude` declares what the expression calls. `cuda_atomic` is the hardware's own update of the element at
+    address `{0}` by `{1}`, as one step, where it has one. For LLVM it is an instruction ("fadd"), a comparison
     ("icmp slt") or an intrinsic ("llvm.fma"). 16-bit floats compute in float32 on both and are rounded after.
     `commutes`: its two arguments may change places.
     `expand` says the operation in terms of simpler ones, for a target with no spelling for that dtype.
@@ -47,6 +48,7 @@ class Intrinsic:
     result: Literal["same", "bool"] = "same"
     cuda: Mapping[str, str] = field(default_factory=dict[str, str])
     cuda_prelude: str = ""
+    cuda_atomic: Mapping[str, str] = field(default_factory=dict[str, str])
     llvm: Mapping[str, str] = field(default_factory=dict[str, str])
     expand: Callable[..., Value | None] | None = None
     infix: str | None = None

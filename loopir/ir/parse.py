@@ -434,8 +434,8 @@ class _Reader(Expressions):
         self, call: ast.Call, buffers: tuple[Buffer, ...], at: tuple[Index, ...], monoid: Monoid, label: str | None
     ) -> Stmt:
         options = {k.arg: k.value for k in call.keywords}
-        if set(options) - {"over", "init", "label"}:
-            self.fail(call, "a reduction takes its values, over=, init= and label=")
+        if set(options) - {"over", "init", "atomic", "label"}:
+            self.fail(call, "a reduction takes its values, over=, init=, atomic= and label=")
         types = [b.dtype for b in buffers]
         over: list[str] = []
         for x in self.items(options["over"]) if "over" in options else ():
@@ -447,7 +447,11 @@ class _Reader(Expressions):
         explicit = options.get("label")
         chosen = str(explicit.value) if isinstance(explicit, ast.Constant) else label
         values = self.values(call.args, types)
-        return Reduce(self.label(chosen, buffers[0].name), buffers, at, monoid, values, tuple(over), init)
+        flag = options.get("atomic")
+        if flag is not None and not (isinstance(flag, ast.Constant) and isinstance(flag.value, bool)):
+            self.fail(flag, "atomic= is True or False")
+        atomic = isinstance(flag, ast.Constant) and flag.value is True
+        return Reduce(self.label(chosen, buffers[0].name), buffers, at, monoid, values, tuple(over), init, atomic)
 
     def augmented(self, s: ast.AugAssign) -> Stmt:
         b, at = self.target(s.target)

@@ -28,6 +28,8 @@ class Exchange:
     value: Any
 
 
+Touch = tuple[Any, int, Any]
+"""Who did something: the block, the barriers it had passed, the thread."""
 Stop = int | Exchange | None
 """Where a thread is: at a barrier, at an exchange, or at its end."""
 Thread = Generator[int | Exchange, Any, None]
@@ -59,7 +61,9 @@ class Memory:
     on_read: Callable[[Memory, int], None] | None = None
     on_write: Callable[[Memory, int], None] | None = None
     writes: dict[int, tuple[Any, int, Any]] = field(default_factory=dict[int, "tuple[Any, int, Any]"])
-    reads: dict[int, set[tuple[Any, int, Any]]] = field(default_factory=dict[int, "set[tuple[Any, int, Any]]"])
+    updates: dict[int, dict[str, set[Touch]]] = field(default_factory=dict[int, "dict[str, set[Touch]]"])
+    """By cell and monoid, who updated it atomically."""
+    reads: dict[int, set[Touch]] = field(default_factory=dict[int, "set[tuple[Any, int, Any]]"])
 
     def cell(self, at: tuple[int, ...]) -> int:
         """Where element `at` lies. One index on several dimensions is an offset that lowering made."""
@@ -75,49 +79,61 @@ class Memory:
             cell = cell * size + x
         return cell if self.place is None else self.place(*at)
 
-    def load(self, at: tuple[int, ...]) -> Any:
-        value = self.peek(at)
+    def load(self, at: tuple[int, ...], atomic: str = "") -> Any:
+        """The element; `atomic` names the monoid of the update that this is part of, which its store logs."""
+        value = self.peek(at, atomic)
         if value is None:
             raise Fault(f"reads {self.name}[{_listed(at)}], which nothing has written")
         return value
 
-    def peek(self, at: tuple[int, ...]) -> Any:
+    def peek(self, at: tuple[int, ...], atomic: str = "") -> Any:
         """The value to copy elsewhere: None, and no fault, where nothing has written one."""
         cell = self.cell(at)
-        if self.who.active:
+        if self.who.active and not atomic:
             self.log_read(cell, at)
         if self.on_read is not None:
             self.on_read(self, cell)
         return self.cells[cell]
 
-    def store(self, at: tuple[int, ...], value: Any) -> None:
+    def store(self, at: tuple[int, ...], value: Any, atomic: str = "") -> None:
         cell = self.cell(at)
         if self.who.active:
-            self.log_write(cell, at)
+            self.log_write(cell, at, atomic)
         if self.on_write is not None:
             self.on_write(self, cell)
         self.cells[cell] = value
 
     def log_read(self, cell: int, at: tuple[int, ...]) -> None:
         me = (self.who.block, self.who.phase, self.who.thread)
-        before = self.writes.get(cell)
-        if before is not None and _clash(before, me):
-            raise Fault(_race(self.name, at, before, "wrote", me, "reads"))
+        self.require_order(cell, at, me, "reads", "")
         self.reads.setdefault(cell, set()).add(me)
 
-    def log_write(self, cell: int, at: tuple[int, ...]) -> None:
-        me = (self.who.block, self.who.phase, self.who.thread)
+    def require_order(self, cell: int, at: tuple[int, ...], me: Touch, does: str, atomic: str) -> None:
+        """A Fault unless all writes so far are ordered before this; atomic updates by one monoid need no order."""
         before = self.writes.get(cell)
         if before is not None and _clash(before, me):
-            raise Fault(_race(self.name, at, before, "wrote", me, "writes"))
+            raise Fault(_race(self.name, at, before, "wrote", me, does))
+        for monoid, others in self.updates.get(cell, {}).items():
+            other = next((x for x in others if _clash(x, me)), None) if monoid != atomic else None
+            if other is not None:
+                raise Fault(_race(self.name, at, other, "updated", me, does))
+
+    def log_write(self, cell: int, at: tuple[int, ...], atomic: str = "") -> None:
+        me = (self.who.block, self.who.phase, self.who.thread)
+        does = "updates" if atomic else "writes"
+        self.require_order(cell, at, me, does, atomic)
         for reader in self.reads.get(cell, ()):
             if _clash(reader, me):
-                raise Fault(_race(self.name, at, reader, "read", me, "writes"))
-        self.writes[cell] = me
+                raise Fault(_race(self.name, at, reader, "read", me, does))
+        if atomic:
+            self.updates.setdefault(cell, {}).setdefault(atomic, set()).add(me)
+        else:
+            self.writes[cell] = me
 
     def forget(self) -> None:
         """A launch has ended: what follows is ordered after all of it."""
         self.writes.clear()
+        self.updates.clear()
         self.reads.clear()
 
 

@@ -248,13 +248,16 @@ def _reduce(s: Reduce, note: str) -> str:
     types = [b.dtype for b in s.buffers]
     values = [_value(v, t) for v, t in zip(s.values, types, strict=True)]
     target = ", ".join(_element(b, s.at) for b in s.buffers)
-    if s.monoid.name == "sum" and is_builtin(s.monoid) and not s.over and s.init is None and not note:
+    plain = not (s.over or s.init is not None or s.atomic or note)
+    if plain and s.monoid.name == "sum" and is_builtin(s.monoid):
         return f"{target} += {values[0]}"
     if s.over:
         values.append(f"over={s.over[0] if len(s.over) == 1 else '(' + ', '.join(s.over) + ')'}")
     if s.init is not None:
         inits = [_value(v, t) for v, t in zip(s.init, types, strict=True)]
         values.append(f"init={inits[0] if len(inits) == 1 else '(' + ', '.join(inits) + ')'}")
+    if s.atomic:
+        values.append("atomic=True")
     if note:
         values.append(f"label={note[2:]}")
     return f"{target} = {s.monoid.name}({', '.join(values)})"

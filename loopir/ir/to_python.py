@@ -170,13 +170,14 @@ class _Compiler:
         self.locate(s.label, depth)
         self.emit(depth, f"e = {self.at(s.at)}")
         self.emit(depth, f"r = ({''.join(self.value(v) + ', ' for v in s.values)})")
-        self.emit(depth, f"l = ({''.join(f'run.fold(b_{b.name}, e, {s.label!r}), ' for b in s.buffers)})")
+        step = f", {s.monoid.name!r}" if s.atomic else ""
+        self.emit(depth, f"l = ({''.join(f'run.fold(b_{b.name}, e, {s.label!r}{step}), ' for b in s.buffers)})")
         env = {p.name: f"l[{n}]" for n, p in enumerate(s.monoid.left)}
         env |= {p.name: f"r[{n}]" for n, p in enumerate(s.monoid.right)}
         self.emit(depth, f"c = ({''.join(self.value(v, env) + ', ' for v in s.monoid.combine)})")
         self.emit(depth, f"run.folded({s.label!r}, e)")
         for n, b in enumerate(s.buffers):
-            self.emit(depth, f"b_{b.name}.store(e, c[{n}])")
+            self.emit(depth, f"b_{b.name}.store(e, c[{n}]{step})")
 
     def kernel(self, s: Kernel, depth: int) -> None:
         axes, allocs, body = _threads(s)

@@ -284,6 +284,8 @@ def _reduce(s: Reduce, here: Here) -> None:
                 _fail(f"statement {s.label} folds {v.dtype} into {b.name} of {b.dtype} by a monoid on {p.type}")
     if len({b.name for b in s.buffers}) != len(s.buffers):
         _fail(f"statement {s.label} folds twice into one buffer")
+    if s.atomic and len(s.buffers) > 1:
+        _fail(f"statement {s.label} is atomic and folds into {len(s.buffers)} buffers, which no step updates")
     if s.over:
         _over(s, here)
 

@@ -229,7 +229,7 @@ class _Fold:
         loads = tuple(Load(b, at) for b in self.registers)
         element = tuple(substitute(x, env) for x in r.at)
         over = tuple(v for v in r.over if v in self.kernel.blocks)
-        total: Stmt = replace(r, at=element, values=loads, over=over, init=None)
+        total: Stmt = replace(r, at=element, values=loads, over=over, init=None, atomic=r.atomic and not self.copies)
         guard = substitute(self.guard, env)
         if not self.copies:
             guard = _both(self.group.first(), guard)

@@ -11,6 +11,10 @@ from typing import Literal, Self
 class Methods:
     __slots__ = ()
 
+    def atomic(self, stage: str) -> Self:
+        """Make every fold of the reduction `stage` one step, which no other thread comes between."""
+        raise NotImplementedError
+
     def bind(self, loop: str, axis: str) -> Self:
         """Give each iteration of `loop` to one index of `axis`: blockIdx.x, .y, .z or threadIdx.x, .y, .z."""
         raise NotImplementedError

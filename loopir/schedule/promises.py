@@ -36,8 +36,9 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
                     require_inside(func, fold, fold.without(fold.reduce.over), loop)
         return
     if clash.fold:
-        suggestion = f"rfactor({clash.first!r}, {loop!r})" if loop in _over(func, clash.first) else ""
-        suggestion += f"{', or ' if suggestion else ''}a loop over which {clash.first} does not fold into one element"
+        options = [f"rfactor({clash.first!r}, {loop!r})"] if loop in _over(func, clash.first) else []
+        options += [f"atomic({clash.first!r})", f"a loop over which {clash.first} does not fold into one element"]
+        suggestion = ", or ".join(options)
     else:
         suggestion = f"a loop that carries no dependence on {clash.witness.buffer}, or keep {loop!r} serial"
     raise refusal(clash, f"iterations of {loop!r} are not independent", loop, suggestion)

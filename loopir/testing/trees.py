@@ -294,7 +294,8 @@ class _Trees:
         init = tuple(self.value(x.dtype, 1) for x in buffers) if self.draw(st.booleans()) else None
         self.variables, self.buffers = variables, known
         values = tuple(self.value(x.dtype, 2) for x in buffers)
-        return Reduce(self.label(b), buffers, at, self.monoid(buffers), values, over, init)
+        atomic = len(buffers) == 1 and self.draw(st.booleans())
+        return Reduce(self.label(b), buffers, at, self.monoid(buffers), values, over, init, atomic)
 
     def monoid(self, buffers: tuple[Buffer, ...]) -> Monoid:
         types = tuple(b.dtype for b in buffers)

@@ -138,7 +138,7 @@ REFUSALS = {
     "in": (in_loop("if i in x:\n        x[i] = 0"), "a condition compares with"),
     "an axis": ('for i in bind("warp", 3):\n    x[i] = 0', "a loop is bound to one of blockIdx.x"),
     "over": (in_loop("x[0] = sum(x[i], over=j)"), "over= names loops around the reduction"),
-    "axis=": (in_loop("x[0] = sum(x[i], axis=i)"), "a reduction takes its values, over=, init= and label="),
+    "axis=": (in_loop("x[0] = sum(x[i], axis=i)"), "a reduction takes its values, over=, init=, atomic= and label="),
     "argmax of one": (in_loop("x[0] = argmax(x[i], over=i)"), "argmax folds another number of values than 1"),
     "two stores at once": (in_loop("x[0], x[1] = 1, 2"), "several elements are written at once only by a reduction"),
     "a local": (in_loop("t = x[i]"), "an assignment writes an element"),
