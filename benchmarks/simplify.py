@@ -11,7 +11,6 @@ call that the Context has answered before. `--peers` adds the same lines through
 
 from __future__ import annotations
 
-import ast
 import platform
 import statistics
 import sys
@@ -19,36 +18,20 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import sympy
 
 import loopir as lp
 from loopir.analysis.simplify import Context, forget, simplify, simplify_cond
 from loopir.ir.grammar import Add, And, Cmp, Cond, FloorDiv, Index, Int, Min, Mod, Mul, Var
-from loopir.ir.parse_expr import Expressions, Names
 from loopir.ir.walk import variables
-from loopir.testing.points import NotAffine, Points
+from loopir.testing.points import NotAffine, Points, read
 
 CALLS = Path(__file__).with_name("simplify_calls.txt")
 REPEATS = 25
 Step = tuple[str, str | Cond, Index | None]
 """("for", loop, extent) or ("if", condition, None)."""
-
-
-class Reader(Expressions):
-    """Reads one index or condition; every name in it is a variable."""
-
-    def __init__(self, source: str) -> None:
-        self.tree = ast.parse(source, mode="eval").body
-        names = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name)} - {"min", "max"}
-        self.names, self.constants = Names({name: Var(name) for name in names}), {}
-
-    def fail(self, node: ast.AST, message: str) -> NoReturn:
-        raise ValueError(f"{ast.unparse(node)}: {message}")
-
-    def read(self) -> Index | Cond:
-        return self.cond(self.tree) if self.sort(self.tree) == "cond" else self.index(self.tree)
 
 
 @dataclass(frozen=True)
@@ -70,8 +53,8 @@ def step(source: str) -> Step:
     kind, rest = source.split(" ", 1)
     if kind == "for":
         var, extent = rest.split(" in ", 1)
-        return kind, var, Reader(extent).read()  # type: ignore[return-value]
-    return kind, Reader(rest).read(), None  # type: ignore[return-value]
+        return kind, var, read(extent)  # type: ignore[return-value]
+    return kind, read(rest), None  # type: ignore[return-value]
 
 
 def places() -> Iterator[Place]:
@@ -80,7 +63,7 @@ def places() -> Iterator[Place]:
         *where, what = line.split(" | ")
         found.setdefault(tuple(where), []).append(what)
     for (program, *steps), calls in found.items():
-        yield Place(program, tuple(map(step, steps)), tuple(Reader(c).read() for c in calls))
+        yield Place(program, tuple(map(step, steps)), tuple(read(c) for c in calls))
 
 
 def call(x: Index | Cond, ctx: Context) -> Index | Cond:

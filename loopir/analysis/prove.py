@@ -16,13 +16,19 @@ from loopir.analysis.statements import Statement
 from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod, Var
 
 BOUNDS = {
+    "loop-ends": Statement("c * v + z >= z and z - c * v >= z - c * t", "0 <= v and v <= t", constants="c"),
     "division-low": Statement("c * (x // c) >= x - (c - 1)", constants="c"),
     "division-high": Statement("c * (x // c) <= x", constants="c"),
     "division-ends": Statement("l // c <= x // c and x // c <= h // c", "l <= x and x <= h", constants="c"),
     "division-by-more": Statement("0 <= x // c and x // c <= x", "0 <= x", constants="c"),
     "quotient-high": Statement("x // c <= q", "x <= c * q + r and r < c", constants="c"),
+    "quotient-negative": Statement("x // c <= q - 1", "x <= c * q + r and r < 0", constants="c"),
     "remainder-ends": Statement("0 <= x % c and x % c <= c - 1", constants="c"),
     "remainder-high": Statement("x % c <= x", "0 <= x", constants="c"),
+    "min-ends": Statement(
+        "min(l, m) <= min(x, y) and min(x, y) <= min(h, i) and max(l, m) <= max(x, y) and max(x, y) <= max(h, i)",
+        "l <= x and x <= h and m <= y and y <= i",
+    ),
     "min-high": Statement("min(x, y) <= x and min(x, y) <= y"),
     "max-low": Statement("max(x, y) >= x and max(x, y) >= y"),
     "min-low": Statement("c * min(x, y) + z >= 0", "c * x + z >= 0 and c * y + z >= 0", constants="c"),

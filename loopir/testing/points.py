@@ -9,11 +9,32 @@ a variable are not of this kind: replace enough variables by numbers first (`sub
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
+from typing import NoReturn
 
 import islpy as isl
 
 from loopir.ir.grammar import Add, And, Cmp, Cond, FloorDiv, Index, Int, Max, Min, Mod, Mul, Not, Or, Var
+from loopir.ir.parse_expr import Expressions, Names
+
+
+def read(source: str) -> Index | Cond:
+    """The index or condition that `source` is the text of; every name in it is a variable."""
+    return _Reader(source).read()
+
+
+class _Reader(Expressions):
+    def __init__(self, source: str) -> None:
+        self.tree = ast.parse(source, mode="eval").body
+        names = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name)} - {"min", "max"}
+        self.names, self.constants = Names({name: Var(name) for name in names}), {}
+
+    def fail(self, node: ast.AST, message: str) -> NoReturn:
+        raise ValueError(f"{ast.unparse(node)}: {message}")
+
+    def read(self) -> Index | Cond:
+        return self.cond(self.tree) if self.sort(self.tree) == "cond" else self.index(self.tree)
 
 
 class NotAffine(ValueError):
