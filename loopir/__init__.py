@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         describe_target as describe_target,
         lower as lower,
         resolve_target as resolve_target,
+        vector_unit as vector_unit,
     )
     from loopir.errors import (
         BoundsError as BoundsError,
@@ -49,6 +50,7 @@ _HOME = {
     "lower": "loopir.build",
     "resolve_target": "loopir.build",
     "describe_target": "loopir.build",
+    "vector_unit": "loopir.build",
     "Func": "loopir.ir.grammar",
     "interpret": "loopir.ir.interpret",
     "func": "loopir.ir.parse",

@@ -32,7 +32,7 @@ from loopir.runtime.checks import Checked
 from loopir.runtime.pool import pool
 from loopir.schedule import Schedule, lend
 
-__all__ = ["Schedule", "build", "compile_source", "describe_target", "lower", "resolve_target"]
+__all__ = ["Schedule", "build", "compile_source", "describe_target", "lower", "resolve_target", "vector_unit"]
 
 
 def build(
@@ -88,6 +88,11 @@ def describe_target(target: str) -> str:
     if target == "cuda":
         return import_module("loopir.runtime.driver").device().description
     return f"{import_module('loopir.runtime.llvm_jit').cpu()}, {pool().count} threads"
+
+
+def vector_unit() -> tuple[int, int]:
+    """The bytes of a vector register of this machine's CPU, and how many registers there are: what a tile may take."""
+    return import_module("loopir.runtime.llvm_jit").vector_unit()
 
 
 def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:

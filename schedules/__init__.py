@@ -8,3 +8,4 @@ from schedules.cpu import cpu as cpu
 from schedules.elementwise import elementwise as elementwise
 from schedules.fusion import inlined as inlined
 from schedules.gpu import gpu as gpu
+from schedules.matmul import matmul_cpu as matmul_cpu, matmul_gpu as matmul_gpu

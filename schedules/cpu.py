@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import loopir as lp
+from schedules.matmul import contraction, matmul_cpu, worth_tiling
 from schedules.nests import extent, free_loops, one_nest
 
 LANES = 8
@@ -15,10 +16,15 @@ CHUNK = 8192
 def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
     """`s` with each stage run by threads over its outermost loop, by vectors of `lanes` over its innermost free one.
 
-    In a reduction the lanes are brought inside the reduced loops, so that a vector of sums stays in a register.
+    A contraction of two operands runs in register tiles. In another reduction the lanes are brought inside the reduced
+    loops, so that a vector of sums stays in a register.
     """
     for stage in s.stages:
         if stage not in s.stages or not one_nest(s, stage):
+            continue
+        c = contraction(s, stage)
+        if c is not None and worth_tiling(s, c):
+            s = matmul_cpu(s, stage)
             continue
         loops = free_loops(s, stage)
         if len(loops) == 1 and loops == s.loops(stage):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import loopir as lp
 from schedules.elementwise import elementwise
 from schedules.fusion import inlined
-from schedules.nests import free_loops
+from schedules.matmul import contraction, matmul_gpu, worth_tiling
+from schedules.nests import free_loops, one_nest
 
 THREADS = 256
 
@@ -19,6 +20,10 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
     for stage in s.stages:
         if stage not in s.stages or not free_loops(s, stage):
             continue  # a step may show that a stage never runs
+        c = contraction(s, stage)
+        if c is not None and worth_tiling(s, c) and one_nest(s, stage):
+            s = matmul_gpu(s, stage)
+            continue
         try:
             s = elementwise(s, stage, threads=threads)
         except lp.ScheduleError:

@@ -37,6 +37,17 @@ def cpu() -> str:
     return llvm.get_host_cpu_name()
 
 
+def vector_unit() -> tuple[int, int]:
+    """The bytes of a vector register of the host's CPU, and how many of them there are."""
+    _initialise()
+    has = llvm.get_host_cpu_features()
+    if has.get("avx512f"):
+        return 64, 32
+    if has.get("avx"):
+        return 32, 16
+    return 16, 32 if has.get("neon") else 16
+
+
 class Library:
     """Compiled kernels: `.source` is the IR after optimisation, `.assembly` what became of it."""
 

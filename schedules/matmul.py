@@ -1,0 +1,182 @@
+"""Contractions, C[i, j] = fold over k of A[i, k] with B[k, j]: each operand is read once and used many times.
+
+The structure is what counts, not the operation: one reduced loop, and two operands, each of which does not speak of one
+of the two other loops; any loops around make a batch. How the operands lie in memory, transposed or not, is taken as
+it is: they are copied into panels that the inner loops run along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import loopir as lp
+from schedules.nests import extent, free_loops, step
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input: its buffer, and whether the reduced loop runs along its rows."""
+
+    buffer: str
+    along: bool
+
+    def panels(self, width: int) -> str:
+        """The layout in panels of `width` rows or columns, in each of which the reduced loop comes first."""
+        if self.along:
+            return f"lambda x, k: (x // {width}, k, x % {width})"
+        return f"lambda k, x: (x // {width}, k, x % {width})"
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The loops of a contraction: around it, over rows, over columns (along the output), and reduced; its operands."""
+
+    stage: str
+    batch: tuple[str, ...]
+    row: str
+    column: str
+    reduced: str
+    left: Operand
+    right: Operand
+    bytes: int
+    """Of an element of the output."""
+
+
+def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
+    """What `stage` is as a contraction; None if it is none."""
+    loops, over = s.loops(stage), s.reduced(stage)
+    reads = [t for t in s.accesses(stage) if not t.write]
+    writes = [t for t in s.accesses(stage) if t.write]
+    free = tuple(x for x in loops if x not in over)
+    if len(over) != 1 or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
+        return None
+    (k,), (out,) = over, writes
+    for left, right in (reads, reads[::-1]):
+        rows = [x for x in free if right.invariant(x) and not left.invariant(x)]
+        columns = [x for x in free if left.invariant(x) and not right.invariant(x)]
+        if len(rows) == len(columns) == 1 and out.contiguous(columns[0]):
+            sides = [(left, rows[0]), (right, columns[0])]
+            if any(t.contiguous(k) == t.contiguous(x) or t.invariant(k) for t, x in sides):
+                return None
+            batch = tuple(x for x in free if x not in (rows[0], columns[0]))
+            one, other = (Operand(t.buffer, t.contiguous(k)) for t, _ in sides)
+            return Contraction(stage, batch, rows[0], columns[0], k, one, other, out.dtype.bytes)
+    return None
+
+
+def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:
+    """Whether no loop of the three is known to be shorter than `least`: then its operands are not used often enough."""
+    lengths = [extent(s, x) for x in (c.row, c.column, c.reduced)]
+    return all(n is None or n >= least for n in lengths)
+
+
+# ---------------------------------------------------------------- CPU
+
+
+@lp.composite
+def matmul_cpu(
+    s: lp.Schedule, stage: str, *, lanes: int | None = None, registers: int | None = None, tiles: int = 8
+) -> lp.Schedule:
+    """The contraction `stage` in register tiles, threads over blocks of `tiles` of them, both operands in panels.
+
+    A vector has `lanes` elements, and there are `registers` of them; unless told, as this machine has them. A tile is
+    two vectors wide, and as high as leaves a register for each vector of the right operand and one for an element of
+    the left: 6 x 16 elements of float32 with AVX2, 14 x 32 with AVX-512.
+    """
+    c = contraction(s, stage)
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    bytes_, count = lp.vector_unit()
+    lanes, registers = lanes or max(1, bytes_ // c.bytes), registers or count
+    width, height = 2 * lanes, (registers - 2 - 1) // 2
+    s, (j, jj) = step(s, "split", c.column, width)
+    s, (i, ii) = step(s, "split", c.row, height)
+    s, (block, tile) = step(s, "split", i, tiles)
+    s = s.reorder(*c.batch, block, j, tile, c.reduced, ii, jj)
+    s = s.cache_write(stage, "local", at=tile)
+    inner = next(x for x in s.stages if x not in s.undo().stages)
+    around = c.batch[-1] if c.batch else None
+    s, right = _packed(s, inner, c.right, width, around)
+    s, _ = _packed(s, inner, c.left, height, block)
+    s = s.vectorize(jj).unroll(ii)
+    out = s.loops(stage)
+    s = s.vectorize(out[-1]).unroll(out[-2])
+    s = s.parallel(block if not c.batch else c.batch[0])
+    return s if c.batch else _spread(s, right, lanes)
+
+
+def _packed(s: lp.Schedule, stage: str, operand: Operand, width: int, at: str | None) -> tuple[lp.Schedule, str]:
+    """A copy of `operand` in panels of `width`; and what it is called."""
+    before = set(s.stages)
+    s = s.cache_read(stage, operand.buffer, "global", at=at)
+    copy = next(x for x in s.stages if x not in before)
+    return s.set_layout(copy, operand.panels(width)), copy
+
+
+def _spread(s: lp.Schedule, copy: str, lanes: int) -> lp.Schedule:
+    """The copy of a whole operand by threads, and by vectors along its rows."""
+    outer, inner = s.loops(copy)[-2:]
+    length = extent(s, inner)
+    if length is not None and length % lanes == 0:
+        s, (inner, lane) = step(s, "split", inner, lanes)
+        s = s.vectorize(lane)
+    return s.parallel(outer)
+
+
+# ---------------------------------------------------------------- GPU
+
+
+@lp.composite
+def matmul_gpu(
+    s: lp.Schedule, stage: str, *, block: int = 64, depth: int = 16, part: int = 4, vector: int = 4
+) -> lp.Schedule:
+    """The contraction `stage` in tiles of `block` x `block` for a block of threads, `part` x `part` for each of them.
+
+    `depth` steps of the reduced loop at a time, both operands' tiles are copied to shared memory by all threads,
+    `vector` elements at once; a thread takes its rows and columns from there to registers.
+    """
+    c = contraction(s, stage)
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    side = block // part
+    s, (bi, i) = step(s, "split", c.row, block)
+    s, (ti, ii) = step(s, "split", i, part)
+    s, (bj, j) = step(s, "split", c.column, block)
+    s, (tj, jj) = step(s, "split", j, part)
+    s, (ko, ki) = step(s, "split", c.reduced, depth)
+    s = s.reorder(*c.batch, bi, bj, ko, ti, tj, ki, ii, jj)
+    s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
+    if c.batch:
+        s = _grid(s, c.batch)
+    s = s.cache_write(stage, "local", at=bj)
+    inner = next(x for x in s.stages if x not in s.undo().stages)
+    for operand, along in ((c.left, c.left.along), (c.right, c.right.along)):
+        before = set(s.stages)
+        s = s.cache_read(inner, operand.buffer, "shared", at=ko)
+        (copy,) = (x for x in s.stages if x not in before)
+        if along:  # rows of four more, so that the threads that turn a tile around meet few banks twice
+            s = s.set_layout(copy, f"lambda x, k: k * {block + vector} + x")
+        s = _together(s, copy, side, vector)
+        before = set(s.stages)
+        s = s.cache_read(inner, copy, "local", at=ki)
+        (mine,) = (x for x in s.stages if x not in before)
+        s = s.vectorize(s.loops(mine)[-1])
+    s = s.unroll(ii).unroll(jj).unroll(ki)
+    out = s.loops(stage)
+    return s.vectorize(out[-1]).unroll(out[-2])
+
+
+def _grid(s: lp.Schedule, batch: tuple[str, ...]) -> lp.Schedule:
+    fused = batch[0]
+    for loop in batch[1:]:
+        s, (fused,) = step(s, "fuse", fused, loop)
+    return s.bind(fused, "blockIdx.z")
+
+
+def _together(s: lp.Schedule, copy: str, side: int, vector: int) -> lp.Schedule:
+    """The copy of a tile by `side` x `side` threads, each of them `vector` elements along a row at once."""
+    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
+    s, (flat, lane) = step(s, "split", flat, vector)
+    s, (_, thread) = step(s, "split", flat, side * side)
+    s, (y, x) = step(s, "split", thread, side)
+    return s.bind(y, "threadIdx.y").bind(x, "threadIdx.x").vectorize(lane)

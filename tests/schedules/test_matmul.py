@@ -1,0 +1,101 @@
+"""Contractions in tiles, on either target: at any size, either operand turned around, batched, by any monoid."""
+
+import numpy as np
+import pytest
+
+import loopir as lp
+import schedules
+from loopir.lower.pipeline import lower
+from schedules.matmul import contraction
+
+SHAPES = [(12, 32, 8), (20, 35, 9), (1, 3, 2), (7, 16, 3)]
+
+
+def program(n: object, m: object, depth: object, *, turned: str = "", batch: int = 0, fold: str = "sum") -> lp.Schedule:
+    """C = A B; the operands named in `turned` are transposed in memory."""
+    around = (batch,) if batch else ()
+    a, b = (x if name not in turned else x[::-1] for name, x in (("A", (n, depth)), ("B", (depth, m))))
+    A = lp.placeholder((*around, *a), "float32", name="A")
+    B = lp.placeholder((*around, *b), "float32", name="B")
+    k = lp.reduce_axis(depth, name="k")
+
+    def element(*at: object) -> object:
+        *outer, i, j = at
+        x = A[(*outer, *((i, k) if "A" not in turned else (k, i)))]
+        y = B[(*outer, *((k, j) if "B" not in turned else (j, k)))]
+        return lp.sum(x * y, axis=k) if fold == "sum" else lp.min(x + y, axis=k)
+
+    return lp.Schedule(lp.compute((*around, n, m), element, name="C"))
+
+
+def inputs(s: lp.Schedule, **sizes: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    shapes = (
+        [getattr(d, "value", None) or sizes[d.name] for d in a.buffer.shape] for a in s.func.args if a.access == "in"
+    )
+    return [rng.integers(0, 9, shape).astype(np.float32) for shape in shapes]
+
+
+def check(s: lp.Schedule, **sizes: int) -> None:
+    """Exact, as the values are small integers: scheduled for both targets, in order, as threads, and on the CPU."""
+    arrays = inputs(s, **sizes)
+    want = lp.interpret(s.func, arrays)["C"]
+    on_cpu = schedules.matmul_cpu(s, "C", lanes=4, tiles=2)
+    assert np.array_equal(lp.interpret(on_cpu.func, arrays)["C"], want)
+    assert np.array_equal(on_cpu.build("llvm")(*arrays), want)
+    on_gpu = schedules.matmul_gpu(s, "C", block=8, depth=4, part=2, vector=2)
+    assert np.array_equal(lp.interpret(lower(on_gpu.func, "cuda"), arrays, seed=2)["C"], want)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_at_any_size(shape: tuple[int, int, int]) -> None:
+    check(program(*shape))
+
+
+@pytest.mark.parametrize("turned", ["A", "B", "AB"])
+def test_with_transposed_operands(turned: str) -> None:
+    check(program(20, 35, 9, turned=turned))
+
+
+def test_in_batches() -> None:
+    check(program(9, 17, 5, batch=3))
+
+
+def test_by_another_monoid() -> None:
+    check(program(9, 17, 5, fold="min"))
+
+
+def test_at_symbolic_sizes() -> None:
+    n, m, depth = (lp.symbol(x) for x in ("n", "m", "d"))
+    s = program(n, m, depth)
+    check(s, n=12, m=16, d=8)
+    check(s, n=5, m=9, d=3)
+
+
+def test_contractions_are_known_by_their_structure() -> None:
+    found = contraction(program(8, 8, 8, turned="B"), "C")
+    assert found is not None
+    assert (found.row, found.column, found.reduced, found.left.buffer, found.right.along) == ("i", "j", "k", "A", True)
+    assert contraction(program(8, 8, 8).split("i", 2), "C") is None
+
+
+def test_auto_tiles_what_is_large_enough() -> None:
+    tiled = schedules.auto(program(64, 64, 64), "cuda")
+    assert "shared" in str(tiled)
+    assert "shared" not in str(schedules.auto(program(64, 64, 4), "cuda"))
+    assert 'scope="local"' in str(schedules.auto(program(64, 64, 64), "llvm"))
+
+
+@pytest.mark.parametrize("turned", ["", "A", "B"])
+def test_it_compiles_for_a_gpu_without_spills(turned: str) -> None:
+    compiled = lp.compile_source(schedules.matmul_gpu(program(256, 256, 256, turned=turned), "C"))
+    (resources,) = compiled.resources.values()
+    assert resources.spill_stores == 0
+    assert "lp_u4" in compiled.source.partition("__global__")[2]
+
+
+def test_what_is_no_contraction_is_refused() -> None:
+    x = lp.placeholder((8, 8), "float32", name="X")
+    s = lp.Schedule(lp.compute((8, 8), lambda i, j: x[i, j] * 2.0, name="Y"))
+    with pytest.raises(lp.ScheduleError, match="Y is no contraction of two operands over one loop"):
+        schedules.matmul_cpu(s, "Y")
