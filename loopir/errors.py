@@ -71,14 +71,15 @@ class Witness:
         verbs = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("writes", "writes")}
         one, two = verbs[self.kind]
         where = "" if self.element is None else "[" + ", ".join(map(str, self.element)) + "]"
-        sizes = "" if not self.sizes else f" (at {_pairs(self.sizes)})"
+        sizes = "" if not self.sizes else f" (at {pairs(self.sizes)})"
         return (
-            f"{self.first_statement} at ({_pairs(self.first)}) {one} {self.buffer}{where}, which "
-            f"{self.second_statement} at ({_pairs(self.second)}) {two} later{sizes}"
+            f"{self.first_statement} at ({pairs(self.first)}) {one} {self.buffer}{where}, which "
+            f"{self.second_statement} at ({pairs(self.second)}) {two} later{sizes}"
         )
 
 
-def _pairs(values: dict[str, int]) -> str:
+def pairs(values: dict[str, int]) -> str:
+    """`i=0, j=1`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 

@@ -7,7 +7,7 @@ are a set, from which the pairs that a third makes good are taken away; isl says
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -16,7 +16,7 @@ import islpy as isl
 from loopir.analysis.access import Access, Statement, When, statements_of
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.depend import Order, before, times
-from loopir.analysis.system import SIZE, Names, System, combine, least_point
+from loopir.analysis.system import SIZE, System, combine, least_point
 from loopir.ir.grammar import Func
 from loopir.ir.verify import evaluate
 
@@ -37,7 +37,7 @@ class Overwritten:
 
 
 def overwritten(func: Func, buffer: str, dim: int, factor: int) -> Overwritten | None:
-    """The least case in which two elements of `buffer`, `factor` apart or a multiple of it in `dim`, are needed at once.
+    """The least case in which two elements of `buffer`, a multiple of `factor` apart in `dim`, are needed at once.
 
     None is a proof that each element is written anew before it is read after such another one was written.
     """
@@ -67,10 +67,8 @@ def _shared(func: Func, writer: Done, reader: Done, dim: int, factor: int, dims:
     system, left = instance_of(func, *writer)
     right = instance_of(func, *reader, "t", system)[1]
     for d, (x, y) in enumerate(zip(writer[1].at, reader[1].at, strict=True)):
-        if x is None or y is None:
-            apart = {}
-        else:
-            apart = combine(system.linear(x, "s", left), system.linear(y, "t", right), -1)
+        one = {} if x is None or y is None else system.linear(x, "s", left)
+        apart = {} if x is None or y is None else combine(one, system.linear(y, "t", right), -1)
         if d != dim:
             system.constraints.append((apart, True))
             continue

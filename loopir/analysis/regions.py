@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from loopir.analysis.access import sees
 from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, times, to_index
 from loopir.analysis.simplify import Context, divide, extreme, interval, modulo, nonnegative, poly
 from loopir.analysis.simplify_func import Known, statements_known
@@ -34,7 +35,8 @@ from loopir.ir.grammar import (
     Store,
     Var,
 )
-from loopir.ir.walk import nodes, variables
+from loopir.ir.layouts import made_of
+from loopir.ir.walk import loops, nodes, variables
 
 Tops = Sequence[tuple[Var, Poly]]
 """Loops, inner ones first, with the greatest value of each."""
@@ -57,19 +59,21 @@ class Touch:
     at: tuple[Index, ...]
     write: bool
     known: Context
+    inner: frozenset[str] = frozenset()
+    """Loops that the region is to be free of, also where `known` does not know how often they run."""
 
 
 def touches(body: Body, known: Known, names: Iterable[str]) -> Iterator[Touch]:
     """Every access in `body`, which stands where `known` holds, to the buffers called `names`; folds are writes."""
-    wanted = set(names)
+    wanted, inner = set(names), frozenset(x.var for x in loops(body))
     for s, here in statements_known(body, known):
         for b in written_by(s):
             if b.name in wanted and isinstance(s, Store | Reduce):
-                yield Touch(b, s.at, True, here.here)
+                yield Touch(b, s.at, True, here.here, inner)
         for part, ctx in parts(s, here):
             for n in nodes(part):
                 if isinstance(n, Load) and n.buffer.name in wanted:
-                    yield Touch(n.buffer, n.at, False, ctx)
+                    yield Touch(n.buffer, n.at, False, ctx, inner)
 
 
 def parts(s: Stmt, here: Known) -> Iterator[tuple[Node, Context]]:
@@ -98,18 +102,26 @@ def region(found: Iterable[Touch], outer: Context, shape: Sequence[Index]) -> Bo
     A dimension whose ends are not known (an index from memory) is taken whole, as `shape` has it.
     """
     found = tuple(found)
-    dims = [_hull([(t.at[d], t.known) for t in found], outer, size) for d, size in enumerate(shape)]
+    dims = [_hull(found, d, outer, size) for d, size in enumerate(shape)]
     return Box(*(tuple(x[part] for x in dims) for part in range(3)))
 
 
-def _hull(indices: Sequence[tuple[Index, Context]], outer: Context, size: Index) -> tuple[Index, Index, Index]:
+def sized(box: Box, shape: Sequence[Index], sizes: Iterable[str]) -> Box:
+    """`box`, whole in each dimension whose room is not told by sizes alone."""
+    known = frozenset(sizes)
+    parts = zip(box.base, box.extent, box.size, shape, strict=True)
+    kept = [(b, e, s) if made_of(s, known) and sees(e) else (Int(0), d, d) for b, e, s, d in parts]
+    return Box(*(tuple(x[n] for x in kept) for n in range(3)))
+
+
+def _hull(found: Sequence[Touch], d: int, outer: Context, size: Index) -> tuple[Index, Index, Index]:
     """Base, extent and bound of the extent for one dimension."""
     low: Poly | None = None
     high: Poly | None = None
     whole = (Int(0), size, size)
-    for at, known in indices:
-        ends = ends_of(at, known, outer)
-        if ends is None:
+    for t in found:
+        ends = ends_of(t.at[d], t.known, outer)
+        if ends is None or any(loose(p) & t.inner for p in ends):
             return whole
         low = ends[0] if low is None else hull(low, ends[0], outer, least=True)
         high = ends[1] if high is None else hull(high, ends[1], outer, least=False)
@@ -138,8 +150,7 @@ def end(p: Poly, inner: Tops, ctx: Context, *, least: bool) -> Poly | None:
         used = [a for m in p for a in m if variables(a) & names]
         if not used:
             return p
-        pick = next((a for a in used if not isinstance(a, Var)), None)
-        pick = next(v for v, _ in inner if v in used) if pick is None else pick
+        pick = _next(used, inner)
         split = coefficient(p, pick)
         if split is None:
             return None
@@ -152,6 +163,13 @@ def end(p: Poly, inner: Tops, ctx: Context, *, least: bool) -> Poly | None:
             return None
         p = plus(r, times(q, bound))
     return None
+
+
+def _next(used: Sequence[Index], inner: Tops) -> Index:
+    """A loop that stands alone goes first, inner ones before, as what bounds it may cancel; then what holds loops."""
+    held = {v for a in used if not isinstance(a, Var) for v in variables(a)}
+    alone = (v for v, _ in inner if v in used and v.name not in held)
+    return next(alone, None) or next(a for a in used if not isinstance(a, Var))
 
 
 def _atom_end(a: Index, inner: Tops, ctx: Context, least: bool) -> Poly | None:
@@ -206,12 +224,12 @@ def proved(p: Poly, ctx: Context) -> bool:
 def system_of(ctx: Context, *more: Poly) -> tuple[System, list[str]]:
     """What `ctx` says of its loops and sizes, and of the variables in `more`; dimensions are called as these are."""
     system = System()
-    loops, lows = {v.name for v, _ in ctx.tops}, dict(ctx.lows)
+    inside, lows = {v.name for v, _ in ctx.tops}, dict(ctx.lows)
     dims = list(dict.fromkeys([v.name for v, _ in ctx.tops]))
-    dims += sorted({v for p in (*(t for _, t in ctx.tops), *ctx.facts, *more) for v in loose(p)} - loops)
+    dims += sorted({v for p in (*(t for _, t in ctx.tops), *ctx.facts, *more) for v in loose(p)} - inside)
     names = {v: v for v in dims}
     for v in dims:
-        system.constraints.append(({v: 1, "": 0 if v in loops else -lows.get(v, 0)}, False))
+        system.constraints.append(({v: 1, "": 0 if v in inside else -lows.get(v, 0)}, False))
     for v, top in ctx.tops:
         system.constraints.append((combine(system.linear(to_index(top), "s", names), {v.name: 1}, -1), False))
     for fact in ctx.facts:
@@ -226,12 +244,12 @@ def loose(p: Poly) -> set[str]:
 
 def size_bound(extent: Poly, ctx: Context) -> Poly | None:
     """The least bound of `extent` that speaks of no loop: a constant where there is one."""
-    loops = {v.name for v, _ in ctx.tops}
+    names = {v.name for v, _ in ctx.tops}
     choices = list(_sides(extent))
     constants = [c for p in choices if (c := interval(p, ctx)[1]) is not None]
     if constants:
         return constant(max(0, min(constants)))
-    if not loose(extent) & loops:
+    if not loose(extent) & names:
         return extent
     if (most := _greatest(extent, ctx)) is not None:
         return constant(most)

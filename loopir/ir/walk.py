@@ -255,6 +255,17 @@ def written(stmt: Store | Reduce) -> frozenset[str]:
     return frozenset((stmt.buffer.name,) if isinstance(stmt, Store) else (b.name for b in stmt.buffers))
 
 
+def chain(body: Body, target: Stmt) -> tuple[Stmt, ...]:
+    """The statements around `target`, outermost first, and `target`."""
+    for s in body:
+        if s is target:
+            return (s,)
+        for inner in bodies(s):
+            if found := chain(inner, target):
+                return (s, *found)
+    return ()
+
+
 def statements(body: Body) -> Iterator[Stmt]:
     """Every statement, outer ones first."""
     pending = [*reversed(body)]

@@ -30,7 +30,7 @@ class Methods:
         """Let `stage` write into memory of `scope`, and copy that out at the end of each iteration of loop `at`."""
         raise NotImplementedError
 
-    def compute_at(self, stage: str, loop: str) -> Self:
+    def compute_at(self, stage: str, loop: str, *, store: str | None = None) -> Self:
         """Compute `stage` in `loop`, at its start: in each iteration what the iteration reads of it, over its own
         loops."""
         raise NotImplementedError
@@ -47,6 +47,11 @@ class Methods:
     def distribute(self, loop: str, *after: str, names: tuple[str, ...] | None = None) -> Self:
         """Cut the body of `loop` after the stages named in `after`, or after every statement, and loop over each
         part."""
+        raise NotImplementedError
+
+    def fold_storage(self, buffer: str, dim: int, factor: int) -> Self:
+        """Keep only `factor` rows of dimension `dim` of the intermediate `buffer`: row x lies where row x % factor
+        does."""
         raise NotImplementedError
 
     def fuse(self, outer: str, inner: str, *, name: str | None = None) -> Self:

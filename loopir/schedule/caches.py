@@ -10,13 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
-from loopir.analysis.access import sees
-from loopir.analysis.regions import Box, Touch, region
+from loopir.analysis.regions import Box, Touch, region, sized
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Scope, Stmt
-from loopir.ir.layouts import made_of
 from loopir.ir.walk import Place, fresh, names, nodes, rebuild, rewrite
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
@@ -109,20 +107,13 @@ def copied(
     """The box around what `found` touches of `source`, as a buffer of its own in `scope`, called none of `taken`."""
     kind = scope_called(scope)
     require_place(source.name if name is None else name, kind, site.around, (site.nest,))
-    box = _sized(region(found, site.known.here, source.shape), source, frozenset(site.func.sizes))
+    box = sized(region(found, site.known.here, source.shape), source.shape, site.func.sizes)
     dims = tuple(d for d, size in enumerate(box.size) if size != Int(1)) or (len(source.shape) - 1,) * bool(
         source.shape
     )
     used = {*names(site.func), *taken}
     called = free_name(name, used) if name is not None else fresh(f"{source.name}_{scope}", used)
     return Copied(source, _cache(called, source, tuple(box.size[d] for d in dims), kind), box, dims)
-
-
-def _sized(box: Box, source: Buffer, sizes: frozenset[str]) -> Box:
-    """`box`, whole in each dimension whose room is read from memory."""
-    parts = zip(box.base, box.extent, box.size, source.shape, strict=True)
-    kept = [(b, e, s) if made_of(s, sizes) and sees(e) else (Int(0), d, d) for b, e, s, d in parts]
-    return Box(*(tuple(x[n] for x in kept) for n in range(3)))
 
 
 def _cache(name: str, source: Buffer, shape: tuple[Index, ...], scope: Scope) -> Buffer:

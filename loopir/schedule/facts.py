@@ -60,3 +60,8 @@ def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body]) -> Fun
     made = make()
     tidied = simplify_body(made if isinstance(made, tuple) else (made,), known_at(func, loop))
     return replace(func, body=rewrite(func.body, lambda s: tidied if s is loop else None))
+
+
+def known_in(func: Func, loop: Loop) -> Known:
+    """What is known inside `loop`."""
+    return known_at(func, loop).loop(loop.var, loop.extent, loop.body)

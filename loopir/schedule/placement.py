@@ -8,41 +8,30 @@ holds what is needed of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import cast
 
-from loopir.analysis.access import statements_of, that_meet
-from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
-from loopir.analysis.depend import Pair, before, carried, conflicts, times
+from loopir.analysis.access import statements_of
+from loopir.analysis.depend import carried
 from loopir.analysis.moved import Came
-from loopir.analysis.regions import Box, end, proved, region, touches, written_by
-from loopir.analysis.simplify import Context, divide, poly, simplify_cond
-from loopir.analysis.simplify_func import Known, simplify_body
+from loopir.analysis.regions import written_by
+from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     AXES,
-    THREAD_AXES,
     TRUE,
-    Alloc,
     Body,
     Buffer,
-    Cmp,
-    Cond,
+    Do,
     Func,
     If,
     Index,
-    Int,
-    Load,
     Loop,
-    Node,
     Reduce,
     Stmt,
     Store,
-    Var,
-    conj,
 )
-from loopir.ir.walk import Place, bodies, loops, places, rebuild, rewrite, statements, substitute, variables
+from loopir.ir.walk import Place, bodies, chain, loops, places, rewrite
 from loopir.schedule.effects import allocates, reads
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing
@@ -110,26 +99,6 @@ def position(body: Body, stmt: Stmt) -> int:
     return next(n for n, s in enumerate(body) if s is stmt)
 
 
-def require_repeatable(move: Move, ranges: Iterable[str]) -> None:
-    """Refuse if the nest carries values from one iteration of a loop to another, where not all may run any more."""
-    if len([*places((move.tree,))]) > 1:
-        for v in ranges:
-            if (clash := carried(move.func, v)) is not None:
-                reason = f"{v!r} would run in part, and its iterations depend on one another"
-                raise refusal(clash, reason, v, f"keep {move.stmt.label} where it is")
-
-
-def chain(body: Body, target: Stmt) -> tuple[Stmt, ...]:
-    """The statements around `target`, outermost first, and `target`."""
-    for s in body:
-        if s is target:
-            return (s,)
-        for inner in bodies(s):
-            if found := chain(inner, target):
-                return (s, *found)
-    return ()
-
-
 def find_move(func: Func, stage: str, loop: str) -> Move:
     """`stage` and `loop`, looked up; ScheduleError if the stage is not one statement beside the loop's nest."""
     place, *more = find_stage(func, stage)
@@ -138,6 +107,10 @@ def find_move(func: Func, stage: str, loop: str) -> Move:
         raise ScheduleError(f"{stage!r} is several statements: {listing(labels)}", loop=loop, suggestion="name one")
     target = find_loop(func, loop)
     mine, other = (*place.around, place.stmt), chain(func.body, target)
+    if any(isinstance(s, Do) for s in (*mine, *other)):
+        raise ScheduleError(
+            "what one instruction does stays together", loop=loop, suggestion="place it, then tensorize"
+        )
     if any(s is target for s in mine):
         raise ScheduleError(f"{labels[0]} stands inside {target.var!r} already", loop=loop)
     depth = next(n for n, (a, b) in enumerate(zip(mine, other, strict=False)) if a is not b)
@@ -188,144 +161,13 @@ def other_readers(move: Move) -> set[str]:
     return {s.label for s in outside if any(a.buffer in move.names and not a.write for a in s.accesses)}
 
 
-def known_in(func: Func, loop: Loop) -> Known:
-    """What is known inside `loop`."""
-    return known_at(func, loop).loop(loop.var, loop.extent, loop.body)
-
-
-# ---------------------------------------------------------------- restricting a nest
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A loop now runs over `count` values from `start` on; `conds`, in its old variable, keep what sticks out away."""
-
-    start: Index
-    count: Index
-    conds: tuple[Cond, ...]
-
-
-@dataclass(slots=True)
-class Restriction:
-    """The loops of a nest, restricted so that an index of its statement in each dimension is inside a box."""
-
-    known: Known
-    own: tuple[Loop, ...]
-    over: frozenset[str]
-    ranges: dict[str, Range]
-    conds: list[Cond]
-
-    @staticmethod
-    def to(box: Box, at: Sequence[Index], own: tuple[Loop, ...], over: Iterable[str], known: Known) -> Restriction:
-        """`own` are the loops around the statement, outer ones first, all of them where `known` holds."""
-        out = Restriction(known, own, frozenset(over), {}, [])
-        for d, ix in enumerate(at):
-            out._dimension(ix, box.base[d], box.extent[d], box.size[d])
-        return out
-
-    def _dimension(self, ix: Index, base: Index, extent: Index, size: Index) -> None:
-        ctx = self.known.here
-        inside = self._context()
-        inner = inside.tops[: len(self.own)]
-        p = poly(ix, self._context(over=False))
-        if not isinstance(extent, Int) and (isinstance(size, Int) or not _plain(extent)):
-            extent = size
-        first, last = poly(base, ctx), poly(base + extent - 1, ctx)
-        within = [Cmp("<=", to_index(first), ix), Cmp("<=", ix, to_index(last))]
-        v, q = self._pick(p)
-        if v is None:
-            self.conds += within
-            return
-        rest = plus(p, {(Var(v.var),): q}, -1)
-        low, high = (end(rest, inner, inside, least=x) for x in (True, False))
-        if low is None or high is None:
-            self.conds += within
-            return
-        if q < 0:
-            first, last, low, high, q = scaled(last, -1), scaled(first, -1), scaled(high, -1), scaled(low, -1), -q
-        by = constant(q)
-        start = divide(plus(plus(first, high, -1), constant(q - 1)), by, ctx)
-        stop = divide(plus(last, low, -1), by, ctx)
-        count = plus(plus(stop, start, -1), constant(1))
-        spread = plus(high, low, -1)
-        if not _plain(to_index(count)):
-            count = plus(divide(plus(plus(poly(extent, ctx), spread), constant(-1)), by, ctx), constant(1))
-        if spread or q != 1:
-            self.conds += within
-        self._restrict(v, start, count)
-
-    def _restrict(self, v: Loop, start: Poly, count: Poly) -> None:
-        ctx = self.known.here
-        extent = poly(v.extent, ctx)
-        after = plus(plus(start, count), extent, -1)
-        covers = proved(scaled(start, -1), ctx) and not variables(v.extent) & {x.var for x in self.own}
-        if covers and proved(after, ctx):
-            return  # all of it
-        conds = (Cmp("<=", Int(0), Var(v.var)), Cmp("<", Var(v.var), v.extent))
-        self.ranges[v.var] = Range(to_index(start), to_index(count), conds)
-
-    def _pick(self, p: Poly) -> tuple[Loop | None, int]:
-        """The loop that an index moves with most, and its coefficient: not restricted yet, and not folded over."""
-        best: tuple[Loop | None, int] = None, 0
-        for x in self.own:
-            c = p.get((Var(x.var),), 0)
-            alone = all(m == (Var(x.var),) or not variables_of(m) & {x.var} for m in p)
-            if alone and x.var not in self.over and x.var not in self.ranges and abs(c) > abs(best[1]):
-                best = x, c
-        return best
-
-    def _context(self, *, over: bool = True) -> Context:
-        """Inside the loops of the nest; without those that are folded over, which may have no iterations."""
-        known = self.known.here
-        for x in self.own:
-            if over or x.var not in self.over:
-                known = known.loop(x.var, x.extent)
-        return known
-
-    def undecided(self) -> list[Cond]:
-        """The conditions that keep an index inside the box, but for those that hold anyway."""
-        contexts = [self._context(over=x) for x in (False, True)]
-        self.conds = [c for c in self.conds if simplify_cond(c, contexts[bool(variables(c) & self.over)]) != TRUE]
-        return self.conds
-
-    def origin(self) -> dict[str, Index]:
-        """The old loops as indices over the new ones."""
-        return {v: r.start + Var(v) for v, r in self.ranges.items()}
-
-    def apply(self, tree: Stmt) -> Stmt:
-        """The nest with its loops restricted and guarded."""
-        pending = {v: list(r.conds) for v, r in self.ranges.items()}
-        outside: list[Cond] = []
-        names = [x.var for x in self.own]
-        for c in self.conds:
-            last = max((names.index(v) for v in variables(c) if v in names), default=-1)
-            (pending.setdefault(names[last], []) if last >= 0 else outside).append(c)
-
-        def visit(s: Stmt) -> Stmt | Body | None:
-            if not isinstance(s, Loop) or s.var not in pending:
-                return None
-            body = rewrite(s.body, visit)
-            body = (If(conj(*pending[s.var]), body),)
-            r = self.ranges.get(s.var)
-            if r is None:
-                return replace(s, body=body)
-            env = {s.var: r.start + Var(s.var)}
-            return Loop(s.var, r.count, "serial", tuple(substitute(x, env) for x in body))
-
-        body = rewrite((tree,), visit)
-        if outside:
-            body = (If(conj(*outside), body),)
-        (done,) = body
-        return done
-
-
-def variables_of(m: tuple[Index, ...]) -> set[str]:
-    return {v for a in m for v in variables(a)}
-
-
-def _plain(ix: Index) -> bool:
-    """Whether an index is a sum of products of variables, which reads well as an extent."""
-    return all(isinstance(a, Var) for m in poly(ix, Context()) for a in m)
+def require_repeatable(move: Move, ranges: Iterable[str]) -> None:
+    """Refuse if the nest carries values from one iteration of a loop to another, where not all may run any more."""
+    if len([*places((move.tree,))]) > 1:
+        for v in ranges:
+            if (clash := carried(move.func, v)) is not None:
+                reason = f"{v!r} would run in part, and its iterations depend on one another"
+                raise refusal(clash, reason, v, f"keep {move.stmt.label} where it is")
 
 
 # ---------------------------------------------------------------- the nest in its new place
@@ -358,79 +200,6 @@ def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> M
         )
 
     return Moved(put(()), put((If(TRUE, ()),)), came)
-
-
-def confined(func: Func, names: set[str], loop: str, box: Box) -> Func:
-    """`func` with the buffers called `names`, used in `loop` alone, allocated there, and as large as `box`."""
-    where = find_loop(func, loop)
-    old = {s.buffer.name: s for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name in names}
-    plain = all(s.buffer.layout is None for s in old.values())
-    new = {n: replace(s.buffer, shape=box.size) if plain else s.buffer for n, s in old.items()}
-
-    def rebased(n: Node) -> Node:
-        if isinstance(n, Buffer):
-            return n
-        n = rebuild(n, rebased)
-        match n:
-            case Load(b, at) if b.name in names:
-                return Load(new[b.name], shifted(at))
-            case Store(buffer=b, at=at) if b.name in names:
-                return replace(n, buffer=new[b.name], at=shifted(at))
-            case Reduce(buffers=bs, at=at) if bs[0].name in names:
-                return replace(n, buffers=tuple(new[b.name] for b in bs), at=shifted(at))
-            case _:
-                return n
-
-    def shifted(at: tuple[Index, ...]) -> tuple[Index, ...]:
-        return tuple(ix - base for ix, base in zip(at, box.base, strict=True)) if plain else at
-
-    body = tuple(cast(Stmt, rebased(s)) for s in where.body)
-    for n in reversed(list(old)):
-        body = (Alloc(new[n], body),)
-    known = known_at(func, where)
-    (after,) = simplify_body((replace(where, body=body),), known)
-
-    def visit(s: Stmt) -> Stmt | Body | None:
-        if s is where:
-            return after
-        if any(s is a for a in old.values()):
-            assert isinstance(s, Alloc)
-            return rewrite(s.body, visit)
-        return None
-
-    return replace(func, body=rewrite(func.body, visit))
-
-
-def renewable(func: Func, names: set[str], loop: Loop) -> bool:
-    """Whether `loop` may have memory of its own for the buffers: they are the Func's, and no thread's of a block."""
-    allocs = {s.buffer.name: s for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name in names}
-    if len({b.buffer.shape for b in allocs.values()}) > 1:
-        return False
-    threads = any(isinstance(s, Loop) and s.kind in THREAD_AXES for s in chain(func.body, loop))
-    return set(allocs) == names and not (threads and any(s.buffer.scope == "shared" for s in allocs.values()))
-
-
-def settled(func: Func, names: set[str], loop: str) -> Func:
-    """`func` with the buffers called `names` allocated in `loop`, if they are used there alone and carry nothing over.
-
-    Nothing is carried over if no iteration reads what another wrote: of `loop`, or of a loop around it.
-    """
-    where = find_loop(func, loop)
-    inside = [s for s in statements_of(func) if loop in s.dims]
-    here = {s.label for s in inside}
-    if any(s.touches & names and s.label not in here for s in statements_of(func)) or not renewable(func, names, where):
-        return func
-    start = next(s.when[: s.when.index(loop) + 1] for s in inside if not s.init)
-    for s, t in that_meet(inside):
-        if any(x.when[: len(start)] != start for x in (s, t) if x.touches & names):
-            return func  # a reduction that starts outside
-        earlier = before(times(start, "s"), times(start, "t"))
-        for a, b in conflicts(s, t):
-            if a.buffer in names and a.write and not b.write and any(Pair(func, s, a, t, b).clashes(earlier)):
-                return func
-    known = known_in(func, where)
-    (shape, *_) = (n.buffer.shape for n in statements(func.body) if isinstance(n, Alloc) and n.buffer.name in names)
-    return confined(func, names, loop, region(touches(where.body, known, names), known.here, shape))
 
 
 def promised(move: Move, new: Func) -> Func:

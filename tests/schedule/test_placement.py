@@ -28,7 +28,16 @@ def loop_steps(s: Schedule) -> Iterator[Step]:
 def placements(s: Schedule) -> Iterator[Step]:
     for stage, loop in product(s.stages, s.loops()):
         yield Step("compute_at", (stage, loop))
+        yield Step("compute_at", (stage, loop), (("store", "root"),))
         yield Step("reverse_compute_at", (stage, loop))
+    for outer, (stage, loop) in product(s.loops(), product(s.stages, s.loops())):
+        if outer != loop:
+            yield Step("compute_at", (stage, loop), (("store", outer),))
+
+
+def foldings(s: Schedule) -> Iterator[Step]:
+    for buffer, dim, factor in product(s.buffers, (0, 1), (1, 2, 3, 4)):
+        yield Step("fold_storage", (buffer, dim, factor))
 
 
 def taken(s: Schedule, steps: list[Step], data: st.DataObject) -> Schedule:
@@ -40,12 +49,12 @@ def taken(s: Schedule, steps: list[Step], data: st.DataObject) -> Schedule:
         return s
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(programs(), st.data())
 def test_placed_stages_compute_the_same(source: str, data: st.DataObject) -> None:
     base = s = Schedule(parse(source))
     for _ in range(data.draw(st.integers(1, 4))):
-        kind = data.draw(st.sampled_from((loop_steps, placements, placements)))
+        kind = data.draw(st.sampled_from((loop_steps, placements, placements, foldings)))
         s = taken(s, list(kind(s)), data)
     assert outside(s.func) is None
     for sizes in GRID:

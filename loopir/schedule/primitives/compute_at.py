@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+from loopir.analysis.affine import coefficient, const_of
 from loopir.analysis.coverage import missing
 from loopir.analysis.moved import order_broken
-from loopir.analysis.regions import Box, region, touches
-from loopir.ir.grammar import Func
-from loopir.ir.walk import places
+from loopir.analysis.regions import Box, loose
+from loopir.analysis.simplify import EMPTY, poly
+from loopir.ir.grammar import TRUE, Cmp, Cond, Func, Int, Loop, Or, Var, minimum
+from loopir.ir.walk import places, variables
+from loopir.schedule.confine import confined, renewable, touched
 from loopir.schedule.effects import allocates
-from loopir.schedule.find import listing
+from loopir.schedule.facts import known_in
+from loopir.schedule.find import find_loop, listing
 from loopir.schedule.placement import (
     Move,
     Moved,
-    Restriction,
-    confined,
     find_move,
-    known_in,
     moved,
     other_readers,
     promised,
-    renewable,
     require_repeatable,
     require_sole_writer,
     require_value,
 )
 from loopir.schedule.refusal import refusal
+from loopir.schedule.restriction import Restriction
 from loopir.schedule.schedule import primitive
 
 
 @primitive
-def compute_at(func: Func, stage: str, loop: str) -> Func:
+def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -> Func:
     """Compute `stage` in `loop`, at its start: in each iteration what the iteration reads of it, over its own loops.
 
     Elements that several iterations need are computed in each of them. Where nothing outside of the loop reads the
     stage, its memory becomes the iteration's own, and no larger than what one iteration reads.
+
+    With `store`, a loop around `loop` or "root", the memory stays there, and iterations share it: where their regions
+    slide along one dimension, each computes what earlier ones have not. See `fold_storage`, too.
 
     before:
         def f(A: "float32[10]", B: "out float32[8]"):
@@ -50,6 +54,14 @@ def compute_at(func: Func, stage: str, loop: str) -> Func:
                     for i in range(3):
                         T[i] = A[j + i] * 2.0
                     B[j] = T[0] + T[2]
+    call:    compute_at("T", "j", store="root")
+    after:
+        def f(A: "float32[10]", B: "out float32[8]"):
+            with alloc("float32[10]") as T:
+                for j in range(8):
+                    for i in range(min(j, 1) * -2 + 3):
+                        T[j + min(j, 1) * 2 + i] = A[j + min(j, 1) * 2 + i] * 2.0
+                    B[j] = T[j] + T[j + 2]
     refuses: compute_at("B", "i")  # B runs after 'i'
     refuses: compute_at("T", "i")  # T stands inside 'i' already
 
@@ -81,26 +93,69 @@ def compute_at(func: Func, stage: str, loop: str) -> Func:
     require_sole_writer(move)
     require_value(move)
     readers = other_readers(move)
-    box = _needed(move)
-    restriction = Restriction.to(box, move.stmt.at, move.own_loops, move.over, known_in(func, move.loop))
+    box = touched(func, move.loop, move.buffers[0], move.names, write=False)
+    if box is None:
+        raise move.refuse(f"nothing in {move.loop.var!r} reads {listing(sorted(move.names))}", "a loop around a reader")
+    home = _home(move, store, readers)
+    part, window = (box, TRUE) if store is None else _window(box, move)
+    restriction = Restriction.to(part, move.stmt.at, move.own_loops, move.over, known_in(func, move.loop))
+    restriction.conds.append(window)
     require_repeatable(move, restriction.ranges)
     after = moved(move, (restriction.apply(move.tree),), restriction.origin(), first=True)
     _require_order(move, after, readers)
-    seen = any(b.name in move.names for b in func.outputs())
-    if readers or seen:
+    new = after.func
+    if readers or any(b.name in move.names for b in func.outputs()):
         _require_all(move, after)
-    elif renewable(func, move.names, move.loop):
-        return promised(move, confined(after.func, move.names, move.loop.var, box))
-    return promised(move, after.func)
+    elif home is not None and renewable(func, move.names, home):
+        room = box if home is move.loop else touched(new, find_loop(new, home.var), move.buffers[0], move.names)
+        assert room is not None
+        new = confined(new, move.names, home.var, room)
+    return promised(move, new)
 
 
-def _needed(move: Move) -> Box:
-    """What one iteration of the loop reads of the stage."""
-    known = known_in(move.func, move.loop)
-    found = [t for t in touches(move.loop.body, known, move.names) if not t.write]
-    if not found:
-        raise move.refuse(f"nothing in {move.loop.var!r} reads {listing(sorted(move.names))}", "a loop around a reader")
-    return region(found, known.here, move.buffers[0].shape)
+def _home(move: Move, store: str | None, readers: set[str]) -> Loop | None:
+    """The loop that is to have the memory; None if it stays where it is."""
+    if store is None or store == "root":
+        return move.loop if store is None else None
+    home = find_loop(move.func, store)
+    if home.var not in move.path[:-1]:
+        reason = f"{home.var!r} is no loop around {move.loop.var!r} that {move.stmt.label} is outside of"
+        raise move.refuse(reason, listing([*map(repr, move.path[:-1]), '"root"']).replace(" and ", " or "))
+    if readers:
+        reason = f"{listing(sorted(readers))}, outside of {home.var!r}, reads {listing(sorted(move.names))}"
+        raise move.refuse(reason, 'store="root"')
+    return home
+
+
+def _window(box: Box, move: Move) -> tuple[Box, Cond]:
+    """What an iteration needs and the one before it has not computed: of `box`, and where a condition holds.
+
+    If the box moves along one dimension, by a constant step, each iteration adds that step to it, and the first one
+    computes all of it; if it does not move at all, only the first one computes it.
+    """
+    var, v = move.loop.var, Var(move.loop.var)
+    moving = [d for d, base in enumerate(box.base) if var in variables(base)]
+    if len(moving) > 1 or any(var in variables(x) for x in box.extent):
+        return box, TRUE
+    if not moving:
+        return box, Cmp("==", v, Int(0))
+    (d,) = moving
+    base, at = box.base[d], move.stmt.at[d]
+    split = coefficient(poly(base, EMPTY), v)
+    step = None if split is None or var in loose(split[1]) else const_of(split[0])
+    if step is None:
+        return box, TRUE
+    size = box.size[d]
+    if not isinstance(size, Int):
+        old = Cmp("<=", base + box.extent[d] - step, at) if step > 0 else Cmp("<", at, base - step)
+        return box, Or((Cmp("<", v, Int(1)), old))
+    seen = minimum(v, 1) * max(0, size.value - abs(step))
+    new = base + seen if step > 0 else base, size - seen
+    parts = (
+        tuple(new[n] if e == d else x for e, x in enumerate(whole)) for n, whole in enumerate((box.base, box.extent))
+    )
+    start, extent = parts
+    return Box(start, extent, tuple(extent[d] if e == d else x for e, x in enumerate(box.size))), TRUE
 
 
 def _require_order(move: Move, after: Moved, readers: set[str]) -> None:

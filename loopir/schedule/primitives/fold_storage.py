@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
+from loopir.analysis.access import statements_of
+from loopir.analysis.affine import plus, scaled
 from loopir.analysis.lifetimes import overwritten
+from loopir.analysis.regions import proved
+from loopir.analysis.simplify import poly
+from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError, pairs
-from loopir.ir.grammar import Buffer, Func, Index, Int, Load, Node, Reduce, Store
-from loopir.ir.text import text
-from loopir.ir.walk import rebuild, rewrite
-from loopir.schedule.facts import rewrite_loop
+from loopir.ir.grammar import Alloc, Func, Index, Int, Loop, Var
+from loopir.ir.walk import accessed, rewrite, substitute
+from loopir.schedule.confine import reindexed, touched
+from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc
 
@@ -25,7 +29,7 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         def f(n: "size", A: "float32[n + 2]", B: "out float32[n]"):
             with alloc("float32[n + 2]") as T:
                 for j in range(n):
-                    for i in range(3 - min(j, 1) * 2):
+                    for i in range(min(j, 1) * -2 + 3):
                         T[j + min(j, 1) * 2 + i] = A[j + min(j, 1) * 2 + i] * 2.0
                     B[j] = T[j] + T[j + 2]
     call:    fold_storage("T", 0, 3)
@@ -33,7 +37,7 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         def f(n: "size", A: "float32[n + 2]", B: "out float32[n]"):
             with alloc("float32[3]") as T:
                 for j in range(n):
-                    for i in range(3 - min(j, 1) * 2):
+                    for i in range(min(j, 1) * -2 + 3):
                         T[(j + min(j, 1) * 2 + i) % 3] = A[j + min(j, 1) * 2 + i] * 2.0
                     B[j] = T[j % 3] + T[(j + 2) % 3]
     refuses: fold_storage("T", 0, 2)  # T at (j=0, i=2) writes T[2] where T[0] lies, which B at (j=0) is still to read
@@ -50,7 +54,7 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         raise ScheduleError(f"a ring of {factor} rows; there is to be at least 1")
     if b.layout is not None:
         raise ScheduleError(f"{b.name} has a layout already", suggestion="fold its storage before set_layout")
-    clash = overwritten(func, b.name, dim, factor)
+    clash = None if _moves_on(func, alloc, dim, factor) else overwritten(func, b.name, dim, factor)
     if clash is not None:
         where = f" (at {pairs(clash.sizes)})" if clash.sizes else ""
         new, old = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
@@ -59,4 +63,41 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
             f"{clash.reader} at ({pairs(clash.reading)}) is still to read{where}",
             suggestion=f"more than {factor} rows",
         )
-    return _folded(func, b, dim, factor)
+    size = b.shape[dim]
+    if isinstance(size, Int) and size.value <= factor:
+        return func
+    return _folded(func, alloc, dim, factor)
+
+
+def _moves_on(func: Func, alloc: Alloc, dim: int, factor: int) -> bool:
+    """Whether a loop right inside the allocation touches `factor` rows at most at a time, and moves in one direction.
+
+    Then a row is written, and last read, while the window is on it; the rows that share its place are outside then.
+    """
+    name = alloc.buffer.name
+    using = [s for s in alloc.body if name in accessed(s)]
+    if len(using) != 1 or not isinstance(using[0], Loop):
+        return False
+    (loop,) = using
+    start = next(s.when[: s.when.index(loop.var) + 1] for s in statements_of(func) if loop.var in s.dims and not s.init)
+    if any(s.when[: len(start)] != start for s in statements_of(func) if name in s.touches):
+        return False  # a reduction that starts outside
+    box = touched(func, loop, alloc.buffer, {name})
+    if box is None or not isinstance(size := box.size[dim], Int) or size.value > factor:
+        return False
+    known = known_in(func, loop).here
+    step = plus(poly(substitute(box.base[dim], {loop.var: Var(loop.var) + 1}), known), poly(box.base[dim], known), -1)
+    return proved(step, known) or proved(scaled(step, -1), known)
+
+
+def _folded(func: Func, alloc: Alloc, dim: int, factor: int) -> Func:
+    b = alloc.buffer
+    shape = tuple(Int(factor) if d == dim else size for d, size in enumerate(b.shape))
+    new = {b.name: replace(b, shape=shape)}
+
+    def at(old: tuple[Index, ...]) -> tuple[Index, ...]:
+        return tuple(ix % factor if d == dim else ix for d, ix in enumerate(old))
+
+    body = tuple(reindexed(s, new, at) for s in alloc.body)
+    (made,) = simplify_body((Alloc(new[b.name], body),), known_at(func, alloc))
+    return replace(func, body=rewrite(func.body, lambda s: made if s is alloc else None))

@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from loopir.analysis.access import sees
 from loopir.analysis.coverage import missing, twice
 from loopir.analysis.moved import order_broken
-from loopir.analysis.regions import region, touches, written_by
+from loopir.analysis.regions import written_by
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Index, Load, Reduce, Var
 from loopir.ir.walk import nodes, places, variables
+from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
+from loopir.schedule.facts import known_in
 from loopir.schedule.find import listing
 from loopir.schedule.placement import (
     Move,
     Moved,
-    Restriction,
     find_move,
-    known_in,
     moved,
     promised,
     require_repeatable,
     require_sole_writer,
-    settled,
 )
 from loopir.schedule.refusal import refusal
+from loopir.schedule.restriction import Restriction
 from loopir.schedule.schedule import primitive
 
 
@@ -89,10 +89,10 @@ def _anchors(move: Move) -> list[Load]:
 
 def _placed(move: Move, anchor: Load) -> Func:
     """The stage computed in the iteration that writes the element `anchor`."""
-    func, known = move.func, known_in(move.func, move.loop)
-    box = region(
-        [t for t in touches(move.loop.body, known, {anchor.buffer.name}) if t.write], known.here, anchor.buffer.shape
-    )
+    func, b = move.func, anchor.buffer
+    box = touched(func, move.loop, b, {b.name}, write=True)
+    assert box is not None
+    known = known_in(func, move.loop)
     restriction = Restriction.to(box, anchor.at, move.own_loops, move.over, known)
     _require_whole_folds(move, restriction)
     require_repeatable(move, restriction.ranges)

@@ -1,0 +1,149 @@
+"""Running a part of a nest: its loops restricted so that the indices of its statement stay inside a box.
+
+Each dimension of the box restricts the loop that its index moves with most; what that leaves open is guarded. The
+iterations that are left run in the order that they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
+from loopir.analysis.regions import Box, end, loose, proved
+from loopir.analysis.simplify import Context, divide, poly, simplify_cond
+from loopir.analysis.simplify_func import Known
+from loopir.ir.grammar import TRUE, Body, Cmp, Cond, If, Index, Int, Loop, Stmt, Var, conj
+from loopir.ir.walk import rewrite, substitute, variables
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A loop now runs over `count` values from `start` on; `conds`, in its old variable, keep what sticks out away."""
+
+    start: Index
+    count: Index
+    conds: tuple[Cond, ...]
+
+
+@dataclass(slots=True)
+class Restriction:
+    """The loops of a nest, restricted so that an index of its statement in each dimension is inside a box."""
+
+    known: Known
+    own: tuple[Loop, ...]
+    over: frozenset[str]
+    ranges: dict[str, Range]
+    conds: list[Cond]
+
+    @staticmethod
+    def to(box: Box, at: Sequence[Index], own: tuple[Loop, ...], over: Iterable[str], known: Known) -> Restriction:
+        """`own` are the loops around the statement, outer ones first, all of them where `known` holds."""
+        out = Restriction(known, own, frozenset(over), {}, [])
+        for d, ix in enumerate(at):
+            out._dimension(ix, box.base[d], box.extent[d], box.size[d])
+        return out
+
+    def _dimension(self, ix: Index, base: Index, extent: Index, size: Index) -> None:
+        ctx = self.known.here
+        inside = self._context()
+        inner = [(v, top) for v, top in inside.tops if v.name in {x.var for x in self.own}]
+        p = poly(ix, self._context(over=False))
+        if not isinstance(extent, Int) and (isinstance(size, Int) or not _plain(extent)):
+            extent = size
+        first, last = poly(base, ctx), poly(base + extent - 1, ctx)
+        within = [Cmp("<=", to_index(first), ix), Cmp("<=", ix, to_index(last))]
+        v, q = self._pick(p)
+        if v is None:
+            self.conds += within
+            return
+        rest = plus(p, {(Var(v.var),): q}, -1)
+        low, high = (end(rest, inner, inside, least=x) for x in (True, False))
+        if low is None or high is None or (loose(low) | loose(high)) & {x.var for x in self.own}:
+            self.conds += within
+            return
+        if q < 0:
+            first, last, low, high, q = scaled(last, -1), scaled(first, -1), scaled(high, -1), scaled(low, -1), -q
+        by = constant(q)
+        start = divide(plus(plus(first, high, -1), constant(q - 1)), by, ctx)
+        stop = divide(plus(last, low, -1), by, ctx)
+        count = plus(plus(stop, start, -1), constant(1))
+        spread = plus(high, low, -1)
+        if not _plain(to_index(count)):
+            count = plus(divide(plus(plus(poly(extent, ctx), spread), constant(-1)), by, ctx), constant(1))
+        if spread or q != 1:
+            self.conds += within
+        self._restrict(v, start, count)
+
+    def _restrict(self, v: Loop, start: Poly, count: Poly) -> None:
+        ctx = self.known.here
+        extent = poly(v.extent, ctx)
+        after = plus(plus(start, count), extent, -1)
+        covers = proved(scaled(start, -1), ctx) and not variables(v.extent) & {x.var for x in self.own}
+        if covers and proved(after, ctx):
+            return  # all of it
+        conds: list[Cond] = []
+        if not proved(start, ctx):
+            conds.append(Cmp("<=", Int(0), Var(v.var)))
+        if variables(v.extent) & {x.var for x in self.own} or not proved(scaled(after, -1), ctx):
+            conds.append(Cmp("<", Var(v.var), v.extent))
+        self.ranges[v.var] = Range(to_index(start), to_index(count), tuple(conds))
+
+    def _pick(self, p: Poly) -> tuple[Loop | None, int]:
+        """The loop that an index moves with most, and its coefficient: not restricted yet, and not folded over."""
+        best: tuple[Loop | None, int] = None, 0
+        for x in self.own:
+            c = p.get((Var(x.var),), 0)
+            alone = all(m == (Var(x.var),) or x.var not in loose({m: 1}) for m in p)
+            if alone and x.var not in self.over and x.var not in self.ranges and abs(c) > abs(best[1]):
+                best = x, c
+        return best
+
+    def _context(self, *, over: bool = True) -> Context:
+        """Inside the loops of the nest; without those that are folded over, which may have no iterations."""
+        known = self.known.here
+        for x in self.own:
+            if over or x.var not in self.over:
+                known = known.loop(x.var, x.extent)
+        return known
+
+    def undecided(self) -> list[Cond]:
+        """The conditions that keep an index inside the box, but for those that hold anyway."""
+        contexts = [self._context(over=x) for x in (False, True)]
+        self.conds = [c for c in self.conds if simplify_cond(c, contexts[bool(variables(c) & self.over)]) != TRUE]
+        return self.conds
+
+    def origin(self) -> dict[str, Index]:
+        """The old loops as indices over the new ones."""
+        return {v: r.start + Var(v) for v, r in self.ranges.items()}
+
+    def apply(self, tree: Stmt) -> Stmt:
+        """The nest with its loops restricted and guarded."""
+        pending = {v: list(r.conds) for v, r in self.ranges.items()}
+        outside: list[Cond] = []
+        names = [x.var for x in self.own]
+        for c in self.conds:
+            last = max((names.index(v) for v in variables(c) if v in names), default=-1)
+            (pending.setdefault(names[last], []) if last >= 0 else outside).append(c)
+
+        def visit(s: Stmt) -> Stmt | Body | None:
+            if not isinstance(s, Loop) or s.var not in pending:
+                return None
+            body = rewrite(s.body, visit)
+            body = (If(conj(*pending[s.var]), body),)
+            r = self.ranges.get(s.var)
+            if r is None:
+                return replace(s, body=body)
+            env = {s.var: r.start + Var(s.var)}
+            return Loop(s.var, r.count, "serial", tuple(substitute(x, env) for x in body))
+
+        body = rewrite((tree,), visit)
+        if outside:
+            body = (If(conj(*outside), body),)
+        (done,) = body
+        return done
+
+
+def _plain(ix: Index) -> bool:
+    """Whether an index is a sum of products of variables, which reads well as an extent."""
+    return all(isinstance(a, Var) for m in poly(ix, Context()) for a in m)
