@@ -145,6 +145,10 @@ class _Interpreter:
     """The interpreter as a target: arrays are read and written by NumPy."""
 
     device = "cpu"
+    takes_addresses = False
+
+    def on(self, handle: int) -> _Interpreter:
+        return self
 
     def enter(self, bound: Bound, signature: Signature) -> list[Any]:
         return [np.asarray(t.array) for t in bound.arrays]

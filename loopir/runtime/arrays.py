@@ -183,6 +183,19 @@ def _dense(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
     return True
 
 
+def stream_of(arrays: Sequence[Taken]) -> int:
+    """The stream, by its handle, that the library of the first array on a GPU works on now; 0 is the default one."""
+    for t in arrays:
+        if t.device != "cpu":
+            kind = type(t.array).__module__.partition(".")[0]
+            if kind == "torch":
+                return sys.modules["torch"].cuda.current_stream().cuda_stream
+            if kind == "cupy":
+                return sys.modules["cupy"].cuda.get_current_stream().ptr
+            return getattr(t.array, "__cuda_array_interface__", {}).get("stream") or 0
+    return 0
+
+
 # ---------------------------------------------------------------- binding
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
-from loopir.runtime.arrays import Bound, Signature, bind
+from loopir.runtime.arrays import Bound, Signature, bind, stream_of
 from loopir.runtime.plans import Plans
 
 
@@ -17,14 +18,20 @@ class Runtime(Protocol):
     device: str
 
 
-class Placed(Runtime, Protocol):
-    """A target with memory of its own: arguments are brought there, results back."""
+class Running(Protocol):
+    """A program where its arrays are, in the order of a stream: arguments are brought there, results back."""
 
     def enter(self, bound: Bound, signature: Signature) -> Sequence[int]: ...
 
     def leave(self, bound: Bound, signature: Signature, pointers: Sequence[int]) -> None: ...
 
     def time(self, run: Callable[[], None]) -> float: ...
+
+
+class Placed(Runtime, Protocol):
+    """A target with memory and streams of its own."""
+
+    def on(self, handle: int) -> Running: ...
 
 
 class Kernel:
@@ -54,47 +61,49 @@ class Kernel:
         self.signature, self.target = signature, target
         self.source, self.resources, self.host_source = source, resources, host_source
         self._host, self._runtime = host, runtime
-        self._placed = hasattr(runtime, "enter")
-        self._plans = Plans(signature)
+        self._on: Callable[[int], Any] = getattr(runtime, "on", lambda _: runtime)
+        self._plans = Plans(signature, runtime.device) if getattr(runtime, "takes_addresses", True) else None
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{a.name}: {a.access} {a.dtype}[{', '.join(a.shape)}]" for a in self.signature.args)
         return f"<{self.target} kernel {self.signature.name}({listed})>"
 
     def __call__(self, *args: Any, out: Sequence[Any] | None = None, **named: Any) -> Any:
-        if not named and not self._placed and (ready := self._plans.ready(args, out)) is not None:
-            sizes, pointers, results = ready
-            self._host(self._runtime, *sizes, *pointers)
-            return _given(results)
+        short = None if named else self._plans
+        if short is not None and (ready := short.ready(args, out)) is not None:
+            self._host(self._on(ready.stream), *ready.sizes, *ready.pointers)
+            return _given(ready.results)
         bound = bind(self.signature, args, named, out, self._runtime.device)
-        if not named:
-            self._plans.learn(args, bound)
-        if self._placed:
-            pointers = self._runtime.enter(bound, self.signature)
-            try:
-                self._host(self._runtime, *bound.sizes, *pointers)
-            finally:
-                self._runtime.leave(bound, self.signature, pointers)
-        else:
-            self._host(self._runtime, *bound.sizes, *(t.pointer for t in bound.arrays))
+        if short is not None:
+            short.learn(args, bound)
+        with self._placed(bound) as (runtime, pointers):
+            self._host(runtime, *bound.sizes, *pointers)
         return _given(bound.results)
 
     def time(self, *args: Any, repeats: int = 7, **named: Any) -> float:
         """Median seconds of one run, without checking arguments or copying them to a GPU."""
         bound = bind(self.signature, args, named, None, self._runtime.device)
-        pointers = self._runtime.enter(bound, self.signature) if self._placed else [t.pointer for t in bound.arrays]
+        with self._placed(bound) as (runtime, pointers):
 
-        def run() -> None:
-            self._host(self._runtime, *bound.sizes, *pointers)
+            def run() -> None:
+                self._host(runtime, *bound.sizes, *pointers)
 
-        try:
             run()
-            if self._placed:
-                return statistics.median(self._runtime.time(run) for _ in range(repeats))
-            return statistics.median(_seconds(run) for _ in range(repeats))
+            seconds = getattr(runtime, "time", _seconds)
+            return statistics.median(seconds(run) for _ in range(repeats))
+
+    @contextmanager
+    def _placed(self, bound: Bound) -> Iterator[tuple[Any, Sequence[int]]]:
+        """What the host function runs on, and where the arguments are for it."""
+        if not hasattr(self._runtime, "on"):
+            yield self._runtime, [t.pointer for t in bound.arrays]
+            return
+        runtime = self._runtime.on(stream_of(bound.arrays))
+        pointers = runtime.enter(bound, self.signature)
+        try:
+            yield runtime, pointers
         finally:
-            if self._placed:
-                self._runtime.leave(bound, self.signature, pointers)
+            runtime.leave(bound, self.signature, pointers)
 
 
 def _given(results: tuple[Any, ...]) -> Any:

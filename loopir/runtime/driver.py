@@ -1,4 +1,8 @@
-"""The GPU by the CUDA driver: memory, copies, launches, times. Loaded only when a program is built for it."""
+"""The GPU by the CUDA driver: memory, copies, launches, times. Loaded only when a program is built for it.
+
+Everything is done in order on a stream: the one that the library which owns the caller's arrays uses at the call, so
+that a kernel runs after what made its inputs and before what reads its outputs, and nothing is waited for.
+"""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
@@ -18,6 +22,8 @@ from loopir.errors import TargetError
 from loopir.runtime.arrays import Bound, Signature
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
+MOST_STREAMS = 64
+"""Kept by their handles; after as many they are looked up anew."""
 _devices: dict[int, Device] = {}
 
 
@@ -64,7 +70,7 @@ class Device:
         major, minor = self.capability
         self.arch = f"sm_{major}{minor}{'a' if major >= 9 else ''}"
         self.description = f"{self.name}, {self.arch}"
-        self.stream = self.cu.CUstream(0)
+        self._streams: dict[int, Stream] = {}
 
     def check(self, result: tuple[Any, ...], what: str) -> Any:
         """The values of a driver call; TargetError, saying what was tried, if it failed."""
@@ -77,41 +83,56 @@ class Device:
         """Make this GPU's context the calling thread's."""
         self.check(self.cu.cuCtxSetCurrent(self.context), "take its context")
 
-    # ------------------------------------------------------------ memory
+    def stream(self, handle: int = 0) -> Stream:
+        """The stream with that handle; 0 is the default one."""
+        found = self._streams.get(handle)
+        if found is None:
+            if len(self._streams) >= MOST_STREAMS:
+                self._streams.clear()
+            found = self._streams[handle] = Stream(self, handle)
+        return found
+
+
+class Stream:
+    """Memory, copies and times in the order of one stream of a GPU."""
+
+    def __init__(self, gpu: Device, handle: int) -> None:
+        self.gpu, self.cu, self.check = gpu, gpu.cu, gpu.check
+        self.handle = self.cu.CUstream(handle)
 
     def alloc(self, size: int) -> int:
         """The address of `size` bytes from the driver's pool, in stream order."""
-        error, pointer = self.cu.cuMemAllocAsync(max(1, size), self.stream)
+        error, pointer = self.cu.cuMemAllocAsync(max(1, size), self.handle)
         if error != self.cu.CUresult.CUDA_SUCCESS:
             free, total = self.check(self.cu.cuMemGetInfo(), "say how much memory it has")
             raise TargetError(f"the GPU has no {size} bytes left: {free} of {total} are free ({error.name})")
         return int(pointer)
 
     def free(self, pointer: int) -> None:
-        self.check(self.cu.cuMemFreeAsync(pointer, self.stream), "free memory")
+        self.check(self.cu.cuMemFreeAsync(pointer, self.handle), "free memory")
 
     def upload(self, pointer: int, array: np.ndarray[Any, Any]) -> None:
         if array.nbytes:
             address = array.__array_interface__["data"][0]
-            self.check(self.cu.cuMemcpyHtoDAsync(pointer, address, array.nbytes, self.stream), "take an array")
+            self.check(self.cu.cuMemcpyHtoDAsync(pointer, address, array.nbytes, self.handle), "take an array")
             self.synchronize()
 
     def download(self, array: np.ndarray[Any, Any], pointer: int) -> None:
         if array.nbytes:
             address = array.__array_interface__["data"][0]
-            self.check(self.cu.cuMemcpyDtoHAsync(address, pointer, array.nbytes, self.stream), "give an array back")
+            self.check(self.cu.cuMemcpyDtoHAsync(address, pointer, array.nbytes, self.handle), "give an array back")
             self.synchronize()
 
     def synchronize(self) -> None:
         """Wait for all that was launched, and raise what went wrong in it."""
-        self.check(self.cu.cuStreamSynchronize(self.stream), "finish what it was given")
+        self.check(self.cu.cuStreamSynchronize(self.handle), "finish what it was given")
 
     def time(self, run: Callable[[], None]) -> float:
         """Seconds that what `run` launches takes on the GPU."""
         start, end = (self.check(self.cu.cuEventCreate(0), "make an event") for _ in range(2))
-        self.check(self.cu.cuEventRecord(start, self.stream), "record an event")
+        self.check(self.cu.cuEventRecord(start, self.handle), "record an event")
         run()
-        self.check(self.cu.cuEventRecord(end, self.stream), "record an event")
+        self.check(self.cu.cuEventRecord(end, self.handle), "record an event")
         self.check(self.cu.cuEventSynchronize(end), "finish what it was given")
         seconds = self.check(self.cu.cuEventElapsedTime(start, end), "tell the time") * 1e-3
         for event in (start, end):
@@ -120,7 +141,7 @@ class Device:
 
 
 class CudaRuntime:
-    """A program's kernels on a GPU: what its host function calls. Arrays of the host are copied there and back."""
+    """A program's kernels on a GPU. `on` a stream it is what the program's host function calls."""
 
     device = "cuda"
 
@@ -128,64 +149,108 @@ class CudaRuntime:
         self.gpu, cu = gpu, gpu.cu
         gpu.current()
         self.module = gpu.check(cu.cuModuleLoadData(cubin), "load the kernels")
-        self.kernels: list[Any] = []
-        self.wide: list[tuple[int, ...]] = []
+        self.kernels: list[Loaded] = []
         for k in kernels:
             function = gpu.check(cu.cuModuleGetFunction(self.module, k.name.encode()), f"find {k.name}")
             if k.shared_bytes:
                 attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 gpu.check(cu.cuFuncSetAttribute(function, attribute, k.shared_bytes), "give a block its shared memory")
-            types = tuple(ctypes.c_longlong if kind == "int" else ctypes.c_void_p for kind, _ in k.params)
-            self.kernels.append((k.name, function, k.block, k.shared_bytes, types))
-            self.wide.append(tuple(n for n, (_, name) in enumerate(k.params) if name in k.wide))
+            wide = tuple(n for n, (_, name) in enumerate(k.params) if name in k.wide)
+            self.kernels.append(Loaded(k.name, function, (*k.block, k.shared_bytes), wide, len(k.params)))
+        self._running: dict[int, Running] = {}
 
-    def alloc(self, size: int) -> int:
-        return self.gpu.alloc(size)
+    def on(self, handle: int) -> Running:
+        """The program on the stream with that handle, in this thread."""
+        found = self._running.get(handle)
+        if found is None:
+            if len(self._running) >= MOST_STREAMS:
+                self._running.clear()
+            found = self._running[handle] = Running(self, self.gpu.stream(handle))
+        return found
 
-    def free(self, pointer: int) -> None:
-        self.gpu.free(pointer)
+
+class Loaded:
+    """A kernel on a GPU, and memory for the arguments of launches; a launch copies them before it returns."""
+
+    def __init__(self, name: str, function: Any, shape: tuple[int, ...], wide: tuple[int, ...], count: int) -> None:
+        self.name, self.function, self.shape, self.wide, self.count = name, function, shape, wide, count
+        self._free: list[tuple[Any, Any, int]] = []
+
+    def arguments(self) -> tuple[Any, Any, int]:
+        """Room for the values, the addresses of each, and where these stand; every kind of argument has 8 bytes."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            values = (ctypes.c_longlong * max(1, self.count))()
+            first = ctypes.addressof(values)
+            each = (ctypes.c_void_p * max(1, self.count))(*range(first, first + 8 * self.count, 8))
+            return values, each, ctypes.addressof(each)
+
+    def give_back(self, room: tuple[Any, Any, int]) -> None:
+        self._free.append(room)
+
+
+class Running:
+    """A program's kernels on a stream: what its host function calls. Arrays of the host are copied there and back."""
+
+    def __init__(self, runtime: CudaRuntime, stream: Stream) -> None:
+        self.gpu, self.kernels, self.stream = runtime.gpu, runtime.kernels, stream
+        self.alloc, self.free = stream.alloc, stream.free
+        self._launch, self._done = self.gpu.cu.cuLaunchKernel, self.gpu.cu.CUresult.CUDA_SUCCESS
 
     @contextmanager
     def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
         """Memory for `words`, which is read into it when the block ends; that waits for all that was launched."""
-        pointer = self.gpu.alloc(words.nbytes)
+        pointer = self.alloc(words.nbytes)
         try:
             yield pointer
-            self.gpu.download(words, pointer)
+            self.stream.download(words, pointer)
         finally:
-            self.gpu.free(pointer)
+            self.free(pointer)
 
     def launch(self, n: int, grid: tuple[int, int, int], args: tuple[int, ...]) -> None:
         """Launch kernel `n`; nothing for an empty grid."""
-        name, function, block, shared, types = self.kernels[n]
-        if min(grid) <= 0:
+        k = self.kernels[n]
+        x, y, z = grid
+        if x <= 0 or y <= 0 or z <= 0:
             return
-        if grid[0] > MAX_GRID[0] or grid[1] > MAX_GRID[1] or grid[2] > MAX_GRID[2]:
+        if x > MAX_GRID[0] or y > MAX_GRID[1] or z > MAX_GRID[2]:
             raise TargetError(
-                f"{name} would have a grid of {grid} blocks, and a GPU takes {MAX_GRID}; bind fewer blocks"
+                f"{k.name} would have a grid of {grid} blocks, and a GPU takes {MAX_GRID}; bind fewer blocks"
             )
-        for k in self.wide[n]:
-            if args[k] % 16:
+        for a in k.wide:
+            if args[a] % 16:
                 raise ValueError(
-                    f"{name} moves vectors of 16 bytes, and argument {k} starts at {args[k]:#x}; pass a copy"
+                    f"{k.name} moves vectors of 16 bytes, and argument {a} starts at {args[a]:#x}; pass a copy"
                 )
-        cu = self.gpu.cu
-        self.gpu.check(
-            cu.cuLaunchKernel(function, *grid, *block, shared, self.gpu.stream, (args, types), 0), f"launch {name}"
-        )
+        room = k.arguments()
+        room[0][: k.count] = args
+        (error,) = self._launch(k.function, x, y, z, *k.shape, self.stream.handle, room[2], 0)
+        if error != self._done:
+            self.gpu.current()  # this thread may have had another context, or none yet
+            (error,) = self._launch(k.function, x, y, z, *k.shape, self.stream.handle, room[2], 0)
+        k.give_back(room)
+        if error != self._done:
+            self.gpu.check((error,), f"launch {k.name}")
 
     def enter(self, bound: Bound, signature: Signature) -> list[int]:
         """The arguments' addresses on the GPU: theirs, or those of copies."""
         self.gpu.current()
         pointers: list[int] = []
-        for t, spec in zip(bound.arrays, signature.args, strict=True):
-            if t.device != "cpu":
-                pointers.append(t.pointer)
-                continue
-            pointer = self.gpu.alloc(prod(t.shape) * spec.numpy.itemsize)
-            pointers.append(pointer)
-            if spec.access != "out":
-                self.gpu.upload(pointer, _host_array(t.array, spec.numpy))
+        copies: list[int] = []
+        try:
+            for t, spec in zip(bound.arrays, signature.args, strict=True):
+                if t.device != "cpu":
+                    pointers.append(t.pointer)
+                    continue
+                copies.append(self.alloc(prod(t.shape) * spec.numpy.itemsize))
+                pointers.append(copies[-1])
+                if spec.access != "out":
+                    self.stream.upload(copies[-1], _host_array(t.array, spec.numpy))
+        except BaseException:
+            for pointer in copies:
+                self.free(pointer)
+            raise
         return pointers
 
     def leave(self, bound: Bound, signature: Signature, pointers: Sequence[int]) -> None:
@@ -193,8 +258,8 @@ class CudaRuntime:
         for t, spec, pointer in zip(bound.arrays, signature.args, pointers, strict=True):
             if t.device == "cpu":
                 if spec.access != "in":
-                    self.gpu.download(_host_array(t.array, spec.numpy), pointer)
-                self.gpu.free(pointer)
+                    self.stream.download(_host_array(t.array, spec.numpy), pointer)
+                self.free(pointer)
 
     def time(self, run: Callable[[], None]) -> float:
         """Seconds of one run on the GPU: of ten together, divided."""
@@ -203,7 +268,7 @@ class CudaRuntime:
             for _ in range(10):
                 run()
 
-        return self.gpu.time(ten) / 10
+        return self.stream.time(ten) / 10
 
 
 def _host_array(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

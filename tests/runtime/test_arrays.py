@@ -219,11 +219,12 @@ def test_written_arrays_stand_alone() -> None:
 
 def test_the_short_way_is_taken_when_all_is_well_and_only_then() -> None:
     s = signature("a in float32 n", "b out float32 n", "c inout float32 n")
-    plans = Plans(s)
+    plans = Plans(s, "cpu")
     a, c = np.ones(4, F32), np.ones(4, F32)
     assert plans.ready((a, c), None) is None
     plans.learn((a, c), bound(s, a, c))
-    sizes, pointers, results = plans.ready((a, c), None) or pytest.fail("no plan")
+    sizes, pointers, results, stream = plans.ready((a, c), None) or pytest.fail("no plan")
+    assert stream == 0
     assert sizes == (4,)
     assert pointers == [a.ctypes.data, results[0].ctypes.data, c.ctypes.data]
     out = np.empty(4, F32)
@@ -252,7 +253,7 @@ def test_the_short_way_is_taken_when_all_is_well_and_only_then() -> None:
 
 
 def test_shapes_without_end_do_not_fill_the_plans() -> None:
-    plans = Plans(VECTOR)
+    plans = Plans(VECTOR, "cpu")
     for n in range(600):
         a = np.ones(n, F32)
         plans.learn((a,), bound(VECTOR, a))

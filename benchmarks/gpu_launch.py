@@ -1,0 +1,88 @@
+"""What a call from Python costs on the GPU: microseconds until it returns, for kernels that do next to nothing.
+
+    python benchmarks/gpu_launch.py
+
+Beside ours, in turns: torch's smallest operation in place, the driver's launch of an empty kernel by cuda-bindings with
+everything prepared, and Triton's launch where it is installed. Medians of rounds of a thousand calls.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import loopir as lp
+import schedules
+
+ROUNDS, CALLS = 15, 1000
+
+
+def ours(shape: tuple[Any, ...]) -> Callable[[], Any]:
+    x = lp.placeholder(shape, "float32", name="x")
+    kernel = schedules.auto(lp.Schedule(x + 1.0), "cuda").build("cuda")
+    a = torch.zeros(16, device="cuda")
+    out = (torch.empty_like(a),)
+    kernel(a, out=out)
+    return lambda: kernel(a, out=out)
+
+
+def driver() -> Callable[[], Any]:
+    from cuda.bindings import driver as cu
+
+    from loopir.runtime.driver import device
+    from loopir.runtime.nvrtc import compile
+
+    cubin = compile('extern "C" __global__ void nothing() {}', device().arch).cubin
+    _, module = cu.cuModuleLoadData(cubin)
+    _, function = cu.cuModuleGetFunction(module, b"nothing")
+    stream = cu.CUstream(0)
+    return lambda: cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, 0, 0)
+
+
+def triton() -> Callable[[], Any] | None:
+    try:
+        import triton
+    except ImportError:
+        return None
+    import triton.language as tl
+
+    @triton.jit
+    def add(x, y, n, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
+        at = tl.arange(0, SIZE)
+        tl.store(y + at, tl.load(x + at, mask=at < n) + 1.0, mask=at < n)
+
+    a = torch.zeros(16, device="cuda")
+    b = torch.empty_like(a)
+    return lambda: add[(1,)](a, b, 16, SIZE=16)
+
+
+def main() -> None:
+    a = torch.zeros(16, device="cuda")
+    runs: dict[str, Callable[[], Any] | None] = {
+        "loopir, constant size": ours((16,)),
+        "loopir, symbolic size": ours((lp.symbol("n"),)),
+        "torch, x.add_(1)": lambda: a.add_(1),
+        "empty kernel, cuda-bindings": driver(),
+        "triton": triton(),
+    }
+    taken: dict[str, list[float]] = {name: [] for name, run in runs.items() if run is not None}
+    for _ in range(ROUNDS):
+        for name in taken:
+            run = runs[name]
+            assert run is not None
+            run()
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                run()
+            taken[name].append((time.perf_counter() - start) / CALLS)
+            torch.cuda.synchronize()
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    for name, times in taken.items():
+        print(f"{name:30} {statistics.median(times) * 1e6:7.2f} us")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Calls on a GPU: in the order of the caller's stream, from any thread, the short way; a refused call leaves no trace."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopir as lp
+import schedules
+
+pytestmark = pytest.mark.gpu
+N = 1 << 22
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    return torch
+
+
+@pytest.fixture(scope="module")
+def double(torch: Any) -> Any:
+    x = lp.placeholder((lp.symbol("n"),), "float32", name="x")
+    return schedules.auto(lp.Schedule(x * 2.0), "cuda").build("cuda")
+
+
+def test_a_kernel_runs_on_the_stream_that_torch_works_on(torch: Any, double: Any) -> None:
+    """What is before it on a stream that waits for nobody is done when it runs, and what is after reads its result."""
+    side = torch.cuda.Stream()
+    for _ in range(20):
+        with torch.cuda.stream(side):
+            a = torch.zeros(N, device="cuda")
+            for _ in range(30):
+                a += 1.0
+            b = double(a) + 1.0
+        side.synchronize()
+        assert bool((b == 61.0).all())
+
+
+def test_a_call_can_be_captured_in_a_graph(torch: Any, double: Any) -> None:
+    a, b = torch.ones(N, device="cuda"), torch.empty(N, device="cuda")
+    double(a, out=(b,))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        double(a, out=(b,))
+        double(b, out=(a,))
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert bool((a == 64.0).all())
+
+
+def test_threads_call_at_once(torch: Any, double: Any) -> None:
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for i in range(200):
+                a = torch.full((1000 + i,), float(k), device="cuda")
+                if not bool((double(a) == 2.0 * k).all()):
+                    wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_refused_calls_change_nothing_and_the_next_one_works(torch: Any, double: Any) -> None:
+    a = torch.ones(64, device="cuda")
+    out = torch.zeros(64, device="cuda")
+    double(a)
+    for x, given, message in [
+        (a.t().reshape(8, 8).t(), None, "dimensions"),
+        (torch.ones(128, device="cuda")[::2], None, "not contiguous in row-major order"),
+        (a.double(), None, "holds float64"),
+        (a, (a,), "overlaps"),
+        (a, (torch.zeros(63, device="cuda"),), "shape"),
+        (a.clone().requires_grad_(), None, "requires a gradient"),
+        (torch.ones(65, device="cuda")[1:], None, "vectors of 16 bytes"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            double(x, out=given)
+    double(a, out=(out,))
+    assert bool((out == 2.0).all())
+
+
+def test_arrays_of_the_host_are_copied_there_and_back(torch: Any, double: Any) -> None:
+    x = np.arange(1000, dtype=np.float32)
+    np.testing.assert_array_equal(double(x), x * 2)
+    np.testing.assert_array_equal(double(torch.from_numpy(x)).numpy(), x * 2)
+
+
+def test_too_much_memory_is_said_and_the_next_call_works(torch: Any) -> None:
+    n = lp.symbol("n")
+    x = lp.placeholder((1,), "float32", name="x")
+    big = lp.compute((n * 1024,), lambda i: x[0] * 2.0, name="big")
+    kernel = schedules.auto(lp.Schedule(big), "cuda").build("cuda")
+    one = np.ones(1, np.float32)
+    with pytest.raises((lp.TargetError, MemoryError, ValueError)):
+        kernel(one, n=1 << 40)
+    assert kernel(one, n=1)[0] == 2.0
