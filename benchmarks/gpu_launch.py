@@ -12,9 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from cuda.bindings import driver as cu
 
 import loopir as lp
 import schedules
+from loopir.runtime import driver, nvrtc
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
 
 ROUNDS, CALLS = 15, 1000
 
@@ -28,25 +36,17 @@ def ours(shape: tuple[Any, ...]) -> Callable[[], Any]:
     return lambda: kernel(a, out=out)
 
 
-def driver() -> Callable[[], Any]:
-    from cuda.bindings import driver as cu
-
-    from loopir.runtime.driver import device
-    from loopir.runtime.nvrtc import compile
-
-    cubin = compile('extern "C" __global__ void nothing() {}', device().arch).cubin
+def empty() -> Callable[[], Any]:
+    cubin = nvrtc.compile('extern "C" __global__ void nothing() {}', driver.device().arch).cubin
     _, module = cu.cuModuleLoadData(cubin)
     _, function = cu.cuModuleGetFunction(module, b"nothing")
     stream = cu.CUstream(0)
     return lambda: cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, 0, 0)
 
 
-def triton() -> Callable[[], Any] | None:
-    try:
-        import triton
-    except ImportError:
+def by_triton() -> Callable[[], Any] | None:
+    if triton is None:
         return None
-    import triton.language as tl
 
     @triton.jit
     def add(x, y, n, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
@@ -64,8 +64,8 @@ def main() -> None:
         "loopir, constant size": ours((16,)),
         "loopir, symbolic size": ours((lp.symbol("n"),)),
         "torch, x.add_(1)": lambda: a.add_(1),
-        "empty kernel, cuda-bindings": driver(),
-        "triton": triton(),
+        "empty kernel, cuda-bindings": empty(),
+        "triton": by_triton(),
     }
     taken: dict[str, list[float]] = {name: [] for name, run in runs.items() if run is not None}
     for _ in range(ROUNDS):

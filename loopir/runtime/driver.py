@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -174,20 +175,15 @@ class Loaded:
 
     def __init__(self, name: str, function: Any, shape: tuple[int, ...], wide: tuple[int, ...], count: int) -> None:
         self.name, self.function, self.shape, self.wide, self.count = name, function, shape, wide, count
-        self._free: list[tuple[Any, Any, int]] = []
+        self.pack = Struct(f"{count}q").pack_into
+        self.rooms: list[tuple[Any, int, Any]] = []
 
-    def arguments(self) -> tuple[Any, Any, int]:
-        """Room for the values, the addresses of each, and where these stand; every kind of argument has 8 bytes."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            values = (ctypes.c_longlong * max(1, self.count))()
-            first = ctypes.addressof(values)
-            each = (ctypes.c_void_p * max(1, self.count))(*range(first, first + 8 * self.count, 8))
-            return values, each, ctypes.addressof(each)
-
-    def give_back(self, room: tuple[Any, Any, int]) -> None:
-        self._free.append(room)
+    def room(self) -> tuple[Any, int, Any]:
+        """Room for the values, where the addresses of each stand, and what keeps those; every argument has 8 bytes."""
+        values = (ctypes.c_longlong * max(1, self.count))()
+        first = ctypes.addressof(values)
+        each = (ctypes.c_void_p * max(1, self.count))(*range(first, first + 8 * self.count, 8))
+        return values, ctypes.addressof(each), each
 
 
 class Running:
@@ -223,13 +219,16 @@ class Running:
                 raise ValueError(
                     f"{k.name} moves vectors of 16 bytes, and argument {a} starts at {args[a]:#x}; pass a copy"
                 )
-        room = k.arguments()
-        room[0][: k.count] = args
-        (error,) = self._launch(k.function, x, y, z, *k.shape, self.stream.handle, room[2], 0)
+        try:
+            room = k.rooms.pop()
+        except IndexError:  # the first launch, or as many at once as never before
+            room = k.room()
+        k.pack(room[0], 0, *args)
+        (error,) = self._launch(k.function, x, y, z, *k.shape, self.stream.handle, room[1], 0)
         if error != self._done:
             self.gpu.current()  # this thread may have had another context, or none yet
-            (error,) = self._launch(k.function, x, y, z, *k.shape, self.stream.handle, room[2], 0)
-        k.give_back(room)
+            (error,) = self._launch(k.function, x, y, z, *k.shape, self.stream.handle, room[1], 0)
+        k.rooms.append(room)
         if error != self._done:
             self.gpu.check((error,), f"launch {k.name}")
 

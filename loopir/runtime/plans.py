@@ -51,6 +51,9 @@ class Plans:
         self.written = [n for n, a in enumerate(signature.args) if a.access != "in"]
         self.made = [n for n, a in enumerate(signature.args) if a.access == "out"]
         self.inplace = len(self.made) < len(self.written)
+        every = range(len(signature.args))
+        self.pairs = [(n, k) for n in self.written for k in every if k != n and (k not in self.written or n < k)]
+        """Written arguments, each with one that it may not overlap."""
         self.items = [a.numpy.itemsize for a in signature.args]
         self._plans: dict[tuple[Any, ...], Plan] = {}
 
@@ -74,9 +77,14 @@ class Plans:
         for x, pointer, item in zip(arrays, pointers, self.items, strict=True):
             if pointer % item or not library.plain(x):
                 return None
-        for n in self.written if out is not None or self.inplace else ():  # new arrays are writable and apart
-            if not library.writable(arrays[n]) or not _alone(n, pointers, plan.bytes):
-                return None
+        if out is not None or self.inplace:  # new arrays are writable and apart
+            for n in self.written:
+                if not library.writable(arrays[n]):
+                    return None
+            for n, k in self.pairs:
+                begin, other = pointers[n], pointers[k]
+                if begin < other + plan.bytes[k] and other < begin + plan.bytes[n]:
+                    return None
         return Ready(plan.sizes, pointers, results, library.stream())
 
     def learn(self, args: Sequence[Any], bound: Bound) -> None:
@@ -123,10 +131,13 @@ class NumPy:
 class Torch:
     """torch's tensors on the first GPU. torch is not imported: who has a tensor has it."""
 
+    def __init__(self) -> None:
+        self._raw: Callable[[int], int] | None = None
+
     def key(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
         key: list[Any] = []
         for x in arrays:
-            if type(x).__name__ != "Tensor" or not x.is_cuda or x.get_device() != 0:
+            if type(x).__name__ != "Tensor" or x.get_device() != 0:
                 return None
             key += (x.shape, x.dtype)
         return tuple(key)
@@ -145,18 +156,11 @@ class Torch:
 
     def stream(self) -> int:
         """The stream that torch works on; its raw handle where torch tells it, which takes a tenth of the time."""
-        torch: Any = sys.modules["torch"]
-        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-        return raw(0) if raw is not None else torch.cuda.current_stream().cuda_stream
+        if self._raw is None:
+            torch: Any = sys.modules["torch"]
+            asked = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+            self._raw = asked or (lambda _: torch.cuda.current_stream().cuda_stream)
+        return self._raw(0)
 
 
 Library = NumPy | Torch
-
-
-def _alone(n: int, pointers: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Whether argument `n` shares no memory with another one."""
-    begin, end = pointers[n], pointers[n] + sizes[n]
-    return all(
-        k == n or begin >= pointer + size or pointer >= end
-        for k, (pointer, size) in enumerate(zip(pointers, sizes, strict=True))
-    )

@@ -1,4 +1,4 @@
-"""Calls on a GPU: in the order of the caller's stream, from any thread, the short way; a refused call leaves no trace."""
+"""Calls on a GPU: in the order of the caller's stream, from any thread; a refused call leaves no trace."""
 
 from __future__ import annotations
 
