@@ -15,19 +15,26 @@ from loopir.analysis.simplify import Context, simplify_cond
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import (
     TRUE,
+    Add,
     And,
     Body,
     Buffer,
     Cmp,
     Cond,
+    FloorDiv,
     Func,
     If,
     Index,
     Int,
     Load,
     Loop,
+    Max,
+    Min,
+    Mod,
+    Mul,
     Node,
     Not,
+    Opaque,
     Or,
     Reduce,
     Select,
@@ -120,29 +127,37 @@ def _told(func: Func, s: Statement, access: Access, b: Buffer, point: dict[str, 
 
 # ---------------------------------------------------------------- one subscript at a time
 
+LONG, SHORT = 1 << 40, 1 << 31
+"""Numbers below these are safe to compute with in 64 bits: times constants below 2^20, and times anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subscript:
-    """Index `dim` of an access `buffer[at]`, which is done where `given` hold, tested in this order."""
+    """Index `dim` of an access `buffer[at]`, which is done where `given` hold, tested in this order.
+
+    With `part`, a number from memory that this index is computed from: compiled code computes in 64 bits, so that a
+    vast one may give an index that seems to be inside.
+    """
 
     buffer: Buffer
     at: tuple[Index, ...]
     dim: int
     given: tuple[Cond, ...]
     write: bool = False
+    part: Opaque | None = None
 
     @property
     def index(self) -> Index:
-        return self.at[self.dim]
+        return self.part or self.at[self.dim]
 
     @property
     def size(self) -> Index:
-        return self.buffer.shape[self.dim]
+        return Int(LONG if _linear(self.at[self.dim]) else SHORT) if self.part else self.buffer.shape[self.dim]
 
     @property
     def ends(self) -> tuple[Cond, Cond]:
-        """What makes it one inside the buffer."""
-        return Cmp("<=", Int(0), self.index), Cmp("<", self.index, self.size)
+        """What makes it one inside the buffer, or one to compute with."""
+        return Cmp("<=", -self.size if self.part else Int(0), self.index), Cmp("<", self.index, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +186,7 @@ class Here:
         return tuple(
             end
             for below, end in zip((True, False), x.ends, strict=True)
-            if simplify_cond(end, context) != TRUE and not self._solved(x, below)
+            if simplify_cond(end, context) != TRUE and (x.part is not None or not self._solved(x, below))
         )
 
     def _solved(self, x: Subscript, below: bool) -> bool:
@@ -206,10 +221,11 @@ def subscripts(s: Stmt) -> Iterator[Subscript]:
     match s:
         case Store(_, buffer, at, value):
             yield from _read((*at, value), ())
-            yield from (Subscript(buffer, at, d, (), write=True) for d in range(len(at)))
+            yield from _dims(buffer, at, (), write=True)
         case Reduce():
             yield from _read((*s.at, *s.values, *(s.init or ())), ())
-            yield from (Subscript(b, s.at, d, (), write=True) for b in s.buffers for d in range(len(s.at)))
+            for b in s.buffers:
+                yield from _dims(b, s.at, (), write=True)
         case Loop(extent=extent):
             yield from _read((extent,), ())
         case If(cond):
@@ -223,7 +239,7 @@ def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscrip
         match n:
             case Load(buffer, at):
                 yield from _read(at, given)
-                yield from (Subscript(buffer, at, d, given) for d in range(len(at)))
+                yield from _dims(buffer, at, given)
             case Select(c, a, b):
                 yield from _read((c,), given)
                 yield from _read((a,), (*given, *conjuncts(c)))
@@ -235,3 +251,35 @@ def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscrip
                 pass
             case _:
                 yield from _read(tuple(children(n)), given)
+
+
+def _dims(b: Buffer, at: tuple[Index, ...], given: tuple[Cond, ...], *, write: bool = False) -> Iterator[Subscript]:
+    for d, ix in enumerate(at):
+        yield from (Subscript(b, at, d, given, write, part) for part in _wide(ix, False))
+        yield Subscript(b, at, d, given, write)
+
+
+def _wide(ix: Index, scaled: bool) -> Iterator[Opaque]:
+    """The 64-bit numbers from memory that `ix` adds or multiplies; unsigned ones also where it divides them."""
+    match ix:
+        case Opaque(value) if scaled and value.dtype.bits == 64:
+            yield ix
+        case Add(a, b) | Mul(a, b):
+            yield from (*_wide(a, True), *_wide(b, True))
+        case Min(a, b) | Max(a, b):
+            yield from (*_wide(a, scaled), *_wide(b, scaled))
+        case FloorDiv(a, b) | Mod(a, b):
+            for side in (a, b):
+                unsigned = isinstance(side, Opaque) and side.value.dtype.kind == "uint"
+                yield from _wide(side, unsigned or (scaled and isinstance(ix, FloorDiv)))
+        case _:
+            pass
+
+
+def _linear(ix: Index) -> bool:
+    """Whether only small constants multiply what `ix` takes from memory."""
+    return not any(
+        isinstance(n, Mul) and not any(isinstance(k, Int) and abs(k.value) < 1 << 20 for k in (n.a, n.b))
+        for n in nodes(ix)
+        if not sees(n)
+    )

@@ -123,7 +123,21 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
     trail: list[Mapping[Monomial, int]] = []
     if _reduced(p, known, STEPS, trail):
         return True
-    return any(_reduced(rest, known, STEPS, []) for rest in _without_facts(trail, known))
+    if any(_reduced(rest, known, STEPS, []) for rest in _without_facts(trail, known)):
+        return True
+    whole = _undivided(p)
+    return whole is not None and nonnegative(whole, known)
+
+
+def _undivided(p: Mapping[Monomial, int]) -> Poly | None:
+    """What is left to prove of `p >= 0` without its first quotient x // b by a size: b * p + b - 1 >= 0, as b > 0."""
+    for m, k in p.items():
+        if len(m) == 1 and isinstance(a := m[0], FloorDiv) and not isinstance(a.b, Int):
+            b, x = plain(a.b), plain(a.a)  # x - b + 1 <= b * (x // b) <= x
+            product = x if k < 0 else plus(plus(x, b, -1), {(): 1})
+            rest = times({n: c for n, c in p.items() if n != m}, b)
+            return plus(plus(rest, product, k), plus(b, {(): -1}))
+    return None
 
 
 def _independent(m: Monomial, known: Premises) -> bool:
@@ -204,7 +218,7 @@ def _highest_quotient(x: Mapping[Monomial, int], b: Mapping[Monomial, int], know
         for less in (1, 0):
             room = least(plus(plus(scaled(b, 1 - less), r, -1), {(): -1}), known)
             if q and room is not None and room >= 0:
-                yield plus(q, {(): -less})
+                yield plus(q, constant(-less))
                 return
         rest = _without_loop(rest, known)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from loopir.errors import LowerError
-from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32
+from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32, uint64
 from loopir.ir.grammar import (
     Add,
     And,
@@ -54,6 +54,9 @@ __device__ __forceinline__ unsigned short lp_to_f16(double f) {
 __device__ __forceinline__ float lp_from_bf16(unsigned short h) { return __uint_as_float((unsigned int)h << 16); }
 __device__ __forceinline__ unsigned short lp_to_bf16(float f) {
   unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
+}
+__device__ __forceinline__ long long lp_clipped(unsigned long long x) {
+  return (long long)(x < 0x7fffffffffffffffull ? x : 0x7fffffffffffffffull);
 }
 template <class T> __device__ __forceinline__ T lp_floor_div(T a, T b) { T q = a / b; return a % b < 0 ? q - 1 : q; }
 template <class T> __device__ __forceinline__ T lp_floor_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }
@@ -270,6 +273,8 @@ class CudaValues:
             case Min(a, b) | Max(a, b):
                 x, y = (f"({self.index_type})({self.index(s)})" for s in (a, b))
                 return f"({x} {'<' if isinstance(ix, Min) else '>'} {y} ? {x} : {y})"
+            case Opaque(value) if value.dtype == uint64:
+                return f"lp_clipped({self.value(value)})"
             case Opaque(value):
                 return f"({self.index_type})({self.value(value)})"
             case _:

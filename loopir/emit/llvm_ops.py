@@ -118,6 +118,11 @@ def convert(module: Any, b: Any, v: Any, source: DType, to: DType) -> Any:
     return b.sext(v, kind) if source.kind == "int" else b.zext(v, kind)
 
 
+def clipped(b: Any, v: Any) -> Any:
+    """A uint64 as an int64; one that is too large is the largest there is."""
+    return b.select(b.icmp_signed("<", v, _const(v, I64, 0)), _const(v, I64, (1 << 63) - 1), v)
+
+
 def _to_odd(b: Any, v: Any) -> Any:
     """A float64 as float32, rounded to odd, so that rounding it once more rounds as if once.
 

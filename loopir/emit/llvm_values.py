@@ -18,7 +18,7 @@ from typing import Any
 from llvmlite import ir
 
 from loopir.emit import llvm_ops as ops
-from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32, int64
+from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32, int64, uint64
 from loopir.ir.grammar import (
     Add,
     And,
@@ -149,7 +149,8 @@ class Values:
                 x, y = self.alike(self.index(a), self.index(b))
                 return self.b.select(self.b.icmp_signed("<" if isinstance(ix, Min) else ">", x, y), x, y)
             case Opaque(value):
-                return self.resize(self.value(value), I64, value.dtype)
+                v = self.resize(self.value(value), I64, value.dtype)
+                return ops.clipped(self.b, v) if value.dtype == uint64 else v
             case _:
                 raise TypeError(f"{type(ix).__name__} is no index")
 

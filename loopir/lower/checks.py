@@ -15,6 +15,7 @@ from loopir.analysis.access import sees
 from loopir.analysis.affine import coefficient, const_of, to_index
 from loopir.analysis.bounds import Subscript, unproved
 from loopir.analysis.simplify import EMPTY, poly
+from loopir.errors import LowerError
 from loopir.ir.dtypes import int64
 from loopir.ir.grammar import (
     Arg,
@@ -22,6 +23,7 @@ from loopir.ir.grammar import (
     Buffer,
     Cond,
     Const,
+    Do,
     Func,
     If,
     Index,
@@ -88,12 +90,24 @@ def checks(func: Func, target: Target) -> Func:
 
     def visit(s: Stmt) -> Stmt | Body:
         new = map_stmts(s, visit)
+        if isinstance(s, Do):
+            _require_none(s, tests)
         if isinstance(s, Loop) and isinstance(new, Loop) and not sees(s.extent):
             new = replace(new, extent=_ending(s, tests))
         return _tested(new, tests.get(id(s), ()), words)
 
     body = (_reset(func, words, taken), *map_body(func.body, visit))
     return replace(func, params=(*func.params, Arg(words, "out")), body=body)
+
+
+def _require_none(s: Do, tests: Mapping[int, Sequence[Test]]) -> None:
+    """An instruction is done as a whole: nothing in it can be left out."""
+    for inner in statements(s.body):
+        for t in tests.get(id(inner), ()):
+            raise LowerError(
+                f"{t.label} is not proved to be inside, and {s.fn.name} cannot leave it out; "
+                f"test the index before it, or say in an assume what keeps it inside"
+            )
 
 
 def told(func: Func, words: Buffer) -> tuple[str, ...]:
@@ -144,9 +158,10 @@ def _told(s: Stmt, x: Subscript) -> str:
         case _:
             who = f"statement {getattr(s, 'label', '')}"
     verb = "writes" if x.write else "reads"
-    return f"{who} {verb} {_short(Load(x.buffer, x.at))} outside dimension {x.dim}".replace('"', "'")
+    what = f"outside dimension {x.dim}" if x.part is None else f"for which it computes with {_short(x.part)}"
+    return f"{who} {verb} {_short(Load(x.buffer, x.at))} {what}".replace('"', "'")
 
 
-def _short(n: Load | Cond) -> str:
+def _short(n: Load | Cond | Index) -> str:
     said = text(n)
     return said if len(said) <= 60 else f"{said[:57]}..."

@@ -130,6 +130,11 @@ def test_a_quotient_is_below_a_size_where_its_dividend_is_below_the_multiple() -
     assert simplify_cond(Cmp("<", flat // 4, n), ctx) == TRUE
     assert simplify_cond(Cmp("<", (flat + 1) // 4, n), ctx) != TRUE
     assert simplify_cond(Cmp("<", flat * 3 // 4, n * 3), ctx) == TRUE
+    lanes = Context().loop("i", n * n).loop("j", Int(4)).given(Cmp("<", i * 4 + 3, n * n))
+    assert simplify_cond(Cmp("<", (i * 4 + j) // n, n), lanes) == TRUE
+    assert simplify_cond(Cmp("<", (i * 4 + j + 1) // n, n), lanes) != TRUE
+    assert simplify_cond(Cmp("<=", Int(0), (i * 4 + j) // n), lanes) == TRUE
+    assert simplify_cond(Cmp("<=", Int(0), (i * 4 - j) // n), lanes) != TRUE
     assert simplify_cond(Cmp("<", flat * 3 // 4, n * 3 - 1), ctx) != TRUE
 
 

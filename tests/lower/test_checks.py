@@ -171,3 +171,55 @@ def test_the_gpu_compiles_tests_and_indices_from_memory_are_wide() -> None:
     assert module.cubin
     assert "long long* __restrict__ checks" in module.source
     assert "long long i" in module.source
+
+
+VAST = [2**62 + 1, 2**62, 2**63 - 1, 3 << 61, 2**40, -(2**62), -(2**63)]
+
+
+@pytest.mark.parametrize("t", ["int64", "uint64"])
+@pytest.mark.parametrize("index", ["p[i] * 2", "p[i] * 2 + i + 1", "p[i] * n", "p[i] // 2 * 4", "p[i] + p[i]", "p[i]"])
+def test_a_number_too_large_to_compute_with_is_outside(t: str, index: str) -> None:
+    """64 bits would bring it inside again: 2 * (2^63 - 1) is -2 there."""
+    s = lp.Schedule(
+        lp.parse(f"""
+def f(n: "size", m: "size", A: "float32[n]", p: "{t}[m]", B: "out float32[m]"):
+    for i in range(m):
+        B[i] = A[{index}]
+""")
+    )
+    kernels = [s.build("llvm"), s.split("i", 4).vectorize("i_i").build("llvm")]
+    a = np.arange(16, dtype=np.float32)
+    for kernel in kernels:
+        assert kernel(a, np.array([0, 0], t)).tolist() == s.build("interpret")(a, np.array([0, 0], t)).tolist()
+        for bad in VAST if t == "int64" else [v for v in VAST if v > 0] + [2**64 - 1, 2**63]:
+            arrays = {"A": a, "p": np.array([0, bad], t), "B": np.zeros(2, np.float32)}
+            assert outcome(kernel, arrays) == "outside", bad
+
+
+@pytest.mark.parametrize("t", ["int64", "uint64"])
+def test_a_clamp_or_a_remainder_of_any_number_needs_no_test(t: str) -> None:
+    n, m = lp.symbol("n"), lp.symbol("m")
+    x, p = lp.placeholder((n,), "float32", name="x"), lp.placeholder((m,), t, name="p")
+    a = np.arange(5, dtype=np.float32)
+    p_values = np.array([0, 3, 9, 2**63 - 1, *([-1, -(2**63)] if t == "int64" else [2**63, 2**64 - 1])], t)
+    clamped = lp.Schedule(x[p])
+    assert not words_of(clamped.func, "llvm")
+    want = a[[min(max(int(v), 0), 4) for v in p_values]]
+    np.testing.assert_array_equal(clamped.build("llvm")(a, p_values), want)
+    np.testing.assert_array_equal(clamped.build("interpret")(a, p_values), want)
+    hashed = lp.Schedule(
+        lp.parse(f"""
+def f(n: "size", m: "size", A: "float32[n]", p: "{t}[m]", B: "out float32[m]"):
+    assume(n >= 1)
+    for i in range(m):
+        B[i] = A[p[i] % n]
+""")
+    )
+    want = a[[int(v) % 5 for v in p_values]]
+    np.testing.assert_array_equal(hashed.build("interpret")(a, p_values), want)
+    if t == "int64":
+        assert not words_of(hashed.func, "llvm")
+        np.testing.assert_array_equal(hashed.build("llvm")(a, p_values), want)
+    else:
+        with pytest.raises(IndexError, match=r"for which it computes with p\[i\], at index 9223372036854775807"):
+            hashed.build("llvm")(a, p_values)
