@@ -12,13 +12,12 @@ from math import prod
 import numpy as np
 
 from loopir.analysis.simplify import EMPTY, Context, simplify
-from loopir.ir.grammar import Buffer, Fragment, Index, Int, Mapped, Strided
+from loopir.ir.grammar import LANES, Buffer, Fragment, Index, Int, Mapped, Strided
 from loopir.ir.layouts import evaluate, tile
 from loopir.ir.match import Match, Operand
 from loopir.ir.ops import LANE, Aim, Instruction
 from loopir.ir.text import text
 
-LANES = 32
 
 
 def misfit(fn: Instruction, found: Match, known: Context) -> str | None:

@@ -15,7 +15,6 @@ from loopir.errors import LowerError, TargetError
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
-    THREAD_AXES,
     Alloc,
     Barrier,
     Body,
@@ -35,6 +34,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.walk import nodes, statements
 
+THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 STATIC_SHARED = 48 * 1024
 MAX_SHARED = 232448
 VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
@@ -101,7 +101,7 @@ class _Emitter:
             heads.append(f"const {self.values.index_type} {self.values.name(loop.var)} = {loop.kind};")
             self.around.append(loop.var)
             body = loop.body
-        block = tuple(_constant(extents.get(a, Int(1)), a) for a in THREAD_AXES)
+        block = tuple(_constant(extents.get(a, Int(1)), a) for a in THREADS)
         signature = ", ".join([
             *(f"long long {self.values.name(n)}" for n in self.params.integers),
             *(self.parameter(b) for b in self.params.buffers),

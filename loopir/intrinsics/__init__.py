@@ -5,6 +5,7 @@ from loopir.intrinsics import (
     compare as compare,
     dot as dot,
     math as math,
+    mma as mma,
     monoids as monoids,
     warp as warp,
 )

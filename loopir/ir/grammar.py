@@ -18,7 +18,8 @@ see through it.
            | If(cond c, stmt* then, stmt* orelse)
            | Do(instruction f, stmt* body)                       -- body is a nest that f does as a whole
            | Kernel(name n, stmt* body) | Barrier()                      -- made by lowering
-    kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | threadIdx.x ...
+           | Issue(instruction f, load* operands)                        -- made by lowering: a Do on registers, addresses
+    kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | threadIdx.x ... | lane | warp.x | warp.y
     index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Opaque(value)
     cond   = And(cond*) | Or(cond*) | Not(cond) | Cmp(op, index, index) | Truth(value)
     value  = Const | Load(buffer, index*) | Of(index|cond, dtype) | Cast(value, dtype) | Select(cond, a, b)
@@ -84,7 +85,10 @@ Scope = Literal["global", "shared", "local", "fragment", "any"]
 in the meaning of an instruction, whose operand may live anywhere."""
 Access = Literal["in", "out", "inout"]
 BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
-THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+WARP_AXES = {"lane": "threadIdx.x", "warp.x": "threadIdx.y", "warp.y": "threadIdx.z"}
+"""A block as warps of 32 lanes, and the axis of the launch that each is: 32 threads along x are one warp."""
+THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z", *WARP_AXES)
+LANES = 32
 AXES = BLOCK_AXES + THREAD_AXES
 KINDS = ("serial", "parallel", "vectorize", "unroll", *AXES)
 SCOPES: tuple[Scope, ...] = ("global", "shared", "local", "fragment")
@@ -325,6 +329,15 @@ class Kernel(Stmt):
 
     name: str
     body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Issue(Stmt):
+    """The instruction `fn` as a thread, or a lane of a warp, issues it: by operand of its meaning the element whose
+    address it takes, or the first of the registers that hold the lane's part of a fragment."""
+
+    fn: Instruction
+    operands: tuple[Load, ...]
 
 
 @dataclass(frozen=True, slots=True)

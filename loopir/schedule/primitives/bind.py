@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from loopir.analysis.access import sees
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, THREAD_AXES, Func, Int, Loop
+from loopir.ir.grammar import AXES, LANES, THREAD_AXES, WARP_AXES, Func, Int, Loop
 from loopir.ir.text import text
 from loopir.ir.walk import loops, replace_loop, statements
 from loopir.schedule.find import find_serial, listing
@@ -16,6 +16,7 @@ from loopir.schedule.scopes import require_places
 
 MAX_THREADS = 1024
 LIMITS = {"blockIdx.y": 65535, "blockIdx.z": 65535, "threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
+LIMITS |= {"lane": LANES, "warp.x": 32, "warp.y": 32}
 
 
 @primitive
@@ -24,6 +25,8 @@ def bind(func: Func, loop: str, axis: str) -> Func:
 
     Legal where the iterations are independent; those of a reduced loop, on threads, may fold into one element, which
     lowering makes them do together. A block has at most 1,024 threads, and their number is a constant.
+    For instructions that a warp issues, a block is warps of 32 lanes: axes warp.x, warp.y and lane. An instruction
+    stands under loops bound to warps and under none bound to lanes.
 
     before:
         def f(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
