@@ -19,7 +19,6 @@ from loopir.ir.ops import LANE, Aim, Instruction
 from loopir.ir.text import text
 
 
-
 def misfit(fn: Instruction, found: Match, known: Context) -> str | None:
     """Which operand of `fn` does not lie as the instruction needs it, and why; None if all do."""
     for a in fn.meaning.args:

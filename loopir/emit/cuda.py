@@ -23,6 +23,7 @@ from loopir.ir.grammar import (
     If,
     Index,
     Int,
+    Issue,
     Kernel,
     Load,
     Loop,
@@ -65,7 +66,7 @@ class CudaModule:
 def emit(func: Func) -> CudaModule:
     """The CUDA C of every kernel in `func`."""
     kernels = kernels_of(func)
-    used = {n.fn for k in kernels for n in nodes(k) if isinstance(n, Op)}
+    used = {n.fn for k in kernels for n in nodes(k) if isinstance(n, Op | Issue)}
     atomic = any(isinstance(s, Reduce) and s.atomic for k in kernels for s in statements(k.body))
     preludes = dict.fromkeys(fn.cuda_prelude for fn in sorted(used, key=lambda f: f.name) if fn.cuda_prelude)
     preludes |= {ATOMIC_PRELUDE: None} if atomic else {}
@@ -161,6 +162,8 @@ class _Emitter:
                 self.reduce(s, depth)
             case Alloc():
                 self.alloc(s, depth)
+            case Issue():
+                self.issue(s, depth)
             case Barrier():
                 self.line(depth, "__syncthreads();")
             case _:
@@ -196,6 +199,14 @@ class _Emitter:
         self.line(
             depth, f"*reinterpret_cast<{kind}*>({to}) = *reinterpret_cast<const {kind}*>({source});  // {loop.var}"
         )
+
+    def issue(self, s: Issue, depth: int) -> None:
+        """An instruction, on the addresses of its operands."""
+        named = {a.buffer.name: x for a, x in zip(s.fn.meaning.args, s.operands, strict=True)}
+        runs = {name for name, aim in s.fn.pointers.items() if aim.run > 1}
+        self.wide |= {x.buffer.name for name, x in named.items() if x.buffer.scope == "global" and name in runs}
+        at = {n: f"({self.values.address(x.buffer, self.values.index(x.at[0]))})" for n, x in named.items()}
+        self.line(depth, s.fn.cuda.format(**at))
 
     def store(self, b: Buffer, at: Index, value: str, depth: int) -> None:
         self.line(depth, f"{self.values.element(b, at)} = {self.values.to_memory(value, b.dtype)};")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopir.ir.grammar import Alloc, Buffer, Func, Kernel, Loop, Reduce, Store, Var
+from loopir.ir.grammar import Alloc, Buffer, Func, Issue, Kernel, Loop, Reduce, Store, Var
 from loopir.ir.walk import nodes, statements
 
 
@@ -36,11 +36,14 @@ def params_of(kernel: Kernel) -> Params:
     for s in inner:
         if isinstance(s, Alloc):
             integers |= {n.name: None for d in s.buffer.shape for n in nodes(d) if isinstance(n, Var)}
-    written = {b.name for s in inner if isinstance(s, Store | Reduce) for b in _targets(s)}
+    written = {b.name for s in inner if isinstance(s, Store | Reduce | Issue) for b in _targets(s)}
     return Params(tuple(integers), tuple(buffers.values()), frozenset(written))
 
 
-def _targets(s: Store | Reduce) -> tuple[Buffer, ...]:
+def _targets(s: Store | Reduce | Issue) -> tuple[Buffer, ...]:
+    if isinstance(s, Issue):
+        pairs = zip(s.fn.meaning.args, s.operands, strict=True)
+        return tuple(x.buffer for a, x in pairs if a.access != "in")
     return (s.buffer,) if isinstance(s, Store) else s.buffers
 
 

@@ -18,7 +18,7 @@ see through it.
            | If(cond c, stmt* then, stmt* orelse)
            | Do(instruction f, stmt* body)                       -- body is a nest that f does as a whole
            | Kernel(name n, stmt* body) | Barrier()                      -- made by lowering
-           | Issue(instruction f, load* operands)                        -- made by lowering: a Do on registers, addresses
+           | Issue(instruction f, load* operands)                        -- made by lowering: on registers, addresses
     kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | threadIdx.x ... | lane | warp.x | warp.y
     index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Opaque(value)
     cond   = And(cond*) | Or(cond*) | Not(cond) | Cmp(op, index, index) | Truth(value)

@@ -14,10 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from loopir.errors import VerifyError
-from loopir.ir.grammar import Buffer, Func, IndexLike, Int, Load, Reduce, Store, Var, index
+from loopir.ir.grammar import LANES, Buffer, Func, IndexLike, Int, Load, Reduce, Store, Var, index
+from loopir.ir.issue import reached
+from loopir.ir.layouts import evaluate
 from loopir.ir.match import nest
-from loopir.ir.ops import LANE, Aim, Instruction, Level
+from loopir.ir.ops import INSTRUCTIONS, LANE, Aim, Instruction, Level
 from loopir.ir.parse import meaning
 from loopir.ir.walk import nodes
 
@@ -58,9 +62,24 @@ def instruction(
             if shapes.get(name) != len(pointer.at) or pointer.run < 1 or pointer.run & (pointer.run - 1):
                 raise VerifyError(f"{func.name}: {name} is no operand with an element {pointer.at}, run a power of two")
         about = doc or (program.__doc__ or "" if callable(program) else "")
-        return Instruction(func.name, func, level, cuda, cuda_prelude, pointers, about)
+        made = Instruction(func.name, func, level, cuda, cuda_prelude, pointers, about)
+        if cuda:
+            _require_reach(made)
+        return made
 
     return make
+
+
+def _require_reach(fn: Instruction) -> None:
+    """The addresses that are given tell the instruction where every element lies."""
+    for a in fn.meaning.args:
+        lanes = range(LANES if fn.level == "warp" else 1)
+        found = {element for lane in lanes for element, _ in reached(fn, a, lane)}
+        if found != set(np.ndindex(*(evaluate(d, {}) for d in a.buffer.shape))):
+            del INSTRUCTIONS[fn.name]
+            raise VerifyError(
+                f"{fn.name}: the addresses of {a.buffer.name} do not tell where all of it is; see Pointer"
+            )
 
 
 def _require_plain(func: Func) -> None:

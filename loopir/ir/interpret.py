@@ -27,7 +27,9 @@ from loopir.ir.grammar import (
     Strided,
     Var,
 )
-from loopir.ir.spmd import Memory, Who, cells_of
+from loopir.ir.issue import Cell, perform
+from loopir.ir.ops import Instruction
+from loopir.ir.spmd import Memory, Together, Who, cells_of
 from loopir.ir.text import text
 from loopir.ir.to_python import compiled
 from loopir.ir.verify import evaluate
@@ -141,6 +143,13 @@ class _Run:
         if hook is not None and self.writers.get((id(m), m.cell(at)), ("",))[0] != label:
             hook(m, m.cell(at))
         return value
+
+    def issue(self, fn: Instruction, site: int, operands: Sequence[Cell]) -> Together | None:
+        """An instruction: done at once by a thread, and by a warp when all its lanes are there."""
+        if fn.level == "thread":
+            perform(fn, [operands], self.domain.name, lambda lane: None)
+            return None
+        return Together(site, fn.name, operands, lambda lanes, enter: perform(fn, lanes, self.domain.name, enter))
 
     def folded(self, label: str, at: tuple[int, ...]) -> None:
         self.here = (label, at)

@@ -9,7 +9,7 @@ The threads of a warp go from exchange to exchange together; one that does not c
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -30,9 +30,24 @@ class Exchange:
 
 Touch = tuple[Any, int, Any]
 """Who did something: the block, the barriers it had passed, the thread."""
-Stop = int | Exchange | None
-"""Where a thread is: at a barrier, at an exchange, or at its end."""
-Thread = Generator[int | Exchange, Any, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """A lane at an instruction that its warp issues together: which one, where in the program, and with what.
+
+    `perform(operands of each lane, enter)` does it, once all lanes are there.
+    """
+
+    point: int
+    name: str
+    operands: Sequence[Any]
+    perform: Callable[[Sequence[Any], Callable[[int], None]], None]
+
+
+Stop = int | Exchange | Together | None
+"""Where a thread is: at a barrier, at an exchange or a joint instruction, or at its end."""
+Thread = Generator[int | Exchange | Together, Any, None]
 
 
 class Fault(Exception):
@@ -226,27 +241,43 @@ def _until_barrier(
                 at[t] = threads[t].send(given[t])
             except StopIteration:
                 at[t] = None
-        meeting = next((x for x in at.values() if isinstance(x, Exchange)), None)
+        meeting = next((x for x in at.values() if isinstance(x, Exchange | Together)), None)
         if meeting is None:
             return at
-        given = _exchanged(warp, at, meeting)
+        here = {t: x for t, x in at.items() if isinstance(x, Exchange | Together) and x.point == meeting.point}
+        if len(here) < len(warp):
+            one, other = next(iter(here)), next(t for t in warp if t not in here)
+            raise Fault(f"waits in thread {one} at {meeting.name} for thread {other} of its warp: it diverges")
+        if isinstance(meeting, Exchange):
+            given = _exchanged(warp, here, meeting)
+        else:
+            given = dict.fromkeys(warp)
+            _issued(warp, here, meeting, who)
 
 
 def _exchanged(
-    warp: list[tuple[int, ...]], at: dict[tuple[int, ...], Stop], meeting: Exchange
+    warp: list[tuple[int, ...]], here: Mapping[tuple[int, ...], Stop], meeting: Exchange
 ) -> dict[tuple[int, ...], Any]:
-    """What each thread of a warp gets at `meeting`; a Fault if one is not there, or asks a lane that there is not."""
-    here = {t: x for t, x in at.items() if isinstance(x, Exchange) and x.point == meeting.point}
-    if len(here) < len(warp):
-        one, other = next(iter(here)), next(t for t in warp if t not in here)
-        raise Fault(f"waits in thread {one} at {meeting.name} for thread {other} of its warp: it diverges")
+    """What each thread of a warp gets at `meeting`; a Fault if one asks a lane that there is not."""
+    values = {t: x.value for t, x in here.items() if isinstance(x, Exchange)}
     given: dict[tuple[int, ...], Any] = {}
     for n, t in enumerate(warp):
         lane = meeting.lane(n)
         if not 0 <= lane < len(warp):
             raise Fault(f"takes {meeting.name} of lane {lane} in thread {t}, and its warp has {len(warp)} lanes")
-        given[t] = here[warp[lane]].value
+        given[t] = values[warp[lane]]
     return given
+
+
+def _issued(warp: list[tuple[int, ...]], here: Mapping[tuple[int, ...], Stop], meeting: Together, who: Who) -> None:
+    """What a whole warp issues together is done, each access as its lane's."""
+    if len(warp) < WARP:
+        raise Fault(f"issues {meeting.name} in a warp of {len(warp)} lanes")
+
+    def enter(lane: int) -> None:
+        who.thread = warp[lane]
+
+    meeting.perform([x.operands for t in warp if isinstance(x := here[t], Together)], enter)
 
 
 def cells_of(shape: tuple[int, ...]) -> int:

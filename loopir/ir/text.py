@@ -31,6 +31,7 @@ from loopir.ir.grammar import (
     If,
     Index,
     Int,
+    Issue,
     Kernel,
     Layout,
     Load,
@@ -214,6 +215,8 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
         case Kernel(name, body):
             yield Line(depth, f'with kernel("{name}"):', s)
             yield from _body(body, depth + 1, labels)
+        case Issue(fn, operands):
+            yield Line(depth, f"{fn.name}({', '.join(map(_value, operands))})", s)
         case Barrier():
             yield Line(depth, "barrier()", s)
         case _:

@@ -34,6 +34,7 @@ from loopir.ir.grammar import (
     If,
     Index,
     Int,
+    Issue,
     Kernel,
     Load,
     Loop,
@@ -143,6 +144,12 @@ class _Compiler:
             case Barrier():
                 self.meetings += 1
                 self.emit(depth, f"yield {self.meetings}")
+            case Issue(fn, operands):
+                cells = "".join(f"(b_{x.buffer.name}, {self.index(x.at[0])}), " for x in operands)
+                self.meetings += 1
+                self.emit(depth, f"at = ({fn.name!r}, ())")
+                key = self.share(("instruction", fn), fn)
+                self.emit(depth, f"{'yield ' * (fn.level == 'warp')}run.issue({key}, {self.meetings}, ({cells}))")
             case Kernel():
                 self.kernel(s, depth)
             case _:

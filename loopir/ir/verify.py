@@ -36,6 +36,7 @@ from loopir.ir.grammar import (
     Func,
     If,
     Int,
+    Issue,
     Kernel,
     Load,
     Loop,
@@ -180,6 +181,11 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
             case Do(_, inner):
                 _body(inner, here, sizes)
                 match(s)
+            case Issue(fn, operands):
+                if here.kernel is None or len(operands) != len(fn.meaning.args):
+                    _fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
+                for x in operands:
+                    _expr(x, here)
             case Kernel(name, inner):
                 if here.stage == "schedule" or here.kernel is not None:
                     _fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")

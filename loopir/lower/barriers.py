@@ -21,6 +21,7 @@ from loopir.ir.grammar import (
     Alloc,
     Barrier,
     Body,
+    Do,
     Func,
     If,
     Kernel,
@@ -81,9 +82,10 @@ class _Meet:
     clash: Clash
 
     def common(self) -> tuple[Stmt, ...]:
-        """What stands around both."""
+        """What stands around both; of a nest that is one instruction, around that."""
         pairs = zip((*self.p.around, self.p.stmt), (*self.q.around, self.q.stmt), strict=False)
-        return tuple(a for a, _ in takewhile(lambda ab: ab[0] is ab[1], pairs) if a is not self.p.stmt)
+        both = takewhile(lambda ab: ab[0] is ab[1] and not isinstance(ab[0], Do), pairs)
+        return tuple(a for a, _ in both if a is not self.p.stmt)
 
     def before(self) -> Iterator[Stmt]:
         """The later of the two branches, if one iteration runs both."""

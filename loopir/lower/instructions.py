@@ -13,12 +13,12 @@ def instructions(func: Func, target: Target) -> Func:
     """`func` with nothing but loops, and with fragments in plain local memory."""
 
     def visit(s: Stmt) -> Stmt | Body | None:
-        return s.body if isinstance(s, Do) else None
+        return (s if target.instructions and s.fn.cuda else s.body) if isinstance(s, Do) else None
 
     plain: dict[str, Buffer] = {
         s.buffer.name: replace(s.buffer, scope="local", layout=None)
         for s in statements(func.body)
-        if isinstance(s, Alloc) and s.buffer.scope == "fragment"
+        if isinstance(s, Alloc) and s.buffer.scope == "fragment" and not (target.instructions and s.buffer.layout)
     }
     new = replace(func, body=rewrite(func.body, visit))
     return rebuffer(new, plain) if plain else new

@@ -22,6 +22,7 @@ from loopir.ir.grammar import (
     THREAD_AXES,
     Alloc,
     Buffer,
+    Fragment,
     Func,
     Index,
     Int,
@@ -34,6 +35,7 @@ from loopir.ir.grammar import (
     Store,
     Var,
 )
+from loopir.ir.layouts import tiled
 from loopir.ir.text import text
 from loopir.ir.walk import nodes, places, rebuffer, rebuild, rewrite, statements
 
@@ -46,7 +48,11 @@ def owned(func: Func, kernel: Kernel) -> tuple[Kernel, frozenset[str]]:
     names: set[str] = set()
 
     def visit(s: Stmt) -> Stmt | None:
-        if not isinstance(s, Alloc) or s.buffer.scope != "local" or not _divided(s):
+        if not isinstance(s, Alloc) or s.buffer.scope not in ("local", "fragment"):
+            return None
+        if s.buffer.scope == "fragment":
+            names.add(s.buffer.name)
+        if not _divided(s):
             return None
         names.add(s.buffer.name)
         inner = rewrite(s.body, visit)
@@ -63,14 +69,20 @@ def _divided(alloc: Alloc) -> bool:
     for p in places(alloc.body):
         over = p.stmt.over if isinstance(p.stmt, Reduce) else ()
         written = (p.stmt.buffer,) if isinstance(p.stmt, Store) else p.stmt.buffers
-        if alloc.buffer in written and any(x.kind in THREAD_AXES and x.var not in over for x in p.loops):
+        if alloc.buffer in written and any(x.kind in _axes_of(alloc) and x.var not in over for x in p.loops):
             return True
     return False
 
 
+def _axes_of(alloc: Alloc) -> tuple[str, ...]:
+    """The axes whose threads have parts. The lanes of a warp share a fragment, by its layout."""
+    return tuple(x for x in THREAD_AXES if alloc.buffer.scope != "fragment" or x != "lane")
+
+
 def _axes(alloc: Alloc) -> dict[str, Axes]:
     """For each statement in `alloc`, its loops there that are bound to threads."""
-    return {p.stmt.label: {x.kind: x.var for x in p.loops if x.kind in THREAD_AXES} for p in places(alloc.body)}
+    axes = _axes_of(alloc)
+    return {p.stmt.label: {x.kind: x.var for x in p.loops if x.kind in axes} for p in places(alloc.body)}
 
 
 # ---------------------------------------------------------------- the proof
@@ -135,7 +147,10 @@ def _part(func: Func, original: Alloc, alloc: Alloc) -> Alloc:
     if any(len(x) > 1 for x in shared.values()):
         raise _unclear(b, "threads do not step through it alike in all nests")
     lows, sizes = zip(*(_room(b, d, found) for d in range(len(b.shape))), strict=True) if b.shape else ((), ())
-    part = replace(b, shape=tuple(map(Int, sizes)), layout=None)
+    layout = b.layout if isinstance(b.layout, Fragment) else None
+    part = replace(b, shape=tuple(map(Int, sizes)), layout=layout)
+    if layout is not None and not (tiled(layout, part.shape) and tiled(layout, tuple(map(Int, lows)))):
+        raise _unclear(b, "a warp does not have whole tiles of it")
     places_of = {e.at: tuple(x - low for x, low in zip(e.mine(), lows, strict=True)) for e in found}
 
     def at_of(at: tuple[Index, ...]) -> tuple[Index, ...]:

@@ -17,9 +17,11 @@ from loopir.lower.barriers import barriers
 from loopir.lower.checks import checks
 from loopir.lower.cross_thread import cross_thread
 from loopir.lower.flatten import flatten
+from loopir.lower.fragments import fragments
 from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
 from loopir.lower.share import share
+from loopir.lower.spread import spread
 from loopir.lower.target import Target, target as target_called
 from loopir.lower.threads import threads
 from loopir.lower.vectors import vectors
@@ -49,8 +51,12 @@ PASSES: tuple[Pass, ...] = (
          "guards that are proved go while the loops' bounds are still in sight", after=("inits",)),
     Pass("kernels", kernels, "lowered", BOTH,
          "the host keeps what stands around the outermost concurrent loops", after=("inits",)),
+    Pass("spread", spread, "lowered", GPU,
+         "the lanes of a warp share the nests over fragments, which are loops over lanes from here on",
+         after=("kernels",)),
     Pass("threads", threads, "lowered", GPU,
-         "bound loops become the launch's axes; what is under none of an axis runs on its index 0", after=("kernels",)),
+         "bound loops become the launch's axes; what is under none of an axis runs on its index 0",
+         after=("kernels", "spread")),
     Pass("cross_thread", cross_thread, "lowered", GPU,
          "threads fold together where all of a block come by; what they share is ordered by barriers, next",
          after=("inits", "threads")),
@@ -59,6 +65,8 @@ PASSES: tuple[Pass, ...] = (
          after=("threads", "cross_thread")),
     Pass("checks", checks, "lowered", BOTH,
          "an access that is not proved is tested, while accesses are by element", after=("barriers",)),
+    Pass("fragments", fragments, "lowered", GPU,
+         "instructions get registers and addresses, once no analysis needs what they touch", after=("checks",)),
     Pass("flatten", flatten, "flat", BOTH,
          "elements become offsets, layouts are applied; no analysis of accesses after this", after=("checks",)),
     Pass("vectors", vectors, "flat", GPU,

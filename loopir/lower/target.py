@@ -15,6 +15,8 @@ class Target:
     roots: frozenset[str]
     max_threads: int = 1
     shared_bytes: int = 0
+    instructions: bool = False
+    """Whether its instructions are spelt; else they are the loops they mean."""
 
 
 CUDA = Target(
@@ -22,6 +24,7 @@ CUDA = Target(
     frozenset({"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"}),
     max_threads=1024,
     shared_bytes=232448,  # sm_90; CUDA C++ Programming Guide, table of compute capabilities
+    instructions=True,
 )
 LLVM = Target("llvm", frozenset({"parallel"}))
 TARGETS = {t.name: t for t in (CUDA, LLVM)}

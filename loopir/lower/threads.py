@@ -14,10 +14,13 @@ from loopir.errors import LowerError, TargetError
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
+    LANES,
+    WARP_AXES,
     Alloc,
     Body,
     Cmp,
     Cond,
+    Do,
     Func,
     If,
     Index,
@@ -33,7 +36,18 @@ from loopir.ir.grammar import (
     maximum,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import map_body, map_stmts, nodes, places, replaced, rewrite, statements, substitute, variables
+from loopir.ir.walk import (
+    fresh,
+    map_body,
+    map_stmts,
+    nodes,
+    places,
+    replaced,
+    rewrite,
+    statements,
+    substitute,
+    variables,
+)
 from loopir.lower.owned import owned
 from loopir.lower.target import Target
 
@@ -44,11 +58,18 @@ def threads(func: Func, target: Target) -> Func:
     return replace(func, body=body)
 
 
+def _collective(s: Stmt) -> bool:
+    """Whether the lanes of a warp do `s` together."""
+    return isinstance(s, Do) and s.fn.level == "warp"
+
+
 def _kernel(func: Func, whole: Kernel, target: Target) -> Stmt:
     kernel, own = owned(func, whole)
     bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
     inside = {s.var for s in statements(kernel.body) if isinstance(s, Loop)}
     axes: dict[str, tuple[str, Index]] = {}
+    if any(_collective(s) for s in statements(kernel.body)):
+        axes["lane"] = (fresh("lane", inside), Int(LANES))
     for loop in sorted(bound, key=lambda x: AXES.index(x.kind)):
         if variables(loop.extent) & inside or any(isinstance(n, Opaque) for n in nodes(loop.extent)):
             raise LowerError(
@@ -56,10 +77,14 @@ def _kernel(func: Func, whole: Kernel, target: Target) -> Stmt:
             )
         name, extent = axes.get(loop.kind, (loop.var, loop.extent))
         axes[loop.kind] = (name, simplify(maximum(extent, loop.extent), EMPTY))
+    if "lane" in axes:
+        axes["lane"] = (axes["lane"][0], Int(LANES))
+    if (mixed := set(axes) & set(WARP_AXES)) and set(axes) & set(WARP_AXES.values()):
+        raise LowerError(f"{kernel.name} is bound to {min(mixed)} and to threadIdx; bind all to warps and lanes")
     _require_room(kernel, axes, target)
     body = _under(kernel.body, axes, frozenset(), own)
-    for kind, (name, extent) in reversed(axes.items()):
-        body = (Loop(name, extent, kind, body),)
+    for kind, (name, extent) in sorted(axes.items(), key=lambda x: AXES.index(x[0]), reverse=True):
+        body = (Loop(name, extent, WARP_AXES.get(kind, kind), body),)
     return replace(kernel, body=body)
 
 
@@ -115,7 +140,15 @@ def _under(
             if isinstance(s, Store | Reduce) and not _writes(s) <= copies:
                 raise LowerError(f"{s.label} folds into local memory and other memory at once; give both one scope")
             return map_stmts(s, visit)
-        missing: list[Cond] = [Cmp("==", Var(name), Int(0)) for kind, (name, _) in axes.items() if kind not in held]
+        alone = [x for x in statements((s,)) if isinstance(x, Store | Reduce)]
+        together = [x for d in statements((s,)) if _collective(d) for x in statements((d,)) if x in alone]
+        if together and len(together) < len(alone):
+            return map_stmts(s, visit)
+        if together and "lane" in held:
+            issued = ", ".join(d.fn.name for d in statements((s,)) if isinstance(d, Do))
+            raise LowerError(f"{issued} is issued by a warp together, and it stands in a loop bound to lanes")
+        there = held | {"lane"} if together else held
+        missing: list[Cond] = [Cmp("==", Var(name), Int(0)) for kind, (name, _) in axes.items() if kind not in there]
         return If(conj(*missing), (s,)) if missing else s
 
     return map_body(body, visit)

@@ -160,3 +160,11 @@ def f(p: "inout int32[4]", q: "int32[4]", b: "out float32[4]"):
     simplified = text(simplify_func(parse(read)))
     assert simplified.count("if") == 1
     assert "else" not in simplified
+
+
+def test_a_product_with_a_multiple_is_one() -> None:
+    k, lane = Var("k"), Var("lane")
+    known = Context().given(Cmp("==", Mod(k, Int(32)), Int(0))).loop("lane", Int(32))
+    assert simplify((k * lane + lane // 4 * k * 3) % 8, known) == Int(0)
+    assert simplify((k * lane) % 64, known) != Int(0)
+    assert simplify((k * lane * 2) % 64, known) == Int(0)

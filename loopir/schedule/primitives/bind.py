@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from loopir.analysis.access import sees
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, LANES, THREAD_AXES, WARP_AXES, Func, Int, Loop
+from loopir.ir.grammar import AXES, LANES, THREAD_AXES, Func, Int, Loop
 from loopir.ir.text import text
 from loopir.ir.walk import loops, replace_loop, statements
 from loopir.schedule.find import find_serial, listing

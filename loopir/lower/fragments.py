@@ -1,0 +1,144 @@
+"""fragments: instructions get their registers and addresses, and a fragment is each lane's registers of it.
+
+The registers of a lane are numbered tile after tile, as the layout says; the first that holds an operand follows from
+the element that the operand starts at. Operands in memory become the address of an element, by lane where an
+instruction of a warp takes one from each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import cast
+
+from loopir.analysis.operands import misfit, pointed
+from loopir.analysis.simplify import Context, simplify
+from loopir.errors import LowerError
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Buffer,
+    Do,
+    Fragment,
+    Func,
+    If,
+    Index,
+    Int,
+    Issue,
+    Kernel,
+    Load,
+    Loop,
+    Node,
+    Not,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+)
+from loopir.ir.layouts import tile
+from loopir.ir.match import match
+from loopir.ir.ops import LANE
+from loopir.ir.text import text
+from loopir.ir.walk import map_body, map_stmts, rebuild, rewrite, statements, substitute
+from loopir.lower.target import Target
+
+
+def fragments(func: Func, target: Target) -> Func:
+    """`func` with every Do issued, and every fragment in local memory."""
+    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    return replace(func, body=body)
+
+
+def _kernel(func: Func, kernel: Kernel) -> Stmt:
+    lane = next((s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind == "threadIdx.x"), None)
+
+    def visit(s: Stmt, ctx: Context) -> Stmt | Body:
+        match s:
+            case Do():
+                return _issued(s, ctx, lane)
+            case Loop(var, extent):
+                return map_stmts(s, lambda x: visit(x, ctx.loop(var, extent)))
+            case If(cond, then, orelse):
+                yes, no = ctx.inside(cond), ctx.inside(Not(cond))
+                return If(cond, map_body(then, lambda x: visit(x, yes)), map_body(orelse, lambda x: visit(x, no)))
+            case Alloc(b, inner):
+                done = map_body(inner, lambda x: visit(x, ctx))
+                return Alloc(_registers(b), done) if isinstance(b.layout, Fragment) else replace(s, body=done)
+            case Store() | Reduce():
+                return cast(Stmt, _plain(s, ctx, lane))
+            case _:
+                return s
+
+    return replace(kernel, body=map_body(kernel.body, lambda s: visit(s, Context.of(func))))
+
+
+def _issued(s: Do, ctx: Context, lane: str | None) -> Stmt:
+    found = match(s)
+    if (odd := misfit(s.fn, found, ctx)) is not None:
+        raise LowerError(f"{s.fn.name} cannot do this: {odd}")
+    out: list[Load] = []
+    for a in s.fn.meaning.args:
+        operand = found.operands[a.buffer.name]
+        b = operand.buffer
+        if isinstance(b.layout, Fragment):
+            out.append(Load(_registers(b), (simplify(_first(b, operand.at), ctx),)))
+        else:
+            at = pointed(s.fn.pointers.get(a.buffer.name), operand)
+            env = {} if lane is None else {LANE: Var(lane)}
+            out.append(Load(b, tuple(substitute(x, env) for x in at)))
+    return Issue(s.fn, tuple(out))
+
+
+def _registers(b: Buffer) -> Buffer:
+    """What a lane has of `b`."""
+    assert isinstance(b.layout, Fragment)
+    sizes = [d.value for d in b.shape if isinstance(d, Int)]
+    if len(sizes) != len(b.shape):
+        raise LowerError(f"{b.name} is a fragment, so its shape has to be constant")
+    return Buffer(b.name, (Int(prod(sizes) // b.layout.lanes),), b.dtype, "local")
+
+
+def _first(b: Buffer, at: tuple[Index, ...]) -> Index:
+    """The first register of the tile that element `at` of `b` is in."""
+    layout = b.layout
+    assert isinstance(layout, Fragment)
+    unit = tile(layout) or ()
+    units = (*(1 for _ in range(len(b.shape) - len(unit))), *unit)
+    number: Index = Int(0)
+    for x, size, u in zip(at, b.shape, units, strict=True):
+        number = number * (size // u) + x // u
+    return number * layout.registers
+
+
+def _plain(s: Store | Reduce, ctx: Context, lane: str | None) -> Node:
+    """`s`, spread over the lanes before, on this lane's registers."""
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return n
+        n = rebuild(n, visit)
+        if isinstance(n, Load | Store) and isinstance(n.buffer.layout, Fragment):
+            return replace(n, buffer=_registers(n.buffer), at=(_own(n.buffer, n.at, ctx, lane),))
+        if isinstance(n, Reduce) and any(isinstance(b.layout, Fragment) for b in n.buffers):
+            where = {_own(b, n.at, ctx, lane) for b in n.buffers if isinstance(b.layout, Fragment)}
+            if len(where) > 1 or not all(isinstance(b.layout, Fragment) for b in n.buffers):
+                raise LowerError(f"{n.label} folds into fragments that lanes hold in different ways")
+            return replace(n, buffers=tuple(map(_registers, n.buffers)), at=(where.pop(),))
+        return n
+
+    return visit(s)
+
+
+def _own(b: Buffer, at: tuple[Index, ...], ctx: Context, lane: str | None) -> Index:
+    """The register that holds element `at`: of its tile the one that a loop around counts, as `spread` wrote it."""
+    layout = b.layout
+    assert isinstance(layout, Fragment)
+    unit = tile(layout) or ()
+    inner = at[len(at) - len(unit) :]
+    for register, _ in ctx.tops if lane is not None else ():
+        env = {layout.dims[0]: Var(lane or ""), layout.dims[1]: register}
+        begin = [simplify(x - substitute(y, env), ctx) for x, y in zip(inner, layout.at, strict=True)]
+        if all(simplify(x % u, ctx) == Int(0) for x, u in zip(begin, unit, strict=True)):
+            return simplify(_first(b, (*at[: len(at) - len(unit)], *begin)) + register, ctx)
+    where = ", ".join(map(text, at))
+    raise LowerError(f"which register holds {b.name}[{where}] is not known; go over whole tiles of it, or stage it")

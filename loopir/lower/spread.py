@@ -1,0 +1,189 @@
+"""spread: each lane of a warp works on the elements of a fragment that it holds.
+
+A nest over elements of a fragment, under loops bound to warps and none bound to lanes, becomes: lanes, and in each
+the tiles and the registers of a tile, with the nest's indices read off the fragment's layout. That is the same
+iterations in another order, one lane each. A nest that needs an element of another lane is refused, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+
+from loopir.analysis.depend import carried
+from loopir.analysis.simplify import Context, simplify
+from loopir.errors import LowerError
+from loopir.ir.grammar import (
+    LANES,
+    Body,
+    Buffer,
+    Cond,
+    Do,
+    Fragment,
+    Func,
+    If,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Not,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    conj,
+)
+from loopir.ir.layouts import elements, tile
+from loopir.ir.match import linear
+from loopir.ir.text import text
+from loopir.ir.walk import fresh, map_body, map_stmts, names, nodes, substitute
+from loopir.lower.target import Target
+
+SEQUENTIAL = ("serial", "unroll", "vectorize")
+
+
+def spread(func: Func, target: Target) -> Func:
+    """`func` with every plain nest over a fragment spread over the lanes."""
+    taken = names(func)
+
+    def visit(s: Stmt, ctx: Context) -> Stmt | Body:
+        if isinstance(s, Do):
+            return s
+        if isinstance(s, Loop | Store | Reduce) and (chain := _chain(s)) is not None:
+            return _spread(func, chain, ctx, taken)
+        if isinstance(s, Loop):
+            return map_stmts(s, lambda x: visit(x, ctx.loop(s.var, s.extent)))
+        if isinstance(s, If):
+            yes, no = ctx.inside(s.cond), ctx.inside(Not(s.cond))
+            return If(s.cond, map_body(s.then, lambda x: visit(x, yes)), map_body(s.orelse, lambda x: visit(x, no)))
+        return map_stmts(s, lambda x: visit(x, ctx))
+
+    return replace(func, body=map_body(func.body, lambda s: visit(s, Context.of(func))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """Sequential loops and guards right inside one another, and the statement in them, which touches fragments."""
+
+    loops: tuple[Loop, ...]
+    guards: tuple[Cond, ...]
+    stmt: Store | Reduce
+    held: tuple[tuple[Buffer, tuple[Index, ...]], ...]
+
+
+def _chain(s: Stmt) -> _Nest | None:
+    loops: list[Loop] = []
+    guards: list[Cond] = []
+    while True:
+        if isinstance(s, Loop) and s.kind in SEQUENTIAL and len(s.body) == 1:
+            loops.append(s)
+            s = s.body[0]
+        elif isinstance(s, If) and not s.orelse and len(s.then) == 1:
+            guards.append(s.cond)
+            s = s.then[0]
+        else:
+            break
+    if not isinstance(s, Store | Reduce):
+        return None
+    written = (s.buffer,) if isinstance(s, Store) else s.buffers
+    touched = [*((b, s.at) for b in written), *((n.buffer, n.at) for n in nodes(s) if isinstance(n, Load))]
+    held = tuple((b, at) for b, at in touched if _is_held(b))
+    return _Nest(tuple(loops), tuple(guards), s, held) if held else None
+
+
+def _is_held(b: Buffer) -> bool:
+    return isinstance(b.layout, Fragment)
+
+
+def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
+    b, at = nest.held[0]
+    layout = b.layout
+    assert isinstance(layout, Fragment)
+    unit = tile(layout) or ()
+    inner = reduce(lambda c, x: c.loop(x.var, x.extent), nest.loops, ctx)
+    along = _along(nest, b, at, unit, inner)
+    for v in along:
+        if (clash := carried(func, v)) is not None:
+            raise LowerError(f"{clash.witness}, in another lane, which nothing orders; stage {b.name} in shared memory")
+    for other, where in nest.held[1:]:
+        _require_owner(nest, (b, along), (other, _along(nest, other, where, unit, inner)))
+
+    def name(hint: str) -> str:
+        made = fresh(hint, taken)
+        taken.add(made)
+        return made
+
+    lane, register = name(f"{nest.stmt.label}_lane"), name(f"{nest.stmt.label}_r")
+    env = {layout.dims[0]: Var(lane), layout.dims[1]: Var(register)}
+    new: dict[str, Index] = {}
+    tiles: list[Loop] = []
+    for v, size, x in zip(along, unit, layout.at, strict=True):
+        count = _tiles(nest, v, size)
+        new[v] = substitute(x, env) + (Var(v) * size if count > 1 else 0)
+        if count > 1:
+            tiles.append(Loop(v, Int(count), "unroll", ()))
+    body: Body = (nest.stmt,)
+    if nest.guards:
+        body = (If(conj(*nest.guards), body),)
+    body = tuple(substitute(s, new) for s in body)
+    first = next(n for n, x in enumerate(nest.loops) if x.var in along)
+    inside = [x for x in nest.loops[first:] if x.var not in along]
+    shells = [Loop(lane, Int(LANES), "lane", ()), *tiles, Loop(register, Int(layout.registers), "unroll", ()), *inside]
+    for loop in reversed([*nest.loops[:first], *shells]):
+        body = (replace(loop, body=body),)
+    return body
+
+
+def _tiles(nest: _Nest, var: str, size: int) -> int:
+    extent = next(x.extent for x in nest.loops if x.var == var)
+    assert isinstance(extent, Int)
+    return extent.value // size
+
+
+def _along(nest: _Nest, b: Buffer, at: tuple[Index, ...], unit: tuple[int, ...], ctx: Context) -> tuple[str, ...]:
+    """The loop that runs along each dimension of the tiles of `b`: over whole tiles, from the start of one."""
+    out: list[str] = []
+    loops: Mapping[str, Loop] = {x.var: x for x in nest.loops}
+    layout = b.layout
+    assert isinstance(layout, Fragment)
+    if (tile(layout) or ()) != unit or len(unit) > len(at):
+        raise LowerError(
+            f"{nest.stmt.label} goes over {b.name} beside a fragment of other tiles; stage it in shared memory"
+        )
+    for x, size in zip(at[len(at) - len(unit) :], unit, strict=True):
+        parts = linear(x, loops)
+        moving = [v for v, c in parts[0].items() if c == 1 and v not in out] if parts else []
+        whole = [v for v in moving if isinstance(n := loops[v].extent, Int) and n.value and n.value % size == 0]
+        if len(whole) != 1 or simplify((x - Var(whole[0])) % size, ctx) != Int(0):
+            raise LowerError(_not_whole(nest, b, x, f"does not go over whole tiles of {size}"))
+        out.append(whole[0])
+    first = next(n for n, x in enumerate(nest.loops) if x.var in out)
+    others = [x.var for x in nest.loops[first:] if x.var not in out]
+    if others and isinstance(nest.stmt, Store):
+        raise LowerError(_not_whole(nest, b, at[-1], f"is stored again in each iteration of {others[0]}"))
+    return tuple(out)
+
+
+def _not_whole(nest: _Nest, b: Buffer, x: Index, why: str) -> str:
+    return f"{nest.stmt.label} goes over the fragment {b.name} in a way that its lanes cannot share: {text(x)} {why}"
+
+
+def _require_owner(nest: _Nest, one: tuple[Buffer, tuple[str, ...]], two: tuple[Buffer, tuple[str, ...]]) -> None:
+    """Refuse if a lane that holds an element of one fragment needs an element of the other that it does not hold."""
+    (b, along), (c, across) = one, two
+    assert isinstance(b.layout, Fragment)
+    assert isinstance(c.layout, Fragment)
+    held = elements(b.layout)[..., [along.index(v) for v in across]] if {*along} == {*across} else None
+    if held is None or b.layout.lanes != c.layout.lanes:
+        raise LowerError(f"{nest.stmt.label} pairs {b.name} and {c.name} along other loops; stage one in shared memory")
+    owner = {tuple(map(int, x)): lane for lane, xs in enumerate(elements(c.layout)) for x in xs}
+    for lane, register in np.ndindex(held.shape[:2]):
+        need = tuple(map(int, held[lane, register]))
+        if owner[need] != lane:
+            raise LowerError(
+                f"{nest.stmt.label}: lane {lane}, which holds register {register} of {b.name}, needs "
+                f"{c.name}[{', '.join(map(str, need))}], which lane {owner[need]} holds; stage it in shared memory"
+            )
