@@ -56,6 +56,7 @@ def divide(p: Poly, b: Poly, known: Premises) -> Poly:
 @rule("quotient-out", "(c * q + r) // c == q + r // c", constants="c")
 @rule("quotient-of-multiple", "(k * n + r) // (k * d) == n // d + r // (k * d)", "n % d == 0", constants="k d")
 @rule("quotient-of-negative", "(r - k * n) // (k * d) == r // (k * d) - n // d", "n % d == 0", constants="k d")
+@rule("quotient-of-product", "(k * x * n + r) // (k * d) == x * (n // d) + r // (k * d)", "n % d == 0", "k d x")
 def split(p: Poly, b: Poly, known: Premises) -> tuple[Poly, Poly]:
     """(q, r) with p = q * b + r, as much as can be seen in q."""
     c = const_of(b)
@@ -69,8 +70,9 @@ def split(p: Poly, b: Poly, known: Premises) -> tuple[Poly, Poly]:
         elif not m:
             add_to(q, constant(k // c), 1)
             r[m] = k % c
-        elif len(m) == 1 and c % k == 0 and known.divides(c // abs(k), m[0]):
-            add_to(q, atom(FloorDiv(m[0], Int(c // abs(k)))), 1 if k > 0 else -1)
+        elif (n := next((a for a in m if known.divides(c // gcd(k, c), a)), None)) is not None:
+            g = gcd(k, c)
+            add_to(q, times({without(m, n): k // g}, atom(FloorDiv(n, Int(c // g)))), 1)
         else:
             r[m] = k
     return q, r

@@ -168,3 +168,4 @@ def test_a_product_with_a_multiple_is_one() -> None:
     assert simplify((k * lane + lane // 4 * k * 3) % 8, known) == Int(0)
     assert simplify((k * lane) % 64, known) != Int(0)
     assert simplify((k * lane * 2) % 64, known) == Int(0)
+    assert simplify((k * lane + 3) // 8 - lane * (k // 8), known) == Int(0)
