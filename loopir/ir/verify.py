@@ -8,12 +8,9 @@ was: what it was found to need of its surroundings is kept with it.
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any
 
-from loopir.errors import VerifyError
 from loopir.ir.dtypes import BY_NAME, DType
 from loopir.ir.grammar import (
     AXES,
@@ -28,7 +25,6 @@ from loopir.ir.grammar import (
     Buffer,
     Cast,
     Cmp,
-    Cond,
     Const,
     Do,
     FloorDiv,
@@ -61,60 +57,21 @@ from loopir.ir.grammar import (
     Var,
     conjuncts,
 )
+from loopir.ir.here import RESERVED as RESERVED, Checked, Here, Stage as Stage, fail, new_name, usable
 from loopir.ir.kept import learn, memory
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.match import match
 from loopir.ir.ops import MONOIDS, REGISTRY
 from loopir.ir.walk import accessed, nodes, variables
 
-Stage = Literal["schedule", "lowered", "flat", "meaning"]
-"""At "meaning", that of an instruction, parameters may live in any memory."""
-RESERVED = frozenset({"inf", "nan", *keyword.kwlist})
-
-
-@dataclass(slots=True)
-class Here:
-    """What is known at a node: the stage, the names in scope, and what is around it."""
-
-    stage: Stage
-    bound: set[str] = field(default_factory=set[str])
-    buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
-    level: dict[str, int] = field(default_factory=dict[str, int])
-    """How many loops are around the allocation of a buffer."""
-    readonly: set[str] = field(default_factory=set[str])
-    loops: tuple[Loop, ...] = ()
-    guards: tuple[tuple[int, tuple[Cond, ...]], ...] = ()
-    """The conditions around, each with how many loops are around it."""
-    axes: frozenset[str] = frozenset()
-    kernel: str | None = None
-    names: set[str] = field(default_factory=set[str])
-    labels: set[str] = field(default_factory=set[str])
-    monoids: dict[str, Monoid] = field(default_factory=dict[str, Monoid])
-    seen: set[int] = field(default_factory=set[int])
-    used: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
-    written: dict[str, str] = field(default_factory=dict[str, str])
-    """By buffer, a statement that writes it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A nest that stands in no loop and was found legal: what it declares, and what it needs of its surroundings."""
-
-    sizes: frozenset[str]
-    names: set[str]
-    labels: set[str]
-    monoids: dict[str, Monoid]
-    used: dict[str, Buffer]
-    written: dict[str, str]
-
 
 def verify(func: Func, stage: Stage = "schedule") -> None:
     """Raise VerifyError, naming the node and the rule, unless `func` is legal at `stage`."""
     here = Here(stage)
-    _usable(func.name)
+    usable(func.name)
     for p in func.params:
         name = p.buffer.name if isinstance(p, Arg) else p.name
-        _new_name(name, here)
+        new_name(name, here)
         if isinstance(p, Arg):
             here.buffers[name] = p.buffer
             here.level[name] = 0
@@ -126,28 +83,11 @@ def verify(func: Func, stage: Stage = "schedule") -> None:
     for p in func.args:
         _buffer(p.buffer, sizes, stage)
         if p.buffer.scope != "global" and stage != "meaning":
-            _fail(f"argument {p.buffer.name} has scope {p.buffer.scope}; arguments are global")
+            fail(f"argument {p.buffer.name} has scope {p.buffer.scope}; arguments are global")
     for c in func.assumes:
         if not variables(c) <= sizes:
-            _fail(f"the assumption {c} speaks of {sorted(variables(c) - sizes)}, which are no sizes")
+            fail(f"the assumption {c} speaks of {sorted(variables(c) - sizes)}, which are no sizes")
     _body(func.body, here, sizes)
-
-
-def _fail(message: str) -> NoReturn:
-    raise VerifyError(message)
-
-
-def _new_name(name: str, here: Here) -> None:
-    if name in here.names:
-        _fail(f"the name {name!r} is used twice; sizes, buffers and loops have names of their own")
-    _usable(name)
-    here.names.add(name)
-
-
-def _usable(name: str) -> None:
-    if not name.isidentifier() or not name.isascii() or name in RESERVED or name.startswith(("lp_", "__")):
-        rule = "an ASCII identifier that is no keyword, inf or nan, and does not start with lp_ or __"
-        _fail(f"{name!r} is no usable name: {rule}")
 
 
 # ---------------------------------------------------------------- statements
@@ -163,7 +103,7 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
             case Reduce():
                 _reduce(s, here)
             case Alloc(buffer, inner):
-                _new_name(buffer.name, here)
+                new_name(buffer.name, here)
                 _buffer(buffer, sizes)
                 here.buffers[buffer.name] = buffer
                 here.level[buffer.name] = len(here.loops)
@@ -183,21 +123,21 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 match(s)
             case Issue(fn, operands):
                 if here.kernel is None or len(operands) != len(fn.meaning.args):
-                    _fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
+                    fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
                 for x in operands:
                     _expr(x, here)
             case Kernel(name, inner):
                 if here.stage == "schedule" or here.kernel is not None:
-                    _fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")
-                _new_name(name, here)
+                    fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")
+                new_name(name, here)
                 here.kernel = name
                 _body(inner, here, sizes)
                 here.kernel = None
             case Barrier():
                 if here.kernel is None:
-                    _fail("a barrier stands outside a kernel; lowering places barriers, never a person")
+                    fail("a barrier stands outside a kernel; lowering places barriers, never a person")
             case _:
-                _fail(f"{type(s).__name__} is no statement of the language")
+                fail(f"{type(s).__name__} is no statement of the language")
 
 
 def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
@@ -212,7 +152,7 @@ def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
         known[verify, here.stage] = found
         learn(accessed, s, frozenset(alone.used))
     for name in sorted(found.names & here.names):
-        _new_name(name, here)
+        new_name(name, here)
     for label in sorted(found.labels & here.labels):
         _label(label, here)
     for m in found.monoids.values():
@@ -226,13 +166,13 @@ def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
 
 
 def _loop(s: Loop, here: Here, sizes: frozenset[str]) -> None:
-    _new_name(s.var, here)
+    new_name(s.var, here)
     if s.kind not in KINDS:
-        _fail(f"loop {s.var} has kind {s.kind!r}; there are {', '.join(KINDS)}")
+        fail(f"loop {s.var} has kind {s.kind!r}; there are {', '.join(KINDS)}")
     if s.kind in ("vectorize", "unroll") and not isinstance(s.extent, Int):
-        _fail(f"loop {s.var} is {s.kind}d, so its extent has to be a constant")
+        fail(f"loop {s.var} is {s.kind}d, so its extent has to be a constant")
     if s.kind in here.axes:
-        _fail(f"loop {s.var} is bound to {s.kind}, and a loop around it is, too")
+        fail(f"loop {s.var} is bound to {s.kind}, and a loop around it is, too")
     _expr(s.extent, here)
     loops, axes = here.loops, here.axes
     here.bound.add(s.var)
@@ -247,9 +187,9 @@ def _loop(s: Loop, here: Here, sizes: frozenset[str]) -> None:
 
 def _label(label: str, here: Here) -> None:
     if label in here.labels:
-        _fail(f"two statements have the label {label!r}")
+        fail(f"two statements have the label {label!r}")
     if not label or not label.isprintable() or '"' in label or "\\" in label:
-        _fail(f"{label!r} is no usable label: printable characters but quotes and backslashes")
+        fail(f"{label!r} is no usable label: printable characters but quotes and backslashes")
     here.labels.add(label)
 
 
@@ -261,7 +201,7 @@ def _written(label: str, b: Buffer, at: tuple[Node, ...], here: Here) -> None:
 def _writable(label: str, buffer: str, here: Here) -> None:
     here.written[buffer] = label
     if buffer in here.readonly:
-        _fail(f"statement {label} writes {buffer}, which is an input")
+        fail(f"statement {label} writes {buffer}, which is an input")
 
 
 def _store(s: Store, here: Here) -> None:
@@ -272,14 +212,14 @@ def _store(s: Store, here: Here) -> None:
     else:
         _expr(s.value, here)
     if s.value.dtype != s.buffer.dtype:
-        _fail(f"statement {s.label} stores {s.value.dtype} in {s.buffer.name}, which holds {s.buffer.dtype}")
+        fail(f"statement {s.label} stores {s.value.dtype} in {s.buffer.name}, which holds {s.buffer.dtype}")
 
 
 def _reduce(s: Reduce, here: Here) -> None:
     _label(s.label, here)
     width = len(s.monoid.left)
     if not (len(s.buffers) == len(s.values) == width) or (s.init is not None and len(s.init) != width):
-        _fail(f"statement {s.label} folds {len(s.values)} values into {len(s.buffers)} buffers by a monoid of {width}")
+        fail(f"statement {s.label} folds {len(s.values)} values into {len(s.buffers)} buffers by a monoid of {width}")
     _monoid(s.monoid, here)
     for b in s.buffers:
         _written(s.label, b, s.at, here)
@@ -287,11 +227,11 @@ def _reduce(s: Reduce, here: Here) -> None:
         for v, b, p in zip(values, s.buffers, s.monoid.left, strict=bool(values)):
             _expr(v, here)
             if not v.dtype == b.dtype == p.type:
-                _fail(f"statement {s.label} folds {v.dtype} into {b.name} of {b.dtype} by a monoid on {p.type}")
+                fail(f"statement {s.label} folds {v.dtype} into {b.name} of {b.dtype} by a monoid on {p.type}")
     if len({b.name for b in s.buffers}) != len(s.buffers):
-        _fail(f"statement {s.label} folds twice into one buffer")
+        fail(f"statement {s.label} folds twice into one buffer")
     if s.atomic and len(s.buffers) > 1:
-        _fail(f"statement {s.label} is atomic and folds into {len(s.buffers)} buffers, which no step updates")
+        fail(f"statement {s.label} is atomic and folds into {len(s.buffers)} buffers, which no step updates")
     if s.over:
         _over(s, here)
 
@@ -301,23 +241,23 @@ def _over(s: Reduce, here: Here) -> None:
     around = [x.var for x in here.loops]
     for name in s.over:
         if name not in around:
-            _fail(f"statement {s.label} reduces over {name}, which is no loop around it")
+            fail(f"statement {s.label} reduces over {name}, which is no loop around it")
         if any(name in variables(x) for x in s.at):
-            _fail(f"statement {s.label} reduces over {name}, and its element depends on {name}")
+            fail(f"statement {s.label} reduces over {name}, and its element depends on {name}")
     if len(set(s.over)) != len(s.over):
-        _fail(f"statement {s.label} reduces twice over one loop")
+        fail(f"statement {s.label} reduces twice over one loop")
     if s.init is None:
         return
     start = min(map(around.index, s.over))
     if any(here.level[b.name] > start for b in s.buffers):
-        _fail(f"statement {s.label} reduces over {around[start]} into memory that is new in every iteration of it")
+        fail(f"statement {s.label} reduces over {around[start]} into memory that is new in every iteration of it")
     kept = [x for x in here.loops[start:] if x.var not in s.over]
     tests = [t for depth, terms in here.guards if depth > start for t in terms if not variables(t) & set(s.over)]
     for part in (*s.at, *s.init, *(x.extent for x in kept), *tests):
         inner = variables(part) & set(s.over)
         inner |= {n.buffer.name for n in nodes(part) if isinstance(n, Load) and here.level[n.buffer.name] > start}
         if inner:
-            _fail(f"statement {s.label} starts outside loop {around[start]}, and that depends on {min(inner)} inside")
+            fail(f"statement {s.label} starts outside loop {around[start]}, and that depends on {min(inner)} inside")
 
 
 def _monoid(m: Monoid, here: Here) -> None:
@@ -326,22 +266,22 @@ def _monoid(m: Monoid, here: Here) -> None:
     here.seen.add(id(m))
     _monoid_name(m, here)
     if m.name in REGISTRY or m.name in BY_NAME or not m.name.isidentifier():
-        _fail(f"a monoid has the name {m.name!r}, which means something else")
+        fail(f"a monoid has the name {m.name!r}, which means something else")
     params = {p.name: p.type for p in (*m.left, *m.right)}
     if not len(m.left) == len(m.right) == len(m.combine) == len(m.identity) or len(params) != 2 * len(m.left):
-        _fail(f"monoid {m.name} needs as many left, right and combined components as identities, all named apart")
+        fail(f"monoid {m.name} needs as many left, right and combined components as identities, all named apart")
     for part, v in zip(m.left, m.combine, strict=True):
         _expr(v, here, params)
         if v.dtype != part.type:
-            _fail(f"monoid {m.name} combines {part.name} of {part.type} to {v.dtype}")
+            fail(f"monoid {m.name} combines {part.name} of {part.type} to {v.dtype}")
     if any(c.type != p.type or r.type != p.type for c, p, r in zip(m.identity, m.left, m.right, strict=True)):
-        _fail(f"monoid {m.name} has sides or an identity of another type than its components")
+        fail(f"monoid {m.name} has sides or an identity of another type than its components")
 
 
 def _monoid_name(m: Monoid, here: Here) -> None:
     known = here.monoids.setdefault(m.name, m)
     if known is not m and known != m and m.name not in MONOIDS:
-        _fail(f"two monoids have the name {m.name}")
+        fail(f"two monoids have the name {m.name}")
 
 
 # ---------------------------------------------------------------- buffers
@@ -349,12 +289,12 @@ def _monoid_name(m: Monoid, here: Here) -> None:
 
 def _buffer(b: Buffer, sizes: frozenset[str], stage: Stage = "schedule") -> None:
     if b.scope not in SCOPES and (b.scope, stage) != ("any", "meaning"):
-        _fail(f"buffer {b.name} has scope {b.scope!r}; there are {', '.join(SCOPES)}")
+        fail(f"buffer {b.name} has scope {b.scope!r}; there are {', '.join(SCOPES)}")
     for d in b.shape:
         if not (isinstance(d, Int) or made_of(d, sizes)):
-            _fail(f"the shape of {b.name} is not made of sizes and integers only")
+            fail(f"the shape of {b.name} is not made of sizes and integers only")
         if isinstance(d, Int) and d.value < 0:
-            _fail(f"buffer {b.name} has a dimension of {d.value}")
+            fail(f"buffer {b.name} has a dimension of {d.value}")
     match b.layout:
         case Strided(strides):
             count, free, parts = len(strides), sizes, strides
@@ -362,24 +302,24 @@ def _buffer(b: Buffer, sizes: frozenset[str], stage: Stage = "schedule") -> None
             count, free, parts = len(set(dims)), sizes | set(dims), (at,)
         case Fragment(_, _, dims, at):
             if b.scope != "fragment" or len(set(dims)) != 2:
-                _fail(f"{b.name} has the layout of a fragment; then its scope is fragment")
+                fail(f"{b.name} has the layout of a fragment; then its scope is fragment")
             count, free, parts = len(b.shape), frozenset(dims), at
         case _:
             return
     if count != len(b.shape):
-        _fail(f"buffer {b.name} has {len(b.shape)} dimensions and a layout of {count}")
+        fail(f"buffer {b.name} has {len(b.shape)} dimensions and a layout of {count}")
     if not all(made_of(x, free) for x in parts):
-        _fail(f"the layout of {b.name} speaks of what is no size and no dimension")
+        fail(f"the layout of {b.name} speaks of what is no size and no dimension")
     for x in parts:
         _expr(x, Here("schedule", set(free)))
     if not injective(b):
-        _fail(f"the layout of {b.name} is not known to put every element in a place of its own, from 0 up")
+        fail(f"the layout of {b.name} is not known to put every element in a place of its own, from 0 up")
 
 
 def _declared(b: Buffer, here: Here) -> None:
     declared = here.buffers.get(b.name)
     if declared is not b and declared != b:
-        _fail(f"{b.name} is used where it is not declared, or declared otherwise")
+        fail(f"{b.name} is used where it is not declared, or declared otherwise")
     here.used[b.name] = b
 
 
@@ -388,7 +328,7 @@ def _access(b: Buffer, at: Iterable[Node], here: Here) -> None:
     at = tuple(at)
     rank = 1 if here.stage == "flat" else len(b.shape)
     if len(at) != rank:
-        _fail(f"{b.name} has {rank} dimensions at this stage, and {len(at)} indices are given")
+        fail(f"{b.name} has {rank} dimensions at this stage, and {len(at)} indices are given")
     for x in at:
         _expr(x, here)
 
@@ -401,13 +341,13 @@ def _expr(n: Any, here: Here, params: dict[str, DType] | None = None) -> None:
     kind: type = type(n)  # pyright: ignore[reportUnknownVariableType]
     if kind is Var:
         if n.name not in here.bound:
-            _fail(f"{n.name!r} is no loop around this, and no size")
+            fail(f"{n.name!r} is no loop around this, and no size")
         return
     if kind is Int or id(n) in here.seen:
         return
     check = RULES.get(kind)
     if check is None:
-        _fail(f"{kind.__name__} is no expression of the language")
+        fail(f"{kind.__name__} is no expression of the language")
     check(n, here, params)
     if params is None:
         here.seen.add(id(n))
@@ -421,12 +361,12 @@ def _pair(n: Any, here: Here, params: dict[str, DType] | None) -> None:
 def _division(n: FloorDiv | Mod, here: Here, params: dict[str, DType] | None) -> None:
     _pair(n, here, params)
     if isinstance(n.b, Int) and n.b.value <= 0:
-        _fail(f"an index is divided by {n.b.value}; the divisor has to be positive")
+        fail(f"an index is divided by {n.b.value}; the divisor has to be positive")
 
 
 def _terms(n: And | Or, here: Here, params: dict[str, DType] | None) -> None:
     if len(n.terms) == 1:
-        _fail(f"{type(n).__name__} of one term; write the term")
+        fail(f"{type(n).__name__} of one term; write the term")
     for t in n.terms:
         _expr(t, here, params)
 
@@ -438,49 +378,49 @@ def _load(n: Load, here: Here, params: dict[str, DType] | None) -> None:
 def _opaque(n: Opaque, here: Here, params: dict[str, DType] | None) -> None:
     _expr(n.value, here, params)
     if not n.value.dtype.is_integer:
-        _fail(f"an index from memory is an integer, not {n.value.dtype}")
+        fail(f"an index from memory is an integer, not {n.value.dtype}")
 
 
 def _truth(n: Truth, here: Here, params: dict[str, DType] | None) -> None:
     _expr(n.value, here, params)
     if n.value.dtype.kind != "bool":
-        _fail(f"a condition from memory is a bool, not {n.value.dtype}")
+        fail(f"a condition from memory is a bool, not {n.value.dtype}")
 
 
 def _const(n: Const, here: Here, params: dict[str, DType] | None) -> None:
     if n.type.is_integer and not n.type.holds(int(n.value)):
-        _fail(f"the constant {n.value} does not fit {n.type}")
+        fail(f"the constant {n.value} does not fit {n.type}")
 
 
 def _select(n: Select, here: Here, params: dict[str, DType] | None) -> None:
     _expr(n.cond, here, params)
     _pair(n, here, params)
     if n.a.dtype != n.b.dtype:
-        _fail(f"select has arms of {n.a.dtype} and {n.b.dtype}")
+        fail(f"select has arms of {n.a.dtype} and {n.b.dtype}")
 
 
 def _op(n: Op, here: Here, params: dict[str, DType] | None) -> None:
     if n.fn.lane is not None:
-        _fail(f"{n.fn.name}, between the lanes of a warp, stands alone in a store, in a kernel")
+        fail(f"{n.fn.name}, between the lanes of a warp, stands alone in a store, in a kernel")
     _arguments(n, here, params)
 
 
 def _arguments(n: Op, here: Here, params: dict[str, DType] | None) -> None:
     if len(n.args) != n.fn.arity:
-        _fail(f"{n.fn.name} takes {n.fn.arity} arguments, and has {len(n.args)}")
+        fail(f"{n.fn.name} takes {n.fn.arity} arguments, and has {len(n.args)}")
     for a in n.args:
         _expr(a, here, params)
     first = n.args[0].dtype
     if first.kind not in n.fn.kinds:
-        _fail(f"{n.fn.name} takes {' or '.join(sorted(n.fn.kinds))}, not {first}")
+        fail(f"{n.fn.name} takes {' or '.join(sorted(n.fn.kinds))}, not {first}")
     for a in n.args[1:]:
         if a.dtype != first:
-            _fail(f"{n.fn.name} has arguments of {first} and {a.dtype}")
+            fail(f"{n.fn.name} has arguments of {first} and {a.dtype}")
 
 
 def _param(n: Param, here: Here, params: dict[str, DType] | None) -> None:
     if params is None or params.get(n.name) != n.type:
-        _fail(f"{n.name!r} is a monoid's component, used outside it or with another type")
+        fail(f"{n.name!r} is a monoid's component, used outside it or with another type")
 
 
 Rule = Callable[[Any, Here, "dict[str, DType] | None"], None]

@@ -1,0 +1,67 @@
+"""What the verifier knows where it stands: the stage, the names in scope, what is around; and how it fails."""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+from loopir.errors import VerifyError
+from loopir.ir.grammar import Buffer, Cond, Loop, Monoid
+
+Stage = Literal["schedule", "lowered", "flat", "meaning"]
+"""At "meaning", that of an instruction, parameters may live in any memory."""
+RESERVED = frozenset({"inf", "nan", *keyword.kwlist})
+
+
+@dataclass(slots=True)
+class Here:
+    """What is known at a node: the stage, the names in scope, and what is around it."""
+
+    stage: Stage
+    bound: set[str] = field(default_factory=set[str])
+    buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+    level: dict[str, int] = field(default_factory=dict[str, int])
+    """How many loops are around the allocation of a buffer."""
+    readonly: set[str] = field(default_factory=set[str])
+    loops: tuple[Loop, ...] = ()
+    guards: tuple[tuple[int, tuple[Cond, ...]], ...] = ()
+    """The conditions around, each with how many loops are around it."""
+    axes: frozenset[str] = frozenset()
+    kernel: str | None = None
+    names: set[str] = field(default_factory=set[str])
+    labels: set[str] = field(default_factory=set[str])
+    monoids: dict[str, Monoid] = field(default_factory=dict[str, Monoid])
+    seen: set[int] = field(default_factory=set[int])
+    used: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+    written: dict[str, str] = field(default_factory=dict[str, str])
+    """By buffer, a statement that writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A nest that stands in no loop and was found legal: what it declares, and what it needs of its surroundings."""
+
+    sizes: frozenset[str]
+    names: set[str]
+    labels: set[str]
+    monoids: dict[str, Monoid]
+    used: dict[str, Buffer]
+    written: dict[str, str]
+
+
+def fail(message: str) -> NoReturn:
+    raise VerifyError(message)
+
+
+def new_name(name: str, here: Here) -> None:
+    if name in here.names:
+        fail(f"the name {name!r} is used twice; sizes, buffers and loops have names of their own")
+    usable(name)
+    here.names.add(name)
+
+
+def usable(name: str) -> None:
+    if not name.isidentifier() or not name.isascii() or name in RESERVED or name.startswith(("lp_", "__")):
+        rule = "an ASCII identifier that is no keyword, inf or nan, and does not start with lp_ or __"
+        fail(f"{name!r} is no usable name: {rule}")
