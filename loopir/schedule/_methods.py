@@ -36,8 +36,7 @@ class Methods:
         raise NotImplementedError
 
     def compute_inline(self, stage: str) -> Self:
-        """Compute `stage` wherever it is read, instead of storing it. It has to be one plain store over a whole
-        buffer."""
+        """Compute `stage` wherever it is read, instead of storing it. It has to be one plain store."""
         raise NotImplementedError
 
     def decompose_reduction(self, stage: str, loop: str | None = None) -> Self:

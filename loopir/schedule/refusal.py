@@ -6,7 +6,7 @@ from loopir.analysis.depend import Clash
 from loopir.errors import ScheduleError
 
 
-def refusal(clash: Clash, reason: str, loop: str, suggestion: str) -> ScheduleError:
+def refusal(clash: Clash, reason: str, loop: str | None, suggestion: str) -> ScheduleError:
     """A ScheduleError with the witness of `clash`; says so where analysis could not tell."""
     if clash.unsure is not None:
         reason += f"; {clash.unsure}"

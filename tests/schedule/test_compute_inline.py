@@ -58,6 +58,79 @@ for t in range(3):
         s.compute_inline("T")
 
 
+ACCEPTED = {
+    "under a condition": """
+with alloc("float32[6]") as T:
+    for i in range(6):
+        if i < 5:
+            T[i] = A[i]
+    for j in range(5):
+        B[j] = T[j]
+""",
+    "the diagonal": """
+with alloc("float32[6, 6]") as T:
+    for i in range(6):
+        T[i, i] = A[i]
+    for j in range(6):
+        B[j] = T[j, j]
+""",
+    "reversed": """
+with alloc("float32[6]") as T:
+    for i in range(6):
+        T[5 - i] = A[i]
+    for j in range(6):
+        B[j] = T[j]
+""",
+    "a part of it": """
+with alloc("float32[8]") as T:
+    for i in range(6):
+        T[i] = A[i]
+    for j in range(6):
+        B[j] = T[j]
+""",
+    "split, and its loops exchanged": """
+with alloc("float32[6]") as T:
+    for x in range(2):
+        for y in range(3):
+            T[y * 2 + x] = A[y * 2 + x] * 2.0
+    for j in range(6):
+        B[j] = T[5 - j]
+""",
+    "strided": """
+with alloc("float32[6]") as T:
+    for i in range(3):
+        T[2 * i + 1] = A[i] * 2.0
+    for j in range(3):
+        B[j] = T[5 - 2 * j]
+""",
+    "inputs that are written where it is read no more": """
+with alloc("float32[6]") as T:
+    for i in range(6):
+        T[i] = A[i] * 2.0
+    for j in range(6):
+        B[j] = T[j]
+        A[j] = B[j] + 1.0
+""",
+    "inputs that are written elsewhere": """
+with alloc("float32[3]") as T:
+    for i in range(3):
+        T[i] = A[i] * 2.0
+    for j in range(3):
+        A[j + 3] = B[j]
+    for k in range(3):
+        B[k] = T[2 - k]
+""",
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_is_accepted(name: str) -> None:
+    s = nest(ACCEPTED[name])
+    after = s.compute_inline("T")
+    assert after.buffers == ("A", "B")
+    assert_same(s.func, after.func, {})
+
+
 REFUSED = {
     "T is a reduction": """
 with alloc("float32[6]") as T:
@@ -75,36 +148,7 @@ with alloc("float32[6]") as T:
     for j in range(6):
         B[j] = T[j]
 """,
-    "T is stored under a condition": """
-with alloc("float32[6]") as T:
-    for i in range(6):
-        if i < 5:
-            T[i] = A[i]
-    for j in range(5):
-        B[j] = T[j]
-""",
-    r"T stores T\[i, i\] in the loops i": """
-with alloc("float32[6, 6]") as T:
-    for i in range(6):
-        T[i, i] = A[i]
-    for j in range(6):
-        B[j] = T[j, j]
-""",
-    r"T stores T\[5 - i\] in the loops i": """
-with alloc("float32[6]") as T:
-    for i in range(6):
-        T[5 - i] = A[i]
-    for j in range(6):
-        B[j] = T[j]
-""",
-    r"T stores T\[i\] in the loops i": """
-with alloc("float32[8]") as T:
-    for i in range(6):
-        T[i] = A[i]
-    for j in range(6):
-        B[j] = T[j]
-""",
-    r"T stores T\[i\] in the loops t and i": """
+    r"T stores T\[i\], which does not tell t": """
 with alloc("float32[6]") as T:
     for t in range(2):
         for i in range(6):
@@ -122,7 +166,7 @@ with alloc("float32[6]") as T:
     for k in range(6):
         B[k] = T[k]
 """,
-    "A, which T is computed from, is written by A before T is read": """
+    r"A, which T is computed from, is written by A before B at \(j=0\) reads T": """
 with alloc("float32[6]") as T:
     for i in range(6):
         A[5 - i] = 1.0

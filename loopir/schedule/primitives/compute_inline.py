@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Load, Loop, Node, Stmt, Store, Value, Var
+from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
+from loopir.analysis.between import spoilt
+from loopir.analysis.regions import Tops, end, loose, proved
+from loopir.analysis.simplify import Context, divide, poly
+from loopir.analysis.simplify_func import simplify_body
+from loopir.errors import ScheduleError, pairs
+from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Index, Load, Loop, Node, Stmt, Store, Value, Var
 from loopir.ir.text import text
-from loopir.ir.walk import bodies, map_body, map_stmts, places, rebuild, rewrite, statements, substitute
+from loopir.ir.walk import (
+    bodies,
+    loaded,
+    map_body,
+    map_stmts,
+    places,
+    rebuild,
+    rewrite,
+    statements,
+    substitute,
+    variables,
+    written as writes_of,
+)
 from loopir.schedule.effects import reads
-from loopir.schedule.facts import Facts
-from loopir.schedule.find import find_stage, listing, written
+from loopir.schedule.facts import Facts, known_at
+from loopir.schedule.find import find_stage, listing
+from loopir.schedule.refusal import refusal
 from loopir.schedule.schedule import primitive
 
 
 @primitive
 def compute_inline(func: Func, stage: str) -> Func:
-    """Compute `stage` wherever it is read, instead of storing it. It has to be one plain store over a whole buffer.
+    """Compute `stage` wherever it is read, instead of storing it. It has to be one plain store.
+
+    Its loops may have been split or reordered: each element has to tell the iteration that stores it.
 
     before:
         def f(A: "float32[8]", B: "out float32[8]"):
@@ -43,24 +64,29 @@ def compute_inline(func: Func, stage: str) -> Func:
     refuses: compute_inline("T")  # A, which T is computed from, is written by A
     """
     producer = _producer(func, stage)
-    _require_kept_inputs(producer)
+    _require_kept_inputs(func, producer)
     body = tuple(_read_inline(s, producer) for s in _without(producer.alloc.body, producer.store))
+    if not all(isinstance(x, Var) for x in producer.solution.values()):
+        body = simplify_body(body, known_at(func, producer.alloc))
     return replace(func, body=rewrite(func.body, lambda s: body if s is producer.alloc else None))
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The one store of a stage, the allocation it fills, and which loop runs over each dimension of it."""
+    """The one store of a stage, the allocation it fills, and its loops as indices over the element, `_element(d)`."""
 
     store: Store
     alloc: Alloc
-    dims: tuple[str | None, ...]
-    loops: frozenset[str]
+    solution: dict[str, Index]
 
     def value(self, at: tuple[Index, ...]) -> Value:
         """What the stage stores in element `at`."""
-        env = {dim: ix for dim, ix in zip(self.dims, at, strict=True) if dim is not None}
-        return substitute(self.store.value, env)
+        element = {_element(d).name: ix for d, ix in enumerate(at)}
+        return substitute(self.store.value, {v: substitute(ix, element) for v, ix in self.solution.items()})
+
+
+def _element(d: int) -> Var:
+    return Var(f"[{d}]")
 
 
 def _producer(func: Func, stage: str) -> Producer:
@@ -72,52 +98,83 @@ def _producer(func: Func, stage: str) -> Producer:
     name = store.buffer.name
     if any(arg.buffer.name == name for arg in func.args):
         raise ScheduleError(f"{name} is an argument of {func.name!r}: the caller sees what is stored in it")
-    writers = [p.stmt.label for p in places(func.body) if any(b.name == name for b in written(p))]
+    writers = [p.stmt.label for p in places(func.body) if name in writes_of(p.stmt)]
     if len(writers) > 1:
         raise ScheduleError(f"{name} is written by {listing(writers)}; a stage that is computed inline is one store")
+    if any(isinstance(s, Do) for s in place.around):
+        raise ScheduleError(f"{store.label} is done by an instruction, which stores what it computes")
     depth, alloc = next((n, s) for n, s in enumerate(place.around) if isinstance(s, Alloc) and s.buffer.name == name)
-    around = place.around[depth + 1 :]
-    if any(isinstance(s, If) for s in around):
-        raise ScheduleError(f"{store.label} is stored under a condition, so that it need not fill {name}")
-    loops = {s.var: s for s in around if isinstance(s, Loop)}
-    facts = Facts.at(func, alloc)
-    dims = tuple(_dimension(facts, ix, size, loops) for ix, size in zip(store.at, store.buffer.shape, strict=True))
-    if sorted(d for d in dims if d is not None) != sorted(loops):
-        target = text(Load(store.buffer, store.at))
-        reason = (
-            f"{store.label} stores {target} in the loops {listing(loops)}, which is not each element of {name} once"
-        )
-        raise ScheduleError(reason, suggestion="compute it inline before its loops are split or fused")
-    if name in reads([store]):
+    if name in loaded(store):
         raise ScheduleError(f"{store.label} is computed from {name} itself")
-    return Producer(store, alloc, dims, frozenset(loops))
+    loops = tuple(s for s in place.around[depth + 1 :] if isinstance(s, Loop))
+    solution = _solved(Facts.at(func, alloc).known, store.at, loops)
+    unknown = [x.var for x in loops if x.var not in solution and x.var in variables(store.value)]
+    if unknown:
+        target = text(Load(store.buffer, store.at))
+        reason = f"{store.label} stores {target}, which does not tell {listing(unknown)}, and so not the value"
+        raise ScheduleError(reason, suggestion="a stage whose element tells the iteration that stores it")
+    return Producer(store, alloc, solution)
 
 
-def _dimension(facts: Facts, ix: Index, size: Index, loops: dict[str, Loop]) -> str | None:
-    """The loop whose variable is `ix` and that runs over the whole dimension; None if there is none."""
-    if isinstance(ix, Var) and ix.name in loops and facts.equal(loops[ix.name].extent, size):
-        return ix.name
-    return None
+def _solved(known: Context, at: Sequence[Index], loops: Sequence[Loop]) -> dict[str, Index]:
+    """The loops that an element tells: the others are left out.
+
+    An index is solved for the loop that it moves with most, where what else is in it stays below a step of that: for
+    4 * o + i, with i below 4, first for o and then for i.
+    """
+    inside = known
+    for x in loops:
+        inside = inside.loop(x.var, x.extent)
+    tops = [(v, top) for v, top in inside.tops if any(v.name == x.var for x in loops)]
+    left = [(poly(ix, known), poly(_element(d), known)) for d, ix in enumerate(at)]
+    out: dict[str, Index] = {}
+    while found := next(_steps(left, loops, tops, inside), None):
+        var, value = found
+        out[var] = to_index(value)
+        left = [_put(p, e, Var(var), value) for p, e in left]
+    return out
 
 
-def _require_kept_inputs(producer: Producer) -> None:
-    """Refuse if what the stage is computed from may change, or go away, before the stage is read."""
-    inputs, label, after = reads([producer.store]), producer.store.label, False
-    for place in places(producer.alloc.body):
-        after = after or place.stmt is producer.store
-        together = any(loop.var in producer.loops for loop in place.loops)
-        for b in written(place):
-            if b.name in inputs and (after or together):
-                reason = (
-                    f"{b.name}, which {label} is computed from, is written by {place.stmt.label} before {label} is read"
-                )
-                raise ScheduleError(reason, suggestion=f"keep {label} as a stage")
+def _put(p: Poly, e: Poly, v: Var, value: Poly) -> tuple[Poly, Poly]:
+    """`p == e` with the value of `v`, where it stands alone."""
+    c = p.get((v,), 0)
+    return plus(p, {(v,): c}, -1) if c else p, plus(e, value, -c) if c else e
+
+
+def _steps(
+    left: Sequence[tuple[Poly, Poly]], loops: Sequence[Loop], tops: Tops, inside: Context
+) -> Iterator[tuple[str, Poly]]:
+    """A loop that one of the equations gives, with its value."""
+    names = {x.var for x in loops}
+    for p, e in left:
+        inner = loose(p) & names
+        for v in sorted(inner, key=lambda v: -abs(p.get((Var(v),), 0))):
+            c = p.get((Var(v),), 0)
+            rest = plus(p, {(Var(v),): c}, -1)
+            low, high = (end(rest, tops, inside, least=x) for x in (True, False))
+            if not c or v in loose(rest) or low is None or high is None or (loose(low) | loose(high)) & names:
+                continue
+            if proved(plus(plus(constant(abs(c) - 1), high, -1), low), inside):
+                first = low if c > 0 else high
+                yield v, divide(scaled(plus(e, first, -1), 1 if c > 0 else -1), constant(abs(c)), inside)
+
+
+def _require_kept_inputs(func: Func, producer: Producer) -> None:
+    """Refuse if what the stage is computed from changes, or goes away, before the stage is read."""
+    label, name = producer.store.label, producer.store.buffer.name
+    inputs = loaded(producer.store)
     for inner in statements(producer.alloc.body):
         if isinstance(inner, Alloc) and inner.buffer.name in inputs:
             outside = rewrite(producer.alloc.body, lambda s, inner=inner: () if s is inner else None)
-            if producer.store.buffer.name in reads(outside):
+            if name in reads(outside):
                 reason = f"{inner.buffer.name}, which {label} is computed from, is gone where {label} is read"
                 raise ScheduleError(reason, suggestion=f"keep {label} as a stage")
+    found = spoilt(func, label, name)
+    if found is not None:
+        writer = found.clash.second
+        reason = f"{found.clash.witness.buffer}, which {label} is computed from, is written by {writer} before "
+        reason += f"{found.label} at ({pairs(found.use)}) reads {label}"
+        raise refusal(found.clash, reason, None, f"keep {label} as a stage")
 
 
 def _without(body: Body, store: Store) -> Body:

@@ -76,9 +76,9 @@ def _moves_on(func: Func, alloc: Alloc, dim: int, factor: int) -> bool:
     """
     name = alloc.buffer.name
     using = [s for s in alloc.body if name in accessed(s)]
-    if len(using) != 1 or not isinstance(using[0], Loop):
+    loop = using[0] if len(using) == 1 else None
+    if not isinstance(loop, Loop):
         return False
-    (loop,) = using
     start = next(s.when[: s.when.index(loop.var) + 1] for s in statements_of(func) if loop.var in s.dims and not s.init)
     if any(s.when[: len(start)] != start for s in statements_of(func) if name in s.touches):
         return False  # a reduction that starts outside

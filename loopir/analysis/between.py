@@ -1,0 +1,86 @@
+"""Whether what a statement reads is written again before somebody uses what the statement made of it.
+
+Three instances are in it: the one that stores a value, a write of what the value was computed from, and the one that
+loads the value. It is the question of whoever wants to compute the value only where it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from loopir.analysis.access import Access, Statement, statements_of
+from loopir.analysis.bounds import instance_of
+from loopir.analysis.depend import SIZE, Clash, before, times
+from loopir.analysis.system import Names, System, combine
+from loopir.errors import Witness
+from loopir.ir.grammar import Func
+from loopir.ir.text import text
+from loopir.ir.verify import evaluate
+
+Done = tuple[Statement, Access]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoilt:
+    """The value's instance reads an element that another then writes, and `label` at `use` loads the value later."""
+
+    clash: Clash
+    label: str
+    use: dict[str, int]
+
+
+def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:
+    """A write of what statement `label` reads, after it stored to `buffer` and before that element is loaded."""
+    every = statements_of(func)
+    maker = next(s for s in every if s.label == label)
+    stored = next(a for a in maker.accesses if a.write)
+    inputs = [a for a in maker.accesses if not a.write]
+    names = {a.buffer for a in inputs}
+    writes = [(s, a) for s in every if s.writes & names for a in s.accesses if a.write and a.buffer in names]
+    loads = [(s, a) for s in every if buffer in s.touches for a in s.accesses if a.buffer == buffer and not a.write]
+    for read, write, load in product(inputs, writes, loads):
+        if read.buffer == write[1].buffer:
+            for found in _cases(func, (maker, stored), read, write, load):
+                return found
+    return None
+
+
+def _cases(func: Func, made: Done, read: Access, write: Done, load: Done) -> Iterator[Spoilt]:
+    """The three run: "s" reads what "t" writes, and stores what "u" loads."""
+    system, s = instance_of(func, made[0], read)
+    t = instance_of(func, *write, "t", system)[1]
+    u = instance_of(func, *load, "u", system)[1]
+    _same(system, ("s", read, s), ("t", write[1], t))
+    _same(system, ("s", made[1], s), ("u", load[1], u))
+    then = before(times(made[0].when, "s"), times(write[0].when, "t"))
+    later = before(times(write[0].when, "t"), times(load[0].when, "u"))
+    loops = {"s": made[0].dims, "t": write[0].dims, "u": load[0].dims}
+    dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"{p}.{v}" for p, names in loops.items() for v in names)]
+    for one, other in product(then, later):
+        point = system.smallest(dims, [*one, *other])
+        if point is not None:
+            sizes = {n: point[f"{SIZE}{n}"] for n in func.sizes}
+            at = {p: {v: point[f"{p}.{v}"] for v in names} for p, names in loops.items()}
+            seen = [evaluate(ix, {**sizes, **at["t"]}) for ix in write[1].at if ix is not None]
+            element = tuple(seen) if None not in (*read.at, *write[1].at) else None
+            w = Witness("WAR", read.buffer, element, made[0].name, at["s"], write[0].name, at["t"], sizes)
+            yield Spoilt(Clash(w, made[0].label, write[0].label, _unsure(system, read, write)), load[0].name, at["u"])
+
+
+def _unsure(system: System, read: Access, write: Done) -> str | None:
+    if None in (*read.at, *write[1].at):
+        return f"{read.buffer} is indexed from memory, which analysis takes to touch every element"
+    if system.unsure is not None:
+        return f"analysis takes {text(system.unsure)} for any number, as it is not affine"
+    return None
+
+
+def _same(system: System, one: tuple[str, Access, Names], other: tuple[str, Access, Names]) -> None:
+    """Both touch one element of one memory."""
+    (p, a, x), (q, b, y) = one, other
+    for left, right in zip(a.at, b.at, strict=True):
+        if left is not None and right is not None:
+            system.constraints.append((combine(system.linear(left, p, x), system.linear(right, q, y), -1), True))
+    system.constraints += [({f"{p}.{v}": 1, f"{q}.{v}": -1}, True) for v in a.private]
