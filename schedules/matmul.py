@@ -77,7 +77,7 @@ def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:
 def matmul_cpu(
     s: lp.Schedule, stage: str, *, lanes: int | None = None, registers: int | None = None, tiles: int = 8
 ) -> lp.Schedule:
-    """The contraction `stage` in register tiles, threads over blocks of `tiles` of them, both operands in panels.
+    """The contraction `stage` in register tiles, threads over blocks of `tiles` rows of them, both operands in panels.
 
     A vector has `lanes` elements, and there are `registers` of them; unless told, as this machine has them. A tile is
     two vectors wide, and as high as leaves a register for each vector of the right operand and one for an element of
@@ -91,13 +91,14 @@ def matmul_cpu(
     width, height = 2 * lanes, (registers - 2 - 1) // 2
     s, (j, jj) = step(s, "split", c.column, width)
     s, (i, ii) = step(s, "split", c.row, height)
-    s, (block, tile) = step(s, "split", i, tiles)
+    s, (block, tile) = step(s, "split", i, tiles or _tiles(extent(s, i)))
     s = s.reorder(*c.batch, block, j, tile, c.reduced, ii, jj)
     s = s.cache_write(stage, "local", at=tile)
     inner = next(x for x in s.stages if x not in s.undo().stages)
     around = c.batch[-1] if c.batch else None
     s, right = _packed(s, inner, c.right, width, around)
     s, _ = _packed(s, inner, c.left, height, block)
+    s = _padded(s, inner, ii, jj)
     s = s.vectorize(jj).unroll(ii)
     out = s.loops(stage)
     s = s.vectorize(out[-1]).unroll(out[-2])
@@ -105,12 +106,30 @@ def matmul_cpu(
     return s if c.batch else _spread(s, right, lanes)
 
 
+def _tiles(count: int | None) -> int:
+    """How many rows of tiles make a block: enough to use a panel often, and such that few are left over."""
+    return 8 if count is None else min(range(6, 13), key=lambda n: (-(-count // n) * n, -n))
+
+
 def _packed(s: lp.Schedule, stage: str, operand: Operand, width: int, at: str | None) -> tuple[lp.Schedule, str]:
     """A copy of `operand` in panels of `width`; and what it is called."""
-    before = set(s.stages)
-    s = s.cache_read(stage, operand.buffer, "global", at=at)
-    copy = next(x for x in s.stages if x not in before)
+    s, copy = _copied(s, stage, operand.buffer, "global", at)
     return s.set_layout(copy, operand.panels(width)), copy
+
+
+def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
+    before = set(s.stages)
+    s = s.cache_read(stage, buffer, scope, at=at)
+    (copy,) = (x for x in s.stages if x not in before)
+    return s, copy
+
+
+def _padded(s: lp.Schedule, stage: str, *loops: str) -> lp.Schedule:
+    """`stage` without the guards of each of `loops` that can be padded away."""
+    for loop in loops:
+        if s.why("pad", stage, loop) is None:
+            s = s.pad(stage, loop)
+    return s
 
 
 def _spread(s: lp.Schedule, copy: str, lanes: int) -> lp.Schedule:
@@ -150,16 +169,16 @@ def matmul_gpu(
         s = _grid(s, c.batch)
     s = s.cache_write(stage, "local", at=bj)
     inner = next(x for x in s.stages if x not in s.undo().stages)
-    for operand, along in ((c.left, c.left.along), (c.right, c.right.along)):
-        before = set(s.stages)
-        s = s.cache_read(inner, operand.buffer, "shared", at=ko)
-        (copy,) = (x for x in s.stages if x not in before)
-        if along:  # rows of four more, so that the threads that turn a tile around meet few banks twice
+    tiles: list[str] = []
+    for operand in (c.left, c.right):
+        s, copy = _copied(s, inner, operand.buffer, "shared", ko)
+        if operand.along:  # rows of four more, so that the threads that turn a tile around meet few banks twice
             s = s.set_layout(copy, f"lambda x, k: k * {block + vector} + x")
+        tiles.append(copy)
+    s = _padded(s, inner, ii, jj, ki)
+    for copy in tiles:
         s = _together(s, copy, side, vector)
-        before = set(s.stages)
-        s = s.cache_read(inner, copy, "local", at=ki)
-        (mine,) = (x for x in s.stages if x not in before)
+        s, mine = _copied(s, inner, copy, "local", ki)
         s = s.vectorize(s.loops(mine)[-1])
     s = s.unroll(ii).unroll(jj).unroll(ki)
     out = s.loops(stage)

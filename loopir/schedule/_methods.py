@@ -69,6 +69,10 @@ class Methods:
         """Fuse the nests of `first` and `second`, which stand one right after the other, into one."""
         raise NotImplementedError
 
+    def pad(self, stage: str, *loops: str, value: float | int = 0.0) -> Self:
+        """Run `stage` without the guards that speak of `loops`, or without any where none is named."""
+        raise NotImplementedError
+
     def parallel(self, loop: str) -> Self:
         """Run the iterations of `loop` in any order and at once, on the threads of the CPU."""
         raise NotImplementedError

@@ -6,6 +6,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from meaning import assert_same
 
 import loopir.intrinsics  # noqa: F401
 from loopir.errors import LowerError, ScheduleError
@@ -79,3 +80,66 @@ def test_copies_keep_the_meaning_of_random_programs(data: st.DataObject) -> None
     for name, x in want.items():
         assert np.array_equal(got[name], x), f"{values}\n{func}\nbecame\n{s}\nby {s.trace}"
     assert parse(str(s)) == s.func
+
+
+MATMUL = """
+def matmul(n: "size", m: "size", A: "float32[n, 5]", B: "float32[5, m]", C: "out float32[n, m]"):
+    for i in range(n):
+        for j in range(m):
+            for k in range(5):
+                C[i, j] = sum(A[i, k] * B[k, j], over=k, init=0.0)
+"""
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_padded_tiles_keep_the_meaning_at_every_size(data: st.DataObject) -> None:
+    base = Schedule(parse(MATMUL))
+    s = base
+    for loop in "ijk":
+        s = s.split(loop, data.draw(st.integers(2, 4)))
+    s = s.reorder("i_o", "j_o", "k_o", "i_i", "j_i", "k_i").cache_write(
+        "C", "local", at=data.draw(st.sampled_from(["i_o", "j_o"]))
+    )
+    for b in data.draw(st.permutations("AB")):
+        s = s.cache_read("C_local", b, "local", at=data.draw(st.sampled_from([None, "i_o", "j_o", "k_o"])))
+    taken = 0
+    for _ in range(2):
+        loops = data.draw(st.lists(st.sampled_from(["i_i", "j_i", "k_i"]), unique=True))
+        with suppress(ScheduleError):
+            s = s.pad("C_local", *loops, value=data.draw(st.sampled_from([0.0, 0.0, 1.0])))
+            taken += 1
+    for n, m in ((0, 3), (1, 1), (4, 3), (5, 7)):
+        assert_same(base.func, s.func, {"n": n, "m": m})
+
+
+def padded(fold: str, value: str) -> Schedule:
+    """A reduction over a copy, with guards that padding is to take away."""
+    s = Schedule(
+        parse(f"""
+def f(n: "size", A: "float32[n]", S: "out float32[1]"):
+    for k in range(n):
+        S[0] = {fold}({value}, over=k, init=0.0)
+""")
+    )
+    return s.split("k", 4).cache_read("S", "A", "local", at="k_o")
+
+
+def test_a_maximum_is_padded_with_less_than_anything() -> None:
+    s = padded("max", "A[k]")
+    with pytest.raises(ScheduleError, match=r"fold 0.0 where .* does not hold, and the identity of max is -inf"):
+        s.pad("S")
+    assert_same(s.func, s.pad("S", value=float("-inf")).func, {"n": 6})
+
+
+def test_what_a_function_makes_of_the_value_counts() -> None:
+    s = padded("sum", "exp(A[k])")
+    with pytest.raises(ScheduleError, match=r"fold 1.0 where"):
+        s.pad("S")
+    assert "select" in str(s.pad("S", value=float("-inf")))
+
+
+def test_what_is_computed_too_much_is_not_seen() -> None:
+    s = Schedule(parse(MATMUL)).split("i", 4).cache_read("C", "A", "local", at="i_o").cache_read("C", "B", "global")
+    with pytest.raises(ScheduleError, match=r"C writes C\[i_o \* 4 \+ i_i, j\], which is not known to be inside C"):
+        s.pad("C", "i_i")
