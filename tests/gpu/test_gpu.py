@@ -219,3 +219,52 @@ def big(n: "size", x: "float32[n]", y: "out float32[n]"):
         kernel(np.zeros(4, np.float32))
     other = lp.placeholder((4,), "float32", name="x")
     assert (lp.Schedule((other + 1.0).named("y")).build("cuda")(np.zeros(4, np.float32)) == 1).all()
+
+
+LOOKUP = """
+def lookup(n: "size", m: "size", A: "float32[n, 64]", p: "{t}[m]", q: "int32[m]", B: "out float32[m, 64]"):
+    for i in bind("blockIdx.x", m):
+        for j in bind("threadIdx.x", 64):
+            B[i, j] = A[p[i], j] + A[q[i] * 2 - 1, j] if i % 2 == 0 else A[p[i], (j + 1) % 64]
+"""
+
+
+@pytest.mark.parametrize("t", ["int32", "int64", "uint32"])
+def test_an_index_from_memory_that_is_outside_raises_and_touches_nothing(t: str) -> None:
+    """One far away would end the context; the next call runs."""
+    nest = lp.parse(LOOKUP.format(t=t))
+    kernel = lp.Schedule(nest).build("cuda")
+    a = RNG.integers(-8, 9, (10, 64)).astype(np.float32)
+    p, q = RNG.integers(0, 10, 300).astype(t), RNG.integers(1, 5, 300).astype(np.int32)
+    want = lp.interpret(nest, [a, p, q])["B"]
+    np.testing.assert_array_equal(kernel(a, p, q), want)
+    vast = {"int32": [-(2**31), 2**31 - 1], "int64": [2**62, -(2**63), 2**32], "uint32": [2**32 - 1]}[t]
+    for bad in [10, *vast]:
+        wrong = p.copy()
+        wrong[123] = bad
+        with pytest.raises(IndexError, match=rf"reads A\[p\[i\], .* outside dimension 0, at index {bad};"):
+            kernel(a, wrong, q)
+        np.testing.assert_array_equal(kernel(a, p, q), want)
+    scaled = q.copy()
+    scaled[124] = 2**30
+    with pytest.raises(IndexError, match=r"A\[q\[i\] \* 2 - 1, j\] outside dimension 0, at index 2147483647"):
+        kernel(a, p, scaled)
+    scaled[124], scaled[123] = 3, 2**30  # an arm that is not taken
+    np.testing.assert_array_equal(kernel(a, p, scaled), want)
+
+
+def test_a_length_from_memory_that_is_outside_ends_and_raises() -> None:
+    nest = lp.parse("""
+def rows(n: "size", m: "size", first: "int64[m + 1]", A: "float32[n]", B: "out float32[m]"):
+    for i in bind("blockIdx.x", m):
+        for j in range(index(first[i + 1]) - first[i]):
+            B[i] = sum(A[first[i] + j], over=j, init=0.0)
+""")
+    kernel = lp.Schedule(nest).build("cuda")
+    a = RNG.integers(-8, 9, 100).astype(np.float32)
+    first = np.array([0, 10, 10, 64, 100])
+    np.testing.assert_array_equal(kernel(first, a), lp.interpret(nest, [first, a])["B"])
+    for bad in (101, 2**62):
+        with pytest.raises(IndexError, match=r"reads A\[first\[i\] \+ j\]"):
+            kernel(np.array([0, 10, 10, 64, bad]), a)
+    np.testing.assert_array_equal(kernel(first, a), lp.interpret(nest, [first, a])["B"])
