@@ -3,7 +3,8 @@
     Schedule -> lower/pipeline (the table of passes) -> emit (CUDA C or LLVM IR, and the host function)
              -> runtime (NVRTC and the driver, or LLVM's JIT) -> Kernel
 
-Backends are loaded when a target asks for them.
+No room after the Schedule knows a primitive: what a step does is in the Func. Backends are loaded when a target asks
+for them.
 """
 
 from __future__ import annotations
