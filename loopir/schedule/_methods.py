@@ -101,6 +101,10 @@ class Methods:
         finished."""
         raise NotImplementedError
 
+    def reverse_compute_inline(self, stage: str) -> Self:
+        """Compute `stage` in the store of what it reads, instead of that: the intermediate is no more."""
+        raise NotImplementedError
+
     def rfactor(self, stage: str, loop: str) -> Self:
         """Fold each iteration of `loop`, over which `stage` reduces, into an element of its own; then fold these."""
         raise NotImplementedError

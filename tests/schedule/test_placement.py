@@ -35,6 +35,12 @@ def placements(s: Schedule) -> Iterator[Step]:
             yield Step("compute_at", (stage, loop), (("store", outer),))
 
 
+def inlinings(s: Schedule) -> Iterator[Step]:
+    for stage in s.stages:
+        yield Step("compute_inline", (stage,))
+        yield Step("reverse_compute_inline", (stage,))
+
+
 def foldings(s: Schedule) -> Iterator[Step]:
     for buffer, dim, factor in product(s.buffers, (0, 1), (1, 2, 3, 4)):
         yield Step("fold_storage", (buffer, dim, factor))
@@ -54,7 +60,7 @@ def taken(s: Schedule, steps: list[Step], data: st.DataObject) -> Schedule:
 def test_placed_stages_compute_the_same(source: str, data: st.DataObject) -> None:
     base = s = Schedule(parse(source))
     for _ in range(data.draw(st.integers(1, 4))):
-        kind = data.draw(st.sampled_from((loop_steps, placements, placements, foldings)))
+        kind = data.draw(st.sampled_from((loop_steps, placements, placements, inlinings, foldings)))
         s = taken(s, list(kind(s)), data)
     assert outside(s.func) is None
     for sizes in GRID:

@@ -1,0 +1,104 @@
+"""reverse_compute_inline: a stage is folded into the store of what it reads, whose buffer goes away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Func, Int, Loop, Reduce, Stmt, Store
+from loopir.ir.walk import Place, loaded, places, rewrite, statements, substitute
+from loopir.schedule.find import find_stage, listing
+from loopir.schedule.primitives.compute_inline import compute_inline
+from loopir.schedule.primitives.reverse_compute_at import reverse_compute_at
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def reverse_compute_inline(func: Func, stage: str) -> Func:
+    """Compute `stage` in the store of what it reads, instead of that: the intermediate is no more.
+
+    It has to read one element of an intermediate, which it alone reads, and each element for one of its own.
+
+    before:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+            with alloc("float32[n]") as T:
+                for i in range(n):
+                    T[i] = A[i] + 1.0
+                for j in range(n):
+                    B[n - 1 - j] = maximum(T[j], 0.0)
+    call:    reverse_compute_inline("B")
+    after:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+            for i in range(n):
+                B[n - i - 1] = maximum(A[i] + 1.0, 0.0)
+
+    before:
+        def g(A: "float32[8]", B: "out float32[8]", C: "out float32[8]"):
+            with alloc("float32[8]") as T:
+                for i in range(8):
+                    T[i] = A[i] + 1.0
+                for j in range(8):
+                    B[j] = maximum(T[j], 0.0)
+                for k in range(8):
+                    C[k] = T[k] * 2.0
+    refuses: reverse_compute_inline("B")  # C reads T, too
+    refuses: reverse_compute_inline("T")  # T reads no intermediate
+
+    before:
+        def h(A: "float32[8, 8]", B: "out float32[8]"):
+            with alloc("float32[8]") as S:
+                for i in range(8):
+                    for k in range(8):
+                        S[i] = sum(A[i, k], over=k, init=0.0)
+                for j in range(8):
+                    B[j] = maximum(S[j], 0.0)
+    refuses: reverse_compute_inline("B")  # S is a reduction, and has its value only when all of it is folded in
+    """
+    place, *more = find_stage(func, stage)
+    if more:
+        raise ScheduleError(f"{stage!r} is several statements: {listing(p.stmt.label for p in (place, *more))}")
+    consumer = place.stmt
+    maker = _maker(func, consumer)
+    label = maker.stmt.label
+    if not maker.loops:
+        raise ScheduleError(
+            f"{maker.stmt.label} is stored in no loop", suggestion=f"compute_inline of {maker.stmt.label}"
+        )
+    own = [x.var for x in place.loops if x not in maker.loops]
+    beside = reverse_compute_at(func, consumer.label, maker.loops[-1].var)
+    return _unit_loops_gone(compute_inline(beside, label), own)
+
+
+def _maker(func: Func, consumer: Store | Reduce) -> Place:
+    """The one store of the last intermediate that `consumer` reads; refuses where it is no such thing."""
+    own = {a.buffer.name for a in func.args}
+    made = [p for p in places(func.body) for b in _written(p) if b in loaded(consumer) and b not in own]
+    if not made:
+        raise ScheduleError(f"{consumer.label} reads no intermediate", suggestion="a stage that reads another one")
+    maker = made[-1]
+    label = maker.stmt.label
+    if isinstance(maker.stmt, Reduce):
+        reason = f"{label} is a reduction, and has its value only when all of it is folded in"
+        raise ScheduleError(reason, suggestion=f"reverse_compute_at of {consumer.label}, outside of the fold")
+    (name,) = _written(maker)
+    others = [p.stmt.label for p in places(func.body) if name in loaded(p.stmt) and p.stmt is not consumer]
+    if others:
+        raise ScheduleError(f"{listing(others)} reads {name}, too", suggestion=f"compute_inline of {label}")
+    return maker
+
+
+def _written(place: Place) -> list[str]:
+    stmt = place.stmt
+    return [stmt.buffer.name] if isinstance(stmt, Store) else [b.name for b in stmt.buffers]
+
+
+def _unit_loops_gone(func: Func, names: list[str]) -> Func:
+    """`func` without those of the loops that run once."""
+    reduced = {v for s in statements(func.body) if isinstance(s, Reduce) for v in s.over}
+
+    def visit(s: Stmt) -> Stmt | Body | None:
+        if isinstance(s, Loop) and s.var in names and s.extent == Int(1) and s.var not in reduced:
+            return rewrite(tuple(substitute(x, {s.var: Int(0)}) for x in s.body), visit)
+        return None
+
+    return replace(func, body=rewrite(func.body, visit))
