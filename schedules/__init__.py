@@ -9,3 +9,4 @@ from schedules.elementwise import elementwise as elementwise
 from schedules.fusion import inlined as inlined
 from schedules.gpu import gpu as gpu
 from schedules.matmul import matmul_cpu as matmul_cpu, matmul_gpu as matmul_gpu
+from schedules.matmul_mma import matmul_mma as matmul_mma

@@ -1,8 +1,8 @@
 """Tensor cores by `mma.sync`, and `ldmatrix`, which fills their operands from shared memory (PTX ISA, "Warp-level
 matrix instructions"; sm_80 and later).
 
-Lane t of a warp holds register v of a tile: `A16`, `B16` and `C` say which element that is. `ldmatrix` takes eight
-rows of eight 16-bit elements an address each, from the lanes in order, and gives register pairs of the same tiles.
+Lane t of a warp holds register v of a tile: `A16`, `B16`, `BT16` and `C` say which element that is. `ldmatrix` takes
+rows of eight 16-bit elements, an address from each lane, and gives pairs of registers of the same tiles.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from loopir.ir.instruction import Pointer, instruction
 
 C = "fragment(32, 4, lambda t, v: (t // 4 + v // 2 * 8, t % 4 * 2 + v % 2))"
 A16 = "fragment(32, 8, lambda t, v: (t // 4 + v // 2 % 2 * 8, t % 4 * 2 + v % 2 + v // 4 * 8))"
+BT16 = "fragment(32, 4, lambda t, v: (t // 4, t % 4 * 2 + v % 2 + v // 2 * 8))"
 B16 = "fragment(32, 4, lambda t, v: (t % 4 * 2 + v % 2 + v // 2 * 8, t // 4))"
 
 _MMA16 = """\
@@ -45,6 +46,15 @@ def mma_m16n8k16_{short}(C: "inout float32[16, 8] fragment {C}", A: "{dtype}[16,
         C[i, j] += float32(A[i, k]) * float32(B[k, j])
 """)  # fmt: skip
     instruction(
+        level="warp", cuda=f"lp_mma_{short}({{C}}, {{A}}, {{B}});", cuda_prelude=_MMA16.format(short=short),
+        doc=f"C += A @ B.T of {dtype}, 16 x 16 by (8 x 16).T, in float32.",
+    )(f"""
+def mma_m16n8k16_{short}_bt(C: "inout float32[16, 8] fragment {C}", A: "{dtype}[16, 16] fragment {A16}",
+                            B: "{dtype}[8, 16] fragment {BT16}"):
+    for i, j, k in grid(16, 8, 16):
+        C[i, j] += float32(A[i, k]) * float32(B[j, k])
+""")  # fmt: skip
+    instruction(
         level="warp", cuda="lp_ldmatrix_x4({dst}, {src});", cuda_prelude=_LDMATRIX.format(name="", trans=""),
         at={"src": Pointer(lambda lane: (lane % 16, lane // 16 * 8), run=8)},
         doc="A tile of the left operand, from rows.",
@@ -66,11 +76,11 @@ def ldmatrix_b_{short}(dst: "out {dtype}[16, 16] fragment {B16}", src: "{dtype}[
     instruction(
         level="warp", cuda="lp_ldmatrix_x4({dst}, {src});", cuda_prelude=_LDMATRIX.format(name="", trans=""),
         at={"src": Pointer(lambda lane: (lane % 8 + lane // 16 * 8, lane // 8 % 2 * 8), run=8)},
-        doc="Two tiles of the right operand side by side, from rows of n: of a transposed matrix.",
+        doc="Two tiles of a transposed right operand, one below the other, from its rows.",
     )(f"""
-def ldmatrix_bt_{short}(dst: "out {dtype}[16, 16] fragment {B16}", src: "{dtype}[16, 16] shared"):
-    for k, j in grid(16, 16):
-        dst[k, j] = src[j, k]
+def ldmatrix_bt_{short}(dst: "out {dtype}[16, 16] fragment {BT16}", src: "{dtype}[16, 16] shared"):
+    for j, k in grid(16, 16):
+        dst[j, k] = src[j, k]
 """)  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import pytest
 from sass import HMMA, LDSM, opcodes
 
 import loopir as lp
+from schedules.matmul_mma import matmul_mma
 
 NEST = """
 def mm(K: "size", A: "bfloat16[128, K]", B: "bfloat16[K, 64]", C: "out float32[128, 64]"):
@@ -80,3 +81,15 @@ def f(A: "int8[256, 32]", B: "int8[32]", C: "out int32[256]"):
 """)
     )
     assert "dp4a.s32.s32" in lp.compile_source(s.tensorize("ki", "dp4a"), "sm_80").source
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_batched_product_scheduled_by_primitives_fits_its_registers(arch: str) -> None:
+    b, m = lp.symbol("b"), lp.symbol("m", multiple_of=128)
+    n, k = lp.symbol("n", multiple_of=128), lp.symbol("k", multiple_of=32)
+    x, y = lp.placeholder((b, m, k), "bfloat16", name="A"), lp.placeholder((b, k, n), "bfloat16", name="B")
+    compiled = lp.compile_source(matmul_mma(lp.Schedule(x @ y), "matmul"), arch)
+    (used,) = compiled.resources.values()
+    assert used.spill_stores == used.spill_loads == used.stack == 0
+    assert used.registers <= 128  # two blocks of 256 threads a multiprocessor
+    assert opcodes(compiled.cubin)[HMMA] % 32 == 0

@@ -1,0 +1,116 @@
+"""Contractions of 16-bit floats on tensor cores: a block of warps for each tile of the output.
+
+Written with primitives alone. The tile's sums are a fragment, which the lanes of all warps hold in registers through
+all of the reduced loop; both operands' tiles go through shared memory, from where `ldmatrix` takes them. What is done
+to a sum afterwards, a cast, a bias, a relu, is done by the lane that holds it.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+from schedules.matmul import Operand, contraction
+from schedules.nests import step
+
+SHORT = {"bfloat16": "bf16", "float16": "f16"}
+ROWS, COLUMNS, DEPTH, LANES, VECTOR = 16, 8, 16, 32, 8
+"""Of one mma instruction; lanes of a warp; elements of 16 bits in a vector."""
+
+
+@lp.composite
+def matmul_mma(
+    s: lp.Schedule,
+    stage: str,
+    *,
+    block: tuple[int, int] = (128, 128),
+    warps: tuple[int, int] = (2, 4),
+    depth: int = 32,
+) -> lp.Schedule:
+    """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block` for `warps` of warps.
+
+    `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the warps,
+    and the sums are made in it, `depth` steps of the reduced loop at a time. The sizes have to be known multiples of
+    `block` and `depth`; the left operand has the reduced loop along its rows, the right one either way.
+    """
+    c = contraction(s, stage)
+    if c is None or not c.left.along:
+        raise lp.ScheduleError(f"{stage} is no contraction with a left operand whose rows run along the reduced loop")
+    out = s.stages[s.stages.index(stage) + 1]
+    short = SHORT.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
+    if short is None:
+        raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
+    *batch, row, column = s.loops(out)
+    s, (bi, i) = step(s, "split", row, block[0], tail="exact")
+    s, (bj, j) = step(s, "split", column, block[1], tail="exact")
+    s = s.reorder(bi, bj, i, j)
+    s = _in_warps(s, i, j, block, warps)
+    s = s.compute_at(stage, bj).set_scope(stage, "fragment")
+    s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x")
+    for loop in batch[1:]:
+        s, (batch[0],) = step(s, "fuse", batch[0], loop)
+    s = s.bind(batch[0], "blockIdx.z") if batch else s
+    return _sums(s, stage, block, warps, depth, short)
+
+
+def _in_warps(s: lp.Schedule, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]) -> lp.Schedule:
+    """Each warp its part of a tile, rows by warp.y and columns by warp.x."""
+    s, (wi, ii) = step(s, "split", i, block[0] // warps[0], tail="exact")
+    s, (wj, jj) = step(s, "split", j, block[1] // warps[1], tail="exact")
+    return s.reorder(wi, wj, ii, jj).bind(wi, "warp.y").bind(wj, "warp.x")
+
+
+def _sums(
+    s: lp.Schedule, stage: str, block: tuple[int, int], warps: tuple[int, int], depth: int, short: str
+) -> lp.Schedule:
+    """The tile of sums: copies to shared memory, to fragments, and the instructions."""
+    *_, i, j, k = s.loops(stage)
+    c = contraction_in(s, stage)
+    s, (ko, kk) = step(s, "split", k, depth, tail="exact")
+    s, (ki, k) = step(s, "split", kk, DEPTH, tail="exact")
+    s, (wi, ii) = step(s, "split", i, block[0] // warps[0], tail="exact")
+    s, (wj, jj) = step(s, "split", j, block[1] // warps[1], tail="exact")
+    s, (ti, i) = step(s, "split", ii, ROWS, tail="exact")
+    s, (tj, j) = step(s, "split", jj, COLUMNS, tail="exact")
+    s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
+    s = s.unroll(ki).unroll(ti).unroll(tj)
+    for operand, kind in zip(c, ("a", "bt" if c[1].along else "b"), strict=True):
+        s, tile = _copied(s, stage, operand.buffer, "shared", ko)
+        width = depth if operand.along else block[1]
+        s = s.set_layout(tile, f"lambda x, y: x * {width + VECTOR} + y")  # rows apart by other banks
+        s = _together(s, tile, warps)
+        s, mine = _copied(s, stage, tile, "fragment", ki)
+        s = _loaded(s, mine, f"ldmatrix_{kind}_{short}")
+    return s.tensorize(i, f"mma_m16n8k16_{short}{'_bt' if c[1].along else ''}")
+
+
+def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
+    """The operands of the contraction `stage` on its innermost three loops: by rows, then by columns."""
+    *_, i, j, k = s.loops(stage)
+    reads = [t for t in s.accesses(stage) if not t.write]
+    left = next(t for t in reads if t.invariant(j) and not t.invariant(i))
+    right = next(t for t in reads if t.invariant(i) and not t.invariant(j))
+    return Operand(left.buffer, left.contiguous(k)), Operand(right.buffer, right.contiguous(k))
+
+
+def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str) -> tuple[lp.Schedule, str]:
+    before = set(s.stages)
+    s = s.cache_read(stage, buffer, scope, at=at)
+    (copy,) = (x for x in s.stages if x not in before)
+    return s, copy
+
+
+def _together(s: lp.Schedule, copy: str, warps: tuple[int, int]) -> lp.Schedule:
+    """The copy of a tile by all lanes of all warps, a vector each at a time."""
+    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
+    s, (flat, element) = step(s, "split", flat, VECTOR, tail="exact")
+    s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
+    s, (flat, x) = step(s, "split", flat, warps[1], tail="exact")
+    s, (_, y) = step(s, "split", flat, warps[0], tail="exact")
+    return s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").vectorize(element)
+
+
+def _loaded(s: lp.Schedule, copy: str, instruction: str) -> lp.Schedule:
+    """The copy of a part by one `ldmatrix` for each 16 x 16 of it."""
+    x, y = s.loops(copy)[-2:]
+    s, (to, x) = step(s, "split", x, ROWS, tail="exact")
+    s, (uo, y) = step(s, "split", y, ROWS, tail="exact")
+    return s.reorder(to, uo, x, y).unroll(to).unroll(uo).tensorize(x, instruction)

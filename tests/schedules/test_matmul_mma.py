@@ -1,0 +1,63 @@
+"""The tensor-core schedule against the plain nest: as loops, and lowered, lane by lane, without a race."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopir as lp
+from loopir.ir.interpret import interpret
+from schedules.matmul_mma import matmul_mma
+
+
+def product(dtype: str, *, transposed: bool, epilogue: bool) -> lp.Schedule:
+    b, m = lp.symbol("b"), lp.symbol("m", multiple_of=32)
+    n, k = lp.symbol("n", multiple_of=16), lp.symbol("k", multiple_of=32)
+    x = lp.placeholder((b, m, k), dtype, name="A")
+    y = lp.placeholder((b, n, k) if transposed else (b, k, n), dtype, name="B")
+    out = x @ (y.transpose(0, 2, 1) if transposed else y)
+    bias = lp.placeholder((n,), dtype, name="bias")
+    return lp.Schedule(lp.relu(out + bias) if epilogue else out)
+
+
+def arguments(s: lp.Schedule, b: int, m: int, n: int, k: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    sizes = {"b": b, "m": m, "n": n, "k": k}
+    shapes = {a.buffer.name: [sizes[d.name] for d in a.buffer.shape] for a in s.func.args if a.access == "in"}
+    return {name: rng.integers(0, 5, shape) for name, shape in shapes.items()}
+
+
+def outcome(func: Any, args: dict[str, Any], seed: int = 0) -> np.ndarray:
+    (found,) = interpret(func, args, domain="ring", seed=seed).values()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("dtype", "how", "shape"),
+    [
+        ("bfloat16", {"transposed": False, "epilogue": False}, (1, 32, 32, 64)),
+        ("float16", {"transposed": True, "epilogue": True}, (2, 32, 16, 32)),
+    ],
+)
+def test_it_means_the_product(dtype: str, how: dict[str, bool], shape: tuple[int, int, int, int]) -> None:
+    base = product(dtype, **how)
+    args = arguments(base, *shape)
+    expected = outcome(base.func, args)
+    s = matmul_mma(base, "matmul", block=(32, 16), warps=(2, 1))
+    assert np.array_equal(outcome(s.func, args), expected)
+    (lowered,) = lp.lower(s, "cuda")
+    assert np.array_equal(outcome(lowered, args, seed=1), expected)
+    assert s.trace[-1].name == "matmul_mma"
+    assert base.replay(s.trace) == s
+
+
+def test_sizes_that_are_no_multiples_are_refused() -> None:
+    x, y = lp.placeholder((100, 64), "bfloat16", name="A"), lp.placeholder((64, 128), "bfloat16", name="B")
+    with pytest.raises(lp.ScheduleError, match="100"):
+        matmul_mma(lp.Schedule(x @ y), "matmul")
+
+
+def test_what_is_no_product_of_16_bits_is_refused() -> None:
+    x, y = lp.placeholder((128, 64), "float32", name="A"), lp.placeholder((64, 128), "float32", name="B")
+    with pytest.raises(lp.ScheduleError, match="16 bits"):
+        matmul_mma(lp.Schedule(lp.relu(x @ y)), "matmul")
