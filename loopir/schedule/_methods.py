@@ -164,3 +164,7 @@ class Methods:
         """Run all iterations of `loop` together, statement by statement: each reads in all lanes before it writes in
         any."""
         raise NotImplementedError
+
+    def wavefront(self, outer: str, inner: str, factor: int | None = None) -> Self:
+        """Skew `inner` by `factor` and put it outside `outer`, whose iterations are independent then."""
+        raise NotImplementedError

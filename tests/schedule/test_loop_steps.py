@@ -29,7 +29,7 @@ def taken(func: Func) -> list[Schedule]:
     return [s.apply(x) for x in steps if s.why(x.name, *x.args, **dict(x.kwargs)) is None]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(funcs(max_depth=3, max_extent=4), st.data())
 def test_random_programs_keep_their_meaning(func: Func, data: st.DataObject) -> None:
     called = data.draw(sizes(func, 5))
@@ -109,6 +109,95 @@ def f(n: "size", ix: "int32[n]", A: "inout float32[n]"):
     )
     with pytest.raises(ScheduleError, match="no guard in 'i' changes at an iteration that is known"):
         s.partition("i")
+
+
+# ---------------------------------------------------------------- skew and wavefront
+
+IN_PLACE = """
+def f(T: "size", n: "size", a: "inout float32[n + 2, n + 2]"):
+    for t in range(T):
+        for i in range(n):
+            for j in range(n):
+                a[i + 1, j + 1] = a[i, j + 1] + a[i + 2, j + 1] + a[i + 1, j] + a[i + 1, j + 2] + a[i + 1, j + 1]
+"""
+TWO_ARRAYS = """
+def f(T: "size", n: "size", a: "inout float32[n + 2, n + 2]", b: "inout float32[n + 2, n + 2]"):
+    for t in range(T):
+        for i in range(n):
+            for j in range(n):
+                b[i + 1, j + 1] = a[i, j + 1] + a[i + 2, j + 1] + a[i + 1, j] + a[i + 1, j + 2] + a[i + 1, j + 1]
+        for y in range(n):
+            for x in range(n):
+                a[y + 1, x + 1] = b[y + 1, x + 1]
+"""
+
+
+def refused(s: Schedule, name: str, *args: object, **kwargs: object) -> ScheduleError:
+    error = s.why(name, *args, **kwargs)
+    assert error is not None
+    assert error.witness is not None
+    return error
+
+
+@pytest.mark.parametrize("space", [("i",), ("i", "j")])
+def test_an_in_place_stencil_is_tiled_in_time_once_it_is_skewed(space: tuple[str, ...]) -> None:
+    s = Schedule(parse(IN_PLACE))
+    assert "the other way round" in str(refused(s, "tile", "t", *space, 2, *(3 for _ in space)))
+    skewed = s
+    for v in space:
+        skewed = skewed.skew("t", v)
+    tiled = skewed.tile("t", *space, 2, *(3 for _ in space))
+    for T, n in ((0, 3), (1, 4), (4, 3), (5, 7)):
+        assert_same(s.func, tiled.func, {"T": T, "n": n})
+
+
+def test_two_arrays_are_fused_with_a_shift_and_skewed_by_what_it_takes() -> None:
+    s = Schedule(parse(TWO_ARRAYS))
+    assert refused(s, "fuse_loops", "i", "y").suggestion == "shift=1"
+    fused = s.fuse_loops("i", "y", shift=(1, 0))
+    refused(fused, "tile", "t", "i", 2, 3)
+    refused(fused.skew("t", "i", 1), "tile", "t", "i", 2, 3)
+    tiled = fused.skew("t", "i", 2).tile("t", "i", 2, 3)
+    both = s.fuse_loops("i", "y", shift=(1, 1)).skew("t", "i", 2).skew("t", "j", 2).tile("t", "i", "j", 2, 3, 2)
+    for T, n in ((0, 3), (1, 4), (4, 3), (5, 7)):
+        assert_same(s.func, tiled.func, {"T": T, "n": n})
+        assert_same(s.func, both.func, {"T": T, "n": n})
+
+
+def test_the_iterations_of_a_wave_are_independent() -> None:
+    s = Schedule(parse(IN_PLACE))
+    refused(s, "parallel", "i")
+    wave = s.wavefront("i", "j")
+    assert wave.why("parallel", "i") is None
+    tight = wave.partition("i").parallel("i")
+    assert guards(tight.func, "i") == 0
+    for T, n in ((0, 3), (1, 1), (2, 5)):
+        assert_same(s.func, tight.func, {"T": T, "n": n})
+
+
+def test_the_least_factor_is_taken() -> None:
+    s = Schedule(
+        parse("""
+def f(n: "size", a: "inout float32[n + 1, n + 3]"):
+    for i in range(n):
+        for j in range(n):
+            a[i + 1, j] = a[i, j + 3] + a[i + 1, j + 1]
+""")
+    )
+    refused(s, "wavefront", "i", "j")  # j goes down, too, which no skew turns round
+    s = Schedule(
+        parse("""
+def f(n: "size", a: "inout float32[n + 1, n + 3]"):
+    for i in range(n):
+        for j in range(n):
+            a[i + 1, j + 1] = a[i, j + 3] + a[i + 1, j]
+""")
+    )
+    assert str(s.wavefront("i", "j")) == str(s.wavefront("i", "j", 3))
+    for factor in (1, 2):
+        assert f"skewed by {factor}, " in refused(s, "wavefront", "i", "j", factor).reason
+    for n in (0, 1, 5):
+        assert_same(s.func, s.wavefront("i", "j").func, {"n": n})
 
 
 def test_what_the_programs_compute_is_compared() -> None:

@@ -6,6 +6,7 @@ those before and after it get loops of their own, with what guards are left.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TypeVar, cast
@@ -33,14 +34,15 @@ from loopir.ir.grammar import (
     Node,
     Not,
     Or,
+    Reduce,
     Select,
     Stmt,
     Var,
 )
-from loopir.ir.walk import bodies, children, loops, map_stmts, rebuild, refold, rewrite, variables
+from loopir.ir.walk import bodies, children, loops, map_stmts, nodes, rebuild, refold, rewrite, statements, variables
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts, rewrite_loop
-from loopir.schedule.find import find_loop
+from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import Taken
 from loopir.schedule.parts import part
 from loopir.schedule.promises import require_outside_lanes
@@ -54,8 +56,8 @@ def partition(func: Func, loop: str) -> Func:
     """Cut `loop` into an interior without the guards that depend on it, and the iterations before it and after it.
 
     The iterations stay in order, so it is always legal. The interior keeps the names, the edges are i_first and
-    i_last; one in which no statement runs is left out. A guard that speaks of a loop inside has settled where it
-    holds for all iterations of that.
+    i_last; one in which no statement runs is left out. A guard that speaks of a loop inside, which has a constant
+    length, has settled where it holds for all iterations of that.
 
     before:
         def pad(n: "size", A: "float32[n]", B: "out float32[n]"):
@@ -119,23 +121,33 @@ def partition(func: Func, loop: str) -> Func:
         raise ScheduleError(
             reason, loop=target.var, suggestion="a loop that a guard, a select, a min or a max speaks of"
         )
+    _require_known_starts(target, low, high)
     new = rewrite_loop(func, target, lambda: _parts(func, facts, target, settled, low, high))
     made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
     empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
     return replace(new, body=empty)
 
 
+def _require_known_starts(loop: Loop, *ends: Index) -> None:
+    """Refuse if a reduction starts further out, at elements that the loop gives, and the ends are not known there."""
+    spoken = {v for end in ends for v in variables(end)}
+    for s in statements(loop.body):
+        if isinstance(s, Reduce) and s.init is not None and loop.var not in s.over and spoken & set(s.over):
+            outside = listing(sorted(spoken & set(s.over)))
+            reason = f"{s.label} starts before {outside}, which decides where the guards of {loop.var!r} change"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f'decompose_reduction("{s.label}") first')
+
+
 def _parts(func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, high: Index) -> Body:
     taken = Taken.of(func)
     n = loop.extent
-    begin = facts.less(low, n)
-    end = facts.greater(high, begin)
     out: Body = ()
-    if not facts.equal(begin, Int(0)):
-        out = (part(loop, Int(0), begin, taken.name(f"{loop.var}_first"), goes_on=False, copy=taken),)
+    if settled.before and not facts.equal(low, Int(0)):
+        out = (part(loop, Int(0), facts.less(low, n), taken.name(f"{loop.var}_first"), goes_on=False, copy=taken),)
     inside = replace(loop, body=tuple(settled.decided(s) for s in loop.body))
-    out = (*out, part(inside, begin, high - begin, loop.var, goes_on=bool(out)))
-    if not facts.equal(end, n):
+    out = (*out, part(inside, low, high - low, loop.var, goes_on=bool(out)))  # none, where they cross
+    if settled.after and not facts.equal(high, n):
+        end = facts.greater(high, low)
         out = (*out, part(loop, end, n - end, taken.name(f"{loop.var}_last"), goes_on=True, copy=taken))
     return out
 
@@ -159,10 +171,15 @@ class Settled:
     arms: dict[Index, Index] = field(default_factory=dict[Index, Index])
     lows: list[Index] = field(default_factory=list[Index])
     highs: list[Index] = field(default_factory=list[Index])
+    needed: frozenset[tuple[Cond, bool]] = frozenset()
+    """What has to hold for anything to run: where such a condition fails, nothing is left of an edge."""
+    before: bool = False
+    after: bool = False
+    """Whether there may be something to do before the interior, and after it."""
 
     @staticmethod
     def of(loop: Loop, facts: Facts) -> Settled:
-        settled = Settled(loop, facts)
+        settled = Settled(loop, facts, needed=frozenset(_needed(loop.body)))
         for s in loop.body:
             settled.visit(s, ())
         return settled
@@ -181,9 +198,10 @@ class Settled:
             self.want(n.cond, True, inside)
         elif isinstance(n, Min | Max):
             self.choose(n, inside)
-        within = (*inside, n) if isinstance(n, Loop) else inside
+        if isinstance(n, Loop):
+            self.full(n, inside)
         for child in children(n):
-            self.visit(child, within if isinstance(child, Stmt) else inside)
+            self.visit(child, (*inside, n) if isinstance(n, Loop) else inside)
 
     def want(self, c: Cond, held: bool, inside: tuple[Loop, ...]) -> None:
         """Let `c` hold, or not, in the interior, as far as it is a matter of where that ends."""
@@ -193,21 +211,27 @@ class Settled:
                     self.want(t, held, inside)
             case Not(term):
                 self.want(term, not held, inside)
-            case Cmp("==" | "!=" as op, a, b):
+            case Cmp("==" | "!=" as op, a, b) if c not in self.conds:
                 self.avoid(c, poly(a - b, EMPTY), op == "!=")
             case Cmp(op, a, b) if c not in self.conds:
                 difference = plus(poly(b - a, EMPTY), constant(-1 if op == "<" else 0))
-                if self.require(difference if held else plus(scaled(difference, -1), constant(-1)), inside):
+                p = difference if held else plus(scaled(difference, -1), constant(-1))
+                if self.require(p, inside, live=(c, held) not in self.needed):
                     self.conds[c] = held
             case _:
                 pass
 
-    def choose(self, n: Min | Max, inside: tuple[Loop, ...]) -> None:
-        """Let `n` be its side that speaks of the loop."""
-        sides = [x for x in (n.a, n.b) if self.loop.var in variables(x)]
-        if len(sides) == 1 and n not in self.arms:
-            (mine,) = sides
-            other = n.b if mine is n.a else n.a
+    def full(self, loop: Loop, inside: tuple[Loop, ...]) -> None:
+        """Let a loop be as long as it gets: of a minimum that cuts the last tile short, the side that does not."""
+        for n in nodes(loop.extent):
+            if isinstance(n, Min):
+                self.choose(n, inside, moving=False)
+
+    def choose(self, n: Min | Max, inside: tuple[Loop, ...], *, moving: bool = True) -> None:
+        """Let `n` be its side that speaks of the loop, or the other one."""
+        sides = {self.loop.var in variables(x): x for x in (n.a, n.b)}
+        if len(sides) == 2 and n not in self.arms:
+            mine, other = sides[moving], sides[not moving]
             more = other - mine if isinstance(n, Min) else mine - other
             if self.require(poly(more, EMPTY), inside):
                 self.arms[n] = mine
@@ -219,21 +243,35 @@ class Settled:
         if found is None or slope not in (1, -1) or not self.known(found[1]):
             return
         at = self.facts.tidy(to_index(scaled(found[1], -slope)))
+        live = (c, held) not in self.needed
         if self.facts.equal(at, Int(0)):
-            self.lows.append(Int(1))
+            self.start(Int(1), live)
         elif self.facts.equal(at, self.loop.extent - 1):
-            self.highs.append(self.loop.extent - 1)
+            self.stop(self.loop.extent - 1, live)
         else:
             return
         self.conds[c] = held
 
-    def require(self, p: Poly, inside: tuple[Loop, ...]) -> bool:
+    def start(self, low: Index, live: bool) -> None:
+        """Let the interior start at `low` at least; `live`: something may run before."""
+        if not self.facts.at_least(-low, 0):
+            self.lows.append(low)
+            self.before = self.before or live
+
+    def stop(self, high: Index, live: bool) -> None:
+        """Let the interior stop before `high` at the latest; `live`: something may run from there on."""
+        if not self.facts.at_least(high - self.loop.extent, 0):
+            self.highs.append(high)
+            self.after = self.after or live
+
+    def require(self, p: Poly, inside: tuple[Loop, ...], live: bool = True) -> bool:
         """Let `p >= 0` in the interior, whatever the loops `inside` are at; False if that is not an end of it."""
         for x in reversed(inside):
             found = coefficient(p, Var(x.var))
             slope = const_of(found[0]) if found is not None else None
-            if found is None or slope is None:
+            if found is None or slope is None or (slope and not isinstance(x.extent, Int)):
                 return False
+            live = live or slope != 0
             least = plus(poly(x.extent, EMPTY), constant(-1)) if slope < 0 else constant(0)
             p = plus(found[1], least, slope)
         found = coefficient(p, Var(self.loop.var))
@@ -241,10 +279,11 @@ class Settled:
         if found is None or not slope or not self.known(found[1], inside):
             return False
         rest = to_index(found[1])
-        if slope > 0:
-            self.lows.append((-rest + (slope - 1)) // slope)
-        else:
-            self.highs.append(rest // -slope + 1)
+        end = (-rest + (slope - 1)) // slope if slope > 0 else rest // -slope + 1
+        nothing_left = end - self.loop.extent if slope > 0 else -end
+        if self.facts.at_least(nothing_left, 0):
+            return False
+        (self.start if slope > 0 else self.stop)(end, live)
         return True
 
     def known(self, p: Poly, inside: tuple[Loop, ...] = ()) -> bool:
@@ -266,3 +305,23 @@ class Settled:
             return out if out is n or not isinstance(n, Index) else refold(cast(Index, out))
 
         return cast(N, visit(node))
+
+
+def _needed(body: Body) -> Iterator[tuple[Cond, bool]]:
+    """Comparisons, with how they have to turn out, without which nothing in `body` runs."""
+    while len(body) == 1 and isinstance(s := body[0], Loop | Alloc | If):
+        if isinstance(s, If):
+            if s.orelse:
+                return
+            yield from _terms(s.cond, True)
+        body = s.then if isinstance(s, If) else s.body
+
+
+def _terms(c: Cond, held: bool) -> Iterator[tuple[Cond, bool]]:
+    """Comparisons that turn out in one way wherever `c` is `held`."""
+    if isinstance(c, Not):
+        yield from _terms(c.term, not held)
+    elif isinstance(c, And if held else Or):
+        yield from (t for term in c.terms for t in _terms(term, held))
+    elif isinstance(c, Cmp):
+        yield c, held
