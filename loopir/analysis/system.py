@@ -63,6 +63,8 @@ class System:
     pairs: dict[tuple[str, str], Division] = field(default_factory=dict["tuple[str, str]", "Division"])
     """Divisions by a size: (instance, division) -> (dividend, quotient, remainder)."""
     divisors: dict[str, tuple[Index, Index]] = field(default_factory=dict[str, "tuple[Index, Index]"])
+    named: dict[object, Linear] = field(default_factory=dict[object, Linear])
+    """Minima, maxima and quotients that have a dimension, by what they are of: the same one has the same."""
     unsure: Index | None = None
     """The first index that is described only in part."""
     reduced: Reduced | None = None
@@ -95,12 +97,14 @@ class System:
             case FloorDiv(a, b) | Mod(a, b):
                 return self.division(ix, self.linear(a, prefix, names), self.linear(b, prefix, names), prefix)
             case Min(a, b) | Max(a, b):
-                least: Linear = {self.fresh(): 1}
                 x, y = self.linear(a, prefix, names), self.linear(b, prefix, names)
-                low, high = (x, y) if isinstance(ix, Min) else (y, x)
-                equal = [(combine(least, side, -1), True) for side in (x, y)]
-                self.cases.append([[equal[0], self.at_least(high, low)], [equal[1], self.at_least(low, high)]])
-                return least
+                key = (type(ix), *(frozenset(side.items()) for side in (x, y)))
+                if key not in self.named:
+                    least = self.named[key] = {self.fresh(): 1}
+                    low, high = (x, y) if isinstance(ix, Min) else (y, x)
+                    equal = [(combine(least, side, -1), True) for side in (x, y)]
+                    self.cases.append([[equal[0], self.at_least(high, low)], [equal[1], self.at_least(low, high)]])
+                return self.named[key]
             case _:
                 return self.unknown(ix)
 
@@ -111,10 +115,13 @@ class System:
     def division(self, ix: FloorDiv | Mod, a: Linear, b: Linear, prefix: str) -> Linear:
         if not any(k and c for k, c in b.items()) and b.get("", 0) > 0:
             c = b[""]
-            q = {self.fresh(): 1}
-            rest = combine(a, q, -c)
-            self.constraints += [(rest, False), self.at_least({"": c - 1}, rest)]
-            return q if isinstance(ix, FloorDiv) else rest
+            key = (c, frozenset(a.items()))
+            if key not in self.named:
+                q = self.named[key] = {self.fresh(): 1}
+                rest = combine(a, q, -c)
+                self.constraints += [(rest, False), self.at_least({"": c - 1}, rest)]
+            q = self.named[key]
+            return q if isinstance(ix, FloorDiv) else combine(a, q, -c)
         key = (prefix, f"{ix.a!r}/{ix.b!r}")
         if key not in self.pairs:
             q, r = {self.fresh(): 1}, {self.fresh(): 1}

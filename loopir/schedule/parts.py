@@ -6,11 +6,12 @@ part and goes on in the others. One part keeps the names of what is inside, the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from loopir.ir.grammar import Body, Index, Loop, Reduce, Stmt, Var
-from loopir.ir.walk import rewrite, substitute
-from loopir.schedule.naming import Taken, replaced
+from loopir.ir.walk import replaced, rewrite, substitute, variables
+from loopir.schedule.naming import Taken
 
 
 def part(loop: Loop, start: Index, extent: Index, var: str, *, goes_on: bool, copy: Taken | None = None) -> Loop:
@@ -25,5 +26,17 @@ def part(loop: Loop, start: Index, extent: Index, var: str, *, goes_on: bool, co
         over = replaced(s.over, {loop.var: (var,)})
         return replace(s, over=over, init=None if goes_on else s.init)
 
-    body: Body = tuple(substitute(s, {loop.var: start + Var(var)}) for s in rewrite(loop.body, folded))
+    body = moved_to(rewrite(loop.body, folded), {loop.var: start + Var(var)})
     return Loop(var, extent, loop.kind, body if copy is None else copy.copy(body))
+
+
+def moved_to(body: Body, position: Mapping[str, Index]) -> Body:
+    """`body` with loops at other positions. A fold whose element comes to speak of a loop is not over it any more."""
+
+    def visit(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Reduce) or s.init is not None:
+            return None
+        spoken = {v for x in s.at for v in variables(x)}
+        return replace(s, over=tuple(v for v in s.over if v not in spoken)) if spoken & set(s.over) else None
+
+    return rewrite(tuple(substitute(s, position) for s in body), visit)

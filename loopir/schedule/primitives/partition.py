@@ -38,6 +38,7 @@ from loopir.ir.grammar import (
     Select,
     Stmt,
     Var,
+    conjuncts,
 )
 from loopir.ir.walk import bodies, children, loops, map_stmts, nodes, rebuild, refold, rewrite, statements, variables
 from loopir.schedule.effects import require_stable_extent
@@ -308,12 +309,18 @@ class Settled:
 
 
 def _needed(body: Body) -> Iterator[tuple[Cond, bool]]:
-    """Comparisons, with how they have to turn out, without which nothing in `body` runs."""
+    """Comparisons, with how they have to turn out, without which nothing in `body` runs.
+
+    A reduction starts whatever the guards say that speak of a loop it is over.
+    """
+    inits = [s for s in statements(body) if isinstance(s, Reduce) and s.init is not None]
+    inside = {x.var for x in loops(body)} & {v for s in inits for v in s.over}
     while len(body) == 1 and isinstance(s := body[0], Loop | Alloc | If):
         if isinstance(s, If):
             if s.orelse:
                 return
-            yield from _terms(s.cond, True)
+            kept = (t for t in conjuncts(s.cond) if not variables(t) & inside)
+            yield from (term for t in kept for term in _terms(t, True))
         body = s.then if isinstance(s, If) else s.body
 
 

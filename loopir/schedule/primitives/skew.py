@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Cmp, Func, If, Index, Loop, Reduce, Stmt, Var, conj
+from loopir.ir.grammar import Cmp, Func, If, Index, Loop, Reduce, Stmt, Var, conj
 from loopir.ir.text import text
-from loopir.ir.walk import loops, rewrite, statements, substitute, variables
+from loopir.ir.walk import loops, statements, variables
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import rewrite_loop
 from loopir.schedule.find import find_loop, find_serial
+from loopir.schedule.parts import moved_to
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
 
@@ -72,17 +71,9 @@ def _skewed(outer: Loop, inner: Loop, factor: int) -> Stmt:
     last = outer.extent - 1
     delay: Index = Var(outer.var) * factor if factor > 0 else (last - Var(outer.var)) * -factor
     at = Var(inner.var)
-    folded = rewrite(inner.body, lambda s: _folded(s, outer, inner))
-    body: Body = tuple(substitute(s, {inner.var: at - delay}) for s in folded)
+    body = moved_to(inner.body, {inner.var: at - delay})
     guard = conj(Cmp("<=", delay, at), Cmp("<", at, inner.extent + delay))
     return Loop(inner.var, inner.extent + last * abs(factor), inner.kind, (If(guard, body),))
-
-
-def _folded(s: Stmt, outer: Loop, inner: Loop) -> Stmt | None:
-    """A Reduce whose element comes to speak of `outer` just folds into what is there."""
-    if isinstance(s, Reduce) and outer.var in s.over and any(inner.var in variables(x) for x in s.at):
-        return replace(s, over=tuple(v for v in s.over if v != outer.var))
-    return None
 
 
 def _require_starts_inside(outer: Loop, inner: Loop) -> None:
