@@ -334,10 +334,12 @@ def empty_like(like: Any, shape: tuple[int, ...], a: ArgSpec) -> Any:
 
 def _usable(signature: Signature, a: ArgSpec, t: Taken, device: str) -> None:
     if not t.contiguous:
-        strides = "" if t.strides is None else f" with strides {t.strides}"
+        copy, unit = _copy(t, a.name)
+        strides = "" if t.strides is None else f": its strides are {t.strides} {unit}"
+        after = "" if a.access == "in" else f", and assign it back after the call, as {signature.name} writes it"
         raise ValueError(
             f"{a.name} of shape {t.shape} is not contiguous in row-major order{strides}; "
-            f"pass a copy, as {_copy(t, a.name)} makes"
+            f"pass a copy, as {copy} makes{after}"
         )
     if t.pointer % a.numpy.itemsize:
         raise ValueError(f"{a.name} does not start at a multiple of {a.numpy.itemsize} bytes; pass {a.name}.copy()")
@@ -349,8 +351,11 @@ def _usable(signature: Signature, a: ArgSpec, t: Taken, device: str) -> None:
         raise ValueError(f"{a.name} is on {t.device}, and {signature.name} runs on cuda:0; move it there")
 
 
-def _copy(t: Taken, name: str) -> str:
-    return f"np.ascontiguousarray({name})" if isinstance(t.array, np.ndarray) else f"{name}.contiguous()"
+def _copy(t: Taken, name: str) -> tuple[str, str]:
+    """How a contiguous copy is made of such an array, and what its strides count."""
+    if type(t.array).__module__.partition(".")[0] == "torch":
+        return f"{name}.contiguous()", "elements"
+    return f"{'np' if t.device == 'cpu' else 'cupy'}.ascontiguousarray({name})", "bytes"
 
 
 def _apart(signature: Signature, taken: Mapping[str, Taken]) -> None:
