@@ -154,7 +154,10 @@ class Of(Value):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Value):
-    """Conversion. Float to integer truncates, saturates, and takes NaN to 0; to a narrower integer wraps."""
+    """Conversion. Float to integer truncates, saturates, and takes NaN to 0; to a narrower integer wraps.
+
+    To a float it rounds to nearest, ties to even; to bfloat16 by way of float32, as NumPy does with ml_dtypes.
+    """
 
     value: Value
     type: DType

@@ -111,12 +111,20 @@ def test_casts(source: DType) -> None:
         assert_same(found, expected)
 
 
-def test_double_rounding() -> None:
-    """float64 to float16 is rounded once: not to float32 in between."""
-    x = np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11, 1 + 3 * 2.0**-11 - 2.0**-40, 65520 - 2.0**-30] * 2)
-    func = program(("float16(x[i])", BY_NAME["float16"], {"x": BY_NAME["float64"]}), n=8)
-    for found, expected in both_ways(func, x):
-        assert_same(found, expected)
+@pytest.mark.parametrize("to", ["float16", "bfloat16"])
+def test_float64_to_16_bits_rounds_as_numpy_does(to: str) -> None:
+    """At every number halfway between two, and just beside it: float16 is rounded once, with no float32 in between."""
+    t = BY_NAME[to]
+    count = int(np.array(np.inf, t.numpy).view(np.uint16))
+    ends = np.arange(count, dtype=np.uint16).view(t.numpy).astype(np.float64)
+    half = np.append((ends[:-1] + ends[1:]) / 2, 2 * ends[-1] - (ends[-2] + ends[-1]) / 2)
+    x = np.concatenate([half * (1 + e) for e in (0, 2.0**-40, -(2.0**-40), 2.0**-52, -(2.0**-52))])
+    x = np.concatenate([x, -x])
+    with np.errstate(all="ignore"):
+        expected = x.astype(t.numpy)
+    func = program((f"{to}(x[i])", t, {"x": BY_NAME["float64"]}), n=len(x))
+    for s in (lp.Schedule(func), lanes(func)):
+        assert_same(s.build("llvm")(x), expected)
 
 
 SAMPLES = {
