@@ -24,6 +24,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import loopir as lp
+from loopir.analysis.simplify import forget
 from loopir.ir.grammar import Alloc, Int, Load, Loop
 from loopir.ir.walk import nodes, places, statements
 from loopir.schedule.primitive import PRIMITIVES
@@ -118,7 +119,8 @@ class Timed:
 
 
 def cold(source: str) -> lp.Schedule:
-    """The nest in objects of its own, which no cache has met."""
+    """The nest in objects of its own, which no cache has met, and nothing remembered of indices like its."""
+    forget()
     return lp.Schedule(lp.parse(source))
 
 

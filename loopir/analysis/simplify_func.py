@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond, simplify_node
 from loopir.ir.grammar import (
@@ -23,7 +24,7 @@ from loopir.ir.grammar import (
     conj,
     conjuncts,
 )
-from loopir.ir.walk import bodies, map_body, map_stmts, statements, substitute, variables
+from loopir.ir.walk import bodies, chain, map_body, map_stmts, started, statements, substitute, variables
 
 
 def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:
@@ -64,17 +65,33 @@ class Known:
 
     def starting(self, body: Body) -> list[frozenset[str]]:
         """For each Reduce in `body` that starts further out, the loops that it is over."""
+        if not any(self.over & started(s) for s in body):
+            return []
         inits = (s for s in statements(body) if isinstance(s, Reduce) and s.init is not None)
-        return [frozenset(s.over) for s in inits if self.over.intersection(s.over)] if self.over else []
+        return [frozenset(s.over) for s in inits if self.over.intersection(s.over)]
 
     def loop(self, var: str, extent: Index, body: Body) -> Known:
-        if any(isinstance(s, Reduce) and s.init is not None and var in s.over for s in statements(body)):
+        if any(var in started(s) for s in body):
             return Known(self.here.loop(var, extent), self.start, self.over | {var})
         return Known(self.here.loop(var, extent), self.start.loop(var, extent), self.over)
 
     def given(self, cond: Cond) -> Known:
         free = (t for t in conjuncts(cond) if not variables(t) & self.over)
         return Known(self.here.inside(cond), self.start.inside(*free), self.over)
+
+
+def known_at(func: Func, target: Stmt) -> Known:
+    """What is known where `target` stands in `func`."""
+    known = Known.top(func)
+    way = chain(func.body, target)
+    if not way:
+        raise LookupError("the statement is not in the Func")
+    for s, inner in pairwise(way):
+        if isinstance(s, Loop):
+            known = known.loop(s.var, s.extent, s.body)
+        elif isinstance(s, If):
+            known = known.given(s.cond if any(x is inner for x in s.then) else Not(s.cond))
+    return known
 
 
 def statements_known(body: Body, known: Known) -> Iterator[tuple[Stmt, Known]]:

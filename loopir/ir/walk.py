@@ -17,11 +17,13 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Cond,
+    Const,
     Do,
     FloorDiv,
     Func,
     If,
     Index,
+    Int,
     Kernel,
     Load,
     Loop,
@@ -154,6 +156,11 @@ def bodies(stmt: Stmt) -> tuple[Body, ...]:
     return (stmt.body,) if isinstance(stmt, Loop | Alloc | Do | Kernel) else ()
 
 
+def inside(stmt: Stmt) -> list[Stmt]:
+    """The statements directly in `stmt`."""
+    return [s for body in bodies(stmt) for s in body]
+
+
 def map_body(body: Body, fn: Callable[[Stmt], Stmt | Body]) -> Body:
     """`body` with each statement replaced by what `fn` gives: one statement, or several, or none."""
     out: list[Stmt] = []
@@ -238,23 +245,6 @@ def root(place: Place) -> Stmt:
     return next((s for s in place.around if not isinstance(s, Alloc)), place.stmt)
 
 
-@kept
-def accessed(node: Node) -> frozenset[str]:
-    """The buffers that are read or written anywhere in `node`, by name."""
-    return loaded(node).union(*(written(s) for s in nodes(node) if isinstance(s, Store | Reduce)))
-
-
-@kept
-def loaded(node: Node) -> frozenset[str]:
-    """The buffers that are loaded from anywhere in `node`, by name; what a fold folds into is not."""
-    return frozenset(n.buffer.name for n in nodes(node) if isinstance(n, Load))
-
-
-def written(stmt: Store | Reduce) -> frozenset[str]:
-    """The buffers that a leaf statement writes, by name."""
-    return frozenset((stmt.buffer.name,) if isinstance(stmt, Store) else (b.name for b in stmt.buffers))
-
-
 def chain(body: Body, target: Stmt) -> tuple[Stmt, ...]:
     """The statements around `target`, outermost first, and `target`."""
     for s in body:
@@ -291,24 +281,6 @@ def variables(node: Node) -> set[str]:
     return {n.name for n in nodes(node) if isinstance(n, Var)}
 
 
-def names(func: Func) -> set[str]:
-    """Every name taken in `func`: sizes, buffers, loops, labels, kernels."""
-    taken = {func.name} | {p.buffer.name if isinstance(p, Arg) else p.name for p in func.params}
-    for s in statements(func.body):
-        match s:
-            case Loop():
-                taken.add(s.var)
-            case Store() | Reduce():
-                taken.add(s.label)
-            case Alloc():
-                taken.add(s.buffer.name)
-            case Kernel():
-                taken.add(s.name)
-            case _:
-                pass
-    return taken
-
-
 def fresh(hint: str, taken: set[str]) -> str:
     """`hint`, or `hint_1`, `hint_2` ... : the first that is not in `taken`."""
     if hint not in taken:
@@ -317,3 +289,71 @@ def fresh(hint: str, taken: set[str]) -> str:
     while f"{hint}_{n}" in taken:
         n += 1
     return f"{hint}_{n}"
+
+
+# ---------------------------------------------------------------- what a subtree holds, by name: kept with the node
+
+_NOTHING: frozenset[str] = frozenset()
+_SILENT = (Var, Int, Const, Buffer)
+
+
+@kept
+def loaded(node: Node) -> frozenset[str]:
+    """The buffers that are loaded from anywhere in `node`; what a fold folds into is not."""
+    if isinstance(node, Stmt) and (inner := inside(node)):
+        return _own(node).union(*map(loaded, inner))
+    found: set[str] = set()
+    pending = [node]
+    while pending:
+        n = pending.pop()
+        if type(n) is Load:
+            found.add(n.buffer.name)
+            pending += n.at
+        elif type(n) not in _SILENT:
+            pending += children(n)
+    return frozenset(found)
+
+
+def _own(s: Stmt) -> frozenset[str]:
+    """What a statement that holds others reads itself."""
+    return _NOTHING.union(*(loaded(x) for x in children(s) if not isinstance(x, Stmt | Buffer)))
+
+
+@kept
+def accessed(s: Stmt) -> frozenset[str]:
+    """The buffers that are read or written anywhere in `s`."""
+    if isinstance(s, Store | Reduce):
+        return loaded(s) | written(s)
+    return _own(s).union(*map(accessed, inside(s)))
+
+
+def written(s: Store | Reduce) -> frozenset[str]:
+    """The buffers that a leaf statement writes."""
+    return frozenset((s.buffer.name,) if isinstance(s, Store) else (b.name for b in s.buffers))
+
+
+@kept
+def declared(s: Stmt) -> frozenset[str]:
+    """The loops, labels, buffers and kernels that are called something in `s`."""
+    match s:
+        case Loop(name) | Store(name) | Reduce(name) | Kernel(name):
+            own = frozenset((name,))
+        case Alloc(buffer):
+            own = frozenset((buffer.name,))
+        case _:
+            own = _NOTHING
+    return own.union(*map(declared, inside(s)))
+
+
+@kept
+def started(s: Stmt) -> frozenset[str]:
+    """The loops outside of which a reduction in `s` starts: those that it folds over, if it has an `init`."""
+    if isinstance(s, Reduce):
+        return frozenset(s.over) if s.init is not None else _NOTHING
+    return _NOTHING.union(*map(started, inside(s)))
+
+
+def names(func: Func) -> set[str]:
+    """Every name taken in `func`: sizes, buffers, loops, labels, kernels."""
+    taken = {func.name} | {p.buffer.name if isinstance(p, Arg) else p.name for p in func.params}
+    return taken.union(*map(declared, func.body))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond
-from loopir.analysis.simplify_func import Known, simplify_body, statements_known
+from loopir.analysis.simplify_func import Known, known_at as known_at, simplify_body
 from loopir.ir.grammar import TRUE, Body, Cmp, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum
 from loopir.ir.walk import nodes, rewrite
 
@@ -48,11 +48,6 @@ class Facts:
 
     def tidy(self, ix: Index) -> Index:
         return simplify(ix, self.known)
-
-
-def known_at(func: Func, target: Stmt) -> Known:
-    """What is known where `target` stands in `func`."""
-    return next(known for s, known in statements_known(func.body, Known.top(func)) if s is target)
 
 
 def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body]) -> Func:

@@ -8,7 +8,7 @@ from loopir.analysis.access import sees
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, LANES, THREAD_AXES, Func, Int, Loop
 from loopir.ir.text import text
-from loopir.ir.walk import loops, replace_loop, statements
+from loopir.ir.walk import chain, loops, replace_loop
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.promises import require_independent, require_outside_lanes
 from loopir.schedule.schedule import primitive
@@ -52,7 +52,7 @@ def bind(func: Func, loop: str, axis: str) -> Func:
     target = find_serial(func, loop)
     if axis not in AXES:
         raise ScheduleError(f"there is no axis {axis!r}; the axes are {listing(AXES)}", loop=target.var)
-    around = [x for x in loops(func.body) if any(s is target for s in statements(x.body))]
+    around = [x for x in chain(func.body, target)[:-1] if isinstance(x, Loop)]
     for other in (*around, *loops(target.body)):
         if other.kind == axis:
             raise ScheduleError(
