@@ -8,10 +8,8 @@ elements of an array whose size is no multiple are taken one by one, in the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import loopir as lp
-from schedules.nests import extent, free_loops, step
+from schedules.nests import extent, free_loops, fused, step
 
 VECTOR_BYTES = 16
 MANY = 8
@@ -34,10 +32,10 @@ def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int 
     length = extent(s, loops[-1])
     if len(loops) > 1 and length is not None and length % chunk == 0:
         s, (block, part) = step(s, "split", loops[-1], chunk)
-        s, block = _fused(s, (*loops[:-1], block))
+        s, block = fused(s, (*loops[:-1], block))
         fits = None
     else:
-        s, flat = _fused(s, loops)
+        s, flat = fused(s, loops)
         size = lp.text(s.loop(flat).extent)
         s, (block, part) = step(s, "split", flat, chunk)
         fits = size
@@ -53,16 +51,6 @@ def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int 
     if vectors > 1:
         s = s.unroll(vector)
     return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
-
-
-def _fused(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, str]:
-    """`loops`, one inside the other, as one loop; from the inside, as far as it goes."""
-    fused = loops[-1]
-    for loop in reversed(loops[:-1]):
-        if s.why("fuse", loop, fused) is not None:
-            break
-        s, (fused,) = step(s, "fuse", loop, fused)
-    return s, fused
 
 
 def _lanes(s: lp.Schedule, stage: str, loop: str) -> int:

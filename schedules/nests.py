@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import loopir as lp
 
 
@@ -35,3 +37,13 @@ def one_nest(s: lp.Schedule, stage: str) -> bool:
     """Whether nothing else stands in the outermost loop around `stage`."""
     loops = s.loops(stage)
     return bool(loops) and sum(loops[0] in s.loops(other) for other in s.stages) == 1
+
+
+def fused(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, str]:
+    """`loops`, one inside the other, as one loop; from the inside, as far as it goes."""
+    fused = loops[-1]
+    for loop in reversed(loops[:-1]):
+        if s.why("fuse", loop, fused) is not None:
+            break
+        s, (fused,) = step(s, "fuse", loop, fused)
+    return s, fused

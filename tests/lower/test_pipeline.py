@@ -128,3 +128,22 @@ def f(a: "float32[8, 8]", b: "out float32[8, 8]", p: "int32[8]"):
     )
     with pytest.raises(lp.LowerError, match="not all threads of the block come by"):
         lower(nest, "cuda")
+
+
+def test_stores_before_the_threads_of_one_block_are_in_its_launch() -> None:
+    nest = lp.parse(
+        """
+def f(a: "float32[8]", s: "out float32[1]", t: "out float32[1]"):
+    t[0] = 1.0
+    for k in bind("threadIdx.x", 8):
+        s[0] = sum(a[k], over=k, init=2.0)
+    for i in bind("blockIdx.x", 1):
+        for j in parallel(1):
+            t[j] = s[j]
+"""
+    )
+    for target, count in (("cuda", 2), ("llvm", 5)):
+        lowered = lower(nest, target)
+        assert sum(isinstance(s, Kernel) for s in statements(lowered.body)) <= count
+        assert lp.interpret(lowered, [np.ones(8, np.float32)])["t"] == [10]
+    assert sum(isinstance(s, Kernel) for s in lower(nest, "cuda").body) == 2

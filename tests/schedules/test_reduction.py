@@ -1,0 +1,93 @@
+"""schedules.reduction: every axis, type and size, exactly, on threads as the interpreter runs them; and it compiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+import schedules
+
+RNG = np.random.default_rng(0)
+AXES = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
+
+
+def scheduled(t: lp.Tensor, **options: Any) -> lp.Schedule:
+    s = lp.Schedule(t)
+    for stage in s.stages:
+        s = schedules.reduction(s, stage, **options)
+    return s
+
+
+def check(t: lp.Tensor, s: lp.Schedule, *arrays: Any, seed: int = 0) -> None:
+    """The threads give what the expression says, without a race."""
+    want = lp.interpret(lp.Schedule(t).func, arrays, domain="ring")
+    (program,) = lp.lower(s, "cuda")
+    got = lp.interpret(program, arrays, domain="ring", seed=seed)
+    for name, x in want.items():
+        np.testing.assert_array_equal(got[name], x)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(AXES),
+    st.tuples(st.integers(0, 6), st.integers(0, 5), st.integers(0, 40)),
+    st.sampled_from(["sum", "max", "prod"]),
+    st.booleans(),
+    st.sampled_from([32, 64]),
+    st.sampled_from([None, 64]),
+)
+def test_any_axes_of_any_size(
+    axes: tuple[int, ...], sizes: tuple[int, int, int], fold: str, symbolic: bool, threads: int, chunk: int | None
+) -> None:
+    shape = tuple(lp.symbol(v, min=0) for v in "nmk") if symbolic else tuple(max(1, x) for x in sizes)
+    t = getattr(lp.placeholder(shape, "float32", name="x"), fold)(axis=axes)
+    real = sizes if symbolic else tuple(max(1, x) for x in sizes)
+    check(t, scheduled(t, threads=threads, chunk=chunk), RNG.integers(0, 5, real).astype(np.float32))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_tuples_and_small_types(axis: int | None) -> None:
+    for dtype, fold in (("float32", "argmax"), ("int8", "argmin"), ("bool", "any"), ("int16", "sum")):
+        t = getattr(lp.placeholder((23, 41), dtype, name="x"), fold)(axis=axis)
+        a = RNG.integers(0, 2 if dtype == "bool" else 9, (23, 41)).astype(dtype)
+        check(t, scheduled(t, threads=32, chunk=256), a)
+
+
+def test_few_results_are_cut_and_many_are_not() -> None:
+    def kernels(shape: tuple[int, ...], axis: int | None) -> int:
+        s = scheduled(lp.placeholder(shape, "float32", name="x").sum(axis=axis))
+        (program,) = lp.lower(s, "cuda")
+        return lp.text(program).count("with kernel(")
+
+    assert kernels((1 << 20,), None) == 2
+    assert kernels((4, 1 << 20), 1) == 2
+    assert kernels((1 << 20, 64), 0) == 2
+    assert kernels((4096, 4096), 1) == 1
+    assert kernels((4096, 1 << 15), 0) == 1
+    assert kernels((500,), None) == 1
+
+
+def test_short_rows_share_a_block() -> None:
+    s = scheduled(lp.placeholder((lp.symbol("n"), 8), "float32", name="x").sum(axis=1))
+    assert {s.loop(x).kind: lp.text(s.loop(x).extent) for x in s.loops("sum") if "Idx" in s.loop(x).kind} == {
+        "blockIdx.x": "(n + 31) // 32",
+        "threadIdx.y": "32",
+        "threadIdx.x": "8",
+    }
+
+
+def test_it_compiles_for_a_gpu() -> None:
+    n, m = lp.symbol("n"), lp.symbol("m")
+    for axis in (None, 0, 1):
+        for dtype in ("float32", "bfloat16"):
+            source = lp.compile_source(scheduled(lp.placeholder((n, m), dtype, name="x").max(axis=axis)))
+            assert source.cubin
+
+
+def test_what_is_no_reduction_is_left_alone() -> None:
+    s = lp.Schedule(lp.placeholder((4, 5), "float32", name="x") + 1.0)
+    assert schedules.reduction(s, s.stages[0]).func == s.func
