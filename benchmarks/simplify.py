@@ -2,11 +2,12 @@
 
     python benchmarks/simplify.py [--peers]
 
-The lines of simplify_calls.txt (made by simplify_collect.py) are simplified as scheduling does it: those that stand
-in one place share its Context, which is new in every repeat, so nothing is remembered from an earlier one. Prints one
-row a program: microseconds a call, the median and the worst line, and what one loop of a Context costs; `again` is a
-call that the Context has answered before. `--peers` adds the same lines through sympy (`simplify`) and through isl
-(build the function, `gist` it in its domain), on every tenth line that they can say, as times the cost here.
+The lines of simplify_calls.txt (made by simplify_collect.py) are simplified as scheduling does it: in the order in
+which they were met, those in one place in one Context, and the Contexts of a program grow out of each other. Every
+repeat starts with nothing remembered. Prints one row a program: microseconds a call, the median and the worst line;
+`again` is a call that the Context has answered before; then what one loop or guard of a Context costs. `--peers` adds
+the same lines through sympy (`simplify`) and through isl (build the function, `gist` it in its domain), on every tenth
+line that they can say, as times the cost here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import sympy
 
 import loopir as lp
-from loopir.analysis.simplify import Context, forget, simplify, simplify_cond
+from loopir.analysis.simplify import EMPTY, Context, forget, simplify, simplify_cond
 from loopir.ir.grammar import Add, And, Cmp, Cond, FloorDiv, Index, Int, Min, Mod, Mul, Var
 from loopir.ir.walk import variables
 from loopir.testing.points import NotAffine, Points, read
@@ -43,7 +44,7 @@ class Place:
     calls: tuple[Index | Cond, ...]
 
     def context(self) -> Context:
-        ctx = Context()
+        ctx = EMPTY
         for kind, what, extent in self.steps:
             ctx = ctx.loop(str(what), extent) if kind == "for" else ctx.given(what)  # type: ignore[arg-type]
         return ctx
@@ -76,19 +77,22 @@ def timed(fn: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1e6
 
 
-def measure(place: Place) -> tuple[list[float], list[float], float]:
-    """(first calls, calls again, one loop or guard of the context): the medians of the repeats."""
-    first: list[list[float]] = [[] for _ in place.calls]
-    again: list[list[float]] = [[] for _ in place.calls]
-    contexts: list[float] = []
+def measure(program: list[Place]) -> tuple[list[float], list[float], list[float]]:
+    """(first calls, calls again, steps of the contexts): the medians of the repeats."""
+    first: list[list[float]] = [[] for p in program for _ in p.calls]
+    again: list[list[float]] = [[] for p in program for _ in p.calls]
+    contexts: list[list[float]] = [[] for _ in program]
     for _ in range(REPEATS):
         forget()
-        contexts.append(timed(place.context) / max(1, len(place.steps)))
-        ctx = place.context()
-        for times in (first, again):
-            for n, x in enumerate(place.calls):
-                times[n].append(timed(lambda x=x, ctx=ctx: call(x, ctx)))
-    return [statistics.median(t) for t in first], [statistics.median(t) for t in again], statistics.median(contexts)
+        n = 0
+        for at, p in enumerate(program):
+            contexts[at].append(timed(p.context) / max(1, len(p.steps)))
+            ctx = p.context()
+            for x in p.calls:
+                first[n].append(timed(lambda x=x, ctx=ctx: call(x, ctx)))
+                again[n].append(timed(lambda x=x, ctx=ctx: call(x, ctx)))
+                n += 1
+    return tuple([statistics.median(t) for t in times] for times in (first, again, contexts))  # type: ignore
 
 
 def row(name: str, first: list[float], again: list[float], contexts: list[float]) -> None:
@@ -152,11 +156,13 @@ def main() -> None:
     found = list(places())
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, loopir {lp.__version__}")
     print(f"{'us a call':22s} {'lines':>6s} {'median':>10s} {'worst':>8s} {'again':>8s} {'a step of':>10s}")
-    measured = [(p.program, *measure(p)) for p in found]
-    for program in (*dict.fromkeys(p.program for p in found), ""):
-        rows = [m for m in measured if program in ("", m[0])]
-        first, again = [t for m in rows for t in m[1]], [t for m in rows for t in m[2]]
-        row(program or "all", first, again, [m[3] for m in rows])
+    total: tuple[list[float], ...] = ([], [], [])
+    for program in dict.fromkeys(p.program for p in found):
+        measured = measure([p for p in found if p.program == program])
+        row(program, *measured)
+        for all_, these in zip(total, measured, strict=True):
+            all_ += these
+    row("all", *total)
     if "--peers" in sys.argv:
         peers(found)
 

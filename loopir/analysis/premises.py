@@ -19,11 +19,15 @@ Ends = tuple[int | None, int | None]
 class Premises:
     """`0 <= loop <= top` for each loop, sizes' lower bounds and divisors, polynomials that are >= 0.
 
-    It never changes, but for its memory: `ends` of monomials, `answers` to simplifications, and the premises `after`
-    one more loop or guard, so that passes that walk the same nest meet the same premises again.
+    It never changes, but for its memory: the `ends` of terms, `answers` to simplifications, those of single `atoms`,
+    sample `points`, and the premises `after` one more loop or guard, so that passes that walk the same nest meet the
+    same premises again.
     """
 
-    __slots__ = ("after", "answers", "ends", "facts", "lows", "multiples", "stable", "telling", "top", "tops")
+    __slots__ = (
+        "after", "answers", "atoms", "before", "ends", "facts", "lows", "multiples", "points", "stable", "telling",
+        "top", "tops", "values",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -32,6 +36,7 @@ class Premises:
         multiples: Mapping[str, int] | None = None,
         facts: tuple[Poly, ...] = (),
         stable: frozenset[str] = frozenset(),
+        before: Premises | None = None,
     ) -> None:
         self.tops = tops
         """The greatest value of each loop around, innermost first."""
@@ -45,10 +50,16 @@ class Premises:
         self.stable = stable
         """The buffers that nothing writes. What others held when a guard or a loop was entered says nothing of the
         statements inside: one before them may have written there."""
+        self.before = before
+        """What is known around, to which this adds a loop or some facts."""
+        self.points: list[Any] | None = None
+        self.values: dict[Monomial, list[float]] = {}
+        """Points at which all this holds, and what terms are there, once they have been asked for."""
         self.telling: list[Mapping[Monomial, int]] | None = None
         """The facts that say more than the ends of their terms do, once they have been asked for."""
         self.ends: dict[Monomial, Ends] = {(): (1, 1)}
         self.answers: dict[Node, Any] = {}
+        self.atoms: dict[Index, Poly] = {}
         self.after: dict[Any, Any] = {}
 
     def divides(self, n: int, a: Index) -> bool:

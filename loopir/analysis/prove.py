@@ -12,6 +12,7 @@ from math import gcd
 
 from loopir.analysis.affine import Monomial, Poly, add_to, coefficient, constant, plain, plus, quotient, scaled, times
 from loopir.analysis.premises import Ends, Premises
+from loopir.analysis.samples import refuted
 from loopir.analysis.statements import Statement
 from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod, Var
 
@@ -115,11 +116,10 @@ def _min_max(a: int | None, b: int | None, smaller: bool, *, low: bool) -> int |
 def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
     """Whether `p >= 0` is proved; False means that it is not known."""
     low = least(p, known)
-    if low is not None:
-        if low >= 0:
-            return True
-        if not known.facts and all(_independent(m, known) for m in p):
-            return False
+    if low is not None and low >= 0:
+        return True
+    if (len(p) == 1 and () in p) or refuted(p, known):
+        return False
     trail: list[Mapping[Monomial, int]] = []
     if _reduced(p, known, STEPS, trail):
         return True
@@ -138,13 +138,6 @@ def _undivided(p: Mapping[Monomial, int]) -> Poly | None:
             rest = times({n: c for n, c in p.items() if n != m}, b)
             return plus(plus(rest, product, k), plus(b, {(): -1}))
     return None
-
-
-def _independent(m: Monomial, known: Premises) -> bool:
-    """Whether a term reaches its ends whatever the others are: then the sum of the ends is the least value."""
-    if len(m) > 1:
-        return False
-    return not m or (isinstance(m[0], Var) and (m[0] not in known.top or known.constant_top(m[0])))
 
 
 def _reduced(p: Mapping[Monomial, int], known: Premises, steps: int, trail: list[Mapping[Monomial, int]]) -> bool:

@@ -98,9 +98,9 @@ class Context(Premises):
         top = plus(size, {(): -1})
         tops = ((Var(var), top), *self.tops)
         if const_of(size) is not None:
-            return Context(tops, self.lows, self.multiples, self.facts, self.stable)
+            return Context(tops, self.lows, self.multiples, self.facts, self.stable, self)
         lows = {**self.lows, **self._factors(size)}
-        return Context(tops, lows, self.multiples, (*self.facts, top), self.stable)
+        return Context(tops, lows, self.multiples, (*self.facts, top), self.stable, self)
 
     def _factors(self, p: Poly) -> dict[str, int]:
         """Where p > 0, the variables that divide it are at least 1, as none is negative; their lower bounds."""
@@ -124,7 +124,8 @@ class Context(Premises):
                             lows[name] = max(low, lows.get(name, 0))
         for name in multiples.keys() & lows.keys():
             lows[name] += -lows[name] % multiples[name]
-        return Context(self.tops, lows, multiples, tuple(f for f in facts if const_of(f) is None), self.stable)
+        facts = tuple(f for f in facts if const_of(f) is None)
+        return Context(self.tops, lows, multiples, facts, self.stable, self)
 
     def _facts(self, c: Cond) -> list[Poly]:
         """What is >= 0 where `c` holds."""
@@ -164,6 +165,7 @@ def forget() -> None:
     """Drop what is remembered of contexts; those in use keep theirs."""
     EMPTY.after.clear()
     EMPTY.answers.clear()
+    EMPTY.atoms.clear()
     Context.made = 0
 
 
@@ -196,7 +198,10 @@ def _add(out: Poly, ix: Index, k: int, ctx: Context) -> None:
         else:
             out.pop(m, None)
     else:
-        add_to(out, _atom(ix, ctx), k)
+        found = ctx.atoms.get(ix)
+        if found is None:
+            found = ctx.atoms[ix] = _atom(ix, ctx)
+        add_to(out, found, k)
 
 
 def _atom(ix: Index, ctx: Context) -> Poly:
@@ -232,6 +237,7 @@ def _remembered(ctx: Context, node: N, answer: N) -> N:
         answer = node
     if len(ctx.answers) > MEMORY:
         ctx.answers.clear()
+        ctx.atoms.clear()
     ctx.answers[node] = answer
     return answer
 
