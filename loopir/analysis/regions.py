@@ -245,7 +245,7 @@ def loose(p: Poly) -> set[str]:
 def size_bound(extent: Poly, ctx: Context) -> Poly | None:
     """The least bound of `extent` that speaks of no loop: a constant where there is one."""
     names = {v.name for v, _ in ctx.tops}
-    choices = list(_sides(extent))
+    choices = list(upper_sides(extent))
     constants = [c for p in choices if (c := interval(p, ctx)[1]) is not None]
     if constants:
         return constant(max(0, min(constants)))
@@ -257,7 +257,7 @@ def size_bound(extent: Poly, ctx: Context) -> Poly | None:
     return ends[0] if ends else None
 
 
-def _sides(p: Poly) -> Iterator[Poly]:
+def upper_sides(p: Poly) -> Iterator[Poly]:
     """Bounds of `p` from above: for each minimum that adds, and each maximum that is taken off, one of its sides."""
     open_: list[tuple[Index, tuple[Index, Index]]] = []
     for m, c in p.items():

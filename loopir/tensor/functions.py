@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from loopir.errors import ExprError
-from loopir.ir import dtypes
+from loopir.ir import dtypes, grammar as ir
 from loopir.ir.dtypes import DTypeLike
 from loopir.ir.grammar import Cmp, Cond, Const, Index, Int, Select, Value, conj
 from loopir.tensor import reductions as red
@@ -24,7 +24,7 @@ from loopir.tensor.core import (
     settled,
     truth,
 )
-from loopir.tensor.index import CondExpr, same
+from loopir.tensor.index import CondExpr, IndexExpr, same
 from loopir.tensor.tensor import Tensor, absolute, as_bool, numeric, power, real_type, reduce_mean, reduce_sum
 
 __all__ = [
@@ -72,13 +72,24 @@ def abs(x: Any) -> Tensor:
 
 
 def maximum(a: Any, b: Any) -> Tensor:
-    """The larger of each pair of elements, NaN if either is; of bools, whether either is true."""
-    return numeric("maximum", a, b)
+    """The larger of each pair of elements, NaN if either is; of bools, whether either is true.
+
+    Of indices it is an index again: `A[lp.maximum(i - 1, 0)]` repeats the first row above it.
+    """
+    return numeric("maximum", a, b) if (of := _of_indices(ir.maximum, a, b)) is None else of
 
 
 def minimum(a: Any, b: Any) -> Tensor:
-    """The smaller of each pair of elements, NaN if either is; of bools, whether both are true."""
-    return numeric("minimum", a, b)
+    """The smaller of each pair of elements, NaN if either is; of bools, whether both are true. Of indices, an index."""
+    return numeric("minimum", a, b) if (of := _of_indices(ir.minimum, a, b)) is None else of
+
+
+def _of_indices(fn: Callable[[Index, Index], Index], a: Any, b: Any) -> Any:
+    """What `fn` makes of two indices, or an index and an int; None if they are no such things."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, IndexExpr) and isinstance(other, IndexExpr | int) and not isinstance(other, bool):
+            return one.joined(other, fn)
+    return None
 
 
 def logical_and(a: Any, b: Any) -> Tensor:

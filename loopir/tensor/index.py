@@ -54,6 +54,10 @@ class IndexExpr:
         out = fn(b, self.ix) if swap else fn(self.ix, b)
         return CondExpr(out, symbols) if isinstance(out, Cond) else IndexExpr(out, symbols)
 
+    def joined(self, other: object, fn: Any) -> Any:
+        """`fn` of this index and `other`, in an order that does not matter."""
+        return self._with(other, fn)
+
     def __add__(self, other: object) -> Any:
         return self._with(other, lambda a, b: a + b)
 

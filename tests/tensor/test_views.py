@@ -123,6 +123,14 @@ def test_take_and_clamping() -> None:
     np.testing.assert_array_equal(run(inner, X, far), X[[0, 2], 3])
 
 
+def test_the_larger_of_two_indices_is_an_index() -> None:
+    (t,) = inputs(X)
+    above = lp.compute(X.shape, lambda a, b, c: t[lp.maximum(a - 1, 0), lp.minimum(X.shape[1] - 1, b + 1), c])
+    expected = X[[0, *range(X.shape[0] - 1)]][:, [*range(1, X.shape[1]), X.shape[1] - 1]]
+    np.testing.assert_array_equal(run(above, X), expected)
+    assert "opaque" not in str(lp.Schedule(above))
+
+
 # ---------------------------------------------------------------- joining
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from loopir.analysis.affine import coefficient, const_of
 from loopir.analysis.coverage import missing
 from loopir.analysis.moved import order_broken
-from loopir.analysis.regions import Box, loose
-from loopir.analysis.simplify import EMPTY, poly
-from loopir.ir.grammar import TRUE, Cmp, Cond, Func, Int, Loop, Or, Var, minimum
-from loopir.ir.walk import places, variables
+from loopir.ir.grammar import TRUE, Func, Loop
+from loopir.ir.walk import places
 from loopir.schedule.confine import confined, renewable, touched
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_in
@@ -27,6 +24,7 @@ from loopir.schedule.placement import (
 from loopir.schedule.refusal import refusal
 from loopir.schedule.restriction import Restriction
 from loopir.schedule.schedule import primitive
+from loopir.schedule.window import unseen
 
 
 @primitive
@@ -97,7 +95,9 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
     if box is None:
         raise move.refuse(f"nothing in {move.loop.var!r} reads {listing(sorted(move.names))}", "a loop around a reader")
     home = _home(move, store, readers)
-    part, window = (box, TRUE) if store is None else _window(box, move)
+    part, window = (
+        (box, TRUE) if store is None else unseen(box, move.loop, move.stmt.at, known_in(func, move.loop).here)
+    )
     restriction = Restriction.to(part, move.stmt.at, move.own_loops, move.over, known_in(func, move.loop))
     restriction.conds.append(window)
     require_repeatable(move, restriction.ranges)
@@ -125,37 +125,6 @@ def _home(move: Move, store: str | None, readers: set[str]) -> Loop | None:
         reason = f"{listing(sorted(readers))}, outside of {home.var!r}, reads {listing(sorted(move.names))}"
         raise move.refuse(reason, 'store="root"')
     return home
-
-
-def _window(box: Box, move: Move) -> tuple[Box, Cond]:
-    """What an iteration needs and the one before it has not computed: of `box`, and where a condition holds.
-
-    If the box moves along one dimension, by a constant step, each iteration adds that step to it, and the first one
-    computes all of it; if it does not move at all, only the first one computes it.
-    """
-    var, v = move.loop.var, Var(move.loop.var)
-    moving = [d for d, base in enumerate(box.base) if var in variables(base)]
-    if len(moving) > 1 or any(var in variables(x) for x in box.extent):
-        return box, TRUE
-    if not moving:
-        return box, Cmp("==", v, Int(0))
-    (d,) = moving
-    base, at = box.base[d], move.stmt.at[d]
-    split = coefficient(poly(base, EMPTY), v)
-    step = None if split is None or var in loose(split[1]) else const_of(split[0])
-    if step is None:
-        return box, TRUE
-    size = box.size[d]
-    if not isinstance(size, Int):
-        old = Cmp("<=", base + box.extent[d] - step, at) if step > 0 else Cmp("<", at, base - step)
-        return box, Or((Cmp("<", v, Int(1)), old))
-    seen = minimum(v, 1) * max(0, size.value - abs(step))
-    new = base + seen if step > 0 else base, size - seen
-    parts = (
-        tuple(new[n] if e == d else x for e, x in enumerate(whole)) for n, whole in enumerate((box.base, box.extent))
-    )
-    start, extent = parts
-    return Box(start, extent, tuple(extent[d] if e == d else x for e, x in enumerate(box.size))), TRUE
 
 
 def _require_order(move: Move, after: Moved, readers: set[str]) -> None:
