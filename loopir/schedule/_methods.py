@@ -86,6 +86,10 @@ class Methods:
         """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`."""
         raise NotImplementedError
 
+    def pipeline(self, loop: str, *, stages: int) -> Self:
+        """Let `loop` run ahead with its copies: those for iteration i are made in iteration i - (stages - 1)."""
+        raise NotImplementedError
+
     def rename(self, old: str, new: str) -> Self:
         """Call `old` by the name `new`: a loop ("i" or "C.i"), a buffer, a stage, or a buffer and its stage
         together."""
