@@ -69,6 +69,10 @@ class Methods:
         """Fuse the nests of `first` and `second`, which stand one right after the other, into one."""
         raise NotImplementedError
 
+    def merge(self, *loops: str, side_by_side: bool = False, name: str | None = None) -> Self:
+        """Merge the nests of `loops`, which stand one after the other, into one."""
+        raise NotImplementedError
+
     def pad(self, stage: str, *loops: str, value: float | int = 0.0) -> Self:
         """Run `stage` without the guards that speak of `loops`, or without any where none is named."""
         raise NotImplementedError

@@ -8,7 +8,9 @@ from random_nests import EXTENTS, HEAD, HIDDEN, assert_exact, assert_sound, stat
 from loopir.errors import ScheduleError, Witness
 from loopir.ir.grammar import Func
 from loopir.ir.parse import parse
+from loopir.ir.walk import loops
 from loopir.schedule.primitives.fuse_loops import fuse_loops
+from loopir.schedule.primitives.merge import merge
 
 
 def func(*lines: str) -> Func:
@@ -140,3 +142,18 @@ def test_nests_have_to_be_neighbours_and_deep_enough() -> None:
         fuse_loops(f, "i", "k")
     with pytest.raises(ScheduleError, match="'i' does not hold just one loop, so the nest is 1 deep and not 2"):
         fuse_loops(f, "i", "j", shift=(0, 0))
+
+
+@settings(max_examples=25, deadline=None)
+@given(pairs())
+def test_merging_in_a_row_is_exact(given: tuple[Func, tuple[int, ...]]) -> None:
+    assert_exact("merge", given[0], "i", "x", side_by_side=True)
+
+
+def test_three_nests_are_merged_as_deep_as_they_go() -> None:
+    one = "for {0} in range(n):", "    for {1} in range(4):", "        a[{0}, 3 * {1} + {2}] = b[{0}]"
+    f = func(*(x.format(v, w, d) for v, w, d in (("i", "j", 0), ("k", "h", 1), ("x", "y", 2)) for x in one))
+    after = merge(f, "i", "k", "x")
+    assert [x.var for x in loops(after.body)] == ["i", "j"]
+    flat = merge(func(*("for i in range(n):", "    b[i] = 1.0"), *(x.format("k", "h", 0) for x in one)), "i", "k")
+    assert [x.var for x in loops(flat.body)] == ["i", "h"]

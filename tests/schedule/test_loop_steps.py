@@ -26,6 +26,7 @@ def taken(func: Func) -> list[Schedule]:
     steps += [Step("peel", (v,), (("first", 1), ("last", 2))) for v in names]
     steps += [Step("skew", (v, w, f)) for v, w in product(names, names) for f in (2, -1)]
     steps += [Step("fuse_loops", (v, w), (("shift", 1), ("tail", "guard"))) for v, w in product(names, names)]
+    steps += [Step("merge", (v, w), (("side_by_side", row),)) for v, w, row in product(names, names, (False, True))]
     return [s.apply(x) for x in steps if s.why(x.name, *x.args, **dict(x.kwargs)) is None]
 
 

@@ -233,6 +233,7 @@ def steps(s: Schedule) -> Iterator[Step]:
     for outer, inner in product(loops, loops):
         yield Step("fuse", (outer, inner))
         yield Step("reorder", (outer, inner))
+        yield from (Step("merge", (outer, inner), (("side_by_side", row),)) for row in (False, True))
         yield from (Step("skew", (outer, inner, f)) for f in (1, -2))
         yield from (Step("fuse_loops", (outer, inner), (("shift", d), ("tail", "guard"))) for d in (0, 1, -1))
     yield from (Step(name, (loop,)) for name in ("unroll", "partition") for loop in loops)

@@ -1,0 +1,134 @@
+"""merge: nests that stand one after the other become one, over the same iterations or with theirs in a row."""
+
+from __future__ import annotations
+
+from loopir.analysis.moved import Came, order_broken
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Cmp, Func, If, Loop, Var, maximum
+from loopir.ir.walk import variables
+from loopir.schedule.effects import require_stable_extent
+from loopir.schedule.facts import Facts
+from loopir.schedule.find import find_loop, listing
+from loopir.schedule.naming import new_names, over_replaced
+from loopir.schedule.parts import moved_to
+from loopir.schedule.primitives.fuse_loops import fuse_loops
+from loopir.schedule.promises import require_promises
+from loopir.schedule.refusal import refusal
+from loopir.schedule.schedule import primitive
+from loopir.schedule.siblings import joined, labels, lanes_around, require_next
+
+
+@primitive
+def merge(func: Func, *loops: str, side_by_side: bool = False, name: str | None = None) -> Func:
+    """Merge the nests of `loops`, which stand one after the other, into one.
+
+    Over the same iterations, as many loops deep as all nests are perfect and of equal extents: each iteration does
+    the work of all. `side_by_side`, the new loop, called `name`, first does the iterations of the first nest, then
+    those of the next: in a grid, the blocks of two nests run next to each other, so these have to be independent.
+
+    before:
+        def f(n: "size", A: "float32[n, n]", B: "out float32[n, n]", C: "out float32[n, n]"):
+            for i in range(n):
+                for j in range(n):
+                    B[i, j] = A[i, j] * 2.0
+            for y in range(n):
+                for x in range(n):
+                    C[y, x] = B[y, x] + 1.0
+    call:    merge("i", "y")
+    after:
+        def f(n: "size", A: "float32[n, n]", B: "out float32[n, n]", C: "out float32[n, n]"):
+            for i in range(n):
+                for j in range(n):
+                    B[i, j] = A[i, j] * 2.0
+                    C[i, j] = B[i, j] + 1.0
+    refuses: merge("y", "i")  # it stands before it
+    refuses: merge("i")       # two loops or more
+
+    before:
+        def g(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
+            for i in range(n):
+                B[i] = A[i]
+            for j in range(n):
+                C[j] = B[n - 1 - j]
+    refuses: merge("i", "j")  # B at (i=1) writes B[1], which C at (j=0) reads later (at n=2)
+
+    before:
+        def grid(n: "size", m: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[m]"):
+            for i in bind("blockIdx.x", n):
+                B[i] = A[i]
+            for j in bind("blockIdx.x", m):
+                C[j] = A[0]
+    call:    merge("i", "j", side_by_side=True, name="block")
+    after:
+        def grid(n: "size", m: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[m]"):
+            for block in bind("blockIdx.x", n + m):
+                if block < n:
+                    B[block] = A[block]
+                else:
+                    C[block - n] = A[0]
+
+    before:
+        def chain(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
+            for i in bind("blockIdx.x", n):
+                B[i] = A[i]
+            for j in bind("blockIdx.x", n):
+                C[j] = B[j]
+    refuses: merge("i", "j", side_by_side=True)  # iterations of 'i' are not independent
+    """
+    if len(loops) < 2:
+        raise ScheduleError("there is nothing to merge", suggestion="two loops or more")
+    first = find_loop(func, loops[0]).var
+    for other in loops[1:]:
+        if side_by_side:
+            func = _in_a_row(func, first, other, name)
+            first = first if name is None else name
+        else:
+            a, b = find_loop(func, first), find_loop(func, other)
+            require_next(func, a, b)
+            try:
+                func = fuse_loops(func, first, other, shift=(0,) * _depth(Facts.at(func, a), a, b))
+            except ScheduleError as error:
+                if error.suggestion is not None and error.suggestion.startswith("shift="):
+                    error.suggestion = f"fuse_loops with {error.suggestion}"
+                raise
+    return func
+
+
+def _depth(facts: Facts, a: Loop, b: Loop) -> int:
+    """How many loops of the two nests, from `a` and `b` on, are perfectly nested and of equal extents."""
+    depth, spoken = 0, set[str]()
+    while facts.equal(a.extent, b.extent) and a.kind == b.kind and not variables(a.extent) & spoken:
+        depth += 1
+        spoken |= {a.var, b.var}
+        if len(a.body) != 1 or len(b.body) != 1:
+            break
+        x, y = a.body[0], b.body[0]
+        if not isinstance(x, Loop) or not isinstance(y, Loop):
+            break
+        a, b = x, y
+    return max(depth, 1)
+
+
+def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
+    a, b = find_loop(func, first), find_loop(func, second)
+    require_next(func, a, b)
+    if a.kind != b.kind:
+        reason = f"{a.var!r} is {a.kind} and {b.var!r} is {b.kind}"
+        raise ScheduleError(reason, loop=b.var, suggestion="merge loops of one kind")
+    require_stable_extent(a, b)
+    facts = Facts.at(func, a)
+    n, m = (x.extent if facts.at_least(x.extent, 0) else maximum(x.extent, 0) for x in (a, b))
+    (v,) = new_names(func, (a.var,), None if name is None else (name,), (a.var, b.var))
+    at = {a.var: Var(v), b.var: Var(v) - n}
+
+    def moved(x: Loop) -> Body:
+        return over_replaced(moved_to(x.body, {x.var: at[x.var]}), {x.var: (v,)})
+
+    new = joined(func, a, b, lambda: Loop(v, n + m, a.kind, (If(Cmp("<", Var(v), n), moved(a), moved(b)),)))
+    origin = {label: Came(label, {x.var: at[x.var]}) for x in (a, b) for label in labels(x.body)}
+    clash = order_broken(func, new, origin)
+    if clash is not None:
+        reason = f"one loop for {listing((a.var, b.var))} runs these two the other way round"
+        raise refusal(clash, reason, a.var, f"keep the two nests for {clash.witness.buffer}")
+    require_promises(new, [*lanes_around(func, a), v])
+    return new
