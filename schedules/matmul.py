@@ -7,6 +7,7 @@ it is: they are copied into panels that the inner loops run along.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import loopir as lp
@@ -107,8 +108,11 @@ def matmul_cpu(
 
 
 def _tiles(count: int | None) -> int:
-    """How many rows of tiles make a block: enough to use a panel often, and such that few are left over."""
-    return 8 if count is None else min(range(6, 13), key=lambda n: (-(-count // n) * n, -n))
+    """How many rows of tiles make a block: as many as use a panel often, four blocks a thread, and few left over."""
+    if count is None:
+        return 16
+    most = min(32, max(4, count // (4 * (os.cpu_count() or 1))))
+    return min(range(most - most // 4, most + 1), key=lambda n: (-(-count // n) * n, -n))
 
 
 def _packed(s: lp.Schedule, stage: str, operand: Operand, width: int, at: str | None) -> tuple[lp.Schedule, str]:
