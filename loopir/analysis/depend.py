@@ -76,14 +76,17 @@ def lockstep(func: Func, loop: str) -> Clash | None:
     return least(found())
 
 
-def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ: str) -> Clash | None:
-    """Two dependent instances of `s` and `t` with equal `same` loops and different values of loop `differ`.
+def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ: str | Sequence[str]) -> Clash | None:
+    """Two dependent instances of `s` and `t` with equal `same` loops and different values of each loop in `differ`.
 
     Nothing is asked of their order: it is what concurrent iterations of `differ` lack.
     """
     equal: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in same]
-    steps = [({f"s.{differ}": sign, f"t.{differ}": -sign, "": -1}, False) for sign in (1, -1)]
-    return least(_at_once(func, s, t, [[*equal, step] for step in steps]))
+    steps = [
+        [({f"s.{v}": sign, f"t.{v}": -sign, "": -1}, False) for sign in (1, -1)]
+        for v in ((differ,) if isinstance(differ, str) else differ)
+    ]
+    return least(_at_once(func, s, t, [[*equal, *chosen] for chosen in product(*steps)]))
 
 
 # ---------------------------------------------------------------- orders

@@ -2,8 +2,9 @@
 
 Two accesses need a barrier between them if they may touch one element from different threads of one block and one of
 them writes. Between different blocks of one launch nothing orders accesses, so there such a pair is an error. Barriers
-go before the later statement, and at the end of the innermost serial loop around both, where one iteration meets the
-next; all threads have to come by, so a place whose control depends on the thread is refused.
+go before the later statement if one iteration of the serial loops around both has such a pair, and at the end of the
+innermost of these loops that has one across its iterations; all threads have to come by, so a place whose control
+depends on the thread is refused.
 """
 
 from __future__ import annotations
@@ -59,9 +60,13 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
             clash = apart(func, s, t, same=blocks, differ=axis)
             if clash is not None:
                 meet = _Meet(here[s.label], here[t.label], set(threads), clash)
-                before |= {id(x) for x in meet.before()}
-                ends |= {id(x) for x in meet.ends()}
-                break
+                around = meet.serial()
+                if apart(func, s, t, same=(*blocks, *around), differ=axis) is not None:
+                    before |= {id(x) for x in meet.before()}
+                for n in reversed(range(len(around))):
+                    if apart(func, s, t, same=(*blocks, *around[:n]), differ=(axis, around[n])) is not None:
+                        ends |= {id(x) for x in meet.ends(around[n])}
+                        break
     return _marked(kernel, before, ends) if before or ends else kernel
 
 
@@ -100,13 +105,16 @@ class _Meet:
         self.require_uniform(common)
         yield next(x for x in (*later.around, later.stmt)[depth:] if not isinstance(x, Alloc))
 
-    def ends(self) -> Iterator[Stmt]:
-        """The innermost serial loop around both."""
+    def serial(self) -> tuple[str, ...]:
+        """The serial loops around both, outermost first."""
+        return tuple(s.var for s in self.common() if isinstance(s, Loop) and s.kind not in AXES)
+
+    def ends(self, var: str) -> Iterator[Stmt]:
+        """The serial loop `var` around both, from one iteration of which to another they clash."""
         common = self.common()
-        loops = [n for n, s in enumerate(common) if isinstance(s, Loop) and s.kind not in AXES]
-        if loops:
-            self.require_uniform(common[: loops[-1] + 1])
-            yield common[loops[-1]]
+        n = next(n for n, s in enumerate(common) if isinstance(s, Loop) and s.var == var)
+        self.require_uniform(common[: n + 1])
+        yield common[n]
 
     def require_uniform(self, around: tuple[Stmt, ...]) -> None:
         """Refuse unless all threads of a block come by together."""

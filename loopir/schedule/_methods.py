@@ -48,6 +48,11 @@ class Methods:
         part."""
         raise NotImplementedError
 
+    def double_buffer(self, buffer: str, loop: str) -> Self:
+        """Give the copy `buffer`, which each iteration of `loop` fills and uses, two halves: one is filled for the
+        next."""
+        raise NotImplementedError
+
     def fold_storage(self, buffer: str, dim: int, factor: int) -> Self:
         """Keep only `factor` rows of dimension `dim` of the intermediate `buffer`: row x lies where row x % factor
         does."""

@@ -101,3 +101,22 @@ def f(A: "float32[300, 300]", B: "out float32[300, 300]"):
 """
     with pytest.raises(TargetError, match=r"360000 bytes of shared memory \(T 360000\), and there are 232448"):
         lp.compile_source(lp.Schedule(lp.parse(source)))
+
+
+TILES = """
+def f(A: "float32[6, 8]", S: "out float32[8]"):
+    for b in bind("blockIdx.x", 1):
+        for k in range(6):
+            with alloc("float32[8]", scope="shared") as T:
+                for t in bind("threadIdx.x", 8):
+                    T[t] = A[k, t]
+                for u in bind("threadIdx.x", 8):
+                    S[u] = sum(T[7 - u], over=k, init=0.0)
+"""
+
+
+def test_two_halves_need_one_barrier_an_iteration() -> None:
+    arrays = np.arange(48, dtype=np.float32).reshape(6, 8)
+    assert count(run(TILES, arrays), Barrier) == 2
+    twice = lp.Schedule(lp.parse(TILES)).double_buffer("T", "k")
+    assert count(run(str(twice), arrays), Barrier) == 2  # one of them before the loop

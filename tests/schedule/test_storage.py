@@ -62,6 +62,10 @@ def every_step(s: Schedule) -> Iterator[Step]:
                 yield Step("cache_read", (stage, b, "local"), (("at", at),))
     for b in s.buffers:
         yield Step("set_scope", (b, "local"))
+        for loop in s.loops():
+            yield Step("double_buffer", (b, loop))
+    for stage in s.stages:
+        yield Step("pad", (stage,))
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
@@ -143,3 +147,16 @@ def test_what_is_computed_too_much_is_not_seen() -> None:
     s = Schedule(parse(MATMUL)).split("i", 4).cache_read("C", "A", "local", at="i_o").cache_read("C", "B", "global")
     with pytest.raises(ScheduleError, match=r"C writes C\[i_o \* 4 \+ i_i, j\], which is not known to be inside C"):
         s.pad("C", "i_i")
+
+
+def test_padding_writes_nothing_that_the_caller_sees() -> None:
+    s = Schedule(
+        parse("""
+def f(n: "size", A: "float32[n]", X: "inout float32[1]"):
+    for i in range(n):
+        if i < 0:
+            X[0] = A[i]
+""")
+    )
+    with pytest.raises(ScheduleError, match=r"where i < 0 does not hold, X would write X, which the caller sees"):
+        s.pad("X")

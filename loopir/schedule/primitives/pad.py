@@ -211,6 +211,9 @@ def _require_unseen(func: Func, place: Place, dropped: Sequence[Cond]) -> None:
         return
     stmt = place.stmt
     names = {b.name for b in written(place)}
+    if seen := sorted(names & {a.buffer.name for a in func.args}):
+        reason = f"where {listing(text(c) for c in dropped)} does not hold, {stmt.label} would write {listing(seen)}"
+        raise ScheduleError(f"{reason}, which the caller sees", suggestion=f"cache_write({stmt.label!r}, ...) first")
     extra = replace(stmt, label=EXTRA)
     first = next(s for s in place.around if isinstance(s, If) and any(c in dropped for c in conjuncts(s.cond)))
     lifted = _beside(func, place, first, dropped, extra)

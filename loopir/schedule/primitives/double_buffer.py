@@ -1,0 +1,145 @@
+"""double_buffer: the copy for the next iteration is made while this one is computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Buffer,
+    Cmp,
+    Func,
+    If,
+    Index,
+    Int,
+    Layout,
+    Load,
+    Loop,
+    Mapped,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    Strided,
+    Var,
+)
+from loopir.ir.layouts import span
+from loopir.ir.walk import accessed, fresh, names, rebuild, substitute
+from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
+from loopir.schedule.facts import rewrite_loop
+from loopir.schedule.find import find_serial, listing
+from loopir.schedule.naming import fresh_copy
+from loopir.schedule.schedule import primitive
+from loopir.schedule.scopes import find_alloc
+
+
+@primitive
+def double_buffer(func: Func, buffer: str, loop: str) -> Func:
+    """Give the copy `buffer`, which each iteration of `loop` fills and uses, two halves: one is filled for the next.
+
+    The first copy is made before the loop. On a GPU, one barrier an iteration is then enough, and loads are in flight
+    while the threads compute. The copy stands first of what touches `buffer` and writes nothing else, and nothing in
+    the loop writes what it reads.
+
+    before:
+        def f(A: "float32[8, 4]", S: "out float32[4]"):
+            for k in range(8):
+                with alloc("float32[4]", scope="shared") as T:
+                    for x in range(4):
+                        T[x] = A[k, x]
+                    for i in range(4):
+                        S[i] = sum(T[i] * T[0], over=k, init=0.0)
+    call:    double_buffer("T", "k")
+    after:
+        def f(A: "float32[8, 4]", S: "out float32[4]"):
+            with alloc("float32[2, 4]", scope="shared") as T:
+                for x_1 in range(4):
+                    T[0, x_1]: "T_1" = A[0, x_1]
+                for k in range(8):
+                    if k + 1 < 8:
+                        for x in range(4):
+                            T[(k + 1) % 2, x] = A[k + 1, x]
+                    for i in range(4):
+                        S[i] = sum(T[k % 2, i] * T[k % 2, 0], over=k, init=0.0)
+    refuses: double_buffer("A", "k")  # A is an argument
+    refuses: double_buffer("T", "x")  # T is not allocated in 'x'
+
+    before:
+        def g(n: "size", A: "inout float32[n, 4]"):
+            for k in range(n):
+                with alloc("float32[4]") as T:
+                    for x in range(4):
+                        T[x] = A[k, x]
+                    for i in range(4):
+                        A[k, i] = T[3 - i]
+    refuses: double_buffer("T", "k")  # A, which T is filled from, is written in the same loop
+    """
+    alloc = find_alloc(func, buffer)[0]
+    target = find_serial(func, loop)
+    require_stable_extent(target)
+    if not any(s is alloc for s in target.body):
+        reason = f"{alloc.buffer.name} is not allocated in {target.var!r} itself"
+        raise ScheduleError(reason, loop=target.var, suggestion="cache_read at that loop")
+    copy, b = _copy(target, alloc), alloc.buffer
+    twice = replace(b, shape=(Int(2), *b.shape), layout=_layout(b, {*func.sizes}))
+    now, later = Var(target.var), Var(target.var) + 1
+    first = _halved(fresh_copy(func, (substitute(copy, {target.var: Int(0)}),), names(func)), twice, Int(0))
+    ahead = If(Cmp("<", later, target.extent), _halved((substitute(copy, {target.var: later}),), twice, later % 2))
+    at = next(n for n, s in enumerate(alloc.body) if s is copy)
+    inner = (*alloc.body[:at], ahead, *_halved(alloc.body[at + 1 :], twice, now % 2))
+    nest = replace(target, body=tuple(x for s in target.body for x in (inner if s is alloc else (s,))))
+    started = If(Cmp("<", Int(0), target.extent), first)
+    return rewrite_loop(func, target, lambda: Alloc(twice, (started, nest)))
+
+
+def _copy(loop: Loop, alloc: Alloc) -> Stmt:
+    """The first statement that touches the buffer, if it may run before the iteration that it is for."""
+    name = alloc.buffer.name
+    copy = next((s for s in alloc.body if name in accessed(s)), None)
+    if copy is None:
+        raise ScheduleError(f"nothing touches {name}")
+    others = writes((copy,)) - allocates((copy,)) - {name}
+    if name not in writes((copy,)) or others:
+        does = f"writes {listing(sorted(others))}, too" if others else "does not fill it"
+        raise ScheduleError(f"the first statement that touches {name} {does}; only a copy is made ahead")
+    if changed := sorted((reads([copy]) - {name}) & writes(loop.body)):
+        reason = f"{listing(changed)}, which {name} is filled from, is written in the same loop"
+        raise ScheduleError(reason, loop=loop.var, suggestion="a copy of what the loop leaves alone")
+    return copy
+
+
+def _layout(b: Buffer, sizes: set[str]) -> Layout | None:
+    """The layout of two halves, each of which lies as `b` does."""
+    match b.layout:
+        case Strided(strides):
+            return Strided((span(b), *strides))
+        case Mapped(dims, at):
+            half = fresh("half", {*dims, *sizes})
+            return Mapped((half, *dims), Var(half) * span(b) + at)
+        case _:
+            return None
+
+
+def _halved(body: Body, twice: Buffer, half: Index) -> Body:
+    """`body` with every access to the buffer in the half called `half`."""
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return n
+        n = rebuild(n, visit)
+        match n:
+            case Load(buffer, at) if buffer.name == twice.name:
+                return Load(twice, (half, *at))
+            case Store(_, buffer, at) if buffer.name == twice.name:
+                return replace(n, buffer=twice, at=(half, *at))
+            case Reduce(buffers=buffers, at=at) if any(x.name == twice.name for x in buffers):
+                if len(buffers) > 1:
+                    raise ScheduleError(f"{n.label} folds into {twice.name} and into other memory at once")
+                return replace(n, buffers=(twice,), at=(half, *at))
+            case _:
+                return n
+
+    return tuple(cast(Stmt, visit(s)) for s in body)
