@@ -57,6 +57,42 @@ def overwritten(func: Func, buffer: str, dim: int, factor: int) -> Overwritten |
     return None
 
 
+def clobbered(
+    func: Func, writes: Sequence[Done], done: Sequence[Done], across: Sequence[str] = ()
+) -> Overwritten | None:
+    """The least case in which an element is read, by one of `done`, after one of `writes` wrote its place.
+
+    That is harmless, and left out, where another of `done` writes the element in between. With `across`, only writes
+    in another iteration of these loops count, and only what is in between in the same iteration is harmless.
+    """
+    reads, renewals = [x for x in done if not x[1].write], [x for x in done if x[1].write]
+    for writer, reader in product(writes, reads):
+        dims = [f"{SIZE}{n}" for n in func.sizes]
+        dims += [f"{p}.{v}" for p, (s, _) in (("s", writer), ("t", reader)) for v in s.dims]
+        left = _met(func, writer, reader, dims, across)
+        for between in renewals if not left.is_empty() else ():
+            left = left.subtract(_renewed(func, writer, reader, between, dims, across))
+        points = [least_point(s, len(dims)) for s in left.get_basic_sets() if not s.is_empty()]
+        if points:
+            return _told(func, writer, reader, dict(zip(dims, min(points), strict=True)))
+    return None
+
+
+def _met(func: Func, writer: Done, reader: Done, dims: Sequence[str], across: Sequence[str]) -> isl.Set:
+    """The instances in which `writer` writes the place that `reader` reads later, in another iteration of `across`."""
+    system, left = instance_of(func, *writer)
+    right = instance_of(func, *reader, "t", system)[1]
+    for x, y in zip(writer[1].at, reader[1].at, strict=True):
+        if x is not None and y is not None:
+            system.constraints.append((combine(system.linear(x, "s", left), system.linear(y, "t", right), -1), True))
+    _in_one_memory(system, (writer, "s"), (reader, "t"))
+    orders = before(_when(writer, "s"), _when(reader, "t"))
+    if across:
+        apart = before(tuple(f"s.{v}" for v in across), tuple(f"t.{v}" for v in across))
+        orders = [[*a, *b] for a, b in product(orders, apart)]
+    return _points(system, orders, dims)
+
+
 def _when(x: Done, prefix: str) -> When:
     """An instance reads before it writes."""
     return (*times(x[0].when, prefix), int(x[1].write))
@@ -80,8 +116,10 @@ def _shared(func: Func, writer: Done, reader: Done, dim: int, factor: int, dims:
     return _points(system, before(_when(writer, "s"), _when(reader, "t")), dims)
 
 
-def _renewed(func: Func, writer: Done, reader: Done, between: Done, dims: Sequence[str]) -> isl.Set:
-    """The instances between which `between` certainly writes the element that `reader` reads."""
+def _renewed(
+    func: Func, writer: Done, reader: Done, between: Done, dims: Sequence[str], across: Sequence[str] = ()
+) -> isl.Set:
+    """The instances between which `between`, in the reader's iteration of `across`, certainly writes what it reads."""
     s, access = between
     system = instance_of(func, *writer)[0]
     right = instance_of(func, *reader, "t", system)[1]
@@ -97,6 +135,7 @@ def _renewed(func: Func, writer: Done, reader: Done, between: Done, dims: Sequen
         return _nothing(dims)
     _in_one_memory(system, (between, "u"), (reader, "t"))
     _in_one_memory(system, (writer, "s"), (reader, "t"))
+    system.constraints += [({f"u.{v}": 1, f"t.{v}": -1}, True) for v in across]
     first = before(_when(writer, "s"), _when(between, "u"))
     then = before(_when(between, "u"), _when(reader, "t"))
     return _points(system, [[*a, *b] for a, b in product(first, then)], dims, [f"u.{v}" for v in s.dims])

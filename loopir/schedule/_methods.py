@@ -99,6 +99,10 @@ class Methods:
         """Let `loop` run ahead with its copies: those for iteration i are made in iteration i - (stages - 1)."""
         raise NotImplementedError
 
+    def privatize(self, buffer: str, loop: str) -> Self:
+        """Allocate the intermediate `buffer` anew in each iteration of `loop`, which can then run in parallel."""
+        raise NotImplementedError
+
     def rename(self, old: str, new: str) -> Self:
         """Call `old` by the name `new`: a loop ("i" or "C.i"), a buffer, a stage, or a buffer and its stage
         together."""
@@ -107,6 +111,11 @@ class Methods:
     def reorder(self, *loops: str) -> Self:
         """Put `loops`, which are nested perfectly, in the order given; loops of the nest not named keep their
         places."""
+        raise NotImplementedError
+
+    def reuse(self, buffer: str, old: str) -> Self:
+        """Keep `buffer` in the memory of `old`, an intermediate of its type that is as large, and needed at other
+        times."""
         raise NotImplementedError
 
     def reverse_compute_at(self, stage: str, loop: str) -> Self:

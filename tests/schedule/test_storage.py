@@ -64,6 +64,9 @@ def every_step(s: Schedule) -> Iterator[Step]:
         yield Step("set_scope", (b, "local"))
         for loop in s.loops():
             yield Step("double_buffer", (b, loop))
+            yield Step("privatize", (b, loop))
+        for other in s.buffers:
+            yield Step("reuse", (b, other))
     for stage in s.stages:
         yield Step("pad", (stage,))
 
@@ -160,3 +163,64 @@ def f(n: "size", A: "float32[n]", X: "inout float32[1]"):
     )
     with pytest.raises(ScheduleError, match=r"where i < 0 does not hold, X would write X, which the caller sees"):
         s.pad("X")
+
+
+CHAIN = """
+def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+    with alloc("float32[n]") as T, alloc("float32[n]") as U, alloc("float32[n]") as V:
+        for i in range(n):
+            T[i] = A[i] * 2.0
+        for j in range(n):
+            U[j] = T[n - 1 - j] + 1.0
+        for k in range(n):
+            V[k] = U[k] * 3.0
+        for h in range(n):
+            B[h] = V[n - 1 - h]
+"""
+
+
+def test_memory_that_is_no_longer_needed_is_used_again() -> None:
+    s = Schedule(parse(CHAIN))
+    once = s.reuse("V", "T")
+    assert_same(s.func, once.func, {"n": 5})
+    with pytest.raises(ScheduleError, match=r"writes U\[0\] where T\[0\] lies|writes U\[0\] where U\[0\] lies"):
+        s.reuse("U", "T")
+    assert_same(s.func, s.reuse("V", "U").func, {"n": 5})  # element by element: each is read before it is written
+
+
+def test_memory_beside_is_joined() -> None:
+    s = Schedule(
+        parse("""
+def f(A: "float32[8]", B: "out float32[8]", C: "out float32[8]"):
+    with alloc("float32[8]") as T:
+        for i in range(8):
+            T[i] = A[i] * 2.0
+        for j in range(8):
+            B[j] = T[7 - j]
+    with alloc("float32[6]") as U:
+        for k in range(6):
+            U[k] = A[k] * 3.0
+        for h in range(8):
+            C[h] = U[h % 6]
+""")
+    )
+    assert str(s.reuse("U", "T")).count("alloc") == 1
+    assert_same(s.func, s.reuse("U", "T").func, {})
+    with pytest.raises(ScheduleError, match=r"T\[8\] does not fit into U\[6\]"):
+        s.reuse("T", "U")
+
+
+def test_a_private_intermediate_makes_a_loop_parallel() -> None:
+    s = Schedule(
+        parse("""
+def f(A: "float32[8, 8]", B: "out float32[8]"):
+    with alloc("float32[8]") as T:
+        for i in range(8):
+            for k in range(8):
+                T[k] = A[i, k] * 2.0
+            for j in range(8):
+                B[i] = sum(T[j] * T[7 - j], over=j, init=0.0)
+""")
+    )
+    assert s.why("parallel", "i") is not None
+    assert s.privatize("T", "i").why("parallel", "i") is None

@@ -1,0 +1,125 @@
+"""reuse: an intermediate lies where another one lay that is no longer needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopir.analysis.access import statements_of
+from loopir.analysis.lifetimes import Done, clobbered
+from loopir.errors import ScheduleError, pairs
+from loopir.ir.grammar import Alloc, Body, Func, Stmt
+from loopir.ir.text import text
+from loopir.ir.walk import bodies, rebuffer, rewrite, statements
+from loopir.schedule.facts import Facts
+from loopir.schedule.schedule import primitive
+from loopir.schedule.scopes import find_alloc
+
+
+@primitive
+def reuse(func: Func, buffer: str, old: str) -> Func:
+    """Keep `buffer` in the memory of `old`, an intermediate of its type that is as large, and needed at other times.
+
+    `old` is allocated around `buffer`, or before it in the same list of statements. Legal where nothing of either is
+    overwritten by the other before it is read.
+
+    before:
+        def f(A: "float32[8]", B: "out float32[8]"):
+            with alloc("float32[8]") as T:
+                for i in range(8):
+                    T[i] = A[i] * 2.0
+                with alloc("float32[8]") as U:
+                    for j in range(8):
+                        U[j] = T[j] + 1.0
+                    for k in range(8):
+                        B[k] = U[7 - k]
+    call:    reuse("U", "T")
+    after:
+        def f(A: "float32[8]", B: "out float32[8]"):
+            with alloc("float32[8]") as T:
+                for i in range(8):
+                    T[i] = A[i] * 2.0
+                for j in range(8):
+                    T[j]: "U" = T[j] + 1.0
+                for k in range(8):
+                    B[k] = T[7 - k]
+    refuses: reuse("U", "A")  # A is an argument
+
+    before:
+        def g(A: "float32[8]", B: "out float32[8]"):
+            with alloc("float32[8]") as T:
+                for i in range(8):
+                    T[i] = A[i] * 2.0
+                with alloc("float32[8]") as U, alloc("float32[9]") as V:
+                    for j in range(8):
+                        U[j] = T[7 - j] + 1.0
+                    for k in range(8):
+                        B[k] = U[k]
+    refuses: reuse("U", "T")  # U at (j=0) writes U[0] where T[0] lies, which U at (j=7) is still to read
+    refuses: reuse("V", "T")  # V[9] does not fit into T[8]
+    """
+    taker, giver = find_alloc(func, buffer)[0], find_alloc(func, old)[0]
+    if taker is giver:
+        raise ScheduleError(f"{buffer} is in the memory of {old} already")
+    new, b = taker.buffer, giver.buffer
+    _require_fit(func, taker, giver)
+    within = any(s is taker for s in statements(giver.body))
+    beside = next((x for x in _lists(func) if _position(x, giver) < _position(x, taker)), None)
+    if not within and beside is None:
+        reason = f"{b.name} is allocated neither around {new.name} nor before it in the same statements"
+        raise ScheduleError(reason, suggestion=f"reuse({b.name!r}, {new.name!r}), if that is so the other way round")
+    if within:
+        _require_disjoint(func, new.name, b.name)
+    if within or beside is None:
+        body = rewrite(func.body, lambda s: taker.body if s is taker else None)
+    else:
+        body = _joined(func.body, beside, giver, taker)
+    return rebuffer(replace(func, body=body), {new.name: b})
+
+
+def _joined(body: Body, beside: Body, giver: Alloc, taker: Alloc) -> Body:
+    """`body` with `giver` alive from where it stands in the list `beside` to the end of `taker`."""
+    first, last = _position(beside, giver), _position(beside, taker)
+    whole = Alloc(giver.buffer, (*giver.body, *beside[first + 1 : last], *taker.body))
+    gone = beside[first + 1 : last + 1]
+    return rewrite(body, lambda s: whole if s is giver else () if any(s is x for x in gone) else None)
+
+
+def _require_fit(func: Func, taker: Alloc, giver: Alloc) -> None:
+    new, b = taker.buffer, giver.buffer
+    if (new.dtype, new.scope, new.layout) != (b.dtype, b.scope, b.layout):
+        raise ScheduleError(f"{text(new)} and {text(b)} differ in type, scope or layout")
+    facts = Facts.at(func, taker)
+    fits = len(new.shape) == len(b.shape) and all(
+        facts.at_least(large - small, 0) for large, small in zip(b.shape, new.shape, strict=True)
+    )
+    if not fits:
+        shapes = [f"{x.name}[{', '.join(map(text, x.shape))}]" for x in (new, b)]
+        raise ScheduleError(f"{shapes[0]} does not fit into {shapes[1]}, dimension by dimension")
+
+
+def _require_disjoint(func: Func, new: str, old: str) -> None:
+    """Refuse if an element of either is overwritten by the other before it is read."""
+    done = [(s, a) for s in statements_of(func) for a in s.accesses]
+    mine, theirs = ([x for x in done if x[1].buffer == name] for name in (new, old))
+    home = theirs[0][1].private if theirs else ()
+
+    def there(found: list[Done]) -> list[Done]:
+        return [(s, replace(a, private=home)) for s, a in found if a.write]
+
+    for writer, writers, reader, readers in ((new, mine, old, theirs), (old, theirs, new, mine)):
+        clash = clobbered(func, there(writers), readers)
+        if clash is not None:
+            at = f"[{', '.join(map(str, clash.new))}]"
+            raise ScheduleError(
+                f"{clash.writer} at ({pairs(clash.writing)}) writes {writer}{at} where {reader}{at} lies, which "
+                f"{clash.reader} at ({pairs(clash.reading)}) is still to read",
+                suggestion=f"keep {new} in memory of its own",
+            )
+
+
+def _lists(func: Func) -> list[Body]:
+    return [func.body, *(inner for s in statements(func.body) for inner in bodies(s))]
+
+
+def _position(body: Body, s: Stmt) -> int:
+    return next((n for n, x in enumerate(body) if x is s), len(body))
