@@ -50,6 +50,13 @@ class InterpretError(LoopirError):
     """The interpreter met an out-of-bounds access, a race, a divergent barrier or a read of unwritten memory."""
 
 
+def positive(divisor: int, told: str) -> int:
+    """`divisor`; ValueError if it cannot be divided by, as the sizes of a call may bring it about."""
+    if divisor < 1:
+        raise ValueError(f"the program divides by {told}, which is {divisor}; a divisor is at least 1")
+    return divisor
+
+
 @dataclass(frozen=True, slots=True)
 class Witness:
     """Two iterations of a nest that a refused step would put in the wrong order, or at the same time.

@@ -91,9 +91,7 @@ def _leaves(func: Func, s: Statement, access: Access, b: Buffer) -> Outside | No
     return None
 
 
-def _least(
-    func: Func, s: Statement | Instances, access: Access, ix: Index, size: Index, below: bool
-) -> dict[str, int] | None:
+def _least(func: Func, s: Statement, access: Access, ix: Index, size: Index, below: bool) -> dict[str, int] | None:
     """The least sizes and iteration at which `ix` is below 0, or not below `size`."""
     system, names = instance_of(func, s, access)
     at = system.linear(ix, "s", names)
@@ -161,6 +159,22 @@ class Subscript:
 
 
 @dataclass(frozen=True, slots=True)
+class Divisor:
+    """What `of` divides by, where `given` hold: it has to be positive, and proofs take it to be."""
+
+    of: FloorDiv | Mod
+    given: tuple[Cond, ...]
+
+    @property
+    def index(self) -> Index:
+        return self.of.b
+
+    @property
+    def ends(self) -> tuple[Cond, ...]:
+        return (Cmp("<=", Int(1), self.of.b),)
+
+
+@dataclass(frozen=True, slots=True)
 class Here:
     """What is known at a statement of `func`, as a context for simplification and as what stands around it."""
 
@@ -180,29 +194,30 @@ class Here:
         seen = (t for t in conjuncts(c) if sees(t))
         return Here(self.func, self.context.inside(c), self.loops, (*self.conds, *seen))
 
-    def unproved(self, x: Subscript) -> tuple[Cond, ...]:
+    def unproved(self, x: Subscript | Divisor) -> tuple[Cond, ...]:
         """The ends of `x` that are not proved to hold."""
         context = self.context.given(*x.given)
-        return tuple(
-            end
-            for below, end in zip((True, False), x.ends, strict=True)
-            if simplify_cond(end, context) != TRUE and (x.part is not None or not self._solved(x, below))
-        )
+        return tuple(end for end in x.ends if simplify_cond(end, context) != TRUE and not self._solved(x, end))
 
-    def _solved(self, x: Subscript, below: bool) -> bool:
-        """Whether integer sets show that no iteration takes `x` below 0, or to its end."""
+    def _solved(self, x: Subscript | Divisor, end: Cond) -> bool:
+        """Whether integer sets show that `end` holds in every iteration."""
+        if isinstance(x.index, Opaque):
+            return False
         extents = tuple(s.extent if sees(s.extent) else None for s in self.loops)
         s = Instances(tuple(s.var for s in self.loops), extents, self.conds)
-        access = Access(x.buffer.name, x.at, x.write, tuple(c for c in x.given if sees(c)), ())
-        return _least(self.func, s, access, x.index, x.size, below) is None
+        at = x.at if isinstance(x, Subscript) else (x.index,)
+        access = Access("", at, False, tuple(c for c in x.given if sees(c)), ())
+        system, names = instance_of(self.func, s, access)
+        (wrong,) = system.dnf(Not(end), "s", names)
+        return system.smallest([*(f"{SIZE}{n}" for n in self.func.sizes), *(f"s.{v}" for v in s.dims)], wrong) is None
 
 
-def unproved(func: Func) -> Iterator[tuple[Stmt, Subscript, tuple[Cond, ...]]]:
-    """Each statement's subscripts that may be outside, no two alike, with the ends that are not proved."""
+def unproved(func: Func) -> Iterator[tuple[Stmt, Subscript | Divisor, tuple[Cond, ...]]]:
+    """Each statement's subscripts and divisors that may be wrong, no two alike, with the ends that are not proved."""
     return _unproved(func.body, Here.top(func))
 
 
-def _unproved(body: Body, here: Here) -> Iterator[tuple[Stmt, Subscript, tuple[Cond, ...]]]:
+def _unproved(body: Body, here: Here) -> Iterator[tuple[Stmt, Subscript | Divisor, tuple[Cond, ...]]]:
     for s in body:
         seen: set[tuple[Cond, ...]] = set()
         for x in subscripts(s):
@@ -216,8 +231,8 @@ def _unproved(body: Body, here: Here) -> Iterator[tuple[Stmt, Subscript, tuple[C
             yield from _unproved(part, inner.inside(Not(s.cond) if side else s.cond) if isinstance(s, If) else inner)
 
 
-def subscripts(s: Stmt) -> Iterator[Subscript]:
-    """Every index into a buffer that `s` uses itself (not the statements in it), in the order of evaluation."""
+def subscripts(s: Stmt) -> Iterator[Subscript | Divisor]:
+    """Every index into a buffer and every divisor that `s` uses itself (not what is in it), in order of evaluation."""
     match s:
         case Store(_, buffer, at, value):
             yield from _read((*at, value), ())
@@ -234,7 +249,7 @@ def subscripts(s: Stmt) -> Iterator[Subscript]:
             pass
 
 
-def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscript]:
+def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscript | Divisor]:
     for n in parts:
         match n:
             case Load(buffer, at):
@@ -247,6 +262,10 @@ def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscrip
             case And(terms) | Or(terms):
                 for k, t in enumerate(terms):
                     yield from _read((t,), (*given, *(u if isinstance(n, And) else Not(u) for u in terms[:k])))
+            case FloorDiv(a, b) | Mod(a, b):
+                yield from _read((a, b), given)
+                if not isinstance(b, Int):
+                    yield Divisor(n, given)
             case Buffer():
                 pass
             case _:

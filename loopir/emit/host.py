@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from loopir.errors import LowerError
+from loopir.errors import LowerError, positive
 from loopir.ir.grammar import (
     Add,
     Alloc,
@@ -44,7 +44,7 @@ def host_source(func: Func, spell: Callable[[int, Kernel], list[str]]) -> str:
 
 def host_function(source: str) -> Callable[..., None]:
     """The function that `host_source` spelt."""
-    scope: dict[str, Any] = {"lp_min": min, "lp_max": max, "lp_range": range}
+    scope: dict[str, Any] = {"lp_min": min, "lp_max": max, "lp_range": range, "lp_positive": positive}
     exec(compile(source, "<host>", "exec"), scope)
     return scope["host"]
 
@@ -61,15 +61,19 @@ def python_index(ix: Index) -> str:
         case Mul(a, b):
             return f"({python_index(a)} * {python_index(b)})"
         case FloorDiv(a, b):
-            return f"({python_index(a)} // {python_index(b)})"
+            return f"({python_index(a)} // {_divisor(b)})"
         case Mod(a, b):
-            return f"({python_index(a)} % {python_index(b)})"
+            return f"({python_index(a)} % {_divisor(b)})"
         case Min(a, b):
             return f"lp_min({python_index(a)}, {python_index(b)})"
         case Max(a, b):
             return f"lp_max({python_index(a)}, {python_index(b)})"
         case _:
             raise LowerError(f"{text(ix)} is read from memory, and the host would have to know it before it launches")
+
+
+def _divisor(b: Index) -> str:
+    return str(b.value) if isinstance(b, Int) else f"lp_positive({python_index(b)}, {text(b)!r})"
 
 
 def python_cond(c: Cond) -> str:

@@ -77,7 +77,13 @@ class _Compiler:
     def __init__(self, func: Func, domain: Domain) -> None:
         self.func, self.domain = func, domain
         self.lines: list[str] = []
-        self.pool: dict[str, Any] = {"launch": launch, "located": _located, "Fault": Fault, "Exchange": Exchange}
+        self.pool: dict[str, Any] = {
+            "launch": launch,
+            "located": _located,
+            "Fault": Fault,
+            "divisor": _divisor,
+            "Exchange": Exchange,
+        }
         self.loops = {p.stmt.label: tuple(x.var for x in p.loops) for p in places(func.body)}
         self.interned: dict[Any, str] = {}
         self.meetings = 0
@@ -229,9 +235,9 @@ class _Compiler:
             case Mul(a, b):
                 return f"({self.index(a)} * {self.index(b)})"
             case FloorDiv(a, b):
-                return f"({self.index(a)} // {self.index(b)})"
+                return f"({self.index(a)} // {self.divisor(b)})"
             case Mod(a, b):
-                return f"({self.index(a)} % {self.index(b)})"
+                return f"({self.index(a)} % {self.divisor(b)})"
             case Min(a, b):
                 return f"min({self.index(a)}, {self.index(b)})"
             case Max(a, b):
@@ -240,6 +246,9 @@ class _Compiler:
                 return f"int({self.value(value)})"
             case _:
                 raise TypeError(f"{type(ix).__name__} is no index")
+
+    def divisor(self, b: Index) -> str:
+        return str(b.value) if isinstance(b, Int) else f"divisor({self.index(b)})"
 
     def cond(self, c: Cond) -> str:
         match c:
@@ -315,6 +324,12 @@ def _threads(s: Kernel) -> tuple[list[Loop], list[Alloc], Body]:
 
 def _allocs(body: Body) -> list[Alloc]:
     return [s for s in statements(body) if isinstance(s, Alloc)]
+
+
+def _divisor(b: int) -> int:
+    if b < 1:
+        raise Fault(f"divides by {b}, and a divisor is at least 1")
+    return b
 
 
 def _located(func: str, fault: Fault, at: tuple[str, tuple[str, ...]] | None, env: Mapping[str, Any]) -> InterpretError:

@@ -1,9 +1,10 @@
 """checks: an access that is not proved to be inside its buffer is tested where it is done, and left out if it fails.
 
-Subscripts from memory, and loops as long as memory says, take whatever the caller's arrays hold. A statement with such
-a subscript stands inside a test of it; where that fails, the statement is not run and the subscript is reported: in
-one more parameter of the program, an array of words, three for each test: whether it failed, at which index, and the
-size of the dimension. The runtime raises what they tell. A program whose accesses are all proved has no tests.
+Subscripts from memory, and loops as long as memory says, take whatever the caller's arrays hold; a size may be 0 where
+an index divides by it. A statement with such a subscript or divisor stands inside a test of it; where that fails, the
+statement is not run and the test is reported: in one more parameter of the program, an array of words, three for each
+test: whether it failed, at which index, and the size of the dimension. The runtime raises what they tell. A program
+whose accesses are all proved has no tests.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from dataclasses import dataclass, replace
 
 from loopir.analysis.access import sees
 from loopir.analysis.affine import coefficient, const_of, to_index
-from loopir.analysis.bounds import Subscript, unproved
+from loopir.analysis.bounds import Divisor, Subscript, unproved
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.errors import LowerError
 from loopir.ir.dtypes import int64
 from loopir.ir.grammar import (
+    AXES,
     Arg,
     Body,
     Buffer,
@@ -36,24 +38,27 @@ from loopir.ir.grammar import (
     Or,
     Stmt,
     Store,
+    Value,
     Var,
     conj,
     minimum,
 )
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import fresh, map_body, map_stmts, names, statements, variables
+from loopir.ir.walk import bodies, fresh, map_body, map_stmts, names, statements, variables
 from loopir.lower.target import Target
 
 WORDS = 3
 """Of each test: whether it failed, the index, the size."""
+DIVISOR = -1
+"""The size that says that the index is a divisor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
     """One test: what has to hold before `of` is used, its words, and what it is called."""
 
-    of: Subscript
+    of: Subscript | Divisor
     ends: tuple[Cond, ...]
     number: int
     label: str
@@ -63,8 +68,12 @@ class Test:
         inside = conj(*self.ends)
         return Or((Not(conj(*self.of.given)), inside)) if self.of.given else inside
 
+    @property
+    def size(self) -> Value:
+        return Of(self.of.size, int64) if isinstance(self.of, Subscript) else Const(DIVISOR, int64)
+
     def report(self, words: Buffer) -> Body:
-        told = {"": Const(1, int64), ", index": Of(self.of.index, int64), ", size": Of(self.of.size, int64)}
+        told = {"": Const(1, int64), ", index": Of(self.of.index, int64), ", size": self.size}
         return tuple(
             Store(f"{self.label}{part}", words, (Int(self.number), Int(n)), value)
             for n, (part, value) in enumerate(told.items())
@@ -79,7 +88,10 @@ def checks(func: Func, target: Target) -> Func:
     taken = names(func)
     tests: dict[int, list[Test]] = {}
     count = 0
+    host = _on_host(func)
     for s, x, ends in unproved(func):
+        if isinstance(x, Divisor) and id(s) in host:
+            continue
         label = fresh(_told(s, x), taken)
         taken |= {label}
         tests.setdefault(id(s), []).append(Test(x, ends, count, label))
@@ -100,6 +112,22 @@ def checks(func: Func, target: Target) -> Func:
     return replace(func, params=(*func.params, Arg(words, "out")), body=body)
 
 
+def _on_host(func: Func) -> set[int]:
+    """The loops and guards that the host runs, which tells a wrong divisor itself: those that launch kernels."""
+    out: set[int] = set()
+
+    def visit(body: Body, launching: bool) -> None:
+        for s in body:
+            if launching and (not isinstance(s, Loop) or s.kind not in (*AXES, "parallel")):
+                continue
+            out.add(id(s))
+            for inner in bodies(s):
+                visit(inner, launching or isinstance(s, Kernel))
+
+    visit(func.body, launching=False)
+    return out
+
+
 def _require_none(s: Do, tests: Mapping[int, Sequence[Test]]) -> None:
     """An instruction is done as a whole: nothing in it can be left out."""
     for inner in statements(s.body):
@@ -114,8 +142,9 @@ def told(func: Func, words: Buffer) -> tuple[str, ...]:
     """What each test of the flat `func` is of, in a person's words: the label of the store that says it failed."""
     out = [""] * (evaluate(words.shape[0], {}))
     for s in statements(func.body):
-        if isinstance(s, Store) and s.buffer.name == words.name and isinstance(s.value, Const) and s.value.value:
-            out[evaluate(s.at[0], {}) // WORDS] = s.label
+        if isinstance(s, Store) and s.buffer.name == words.name and isinstance(s.at[0], Int):
+            test, word = divmod(s.at[0].value, WORDS)
+            out[test] = s.label if word == 0 and s.value == Const(1, int64) else out[test]
     return tuple(out)
 
 
@@ -127,6 +156,8 @@ def _ending(loop: Loop, tests: Mapping[int, Sequence[Test]]) -> Index:
     extent = loop.extent
     for s in loop.body:
         for t in tests.get(id(s), ()):
+            if isinstance(t.of, Divisor):
+                continue
             split = coefficient(poly(t.of.index, EMPTY), Var(loop.var))
             if split is not None and const_of(split[0]) and loop.var not in variables(to_index(split[1])):
                 extent = minimum(extent, t.of.size + 1) if not t.of.given else extent
@@ -148,7 +179,7 @@ def _reset(func: Func, words: Buffer, taken: set[str]) -> Stmt:
     return Kernel(fresh(f"{func.name}_checks", taken), (loop,))
 
 
-def _told(s: Stmt, x: Subscript) -> str:
+def _told(s: Stmt, x: Subscript | Divisor) -> str:
     """What a test is of, as a person reads it in an error."""
     match s:
         case Loop(var):
@@ -157,6 +188,8 @@ def _told(s: Stmt, x: Subscript) -> str:
             who = f"the guard {_short(s.cond)}"
         case _:
             who = f"statement {getattr(s, 'label', '')}"
+    if isinstance(x, Divisor):
+        return f"{who} divides by {_short(x.index)}".replace('"', "'")
     verb = "writes" if x.write else "reads"
     what = f"outside dimension {x.dim}" if x.part is None else f"for which it computes with {_short(x.part)}"
     return f"{who} {verb} {_short(Load(x.buffer, x.at))} {what}".replace('"', "'")

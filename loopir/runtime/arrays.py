@@ -17,9 +17,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from loopir.errors import positive
+
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 Check = Callable[..., bool]
-SCOPE = {"lp_min": min, "lp_max": max}
+SCOPE = {"lp_min": min, "lp_max": max, "lp_positive": positive}
 """What the expressions of a signature may call."""
 
 

@@ -25,7 +25,7 @@ class Checked:
     """The host function of a program with tests, called as one without: it raises BoundsError for one that failed.
 
     `tests` say what each is of. The program's last argument is int64[tests, 3]: whether it failed, at which index, and
-    the size of the dimension.
+    the size of the dimension, or -1 for an index that divides.
     """
 
     def __init__(self, host: Callable[..., None], program: str, tests: Sequence[str]) -> None:
@@ -38,8 +38,13 @@ class Checked:
         if words[:, 0].any():
             first = int(words[:, 0].argmax())
             _, index, size = map(int, words[first])
-            allowed = f"indices run from 0 to {size - 1}" if size > 0 else "no index is allowed, as the size is 0"
+            if size < 0:
+                wrong = f"which is {index}; a divisor is at least 1"
+            elif size == 0:
+                wrong = f"at index {index}; no index is allowed, as the size is 0"
+            else:
+                wrong = f"at index {index}; indices run from 0 to {size - 1}"
             raise BoundsError(
-                f"{self.program}: {self.tests[first]}, at index {index}; {allowed}. Nothing was touched there, but the "
-                f'results are not complete; built for "interpret", the program tells the iteration'
+                f"{self.program}: {self.tests[first]}, {wrong}. Nothing was touched there, but the results are "
+                f'not complete; built for "interpret", the program tells the iteration'
             )

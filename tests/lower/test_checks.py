@@ -223,3 +223,60 @@ def f(n: "size", m: "size", A: "float32[n]", p: "{t}[m]", B: "out float32[m]"):
     else:
         with pytest.raises(IndexError, match=r"for which it computes with p\[i\], at index 9223372036854775807"):
             hashed.build("llvm")(a, p_values)
+
+
+@pytest.mark.parametrize(
+    ("body", "p", "n", "fails"),
+    [
+        ("B[i] = A[i % n]", [1], 0, "statement B divides by n, which is 0; a divisor is at least 1"),
+        ("B[i] = A[i % n]", [1], 3, None),
+        ("B[i] = A[i % p[i]] if index(p[i]) <= n else 0.0", [3, 9, 1], 3, None),
+        ("B[i] = A[i % p[i]] if index(p[i]) <= n else 0.0", [3, 9, 0], 3, r"divides by p\[i\], which is 0"),
+        ("B[i] = A[i % p[i]] if index(p[i]) <= n else 0.0", [3, -4, 1], 3, r"divides by p\[i\], which is -4"),
+        ("B[i] = float32(5 // (n - 2))", [1], 2, "divides by n - 2, which is 0"),
+        ("for j in range(5 // (n - 2)):\n            B[i] = 1.0", [1], 1, "divides by n - 2, which is -1"),
+        (
+            "if i % (n - 2) == 0:\n            B[i] = 1.0\n        else:\n            B[i] = 0.0",
+            [1],
+            2,
+            "divides by n - 2",
+        ),
+    ],
+)
+def test_a_divisor_is_positive(body: str, p: list[int], n: int, fails: str | None) -> None:
+    s = lp.Schedule(
+        lp.parse(f"""
+def f(n: "size", m: "size", A: "float32[n]", p: "int32[m]", B: "out float32[m]"):
+    for i in range(m):
+        {body}
+""")
+    )
+    arrays = np.arange(n, dtype=np.float32), np.array(p, np.int32)
+    for way in (s, s.parallel("i")) if "for" not in body else (s,):
+        if fails is None:
+            np.testing.assert_array_equal(way.build("llvm")(*arrays), s.build("interpret")(*arrays))
+            continue
+        with pytest.raises(IndexError, match=fails):
+            way.build("llvm")(*arrays)
+        with pytest.raises(lp.InterpretError, match=r"divides by -?\d, and a divisor is at least 1"):
+            s.build("interpret")(*arrays)
+
+
+def test_the_host_divides_by_what_is_positive() -> None:
+    """In the extents of loops that launch kernels, and in shapes."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", A: "float32[n]", B: "inout float32[8 // n]"):
+    for t in range(8 // (n - 3)):
+        for i in parallel(8 // n):
+            B[i] = B[i] + 1.0
+""")
+    )
+    kernel = s.build("llvm")
+    b = np.zeros(2, np.float32)
+    with pytest.raises(ValueError, match="divides by n, which is 0; a divisor is at least 1"):
+        kernel(np.zeros(0, np.float32), b)
+    with pytest.raises(ValueError, match="divides by n - 3, which is -1"):
+        kernel(np.zeros(2, np.float32), np.zeros(4, np.float32))
+    kernel(np.zeros(4, np.float32), b)
+    assert (b == 8).all()
