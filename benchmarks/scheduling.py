@@ -25,7 +25,7 @@ from typing import Any
 
 import loopir as lp
 from loopir.analysis.simplify import forget
-from loopir.ir.grammar import Alloc, Int, Load, Loop
+from loopir.ir.grammar import Alloc, Int, Load, Loop, Reduce
 from loopir.ir.walk import nodes, places, statements
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step
@@ -50,6 +50,7 @@ class Offer:
         """The loops around each stage."""
         self.nested = [pair for band in self.bands for pair in pairwise(band)]
         """Loops that stand one directly in the other, as far as a stage goes."""
+        self.sizes = s.func.sizes
         self.roots = [x.var for x in _tops(body)]
         """The outermost loops, in order."""
         self.own = [x.buffer.name for x in statements(body) if isinstance(x, Alloc)]
@@ -57,6 +58,15 @@ class Offer:
         self.reads = [(p.stmt.label, b) for p in places(body) for b in dict.fromkeys(_loaded(p.stmt))]
         """Each stage with each buffer that it reads."""
         self.short = [x for x in self.loops if isinstance(s.loop(x).extent, Int)]
+        self.stands = [(p.stmt.label, x.var) for p in places(body) for x in p.loops]
+        """Each stage with each loop around it."""
+        self.folds = [(p.stmt.label, v) for p in places(body) if isinstance(p.stmt, Reduce) for v in p.stmt.over]
+        """Each reduction with each loop that it folds over."""
+        self.later = [(a, v) for n, a in enumerate(self.stages) for band in self.bands[n + 1 : n + 3] for v in band]
+        """Each stage with the loops of the two after it."""
+        self.earlier = [(a, v) for n, a in enumerate(self.stages) for v in self.bands[n - 1] if n]
+        """Each stage with the loops of the one before it."""
+        self.ranks = {x.buffer.name: len(x.buffer.shape) for x in statements(body) if isinstance(x, Alloc)}
 
 
 def _tops(body: Iterable[Any]) -> Iterator[Loop]:
@@ -75,6 +85,11 @@ def call(*args: object, **kwargs: object) -> tuple[tuple[object, ...], tuple[tup
     return args, tuple(kwargs.items())
 
 
+def layout(rank: int, at: str) -> str:
+    """A layout as set_layout takes it: dimensions a, b, c ... at `at`."""
+    return f"lambda {', '.join('abcdef'[:rank])}: ({at})"
+
+
 TABLE: dict[str, Callable[[Offer], Iterable[Any]]] = {
     "split": lambda o: (call(x, f, tail=t) for x in o.loops for f, t in ((32, "guard"), (30, "guard"), (30, "peel"))),
     "fuse": lambda o: (call(*pair) for pair in o.nested),
@@ -85,7 +100,30 @@ TABLE: dict[str, Callable[[Offer], Iterable[Any]]] = {
     "parallel": lambda o: map(call, o.loops),
     "bind": lambda o: (call(x, axis) for x in o.loops for axis in ("blockIdx.x", "threadIdx.x")),
     "rename": lambda o: (call(x, "fresh") for x in (*o.loops, *o.own, *o.stages)),
+    "peel": lambda o: (call(x, **ends) for x in o.loops for ends in ({"first": 1}, {"last": 2})),
+    "partition": lambda o: map(call, o.loops),
+    "simplify": lambda o: (call(), *map(call, o.roots)),
+    "specialize": lambda o: (call(x, f"{n} % 32 == 0") for x in o.roots for n in o.sizes),
+    "skew": lambda o: (call(*pair, f) for pair in o.nested for f in (1, -2)),
+    "wavefront": lambda o: (call(*pair) for pair in o.nested),
+    "distribute": lambda o: map(call, o.loops),
+    "fuse_loops": lambda o: (call(*pair, shift=by) for pair in pairwise(o.roots) for by in (0, 2)),
     "compute_inline": lambda o: map(call, o.stages),
+    "reverse_compute_inline": lambda o: map(call, o.stages),
+    "compute_at": lambda o: (call(*at) for at in o.later),
+    "reverse_compute_at": lambda o: (call(*at) for at in o.earlier),
+    "cache_read": lambda o: (call(*x, "local", at=v) for x in o.reads for stage, v in o.stands if stage == x[0]),
+    "cache_write": lambda o: (call(stage, "local", at=v) for stage, v in o.stands),
+    "set_scope": lambda o: (call(b, scope) for b in o.own for scope in ("local", "shared")),
+    "set_layout": lambda o: (
+        call(b, layout(rank, ", ".join(reversed("abcdef"[:rank])))) for b, rank in o.ranks.items()
+    ),
+    "fold_storage": lambda o: (call(b, d, f) for b, rank in o.ranks.items() for d in range(rank) for f in (3, 4)),
+    "pad": lambda o: (call(stage, v) for stage, v in o.stands),
+    "rfactor": lambda o: (call(*fold) for fold in o.folds),
+    "decompose_reduction": lambda o: (call(*at) for at in o.stands),
+    "atomic": lambda o: map(call, o.stages),
+    "tensorize": lambda o: (call(x, "dp4a") for x in o.loops),
 }
 """The calls of each primitive that are measured, spread over what the nest offers."""
 
@@ -103,7 +141,8 @@ def tiled(s: lp.Schedule) -> lp.Schedule:
 def programs(symbolic: bool) -> dict[str, lp.Schedule]:
     make = nests.symbolic if symbolic else nests.constant
     found = {name: lp.Schedule(make(name)) for name in nests.NESTS}
-    return {**found, "matmul": tiled(found["matmul"])}
+    slid = found["blur"].compute_at("h", "i_1")
+    return {**found, "matmul": tiled(found["matmul"]), "blur, slid": slid}
 
 
 # ---------------------------------------------------------------- how it is measured
@@ -156,15 +195,15 @@ def spread(items: list[Step], count: int) -> list[Step]:
 
 def cell(calls: list[Timed]) -> str:
     if not calls:
-        return f"{'-':>14s}"
+        return f"{'-':>13s}"
     taken = [c for c in calls if c.taken] or calls
     median, worst = statistics.median(statistics.median(c.ms) for c in taken), max(max(c.ms) for c in calls)
     mark = "!" if median >= MEDIAN_MS or worst >= WORST_MS else " "
-    return f"{median:6.2f} {worst:6.1f}{mark}"
+    return f"{median:6.2f} {worst:5.1f}{mark}"
 
 
 def table(names: list[str], nests: dict[str, lp.Schedule], repeats: int, detail: bool) -> None:
-    print(f"{'':24s}" + "".join(f"{p:>14s}" for p in nests))
+    print(f"{'':24s}" + "".join(f"{p:>13s}" for p in nests))
     for name in names:
         row = [timed(name, s, repeats) for s in nests.values()]
         print(f"{name:24s}" + "".join(map(cell, row)))
@@ -207,7 +246,7 @@ def main() -> None:
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, loopir {lp.__version__}")
     print(f"median and worst ms of a call; ! where the median reaches {MEDIAN_MS:g} or the worst {WORST_MS:g}")
     for symbolic in (False, True):
-        found = {k: s for k, s in programs(symbolic).items() if not asked.program or k in asked.program}
+        found = {k: s for k, s in programs(symbolic).items() if not asked.program or k.split(",")[0] in asked.program}
         print(f"\n{'symbolic' if symbolic else 'constant'} sizes")
         table(names, found, asked.repeats, asked.detail)
     if not asked.primitives:
