@@ -1,0 +1,87 @@
+"""Stages that read along one loop and write along another, on a GPU: through tiles in shared memory.
+
+A block takes a tile. Its threads read the tile along the rows of the input and write it along those of the output, each
+in whole vectors where rows are aligned; in shared memory rows are one bank longer, so that columns meet no bank twice.
+Any permutation of any number of dimensions is one of these in the two loops that matter, and a batch of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import loopir as lp
+from schedules.nests import extent, free_loops, step
+
+BANK_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A stage whose output runs along `column`, and an input of it along `row`."""
+
+    buffer: str
+    bytes: int
+    row: str
+    column: str
+
+
+def turned(s: lp.Schedule, stage: str) -> Turned | None:
+    """What `stage` reads across the direction it writes in; None if it reads nothing so, or reduces."""
+    loops = free_loops(s, stage)
+    if loops != s.loops(stage):
+        return None
+    for out in s.accesses(stage):
+        column = next((x for x in loops if out.write and out.contiguous(x)), None)
+        for t in s.accesses(stage) if column is not None else ():
+            row = next((x for x in loops if not t.write and t.contiguous(x)), None)
+            if column is not None and row not in (None, column) and not t.invariant(column):
+                return Turned(t.buffer, t.dtype.bytes, str(row), column)
+    return None
+
+
+@lp.composite
+def transpose(
+    s: lp.Schedule, stage: str, *, tile: int = 64, threads: int = 256, vector: int | None = None
+) -> lp.Schedule:
+    """`stage`, which reads an input across the direction it writes in, by tiles of `tile` x `tile` in shared memory.
+
+    A thread moves `vector` elements at once, as many as 8 bytes hold unless told, where rows are a multiple of them.
+    ScheduleError if `stage` is no such stage.
+    """
+    t = turned(s, stage)
+    if t is None:
+        raise lp.ScheduleError(f"{stage} reads nothing across the direction that it writes in")
+    batch = tuple(x for x in s.loops(stage) if x not in (t.row, t.column))
+    lanes = vector or max(1, 8 // t.bytes)
+    whole = [n is not None and n % tile == 0 for n in (extent(s, t.row), extent(s, t.column))]
+    s, (high, i) = step(s, "split", t.row, tile)
+    s, (wide, j) = step(s, "split", t.column, tile)
+    s = s.reorder(*batch, high, wide, i, j)
+    before = set(s.stages)
+    s = s.cache_read(stage, t.buffer, "shared", at=wide)
+    (copy,) = (x for x in s.stages if x not in before)
+    s = s.set_layout(copy, f"lambda x, k: x * {tile + max(1, BANK_BYTES // t.bytes)} + k")
+    s = _spread(s, s.loops(copy)[-2:], tile, threads, lanes if all(whole) else 1)
+    s = _spread(s, (i, j), tile, threads, lanes if all(whole) else 1)
+    s = s.bind(wide, "blockIdx.x").bind(high, "blockIdx.y")
+    return _grid(s, batch) if batch else s
+
+
+def _spread(s: lp.Schedule, rows: tuple[str, ...], tile: int, threads: int, lanes: int) -> lp.Schedule:
+    """The tile's rows over all threads, `lanes` elements at once along them; what is left is unrolled."""
+    i, j = rows
+    along = min(tile // lanes, 32) if lanes == 1 else tile // lanes
+    if lanes > 1:
+        s, (j, lane) = step(s, "split", j, lanes)
+        s = s.vectorize(lane)
+    s, (part, x) = step(s, "split", j, along)
+    s, (rest, y) = step(s, "split", i, threads // along)
+    s = s.reorder(rest, y, part, x) if s.why("reorder", rest, y, part, x) is None else s
+    return s.bind(y, "threadIdx.y").bind(x, "threadIdx.x").unroll(rest).unroll(part)
+
+
+def _grid(s: lp.Schedule, batch: tuple[str, ...]) -> lp.Schedule:
+    fused = batch[0]
+    for loop in batch[1:]:
+        s, (fused,) = step(s, "fuse", fused, loop)
+    return s.bind(fused, "blockIdx.z")
