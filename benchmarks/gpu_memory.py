@@ -54,6 +54,14 @@ def rows() -> Iterator[Row]:
             )
         for r, c in ((8192, 8192), (8191, 5003)):
             yield Row(
+                f"transpose {short} {r}x{c}",
+                lambda r=r, c=c, t=name: lp.Schedule(lp.placeholder((r, c), t, name="x").T),
+                lambda x: x.t().contiguous(),
+                lambda r=r, c=c, d=dtype: (random(r, c, dtype=d),),
+                2 * r * c * size,
+                0.0,
+            )
+            yield Row(
                 f"scale+bias+relu {short} {r}x{c}",
                 lambda r=r, c=c, t=name: one(scale_bias_relu, [(r, c), (c,), (c,)], t),
                 lambda x, s, b: torch.relu(x * s + b),
@@ -131,7 +139,7 @@ def in_turns(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 def error(row: Row, got: Any, inputs: tuple[Any, ...]) -> float:
     """The largest difference from torch in float64, as a share of the largest magnitude."""
-    want = row.torch(*(x.double() for x in inputs))
+    want = row.torch(*(x.double() for x in inputs)).double()
     if not torch.isfinite(got).all():
         return math.inf
     return float((got.double() - want).abs().max() / want.abs().max().clamp(min=1e-30))

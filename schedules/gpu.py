@@ -7,6 +7,7 @@ from schedules.elementwise import elementwise
 from schedules.fusion import inlined
 from schedules.matmul import contraction, matmul_gpu, worth_tiling
 from schedules.nests import free_loops, one_nest
+from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
 
@@ -25,7 +26,9 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
             s = matmul_gpu(s, stage)
             continue
         try:
-            s = elementwise(s, stage, threads=threads)
+            t = turned(s, stage) if one_nest(s, stage) else None
+            large = t is not None and worth_turning(s, t)
+            s = transpose(s, stage) if large else elementwise(s, stage, threads=threads)
         except lp.ScheduleError:
             continue  # what stands in one nest with it has the grid already
     return s

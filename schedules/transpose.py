@@ -39,21 +39,28 @@ def turned(s: lp.Schedule, stage: str) -> Turned | None:
     return None
 
 
+def worth_turning(s: lp.Schedule, t: Turned, least: int = 16) -> bool:
+    """Whether neither loop is known to be shorter than `least`: a tile would be mostly empty."""
+    return all(n is None or n >= least for n in (extent(s, t.row), extent(s, t.column)))
+
+
 @lp.composite
 def transpose(
-    s: lp.Schedule, stage: str, *, tile: int = 64, threads: int = 256, vector: int | None = None
+    s: lp.Schedule, stage: str, *, tile: int | None = None, threads: int | None = None, vector: int | None = None
 ) -> lp.Schedule:
     """`stage`, which reads an input across the direction it writes in, by tiles of `tile` x `tile` in shared memory.
 
-    A thread moves `vector` elements at once, as many as 8 bytes hold unless told, where rows are a multiple of them.
-    ScheduleError if `stage` is no such stage.
+    Unless told: where both sides are whole tiles of 64, 256 threads move 8 bytes each at once; else 128 threads move
+    elements of tiles of 32, as rows are not aligned. ScheduleError if `stage` is no such stage.
     """
     t = turned(s, stage)
     if t is None:
         raise lp.ScheduleError(f"{stage} reads nothing across the direction that it writes in")
     batch = tuple(x for x in s.loops(stage) if x not in (t.row, t.column))
-    lanes = vector or max(1, 8 // t.bytes)
-    whole = [n is not None and n % tile == 0 for n in (extent(s, t.row), extent(s, t.column))]
+    sides = extent(s, t.row), extent(s, t.column)
+    whole = all(n is not None and n % (tile or 64) == 0 for n in sides)
+    tile, threads = tile or (64 if whole else 32), threads or (256 if whole else 128)
+    lanes = (vector or max(1, 8 // t.bytes)) if whole else 1
     s, (high, i) = step(s, "split", t.row, tile)
     s, (wide, j) = step(s, "split", t.column, tile)
     s = s.reorder(*batch, high, wide, i, j)
@@ -61,8 +68,8 @@ def transpose(
     s = s.cache_read(stage, t.buffer, "shared", at=wide)
     (copy,) = (x for x in s.stages if x not in before)
     s = s.set_layout(copy, f"lambda x, k: x * {tile + max(1, BANK_BYTES // t.bytes)} + k")
-    s = _spread(s, s.loops(copy)[-2:], tile, threads, lanes if all(whole) else 1)
-    s = _spread(s, (i, j), tile, threads, lanes if all(whole) else 1)
+    s = _spread(s, s.loops(copy)[-2:], tile, threads, lanes)
+    s = _spread(s, (i, j), tile, threads, lanes)
     s = s.bind(wide, "blockIdx.x").bind(high, "blockIdx.y")
     return _grid(s, batch) if batch else s
 

@@ -154,7 +154,7 @@ class _Emitter:
                     self.body(orelse, depth + 1)
                 self.line(depth, "}")
             case Store():
-                self.store(s.buffer, s.at[0], self.values.value(s.value), depth)
+                self.line(depth, f"{self.values.element(s.buffer, s.at[0])} = {self.values.held(s.value)};")
             case Reduce(atomic=True, buffers=(b,)) if b.scope in ("global", "shared"):
                 for line in update(s, self.values):
                     self.line(depth, line)

@@ -58,6 +58,11 @@ __device__ __forceinline__ unsigned short lp_to_bf16(float f) {
 __device__ __forceinline__ long long lp_clipped(unsigned long long x) {
   return (long long)(x < 0x7fffffffffffffffull ? x : 0x7fffffffffffffffull);
 }
+__device__ __forceinline__ unsigned short lp_to_bf16(double x) {  // to odd first, so that no tie is made on the way
+  float f = __double2float_rz(x);
+  if ((double)f != x) f = __uint_as_float(__float_as_uint(f) | 1u);
+  return lp_to_bf16(f);
+}
 template <class T> __device__ __forceinline__ T lp_floor_div(T a, T b) { T q = a / b; return a % b < 0 ? q - 1 : q; }
 template <class T> __device__ __forceinline__ T lp_floor_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }
 template <class T, class F> __device__ __forceinline__ T lp_saturate(F x, F low, F high, T least, T most) {
@@ -358,7 +363,29 @@ class CudaValues:
             case _:
                 raise TypeError(f"{type(v).__name__} is no value")
 
+    def held(self, v: Value) -> str:
+        """`v` as memory holds it. A 16-bit float is rounded once, and a copy of one is not touched."""
+        t = v.dtype
+        if t not in (float16, bfloat16):
+            return self.value(v)
+        match v:
+            case Load(buffer, at):
+                return self.element(buffer, at[0])
+            case Select(c, a, b):
+                return f"({self.cond(c)} ? {self.held(a)} : {self.held(b)})"
+            case Op():
+                return self.to_memory(self.unrounded(v), t)
+            case Cast(value, _) if value.dtype != t:
+                return self.to_memory(_as_float(self.value(value), value.dtype), t)
+            case _:
+                return self.to_memory(self.value(v), t)
+
     def op(self, v: Op) -> str:
+        source = self.unrounded(v)
+        return source if v.fn.result == "bool" else self.rounded(source, v.args[0].dtype)
+
+    def unrounded(self, v: Op) -> str:
+        """The operation, of 16-bit floats in float32."""
         t = v.args[0].dtype
         work = float32 if t in (float16, bfloat16) else t
         template = v.fn.cuda.get(work.name) or v.fn.cuda.get(work.kind)
@@ -366,8 +393,7 @@ class CudaValues:
             raise LowerError(f"{v.fn.name} of {t} has no spelling in CUDA C; cast to float32 or float64 first")
         unsigned = "unsigned long long" if t.bits == 64 else "unsigned int"
         args = [self.value(a) for a in v.args]
-        source = template.format(*args, T=value_type(t), U=unsigned)
-        return source if v.fn.result == "bool" else self.rounded(source, t)
+        return template.format(*args, T=value_type(t), U=unsigned)
 
     def rounded(self, source: str, t: DType) -> str:
         """A float rounded to a 16-bit type, held as float."""
@@ -380,9 +406,7 @@ class CudaValues:
         if to == bool_:
             return f"({source} != 0)"
         if to in (float16, bfloat16):
-            if have.is_float and have.bits == 64 and to == float16:
-                return self.rounded(source, to)
-            return self.rounded(f"(float)({source})", to)
+            return self.rounded(_as_float(source, have), to)
         if have.is_float and to.is_integer:
             info = np.iinfo(to.numpy)
             held = "double" if have.bits == 64 else "float"
@@ -391,6 +415,11 @@ class CudaValues:
                          for x in (info.min, info.max))  # fmt: skip
             return f"lp_saturate<{value_type(to)}, {held}>({source}, {low}, {high}, {least}, {most})"
         return f"({value_type(to)})({source})"
+
+
+def _as_float(source: str, have: DType) -> str:
+    """What is rounded to a 16-bit float: float32, or float64, which must not be rounded to float32 on its way."""
+    return source if have.is_float else f"(float)({source})"
 
 
 def _natural(ix: Index) -> bool:
