@@ -43,11 +43,15 @@ class TargetError(LoopirError):
 
 
 class BoundsError(LoopirError, IndexError):
-    """A compiled program met a subscript outside its array. It touched nothing there; its results are incomplete."""
+    """A program met a subscript outside its array: it touched nothing there, and its results are incomplete."""
 
 
 class InterpretError(LoopirError):
     """The interpreter met an out-of-bounds access, a race, a divergent barrier or a read of unwritten memory."""
+
+
+class InterpretBoundsError(InterpretError, BoundsError):
+    """The interpreter met a subscript outside its array, or an index that divides by what is not positive."""
 
 
 def positive(divisor: int, told: str) -> int:

@@ -54,6 +54,10 @@ class Fault(Exception):
     """An access went wrong; the interpreter adds the statement and the iteration."""
 
 
+class Outside(Fault):
+    """It was outside its array."""
+
+
 @dataclass(slots=True)
 class Who:
     """The thread that runs now, and the barriers its block has passed; None outside kernels."""
@@ -84,13 +88,13 @@ class Memory:
         """Where element `at` lies. One index on several dimensions is an offset that lowering made."""
         if len(at) != len(self.shape):
             if not 0 <= at[0] < len(self.cells):
-                raise Fault(f"touches {self.name} at offset {at[0]}, and it has {len(self.cells)} cells")
+                raise Outside(f"touches {self.name} at offset {at[0]}, and it has {len(self.cells)} cells")
             return at[0]
         cell = 0
         for x, size in zip(at, self.shape, strict=True):
             if not 0 <= x < size:
                 shape = ", ".join(map(str, self.shape))
-                raise Fault(f"touches {self.name}[{_listed(at)}], which is out of bounds: the shape is ({shape})")
+                raise Outside(f"touches {self.name}[{_listed(at)}], which is out of bounds: the shape is ({shape})")
             cell = cell * size + x
         return cell if self.place is None else self.place(*at)
 

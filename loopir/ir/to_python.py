@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from loopir.errors import InterpretError
+from loopir.errors import InterpretBoundsError, InterpretError
 from loopir.ir.domains import DOMAINS, Domain
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
@@ -57,7 +57,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.inits import explicit_init
-from loopir.ir.spmd import Exchange, Fault, launch
+from loopir.ir.spmd import Exchange, Fault, Outside, launch
 from loopir.ir.walk import places, statements
 
 
@@ -328,13 +328,14 @@ def _allocs(body: Body) -> list[Alloc]:
 
 def _divisor(b: int) -> int:
     if b < 1:
-        raise Fault(f"divides by {b}, and a divisor is at least 1")
+        raise Outside(f"divides by {b}, and a divisor is at least 1")
     return b
 
 
 def _located(func: str, fault: Fault, at: tuple[str, tuple[str, ...]] | None, env: Mapping[str, Any]) -> InterpretError:
+    error = InterpretBoundsError if isinstance(fault, Outside) else InterpretError
     if at is None:
-        return InterpretError(f"{func}: a thread {fault}")
+        return error(f"{func}: a thread {fault}")
     label, loops = at
     iteration = ", ".join(f"{v}={env[f'v_{v}']}" for v in loops if f"v_{v}" in env)
-    return InterpretError(f"{func}: statement {label} at ({iteration}) {fault}")
+    return error(f"{func}: statement {label} at ({iteration}) {fault}")
