@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from loopir.analysis.access import sees
+from loopir.analysis.affine import const_of, plus
 from loopir.analysis.coverage import missing, twice
 from loopir.analysis.moved import order_broken
 from loopir.analysis.regions import written_by
+from loopir.analysis.simplify import EMPTY, poly
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Index, Load, Reduce, Var
 from loopir.ir.walk import nodes, places, variables
@@ -68,13 +70,14 @@ def reverse_compute_at(func: Func, stage: str, loop: str) -> Func:
     if move.earlier:
         raise move.refuse(f"{move.stmt.label} runs before {move.loop.var!r}", "a loop that computes what it reads")
     require_sole_writer(move)
-    refused: list[ScheduleError] = []
-    for anchor in _anchors(move):
+    refused: dict[Load, ScheduleError] = {}
+    anchors = _anchors(move)
+    for anchor in _furthest_first(anchors):
         try:
             return _placed(move, anchor)
         except ScheduleError as error:
-            refused.append(error)
-    raise refused[0]
+            refused[anchor] = error
+    raise refused[anchors[0]]
 
 
 def _anchors(move: Move) -> list[Load]:
@@ -85,6 +88,17 @@ def _anchors(move: Move) -> list[Load]:
         reason = f"{move.stmt.label} reads nothing that {move.loop.var!r} writes"
         raise move.refuse(reason, "a loop that computes what it reads")
     return list(dict.fromkeys(found))
+
+
+def _furthest_first(anchors: Sequence[Load]) -> list[Load]:
+    """The anchors, those with greater subscripts first: of a neighbourhood, the last to be written mostly."""
+
+    start = [poly(x, EMPTY) for x in anchors[0].at]
+
+    def key(load: Load) -> list[int]:
+        return [const_of(plus(poly(x, EMPTY), p, -1)) or 0 for x, p in zip(load.at, start, strict=False)]
+
+    return sorted(anchors, key=key, reverse=True)
 
 
 def _placed(move: Move, anchor: Load) -> Func:
