@@ -14,7 +14,7 @@ from loopir.analysis.regions import Box, Touch, region, sized
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Scope, Stmt
+from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Index, Int, Load, Loop, Node, Reduce, Scope, Stmt
 from loopir.ir.walk import Place, fresh, names, nodes, rebuild, rewrite
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
@@ -67,6 +67,8 @@ def find_site(func: Func, stage: str, at: str | None, buffers: Iterable[str] | N
     if more:
         labels = listing(p.stmt.label for p in (place, *more))
         raise ScheduleError(f"{stage!r} is several statements: {labels}; name one")
+    if any(isinstance(s, Do) for s in place.around):
+        raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="make the copy before tensorize")
     start = 0
     if at is not None:
         loop = find_loop(func, at)

@@ -224,3 +224,15 @@ def f(A: "float32[8, 8]", B: "out float32[8]"):
     )
     assert s.why("parallel", "i") is not None
     assert s.privatize("T", "i").why("parallel", "i") is None
+
+
+def test_what_other_threads_fold_into_is_not_cached() -> None:
+    s = Schedule(
+        parse("""
+def f(A: "float32[8]", S: "inout float32[1]"):
+    for i in parallel(8):
+        S[0] = sum(A[i], atomic=True)
+""")
+    )
+    with pytest.raises(ScheduleError, match="S is atomic"):
+        s.cache_write("S", "local", at="i")

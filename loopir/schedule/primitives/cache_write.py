@@ -85,6 +85,8 @@ def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> None:
     s = site.place.stmt
     if site.alone and isinstance(s, Store):
         return
+    if isinstance(s, Reduce) and s.atomic:
+        raise ScheduleError(f"{s.label} is atomic: other threads fold into the same elements meanwhile")
     for b in buffers:
         others = [p.stmt.label for p in places((site.nest,)) if p.stmt is not s and b in written(p)]
         if others:

@@ -21,6 +21,7 @@ from loopir.ir.grammar import (
     Cmp,
     Cond,
     Const,
+    Do,
     Func,
     If,
     Index,
@@ -39,7 +40,7 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import Place, nodes, places, rewrite, substitute, variables
+from loopir.ir.walk import Place, loaded, nodes, places, rewrite, statements, substitute, variables
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_stage, listing, written
 from loopir.schedule.schedule import primitive
@@ -100,6 +101,8 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
         raise ScheduleError(
             f"{stage!r} is several statements: {listing(p.stmt.label for p in (place, *more))}; name one"
         )
+    if any(isinstance(s, Do) for s in place.around):
+        raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="pad before tensorize")
     named = {find_loop(func, x).var for x in loops}
     dropped = _guards(place, named)
     if not dropped:
@@ -111,7 +114,9 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     _require_inside(place.stmt, known)
     _require_held(func, place.stmt, copies)
     over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
-    _require_unseen(func, place, [c for c in dropped if not variables(c) & over])
+    free = [c for c in dropped if not variables(c) & over]
+    if free and not _guarded_alike(func, place, free, known):
+        _require_unseen(func, place, free)
     for c in dropped:
         if variables(c) & over:
             _require_identity(place.stmt, c, known, copies, value)
@@ -205,10 +210,30 @@ def _require_held(func: Func, stmt: Store | Reduce, copies: Mapping[str, _Copy |
         )
 
 
+def _guarded_alike(func: Func, place: Place, dropped: Sequence[Cond], known: Context) -> bool:
+    """Whether all else that touches what the stage writes is seen to be under the same guards, element by element.
+
+    That is how copies out are, and what the solver need not be asked.
+    """
+    names = {b.name for b in written(place)}
+    controls = (s.extent if isinstance(s, Loop) else s.cond for s in statements(func.body) if isinstance(s, Loop | If))
+    if names & {a.buffer.name for a in func.args} or any(names & loaded(c) for c in controls):
+        return False
+    for p in places(func.body):
+        start = next((n for n, s in enumerate(p.around) if isinstance(s, Alloc) and s.buffer.name in names), 0)
+        own = {s.var for s in p.around[start:] if isinstance(s, Loop)}
+        terms = [t for c, held in p.conds() if held for t in conjuncts(c) if sees(t)]
+        found = [n.at for n in nodes(p.stmt) if isinstance(n, Load) and n.buffer.name in names]
+        for at in (*found, *((p.stmt.at,) if names & {b.name for b in written(p)} else ())):
+            env = {x.name: ix for x, ix in zip(at, place.stmt.at, strict=True) if isinstance(x, Var) and x.name in own}
+            test = substitute(conj(*(t for t in terms if variables(t) & own <= {*env})), env)
+            if any(simplify_cond(test, known.given(Not(c))) != FALSE for c in dropped):
+                return False
+    return True
+
+
 def _require_unseen(func: Func, place: Place, dropped: Sequence[Cond]) -> None:
     """Refuse if the instances where `dropped` does not hold write an element that another instance touches."""
-    if not dropped:
-        return
     stmt = place.stmt
     names = {b.name for b in written(place)}
     if seen := sorted(names & {a.buffer.name for a in func.args}):
