@@ -13,6 +13,12 @@ from dataclasses import dataclass
 import loopir as lp
 from schedules.nests import extent, free_loops, step
 
+LARGE = 1536
+"""Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
+DEEP = 1152
+PART = 640
+"""A reduced loop longer than DEEP is taken at most PART at a time on a CPU, so that its caches hold the panels."""
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -93,18 +99,37 @@ def matmul_cpu(
     s, (j, jj) = step(s, "split", c.column, width)
     s, (i, ii) = step(s, "split", c.row, height)
     s, (block, tile) = step(s, "split", i, tiles or _tiles(extent(s, i)))
-    s = s.reorder(*c.batch, block, j, tile, c.reduced, ii, jj)
-    s = s.cache_write(stage, "local", at=tile)
-    inner = next(x for x in s.stages if x not in s.undo().stages)
-    around = c.batch[-1] if c.batch else None
+    around, k, depth = c.batch[-1] if c.batch else None, c.reduced, _depth(extent(s, c.reduced))
+    home = block
+    if depth is None:
+        s = s.reorder(*c.batch, block, j, tile, k, ii, jj)
+    else:
+        s, (home, k) = step(s, "split", k, depth)
+        s = s.reorder(*c.batch, block, home, j, tile, k, ii, jj).decompose_reduction(stage)
+    s, nests = _stages(s, "cache_write", stage, "local", at=tile)
+    inner = next(x for x in nests if k in s.loops(x))
     s, right = _packed(s, inner, c.right, width, around)
-    s, _ = _packed(s, inner, c.left, height, block)
+    s, _ = _packed(s, inner, c.left, height, home)
     s = _padded(s, inner, ii, jj)
     s = s.vectorize(jj).unroll(ii)
-    out = s.loops(stage)
-    s = s.vectorize(out[-1]).unroll(out[-2])
+    for copy in (stage, *(x for x in nests if x != inner)):
+        s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
     s = s.parallel(block if not c.batch else c.batch[0])
     return s if c.batch else _spread(s, right, lanes)
+
+
+def _depth(length: int | None) -> int | None:
+    """How much of the reduced loop to take at a time where all of it is more than caches hold; None for all."""
+    if length is None or length <= DEEP:
+        return None
+    return next((length // n for n in range(-(-length // PART), 17) if length % n == 0), None)
+
+
+def _stages(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """One step, and the stages that are new after it."""
+    before = set(s.stages)
+    s = getattr(s, primitive)(*args, **kwargs)
+    return s, tuple(x for x in s.stages if x not in before)
 
 
 def _tiles(count: int | None) -> int:
@@ -122,9 +147,7 @@ def _packed(s: lp.Schedule, stage: str, operand: Operand, width: int, at: str | 
 
 
 def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
-    before = set(s.stages)
-    s = s.cache_read(stage, buffer, scope, at=at)
-    (copy,) = (x for x in s.stages if x not in before)
+    s, (copy,) = _stages(s, "cache_read", stage, buffer, scope, at=at)
     return s, copy
 
 
@@ -151,16 +174,20 @@ def _spread(s: lp.Schedule, copy: str, lanes: int) -> lp.Schedule:
 
 @lp.composite
 def matmul_gpu(
-    s: lp.Schedule, stage: str, *, block: int = 64, depth: int = 16, part: int = 4, vector: int = 4
+    s: lp.Schedule, stage: str, *, block: int | None = None, depth: int = 16, part: int | None = None, vector: int = 4
 ) -> lp.Schedule:
     """The contraction `stage` in tiles of `block` x `block` for a block of threads, `part` x `part` for each of them.
 
     `depth` steps of the reduced loop at a time, both operands' tiles are copied to shared memory by all threads,
-    `vector` elements at once; a thread takes its rows and columns from there to registers.
+    `vector` elements at once; a thread takes its rows and columns from there to registers. Unless told, tiles are
+    as large as registers allow where there are enough of them for a whole GPU.
     """
     c = contraction(s, stage)
     if c is None:
         raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    lengths = [extent(s, x) for x in (c.row, c.column)]
+    large = all(n is not None and n >= LARGE for n in lengths)
+    block, part = block or (128 if large else 64), part or (8 if large else 4)
     side = block // part
     s, (bi, i) = step(s, "split", c.row, block)
     s, (ti, ii) = step(s, "split", i, part)
@@ -171,8 +198,7 @@ def matmul_gpu(
     s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
     if c.batch:
         s = _grid(s, c.batch)
-    s = s.cache_write(stage, "local", at=bj)
-    inner = next(x for x in s.stages if x not in s.undo().stages)
+    s, (inner,) = _stages(s, "cache_write", stage, "local", at=bj)
     tiles: list[str] = []
     for operand in (c.left, c.right):
         s, copy = _copied(s, inner, operand.buffer, "shared", ko)
