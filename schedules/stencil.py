@@ -1,0 +1,52 @@
+"""A stencil that is swept again and again: time skewed and tiled, so that a tile's rows stay in cache for many sweeps.
+
+The nest is a time loop around one sweep (in place) or several (from one array to another and back). The sweeps are
+fused with the least shift that keeps their order, the rows are skewed by time as far as tiles of both need, and the
+guards that this takes are partitioned off: inner tiles have none.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+STEEPEST = 4
+"""The largest shift and skew that are tried: how far a sweep reaches, or twice that."""
+
+
+def time_tiled(s: lp.Schedule, sweeps: int = 8, rows: int = 32) -> lp.Schedule:
+    """`s` with its outermost loop, over time, and the rows of its sweeps in tiles of `sweeps` by `rows`.
+
+    A nest of another form, or one whose dependences no shift or skew up to STEEPEST turns forward, stays as it is.
+    """
+    time = s.loops()[0]
+    fused = _one_sweep(s, time)
+    if fused is None:
+        return s
+    s, row = fused
+    for factor in range(1, STEEPEST + 1):
+        t = s.skew(time, row, factor)
+        if t.why("tile", time, row, sweeps, rows) is None:
+            return _inner_tiles(t.tile(time, row, sweeps, rows), time, row)
+    return s
+
+
+def _one_sweep(s: lp.Schedule, time: str) -> tuple[lp.Schedule, str] | None:
+    """The sweeps inside `time` as one, and its loop over rows."""
+    if any(len(s.loops(stage)) < 2 or s.loops(stage)[0] != time for stage in s.stages):
+        return None
+    first, *others = dict.fromkeys(s.loops(stage)[1] for stage in s.stages)
+    for other in others:
+        shifts = range(STEEPEST + 1)
+        shift = next((k for k in shifts if s.why("fuse_loops", first, other, shift=k, tail="guard") is None), None)
+        if shift is None:
+            return None
+        s = s.fuse_loops(first, other, shift=shift, tail="guard")
+    return s, first
+
+
+def _inner_tiles(s: lp.Schedule, time: str, row: str) -> lp.Schedule:
+    """The tiles that need no guards, apart."""
+    for loop in (f"{time}_o", f"{row}_o"):
+        if loop in s.loops() and s.why("partition", loop) is None:
+            s = s.partition(loop)
+    return s
