@@ -63,7 +63,7 @@ def test_a_stencil_is_tiled_in_time(name: str) -> None:
     assert inner == ["t_o", "i_o", "t_i", "i_i"]
 
 
-def check(name: str, kernel: Any, T: int, n: int, **sizes: int) -> None:
+def check(name: str, kernel: Any, T: int, n: int, sizes: dict[str, int]) -> None:
     rng = np.random.default_rng(T)
     a, b = (rng.random((n + 2, n + 2), dtype=np.float32) for _ in range(2))
     arrays = [a.copy()] if name == "in place" else [a.copy(), b.copy()]
@@ -77,14 +77,14 @@ def check(name: str, kernel: Any, T: int, n: int, **sizes: int) -> None:
 def test_what_it_computes_stays_at_symbolic_sizes(name: str, target: str) -> None:
     kernel = schedules.time_tiled(lp.Schedule(lp.parse(SOURCES[name])), sweeps=2, rows=4).build(target)
     for T, n in ((4, 8), (5, 7), (1, 13), (3, 1), (0, 4)):
-        check(name, kernel, T, n, T=T, n=n)
+        check(name, kernel, T, n, {"T": T, "n": n})
 
 
 @pytest.mark.parametrize(("target", "T", "n"), [("interpret", 4, 8), ("interpret", 3, 1), ("llvm", 5, 7)])
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_it_computes_stays_at_fixed_sizes(name: str, target: str, T: int, n: int) -> None:
     s = lp.Schedule(lp.parse(constant(SOURCES[name], T, n)))
-    check(name, schedules.time_tiled(s, sweeps=2, rows=4).build(target), T, n)
+    check(name, schedules.time_tiled(s, sweeps=2, rows=4).build(target), T, n, {})
 
 
 def test_a_nest_without_a_time_loop_stays_as_it_is() -> None:
