@@ -58,11 +58,6 @@ __device__ __forceinline__ unsigned short lp_to_bf16(float f) {
 __device__ __forceinline__ long long lp_clipped(unsigned long long x) {
   return (long long)(x < 0x7fffffffffffffffull ? x : 0x7fffffffffffffffull);
 }
-__device__ __forceinline__ unsigned short lp_to_bf16(double x) {  // to odd first, so that no tie is made on the way
-  float f = __double2float_rz(x);
-  if ((double)f != x) f = __uint_as_float(__float_as_uint(f) | 1u);
-  return lp_to_bf16(f);
-}
 template <class T> __device__ __forceinline__ T lp_floor_div(T a, T b) { T q = a / b; return a % b < 0 ? q - 1 : q; }
 template <class T> __device__ __forceinline__ T lp_floor_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }
 template <class T, class F> __device__ __forceinline__ T lp_saturate(F x, F low, F high, T least, T most) {
@@ -376,7 +371,7 @@ class CudaValues:
             case Op():
                 return self.to_memory(self.unrounded(v), t)
             case Cast(value, _) if value.dtype != t:
-                return self.to_memory(_as_float(self.value(value), value.dtype), t)
+                return self.to_memory(_as_float(self.value(value), value.dtype, t), t)
             case _:
                 return self.to_memory(self.value(v), t)
 
@@ -406,7 +401,7 @@ class CudaValues:
         if to == bool_:
             return f"({source} != 0)"
         if to in (float16, bfloat16):
-            return self.rounded(_as_float(source, have), to)
+            return self.rounded(_as_float(source, have, to), to)
         if have.is_float and to.is_integer:
             info = np.iinfo(to.numpy)
             held = "double" if have.bits == 64 else "float"
@@ -417,9 +412,9 @@ class CudaValues:
         return f"({value_type(to)})({source})"
 
 
-def _as_float(source: str, have: DType) -> str:
-    """What is rounded to a 16-bit float: float32, or float64, which must not be rounded to float32 on its way."""
-    return source if have.is_float else f"(float)({source})"
+def _as_float(source: str, have: DType, to: DType) -> str:
+    """What is rounded to a 16-bit float: float64 to float16 at once, all else as float32, as NumPy and ml_dtypes do."""
+    return source if have == float32 or (have.bits == 64 and have.is_float and to == float16) else f"(float)({source})"
 
 
 def _natural(ix: Index) -> bool:
