@@ -24,12 +24,14 @@ def matmul_mma(
     block: tuple[int, int] = (128, 128),
     warps: tuple[int, int] = (2, 4),
     depth: int = 32,
+    stages: int = 1,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block` for `warps` of warps.
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the warps,
     and the sums are made in it, `depth` steps of the reduced loop at a time. The sizes have to be known multiples of
-    `block` and `depth`; the left operand has the reduced loop along its rows, the right one either way.
+    `block` and `depth`; the left operand has the reduced loop along its rows, the right one either way. With `stages`,
+    copies are asynchronous, and run that many steps ahead, less one.
     """
     c = contraction(s, stage)
     if c is None or not c.left.along:
@@ -48,7 +50,7 @@ def matmul_mma(
     for loop in batch[1:]:
         s, (batch[0],) = step(s, "fuse", batch[0], loop)
     s = s.bind(batch[0], "blockIdx.z") if batch else s
-    return _sums(s, stage, block, warps, depth, short)
+    return _sums(s, stage, block, warps, depth, short, stages)
 
 
 def _in_warps(s: lp.Schedule, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]) -> lp.Schedule:
@@ -59,7 +61,7 @@ def _in_warps(s: lp.Schedule, i: str, j: str, block: tuple[int, int], warps: tup
 
 
 def _sums(
-    s: lp.Schedule, stage: str, block: tuple[int, int], warps: tuple[int, int], depth: int, short: str
+    s: lp.Schedule, stage: str, block: tuple[int, int], warps: tuple[int, int], depth: int, short: str, stages: int
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
     *_, i, j, k = s.loops(stage)
@@ -76,10 +78,11 @@ def _sums(
         s, tile = _copied(s, stage, operand.buffer, "shared", ko)
         width = depth if operand.along else block[1]
         s = s.set_layout(tile, f"lambda x, y: x * {width + VECTOR} + y")  # rows apart by other banks
-        s = _together(s, tile, warps)
+        s = _together(s, tile, warps, f"cp_async_{short}" if stages > 1 else None)
         s, mine = _copied(s, stage, tile, "fragment", ki)
         s = _loaded(s, mine, f"ldmatrix_{kind}_{short}")
-    return s.tensorize(i, f"mma_m16n8k16_{short}{'_bt' if c[1].along else ''}")
+    s = s.tensorize(i, f"mma_m16n8k16_{short}{'_bt' if c[1].along else ''}")
+    return s.pipeline(ko, stages=stages) if stages > 1 else s
 
 
 def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
@@ -98,14 +101,15 @@ def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str) -> tup
     return s, copy
 
 
-def _together(s: lp.Schedule, copy: str, warps: tuple[int, int]) -> lp.Schedule:
-    """The copy of a tile by all lanes of all warps, a vector each at a time."""
+def _together(s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: str | None) -> lp.Schedule:
+    """The copy of a tile by all lanes of all warps, a vector each at a time, perhaps by an instruction."""
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
     s, (flat, element) = step(s, "split", flat, VECTOR, tail="exact")
     s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
     s, (flat, x) = step(s, "split", flat, warps[1], tail="exact")
     s, (_, y) = step(s, "split", flat, warps[0], tail="exact")
-    return s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").vectorize(element)
+    s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane")
+    return s.vectorize(element) if instruction is None else s.tensorize(element, instruction)
 
 
 def _loaded(s: lp.Schedule, copy: str, instruction: str) -> lp.Schedule:

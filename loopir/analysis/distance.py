@@ -34,12 +34,12 @@ def least_shifts(
             if one not in s.dims:
                 continue  # the first value of a reduction over that loop: before all of the fused nest
             if other not in t.dims:
-                if any(True for _ in _distances(func, s, t, {"": 0}, order)):
+                if any(True for _ in distances(func, s, t, {"": 0}, order)):
                     return None
                 continue
             ahead = {f"s.{one}": 1, f"t.{other}": -1}
             leads.append((s, t, order, ahead))
-            for distance in _distances(func, s, t, ahead, order):
+            for distance in distances(func, s, t, ahead, order):
                 if distance is None:
                     return None
                 most = max(most, distance)
@@ -48,7 +48,7 @@ def least_shifts(
     return tuple(shifts)
 
 
-def _distances(func: Func, s: Statement, t: Statement, ahead: Linear, order: Order) -> Iterator[int | None]:
+def distances(func: Func, s: Statement, t: Statement, ahead: Linear, order: Order) -> Iterator[int | None]:
     """For each conflict of `s` and `t` the largest `ahead` at which there is one; None if there is no end to it."""
     for a, b in conflicts(s, t):
         system = Pair(func, s, a, t, b).system({})

@@ -19,6 +19,7 @@ from loopir.ir.grammar import (
     Barrier,
     Body,
     Buffer,
+    Commit,
     Func,
     If,
     Index,
@@ -32,6 +33,7 @@ from loopir.ir.grammar import (
     Reduce,
     Stmt,
     Store,
+    Wait,
 )
 from loopir.ir.walk import nodes, statements
 
@@ -164,6 +166,10 @@ class _Emitter:
                 self.alloc(s, depth)
             case Issue():
                 self.issue(s, depth)
+            case Commit():
+                self.line(depth, 'asm volatile("cp.async.commit_group;" ::: "memory");')
+            case Wait(pending):
+                self.line(depth, f'asm volatile("cp.async.wait_group {pending};" ::: "memory");')
             case Barrier():
                 self.line(depth, "__syncthreads();")
             case _:

@@ -3,6 +3,7 @@
 from loopir.intrinsics import (
     arith as arith,
     compare as compare,
+    copies as copies,
     dot as dot,
     math as math,
     mma as mma,

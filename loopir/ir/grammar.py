@@ -19,6 +19,7 @@ see through it.
            | Do(instruction f, stmt* body)                       -- body is a nest that f does as a whole
            | Kernel(name n, stmt* body) | Barrier()                      -- made by lowering
            | Issue(instruction f, load* operands)                        -- made by lowering: on registers, addresses
+           | Commit() | Wait(int pending)                                -- made by lowering, for asynchronous copies
     kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | threadIdx.x ... | lane | warp.x | warp.y
     index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Opaque(value)
     cond   = And(cond*) | Or(cond*) | Not(cond) | Cmp(op, index, index) | Truth(value)
@@ -341,6 +342,18 @@ class Issue(Stmt):
 
     fn: Instruction
     operands: tuple[Load, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Stmt):
+    """The asynchronous copies that this thread has issued since the last commit are a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Stmt):
+    """This thread waits for its groups, but the newest `pending`: only then has it written what they copy."""
+
+    pending: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ def instruction(
     cuda: str = "",
     cuda_prelude: str = "",
     at: Mapping[str, Pointer] | None = None,
+    asynchronous: bool = False,
     doc: str = "",
 ) -> Callable[[Callable[..., Any] | str], Instruction]:
     """Make a nest of constant loops around one statement, as a function or as text, an Instruction; see there.
@@ -62,7 +63,7 @@ def instruction(
             if shapes.get(name) != len(pointer.at) or pointer.run < 1 or pointer.run & (pointer.run - 1):
                 raise VerifyError(f"{func.name}: {name} is no operand with an element {pointer.at}, run a power of two")
         about = doc or (program.__doc__ or "" if callable(program) else "")
-        made = Instruction(func.name, func, level, cuda, cuda_prelude, pointers, about)
+        made = Instruction(func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about)
         if cuda:
             _require_reach(made)
         return made

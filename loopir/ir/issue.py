@@ -40,6 +40,8 @@ def perform(fn: Instruction, lanes: Sequence[Sequence[Cell]], domain: str, enter
                 for element, offset in reached(fn, a, lane):
                     m, begin = cells[n]
                     m.store((begin + offset,), run.memory[a.buffer.name].load(element))
+                    if fn.asynchronous:
+                        m.who.copies(m, begin + offset)
 
 
 def reached(fn: Instruction, a: Arg, lane: int) -> Iterator[tuple[tuple[int, ...], int]]:

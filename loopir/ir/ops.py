@@ -89,9 +89,10 @@ class Instruction:
     `meaning` is a Func of the language: a nest of constant loops around one statement, whose parameters are the
     operands, with the memory and the layout that each has to have. `level` is who issues it together: each thread for
     itself, or the lanes of a warp. `cuda` is a statement in which `{A}` is the address of operand A, or of the first
-    of the registers that hold its part of a fragment, and `{lane}` the lane; `cuda_prelude` declares what it calls.
-    `pointers` say more about operands in memory than that their first element is meant. Without a spelling for a
-    target the instruction is its meaning there. `loopir.ir.instruction` makes one from a Python function.
+    of the registers that hold its part of a fragment; `cuda_prelude` declares what it calls.
+    `pointers` say more about operands in memory than that their first element is meant. One that is `asynchronous` has
+    written when its thread has waited for it, which lowering sees to. Without a spelling for a target the instruction
+    is its meaning there. `loopir.ir.instruction` makes one from a Python function.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Instruction:
     cuda: str = ""
     cuda_prelude: str = ""
     pointers: Mapping[str, Aim] = field(default_factory=dict[str, Aim])
+    asynchronous: bool = False
     doc: str = ""
 
     def __post_init__(self) -> None:

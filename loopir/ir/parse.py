@@ -25,6 +25,7 @@ from loopir.ir.grammar import (
     Barrier,
     Body,
     Buffer,
+    Commit,
     Cond,
     Const,
     Do,
@@ -48,6 +49,7 @@ from loopir.ir.grammar import (
     Strided,
     Value,
     Var,
+    Wait,
     ceildiv,
 )
 from loopir.ir.ops import INSTRUCTIONS, MONOIDS, REGISTRY
@@ -90,7 +92,7 @@ def _parse(source: str, filename: str, constants: Mapping[str, object], first: i
         raise ParseError(error.msg, (filename, line, error.offset, error.text)) from None
     anywhere = "any" if stage == "meaning" else "global"
     parsed = _Reader(filename, source.splitlines(), constants, first, anywhere).module(module)
-    lowered = any(isinstance(s, Kernel | Barrier) for s in statements(parsed.body))
+    lowered = any(isinstance(s, Kernel | Barrier | Commit | Wait) for s in statements(parsed.body))
     verify(parsed, stage or ("lowered" if lowered else "schedule"))
     return parsed
 
@@ -307,6 +309,10 @@ class _Reader(Expressions):
                 return ()
             case ast.Expr(value=ast.Call() as call) if _name(call.func) == "barrier":
                 return (Barrier(),)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="commit"), args=[])):
+                return (Commit(),)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="wait"), args=[ast.Constant(value=int(pending))])):
+                return (Wait(pending),)
             case _:
                 self.fail(s, "a statement is a for, an if, a with alloc(...), or an assignment to an element")
 
@@ -327,7 +333,7 @@ class _Reader(Expressions):
             axis = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
             if axis not in AXES:
                 self.fail(call, f"a loop is bound to one of {', '.join(AXES)}")
-            heads = [self.head(targets[0], call.args[1], cast(str, axis))]
+            heads = [self.head(targets[0], call.args[1], axis)]
         elif len(targets) == 1 and kind in KINDS and len(call.args) == 1:
             heads = [self.head(targets[0], call.args[0], kind)]
         else:

@@ -66,6 +66,22 @@ class Who:
     thread: tuple[int, ...] = ()
     phase: int = 0
     active: bool = False
+    flying: dict[Any, list[list[tuple[Memory, int]]]] = field(default_factory=dict[Any, Any])
+    """By block and thread, the groups of asynchronous copies that it has not waited for; the last one is open."""
+
+    def copies(self, m: Memory, cell: int) -> None:
+        """This thread has an asynchronous copy under way to a cell."""
+        self.flying.setdefault((self.block, self.thread), [[]])[-1].append((m, cell))
+        m.filling[cell] = (self.block, self.phase, self.thread)
+
+    def commit(self) -> None:
+        self.flying.setdefault((self.block, self.thread), [[]]).append([])
+
+    def wait(self, pending: int) -> None:
+        groups = self.flying.setdefault((self.block, self.thread), [[]])
+        while len(groups) > pending + 1:
+            for m, cell in groups.pop(0):
+                m.filling.pop(cell, None)
 
 
 @dataclass(slots=True)
@@ -83,6 +99,8 @@ class Memory:
     updates: dict[int, dict[str, set[Touch]]] = field(default_factory=dict[int, "dict[str, set[Touch]]"])
     """By cell and monoid, who updated it atomically."""
     reads: dict[int, set[Touch]] = field(default_factory=dict[int, "set[tuple[Any, int, Any]]"])
+    filling: dict[int, Touch] = field(default_factory=dict[int, "tuple[Any, int, Any]"])
+    """The cells that asynchronous copies are still to write."""
 
     def cell(self, at: tuple[int, ...]) -> int:
         """Where element `at` lies. One index on several dimensions is an offset that lowering made."""
@@ -129,6 +147,12 @@ class Memory:
 
     def require_order(self, cell: int, at: tuple[int, ...], me: Touch, does: str, atomic: str) -> None:
         """A Fault unless all writes so far are ordered before this; atomic updates by one monoid need no order."""
+        if cell in self.filling:
+            block, _, thread = self.filling[cell]
+            raise Fault(
+                f"{does} {self.name}[{_listed(at)}], which block {block} thread {thread} is copying to, and has not "
+                f"waited for"
+            )
         before = self.writes.get(cell)
         if before is not None and _clash(before, me):
             raise Fault(_race(self.name, at, before, "wrote", me, does))

@@ -22,6 +22,7 @@ from loopir.ir.grammar import (
     Buffer,
     Cast,
     Cmp,
+    Commit,
     Cond,
     Const,
     Do,
@@ -57,6 +58,7 @@ from loopir.ir.grammar import (
     Truth,
     Value,
     Var,
+    Wait,
 )
 from loopir.ir.ops import MONOIDS
 from loopir.ir.walk import fresh, nodes
@@ -217,6 +219,10 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             yield from _body(body, depth + 1, labels)
         case Issue(fn, operands):
             yield Line(depth, f"{fn.name}({', '.join(map(_value, operands))})", s)
+        case Commit():
+            yield Line(depth, "commit()", s)
+        case Wait(pending):
+            yield Line(depth, f"wait({pending})", s)
         case Barrier():
             yield Line(depth, "barrier()", s)
         case _:

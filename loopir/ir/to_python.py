@@ -26,6 +26,7 @@ from loopir.ir.grammar import (
     Body,
     Cast,
     Cmp,
+    Commit,
     Cond,
     Const,
     Do,
@@ -55,6 +56,7 @@ from loopir.ir.grammar import (
     Truth,
     Value,
     Var,
+    Wait,
 )
 from loopir.ir.inits import explicit_init
 from loopir.ir.spmd import Exchange, Fault, Outside, launch
@@ -150,6 +152,10 @@ class _Compiler:
             case Barrier():
                 self.meetings += 1
                 self.emit(depth, f"yield {self.meetings}")
+            case Commit():
+                self.emit(depth, "run.who.commit()")
+            case Wait(pending):
+                self.emit(depth, f"run.who.wait({pending})")
             case Issue(fn, operands):
                 cells = "".join(f"(b_{x.buffer.name}, {self.index(x.at[0])}), " for x in operands)
                 self.meetings += 1

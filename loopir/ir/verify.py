@@ -25,6 +25,7 @@ from loopir.ir.grammar import (
     Buffer,
     Cast,
     Cmp,
+    Commit,
     Const,
     Do,
     FloorDiv,
@@ -55,6 +56,7 @@ from loopir.ir.grammar import (
     Strided,
     Truth,
     Var,
+    Wait,
     conjuncts,
 )
 from loopir.ir.here import RESERVED as RESERVED, Checked, Here, Stage as Stage, fail, new_name, usable
@@ -133,9 +135,9 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 here.kernel = name
                 _body(inner, here, sizes)
                 here.kernel = None
-            case Barrier():
+            case Barrier() | Commit() | Wait():
                 if here.kernel is None:
-                    fail("a barrier stands outside a kernel; lowering places barriers, never a person")
+                    fail("a barrier, or a wait, stands outside a kernel; lowering places barriers, never a person")
             case _:
                 fail(f"{type(s).__name__} is no statement of the language")
 

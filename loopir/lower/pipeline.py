@@ -25,6 +25,7 @@ from loopir.lower.spread import spread
 from loopir.lower.target import Target, target as target_called
 from loopir.lower.threads import threads
 from loopir.lower.vectors import vectors
+from loopir.lower.waits import waits
 
 BOTH = frozenset({"cuda", "llvm"})
 GPU = frozenset({"cuda"})
@@ -63,6 +64,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("barriers", barriers, "lowered", GPU,
          "threads of a block meet between a write and another thread's access, while accesses are by element",
          after=("threads", "cross_thread")),
+    Pass("waits", waits, "lowered", GPU,
+         "a thread waits for its asynchronous copies, in time for the barrier that tells the others",
+         after=("barriers",)),
     Pass("checks", checks, "lowered", BOTH,
          "an access that is not proved is tested, while accesses are by element", after=("barriers",)),
     Pass("fragments", fragments, "lowered", GPU,

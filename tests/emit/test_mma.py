@@ -3,7 +3,7 @@
 # ruff: noqa: E501  (nests as they are printed)
 
 import pytest
-from sass import HMMA, LDSM, opcodes
+from sass import HMMA, LDGSTS, LDSM, opcodes
 
 import loopir as lp
 from schedules.matmul_mma import matmul_mma
@@ -83,13 +83,16 @@ def f(A: "int8[256, 32]", B: "int8[32]", C: "out int32[256]"):
     assert "dp4a.s32.s32" in lp.compile_source(s.tensorize("ki", "dp4a"), "sm_80").source
 
 
+@pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_a_batched_product_scheduled_by_primitives_fits_its_registers(arch: str) -> None:
+def test_a_batched_product_scheduled_by_primitives_fits_its_registers(arch: str, stages: int) -> None:
     b, m = lp.symbol("b"), lp.symbol("m", multiple_of=128)
     n, k = lp.symbol("n", multiple_of=128), lp.symbol("k", multiple_of=32)
     x, y = lp.placeholder((b, m, k), "bfloat16", name="A"), lp.placeholder((b, k, n), "bfloat16", name="B")
-    compiled = lp.compile_source(matmul_mma(lp.Schedule(x @ y), "matmul"), arch)
+    compiled = lp.compile_source(matmul_mma(lp.Schedule(x @ y), "matmul", stages=stages), arch)
     (used,) = compiled.resources.values()
     assert used.spill_stores == used.spill_loads == used.stack == 0
     assert used.registers <= 128  # two blocks of 256 threads a multiprocessor
-    assert opcodes(compiled.cubin)[HMMA] % 32 == 0
+    found = opcodes(compiled.cubin)
+    assert found[HMMA] % 32 == 0
+    assert (LDGSTS in found) == (stages > 1)

@@ -33,17 +33,18 @@ def outcome(func: Any, args: dict[str, Any], seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "how", "shape"),
+    ("dtype", "how", "shape", "stages"),
     [
-        ("bfloat16", {"transposed": False, "epilogue": False}, (1, 32, 32, 64)),
-        ("float16", {"transposed": True, "epilogue": True}, (2, 32, 16, 32)),
+        ("bfloat16", {"transposed": False, "epilogue": False}, (1, 32, 32, 64), 1),
+        ("float16", {"transposed": True, "epilogue": True}, (2, 32, 16, 32), 2),
+        ("bfloat16", {"transposed": False, "epilogue": True}, (1, 32, 16, 160), 3),
     ],
 )
-def test_it_means_the_product(dtype: str, how: dict[str, bool], shape: tuple[int, int, int, int]) -> None:
+def test_it_means_the_product(dtype: str, how: dict[str, bool], shape: tuple[int, int, int, int], stages: int) -> None:
     base = product(dtype, **how)
     args = arguments(base, *shape)
     expected = outcome(base.func, args)
-    s = matmul_mma(base, "matmul", block=(32, 16), warps=(2, 1))
+    s = matmul_mma(base, "matmul", block=(32, 16), warps=(2, 1), stages=stages)
     assert np.array_equal(outcome(s.func, args), expected)
     (lowered,) = lp.lower(s, "cuda")
     assert np.array_equal(outcome(lowered, args, seed=1), expected)

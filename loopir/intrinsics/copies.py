@@ -1,0 +1,28 @@
+"""Asynchronous copies of 16 bytes from global to shared memory, past the registers (PTX ISA, cp.async; sm_80 on)."""
+
+from __future__ import annotations
+
+from loopir.ir.instruction import Pointer, instruction
+
+_PRELUDE = """\
+__device__ __forceinline__ void lp_cp_async(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+               :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)) : "memory");
+}
+"""
+
+
+def _copy(short: str, dtype: str, count: int) -> None:
+    run = Pointer((0,), run=count)
+    instruction(
+        cuda="lp_cp_async({dst}, {src});", cuda_prelude=_PRELUDE, at={"dst": run, "src": run}, asynchronous=True,
+        doc=f"{count} elements of {dtype}, while the thread goes on.",
+    )(f"""
+def cp_async_{short}(dst: "out {dtype}[{count}] shared", src: "{dtype}[{count}] global"):
+    for e in range({count}):
+        dst[e] = src[e]
+""")  # fmt: skip
+
+
+for _short, _dtype, _count in (("bf16", "bfloat16", 8), ("f16", "float16", 8), ("f32", "float32", 4)):
+    _copy(_short, _dtype, _count)

@@ -1,0 +1,157 @@
+"""waits: an asynchronous copy is waited for before anything needs what it writes, as late as that is known to do.
+
+The copies of one iteration of a loop are a group, and groups end in the order that they were committed in; so a
+thread waits until no more than so many of its newest groups are under way. How many follows from dependences: what an
+iteration needs was copied at least so many iterations earlier, by the loop itself or by a loop before it that made
+the first copies. Where the nests are not of that form each copy is waited for at once: right, and nothing overlaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from loopir.analysis.access import Statement, statements_of
+from loopir.analysis.depend import Order, conflicts
+from loopir.analysis.distance import distances
+from loopir.ir.grammar import AXES, Alloc, Barrier, Body, Commit, Do, Func, If, Int, Kernel, Loop, Stmt, Wait
+from loopir.ir.walk import Place, bodies, map_body, map_stmts, places, rewrite, statements
+from loopir.lower.target import Target
+
+
+def waits(func: Func, target: Target) -> Func:
+    """`func` with the groups of asynchronous copies, and the waits for them."""
+    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    return replace(func, body=body)
+
+
+def _kernel(func: Func, kernel: Kernel) -> Stmt:
+    here = tuple(places(kernel.body))
+    copies = [p for p in here if _asynchronous(p)]
+    if not copies:
+        return kernel
+    plan = _plan(func, kernel, copies, here)
+    return _at_once(kernel) if plan is None else replace(kernel, body=plan.applied(kernel.body))
+
+
+def _asynchronous(p: Place) -> bool:
+    return any(isinstance(s, Do) and s.fn.asynchronous for s in p.around)
+
+
+def _at_once(kernel: Kernel) -> Stmt:
+    """Each copy followed by a wait for it."""
+
+    def visit(s: Stmt) -> Stmt | Body:
+        if isinstance(s, Do):
+            return (s, Commit(), Wait(0)) if s.fn.asynchronous else s
+        return map_stmts(s, visit)
+
+    return replace(kernel, body=map_body(kernel.body, visit))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The loop that copies and uses, what makes the first copies before it, and the groups that may be under way."""
+
+    loop: Loop
+    first: Stmt | None
+    pending: int
+
+    def applied(self, body: Body) -> Body:
+        """`body`, with the commits and the waits; a wait goes before the barrier that it is in time for."""
+        out: list[Stmt] = []
+        for s in body:
+            if s is self.first:
+                out += [replace(s, body=(*s.body, Commit()))] if _counted(s) else [s, Commit()]
+            elif s is self.loop:
+                out.insert(len(out) - bool(out and isinstance(out[-1], Barrier)), Wait(self.pending))
+                out += [self.whole(), Wait(0)]
+            elif isinstance(s, Loop | Alloc | Kernel):
+                out.append(replace(s, body=self.applied(s.body)))
+            elif isinstance(s, If):
+                out.append(If(s.cond, self.applied(s.then), self.applied(s.orelse)))
+            else:
+                out.append(s)
+        return tuple(out)
+
+    def whole(self) -> Loop:
+        body = self.loop.body
+        last = max(n for n, s in enumerate(body) if _copies(s))
+        body = (*body[: last + 1], Commit(), *body[last + 1 :])
+        end = len(body) - isinstance(body[-1], Barrier)
+        return replace(self.loop, body=(*body[:end], Wait(self.pending), *body[end:]))
+
+
+def _copies(s: Stmt) -> bool:
+    return any(isinstance(x, Do) and x.fn.asynchronous for x in statements((s,)))
+
+
+# ---------------------------------------------------------------- how many groups may be under way
+
+
+def _plan(func: Func, kernel: Kernel, copies: Sequence[Place], here: Sequence[Place]) -> _Plan | None:
+    """The loop, what stands before it, and the groups; None where they are not of that form."""
+    serial = [s for s in copies[-1].around if _is_serial(s)]
+    loop = serial[0] if serial else None
+    before = [s for s in _siblings(kernel.body, loop) if _copies(s)] if loop is not None else []
+    if loop is None or len(before) > 1:
+        return None
+    first = before[0] if before else None
+    if not all(any(s is loop or s is first for s in p.around) for p in copies):
+        return None
+    labels = {p.stmt.label for p in here}
+    by_label = {s.label: s for s in statements_of(func) if s.label in labels}
+    pending: list[int] = []
+    for p in copies:
+        root = loop if any(s is loop for s in p.around) else first
+        for q in here:
+            if q.path < p.path and not any(s is root for s in q.around):
+                continue  # it is done before the first copy
+            s, t = by_label[p.stmt.label], by_label[q.stmt.label]
+            found = list(_newer(func, s, root, t, loop, q)) if any(conflicts(s, t)) else []
+            if None in found:
+                return None
+            pending += [n for n in found if n is not None]
+    least = min(pending, default=0)
+    return _Plan(loop, first, least) if least >= 0 else None
+
+
+def _is_serial(s: Stmt | None) -> TypeGuard[Loop]:
+    return isinstance(s, Loop) and s.kind not in AXES
+
+
+def _counted(s: Stmt | None) -> TypeGuard[Loop]:
+    """Whether each iteration of `s` is a group, and how many there are is known."""
+    return _is_serial(s) and isinstance(s.extent, Int)
+
+
+def _siblings(body: Body, loop: Loop) -> Body:
+    """What stands before `loop` in its body."""
+    for b in (body, *(b for s in statements(body) for b in bodies(s))):
+        for n, s in enumerate(b):
+            if s is loop:
+                return b[:n]
+    return ()
+
+
+def _newer(func: Func, s: Statement, root: Stmt | None, t: Statement, loop: Loop, q: Place) -> Iterator[int | None]:
+    """How many groups are newer, at least, than a copy of `s` at the wait for it that is next before an instance of
+    `t` which touches the same; None if that cannot be told, negative if no wait is between."""
+    own = root.var if isinstance(root, Loop) and (root is loop or _counted(root)) else None
+    if not any(x is loop for x in q.around):
+        again: list[Order] = [[({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in s.dims]
+        if s is not t or any(True for order in again for _ in distances(func, s, t, {"": 0}, order)):
+            yield None
+        return
+    later: Order = [({f"t.{loop.var}": 1, f"s.{own}": -1, "": -(s is t)}, False)] if root is loop else []
+    ahead = {f"t.{loop.var}": -1} | ({} if own is None else {f"s.{own}": 1})
+    for distance in distances(func, s, t, ahead, later):
+        if distance is None:
+            yield None
+        elif root is loop:
+            yield -distance - 1
+        elif isinstance(root, Loop) and own is not None and isinstance(root.extent, Int):
+            yield root.extent.value - 1 - distance
+        else:
+            yield -distance
