@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loopir.errors import TargetError
+from loopir.ir.grammar import AXES
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Target:
 
 CUDA = Target(
     "cuda",
-    frozenset({"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"}),
+    frozenset(AXES),
     max_threads=1024,
     shared_bytes=232448,  # sm_90; CUDA C++ Programming Guide, table of compute capabilities
     instructions=True,

@@ -20,29 +20,32 @@ def torch() -> Any:
     return torch
 
 
-def product(dtype: str, transposed: bool, epilogue: bool) -> lp.Schedule:
+def product(dtype: str, transposed: bool, epilogue: bool, stages: int) -> lp.Schedule:
     b, m = lp.symbol("b"), lp.symbol("m", multiple_of=128)
     n, k = lp.symbol("n", multiple_of=128), lp.symbol("k", multiple_of=32)
     x = lp.placeholder((b, m, k), dtype, name="A")
     y = lp.placeholder((b, n, k) if transposed else (b, k, n), dtype, name="B")
     bias = lp.placeholder((n,), dtype, name="bias")
     out = x @ (y.transpose(0, 2, 1) if transposed else y)
-    return matmul_mma(lp.Schedule(lp.relu(out + bias) if epilogue else out), "matmul")
+    return matmul_mma(lp.Schedule(lp.relu(out + bias) if epilogue else out), "matmul", stages=stages)
 
 
+@pytest.mark.parametrize("stages", [1, 2, 4])
 @pytest.mark.parametrize("shape", [(1, 128, 128, 32), (2, 256, 384, 96), (3, 1024, 512, 2048)])
 @pytest.mark.parametrize(
     ("dtype", "transposed", "epilogue"),
     [("bfloat16", False, False), ("bfloat16", True, True), ("float16", False, True), ("float16", True, False)],
 )
-def test_products_are_torchs(torch: Any, shape: tuple[int, ...], dtype: str, transposed: bool, epilogue: bool) -> None:
+def test_products_are_torchs(
+    torch: Any, shape: tuple[int, ...], dtype: str, transposed: bool, epilogue: bool, stages: int
+) -> None:
     b, m, n, k = shape
     torch.manual_seed(0)
     kind = getattr(torch, dtype)
     x = torch.randn(b, m, k, device="cuda", dtype=kind)
     y = torch.randn((b, n, k) if transposed else (b, k, n), device="cuda", dtype=kind)
     bias = torch.randn(n, device="cuda", dtype=kind)
-    kernel = product(dtype, transposed, epilogue).build("cuda")
+    kernel = product(dtype, transposed, epilogue, stages).build("cuda")
     found = kernel(x, y, bias) if epilogue else kernel(x, y)
     exact = x.double() @ (y.transpose(1, 2) if transposed else y).double()
     expected = torch.relu(exact.to(kind) + bias) if epilogue else exact.to(kind)
@@ -55,8 +58,5 @@ def test_small_integers_are_exact(torch: Any) -> None:
     y = torch.randint(-4, 5, (2, 64, 128), device="cuda").to(torch.bfloat16)
     a = lp.placeholder((2, 256, 64), "bfloat16", name="A")
     b = lp.placeholder((2, 64, 128), "bfloat16", name="B")
-    assert bool(
-        (
-            matmul_mma(lp.Schedule(a @ b), "matmul").build("cuda")(x, y) == (x.float() @ y.float()).to(torch.bfloat16)
-        ).all()
-    )
+    found = matmul_mma(lp.Schedule(a @ b), "matmul").build("cuda")(x, y)
+    assert bool((found == (x.float() @ y.float()).to(torch.bfloat16)).all())
