@@ -29,9 +29,10 @@ def matmul_mma(
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block` for `warps` of warps.
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the warps,
-    and the sums are made in it, `depth` steps of the reduced loop at a time. The sizes have to be known multiples of
-    `block` and `depth`; the left operand has the reduced loop along its rows, the right one either way. With `stages`,
-    copies are asynchronous, and run that many steps ahead, less one.
+    and the sums are made in it, `depth` steps of the reduced loop at a time. The left operand has the reduced loop
+    along its rows, the right one either way. With `stages`, copies run that many steps ahead, less one, and are
+    asynchronous where the sizes are known to be multiples of `block` and `depth`; else tiles at the edges are filled
+    up with zeros, element by element.
     """
     c = contraction(s, stage)
     if c is None or not c.left.along:
@@ -41,8 +42,8 @@ def matmul_mma(
     if short is None:
         raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
     *batch, row, column = s.loops(out)
-    s, (bi, i) = step(s, "split", row, block[0], tail="exact")
-    s, (bj, j) = step(s, "split", column, block[1], tail="exact")
+    s, (bi, i) = step(s, "split", row, block[0])
+    s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
     s = _in_warps(s, i, j, block, warps)
     s = s.compute_at(stage, bj).set_scope(stage, "fragment")
@@ -66,7 +67,7 @@ def _sums(
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
     *_, i, j, k = s.loops(stage)
     c = contraction_in(s, stage)
-    s, (ko, kk) = step(s, "split", k, depth, tail="exact")
+    s, (ko, kk) = step(s, "split", k, depth)
     s, (ki, k) = step(s, "split", kk, DEPTH, tail="exact")
     s, (wi, ii) = step(s, "split", i, block[0] // warps[0], tail="exact")
     s, (wj, jj) = step(s, "split", j, block[1] // warps[1], tail="exact")
@@ -74,8 +75,13 @@ def _sums(
     s, (tj, j) = step(s, "split", jj, COLUMNS, tail="exact")
     s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
     s = s.unroll(ki).unroll(ti).unroll(tj)
-    for operand, kind in zip(c, ("a", "bt" if c[1].along else "b"), strict=True):
+    tiles: list[str] = []
+    for operand in c:
         s, tile = _copied(s, stage, operand.buffer, "shared", ko)
+        tiles.append(tile)
+    if s.why("pad", stage) is None:
+        s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around an instruction
+    for operand, tile, kind in zip(c, tiles, ("a", "bt" if c[1].along else "b"), strict=True):
         width = depth if operand.along else block[1]
         s = s.set_layout(tile, f"lambda x, y: x * {width + VECTOR} + y")  # rows apart by other banks
         s = _together(s, tile, warps, f"cp_async_{short}" if stages > 1 else None)
@@ -109,7 +115,9 @@ def _together(s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: st
     s, (flat, x) = step(s, "split", flat, warps[1], tail="exact")
     s, (_, y) = step(s, "split", flat, warps[0], tail="exact")
     s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane")
-    return s.vectorize(element) if instruction is None else s.tensorize(element, instruction)
+    if instruction is not None and s.why("tensorize", element, instruction) is None:
+        return s.tensorize(element, instruction)
+    return s.vectorize(element)
 
 
 def _loaded(s: lp.Schedule, copy: str, instruction: str) -> lp.Schedule:

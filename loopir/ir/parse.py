@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
 
 from loopir.errors import ParseError
-from loopir.ir.dtypes import BY_NAME, DType
+from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     AXES,
     KINDS,
@@ -29,15 +29,12 @@ from loopir.ir.grammar import (
     Cond,
     Const,
     Do,
-    Fragment,
     Func,
     If,
     Index,
     Int,
     Kernel,
-    Layout,
     Loop,
-    Mapped,
     Monoid,
     Op,
     Param,
@@ -46,14 +43,14 @@ from loopir.ir.grammar import (
     Size,
     Stmt,
     Store,
-    Strided,
     Value,
     Var,
     Wait,
     ceildiv,
 )
 from loopir.ir.ops import INSTRUCTIONS, MONOIDS, REGISTRY
-from loopir.ir.parse_expr import Expressions, Names
+from loopir.ir.parse_buffer import Declarations, name_of
+from loopir.ir.parse_expr import Names
 from loopir.ir.verify import Stage, verify
 from loopir.ir.walk import fresh, statements, substitute
 
@@ -146,8 +143,8 @@ def _around(fn: Callable[..., Any]) -> dict[str, object]:
 
 
 @dataclass
-class _Reader(Expressions):
-    """Statements and declarations; `Expressions` reads what stands inside them."""
+class _Reader(Declarations):
+    """Statements and declarations; `Declarations` and `Expressions` read what stands inside them."""
 
     filename: str
     source: Sequence[str]
@@ -178,7 +175,9 @@ class _Reader(Expressions):
 
     def monoid(self, d: ast.FunctionDef) -> Monoid:
         decorator = d.decorator_list[0] if len(d.decorator_list) == 1 else None
-        if not (isinstance(decorator, ast.Call) and _name(decorator.func) == "monoid" and len(decorator.keywords) == 1):
+        if not (
+            isinstance(decorator, ast.Call) and name_of(decorator.func) == "monoid" and len(decorator.keywords) == 1
+        ):
             self.fail(d, "a definition before the nest is a monoid: @monoid(identity=(...)) with typed parameters")
         params = tuple(Param(a.arg, self.dtype(a.annotation, a)) for a in d.args.args)
         half = len(params) // 2
@@ -229,60 +228,6 @@ class _Reader(Expressions):
             return a.annotation.value
         self.fail(a, f'parameter {a.arg!r} is annotated with a string: "size" or "[out|inout] dtype[shape]"')
 
-    def dtype(self, node: ast.expr | None, at: ast.AST) -> DType:
-        spec = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(spec, str) and spec in BY_NAME:
-            return BY_NAME[spec]
-        self.fail(at, f"an element type is one of {', '.join(BY_NAME)}, as a string")
-
-    def declaration(self, node: ast.AST, name: str, spec: str, scope: Scope, layout: Layout | None) -> Buffer:
-        """The buffer that `dtype[shape]`, perhaps followed by a layout, declares."""
-        declared, after, placed = spec.strip().replace("[]", "[()]").partition("] ")
-        word, _, rest = placed.partition(" ")
-        if word in SCOPES:
-            scope, placed = word, rest
-        try:
-            tree = ast.parse(declared + ("]" if after else ""), mode="eval").body
-            if placed:
-                layout = self.layout(ast.parse(placed, mode="eval").body)
-        except SyntaxError:
-            tree = None
-        if isinstance(tree, ast.Name) and tree.id in BY_NAME:
-            return Buffer(name, (), BY_NAME[tree.id], scope, layout)
-        if not isinstance(tree, ast.Subscript) or _name(tree.value) not in BY_NAME:
-            types = ", ".join(BY_NAME)
-            self.fail(node, f"{spec!r} declares no array; write dtype[shape], the dtype one of {types}")
-        dims = [] if isinstance(tree.slice, ast.Tuple) and not tree.slice.elts else self.items(tree.slice)
-        return Buffer(name, tuple(self.index(x) for x in dims), BY_NAME[_name(tree.value)], scope, layout)
-
-    def layout(self, node: ast.expr) -> Layout:
-        match node:
-            case ast.Call(func=ast.Name(id="strided"), args=args):
-                return Strided(tuple(self.index(x) for x in args))
-            case ast.Call(func=ast.Name(id="mapped"), args=[ast.Lambda(args=parameters, body=body)]):
-                dims = tuple(a.arg for a in parameters.args)
-                saved = dict(self.names.indices)
-                self.names.indices |= {d: Var(d) for d in dims}
-                at = self.index(body)
-                self.names.indices = saved
-                return Mapped(dims, at)
-            case ast.Call(
-                func=ast.Name(id="fragment"),
-                args=[ast.Constant(value=int(lanes)), ast.Constant(value=int(count)), ast.Lambda() as place],
-            ) if len(place.args.args) == 2:
-                dims = (place.args.args[0].arg, place.args.args[1].arg)
-                saved = dict(self.names.indices)
-                self.names.indices |= {d: Var(d) for d in dims}
-                element = tuple(self.index(x) for x in self.items(place.body))
-                self.names.indices = saved
-                return Fragment(lanes, count, dims, element)
-            case _:
-                self.fail(
-                    node,
-                    "a layout is strided(s, ...), mapped(lambda i, ...: index) or fragment(lanes, registers, "
-                    "lambda lane, register: (row, column))",
-                )
-
     # ------------------------------------------------------------ statements
 
     def body(self, body: Sequence[ast.stmt]) -> Body:
@@ -307,7 +252,7 @@ class _Reader(Expressions):
                 return (self.augmented(s),)
             case ast.Pass():
                 return ()
-            case ast.Expr(value=ast.Call() as call) if _name(call.func) == "barrier":
+            case ast.Expr(value=ast.Call() as call) if name_of(call.func) == "barrier":
                 return (Barrier(),)
             case ast.Expr(value=ast.Call(func=ast.Name(id="commit"), args=[])):
                 return (Commit(),)
@@ -321,9 +266,9 @@ class _Reader(Expressions):
         if not isinstance(call, ast.Call) or s.orelse:
             self.fail(s, _LOOPS)
         saved = dict(self.names.indices)
-        kind = _name(call.func)
+        kind = name_of(call.func)
         start, step = Int(0), Int(1)
-        targets = [_name(t) for t in self.items(s.target)]
+        targets = [name_of(t) for t in self.items(s.target)]
         if kind == "grid" and len(targets) == len(call.args):
             heads = [self.head(n, e, "serial") for n, e in zip(targets, call.args, strict=True)]
         elif len(targets) == 1 and kind == "range" and 1 <= len(call.args) <= 3:
@@ -410,7 +355,7 @@ class _Reader(Expressions):
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr, label: str | None) -> Stmt:
         elements = [self.target(t) for t in self.items(target)]
         buffers, places = tuple(b for b, _ in elements), {at for _, at in elements}
-        name = _name(value.func) if isinstance(value, ast.Call) else ""
+        name = name_of(value.func) if isinstance(value, ast.Call) else ""
         known = self.monoids.get(name) or self.constants.get(name)
         folds = isinstance(value, ast.Call) and (value.keywords or len(value.args) == len(elements))
         if isinstance(value, ast.Call) and folds and (isinstance(known, Monoid) or name in MONOIDS):
@@ -445,7 +390,7 @@ class _Reader(Expressions):
         types = [b.dtype for b in buffers]
         over: list[str] = []
         for x in self.items(options["over"]) if "over" in options else ():
-            loop = self.names.indices.get(_name(x))
+            loop = self.names.indices.get(name_of(x))
             if not isinstance(loop, Var):
                 self.fail(x, "over= names loops around the reduction")
             over.append(loop.name)
@@ -478,24 +423,14 @@ class _Reader(Expressions):
             self.fail(items[0] if items else ast.Pass(), f"{len(items)} values are given for {len(types)}")
         return tuple(self.typed(x, t) for x, t in zip(items, types, strict=True))
 
-    def items(self, node: ast.expr) -> list[ast.expr]:
-        return list(node.elts) if isinstance(node, ast.Tuple) else [node]
-
-
-def _name(node: ast.AST | None) -> str:
-    """The last name of `a`, `m.a`, or nothing."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
 
 def _called(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Call) and _name(node.func) == name
+    return isinstance(node, ast.Call) and name_of(node.func) == name
 
 
 def _call(s: ast.stmt, name: str) -> ast.Call | None:
     call = s.value if isinstance(s, ast.Expr) else None
-    return call if isinstance(call, ast.Call) and _name(call.func) == name else None
+    return call if isinstance(call, ast.Call) and name_of(call.func) == name else None
 
 
 def _written(s: Stmt) -> tuple[Buffer, ...]:

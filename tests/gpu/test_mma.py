@@ -60,3 +60,15 @@ def test_small_integers_are_exact(torch: Any) -> None:
     b = lp.placeholder((2, 64, 128), "bfloat16", name="B")
     found = matmul_mma(lp.Schedule(a @ b), "matmul").build("cuda")(x, y)
     assert bool((found == (x.float() @ y.float()).to(torch.bfloat16)).all())
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (127, 129, 33), (500, 300, 1000)])
+def test_any_size_is_right(torch: Any, m: int, n: int, k: int, stages: int) -> None:
+    sizes = [lp.symbol(x) for x in "mnk"]
+    a = lp.placeholder((sizes[0], sizes[2]), "bfloat16", name="A")
+    b = lp.placeholder((sizes[2], sizes[1]), "bfloat16", name="B")
+    x = torch.randint(-2, 3, (m, k), device="cuda").to(torch.bfloat16)
+    y = torch.randint(-2, 3, (k, n), device="cuda").to(torch.bfloat16)
+    found = matmul_mma(lp.Schedule(a @ b), "matmul", stages=stages).build("cuda")(x, y)
+    assert bool((found == (x.double() @ y.double()).to(torch.bfloat16)).all())

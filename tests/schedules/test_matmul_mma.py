@@ -52,10 +52,20 @@ def test_it_means_the_product(dtype: str, how: dict[str, bool], shape: tuple[int
     assert base.replay(s.trace) == s
 
 
-def test_sizes_that_are_no_multiples_are_refused() -> None:
-    x, y = lp.placeholder((100, 64), "bfloat16", name="A"), lp.placeholder((64, 128), "bfloat16", name="B")
-    with pytest.raises(lp.ScheduleError, match="100"):
-        matmul_mma(lp.Schedule(x @ y), "matmul")
+@pytest.mark.parametrize(("m", "n", "k"), [(37, 19, 45), (1, 1, 1), (32, 16, 32)])
+@pytest.mark.parametrize("stages", [1, 2])
+def test_edges_of_any_size_are_filled_up(m: int, n: int, k: int, stages: int) -> None:
+    sizes = [lp.symbol(x) for x in "mnk"]
+    x = lp.placeholder((sizes[0], sizes[2]), "bfloat16", name="A")
+    y = lp.placeholder((sizes[2], sizes[1]), "bfloat16", name="B")
+    base = lp.Schedule(lp.relu(x @ y))
+    rng = np.random.default_rng(0)
+    args = {"A": rng.integers(0, 5, (m, k)), "B": rng.integers(0, 5, (k, n))}
+    s = matmul_mma(base, "matmul", block=(32, 16), warps=(2, 1), stages=stages)
+    expected = outcome(base.func, args)
+    assert np.array_equal(outcome(s.func, args), expected)
+    if stages == 1:
+        assert np.array_equal(outcome(lp.lower(s, "cuda")[0], args), expected)
 
 
 def test_what_is_no_product_of_16_bits_is_refused() -> None:
