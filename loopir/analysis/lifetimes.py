@@ -14,11 +14,15 @@ from itertools import product
 import islpy as isl
 
 from loopir.analysis.access import Access, Statement, When, statements_of
+from loopir.analysis.affine import constant, plus, scaled, to_index
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.depend import Order, before, times
+from loopir.analysis.regions import Touch, ends_of, loose, outward, proved, upper_sides
+from loopir.analysis.simplify import Context, poly
 from loopir.analysis.system import SIZE, System, combine, least_point
-from loopir.ir.grammar import Func
+from loopir.ir.grammar import Func, Var
 from loopir.ir.verify import evaluate
+from loopir.ir.walk import substitute
 
 Done = tuple[Statement, Access]
 
@@ -91,6 +95,26 @@ def _met(func: Func, writer: Done, reader: Done, dims: Sequence[str], across: Se
         apart = before(tuple(f"s.{v}" for v in across), tuple(f"t.{v}" for v in across))
         orders = [[*a, *b] for a, b in product(orders, apart)]
     return _points(system, orders, dims)
+
+
+def moves_on(found: Sequence[Touch], dim: int, outer: Context, loop: str, factor: int) -> bool:
+    """Whether what is touched in an iteration of `loop` is in a window of `factor` rows that moves in one direction.
+
+    Then a row is written, and last read, while the window is on it, and the rows that share its place are outside.
+    """
+    ends = [(ends_of(t.at[dim], t.known, outer), outer.given(*outward(t, outer))) for t in found]
+    spans = [(e, ctx) for e, ctx in ends if e is not None and not any(loose(p) & found[0].inner for p in e)]
+    if len(spans) < len(found):
+        return False
+    lows = [low for (low, _), _ in spans]
+    for start in (*lows, *(scaled(p, -1) for low in lows for p in upper_sides(scaled(low, -1)))):
+        stop = plus(start, constant(factor - 1))
+        ahead = plus(poly(substitute(to_index(start), {loop: Var(loop) + 1}), outer), start, -1)
+        if not (proved(ahead, outer) or proved(scaled(ahead, -1), outer)):
+            continue
+        if all(proved(plus(a, start, -1), ctx) and proved(plus(stop, b, -1), ctx) for (a, b), ctx in spans):
+            return True
+    return False
 
 
 def _when(x: Done, prefix: str) -> When:

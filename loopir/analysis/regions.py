@@ -20,6 +20,8 @@ from loopir.analysis.system import System, combine
 from loopir.ir.grammar import (
     Body,
     Buffer,
+    Cmp,
+    Cond,
     FloorDiv,
     If,
     Index,
@@ -96,14 +98,34 @@ def written_by(s: Stmt) -> tuple[Buffer, ...]:
     return (s.buffer,) if isinstance(s, Store) else s.buffers if isinstance(s, Reduce) else ()
 
 
-def region(found: Iterable[Touch], outer: Context, shape: Sequence[Index]) -> Box:
+def region(found: Iterable[Touch], outer: Context, shape: Sequence[Index], *, guarded: bool = False) -> Box:
     """The least box around what `found` touches in one iteration of the loops that `outer` knows.
 
-    A dimension whose ends are not known (an index from memory) is taken whole, as `shape` has it.
+    A dimension whose ends are not known (an index from memory) is taken whole, as `shape` has it. With `guarded`, the
+    guards that all of it stands under order the ends; where they fail, an extent may be more than a constant size.
     """
     found = tuple(found)
-    dims = [_hull(found, d, outer, size) for d, size in enumerate(shape)]
+    inside = _guarded(found, outer) if guarded else outer
+    dims = [_hull(found, d, outer, inside, size) for d, size in enumerate(shape)]
     return Box(*(tuple(x[part] for x in dims) for part in range(3)))
+
+
+def _guarded(found: Sequence[Touch], outer: Context) -> Context:
+    """What is known wherever something is touched: of the guards around, what holds for some of the inner loops."""
+    sets = [outward(t, outer) for t in found]
+    return outer.given(*(c for c in sets[0] if all(c in others for others in sets[1:]))) if sets else outer
+
+
+def outward(t: Touch, outer: Context) -> list[Cond]:
+    """What the guards around `t` say of the loops that `outer` knows."""
+    inner = _inner(t.known, outer)
+    ends = (end(f, inner, t.known, least=False) for f in t.known.facts if f not in outer.facts)
+    return [Cmp("<=", Int(0), to_index(f)) for f in ends if f is not None and not loose(f) & t.inner]
+
+
+def _inner(known: Context, outer: Context) -> list[tuple[Var, Poly]]:
+    around = {v for v, _ in outer.tops}
+    return [(v, top) for v, top in known.tops if v not in around]
 
 
 def sized(box: Box, shape: Sequence[Index], sizes: Iterable[str]) -> Box:
@@ -114,8 +136,8 @@ def sized(box: Box, shape: Sequence[Index], sizes: Iterable[str]) -> Box:
     return Box(*(tuple(x[n] for x in kept) for n in range(3)))
 
 
-def _hull(found: Sequence[Touch], d: int, outer: Context, size: Index) -> tuple[Index, Index, Index]:
-    """Base, extent and bound of the extent for one dimension."""
+def _hull(found: Sequence[Touch], d: int, outer: Context, inside: Context, size: Index) -> tuple[Index, Index, Index]:
+    """Base, extent and bound of the extent for one dimension; `inside` is known where something is touched at all."""
     low: Poly | None = None
     high: Poly | None = None
     whole = (Int(0), size, size)
@@ -123,12 +145,14 @@ def _hull(found: Sequence[Touch], d: int, outer: Context, size: Index) -> tuple[
         ends = ends_of(t.at[d], t.known, outer)
         if ends is None or any(loose(p) & t.inner for p in ends):
             return whole
-        low = ends[0] if low is None else hull(low, ends[0], outer, least=True)
-        high = ends[1] if high is None else hull(high, ends[1], outer, least=False)
+        low = ends[0] if low is None else hull(low, ends[0], inside, least=True)
+        high = ends[1] if high is None else hull(high, ends[1], inside, least=False)
     if low is None or high is None:
         return whole
     extent = plus(plus(high, low, -1), constant(1))
-    bound = size_bound(extent, outer)
+    bound = size_bound(extent, inside)
+    if bound is not None and inside is not outer and const_of(bound) is None:
+        extent = bound  # where the guards fail, the ends may lie further apart
     if bound is None or (not low and const_of(bound) is None and proved(plus(bound, poly(size, outer), -1), outer)):
         return whole
     return (to_index(low), to_index(extent), to_index(bound))
@@ -136,8 +160,7 @@ def _hull(found: Sequence[Touch], d: int, outer: Context, size: Index) -> tuple[
 
 def ends_of(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] | None:
     """The least and the greatest value of `at` over the loops that `known` has inside `outer`; None if not known."""
-    around = {v for v, _ in outer.tops}
-    inner = [(v, top) for v, top in known.tops if v not in around]
+    inner = _inner(known, outer)
     p = poly(at, known)
     low, high = end(p, inner, known, least=True), end(p, inner, known, least=False)
     return None if low is None or high is None else (low, high)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loopir.analysis.access import statements_of
-from loopir.analysis.affine import plus, scaled
-from loopir.analysis.lifetimes import overwritten
-from loopir.analysis.regions import proved
-from loopir.analysis.simplify import poly
+from loopir.analysis.lifetimes import moves_on, overwritten
+from loopir.analysis.regions import touches
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError, pairs
-from loopir.ir.grammar import Alloc, Func, Index, Int, Loop, Var
-from loopir.ir.walk import accessed, rewrite, substitute
-from loopir.schedule.confine import reindexed, touched
+from loopir.ir.grammar import Alloc, Func, Index, Int, Loop, Stmt
+from loopir.ir.walk import accessed, rewrite
+from loopir.schedule.confine import reindexed
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc
@@ -54,7 +52,7 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         raise ScheduleError(f"a ring of {factor} rows; there is to be at least 1")
     if b.layout is not None:
         raise ScheduleError(f"{b.name} has a layout already", suggestion="fold its storage before set_layout")
-    clash = None if _moves_on(func, alloc, dim, factor) else overwritten(func, b.name, dim, factor)
+    clash = None if _in_a_window(func, alloc, dim, factor) else overwritten(func, b.name, dim, factor)
     if clash is not None:
         where = f" (at {pairs(clash.sizes)})" if clash.sizes else ""
         new, old = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
@@ -69,25 +67,23 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
     return _folded(func, alloc, dim, factor)
 
 
-def _moves_on(func: Func, alloc: Alloc, dim: int, factor: int) -> bool:
+def _in_a_window(func: Func, alloc: Alloc, dim: int, factor: int) -> bool:
     """Whether a loop right inside the allocation touches `factor` rows at most at a time, and moves in one direction.
 
     Then a row is written, and last read, while the window is on it; the rows that share its place are outside then.
     """
     name = alloc.buffer.name
-    using = [s for s in alloc.body if name in accessed(s)]
-    loop = using[0] if len(using) == 1 else None
+    loop: Stmt | None = alloc
+    while isinstance(loop, Alloc):
+        using = [s for s in loop.body if name in accessed(s)]
+        loop = using[0] if len(using) == 1 else None
     if not isinstance(loop, Loop):
         return False
     start = next(s.when[: s.when.index(loop.var) + 1] for s in statements_of(func) if loop.var in s.dims and not s.init)
     if any(s.when[: len(start)] != start for s in statements_of(func) if name in s.touches):
         return False  # a reduction that starts outside
-    box = touched(func, loop, alloc.buffer, {name})
-    if box is None or not isinstance(size := box.size[dim], Int) or size.value > factor:
-        return False
-    known = known_in(func, loop).here
-    step = plus(poly(substitute(box.base[dim], {loop.var: Var(loop.var) + 1}), known), poly(box.base[dim], known), -1)
-    return proved(step, known) or proved(scaled(step, -1), known)
+    known = known_in(func, loop)
+    return moves_on([*touches(loop.body, known, {name})], dim, known.here, loop.var, factor)
 
 
 def _folded(func: Func, alloc: Alloc, dim: int, factor: int) -> Func:

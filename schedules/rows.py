@@ -1,0 +1,45 @@
+"""Several stages a row at a time: what a row of the result needs is computed in its iteration, in memory of its own.
+
+For softmax, layernorm and the like: stages whose rows depend on the same row of the stages before.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+from schedules.cpu import LANES
+from schedules.nests import extent, step
+
+
+@lp.composite
+def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int = LANES) -> lp.Schedule:
+    """`s` with all stages that can be placed there computed in `loop`, the outermost of the last stage unless told.
+
+    The rows run on threads, and the loops along a row, where they are independent, in vectors of `lanes`.
+    """
+    last = s.stages[-1]
+    loop = s.loops(last)[0] if loop is None else loop
+    s = gathered(s, loop)
+    for stage in s.stages:
+        inner = s.loops(stage)[-1]
+        if inner != loop and s.loop(inner).kind == "serial":
+            s = vectors(s, inner, lanes)
+    return s.parallel(loop) if s.why("parallel", loop) is None else s
+
+
+@lp.composite
+def gathered(s: lp.Schedule, loop: str) -> lp.Schedule:
+    """`s` with each stage before it that can be placed there computed in `loop`, the last ones first."""
+    for stage in reversed(s.stages):
+        if loop not in s.loops(stage) and s.why("compute_at", stage, loop) is None:
+            s = s.compute_at(stage, loop)
+    return s
+
+
+@lp.composite
+def vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
+    """`s` with `loop` in vectors of `lanes`, if its iterations are independent; what is left over goes one by one."""
+    length = extent(s, loop)
+    if (length is not None and length < lanes) or s.why("split", loop, lanes, tail="peel") is not None:
+        return s
+    t, (_, inner, *_) = step(s, "split", loop, lanes, tail="peel")
+    return t.vectorize(inner) if t.why("vectorize", inner) is None else s
