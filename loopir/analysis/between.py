@@ -40,6 +40,7 @@ def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:
     names = {a.buffer for a in inputs}
     writes = [(s, a) for s in every if s.writes & names for a in s.accesses if a.write and a.buffer in names]
     loads = [(s, a) for s in every if buffer in s.touches for a in s.accesses if a.buffer == buffer and not a.write]
+    writes = [w for w in writes if before(times(maker.when, "s"), times(w[0].when, "t"))]
     for read, write, load in product(inputs, writes, loads):
         if read.buffer == write[1].buffer:
             for found in _cases(func, (maker, stored), read, write, load):
@@ -49,13 +50,15 @@ def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:
 
 def _cases(func: Func, made: Done, read: Access, write: Done, load: Done) -> Iterator[Spoilt]:
     """The three run: "s" reads what "t" writes, and stores what "u" loads."""
+    then = before(times(made[0].when, "s"), times(write[0].when, "t"))
+    later = before(times(write[0].when, "t"), times(load[0].when, "u"))
+    if not later:
+        return
     system, s = instance_of(func, made[0], read)
     t = instance_of(func, *write, "t", system)[1]
     u = instance_of(func, *load, "u", system)[1]
     _same(system, ("s", read, s), ("t", write[1], t))
     _same(system, ("s", made[1], s), ("u", load[1], u))
-    then = before(times(made[0].when, "s"), times(write[0].when, "t"))
-    later = before(times(write[0].when, "t"), times(load[0].when, "u"))
     loops = {"s": made[0].dims, "t": write[0].dims, "u": load[0].dims}
     dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"{p}.{v}" for p, names in loops.items() for v in names)]
     for one, other in product(then, later):
