@@ -7,9 +7,10 @@ variables, compared lexicographically.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from loopir.ir.grammar import (
     BLOCK_AXES,
@@ -176,8 +177,13 @@ def _statements(nth: int, p: Place) -> Iterator[Statement]:
     yield Statement(p, nth, False)
 
 
-def that_meet(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
-    """Every two that touch one buffer, one writing it, each in turn the first; a statement also with itself."""
+def that_meet(
+    statements: Sequence[Statement], moved: Callable[[Statement], bool] = lambda s: True
+) -> Iterator[tuple[Statement, Statement]]:
+    """Every two that touch one buffer, one writing it, each in turn the first; a statement also with itself.
+
+    One of the two at least is `moved`.
+    """
     touching: dict[str, list[int]] = {}
     writing: dict[str, list[int]] = {}
     for n, s in enumerate(statements):
@@ -185,9 +191,12 @@ def that_meet(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Stat
             touching.setdefault(b, []).append(n)
         for b in s.writes:
             writing.setdefault(b, []).append(n)
-    for s in statements:
-        near = {n for b in s.writes for n in touching.get(b, ())} | {n for b in s.touches for n in writing.get(b, ())}
-        yield from ((s, statements[n]) for n in sorted(near) if s.meets(statements[n]))
+    pairs: set[tuple[int, int]] = set()
+    for n, s in enumerate(statements):
+        if moved(s):
+            near = [touching.get(b, ()) for b in s.writes] + [writing.get(b, ()) for b in s.touches]
+            pairs.update(pair for m in chain.from_iterable(near) for pair in ((n, m), (m, n)))
+    yield from ((statements[n], statements[m]) for n, m in sorted(pairs) if statements[n].meets(statements[m]))
 
 
 def _accesses(s: Statement) -> Iterator[Access]:

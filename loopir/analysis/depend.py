@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
+from loopir.analysis.refute import Linear
 from loopir.analysis.system import SIZE, Constraint, Names, System, combine
 from loopir.errors import Witness
 from loopir.ir.grammar import Cmp, Cond, Func, Index, Mul, Var
@@ -128,9 +129,15 @@ def both(now: Sequence[Order], then: Sequence[Order]) -> list[Order]:
 
 def _steps(order: Order) -> tuple[tuple[str, ...], set[tuple[str, ...]]]:
     """The dimensions (less, more) of the last, strict step; those that are equal before it, both ways round."""
-    named = [(tuple(sorted((k for k in linear if k), key=lambda k: linear[k])), equal) for linear, equal in order]
+    named = [(_less_and_more(linear), equal) for linear, equal in order]
     equal = {x for pair, eq in named if eq for x in (pair, pair[::-1])}
     return (() if not named or named[-1][1] else named[-1][0]), equal
+
+
+def _less_and_more(linear: Linear) -> tuple[str, ...]:
+    """The dimensions of a row that compares two, the one with the smaller coefficient first."""
+    named = tuple([k for k in linear if k])
+    return named if len(named) < 2 or linear[named[0]] <= linear[named[1]] else named[::-1]
 
 
 def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list[Order]]]:

@@ -52,14 +52,15 @@ def order_broken(
     after = _images(func, new, origin)
 
     def found() -> Iterator[Clash]:
-        for s, t in that_meet(statements_of(func)):
-            for one, other in product(after.get(s.key, ()), after.get(t.key, ())):
-                if one.stayed and other.stayed:
-                    continue
-                now = before(times(s.when, "s"), times(t.when, "t"))
-                orders = both(now, before(other.times("t"), one.times("s"))) if now else ()
-                found = conflicts(s, t, folds_commute=True) if orders else ()
-                for a, b in ((a, b) for a, b in found if asks(a.buffer, s.label, t.label)):
+        for s, t in that_meet(statements_of(func), lambda s: not all(x.stayed for x in after.get(s.key, ()))):
+            images = product(after.get(s.key, ()), after.get(t.key, ()))
+            gone = [(one, other) for one, other in images if not (one.stayed and other.stayed)]
+            now = before(times(s.when, "s"), times(t.when, "t")) if gone else ()
+            pairs = conflicts(s, t, folds_commute=True) if now else ()
+            asked = [(a, b) for a, b in pairs if asks(a.buffer, s.label, t.label)]
+            for one, other in gone if asked else ():
+                orders = both(now, before(other.times("t"), one.times("s")))
+                for a, b in asked if orders else ():
                     yield from _MovedPair(func, s, a, t, b, one, other).clashes(orders)
 
     return least(found())

@@ -278,7 +278,12 @@ def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Fu
 
 def variables(node: Node) -> set[str]:
     """Names of the variables that `node` reads."""
-    return {n.name for n in nodes(node) if isinstance(n, Var)}
+    return {node.name} if isinstance(node, Var) else set(_variables(node))
+
+
+@kept
+def _variables(node: Node) -> frozenset[str]:
+    return frozenset(n.name for n in nodes(node) if type(n) is Var)
 
 
 def fresh(hint: str, taken: set[str]) -> str:
@@ -330,6 +335,12 @@ def accessed(s: Stmt) -> frozenset[str]:
 def written(s: Store | Reduce) -> frozenset[str]:
     """The buffers that a leaf statement writes."""
     return frozenset((s.buffer.name,) if isinstance(s, Store) else (b.name for b in s.buffers))
+
+
+@kept
+def stored(s: Stmt) -> frozenset[str]:
+    """The buffers that are written anywhere in `s`."""
+    return written(s) if isinstance(s, Store | Reduce) else _NOTHING.union(*map(stored, inside(s)))
 
 
 @kept

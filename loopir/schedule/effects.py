@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Loop, Node, Stmt
-from loopir.ir.walk import loaded, places, statements, written
+from loopir.ir.walk import loaded, statements, stored
 from loopir.schedule.find import listing
 
 
@@ -17,7 +17,7 @@ def reads(of: Iterable[Node]) -> set[str]:
 
 def writes(body: tuple[Stmt, ...]) -> set[str]:
     """The buffers that are stored or folded into."""
-    return set[str]().union(*(written(place.stmt) for place in places(body)))
+    return set[str]().union(*map(stored, body))
 
 
 def allocates(body: tuple[Stmt, ...]) -> set[str]:
@@ -28,6 +28,7 @@ def allocates(body: tuple[Stmt, ...]) -> set[str]:
 def require_stable_extent(*loops: Loop) -> None:
     """Refuse if a loop's extent is read from memory that one of `loops` writes, as it is about to be read again."""
     for loop in loops:
-        if changed := sorted(reads([loop.extent]) & writes(loops)):
+        read = reads([loop.extent])
+        if read and (changed := sorted(read & writes(loops))):
             reason = f"how often {loop.var!r} runs is read from {listing(changed)}, which the loop writes"
             raise ScheduleError(reason, loop=loop.var, suggestion="keep the bound in memory that the loop leaves alone")

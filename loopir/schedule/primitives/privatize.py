@@ -79,7 +79,7 @@ def _chain(alloc: Alloc, target: Loop) -> tuple[Stmt, ...]:
 
 def _require_own(func: Func, name: str, around: tuple[str, ...]) -> None:
     """Refuse if an iteration of the loops `around`, from the allocation to the loop, reads what another one wrote."""
-    done = [(s, a) for s in statements_of(func) for a in s.accesses if a.buffer == name]
+    done = [(s, a) for s in statements_of(func) if name in s.touches for a in s.accesses if a.buffer == name]
     clash = clobbered(func, [x for x in done if x[1].write], done, across=around)
     if clash is not None:
         element = f"{name}[{', '.join(map(str, clash.old))}]"
