@@ -33,6 +33,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.inits import explicit_init
+from loopir.ir.text import text
 from loopir.ir.walk import Place, nodes, places
 
 FMA_FLOPS = 2
@@ -120,7 +121,7 @@ def formula(ix: Index) -> Any:
         case Max(a, b):
             return sympy.Max(formula(a), formula(b))
         case _:
-            return symbol(f"from_memory_{abs(hash(ix)) % 10**8}")
+            return symbol(f"[{text(ix)}]")
 
 
 def instances(p: Place) -> Any:

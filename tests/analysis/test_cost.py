@@ -72,3 +72,8 @@ def test_the_least_access_outside_is_told() -> None:
     found = outside(nest("n", "i, j - 1", assume="n >= 2"))
     assert found is not None
     assert (found.element, found.sizes) == ((0, -1), {"n": 2})
+
+
+def test_what_comes_from_memory_is_called_as_it_is_written() -> None:
+    f = lp.parse('def f(p: "int32[2]", B: "out float32[8]"):\n    for i in range(index(p[1])):\n        B[i] = 0.0\n')
+    assert str(cost(f).by_statement["B"]) == "[p[1]]"
