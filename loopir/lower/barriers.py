@@ -61,7 +61,10 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
             if clash is not None:
                 meet = _Meet(here[s.label], here[t.label], set(threads), clash)
                 around = meet.serial()
-                if apart(func, s, t, same=(*blocks, *around), differ=axis) is not None:
+                now = apart(func, s, t, same=(*blocks, *around), differ=axis)
+                if now is not None and s is t:
+                    raise LowerError(f"{now.witness}, in another thread at the same time, which no barrier can order")
+                if now is not None:
                     before |= {id(x) for x in meet.before()}
                 for n in reversed(range(len(around))):
                     if apart(func, s, t, same=(*blocks, *around[:n]), differ=(axis, around[n])) is not None:

@@ -236,3 +236,36 @@ def f(A: "float32[8]", S: "inout float32[1]"):
     )
     with pytest.raises(ScheduleError, match="S is atomic"):
         s.cache_write("S", "local", at="i")
+
+
+def test_what_concurrent_iterations_fold_is_not_cached_in_each() -> None:
+    s = Schedule(
+        parse("""
+def f(A: "float32[4, 8]", S: "inout float32[4]"):
+    for i in bind("blockIdx.x", 4):
+        for k in range(8):
+            S[i] = sum(A[i, k], over=k)
+""")
+    )
+    s = s.bind("k", "threadIdx.x")
+    with pytest.raises(ScheduleError, match="S folds over 'k', whose iterations run at once"):
+        s.cache_write("S", "local", at="k")
+
+
+def test_memory_around_is_not_beside() -> None:
+    s = Schedule(
+        parse("""
+def f(A: "float32[8]", B: "out float32[8]"):
+    with alloc("float32[8]") as T:
+        for t in range(2):
+            with alloc("float32[8]") as U:
+                for i in range(8):
+                    U[i] = A[i]
+                for j in range(8):
+                    T[j] = U[7 - j]
+            for k in range(8):
+                B[k] = T[k]
+""")
+    )
+    with pytest.raises(ScheduleError, match="U is allocated neither around T nor before it"):
+        s.reuse("T", "U")

@@ -97,13 +97,23 @@ def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> None:
             raise ScheduleError(f"{who} {b.name} in the same nest", suggestion=_FURTHER)
 
 
+IN_ORDER = ("serial", "unroll")
 _FURTHER = "a loop further inside, around what is written alone"
 
 
 def _require_start(site: Site, at: str | None) -> None:
-    """Refuse a reduction that starts outside the nest, where its accumulators would not be there yet."""
+    """Refuse a reduction that starts outside the nest, where its accumulators would not be there yet.
+
+    So it is for one that folds what concurrent iterations around the nest give: each would store over the others.
+    """
     s = site.place.stmt
-    if not isinstance(s, Reduce) or s.init is None:
+    if not isinstance(s, Reduce):
+        return
+    around = next((x for x in site.around if isinstance(x, Loop) and x.var in s.over and x.kind not in IN_ORDER), None)
+    if around is not None:
+        reason = f"{s.label} folds over {around.var!r}, whose iterations run at once, and each would store its own"
+        raise ScheduleError(reason, loop=around.var, suggestion=f"a loop around {around.var!r}, or rfactor first")
+    if s.init is None:
         return
     first = outermost(site.place)
     if not any(x is first for x in statements((site.nest,))):

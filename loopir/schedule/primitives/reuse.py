@@ -63,7 +63,7 @@ def reuse(func: Func, buffer: str, old: str) -> Func:
     new, b = taker.buffer, giver.buffer
     _require_fit(func, taker, giver)
     within = any(s is taker for s in statements(giver.body))
-    beside = next((x for x in _lists(func) if _position(x, giver) < _position(x, taker)), None)
+    beside = next((x for x in _lists(func) if _position(x, giver) < _position(x, taker) < len(x)), None)
     if not within and beside is None:
         reason = f"{b.name} is allocated neither around {new.name} nor before it in the same statements"
         raise ScheduleError(reason, suggestion=f"reuse({b.name!r}, {new.name!r}), if that is so the other way round")
