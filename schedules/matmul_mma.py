@@ -25,6 +25,8 @@ def matmul_mma(
     warps: tuple[int, int] = (2, 4),
     depth: int = 32,
     stages: int = 1,
+    group: int = 1,
+    blocks: int | None = None,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block` for `warps` of warps.
 
@@ -32,7 +34,7 @@ def matmul_mma(
     and the sums are made in it, `depth` steps of the reduced loop at a time. The left operand has the reduced loop
     along its rows, the right one either way. With `stages`, copies run that many steps ahead, less one, and are
     asynchronous where the sizes are known to be multiples of `block` and `depth`; else tiles at the edges are filled
-    up with zeros, element by element.
+    up with zeros, element by element. `group` and `blocks` are those of `tiles`.
     """
     c = contraction(s, stage)
     if c is None or not c.left.along:
@@ -46,12 +48,30 @@ def matmul_mma(
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
     s = _in_warps(s, i, j, block, warps)
-    s = s.compute_at(stage, bj).set_scope(stage, "fragment")
-    s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x")
+    s, at = tiles(s, bi, bj, group, blocks)
+    s = s.compute_at(stage, at).set_scope(stage, "fragment")
     for loop in batch[1:]:
         s, (batch[0],) = step(s, "fuse", batch[0], loop)
     s = s.bind(batch[0], "blockIdx.z") if batch else s
     return _sums(s, stage, block, warps, depth, short, stages)
+
+
+def tiles(s: lp.Schedule, row: str, column: str, group: int, blocks: int | None) -> tuple[lp.Schedule, str]:
+    """Blocks for the tiles that loops `row` and `column` count, in the order of bands of `group` rows, column by column.
+
+    So blocks that run at once share rows and columns. With `blocks`, as many blocks stay, and each takes every
+    `blocks`-th tile. The second result is the innermost loop over tiles.
+    """
+    if group == 1 and blocks is None:
+        return s.bind(row, "blockIdx.y").bind(column, "blockIdx.x"), column
+    s, (band, inner) = step(s, "split", row, group)
+    s = s.reorder(band, column, inner)
+    s, (tile,) = step(s, "fuse", band, column)
+    s, (tile,) = step(s, "fuse", tile, inner)
+    if blocks is None:
+        return s.bind(tile, "blockIdx.x"), tile
+    s, (turn, block) = step(s, "split", tile, blocks)
+    return s.reorder(block, turn).bind(block, "blockIdx.x"), turn
 
 
 def _in_warps(s: lp.Schedule, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]) -> lp.Schedule:

@@ -8,7 +8,7 @@ the first copies. Where the nests are not of that form each copy is waited for a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -92,16 +92,16 @@ def _copies(s: Stmt) -> bool:
 
 def _plan(func: Func, kernel: Kernel, copies: Sequence[Place], here: Sequence[Place]) -> _Plan | None:
     """The loop, what stands before it, and the groups; None where they are not of that form."""
-    serial = [s for s in copies[-1].around if _is_serial(s)]
-    loop = serial[0] if serial else None
+    labels = {p.stmt.label for p in here}
+    by_label = {s.label: s for s in statements_of(func) if s.label in labels}
+    loop = _loop(copies[-1], here, by_label)
     before = [s for s in _siblings(kernel.body, loop) if _copies(s)] if loop is not None else []
     if loop is None or len(before) > 1:
         return None
     first = before[0] if before else None
     if not all(any(s is loop or s is first for s in p.around) for p in copies):
         return None
-    labels = {p.stmt.label for p in here}
-    by_label = {s.label: s for s in statements_of(func) if s.label in labels}
+    outer = [s.var for s in copies[-1].around[: copies[-1].around.index(loop)] if _is_serial(s)]
     pending: list[int] = []
     for p in copies:
         root = loop if any(s is loop for s in p.around) else first
@@ -109,12 +109,21 @@ def _plan(func: Func, kernel: Kernel, copies: Sequence[Place], here: Sequence[Pl
             if q.path < p.path and not any(s is root for s in q.around):
                 continue  # it is done before the first copy
             s, t = by_label[p.stmt.label], by_label[q.stmt.label]
-            found = list(_newer(func, s, root, t, loop, q)) if any(conflicts(s, t)) else []
+            found = list(_newer(func, s, root, t, loop, q, outer)) if any(conflicts(s, t)) else []
             if None in found:
                 return None
             pending += [n for n in found if n is not None]
     least = min(pending, default=0)
     return _Plan(loop, first, least) if least >= 0 else None
+
+
+def _loop(copy: Place, here: Sequence[Place], by_label: Mapping[str, Statement]) -> Loop | None:
+    """The innermost loop that a thread runs by itself around `copy` and something else that touches the same."""
+    serial = [s for s in copy.around if _is_serial(s)]
+    others = [
+        q for q in here if q.stmt is not copy.stmt and any(conflicts(by_label[copy.stmt.label], by_label[q.stmt.label]))
+    ]
+    return next((s for s in reversed(serial) if any(x is s for q in others for x in q.around)), None)
 
 
 def _is_serial(s: Stmt | None) -> TypeGuard[Loop]:
@@ -135,18 +144,24 @@ def _siblings(body: Body, loop: Loop) -> Body:
     return ()
 
 
-def _newer(func: Func, s: Statement, root: Stmt | None, t: Statement, loop: Loop, q: Place) -> Iterator[int | None]:
+def _newer(
+    func: Func, s: Statement, root: Stmt | None, t: Statement, loop: Loop, q: Place, outer: Sequence[str]
+) -> Iterator[int | None]:
     """How many groups are newer, at least, than a copy of `s` at the wait for it that is next before an instance of
-    `t` which touches the same; None if that cannot be told, negative if no wait is between."""
+    `t` which touches the same; None if that cannot be told, negative if no wait is between.
+
+    Both in one iteration of the `outer` loops: at its end no copy is under way.
+    """
+    same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
     own = root.var if isinstance(root, Loop) and (root is loop or _counted(root)) else None
     if not any(x is loop for x in q.around):
-        again: list[Order] = [[({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in s.dims]
+        again: list[Order] = [[*same, ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in s.dims]
         if s is not t or any(True for order in again for _ in distances(func, s, t, {"": 0}, order)):
             yield None
         return
     later: Order = [({f"t.{loop.var}": 1, f"s.{own}": -1, "": -(s is t)}, False)] if root is loop else []
     ahead = {f"t.{loop.var}": -1} | ({} if own is None else {f"s.{own}": 1})
-    for distance in distances(func, s, t, ahead, later):
+    for distance in distances(func, s, t, ahead, [*same, *later]):
         if distance is None:
             yield None
         elif root is loop:
