@@ -57,9 +57,9 @@ def matmul_mma(
 
 
 def tiles(s: lp.Schedule, row: str, column: str, group: int, blocks: int | None) -> tuple[lp.Schedule, str]:
-    """Blocks for the tiles that loops `row` and `column` count, in the order of bands of `group` rows, column by column.
+    """Blocks for the tiles that loops `row` and `column` count, in bands of `group` rows, column by column.
 
-    So blocks that run at once share rows and columns. With `blocks`, as many blocks stay, and each takes every
+    So blocks that run at once share rows and columns. With `blocks`, that many blocks stay, and each takes every
     `blocks`-th tile. The second result is the innermost loop over tiles.
     """
     if group == 1 and blocks is None:

@@ -72,3 +72,13 @@ def test_any_size_is_right(torch: Any, m: int, n: int, k: int, stages: int) -> N
     y = torch.randint(-2, 3, (k, n), device="cuda").to(torch.bfloat16)
     found = matmul_mma(lp.Schedule(a @ b), "matmul", stages=stages).build("cuda")(x, y)
     assert bool((found == (x.double() @ y.double()).to(torch.bfloat16)).all())
+
+
+def test_blocks_that_stay_take_tiles_in_bands(torch: Any) -> None:
+    m, n = lp.symbol("m", multiple_of=128), lp.symbol("n", multiple_of=128)
+    k = lp.symbol("k", multiple_of=32)
+    a, b = lp.placeholder((m, k), "bfloat16", name="A"), lp.placeholder((k, n), "bfloat16", name="B")
+    kernel = matmul_mma(lp.Schedule(a @ b), "matmul", stages=4, group=8, blocks=132).build("cuda")
+    x = torch.randint(-2, 3, (128 * 19, 256), device="cuda").to(torch.bfloat16)
+    y = torch.randint(-2, 3, (256, 128 * 23), device="cuda").to(torch.bfloat16)
+    assert bool((kernel(x, y) == (x.double() @ y.double()).to(torch.bfloat16)).all())

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import loopir as lp
+from loopir.ir.grammar import Wait
 from loopir.ir.interpret import interpret
+from loopir.ir.walk import statements
 from schedules.matmul_mma import matmul_mma
 
 
@@ -66,6 +68,22 @@ def test_edges_of_any_size_are_filled_up(m: int, n: int, k: int, stages: int) ->
     assert np.array_equal(outcome(s.func, args), expected)
     if stages == 1:
         assert np.array_equal(outcome(lp.lower(s, "cuda")[0], args), expected)
+
+
+@pytest.mark.parametrize(("blocks", "stages"), [(None, 1), (2, 3)])
+def test_tiles_in_bands_by_blocks_that_stay(blocks: int | None, stages: int) -> None:
+    m, n, k = lp.symbol("m", multiple_of=32), lp.symbol("n", multiple_of=16), lp.symbol("k", multiple_of=32)
+    x, y = lp.placeholder((m, k), "bfloat16", name="A"), lp.placeholder((k, n), "bfloat16", name="B")
+    base = lp.Schedule(x @ y)
+    s = matmul_mma(base, "matmul", block=(32, 16), warps=(2, 1), stages=stages, group=2, blocks=blocks)
+    rng = np.random.default_rng(0)
+    args = {"A": rng.integers(0, 5, (96, 32)), "B": rng.integers(0, 5, (32, 32))}
+    expected = outcome(base.func, args)
+    assert np.array_equal(outcome(s.func, args), expected)
+    (lowered,) = lp.lower(s, "cuda")
+    assert np.array_equal(outcome(lowered, args), expected)
+    waits = [x.pending for x in statements(lowered.body) if isinstance(x, Wait)]
+    assert waits == ([1, 1, 0] if stages == 3 else [])
 
 
 def test_what_is_no_product_of_16_bits_is_refused() -> None:
