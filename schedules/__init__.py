@@ -11,6 +11,7 @@ from schedules.gpu import gpu as gpu
 from schedules.matmul import matmul_cpu as matmul_cpu, matmul_gpu as matmul_gpu
 from schedules.matmul_mma import matmul_mma as matmul_mma
 from schedules.reduction import reduction as reduction
+from schedules.row_blocks import row_blocks as row_blocks
 from schedules.rows import rows as rows
 from schedules.stencil import time_tiled as time_tiled
 from schedules.transpose import transpose as transpose

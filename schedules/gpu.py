@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import loopir as lp
 from schedules.elementwise import elementwise
 from schedules.fusion import inlined
 from schedules.matmul import contraction, matmul_gpu, worth_tiling
 from schedules.nests import free_loops, one_nest
+from schedules.reduction import reduction, streams
+from schedules.row_blocks import crowded, row_blocks
 from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
@@ -15,12 +20,20 @@ THREADS = 256
 def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
     """`s` with cheap stages inlined, and the independent outer loops of each stage spread over blocks of `threads`.
 
-    A stage without an independent outer loop runs on one thread: right, and slow.
+    Stages along the same rows become one kernel, and threads fold reductions that read their data once together. Any
+    other stage without an independent outer loop runs on one thread: right, and slow.
     """
     s = inlined(s)
+    along_rows = _lowered(s, row_blocks, threads=threads) if crowded(s) else None
+    if along_rows is not None:
+        return along_rows
     for stage in s.stages:
-        if stage not in s.stages or not free_loops(s, stage):
+        if stage not in s.stages:
             continue  # a step may show that a stage never runs
+        if streams(s, stage) and one_nest(s, stage):
+            s = _lowered(s, reduction, stage, threads=threads) or s
+        if stage not in s.stages or not free_loops(s, stage):
+            continue
         c = contraction(s, stage)
         if c is not None and worth_tiling(s, c) and one_nest(s, stage):
             s = matmul_gpu(s, stage)
@@ -32,3 +45,13 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
         except lp.ScheduleError:
             continue  # what stands in one nest with it has the grid already
     return s
+
+
+def _lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
+    """What `schedule` makes of `s`, if it takes it and lowering takes that."""
+    try:
+        made = schedule(s, *args, **options)
+        lp.lower(made, "cuda")
+    except (lp.ScheduleError, lp.LowerError, lp.TargetError):
+        return None
+    return made

@@ -45,6 +45,12 @@ def reduction(s: lp.Schedule, stage: str, *, threads: int = 256, chunk: int | No
     return _columns(s, rows, column, over, threads) if column else _rows(s, stage, rows, over, threads)
 
 
+def streams(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is a reduction that reads something as long as its loops, each element once: no product."""
+    reads = [t for t in s.accesses(stage) if not t.write]
+    return bool(s.reduced(stage)) and any(not any(t.invariant(x) for x in s.loops(stage)) for t in reads)
+
+
 def _merged(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, tuple[str, ...]]:
     """`loops` as few as can be, the innermost merged first."""
     if not loops:
@@ -105,8 +111,9 @@ def _rows(s: lp.Schedule, stage: str, rows: tuple[str, ...], over: tuple[str, ..
 
 def _columns(s: lp.Schedule, rows: tuple[str, ...], column: str, over: tuple[str, ...], threads: int) -> lp.Schedule:
     """A block for some columns side by side, its threads along y folding each."""
-    s, (block, lane) = step(s, "split", column, WIDTH)
-    s, (_, row) = step(s, "split", over[-1], threads // WIDTH)
+    width = min(WIDTH, threads)
+    s, (block, lane) = step(s, "split", column, width)
+    s, (_, row) = step(s, "split", over[-1], threads // width)
     s = s.bind(lane, "threadIdx.x").bind(row, "threadIdx.y")
     s, blocks = _merged(s, (*rows, block))
     return s.bind(blocks[-1], "blockIdx.x")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from loopir.analysis.cost import Cost, cost
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Loop
+from loopir.ir.grammar import Buffer, Func, Loop
 from loopir.ir.text import text
 from loopir.ir.verify import verify
 from loopir.ir.walk import loops, places
-from loopir.schedule.find import all_buffers, find_loop, find_stage
+from loopir.schedule.find import all_buffers, find_buffer, find_loop, find_stage
 from loopir.schedule.look import Touch, reduced, touches
 from loopir.schedule.primitive import PRIMITIVES, P, Rewrite, checked, lookup
 from loopir.schedule.trace import Step, script
@@ -83,6 +83,10 @@ class Schedule(Methods):
     def buffers(self) -> tuple[str, ...]:
         """The names of the buffers: the arguments, then the allocations."""
         return tuple(b.name for b in all_buffers(self._func))
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer called `name`, with its shape, dtype, scope and layout."""
+        return find_buffer(self._func, name)
 
     def loops(self, stage: str | None = None) -> tuple[str, ...]:
         """The names of the loops, outer ones first: all of them, or those around `stage`."""

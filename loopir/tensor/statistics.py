@@ -18,7 +18,17 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir.dtypes import DType, float32
 from loopir.tensor.core import as_expr, cast
-from loopir.tensor.functions import abs as absolute, exp, log, maximum, mean, monoid, sqrt, sum as total, where
+from loopir.tensor.functions import (
+    abs as absolute,
+    exp,
+    log,
+    maximum,
+    mean as average,
+    monoid,
+    sqrt,
+    sum as total,
+    where,
+)
 from loopir.tensor.tensor import Tensor, real_type
 
 __all__ = ["expsum", "logsumexp", "softmax", "std", "var", "welford"]
@@ -61,10 +71,13 @@ def welford(x: Any, axis: Any = None, keepdims: bool = False) -> tuple[Tensor, T
     return count, middle, squares
 
 
-def var(x: Any, axis: Any = None, keepdims: bool = False, correction: float = 0, passes: int = 2) -> Tensor:
+def var(
+    x: Any, axis: Any = None, keepdims: bool = False, correction: float = 0, passes: int = 2, mean: Any = None
+) -> Tensor:
     """The variance over `axis`: squared deviations from the mean, over the count less `correction`.
 
-    `passes=2` takes the mean first; `passes=1` both at once, by `welford`, for what is too long to be read twice.
+    `mean`, with its dimensions kept, is the mean if it is at hand. `passes=2` takes the mean first; `passes=1` takes
+    both at once, by `welford`, for what is too long to be read twice.
     """
     e, t = _work(x)
     if passes == 1:
@@ -72,7 +85,7 @@ def var(x: Any, axis: Any = None, keepdims: bool = False, correction: float = 0,
         return cast(squares / _less(count.astype(e.dtype), correction), t)
     if passes != 2:
         raise ExprError(f"var takes one pass or two, not {passes}")
-    off = e - mean(e, axis, keepdims=True)
+    off = e - (average(e, axis, keepdims=True) if mean is None else mean)
     squares = total(off * off, axis, keepdims)
     count = 1
     over = range(e.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)

@@ -251,3 +251,23 @@ def test_what_is_refused_says_why(source: str, step: tuple[str, ...], message: s
     name, *args = step
     with pytest.raises(lp.ScheduleError, match=message):
         getattr(s, name)(*args)
+
+
+def test_threads_of_one_axis_side_by_side_are_counted_once() -> None:
+    s = Schedule(
+        parse(
+            """
+def f(A: "float32[4, 256]", S: "out float32[4]", B: "out float32[4, 256]"):
+    for i in range(4):
+        for k in bind("threadIdx.x", 256):
+            S[i] = sum(A[i, k], over=k, init=0.0)
+        for j in bind("threadIdx.x", 200):
+            B[i, j] = A[i, j]
+        for h in bind("threadIdx.x", 56):
+            B[i, h + 200]: "rest" = A[i, h + 200]
+"""
+        )
+    )
+    assert s.why("bind", "i", "threadIdx.y") is None
+    with pytest.raises(lp.ScheduleError, match=r"a block would have 2048 threads \('i_i' with k\)"):
+        Schedule(parse(str(s).replace("4", "8"))).split("i", 8).bind("i_i", "threadIdx.y")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from loopir.analysis.access import sees
 from loopir.errors import ScheduleError
@@ -91,11 +92,12 @@ def _require_fit(target: Loop, axis: str, others: list[Loop]) -> None:
             f"{target.var!r} would take {size} indices of {axis}, and there are {limit}",
             loop=target.var, suggestion=f'split("{target.var}", {min(limit, 256)}) first',
         )  # fmt: skip
-    total = size or 1
+    longest: dict[str, tuple[int, str]] = {}
     for x in others:
-        total *= x.extent.value if isinstance(x.extent, Int) else 1
+        longest[x.kind] = max(longest.get(x.kind, (1, "")), (x.extent.value if isinstance(x.extent, Int) else 1, x.var))
+    total = (size or 1) * prod(count for count, _ in longest.values())
     if axis in THREAD_AXES and total > MAX_THREADS:
-        inside = listing(x.var for x in others)
+        inside = listing(var for _, var in longest.values())
         raise ScheduleError(
             f"a block would have {total} threads ({target.var!r} with {inside}), and it has at most {MAX_THREADS}",
             loop=target.var, suggestion=f'split("{target.var}", ...) so that the product is at most {MAX_THREADS}',

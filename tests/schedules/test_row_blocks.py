@@ -1,0 +1,95 @@
+"""schedules.row_blocks: softmax and norms in one kernel, at any size and type; exact over the ring where their folds are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopir as lp
+import schedules
+
+RNG = np.random.default_rng(0)
+Stages = Callable[[lp.Tensor], lp.Tensor]
+
+
+def layernorm(x: lp.Tensor) -> lp.Tensor:
+    mean = lp.mean(x, axis=-1, keepdims=True)
+    return (x - mean) * lp.rsqrt(lp.var(x, axis=-1, keepdims=True, mean=mean) + 1e-5) * 2.0 + 1.0
+
+
+def rmsnorm(x: lp.Tensor) -> lp.Tensor:
+    return x * lp.rsqrt((x * x).sum(axis=-1, keepdims=True) / 10.0 + 1e-5)
+
+
+def mean(x: lp.Tensor) -> lp.Tensor:
+    return lp.relu(lp.mean(x, axis=-1) * 3.0)
+
+
+EXACT: dict[str, Stages] = {"softmax": lp.softmax, "layernorm": layernorm, "rmsnorm": rmsnorm, "mean": mean}
+ONE_PASS: dict[str, Stages] = {
+    "online softmax": lambda x: lp.softmax(x, online=True),
+    "logsumexp": lambda x: lp.logsumexp(x, axis=-1) + 0.0,
+    "variance": lambda x: lp.var(x, axis=-1, passes=1) * 1.0,
+}
+
+
+def both(stages: Stages, shape: Any, sizes: Any, dtype: str = "float32", **options: int) -> tuple[Any, Any, Any]:
+    x = lp.placeholder(shape, dtype, name="x")
+    base = schedules.inlined(lp.Schedule(stages(x).named("y")))
+    s = schedules.row_blocks(base, **options)
+    (program,) = lp.lower(s, "cuda")
+    assert lp.text(program).count("with kernel(") == 1
+    array = RNG.integers(0, 9, sizes).astype(base.func.args[0].buffer.dtype.numpy)
+    return base.func, program, array
+
+
+@pytest.mark.parametrize("name", sorted(EXACT))
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [
+        ((lp.symbol("n"), lp.symbol("m")), (3, 70)),
+        ((lp.symbol("n"), lp.symbol("m")), (1, 1)),
+        ((lp.symbol("n"), lp.symbol("m", multiple_of=4)), (2, 36)),
+        ((lp.symbol("n"), 20), (11, 20)),
+        ((5, 256), (5, 256)),
+        ((2, lp.symbol("n"), 130), (2, 3, 130)),
+    ],
+    ids=str,
+)
+def test_any_shape(name: str, shape: Any, sizes: Any) -> None:
+    func, program, array = both(EXACT[name], shape, sizes, threads=64)
+    want = lp.interpret(func, [array], domain="ring")["y"]
+    for seed in range(2):
+        np.testing.assert_array_equal(lp.interpret(program, [array], domain="ring", seed=seed)["y"], want)
+
+
+@pytest.mark.parametrize("name", sorted(ONE_PASS))
+def test_one_pass(name: str) -> None:
+    func, program, array = both(ONE_PASS[name], (lp.symbol("n"), lp.symbol("m")), (3, 150), threads=64)
+    np.testing.assert_allclose(lp.interpret(program, [array])["y"], lp.interpret(func, [array])["y"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_other_types(dtype: str) -> None:
+    func, program, array = both(lp.softmax, (4, 64), (4, 64), dtype, threads=32)
+    want = lp.interpret(func, [array], domain="ring")["y"]
+    np.testing.assert_array_equal(lp.interpret(program, [array], domain="ring")["y"], want)
+
+
+@pytest.mark.parametrize("name", sorted(EXACT | ONE_PASS))
+def test_they_compile_in_vectors_without_spills(name: str) -> None:
+    x = lp.placeholder((lp.symbol("n"), 4096), "bfloat16", name="x")
+    s = schedules.row_blocks(schedules.inlined(lp.Schedule((EXACT | ONE_PASS)[name](x).named("y"))))
+    made = lp.compile_source(s)
+    assert "lp_u4*" in made.source
+    assert [k.spill_stores for k in made.resources.values()] == [0]
+
+
+def test_what_has_no_rows_is_refused() -> None:
+    x = lp.placeholder((8, 9), "float32", name="x")
+    for t in (x + 1.0, x.sum(), x.sum(axis=1), (x - x.sum(axis=0)) / x.sum(axis=1, keepdims=True)):
+        with pytest.raises(lp.ScheduleError):
+            schedules.row_blocks(lp.Schedule(t))
