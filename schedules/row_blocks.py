@@ -49,7 +49,7 @@ def row_blocks(s: lp.Schedule, *, threads: int = 256) -> lp.Schedule:
 
 
 def crowded(s: lp.Schedule) -> bool:
-    """Whether there are rows, as `row_blocks` takes them, and not known to be too few for a GPU, or too long for a block."""
+    """Whether there are rows for `row_blocks`, not known to be too few for a GPU or too long for a block."""
     reductions = [x for x in s.stages if s.reduced(x)]
     if len(s.stages) < 2 or not reductions:
         return False

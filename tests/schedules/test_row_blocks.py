@@ -1,4 +1,4 @@
-"""schedules.row_blocks: softmax and norms in one kernel, at any size and type; exact over the ring where their folds are."""
+"""schedules.row_blocks: softmax and norms in one kernel, at any size and type; exact where their folds are."""
 
 from __future__ import annotations
 
