@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from loopir.analysis.access import Statement, sees, statements_of
+from loopir.analysis.access import Access, Statement, sees, statements_of
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.system import SIZE, combine, least_point
 from loopir.ir.grammar import Func, Index
@@ -49,38 +49,43 @@ def first(func: Func, label: str) -> Statement:
     return found.get((label, True)) or found[label, False]
 
 
-def missing(
-    func: Func, label: str, old: Sequence[Index], new: Func, now: Sequence[Index], outer: Sequence[str]
-) -> Missing | None:
-    """Values that the indices `old` take in statement `label` of `func`, and `now` never take in that of `new`.
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What `indices` are in the instances of a statement, in those that do `access` if it is given."""
 
-    Each in one iteration of the loops `outer`. None is a proof that there are none.
-    """
-    before, after = image(func, label, old, outer), image(new, label, now, outer)
+    func: Func
+    statement: Statement
+    indices: Sequence[Index]
+    access: Access | None = None
+
+
+def missing(old: Values, now: Values, outer: Sequence[str]) -> Missing | None:
+    """Values that are in `old` and not in `now`, each in one iteration of the loops `outer`; None: there are none."""
+    before, after = image(old, outer), image(now, outer)
     left = before.points.subtract(after.points) if after.exact else before.points
-    count = len(func.sizes) + len(outer)
-    points = [least_point(s, count + len(old)) for s in left.get_basic_sets() if not s.is_empty()]
+    count = len(old.func.sizes) + len(outer)
+    points = [least_point(s, count + len(old.indices)) for s in left.get_basic_sets() if not s.is_empty()]
     if not points:
         return None
     point = min(points)
-    sizes = dict(zip(func.sizes, point, strict=False))
+    sizes = dict(zip(old.func.sizes, point, strict=False))
     return Missing(tuple(point[count:]), dict(zip(outer, point[len(sizes) :], strict=False)), sizes)
 
 
-def image(func: Func, label: str, indices: Sequence[Index], outer: Sequence[str]) -> Image:
-    """What the `indices`, those from memory left at 0, are in the instances of `label`."""
-    s = first(func, label)
-    system, names = instance_of(func, s, None)
-    for d, ix in enumerate(indices):
+def image(of: Values, outer: Sequence[str]) -> Image:
+    """The points of some values; indices from memory are left at 0."""
+    s = of.statement
+    system, names = instance_of(of.func, s, of.access)
+    for d, ix in enumerate(of.indices):
         value = system.linear(ix, "s", names) if sees(ix) else {"": 0}
         system.constraints.append((combine(value, {f"e{d}": 1}, -1), True))
-    dims = _dims(func, outer, indices)
+    dims = _dims(of.func, outer, of.indices)
     rest = [f"s.{v}" for v in s.dims if v not in outer]
     points = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(dims)))
     for piece in system.solutions([*dims, *rest], []):
         whole = isl.Set.from_basic_set(piece)
         points = points.union(whole.project_out(isl.dim_type.set, len(dims), whole.dim(isl.dim_type.set) - len(dims)))
-    return Image(points, system.unsure is None and not s.maybe and all(map(sees, indices)))
+    return Image(points, system.unsure is None and not s.maybe and all(map(sees, of.indices)))
 
 
 def twice(

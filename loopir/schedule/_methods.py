@@ -39,6 +39,10 @@ class Methods:
         """Compute `stage` wherever it is read, instead of storing it. It has to be one plain store."""
         raise NotImplementedError
 
+    def compute_root(self, stage: str) -> Self:
+        """Compute all of `stage` in a nest of its own, before that of what reads it, whose loops keep their names."""
+        raise NotImplementedError
+
     def decompose_reduction(self, stage: str, loop: str | None = None) -> Self:
         """Store the `init` of the reduction `stage` in a nest of its own, `stage_init`, before `loop`."""
         raise NotImplementedError

@@ -39,6 +39,7 @@ def inlinings(s: Schedule) -> Iterator[Step]:
     for stage in s.stages:
         yield Step("compute_inline", (stage,))
         yield Step("reverse_compute_inline", (stage,))
+        yield Step("compute_root", (stage,))
 
 
 def foldings(s: Schedule) -> Iterator[Step]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from loopir.analysis.coverage import missing
+from collections.abc import Iterator
+
+from loopir.analysis.access import statements_of
+from loopir.analysis.coverage import Values, first, missing
 from loopir.analysis.moved import order_broken
 from loopir.ir.grammar import TRUE, Func, Loop
 from loopir.ir.walk import places
@@ -105,7 +108,7 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
     _require_order(move, after, readers)
     new = after.func
     if readers or any(b.name in move.names for b in func.outputs()):
-        _require_all(move, after)
+        _require_all(move, after, readers)
     elif home is not None and renewable(func, move.names, home):
         room = box if home is move.loop else touched(new, find_loop(new, home.var), move.buffers[0], move.names)
         assert room is not None
@@ -141,13 +144,30 @@ def _require_order(move: Move, after: Moved, readers: set[str]) -> None:
         raise refusal(clash, reason, move.loop.var, f"keep {label} where it is, or an outer loop")
 
 
-def _require_all(move: Move, after: Moved) -> None:
+def _require_all(move: Move, after: Moved, readers: set[str]) -> None:
     """Refuse if an element that is read elsewhere would not be computed."""
-    shared, label = move.shared_loops, move.stmt.label
+    label = move.stmt.label
+    now = Values(
+        after.gap, first(after.gap, label), next(p.stmt.at for p in places(after.gap.body) if p.stmt.label == label)
+    )
     for name in sorted(move.names):
-        now = next(p.stmt.at for p in places(after.gap.body) if p.stmt.label == label)
-        lost = missing(move.func, label, move.stmt.at, after.gap, now, shared)
-        if lost is not None:
-            reason = f"{name}{lost} would not be computed: no iteration of {move.loop.var!r} reads it, and "
-            reason += "others do" if name in other_readers(move) else "it is seen elsewhere"
-            raise move.refuse(reason, f"keep {label} where it is")
+        for who, needed in _needed(move, name, readers):
+            lost = missing(needed, now, move.shared_loops)
+            if lost is not None:
+                reason = (
+                    f"{name}{lost} would not be computed: no iteration of {move.loop.var!r} reads it, and {who} does"
+                )
+                raise move.refuse(reason, f"keep {label} where it is")
+
+
+def _needed(move: Move, name: str, readers: set[str]) -> Iterator[tuple[str, Values]]:
+    """What the caller, or each of `readers`, is to find in `name`: all, where analysis does not see which elements."""
+    whole = Values(move.func, first(move.func, move.stmt.label), move.stmt.at)
+    if any(b.name == name for b in move.func.outputs()):
+        yield "the caller", whole
+        return
+    for s in (s for s in statements_of(move.func) if s.label in readers):
+        for a in (a for a in s.accesses if a.buffer == name and not a.write):
+            at = [ix for ix in a.at if ix is not None]
+            seen = len(at) == len(a.at) and set(move.shared_loops) <= set(s.dims)
+            yield s.name, Values(move.func, s, at, a) if seen else whole

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from loopir.analysis.access import sees
 from loopir.analysis.affine import const_of, plus
-from loopir.analysis.coverage import missing, twice
+from loopir.analysis.coverage import Values, first, missing, twice
 from loopir.analysis.moved import order_broken
 from loopir.analysis.regions import written_by
 from loopir.analysis.simplify import EMPTY, poly
@@ -147,7 +147,8 @@ def _require_each_once(move: Move, after: Moved) -> None:
     own = [x.var for x in move.own_loops if x.var not in move.over or not _starts(move)]
     old: list[Index] = [Var(v) for v in own]
     now = [after.origin[label].loops.get(v, Var(v)) for v in own]
-    lost = missing(move.func, label, old, after.gap, now, move.shared_loops)
+    new = Values(after.gap, first(after.gap, label), now)
+    lost = missing(Values(move.func, first(move.func, label), old), new, move.shared_loops)
     if lost is not None:
         at = ", ".join(f"{v}={x}" for v, x in zip(own, lost.values, strict=True))
         reason = f"no iteration of {move.loop.var!r} would compute {label} at ({at}){lost.at}"

@@ -1,0 +1,167 @@
+"""Placement by example: what other compilers get wrong, what is refused and why, and what must not be refused."""
+
+import importlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from meaning import assert_same
+from stages import programs
+
+import loopir as lp
+from loopir.analysis.bounds import outside
+from loopir.errors import InterpretError, ScheduleError
+from loopir.ir.parse import parse
+from loopir.schedule import Schedule
+from loopir.testing import nests
+
+GRID = [{"n": n, "m": m} for n, m in ((0, 0), (1, 1), (2, 3), (5, 4), (6, 1))]
+
+
+def nest(body: str, scope: str = 'A: "inout float32[9]", B: "inout float32[9]"') -> Schedule:
+    lines = "\n".join(f"    {line}" for line in body.strip("\n").splitlines())
+    return Schedule(parse(f'def f(n: "size", m: "size", {scope}):\n    assume(n <= 6 and m <= 6)\n{lines}\n'))
+
+
+CHAIN = """
+with alloc("float32[9]") as T, alloc("float32[9]") as U:
+    for i in range(9):
+        T[i] = A[i] * 2.0
+    for j in range(8):
+        U[j] = T[j] + T[j + 1]
+    for k in range(8):
+        B[k] = U[k] * 3.0
+"""
+
+
+def same(before: Schedule, after: Schedule) -> None:
+    assert outside(after.func) is None
+    for sizes in GRID:
+        assert_same(before.func, after.func, {k: v for k, v in sizes.items() if k in before.func.sizes})
+
+
+# ---------------------------------------------------------------- what goes wrong elsewhere
+
+
+def test_a_loop_that_holds_a_stage_is_vectorized_only_if_lanes_agree() -> None:
+    s = nest(CHAIN)
+    own = s.compute_at("T", "j").split("j", 4).vectorize("j_i")
+    same(s, own)
+    window = s.compute_at("T", "j", store="root").split("j", 4)
+    same(s, window.vectorize("j_i"))
+    with pytest.raises(ScheduleError, match="the lanes of 'j_i' would run together"):
+        window.fold_storage("T", 0, 2).vectorize("j_i")
+
+
+def test_a_stage_does_not_move_past_what_reads_it() -> None:
+    s = nest(CHAIN)
+    with pytest.raises(ScheduleError, match="U runs before 'k'"):
+        s.reverse_compute_at("U", "k")
+    shared = nest("""
+with alloc("float32[9]") as T:
+    for i in range(9):
+        T[i] = A[i] * 2.0
+    for j in range(9):
+        B[j] = T[j] + A[j]
+    for k in range(9):
+        A[k] = B[8 - k]
+""")
+    with pytest.raises(ScheduleError, match="the other way round"):
+        shared.reverse_compute_at("A", "j")
+
+
+def test_a_stage_with_two_readers_is_not_folded_into_its_store() -> None:
+    s = nest(CHAIN.replace("U[k] * 3.0", "U[k] * T[k]"))
+    with pytest.raises(ScheduleError, match="B reads T, too"):
+        s.reverse_compute_inline("U")
+
+
+def test_a_window_computes_what_other_readers_need() -> None:
+    s = nest(CHAIN.replace("U[k] * 3.0", "U[k] * T[8 - k]"))
+    after = s.compute_at("T", "j", store="root")
+    same(s, after)
+    with pytest.raises(ScheduleError, match=r"which B at .* is still to read"):
+        after.fold_storage("T", 0, 2)
+    fewer = nest(CHAIN.replace("range(8):\n        U[j]", "range(7):\n        U[j]").replace("U[k] * 3.0", "T[k + 1]"))
+    with pytest.raises(ScheduleError, match=r"T\[8\] .*would not be computed: no .* 'j' reads it, and B does"):
+        fewer.compute_at("T", "j", store="root")
+
+
+# ---------------------------------------------------------------- refusals
+
+
+REFUSED = {
+    ("compute_at", "T", "j", "T is written by T and T_1"): CHAIN.replace("    for j", "    T[0] = 1.0\n    for j"),
+    ("compute_at", "T", "j", "T is computed from T itself"): CHAIN.replace("A[i] * 2.0", "T[i] + A[i]"),
+    ("compute_at", "T", "j", "T folds into what is there"): CHAIN.replace("A[i] * 2.0", "sum(A[i])"),
+    ("compute_at", "T", "k", "nothing in 'k' reads T"): CHAIN,
+    ("compute_at", "T", "j", "writes A, and would move with it"): CHAIN.replace(
+        "        T[i] = A[i] * 2.0", "        T[i] = A[i] * 2.0\n        A[i] = 1.0"
+    ),
+    ("compute_at", "T", "k", r"B at \(k=0\) writes A\[1\]|the other way round"): """
+with alloc("float32[9]") as T:
+    for i in range(9):
+        T[i] = A[i] * 2.0
+    for k in range(8):
+        A[k + 1] = T[k] + T[k + 1]
+""",
+    ("reverse_compute_at", "U", "i", "no iteration of 'i' would compute U"): CHAIN.replace("range(9)", "range(5)", 1),
+    ("reverse_compute_at", "B", "i", "B reads nothing that 'i' writes"): CHAIN,
+}
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_what_is_refused(case: tuple[str, str, str, str]) -> None:
+    primitive, stage, loop, message = case
+    s = nest(REFUSED[case])
+    with pytest.raises(ScheduleError, match=message):
+        getattr(s, primitive)(stage, loop)
+
+
+def test_an_epilogue_needs_all_that_is_folded() -> None:
+    s = Schedule(nests.symbolic("matmul")).split("k", 4)
+    tiled = lp.Schedule(s.func).reorder("k_o", "i", "j", "k_i")
+    assert tiled.why("compute_at", "C", "k_o") is not None
+
+
+# ---------------------------------------------------------------- what must not be refused
+
+
+def refused_though_legal(name: str, checks: tuple[str, ...], s: Schedule, args: tuple[Any, ...]) -> bool:
+    """Whether a step is refused by one of `checks` alone, and yet means the same at every size tried."""
+    module = importlib.import_module(f"loopir.schedule.primitives.{name}")
+    if s.why(name, *args) is None:
+        return False
+    with pytest.MonkeyPatch.context() as patch:
+        for check in checks:
+            patch.setattr(module, check, lambda *_: None)
+        try:
+            forced = getattr(s, name)(*args)
+        except ScheduleError:
+            return False
+    try:
+        for n in range(5):
+            for m in range(5):
+                assert_same(s.func, forced.func, {"n": n, "m": m})
+    except (AssertionError, InterpretError):
+        return False
+    return True
+
+
+@settings(max_examples=8, deadline=None)
+@given(programs(3))
+def test_no_legal_placement_is_refused_for_order_or_coverage(source: str) -> None:
+    s = Schedule(parse(source))
+    for stage in s.stages:
+        for loop in s.loops():
+            assert not refused_though_legal("compute_at", ("_require_order", "_require_all"), s, (stage, loop))
+
+
+@pytest.mark.parametrize("program", ["blur", "layernorm", "attention", "stencils", "conv2d", "matmul"])
+def test_each_stage_goes_to_the_rows_of_the_last(program: str) -> None:
+    s = base = Schedule(nests.symbolic(program))
+    row = s.loops(s.stages[-1])[0]
+    for stage in reversed(s.stages[:-1]):
+        s = s.compute_at(stage, row)
+    assert all(row in s.loops(stage) for stage in s.stages)
+    assert base.func is s.func or len(s.trace) == len(base.stages) - 1
