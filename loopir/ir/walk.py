@@ -53,6 +53,10 @@ def _names(node: Node) -> tuple[str, ...]:
     return names
 
 
+_LEAVES = frozenset({Var, Int, Const})
+"""Nodes that hold no others, and are met most."""
+
+
 def children(node: Node) -> list[Node]:
     """The nodes directly under `node`, in the order they are written."""
     out: list[Node] = []
@@ -71,12 +75,14 @@ def nodes(node: Node) -> Iterator[Node]:
     while pending:
         node = pending.pop()
         yield node
-        if type(node) is not Buffer:
+        if type(node) not in _LEAVES and type(node) is not Buffer:
             pending += reversed(children(node))
 
 
 def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
     """`node` with `fn` applied to each direct child; the same object if nothing changed."""
+    if type(node) in _LEAVES:
+        return node
     values: list[object] = []
     changed = False
     for name in _names(node):
@@ -299,7 +305,6 @@ def fresh(hint: str, taken: set[str]) -> str:
 # ---------------------------------------------------------------- what a subtree holds, by name: kept with the node
 
 _NOTHING: frozenset[str] = frozenset()
-_SILENT = (Var, Int, Const, Buffer)
 
 
 @kept
@@ -314,7 +319,7 @@ def loaded(node: Node) -> frozenset[str]:
         if type(n) is Load:
             found.add(n.buffer.name)
             pending += n.at
-        elif type(n) not in _SILENT:
+        elif type(n) not in _LEAVES and type(n) is not Buffer:
             pending += children(n)
     return frozenset(found)
 

@@ -193,7 +193,7 @@ def _read_inline(node: Stmt, producer: Producer) -> Stmt:
     """`node` with each element of the stage that it reads replaced by the value."""
 
     def visit(n: Node) -> Node:
-        if isinstance(n, Buffer):
+        if isinstance(n, Buffer) or (isinstance(n, Stmt) and producer.store.buffer.name not in loaded(n)):
             return n
         n = rebuild(n, visit)
         return producer.value(n.at) if isinstance(n, Load) and n.buffer == producer.store.buffer else n
