@@ -161,6 +161,7 @@ class _MovedPair(Pair):
         for prefix, s, image in self._sides():
             if image.new is not None:
                 names = {**shared, **image.names(prefix)}
+                system.constraints += [({dim: 1}, False) for dim in image.own(prefix)]
                 if not image.whole:
                     domain(system, image.new, None, f"{prefix}'", names)
                 for v in s.dims:

@@ -78,6 +78,10 @@ class Methods:
         """Fuse the nests of `first` and `second`, which stand one right after the other, into one."""
         raise NotImplementedError
 
+    def hoist(self, stage: str, loop: str) -> Self:
+        """Move `stage` out of `loop`, where it does the same in every iteration; else those of its values that do."""
+        raise NotImplementedError
+
     def merge(self, *loops: str, side_by_side: bool = False, name: str | None = None) -> Self:
         """Merge the nests of `loops`, which stand one after the other, into one."""
         raise NotImplementedError
@@ -184,6 +188,10 @@ class Methods:
     def unroll(self, loop: str) -> Self:
         """Unroll `loop`, whose extent has to be a constant. The order of its iterations stays, so it is always
         legal."""
+        raise NotImplementedError
+
+    def unroll_and_jam(self, loop: str, factor: int, *, tail: Literal["peel", "guard", "exact"] = "peel") -> Self:
+        """Split `loop` by `factor`, and run the iterations of a tile together in the innermost statements, unrolled."""
         raise NotImplementedError
 
     def vectorize(self, loop: str) -> Self:

@@ -181,7 +181,7 @@ class Moves:
     def ask(self, func: Func, new: Func, origin: dict[str, Came] | None = None) -> Any:
         around = {p.stmt.label: [x.var for x in p.loops] for p in places(func.body)}
         if self.new is None:
-            self.new = new
+            self.func, self.new = func, new
             self.origin = {
                 label: (came.label, {v: came.loops.get(v, Var(v)) for v in around[came.label]})
                 for label, came in (origin or {}).items()
@@ -211,11 +211,11 @@ def assert_exact(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleEr
             after = PRIMITIVES[name](func, *args, **kwargs)
         except ScheduleError as error:
             if moves.new is not None:
-                assert_least(func, error.witness, moves.broken)
+                assert_least(moves.func, error.witness, moves.broken)
             return error
     assert after == moves.new
     for sizes in GRID:
-        one, other = Run(func, sizes), moves.run(sizes)
+        one, other = Run(moves.func, sizes), moves.run(sizes)
         assert one.cells == other.cells, f"at {sizes}:\n{text(func)}\nbecame\n{text(after)}"
         assert not list(moves.broken(sizes)), f"at {sizes}:\n{text(func)}\nbecame\n{text(after)}"
     return None
@@ -229,6 +229,6 @@ def assert_sound(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleEr
         except ScheduleError as error:
             return error
     for sizes in GRID:
-        one, other = Run(func, sizes), moves.run(sizes)
+        one, other = Run(moves.func, sizes), moves.run(sizes)
         assert one.cells == other.cells, f"at {sizes}:\n{text(func)}\nbecame\n{text(after)}"
     return None

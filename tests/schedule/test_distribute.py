@@ -1,4 +1,4 @@
-"""distribute against brute force on random nests, and by example: memory that is cut, guards, inits."""
+"""distribute and unroll_and_jam against brute force on random nests, and by example."""
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -11,6 +11,7 @@ from loopir.ir.parse import parse
 from loopir.ir.walk import loops, places
 from loopir.schedule.find import all_buffers
 from loopir.schedule.primitives.distribute import distribute
+from loopir.schedule.primitives.unroll_and_jam import unroll_and_jam
 
 
 def func(*lines: str) -> Func:
@@ -33,6 +34,43 @@ def test_distribute_is_sound_for_what_it_does_not_see(source: str) -> None:
     f = parse(source)
     for loop in loops(f.body):
         assert_sound("distribute", f, loop.var)
+
+
+@settings(max_examples=20, deadline=None)
+@given(trees(own=False), st.sampled_from(["guard", "peel"]))
+def test_unroll_and_jam_is_exact(source: str, tail: str) -> None:
+    f = parse(source)
+    for loop in loops(f.body):
+        assert_exact("unroll_and_jam", f, loop.var, 2, tail=tail)
+
+
+@settings(max_examples=15, deadline=None)
+@given(trees(exact=False, own=False), st.sampled_from(["guard", "peel"]))
+def test_unroll_and_jam_is_sound_for_what_it_does_not_see(source: str, tail: str) -> None:
+    f = parse(source)
+    for loop in loops(f.body):
+        assert_sound("unroll_and_jam", f, loop.var, 2, tail=tail)
+
+
+def test_memory_of_a_jammed_iteration_gets_an_element_for_each() -> None:
+    f = parse("""
+def f(n: "size", a: "float32[n, 4]", c: "out float32[n]"):
+    for i in range(n):
+        with alloc("float32[4]") as t:
+            for k in range(4):
+                t[k] = a[i, k] * 2.0
+            c[i] = t[0]
+            for h in range(4):
+                if h < i:
+                    c[i] = sum(t[h], over=h)
+""")
+    for tail in ("guard", "peel"):
+        after = unroll_and_jam(f, "i", 3, tail=tail)
+        assert [(3, 4), (4,)][: 1 + (tail == "peel")] == [
+            tuple(x.value for x in b.shape) for b in all_buffers(after) if b.name.startswith("t")
+        ]
+        for n in (0, 1, 3, 5):
+            assert_same(f, after, {"n": n})
 
 
 def test_a_guard_of_the_whole_body_is_repeated_unless_it_may_change() -> None:

@@ -24,6 +24,8 @@ def taken(func: Func) -> list[Schedule]:
     names = s.loops()
     steps = [Step(name, (v,)) for name, v in product(("partition", "distribute"), names)]
     steps += [Step("peel", (v,), (("first", 1), ("last", 2))) for v in names]
+    steps += [Step("unroll_and_jam", (v, 2), (("tail", t),)) for v, t in product(names, ("guard", "peel"))]
+    steps += [Step("hoist", (stage, v)) for stage, v in product(s.stages, names)]
     steps += [Step("skew", (v, w, f)) for v, w in product(names, names) for f in (2, -1)]
     steps += [Step("fuse_loops", (v, w), (("shift", 1), ("tail", "guard"))) for v, w in product(names, names)]
     steps += [Step("merge", (v, w), (("side_by_side", row),)) for v, w, row in product(names, names, (False, True))]
@@ -141,6 +143,44 @@ def f(n: "size", A: "float32[n, n]", S: "inout float32[2 * n]"):
     for n in (0, 1, 4):
         assert_same(s.func, after.func, {"n": n})
         assert_same(s.func, s.skew("i", "j").func, {"n": n})
+
+
+# ---------------------------------------------------------------- hoist
+
+
+def test_what_is_hoisted_is_not_read_where_nothing_ran() -> None:
+    """The last row is there only if there is a row, and the guard only lets it be read then."""
+    s = Schedule(
+        parse("""
+def f(n: "size", m: "size", A: "float32[n]", B: "inout float32[m]"):
+    for i in range(m):
+        for j in range(3):
+            if 0 < n:
+                B[i] = B[i] + exp(A[n - 1])
+""")
+    )
+    after = s.hoist("B", "j").hoist("B_h", "i")
+    assert "exp" in str(after).split("for i in")[0]
+    for n, m in product((0, 1, 3), (0, 2)):
+        assert_same(s.func, after.func, {"n": n, "m": m})
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (("T[0] = T[0] * 2.0",), "T reads T, which 'i' writes"),
+        (("A[i] = T[0]", "T[0] = 1.0"), "T is read before T"),
+        (("T[0] = 1.0", "T[i] = 2.0"), "T is written by others in 'i', too"),
+        (("T[0] = sum(A[0])",), "T goes on from what was there, in every iteration"),
+    ],
+)
+def test_what_is_not_the_same_each_time_stays(body: tuple[str, ...], reason: str) -> None:
+    lines = "\n".join(f"        {x}" for x in body)
+    head = 'def f(n: "size", A: "inout float32[n]", T: "inout float32[n]"):'
+    s = Schedule(parse(f"{head}\n    for i in range(n):\n{lines}"))
+    error = s.why("hoist", "T", "i")
+    assert error is not None
+    assert reason in str(error)
 
 
 # ---------------------------------------------------------------- skew and wavefront

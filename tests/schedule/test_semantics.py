@@ -103,6 +103,21 @@ def f(n: "size", m: "size", A: "float32[n, n]", B: "out float32[n, n]", C: "out 
         for z in range(max(n - 2 * y, 0)):
             C[y, min(2 * y, n) + z] = 7.0
 """,
+    "the same each time": """
+def f(n: "size", m: "size", A: "float32[n, 4]", w: "float32[4]", S: "out float32[n]", T: "inout float32[4]"):
+    for i in range(n):
+        with alloc("float32[1]") as c, alloc("float32[1]") as d:
+            for k in range(4):
+                c[0] = sum(w[k], over=k, init=0.0)
+            d[0] = A[i, 0] + c[0]
+            for h in range(m):
+                if n < 4:
+                    T[2] = w[1] * exp(A[n - 1, 3]) + T[2] * A[i, 1]
+            S[i] = d[0] * c[0] + select(m < 3, w[m], 0.0)
+    for x in range(m):
+        for y in range(4):
+            T[y] = T[y] + w[y] * w[y] + exp(w[1])
+""",
     "prefix": """
 def f(n: "size", m: "size", A: "float32[n]", B: "out float32[n]", L: "out float32[1]"):
     for i in range(n):
@@ -238,9 +253,11 @@ def steps(s: Schedule) -> Iterator[Step]:
         yield from (Step("fuse_loops", (outer, inner), (("shift", d), ("tail", "guard"))) for d in (0, 1, -1))
     yield from (Step(name, (loop,)) for name in ("unroll", "partition") for loop in loops)
     for loop, first, last in product(loops, (0, 1, 2), (0, 1)):
+        yield Step("unroll_and_jam", (loop, 2), (("tail", ("guard", "peel")[last]),))
         yield Step("peel", (loop,), (("first", first), ("last", last)))
     yield from (Step("distribute", (loop, *after)) for loop, after in product(loops, ((), *((x,) for x in s.stages))))
     yield from (Step("compute_inline", (stage,)) for stage in s.stages)
+    yield from (Step("hoist", (stage, loop)) for stage, loop in product(s.stages, loops))
     for stage in s.stages:
         yield from (Step(name, (stage, loop)) for name in ("rfactor", "decompose_reduction") for loop in s.loops(stage))
     yield from (Step("rename", (name, f"{name}_x")) for name in loops)

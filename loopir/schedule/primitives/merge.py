@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from loopir.analysis.access import sees
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cmp, Func, If, Loop, Var, maximum
+from loopir.ir.text import text
 from loopir.ir.walk import variables
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts
@@ -115,6 +117,11 @@ def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
     if a.kind != b.kind:
         reason = f"{a.var!r} is {a.kind} and {b.var!r} is {b.kind}"
         raise ScheduleError(reason, loop=b.var, suggestion="merge loops of one kind")
+    if not sees(a.extent):
+        reason = (
+            f"{a.var!r} runs {text(a.extent)} times, which is read from memory: {b.var!r} starts nobody knows where"
+        )
+        raise ScheduleError(reason, loop=a.var, suggestion="keep the two nests")
     require_stable_extent(a, b)
     facts = Facts.at(func, a)
     n, m = (x.extent if facts.at_least(x.extent, 0) else maximum(x.extent, 0) for x in (a, b))

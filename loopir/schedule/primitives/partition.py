@@ -17,6 +17,7 @@ from loopir.analysis.simplify import EMPTY, poly
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     FALSE,
+    THREAD_AXES,
     TRUE,
     Alloc,
     And,
@@ -112,6 +113,9 @@ def partition(func: Func, loop: str) -> Func:
     refuses: partition("i")  # no guard in 'i' changes at an iteration that is known
     """
     target = find_loop(func, loop)
+    if target.kind in ("vectorize", "unroll", *THREAD_AXES):
+        reason = f"{target.var!r} is {target.kind}, so its length has to stay a constant"
+        raise ScheduleError(reason, loop=target.var, suggestion="take this step before that one")
     require_outside_lanes(func, target)
     require_stable_extent(target)
     facts = Facts.at(func, target)

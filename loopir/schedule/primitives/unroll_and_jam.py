@@ -1,0 +1,128 @@
+"""unroll_and_jam: several iterations of an outer loop at once in each iteration of the loops inside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from loopir.analysis.access import sees
+from loopir.analysis.moved import Came, order_broken
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Stmt, Var, conj
+from loopir.ir.text import text
+from loopir.ir.walk import loops as nest_loops, over_replaced, replace_loop, substitute, variables
+from loopir.schedule.effects import reads, require_stable_extent, writes
+from loopir.schedule.expand import expanded, expanded_buffer
+from loopir.schedule.find import find_loop, find_serial, listing
+from loopir.schedule.naming import Taken, new_names
+from loopir.schedule.primitives.split import split
+from loopir.schedule.promises import require_promises
+from loopir.schedule.refusal import refusal
+from loopir.schedule.schedule import primitive
+from loopir.schedule.siblings import labels, lanes_around
+
+
+@primitive
+def unroll_and_jam(func: Func, loop: str, factor: int, *, tail: Literal["peel", "guard", "exact"] = "peel") -> Func:
+    """Split `loop` by `factor`, and run the iterations of a tile together in the innermost statements, unrolled.
+
+    What is read in all of them is read once, and their folds overlap. Memory that an iteration allocates gets an
+    element for each. Where `factor` does not divide the extent, `tail` says what to do, as in split.
+
+    before:
+        def f(n: "size", A: "float32[n, n]", B: "float32[n]", C: "inout float32[n]"):
+            assume(n % 2 == 0)
+            for i in range(n):
+                for k in range(n):
+                    C[i] = sum(A[i, k] * B[k], over=k)
+    call:    unroll_and_jam("i", 2)
+    after:
+        def f(n: "size", A: "float32[n, n]", B: "float32[n]", C: "inout float32[n]"):
+            assume(n % 2 == 0)
+            for i_o in range(n // 2):
+                for k in range(n):
+                    for i_i in unroll(2):
+                        C[i_o * 2 + i_i] = sum(A[i_o * 2 + i_i, k] * B[k], over=k)
+    refuses: unroll_and_jam("k_1", 2)  # there is no loop
+
+    before:
+        def sweep(n: "size", a: "inout float32[n + 1, n + 1]"):
+            for i in range(n):
+                for j in range(n):
+                    a[i + 1, j] = a[i, j + 1] + 1.0
+    refuses: unroll_and_jam("i", 2)  # jamming 'i' runs these two the other way round
+
+    before:
+        def triangle(A: "float32[8, 8]", B: "inout float32[8, 8]"):
+            for i in range(8):
+                for j in range(i + 1):
+                    B[i, j] = A[i, j]
+    refuses: unroll_and_jam("i", 2)  # 'j' runs i_o * 2 + i_i + 1 times
+    """
+    target = find_serial(func, loop)
+    outer, inner = new_names(func, (f"{target.var}_o", f"{target.var}_i"), None, freed=(target.var,))
+    func = split(func, target.var, factor, tail=tail, names=(outer, inner))
+    tile = find_loop(func, inner)
+    require_stable_extent(*nest_loops((tile,)))
+    jam = Jam(func, tile, Taken.of(func))
+    new = replace_loop(func, inner, lambda s: jam.sunk(s.body, ()))
+    clash = order_broken(func, new, jam.origin)
+    if clash is not None:
+        reason = f"jamming {target.var!r} runs these two the other way round"
+        raise refusal(
+            clash, reason, target.var, f"a loop that carries no dependence on {clash.witness.buffer} backwards"
+        )
+    inside = [x.var for x in nest_loops(tile.body)]
+    require_promises(new, [*lanes_around(func, tile), *inside])
+    return new
+
+
+@dataclass(slots=True)
+class Jam:
+    """The loop over a tile on its way down to the statements, where it is unrolled: one loop for each run of them."""
+
+    func: Func
+    loop: Loop
+    taken: Taken
+    origin: dict[str, Came] = field(default_factory=dict[str, Came])
+
+    def sunk(self, body: Body, guards: tuple[Cond, ...]) -> Body:
+        """`body` with the loop inside; `guards` are those around that depend on it."""
+        out: list[Stmt] = []
+        together: list[Stmt] = []
+        for s in body:
+            if not isinstance(s, Loop | Alloc | If):
+                together.append(s)
+                continue
+            out += self.unrolled(together, guards)
+            together = []
+            out += self.inside(s, guards)
+        return (*out, *self.unrolled(together, guards))
+
+    def inside(self, s: Loop | Alloc | If, guards: tuple[Cond, ...]) -> Body:
+        v = self.loop.var
+        if isinstance(s, Loop):
+            if v in variables(s.extent):
+                reason = f"{s.var!r} runs {text(s.extent)} times, which depends on the iteration that is jammed"
+                raise ScheduleError(
+                    reason, loop=s.var, suggestion="a nest whose inner loops are as long in every iteration"
+                )
+            return (replace(s, body=self.sunk(s.body, guards)),)
+        if isinstance(s, Alloc):
+            b = expanded_buffer(self.func, self.loop, s, f"every iteration has its own {s.buffer.name}")
+            return (Alloc(b, self.sunk(tuple(expanded(x, v, [b]) for x in s.body), guards)),)
+        if changed := sorted(reads([s.cond]) & writes(self.loop.body)):
+            reason = f"a guard in it is read from {listing(changed)}, which the loop writes"
+            raise ScheduleError(reason, loop=v, suggestion="keep its iterations apart")
+        if v not in variables(s.cond) and not guards and sees(s.cond):
+            return (If(s.cond, self.sunk(s.then, ()), self.sunk(s.orelse, ())),)
+        return (*self.sunk(s.then, (*guards, s.cond)), *self.sunk(s.orelse, (*guards, Not(s.cond))))
+
+    def unrolled(self, body: list[Stmt], guards: tuple[Cond, ...]) -> Body:
+        if not body:
+            return ()
+        v = self.loop.var if not self.origin else self.taken.name(self.loop.var)
+        self.origin |= {label: Came(label, {self.loop.var: Var(v)}) for label in labels(tuple(body))}
+        inner: Body = (If(conj(*guards), tuple(body)),) if guards else tuple(body)
+        moved = tuple(substitute(s, {self.loop.var: Var(v)}) for s in inner)
+        return (Loop(v, self.loop.extent, "unroll", over_replaced(moved, {self.loop.var: (v,)})),)
