@@ -13,6 +13,8 @@ from schedules.matmul_mma import matmul_mma as matmul_mma
 from schedules.reduction import reduction as reduction
 from schedules.row_blocks import row_blocks as row_blocks
 from schedules.rows import rows as rows
+from schedules.scan import scan as scan
+from schedules.scatter import scatter as scatter
 from schedules.stencil import time_tiled as time_tiled
 from schedules.transpose import transpose as transpose
 from schedules.windows import windows as windows
