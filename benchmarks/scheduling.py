@@ -123,6 +123,14 @@ TABLE: dict[str, Callable[[Offer], Iterable[Any]]] = {
     "rfactor": lambda o: (call(*fold) for fold in o.folds),
     "decompose_reduction": lambda o: (call(*at) for at in o.stands),
     "atomic": lambda o: map(call, o.stages),
+    "unroll_and_jam": lambda o: (call(x, f) for x in o.loops for f in (2, 3)),
+    "merge": lambda o: (call(*pair, side_by_side=beside) for pair in pairwise(o.roots) for beside in (False, True)),
+    "hoist": lambda o: (call(*at) for at in o.stands),
+    "compute_root": lambda o: map(call, o.stages),
+    "reuse": lambda o: (call(new, old) for old, new in combinations(o.own, 2)),
+    "privatize": lambda o: (call(b, v) for b in o.own for v in o.loops[:8]),
+    "double_buffer": lambda o: (call(b, v) for b in o.own for v in o.loops[:8]),
+    "pipeline": lambda o: (call(v, stages=3) for v in o.loops),
     "tensorize": lambda o: (call(x, "dp4a") for x in o.loops),
 }
 """The calls of each primitive that are measured, spread over what the nest offers."""
