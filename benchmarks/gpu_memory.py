@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 import loopir as lp
 import schedules
@@ -40,35 +41,88 @@ class Row:
 
 
 def rows() -> Iterator[Row]:
-    n = 1 << 26
     for short, (dtype, name) in DTYPES.items():
-        size = dtype.itemsize
-        for kernel, (expression, eager) in CHAINS.items():
-            yield Row(
-                f"{kernel} {short} 64M",
-                lambda e=expression, t=name: one(e, [(n,)], t),
-                eager,
-                lambda d=dtype: (random(n, dtype=d),),
-                2 * n * size,
-                tolerance(dtype),
-            )
-        for r, c in ((8192, 8192), (8191, 5003)):
-            yield Row(
-                f"transpose {short} {r}x{c}",
-                lambda r=r, c=c, t=name: lp.Schedule(lp.placeholder((r, c), t, name="x").T),
-                lambda x: x.t().contiguous(),
-                lambda r=r, c=c, d=dtype: (random(r, c, dtype=d),),
-                2 * r * c * size,
-                0.0,
-            )
-            yield Row(
-                f"scale+bias+relu {short} {r}x{c}",
-                lambda r=r, c=c, t=name: one(scale_bias_relu, [(r, c), (c,), (c,)], t),
-                lambda x, s, b: torch.relu(x * s + b),
-                lambda r=r, c=c, d=dtype: (random(r, c, dtype=d), random(c, dtype=d), random(c, dtype=d)),
-                (2 * r * c + 2 * c) * size,
-                tolerance(dtype),
-            )
+        yield from elementwise_rows(short, dtype, name)
+        for shape in ((8192, 8192), (32768, 1024), (4096, 32768), (8191, 5003)):
+            yield from along_rows(short, dtype, name, *shape)
+    yield jacobi(8192)
+
+
+def elementwise_rows(short: str, dtype: Any, name: str) -> Iterator[Row]:
+    n, size = 1 << 26, dtype.itemsize
+    for kernel, (expression, eager) in CHAINS.items():
+        yield Row(
+            f"{kernel} {short} 64M",
+            lambda e=expression: one(e, [(n,)], name),
+            eager,
+            lambda: (random(n, dtype=dtype),),
+            2 * n * size,
+            tolerance(dtype),
+        )
+    for r, c in ((8192, 8192), (8191, 5003)):
+        yield Row(
+            f"transpose {short} {r}x{c}",
+            lambda r=r, c=c: lp.Schedule(lp.placeholder((r, c), name, name="x").T),
+            lambda x: x.t().contiguous(),
+            lambda r=r, c=c: (random(r, c, dtype=dtype),),
+            2 * r * c * size,
+            0.0,
+        )
+        yield Row(
+            f"scale+bias+relu {short} {r}x{c}",
+            lambda r=r, c=c: one(lambda x, s, b: lp.relu(x * s + b), [(r, c), (c,), (c,)], name),
+            lambda x, s, b: torch.relu(x * s + b),
+            lambda r=r, c=c: (random(r, c, dtype=dtype), random(c, dtype=dtype), random(c, dtype=dtype)),
+            (2 * r * c + 2 * c) * size,
+            tolerance(dtype),
+        )
+
+
+def along_rows(short: str, dtype: Any, name: str, r: int, c: int) -> Iterator[Row]:
+    """Softmax, norms and sums of an r by c matrix."""
+    size, shape = dtype.itemsize, f"{short} {r}x{c}"
+
+    def inputs(count: int) -> Callable[[], tuple[Any, ...]]:
+        return lambda: (random(r, c, dtype=dtype), *(random(c, dtype=dtype) for _ in range(count)))
+
+    def given(expression: Callable[..., Any], count: int) -> Callable[[], lp.Schedule]:
+        return lambda: one(expression, [(r, c)] + count * [(c,)], name)
+
+    both = 2 * r * c * size
+    yield Row(f"softmax {shape}", given(lp.softmax, 0), lambda x: F.softmax(x, -1), inputs(0), both, tolerance(dtype))
+    yield Row(
+        f"layernorm {shape}",
+        given(layernorm, 2),
+        lambda x, w, b: F.layer_norm(x, (c,), w, b),
+        inputs(2),
+        both + 2 * c * size,
+        tolerance(dtype),
+    )
+    yield Row(f"rmsnorm {shape}", given(rmsnorm, 1), torch_rmsnorm, inputs(1), both + c * size, tolerance(dtype))
+    for kernel, axis, count in (("row", 1, r), ("column", 0, c), ("full", None, 1)):
+        yield Row(
+            f"{kernel} sum {shape}",
+            given(lambda x, axis=axis: x.sum(axis=axis), 0),
+            lambda x, axis=axis: x.sum() if axis is None else x.sum(axis),
+            inputs(0),
+            (r * c + count) * size,
+            tolerance(dtype) * 64,  # of the largest sum, where a sum of n numbers of either sign is sqrt(n) of them
+        )
+
+
+def jacobi(n: int) -> Row:
+    def ours() -> lp.Schedule:
+        u = lp.placeholder((n + 2, n + 2), "float32", name="u")
+        return lp.Schedule(0.2 * (u[1:-1, 1:-1] + u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]))
+
+    return Row(
+        f"jacobi f32 {n}x{n}",
+        ours,
+        lambda u: 0.2 * (u[1:-1, 1:-1] + u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]),
+        lambda: (random(n + 2, n + 2, dtype=torch.float32),),
+        2 * n * n * 4,
+        tolerance(torch.float32),
+    )
 
 
 # ---------------------------------------------------------------- expressions, in float32 between load and store
@@ -87,8 +141,18 @@ def sincos(x: Any) -> Any:
     return lp.sin(x) * lp.sin(x) + lp.cos(x) * lp.cos(x)
 
 
-def scale_bias_relu(x: Any, s: Any, b: Any) -> Any:
-    return lp.relu(x * s + b)
+def layernorm(x: Any, w: Any, b: Any) -> Any:
+    off = x - lp.mean(x, axis=-1, keepdims=True)
+    return off * lp.rsqrt(lp.mean(off * off, axis=-1, keepdims=True) + 1e-5) * w + b
+
+
+def rmsnorm(x: Any, w: Any) -> Any:
+    return x * lp.rsqrt(lp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * w
+
+
+def torch_rmsnorm(x: Any, w: Any) -> Any:
+    wide = x.float() if x.dtype == torch.bfloat16 else x
+    return (wide * torch.rsqrt((wide**2).mean(-1, keepdim=True) + 1e-6) * w).to(x.dtype)
 
 
 CHAINS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
