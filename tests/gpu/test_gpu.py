@@ -249,7 +249,7 @@ def test_an_index_from_memory_that_is_outside_raises_and_touches_nothing(t: str)
     scaled[124] = 2**30
     with pytest.raises(IndexError, match=r"A\[q\[i\] \* 2 - 1, j\] outside dimension 0, at index 2147483647"):
         kernel(a, p, scaled)
-    scaled[124], scaled[123] = 3, 2**30  # an arm that is not taken
+    scaled[124], scaled[123] = q[124], 2**30  # an arm that is not taken
     np.testing.assert_array_equal(kernel(a, p, scaled), want)
 
 
