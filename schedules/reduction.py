@@ -38,7 +38,7 @@ def reduction(s: lp.Schedule, stage: str, *, threads: int = 256, chunk: int | No
     column = along[0] if along and along[0] in rows else None
     s, rows = _merged(s, tuple(x for x in rows if x != column))
     s, over = _merged(s, over)
-    if chunk is not None and _few(s, (*rows, column) if column else rows):
+    if chunk is not None and _few(s, (*rows, column) if column else rows, WIDTH if column else 1):
         part = chunk // WIDTH if column else chunk
         if _many(s, over[-1], part):
             return _in_two(s, stage, rows, column, over, threads, part)
@@ -59,15 +59,15 @@ def _merged(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, tuple[st
     return s, (*(x for x in loops if x in s.loops()), *(() if last in loops else (last,)))
 
 
-def _few(s: lp.Schedule, loops: Sequence[str]) -> bool:
-    """Whether these loops together are known to be fewer iterations than a GPU has room for blocks."""
+def _few(s: lp.Schedule, loops: Sequence[str], together: int) -> bool:
+    """Whether these loops, `together` iterations of them a block, are known to be fewer than a GPU has room for."""
     total = 1
     for loop in loops:
         length = extent(s, loop)
         if length is None:
             return False
         total *= length
-    return total < BLOCKS
+    return total < BLOCKS * together
 
 
 def _many(s: lp.Schedule, loop: str, chunk: int) -> bool:

@@ -49,14 +49,24 @@ def row_blocks(s: lp.Schedule, *, threads: int = 256) -> lp.Schedule:
 
 
 def crowded(s: lp.Schedule) -> bool:
-    """Whether there are rows for `row_blocks`, not known to be too few for a GPU or too long for a block."""
+    """Whether there are rows for `row_blocks`, not known to be too few for a GPU or too long for a block.
+
+    A row's elements have to stand side by side in what its reductions read.
+    """
     reductions = [x for x in s.stages if s.reduced(x)]
-    if len(s.stages) < 2 or not reductions:
+    if len(s.stages) < 2 or not reductions or not all(_runs_along(s, x) for x in reductions):
         return False
     loops = s.loops(reductions[0])
     counts = [extent(s, x) for x in loops if x not in s.reduced(reductions[0])]
     length = extent(s, loops[-1]) or 0
     return None in counts or prod(n or 1 for n in counts) >= BLOCKS or length <= SHORT
+
+
+def _runs_along(s: lp.Schedule, stage: str) -> bool:
+    """Whether the innermost reduced loop runs along something that `stage` reads, or across nothing."""
+    inner = s.reduced(stage)[-1]
+    reads = [t for t in s.accesses(stage) if not t.write and not t.invariant(inner)]
+    return not reads or any(t.contiguous(inner) for t in reads)
 
 
 def _scope(s: lp.Schedule, buffer: str) -> str:
