@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from loopir.ir.grammar import Func as Func
     from loopir.ir.instruction import Pointer as Pointer, instruction as instruction
     from loopir.ir.interpret import interpret as interpret
+    from loopir.ir.ops import Memory as Memory
     from loopir.ir.parse import func as func, parse as parse
     from loopir.ir.text import text as text
     from loopir.schedule.composite import composite as composite
@@ -58,6 +59,7 @@ _HOME = {
     "text": "loopir.ir.text",
     "instruction": "loopir.ir.instruction",
     "Pointer": "loopir.ir.instruction",
+    "Memory": "loopir.ir.ops",
     "primitive": "loopir.schedule.schedule",
     "composite": "loopir.schedule.composite",
 } | dict.fromkeys(

@@ -81,9 +81,12 @@ from loopir.ir.index import (  # noqa: F401  (the whole language is imported fro
 )
 from loopir.ir.ops import Instruction, Intrinsic
 
-Scope = Literal["global", "shared", "local", "fragment", "any"]
-"""Where a buffer lives. A fragment's elements are spread over the registers of the lanes of a warp; "any" stands only
-in the meaning of an instruction, whose operand may live anywhere."""
+Scope = str
+"""Where a buffer lives: one of SCOPES, or a memory that is declared beside them (`loopir.ir.ops.Memory`).
+
+A fragment's elements are spread over the registers of the lanes of a warp. "any" stands only in the meaning of an
+instruction, whose operand may live anywhere.
+"""
 Access = Literal["in", "out", "inout"]
 BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 WARP_AXES = {"lane": "threadIdx.x", "warp.x": "threadIdx.y", "warp.y": "threadIdx.z"}

@@ -38,7 +38,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.layouts import elements
-from loopir.ir.ops import Instruction
+from loopir.ir.ops import MEMORIES, Instruction
 from loopir.ir.text import text
 from loopir.ir.walk import nodes, variables
 
@@ -61,21 +61,25 @@ class Match:
     loops: dict[str, str]
 
 
-def match(do: Do) -> Match:
-    """How the body of `do` is what its instruction means. Raises MismatchError, a VerifyError, if it is not."""
+def match(do: Do, *, lowered: bool = False) -> Match:
+    """How the body of `do` is what its instruction means. Raises MismatchError, a VerifyError, if it is not.
+
+    When `lowered`, a memory that is declared beside the scopes is the one that it is like.
+    """
     found = unify(do.fn, do.body)
     if isinstance(found, str):
         raise MismatchError(f"this is not what {do.fn.name} does: {found}")
-    if (odd := misplaced(do.fn, found)) is not None:
+    if (odd := misplaced(do.fn, found, lowered)) is not None:
         raise MismatchError(f"{do.fn.name} cannot do this: {odd}")
     return found
 
 
-def misplaced(fn: Instruction, found: Match) -> str | None:
+def misplaced(fn: Instruction, found: Match, lowered: bool = False) -> str | None:
     """Which operand is not in the memory, or has not the layout, that the instruction wants; None if all are."""
     for a in fn.meaning.args:
         p, b = a.buffer, found.operands[a.buffer.name].buffer
-        if p.scope not in ("any", b.scope):
+        scope = MEMORIES[p.scope].like if lowered and p.scope in MEMORIES else p.scope
+        if scope not in ("any", b.scope):
             return f"its operand {p.name} is in {p.scope} memory, and {b.name} is in {b.scope} memory"
         if isinstance(p.layout, Fragment) and not (isinstance(b.layout, Fragment) and same(p.layout, b.layout)):
             return f"the lanes hold {b.name} in another way than its operand {p.name}: {difference(p.layout, b.layout)}"

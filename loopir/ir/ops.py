@@ -116,5 +116,30 @@ class Instruction:
         return _instructed, (self.name,)
 
 
+MEMORIES: dict[str, Memory] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory of one's own, as data: a scope for the operands of instructions, with room for `capacity` bytes.
+
+    On the targets that there are its buffers lie in memory of scope `like`, which each thread has for itself.
+
+        tiles = lp.Memory("tiles", capacity=1024)
+        s.cache_read("C", "A", "tiles", at="k")
+    """
+
+    name: str
+    capacity: int
+    like: Literal["local"] = "local"
+
+    def __post_init__(self) -> None:
+        if self.name in MEMORIES or self.name in ("global", "shared", "local", "fragment", "any"):
+            raise ValueError(f"the memory {self.name!r} is declared twice")
+        if not self.name.isidentifier():
+            raise ValueError(f"{self.name!r} is no usable name for a memory")
+        MEMORIES[self.name] = self
+
+
 def _instructed(name: str) -> Instruction:
     return INSTRUCTIONS[name]

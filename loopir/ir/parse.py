@@ -48,7 +48,7 @@ from loopir.ir.grammar import (
     Wait,
     ceildiv,
 )
-from loopir.ir.ops import INSTRUCTIONS, MONOIDS, REGISTRY
+from loopir.ir.ops import INSTRUCTIONS, MEMORIES, MONOIDS, REGISTRY
 from loopir.ir.parse_buffer import Declarations, name_of
 from loopir.ir.parse_expr import Names
 from loopir.ir.verify import Stage, verify
@@ -331,9 +331,11 @@ class _Reader(Declarations):
         if not (isinstance(call, ast.Call) and _called(call, "alloc") and isinstance(target, ast.Name) and call.args):
             self.fail(call, 'memory is taken by: with alloc("dtype[shape]", scope=..., layout=...) as name')
         options = {k.arg: k.value for k in call.keywords}
-        scope = options["scope"].value if isinstance(options.get("scope"), ast.Constant) else "global"  # type: ignore
-        if scope not in SCOPES or not isinstance(call.args[0], ast.Constant) or set(options) - {"scope", "layout"}:
-            self.fail(call, f'alloc takes "dtype[shape]", a scope of {", ".join(SCOPES)}, and a layout')
+        given = options.get("scope")
+        scope = str(given.value) if isinstance(given, ast.Constant) else "global"
+        scopes = (*SCOPES, *MEMORIES)
+        if scope not in scopes or not isinstance(call.args[0], ast.Constant) or set(options) - {"scope", "layout"}:
+            self.fail(call, f'alloc takes "dtype[shape]", a scope of {", ".join(scopes)}, and a layout')
         name = fresh(target.id, self.taken)
         self.taken.add(name)
         layout = self.layout(options["layout"]) if "layout" in options else None

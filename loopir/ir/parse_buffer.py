@@ -6,6 +6,7 @@ import ast
 
 from loopir.ir.dtypes import BY_NAME, DType
 from loopir.ir.grammar import SCOPES, Buffer, Fragment, Layout, Mapped, Scope, Strided, Var
+from loopir.ir.ops import MEMORIES
 from loopir.ir.parse_expr import Expressions
 
 
@@ -32,7 +33,7 @@ class Declarations(Expressions):
         """The buffer that `dtype[shape]`, perhaps followed by a layout, declares."""
         declared, after, placed = spec.strip().replace("[]", "[()]").partition("] ")
         word, _, rest = placed.partition(" ")
-        if word in SCOPES:
+        if word in SCOPES or word in MEMORIES:
             scope, placed = word, rest
         try:
             tree = ast.parse(declared + ("]" if after else ""), mode="eval").body

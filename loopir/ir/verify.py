@@ -63,7 +63,7 @@ from loopir.ir.here import RESERVED as RESERVED, Checked, Here, Stage as Stage, 
 from loopir.ir.kept import learn, memory
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.match import match
-from loopir.ir.ops import MONOIDS, REGISTRY
+from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY
 from loopir.ir.walk import accessed, nodes, variables
 
 
@@ -122,7 +122,7 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 here.guards = guards
             case Do(_, inner):
                 _body(inner, here, sizes)
-                match(s)
+                match(s, lowered=here.stage != "schedule")
             case Issue(fn, operands):
                 if here.kernel is None or len(operands) != len(fn.meaning.args):
                     fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
@@ -137,7 +137,7 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 here.kernel = None
             case Barrier() | Commit() | Wait():
                 if here.kernel is None:
-                    fail("a barrier, or a wait, stands outside a kernel; lowering places barriers, never a person")
+                    fail(f"a {type(s).__name__.lower()} stands outside a kernel; lowering places these, never a person")
             case _:
                 fail(f"{type(s).__name__} is no statement of the language")
 
@@ -290,8 +290,8 @@ def _monoid_name(m: Monoid, here: Here) -> None:
 
 
 def _buffer(b: Buffer, sizes: frozenset[str], stage: Stage = "schedule") -> None:
-    if b.scope not in SCOPES and (b.scope, stage) != ("any", "meaning"):
-        fail(f"buffer {b.name} has scope {b.scope!r}; there are {', '.join(SCOPES)}")
+    if b.scope not in SCOPES and b.scope not in MEMORIES and (b.scope, stage) != ("any", "meaning"):
+        fail(f"buffer {b.name} has scope {b.scope!r}; there are {', '.join((*SCOPES, *MEMORIES))}")
     for d in b.shape:
         if not (isinstance(d, Int) or made_of(d, sizes)):
             fail(f"the shape of {b.name} is not made of sizes and integers only")

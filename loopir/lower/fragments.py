@@ -73,7 +73,7 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
 
 
 def _issued(s: Do, ctx: Context, lane: str | None) -> Stmt:
-    found = match(s)
+    found = match(s, lowered=True)
     if (odd := misfit(s.fn, found, ctx)) is not None:
         raise LowerError(f"{s.fn.name} cannot do this: {odd}")
     out: list[Load] = []

@@ -20,6 +20,7 @@ from loopir.lower.flatten import flatten
 from loopir.lower.fragments import fragments
 from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
+from loopir.lower.memories import memories
 from loopir.lower.share import share
 from loopir.lower.spread import spread
 from loopir.lower.target import Target, target as target_called
@@ -52,6 +53,9 @@ PASSES: tuple[Pass, ...] = (
          "guards that are proved go while the loops' bounds are still in sight", after=("inits",)),
     Pass("kernels", kernels, "lowered", BOTH,
          "the host keeps what stands around the outermost concurrent loops", after=("inits",)),
+    Pass("memories", memories, "lowered", BOTH,
+         "memories that are declared beside the scopes have room for what is in them, and are what they are like",
+         after=("kernels",)),
     Pass("spread", spread, "lowered", GPU,
          "the lanes of a warp share the nests over fragments, which are loops over lanes from here on",
          after=("kernels",)),

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Scope, Stmt
+from loopir.ir.ops import MEMORIES
 from loopir.ir.walk import bodies, loops
 from loopir.schedule.find import find_buffer, listing
 
 
 def scope_called(scope: str) -> Scope:
     """`scope`, if there is such memory."""
-    for known in SCOPES:
-        if scope == known:
-            return known
-    raise ScheduleError(f"there is no scope {scope!r}; the scopes are {listing(SCOPES)}")
+    if scope in SCOPES or scope in MEMORIES:
+        return scope
+    raise ScheduleError(f"there is no scope {scope!r}; the scopes are {listing((*SCOPES, *MEMORIES))}")
 
 
 def find_alloc(func: Func, buffer: str) -> tuple[Alloc, tuple[Stmt, ...]]:

@@ -191,3 +191,55 @@ def test_what_no_instruction_can_mean(source: str, reason: str) -> None:
 def test_an_instruction_is_declared_once() -> None:
     with pytest.raises(ValueError, match="declared twice"):
         lp.instruction()('def outer4(A: "out float32[4]"):\n    for i in range(4):\n        A[i] = 1.0')
+
+
+scratch = lp.Memory("scratch", capacity=64)
+
+
+@lp.instruction()
+def scale4(X: "inout float32[4] scratch"):
+    """One's own memory and an instruction on it, in six lines."""
+    for i in range(4):
+        X[i] = X[i] * 2.0
+
+
+def test_an_instruction_on_a_memory_of_ones_own() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[n, 4]", n: "size", B: "out float32[n, 4]"):
+    for i in range(n):
+        with alloc("float32[4]") as T:
+            for x in range(4):
+                T[x] = A[i, x]
+            for y in range(4):
+                T[y] = T[y] * 2.0
+            for z in range(4):
+                B[i, z] = T[z]
+""")
+    )
+    error = s.why("tensorize", "y", "scale4")
+    assert "its operand X is in scratch memory, and T is in global memory" in str(error)
+    assert "set_scope('T', 'scratch')" in str(error)
+    t = s.set_scope("T", "scratch").tensorize("y", "scale4")
+    assert lp.parse(str(t)) == t.func
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for target in ("interpret", "llvm"):
+        assert np.array_equal(t.build(target)(a), a * 2)
+    assert "float T[4]" in lp.compile_source(t, "sm_80").source
+
+
+def test_a_memory_holds_no_more_than_it_has_room_for() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[32]", B: "out float32[32]"):
+    with alloc("float32[32]") as T:
+        for x in range(32):
+            T[x] = A[x]
+        for z in range(32):
+            B[z] = T[z]
+""")
+    )
+    with pytest.raises(lp.TargetError, match="T take 128 bytes of scratch at once, and it holds 64"):
+        s.set_scope("T", "scratch").build("llvm")
+    with pytest.raises(ValueError, match="declared twice"):
+        lp.Memory("scratch", capacity=1)

@@ -36,7 +36,7 @@ def set_scope(func: Func, buffer: str, scope: str) -> Func:
                     for k in bind("threadIdx.x", 64):
                         B[i, k] = T[63 - k]
     refuses: set_scope("A", "shared")  # A is an argument of 'f', and its memory is the caller's
-    refuses: set_scope("T", "cache")   # there is no scope 'cache'; the scopes are global, shared, local and fragment
+    refuses: set_scope("T", "cache")   # there is no scope 'cache'; the scopes are global, shared, local
 
     before:
         def g(A: "float32[8]", B: "out float32[8]"):

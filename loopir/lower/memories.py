@@ -1,0 +1,43 @@
+"""memories: what is declared beside the scopes is memory of the scope that it is like, if there is room for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from loopir.errors import TargetError
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, Int
+from loopir.ir.ops import MEMORIES
+from loopir.ir.walk import bodies, rebuffer, statements
+from loopir.lower.target import Target
+
+
+def memories(func: Func, target: Target) -> Func:
+    """`func` with its buffers in the scopes alone. Raises TargetError for more in a memory at once than it holds."""
+    own = [s.buffer for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.scope in MEMORIES]
+    if not own:
+        return func
+    for name in {b.scope: None for b in own}:
+        _require_room(name, func.body, 0, ())
+    return rebuffer(func, {b.name: replace(b, scope=MEMORIES[b.scope].like) for b in own})
+
+
+def _require_room(name: str, body: Body, taken: int, held: tuple[str, ...]) -> None:
+    """Refuse if allocations one inside the other take more than there is, `taken` bytes by those around."""
+    for s in body:
+        total, names = taken, held
+        if isinstance(s, Alloc) and s.buffer.scope == name:
+            total, names = taken + _bytes(s.buffer), (*held, s.buffer.name)
+            if total > MEMORIES[name].capacity:
+                raise TargetError(
+                    f"{', '.join(names)} take {total} bytes of {name} at once, and it holds {MEMORIES[name].capacity}"
+                )
+        for inner in bodies(s):
+            _require_room(name, inner, total, names)
+
+
+def _bytes(b: Buffer) -> int:
+    sizes = [d.value for d in b.shape if isinstance(d, Int)]
+    if len(sizes) != len(b.shape):
+        raise TargetError(f"{b.name} is in {b.scope}, so its size has to be a constant")
+    return prod(sizes) * b.dtype.bytes
