@@ -141,7 +141,7 @@ STATEMENTS: dict[str, tuple[Func, str]] = {
     ),
     "an extent": (func(loop(store(), extent=i)), "'i' is no loop around this"),
     "a kernel": (func(Kernel("k0", ())), "kernels are made by lowering"),
-    "a barrier": (func(Barrier()), "a barrier, or a wait, stands outside a kernel"),
+    "a barrier": (func(Barrier()), "a barrier stands outside a kernel"),
     "an assumption": (func(assumes=(Cmp("<", i, n),)), r"speaks of \['i'\], which are no sizes"),
 }
 REDUCTIONS: dict[str, tuple[Func, str]] = {
