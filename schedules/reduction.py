@@ -17,6 +17,8 @@ BLOCKS = 264
 """Results that keep a GPU busy without cutting them up: two blocks for each of 132 processors."""
 CHUNK = 8192
 """Elements that a block folds where a reduction is cut."""
+OUTER = 16
+"""Rows of a nest, reduced as a whole on a CPU, that a thread takes at once."""
 WIDTH = 32
 """Columns that a block takes side by side: a line of 128 bytes of float32."""
 
@@ -117,3 +119,28 @@ def _columns(s: lp.Schedule, rows: tuple[str, ...], column: str, over: tuple[str
     s = s.bind(lane, "threadIdx.x").bind(row, "threadIdx.y")
     s, blocks = _merged(s, (*rows, block))
     return s.bind(blocks[-1], "blockIdx.x")
+
+
+@lp.composite
+def reduction_cpu(s: lp.Schedule, stage: str, *, lanes: int = 16, chunk: int = 1 << 16) -> lp.Schedule:
+    """`s` with the reduction `stage` on a CPU: threads over its results, or over chunks of one, and vectors of sums.
+
+    A stage that is no reduction, or whose data does not run along what it reduces, is left as it is.
+    """
+    over = s.reduced(stage)
+    rows = tuple(x for x in s.loops(stage) if x not in over)
+    if not over or s.loops(stage) != (*rows, *over):
+        return s
+    if not any(t.contiguous(over[-1]) for t in s.accesses(stage) if not t.write):
+        return s
+    length = extent(s, over[-1])
+    if not rows and (length is None or length > chunk or len(over) > 1):
+        s, (part, inner) = step(s, "split", over[0], chunk if len(over) == 1 else OUTER)
+        before, s = s.stages, s.rfactor(stage, part)
+        (stage,) = (x for x in s.stages if x not in before)
+        rows, over = (part,), (inner, *over[1:])
+    tail = "peel" if len(over) == 1 else "guard"  # what is left of each row would be folded between the vectors
+    s, (_, lane, *_) = step(s, "split", over[-1], lanes, tail=tail)
+    s = s.rfactor(stage, lane) if s.why("rfactor", stage, lane) is None else s
+    s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
+    return s.parallel(rows[0]) if rows and s.why("parallel", rows[0]) is None else s

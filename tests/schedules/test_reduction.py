@@ -91,3 +91,19 @@ def test_it_compiles_for_a_gpu() -> None:
 def test_what_is_no_reduction_is_left_alone() -> None:
     s = lp.Schedule(lp.placeholder((4, 5), "float32", name="x") + 1.0)
     assert schedules.reduction(s, s.stages[0]).func == s.func
+
+
+@pytest.mark.parametrize("axis", [1, None])
+@pytest.mark.parametrize("fold", ["sum", "max", "argmax"])
+def test_on_a_cpu_rows_run_on_threads_and_sums_in_vectors(axis: int | None, fold: str) -> None:
+    x = lp.placeholder((lp.symbol("n", min=0), lp.symbol("m", min=0)), "float32", name="x")
+    t = getattr(x, fold)(axis=axis)
+    s = schedules.reduction_cpu(lp.Schedule(t), lp.Schedule(t).stages[0], lanes=8, chunk=64)
+    kinds = {s.loop(v).kind for v in s.loops()}
+    assert "parallel" in kinds
+    kernel, plain = s.build("llvm", threads=3), lp.Schedule(t).build("interpret")
+    for size in ((1, 1), (3, 0), (0, 3), (5, 37), (40, 21)):
+        if fold == "argmax" and 0 in size:
+            continue
+        a = RNG.integers(-9, 9, size).astype(np.float32)
+        np.testing.assert_array_equal(kernel(a), plain(a))
