@@ -25,6 +25,7 @@ from loopir.lower.share import share
 from loopir.lower.spread import spread
 from loopir.lower.target import Target, target as target_called
 from loopir.lower.threads import threads
+from loopir.lower.uniform import uniform
 from loopir.lower.vectors import vectors
 from loopir.lower.waits import waits
 
@@ -51,6 +52,9 @@ PASSES: tuple[Pass, ...] = (
          "every later pass sees a reduction's first value as plain stores"),
     Pass("simplify", lambda f, t: simplify_func(f, drop_unit_loops=True), "schedule", BOTH,
          "guards that are proved go while the loops' bounds are still in sight", after=("inits",)),
+    Pass("uniform", uniform, "schedule", BOTH,
+         "guards that a vector's lanes pass together leave them while indices are those of elements",
+         after=("simplify",)),
     Pass("kernels", kernels, "lowered", BOTH,
          "the host keeps what stands around the outermost concurrent loops", after=("inits",)),
     Pass("memories", memories, "lowered", BOTH,

@@ -1,0 +1,104 @@
+"""uniform: a test that all lanes of a vector loop pass or fail together is made once, for the vector.
+
+`x + lane < n` is such a test where x and n are multiples of the number of lanes. Without it inside, a copy with a
+guard, or one that is padded, moves whole vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from loopir.analysis.affine import coefficient, const_of, plus, to_index
+from loopir.analysis.simplify import Context, poly, simplify
+from loopir.ir.grammar import (
+    TRUE,
+    Body,
+    Cmp,
+    Cond,
+    FloorDiv,
+    Func,
+    If,
+    Index,
+    Int,
+    Loop,
+    Mod,
+    Not,
+    Select,
+    Stmt,
+    Store,
+    Var,
+    conj,
+    conjuncts,
+)
+from loopir.ir.walk import fresh, loaded, map_body, map_stmts, names, nodes, places, substitute, variables
+from loopir.lower.target import Target
+
+
+def uniform(func: Func, target: Target) -> Func:
+    """`func` with such tests outside the lanes of every vector loop that holds one statement."""
+    labels = names(func) | {p.stmt.label for p in places(func.body)}
+
+    def visit(s: Stmt, ctx: Context) -> Stmt | Body:
+        match s:
+            case Loop(kind="vectorize", body=(only,)):
+                return _lifted(s, only, ctx, labels)
+            case Loop(var, extent):
+                inner = ctx.loop(var, extent)
+                return map_stmts(s, lambda x: visit(x, inner))
+            case If(cond, then, orelse):
+                yes, no = ctx.inside(cond), ctx.inside(Not(cond))
+                return If(cond, map_body(then, lambda x: visit(x, yes)), map_body(orelse, lambda x: visit(x, no)))
+            case _:
+                return map_stmts(s, lambda x: visit(x, ctx))
+
+    return replace(func, body=map_body(func.body, lambda s: visit(s, Context.of(func))))
+
+
+def _lifted(loop: Loop, only: Stmt, ctx: Context, labels: set[str]) -> Stmt:
+    """The vector loop around the statement `only`, with what is uniform outside."""
+    match only:
+        case If(cond, (inner,), ()):
+            terms = conjuncts(cond)
+            outside = {t: u for t in terms if (u := _for_all(t, loop, ctx)) is not None}
+            kept = conj(*(t for t in terms if t not in outside))
+            body = inner if kept == TRUE else If(kept, (inner,))
+            rest = _lifted(replace(loop, body=(body,)), body, ctx, labels) if outside else replace(loop, body=(body,))
+            return If(conj(*outside.values()), (rest,)) if outside else loop
+        case Store(value=Select(cond, a, b)):
+            tests = [_for_all(t, loop, ctx) for t in conjuncts(cond)]
+            if None in tests or not tests:
+                return loop
+            other = fresh(only.label, labels)
+            labels.add(other)
+            yes, no = (replace(loop, body=(x,)) for x in (replace(only, value=a), replace(only, value=b, label=other)))
+            lane = fresh(loop.var, labels)
+            labels.add(lane)
+            renamed = replace(no, var=lane, body=tuple(substitute(x, {loop.var: Var(lane)}) for x in no.body))
+            return If(conj(*_known(tests)), (yes,), (renamed,))
+        case _:
+            return loop
+
+
+def _known(tests: Iterable[Cond | None]) -> list[Cond]:
+    return [t for t in tests if t is not None]
+
+
+def _for_all(test: Cond, loop: Loop, ctx: Context) -> Cond | None:
+    """The test of all lanes of `loop` at once, if they agree; None if they may not, or memory is read."""
+    if loaded(test) or any(isinstance(n, FloorDiv | Mod) and not isinstance(n.b, Int) for n in nodes(test)):
+        return None  # it may stand after a test that keeps it from being evaluated
+    if loop.var not in variables(test):
+        return test
+    if not isinstance(test, Cmp) or test.op not in ("<", "<="):
+        return None
+    lane = Var(loop.var)
+    inner = ctx.loop(loop.var, loop.extent)
+    split = coefficient(plus(poly(test.b, inner), poly(test.a, inner), -1), lane)  # it holds where this is positive
+    step = None if split is None else const_of(split[0])
+    if split is None or step is None or any(loop.var in variables(a) for m in split[1] for a in m):
+        return None
+    least = to_index(split[1]) - (1 if test.op == "<" else 0)
+    stride: Index = loop.extent * abs(step)
+    agree = least % stride if step > 0 else (least - step) % stride
+    return substitute(test, {loop.var: Int(0)}) if simplify(agree, ctx) == Int(0) else None

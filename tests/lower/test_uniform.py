@@ -1,0 +1,74 @@
+"""Guards leave the lanes of a vector where all lanes agree, and only there."""
+
+import numpy as np
+import pytest
+
+import loopir as lp
+from loopir.ir.grammar import Func, If, Loop
+from loopir.ir.walk import statements
+from loopir.lower.target import target
+from loopir.lower.uniform import uniform
+
+COPY = """
+def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+    assume(n % 4 == 0)
+    for i in range((n + 7) // 8):
+        for h in range(2):
+            for lane in vectorize(4):
+                if {guard}:
+                    B[{at}] = A[{at}]
+"""
+
+
+def lanes_have_guards(func: Func) -> bool:
+    lanes = [s for s in statements(func.body) if isinstance(s, Loop) and s.kind == "vectorize"]
+    return any(isinstance(x, If) for s in lanes for x in statements(s.body))
+
+
+@pytest.mark.parametrize(
+    ("guard", "at", "agree"),
+    [
+        ("i * 8 + h * 4 + lane < n", "i * 8 + h * 4 + lane", True),
+        ("i * 8 + h * 4 + lane + 1 <= n", "i * 8 + h * 4 + lane", True),
+        ("n - 1 - i * 8 - h * 4 - lane >= 0", "n - 1 - i * 8 - h * 4 - lane", True),
+        ("i * 8 + h * 4 + lane < n and lane < 3", "i * 8 + h * 4 + lane", False),
+        ("i * 8 + lane * 2 + h < n", "i * 8 + lane * 2 + h", False),
+    ],
+)
+def test_tests_that_lanes_agree_on_are_made_once(guard: str, at: str, agree: bool) -> None:
+    func = lp.parse(COPY.format(guard=guard, at=at).replace("out float32", "inout float32"))
+    lifted = uniform(func, target("cuda"))
+    assert lanes_have_guards(lifted) is not agree
+    for n in (0, 4, 8, 12):
+        arrays = [np.arange(n, dtype=np.float32) + 1, np.zeros(n, np.float32)]
+        assert np.array_equal(lp.interpret(lifted, arrays)["B"], lp.interpret(func, arrays)["B"])
+
+
+def test_a_padded_copy_moves_whole_vectors() -> None:
+    source = """
+def f(n: "size", A: "float32[n]", B: "out float32[(n + 31) // 32 * 32]"):
+    assume(n % 4 == 0)
+    for i in bind("blockIdx.x", (n + 31) // 32):
+        for t in bind("threadIdx.x", 8):
+            for lane in vectorize(4):
+                B[i * 32 + t * 4 + lane] = select(i * 32 + t * 4 + lane < n, A[i * 32 + t * 4 + lane], 0.0)
+"""
+    s = lp.Schedule(lp.parse(source))
+    assert lp.compile_source(s).source.partition("__global__")[2].count("lp_u4") >= 2
+    (lowered,) = lp.lower(s, "cuda")
+    x = np.arange(12, dtype=np.float32)
+    assert np.array_equal(lp.interpret(lowered, [x])["B"], np.pad(x, (0, 20)))
+
+
+def test_a_division_that_a_test_keeps_from_being_made_stays_behind_it() -> None:
+    func = lp.parse("""
+def f(n: "size", A: "float32[8]", B: "inout float32[8]"):
+    for i in range(2):
+        for lane in vectorize(4):
+            if lane < n and i // n == 0:
+                B[i * 4 + lane] = A[i * 4 + lane]
+""")
+    lifted = uniform(func, target("llvm"))
+    arrays = [np.ones(8, np.float32), np.zeros(8, np.float32)]
+    for n in (0, 1, 5):
+        assert np.array_equal(lp.interpret(lifted, arrays, {"n": n})["B"], lp.interpret(func, arrays, {"n": n})["B"])
