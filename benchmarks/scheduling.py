@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, pairwise
 from typing import Any
 
 import loopir as lp
@@ -120,9 +120,6 @@ TABLE: dict[str, Callable[[Offer], Iterable[Any]]] = {
     ),
     "fold_storage": lambda o: (call(b, d, f) for b, rank in o.ranks.items() for d in range(rank) for f in (3, 4)),
     "pad": lambda o: (call(stage, v) for stage, v in o.stands),
-    "double_buffer": lambda o: (call(b, v) for b in o.ranks for v in o.loops),
-    "reuse": lambda o: (call(*pair) for pair in permutations(o.ranks, 2)),
-    "privatize": lambda o: (call(b, v) for b in o.ranks for v in o.loops),
     "rfactor": lambda o: (call(*fold) for fold in o.folds),
     "decompose_reduction": lambda o: (call(*at) for at in o.stands),
     "atomic": lambda o: map(call, o.stages),

@@ -9,7 +9,7 @@ from loopir.analysis.lifetimes import Done, clobbered
 from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Body, Func, Stmt
 from loopir.ir.text import text
-from loopir.ir.walk import bodies, rebuffer, rewrite, statements
+from loopir.ir.walk import accessed, bodies, rebuffer, rewrite, statements
 from loopir.schedule.facts import Facts
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc
@@ -67,7 +67,7 @@ def reuse(func: Func, buffer: str, old: str) -> Func:
     if not within and beside is None:
         reason = f"{b.name} is allocated neither around {new.name} nor before it in the same statements"
         raise ScheduleError(reason, suggestion=f"reuse({b.name!r}, {new.name!r}), if that is so the other way round")
-    if within:
+    if within and not _one_after_the_other(giver, new.name):
         _require_disjoint(func, new.name, b.name)
     if within or beside is None:
         body = rewrite(func.body, lambda s: taker.body if s is taker else None)
@@ -95,6 +95,15 @@ def _require_fit(func: Func, taker: Alloc, giver: Alloc) -> None:
     if not fits:
         shapes = [f"{x.name}[{', '.join(map(text, x.shape))}]" for x in (new, b)]
         raise ScheduleError(f"{shapes[0]} does not fit into {shapes[1]}, dimension by dimension")
+
+
+def _one_after_the_other(giver: Alloc, new: str) -> bool:
+    """Whether nests that touch the one buffer stand before all that touch the other, as most often."""
+    nests = [*giver.body]
+    while any(isinstance(s, Alloc) for s in nests):
+        nests = [x for s in nests for x in (s.body if isinstance(s, Alloc) else (s,))]
+    mine, theirs = ([n for n, s in enumerate(nests) if name in accessed(s)] for name in (new, giver.buffer.name))
+    return not mine or not theirs or mine[-1] < theirs[0] or theirs[-1] < mine[0]
 
 
 def _require_disjoint(func: Func, new: str, old: str) -> None:
