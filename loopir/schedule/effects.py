@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Loop, Node, Stmt
-from loopir.ir.walk import loaded, statements, stored
+from loopir.ir.grammar import Alloc, Index, Loop, Node, Reduce, Stmt
+from loopir.ir.walk import loaded, statements, stored, variables
 from loopir.schedule.find import listing
 
 
@@ -32,3 +32,16 @@ def require_stable_extent(*loops: Loop) -> None:
         if read and (changed := sorted(read & writes(loops))):
             reason = f"how often {loop.var!r} runs is read from {listing(changed)}, which the loop writes"
             raise ScheduleError(reason, loop=loop.var, suggestion="keep the bound in memory that the loop leaves alone")
+
+
+def require_known_starts(loop: Loop, *ends: Index) -> None:
+    """Refuse if a reduction in `loop` starts further out, at elements that the loop gives once it ends at `ends`.
+
+    These may then not speak of what the reduction is over.
+    """
+    spoken = {v for end in ends for v in variables(end)}
+    for s in statements(loop.body):
+        if isinstance(s, Reduce) and s.init is not None and loop.var not in s.over and spoken & set(s.over):
+            outside = listing(sorted(spoken & set(s.over)))
+            reason = f"{s.label} starts before {outside}, on which the iterations of {loop.var!r} would depend"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f'decompose_reduction("{s.label}") first')

@@ -18,7 +18,7 @@ def func(*lines: str) -> Func:
     return parse("\n".join([HEAD, *(f"    {line}" for line in lines)]))
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(trees(own=False), st.randoms(use_true_random=False))
 def test_distribute_is_exact(source: str, random: object) -> None:
     f = parse(source)
@@ -28,7 +28,7 @@ def test_distribute_is_exact(source: str, random: object) -> None:
         assert_exact("distribute", f, loop.var, random.choice(inside))  # type: ignore[attr-defined]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(trees(exact=False, own=False))
 def test_distribute_is_sound_for_what_it_does_not_see(source: str) -> None:
     f = parse(source)

@@ -32,7 +32,7 @@ def taken(func: Func) -> list[Schedule]:
     return [s.apply(x) for x in steps if s.why(x.name, *x.args, **dict(x.kwargs)) is None]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(funcs(max_depth=3, max_extent=4), st.data())
 def test_random_programs_keep_their_meaning(func: Func, data: st.DataObject) -> None:
     called = data.draw(sizes(func, 5))

@@ -250,7 +250,7 @@ def steps(s: Schedule) -> Iterator[Step]:
         yield Step("reorder", (outer, inner))
         yield from (Step("merge", (outer, inner), (("side_by_side", row),)) for row in (False, True))
         yield from (Step("skew", (outer, inner, f)) for f in (1, -2))
-        yield from (Step("fuse_loops", (outer, inner), (("shift", d), ("tail", "guard"))) for d in (0, 1, -1))
+        yield from (Step("fuse_loops", (outer, inner), (("shift", d), ("tail", "guard"))) for d in (0, 1))
     yield from (Step(name, (loop,)) for name in ("unroll", "partition") for loop in loops)
     for loop, first, last in product(loops, (0, 1, 2), (0, 1)):
         yield Step("unroll_and_jam", (loop, 2), (("tail", ("guard", "peel")[last]),))

@@ -15,7 +15,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cmp, Cond, Func, If, Index, Int, Loop, Stmt, Var, conj, maximum
 from loopir.ir.text import text
 from loopir.ir.walk import substitute, variables
-from loopir.schedule.effects import require_stable_extent
+from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import new_names, over_replaced
@@ -141,6 +141,9 @@ class Nests:
                     reason = f"{x.var!r} runs {text(x.extent)} times, which depends on {listing(bad)}"
                     raise ScheduleError(reason, loop=x.var, suggestion=f"fuse the loops around {x.var!r} alone")
         require_stable_extent(*self.first, *self.second)
+        for x, y in zip(self.first, self.second, strict=True):
+            require_known_starts(x, y.extent)
+            require_known_starts(y, x.extent)
 
     def fused(self, shifts: tuple[int, ...], names: list[str]) -> Func:
         facts = Facts.at(self.func, self.first[0])

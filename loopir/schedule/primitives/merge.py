@@ -8,7 +8,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cmp, Func, If, Loop, Var, maximum
 from loopir.ir.text import text
 from loopir.ir.walk import variables
-from loopir.schedule.effects import require_stable_extent
+from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import new_names, over_replaced
@@ -123,6 +123,8 @@ def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
         )
         raise ScheduleError(reason, loop=a.var, suggestion="keep the two nests")
     require_stable_extent(a, b)
+    require_known_starts(a, b.extent)
+    require_known_starts(b, a.extent)
     facts = Facts.at(func, a)
     n, m = (x.extent if facts.at_least(x.extent, 0) else maximum(x.extent, 0) for x in (a, b))
     (v,) = new_names(func, (a.var,), None if name is None else (name,), (a.var, b.var))

@@ -42,9 +42,9 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.walk import bodies, children, loops, map_stmts, nodes, rebuild, refold, rewrite, statements, variables
-from loopir.schedule.effects import require_stable_extent
+from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts, rewrite_loop
-from loopir.schedule.find import find_loop, listing
+from loopir.schedule.find import find_loop
 from loopir.schedule.naming import Taken
 from loopir.schedule.parts import part
 from loopir.schedule.promises import require_outside_lanes
@@ -126,21 +126,11 @@ def partition(func: Func, loop: str) -> Func:
         raise ScheduleError(
             reason, loop=target.var, suggestion="a loop that a guard, a select, a min or a max speaks of"
         )
-    _require_known_starts(target, low, high)
+    require_known_starts(target, low, high)
     new = rewrite_loop(func, target, lambda: _parts(func, facts, target, settled, low, high))
     made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
     empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
     return replace(new, body=empty)
-
-
-def _require_known_starts(loop: Loop, *ends: Index) -> None:
-    """Refuse if a reduction starts further out, at elements that the loop gives, and the ends are not known there."""
-    spoken = {v for end in ends for v in variables(end)}
-    for s in statements(loop.body):
-        if isinstance(s, Reduce) and s.init is not None and loop.var not in s.over and spoken & set(s.over):
-            outside = listing(sorted(spoken & set(s.over)))
-            reason = f"{s.label} starts before {outside}, which decides where the guards of {loop.var!r} change"
-            raise ScheduleError(reason, loop=loop.var, suggestion=f'decompose_reduction("{s.label}") first')
 
 
 def _parts(func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, high: Index) -> Body:
