@@ -140,7 +140,7 @@ def reduction_cpu(s: lp.Schedule, stage: str, *, lanes: int = 16, chunk: int = 1
         (stage,) = (x for x in s.stages if x not in before)
         rows, over = (part,), (inner, *over[1:])
     tail = "peel" if len(over) == 1 else "guard"  # what is left of each row would be folded between the vectors
-    s, (_, lane, *_) = step(s, "split", over[-1], lanes, tail=tail)
+    s, (_, lane, *_) = step(s, "split", s.loops(stage)[-1], lanes, tail=tail)
     s = s.rfactor(stage, lane) if s.why("rfactor", stage, lane) is None else s
     s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
     return s.parallel(rows[0]) if rows and s.why("parallel", rows[0]) is None else s
