@@ -55,9 +55,12 @@ def band(loop: Loop, depth: int) -> tuple[Loop, ...]:
 
 
 def joined(func: Func, first: Loop, second: Loop, make: Callable[[], Stmt | Body]) -> Func:
-    """`func` with what `make` gives in the place of `first`, and without `second`."""
-    without = replace(func, body=rewrite(func.body, lambda s: () if s is second else None))
-    return rewrite_loop(without, first, make)
+    """`func` with what `make` gives in the place of `first`, and without `second`.
+
+    What is known there is asked of `func` as it is: the reductions of the second nest count, too.
+    """
+    new = rewrite_loop(func, first, make)
+    return replace(new, body=rewrite(new.body, lambda s: () if s is second else None))
 
 
 def labels(body: Body) -> tuple[str, ...]:

@@ -167,3 +167,13 @@ def test_a_reduction_starts_outside_of_what_it_is_over(step: Callable[..., Func]
              "        b[j] = sum(a[j, 7 - z], over=z, init=0.0)")  # fmt: skip
     with pytest.raises(ScheduleError, match="b starts before z, on which the iterations of 'j' would depend"):
         step(f, "i", "j", **({"tail": "guard"} if step is fuse_loops else {"side_by_side": True}))
+
+
+@pytest.mark.parametrize("step", [fuse_loops, merge])
+def test_a_reduction_starts_though_its_guard_never_holds(step: Callable[..., Func]) -> None:
+    """The guard speaks of z, over which it folds, so the first values are stored all the same."""
+    f = func("for z in range(2):", "    for i in range(n):", "        a[i, z] = 1.0", "    for j in range(n):",
+             "        if z < z:", "            b[j] = sum(a[j, 7 - z], over=z, init=5.0)")  # fmt: skip
+    after = step(f, "i", "j")
+    for n in (0, 1, 4):
+        assert_same(f, after, {"n": n, "m": 0})
