@@ -17,6 +17,7 @@ from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, 
 from loopir.analysis.simplify import Context, divide, extreme, interval, modulo, nonnegative, poly
 from loopir.analysis.simplify_func import Known, statements_known
 from loopir.analysis.system import System, combine
+from loopir.errors import VerifyError
 from loopir.ir.grammar import (
     Body,
     Buffer,
@@ -37,9 +38,11 @@ from loopir.ir.grammar import (
     Store,
     Var,
 )
-from loopir.ir.layouts import made_of
+from loopir.ir.layouts import evaluate, made_of
 from loopir.ir.walk import loops, nodes, variables
 
+EXAMPLES = (1, 6, 64)
+"""Sizes at which a claim is tried before the solver is asked to prove it."""
 Tops = Sequence[tuple[Var, Poly]]
 """Loops, inner ones first, with the greatest value of each."""
 
@@ -227,9 +230,11 @@ def hull(a: Poly, b: Poly, ctx: Context, *, least: bool) -> Poly:
     """The lesser, or the greater, of two ends: the one where it is proved, else their minimum or maximum."""
     if a == b:
         return a
-    for one, other in ((a, b), (b, a)):
-        if proved(plus(other, one, -1) if least else plus(one, other, -1), ctx):
-            return one
+    pairs = [(one, plus(other, one, -1) if least else plus(one, other, -1)) for one, other in ((a, b), (b, a))]
+    for sure in (nonnegative, proved):
+        for one, ahead in pairs:
+            if sure(ahead, ctx):
+                return one
     return extreme(a, b, least, ctx)
 
 
@@ -239,9 +244,26 @@ def proved(p: Poly, ctx: Context) -> bool:
         return True
     if not ctx.facts and all(isinstance(a, Var) for m in p for a in m):
         return False  # linear over constant loops: the forms have seen it all
+    if any(_counts(p, ctx, size, last) for size in EXAMPLES for last in (False, True)):
+        return False
     system, dims = system_of(ctx, p)
     below = combine({"": -1}, system.linear(to_index(p), "s", {v: v for v in dims}), -1)
     return not system.possible(dims, [(below, False)])
+
+
+def _counts(p: Poly, ctx: Context, size: int, last: bool) -> bool:
+    """Whether `p` is below 0 at an example: all sizes alike, each loop in its first iteration, or its last."""
+    lows = dict(ctx.lows)
+    env = {v: max(size, lows.get(v, 0)) for q in (p, *ctx.facts, *(top for _, top in ctx.tops)) for v in loose(q)}
+    try:
+        for v, top in reversed(ctx.tops):
+            env[v.name] = 0
+            env[v.name] = evaluate(to_index(top), env) if last else 0
+        ends = (evaluate(to_index(top), env) - env[v.name] for v, top in ctx.tops)
+        fits = min(env.values(), default=0) >= 0 and all(x >= 0 for x in ends)
+        return fits and evaluate(to_index(p), env) < 0 and all(evaluate(to_index(f), env) >= 0 for f in ctx.facts)
+    except (VerifyError, ZeroDivisionError):
+        return False  # something is read from memory
 
 
 def system_of(ctx: Context, *more: Poly) -> tuple[System, list[str]]:

@@ -11,7 +11,7 @@ from loopir.analysis.depend import Pair, before, conflicts, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import simplify_body
 from loopir.ir.grammar import THREAD_AXES, Alloc, Body, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Stmt, Store
-from loopir.ir.walk import chain, rebuild, rewrite, statements
+from loopir.ir.walk import accessed, chain, rebuild, rewrite, statements
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_loop
 
@@ -37,7 +37,7 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
     """`node` with each buffer named in `new` exchanged, and used at what `at` makes of its indices."""
 
     def visit(n: Node) -> Node:
-        if isinstance(n, Buffer):
+        if isinstance(n, Buffer) or (isinstance(n, Stmt) and accessed(n).isdisjoint(new)):
             return n
         n = rebuild(n, visit)
         match n:

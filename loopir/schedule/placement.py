@@ -31,7 +31,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
 )
-from loopir.ir.walk import Place, bodies, chain, loops, places, rewrite
+from loopir.ir.walk import Place, accessed, bodies, chain, loops, places, rewrite, root
 from loopir.schedule.effects import allocates, reads
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing
@@ -157,7 +157,7 @@ def other_readers(move: Move) -> set[str]:
     every = statements_of(move.func)
     end = next(s.when.index(move.loop.var) + 1 for s in every if move.loop.var in s.dims and not s.init)
     start = next(s.when[:end] for s in every if move.loop.var in s.dims and not s.init)
-    near = (s for s in every if not s.touches.isdisjoint(move.names) and s.label not in mine)
+    near = (s for s in every if not accessed(root(s.place)).isdisjoint(move.names) and s.label not in mine)
     outside = (s for s in near if s.when[:end] != start)
     return {s.label for s in outside if any(a.buffer in move.names and not a.write for a in s.accesses)}
 
