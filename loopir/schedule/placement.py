@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from loopir.analysis.access import statements_of
-from loopir.analysis.depend import carried
+from loopir.analysis.depend import Clash, Pair, before, carried, conflicts, times
 from loopir.analysis.moved import Came
 from loopir.analysis.regions import written_by
 from loopir.analysis.simplify_func import simplify_body
@@ -20,6 +20,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     AXES,
     TRUE,
+    Alloc,
     Body,
     Buffer,
     Do,
@@ -143,12 +144,17 @@ def require_value(move: Move) -> None:
         if move.stmt.init is None:
             reason = f"{label} folds into what is there, and would do so again wherever it is computed"
             raise move.refuse(reason, "a reduction with an init")
-        around = [x.var for x in move.place.loops if x not in move.own_loops]
-        if outside := [v for v in move.over if v in around]:
-            reason = f"{label} folds over {listing(outside)}, which is around {move.loop.var!r}, too"
-            raise move.refuse(reason, "a loop beside all the loops that it folds over")
+        require_folds_inside(move)
     if names & reads([move.stmt]):
         raise move.refuse(f"{label} is computed from {listing(sorted(names))} itself")
+
+
+def require_folds_inside(move: Move) -> None:
+    """Refuse if the stage starts outside the loops that are around both it and the loop it moves to."""
+    starts = isinstance(move.stmt, Reduce) and move.stmt.init is not None
+    if starts and (outside := [v for v in move.over if v in move.shared_loops]):
+        reason = f"{move.stmt.label} folds over {listing(outside)}, which is around {move.loop.var!r}, too"
+        raise move.refuse(reason, "a loop beside all the loops that it folds over")
 
 
 def other_readers(move: Move) -> set[str]:
@@ -160,6 +166,26 @@ def other_readers(move: Move) -> set[str]:
     near = (s for s in every if not accessed(root(s.place)).isdisjoint(move.names) and s.label not in mine)
     outside = (s for s in near if s.when[:end] != start)
     return {s.label for s in outside if any(a.buffer in move.names and not a.write for a in s.accesses)}
+
+
+def read_later(move: Move) -> Clash | None:
+    """A read of what the stage wrote in an earlier iteration of the loops around both: it is not made anew for each."""
+    alloc = {s.buffer.name: n for n, s in enumerate(move.place.around) if isinstance(s, Alloc)}
+    since = min((alloc.get(name, -1) for name in move.names), default=-1)
+    inside = [s.var for s in move.shared[since + 1 :] if isinstance(s, Loop)]
+    if not inside:
+        return None
+    every = statements_of(move.func)
+    for maker in (s for s in every if s.label == move.stmt.label):
+        end = maker.when.index(inside[-1]) + 1
+        start = maker.when[:end]
+        earlier = before(times(start, "s"), times(start, "t"))
+        for reader in (s for s in every if s.label != maker.label and s.when[:end] == start):
+            for a, b in conflicts(maker, reader) if not reader.touches.isdisjoint(move.names) else ():
+                read = a.write and not b.write and a.buffer in move.names
+                if read and (found := next(Pair(move.func, maker, a, reader, b).clashes(earlier), None)):
+                    return found
+    return None
 
 
 def require_repeatable(move: Move, ranges: Iterable[str]) -> None:

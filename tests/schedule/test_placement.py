@@ -1,6 +1,7 @@
 """Stages placed anywhere: what is accepted computes the same, exactly, inside every buffer, at every size."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 
 from hypothesis import given, settings, strategies as st
@@ -11,6 +12,7 @@ import loopir.intrinsics  # noqa: F401
 from loopir.analysis.bounds import outside
 from loopir.errors import ScheduleError
 from loopir.ir.parse import parse
+from loopir.ir.walk import loops
 from loopir.schedule import Schedule
 from loopir.schedule.trace import Step
 
@@ -27,12 +29,12 @@ def loop_steps(s: Schedule) -> Iterator[Step]:
 
 def placements(s: Schedule) -> Iterator[Step]:
     for stage, loop in product(s.stages, s.loops()):
-        yield Step("compute_at", (stage, loop))
-        yield Step("compute_at", (stage, loop), (("store", "root"),))
-        yield Step("reverse_compute_at", (stage, loop))
-    for outer, (stage, loop) in product(s.loops(), product(s.stages, s.loops())):
-        if outer != loop:
-            yield Step("compute_at", (stage, loop), (("store", outer),))
+        if loop not in s.loops(stage):
+            yield Step("compute_at", (stage, loop))
+            yield Step("compute_at", (stage, loop), (("store", "root"),))
+            yield Step("reverse_compute_at", (stage, loop))
+            outer = [x for x in s.loops() if x != loop and loop in (y.var for y in loops(s.loop(x).body))]
+            yield from (Step("compute_at", (stage, loop), (("store", x),)) for x in outer if x not in s.loops(stage))
 
 
 def inlinings(s: Schedule) -> Iterator[Step]:
@@ -48,12 +50,11 @@ def foldings(s: Schedule) -> Iterator[Step]:
 
 
 def taken(s: Schedule, steps: list[Step], data: st.DataObject) -> Schedule:
-    """`s` after one of `steps`, if it is legal."""
-    step = data.draw(st.sampled_from(steps))
-    try:
-        return s.apply(step)
-    except ScheduleError:
-        return s
+    """`s` after the first of some of `steps` that is legal, if one is."""
+    for step in data.draw(st.lists(st.sampled_from(steps), max_size=5)) if steps else ():
+        with suppress(ScheduleError):
+            return s.apply(step)
+    return s
 
 
 @settings(max_examples=60, deadline=None)

@@ -87,6 +87,20 @@ def test_a_window_computes_what_other_readers_need() -> None:
         fewer.compute_at("T", "j", store="root")
 
 
+def test_what_later_iterations_read_stays_in_memory() -> None:
+    s = nest("""
+with alloc("float32[9]") as T:
+    for i in range(3):
+        for x in range(5 - min(i, 1) * 3):
+            T[i * 2 + min(i, 1) * 3 + x] = A[i * 2 + min(i, 1) * 3 + x] * 2.0
+        for j in range(2):
+            B[i * 2 + j] = T[i * 2 + j] + T[i * 2 + 4]
+""")
+    after = s.compute_at("T", "j")
+    same(s, after)
+    assert 'alloc("float32[9]") as T' in str(after)
+
+
 # ---------------------------------------------------------------- refusals
 
 

@@ -20,6 +20,7 @@ from loopir.schedule.placement import (
     moved,
     other_readers,
     promised,
+    read_later,
     require_repeatable,
     require_sole_writer,
     require_value,
@@ -93,7 +94,7 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
         raise move.refuse(f"{move.stmt.label} runs after {move.loop.var!r}", "a loop around what reads it")
     require_sole_writer(move)
     require_value(move)
-    readers = other_readers(move)
+    readers, later = other_readers(move), read_later(move) is not None
     box = touched(func, move.loop, move.buffers[0], move.names, write=False)
     if box is None:
         raise move.refuse(f"nothing in {move.loop.var!r} reads {listing(sorted(move.names))}", "a loop around a reader")
@@ -107,8 +108,8 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
     after = moved(move, (restriction.apply(move.tree),), restriction.origin(), first=True)
     _require_order(move, after, readers)
     new = after.func
-    if readers or any(b.name in move.names for b in func.outputs()):
-        _require_all(move, after, readers)
+    if readers or later or any(b.name in move.names for b in func.outputs()):
+        _require_all(move, after, readers, later)
     elif home is not None and renewable(func, move.names, home):
         room = box if home is move.loop else touched(new, find_loop(new, home.var), move.buffers[0], move.names)
         assert room is not None
@@ -144,14 +145,14 @@ def _require_order(move: Move, after: Moved, readers: set[str]) -> None:
         raise refusal(clash, reason, move.loop.var, f"keep {label} where it is, or an outer loop")
 
 
-def _require_all(move: Move, after: Moved, readers: set[str]) -> None:
+def _require_all(move: Move, after: Moved, readers: set[str], later: bool) -> None:
     """Refuse if an element that is read elsewhere would not be computed."""
     label = move.stmt.label
     now = Values(
         after.gap, first(after.gap, label), next(p.stmt.at for p in places(after.gap.body) if p.stmt.label == label)
     )
     for name in sorted(move.names):
-        for who, needed in _needed(move, name, readers):
+        for who, needed in _needed(move, name, readers, later):
             lost = missing(needed, now, move.shared_loops)
             if lost is not None:
                 reason = (
@@ -160,12 +161,14 @@ def _require_all(move: Move, after: Moved, readers: set[str]) -> None:
                 raise move.refuse(reason, f"keep {label} where it is")
 
 
-def _needed(move: Move, name: str, readers: set[str]) -> Iterator[tuple[str, Values]]:
+def _needed(move: Move, name: str, readers: set[str], later: bool) -> Iterator[tuple[str, Values]]:
     """What the caller, or each of `readers`, is to find in `name`: all, where analysis does not see which elements."""
     whole = Values(move.func, first(move.func, move.stmt.label), move.stmt.at)
     if any(b.name == name for b in move.func.outputs()):
         yield "the caller", whole
         return
+    if later:
+        yield "a later one of the loops around", whole
     for s in (s for s in statements_of(move.func) if s.label in readers):
         for a in (a for a in s.accesses if a.buffer == name and not a.write):
             at = [ix for ix in a.at if ix is not None]

@@ -23,6 +23,7 @@ from loopir.schedule.placement import (
     find_move,
     moved,
     promised,
+    require_folds_inside,
     require_repeatable,
     require_sole_writer,
 )
@@ -70,6 +71,7 @@ def reverse_compute_at(func: Func, stage: str, loop: str) -> Func:
     if move.earlier:
         raise move.refuse(f"{move.stmt.label} runs before {move.loop.var!r}", "a loop that computes what it reads")
     require_sole_writer(move)
+    require_folds_inside(move)
     refused: dict[Load, ScheduleError] = {}
     anchors = _anchors(move)
     for anchor in _furthest_first(anchors):
