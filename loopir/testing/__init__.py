@@ -1,4 +1,24 @@
-"""For tests of transformations and backends: random programs that run, and programs that say everything once."""
+"""For tests of transformations and backends: random programs and schedules, and what a result is held against.
 
+    from loopir.testing import check
+
+    check(my_primitive)      # 200 random programs, every oracle; raises with the smallest program that it breaks
+
+`funcs`, `schedules`, `steps`, `arrays_for`, `sizes`, `arguments` are Hypothesis strategies; `ORACLES` are the oracles
+by themselves; `python -m loopir.testing.fuzz` tries all primitives for as long as it is let.
+"""
+
+from loopir.testing.checking import Wrong as Wrong, check as check
+from loopir.testing.equivalence import assert_equivalent as assert_equivalent
+from loopir.testing.oracles import ORACLES as ORACLES, Case as Case
 from loopir.testing.programs import conversions as conversions, operations as operations
-from loopir.testing.strategies import arguments as arguments, funcs as funcs, sizes as sizes
+from loopir.testing.rounding import NoBound as NoBound, error_bounds as error_bounds, gamma as gamma
+from loopir.testing.steps import arguments_of as arguments_of, schedules as schedules, steps as steps
+from loopir.testing.strategies import (
+    Inputs as Inputs,
+    arguments as arguments,
+    arrays_for as arrays_for,
+    funcs as funcs,
+    shapes as shapes,
+    sizes as sizes,
+)

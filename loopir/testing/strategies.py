@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
@@ -94,6 +94,26 @@ def arguments(draw: st.DrawFn, func: Func, sizes: dict[str, int]) -> dict[str, n
             t, shape = a.buffer.dtype, [max(0, evaluate(d, sizes)) for d in a.buffer.shape]
             out[a.buffer.name] = rng.integers(0 if t.kind in ("uint", "bool") else -4, 5, shape).astype(t.numpy)
     return out
+
+
+class Inputs(NamedTuple):
+    """One call of a program: values of its sizes, and arrays by name."""
+
+    sizes: dict[str, int]
+    arrays: dict[str, np.ndarray[Any, Any]]
+
+
+@st.composite
+def arrays_for(draw: st.DrawFn, func: Func, largest: int = 7) -> Inputs:
+    """What to call `func` with: `sizes` up to `largest` and `arguments` of these."""
+    chosen = draw(sizes(func, largest))
+    return Inputs(chosen, draw(arguments(func, chosen)))
+
+
+def shapes(*, least: int = 0, most: int = 3, largest: int = 7) -> st.SearchStrategy[tuple[int, ...]]:
+    """Shapes of `least` to `most` dimensions, each at most `largest`: odd ones, 1 and 0 included."""
+    dims = st.sampled_from([d for d in (1, 3, 2, 5, 4, 7, 6, 0) if d <= largest] + list(range(8, largest + 1)))
+    return st.lists(dims, min_size=least, max_size=most).map(tuple)
 
 
 # ---------------------------------------------------------------- building a program

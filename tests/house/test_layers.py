@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "emit": ("errors", "ir", "intrinsics"),
     "runtime": ("errors",),
     "show": ("errors", "ir", "analysis", "schedule"),
-    "testing": ("errors", "ir", "intrinsics", "analysis", "tensor", "schedule", "lower", "emit", "runtime", "show"),
+    "build": ("errors", "ir", "intrinsics", "schedule", "lower", "emit", "runtime", "show"),
+    "testing": ("errors", "ir", "intrinsics", "analysis", "tensor", "schedule", "lower", "build"),
 }
 """What each room may import, beside itself."""
 

@@ -1,0 +1,227 @@
+"""What a transformed program is held against: independent ways to tell that it does not mean what it did.
+
+Each oracle takes a Case, a program before and after with one call of it, and says in words what is wrong, or None. They
+stand in one table, the quickest first. None compares floats within a tolerance of taste: the trace and the ring are
+exact, and where numbers of a real dtype are compared, the bound is proved (`loopir.testing.rounding`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from loopir.build import Schedule
+from loopir.errors import InterpretError, LowerError, ScheduleError, TargetError, VerifyError
+from loopir.ir.grammar import AXES, Func, Loop, Var
+from loopir.ir.interpret import interpret
+from loopir.ir.parse import parse
+from loopir.ir.text import text
+from loopir.ir.verify import verify
+from loopir.ir.walk import statements
+from loopir.lower.pipeline import lower
+from loopir.testing.dataflow import asks_memory, comparable, differing
+from loopir.testing.instances import Run, dependent
+from loopir.testing.rounding import NoBound, error_bounds
+
+Array = np.ndarray[Any, Any]
+SEEDS = (0, 1)
+"""Orders in which the threads of a block are run."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """`before` became `after`; both are called at `sizes` with `arrays`, which are named as in `before`."""
+
+    before: Func
+    after: Func
+    sizes: dict[str, int]
+    arrays: dict[str, Array] = field(repr=False)
+
+    @cached_property
+    def wide(self) -> list[Array]:
+        """The arrays with every float replaced by any element of the ring, so that no two are equal by chance."""
+        rng = np.random.default_rng(len(self.arrays))
+        types = {a.buffer.name: a.buffer.dtype for a in self.before.args}
+        return [
+            rng.integers(0, 2**32, x.shape, np.uint32) if types[name].is_float else x for name, x in self.arrays.items()
+        ]
+
+    @cached_property
+    def expected(self) -> list[Array] | None:
+        """What `before` gives over the ring; None where it is no program (an output that is never written)."""
+        try:
+            return over_ring(self.before, self)
+        except InterpretError:
+            return None
+
+
+def over_ring(func: Func, case: Case, seed: int = 0) -> list[Array]:
+    return list(interpret(func, case.wide, case.sizes, domain="ring", seed=seed).values())
+
+
+# ---------------------------------------------------------------- the oracles
+
+
+def language(case: Case) -> str | None:
+    """The result verifies, and its text is read back as it is."""
+    try:
+        verify(case.after, "schedule")
+    except VerifyError as error:
+        return f"the result is not in the language: {error}"
+    return None if parse(text(case.after)) == case.after else "the text of the result is read back as another nest"
+
+
+def last_writers(case: Case) -> str | None:
+    """Every read sees the write that it saw, where statements kept their labels."""
+    if not comparable(case.before, case.after):
+        return None
+    return differing(case.before, case.after, case.sizes)
+
+
+def exact_ring(case: Case) -> str | None:
+    """The outputs are equal over the integers modulo 2^32, and nothing is touched that must not be."""
+    if case.expected is None:
+        return None
+    try:
+        found = over_ring(case.after, case)
+    except InterpretError as error:
+        return str(error)
+    return first_difference(case.after, case.expected, found)
+
+
+def adversarial_threads(case: Case) -> str | None:
+    """Mapped to a GPU and lowered, it has no race, in any order of threads, and the same outputs."""
+    if case.expected is None:
+        return None
+    try:
+        lowered = lower(mapped(case.after), "cuda")
+    except (LowerError, TargetError):
+        return None
+    for seed in SEEDS:
+        try:
+            found = over_ring(lowered, case, seed)[: len(case.expected)]  # after them, what lowering keeps count in
+        except InterpretError as error:
+            return f"{error}\nlowered:\n{text(lowered)}"
+        if told := first_difference(case.after, case.expected, found):
+            return f"{told}\nlowered:\n{text(lowered)}"
+    return None
+
+
+def llvm(case: Case) -> str | None:
+    """The CPU's kernel gives what the interpreter gives, in the real dtypes."""
+    told = {d.name for a in case.after.args if a.access != "out" for d in a.buffer.shape if isinstance(d, Var)}
+    if case.expected is None or set(case.after.sizes) - told:
+        return None
+    try:
+        kernel = Schedule(case.after).build("llvm", fma=False, threads=2)
+    except (LowerError, TargetError):
+        return None
+    inputs = [a for a in case.after.args if a.access != "out"]
+    with np.errstate(all="ignore"):
+        wanted = interpret(case.after, list(case.arrays.values()), case.sizes)
+        given = {a.buffer.name: x.copy() for a, x in zip(inputs, case.arrays.values(), strict=True)}
+        new = {a.buffer.name: np.empty_like(wanted[a.buffer.name]) for a in case.after.args if a.access == "out"}
+        kernel(*given.values(), out=tuple(new.values()))
+    got = [{**given, **new}[b.name] for b in case.after.outputs()]
+    return within_bounds(case.after, case, list(wanted.values()), got)
+
+
+ORACLES: dict[str, Callable[[Case], str | None]] = {
+    "language": language,
+    "last-writer trace": last_writers,
+    "exact ring": exact_ring,
+    "adversarial threads": adversarial_threads,
+    "llvm": llvm,
+}
+"""By name, in the order in which they are asked."""
+
+
+def judge(case: Case, oracles: Iterable[str]) -> tuple[str, str] | None:
+    """The first of `oracles` that is against it, and why."""
+    for name in oracles:
+        if why := ORACLES[name](case):
+            return name, why
+    return None
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def false_witness(func: Func, error: ScheduleError) -> str | None:
+    """What is wrong with the witness of a refused step on `func`: its two iterations have to touch its element."""
+    w = error.witness
+    if w is None or w.element is None or asks_memory(func) or any(v > LARGEST for v in w.sizes.values()):
+        return None
+    with suppress(KeyError, RecursionError):  # a size that the witness leaves open
+        events = Run(func, w.sizes).events
+        seen = (
+            (*((f"{e.label} (its init)" if e.init else e.label, e.at()) for e in pair), pair[0].home[0], pair[0].cell)
+            for pair in dependent(events)
+        )
+        asked = ((w.first_statement, w.first), (w.second_statement, w.second), w.buffer, w.element)
+        return None if asked in seen else f"no such two accesses are made, at {w.sizes}: {w}"
+    return None
+
+
+LARGEST = 12
+"""Witnesses at larger sizes are not run."""
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def first_difference(func: Func, wanted: list[Array], found: list[Array]) -> str | None:
+    """The first element in which the outputs of `func` differ, with both values."""
+    for b, one, other in zip(func.outputs(), wanted, found, strict=True):
+        if one.shape != other.shape:
+            return f"{b.name} has shape {other.shape}, not {one.shape}"
+        if not np.array_equal(one, other):
+            at = tuple(int(x) for x in np.argwhere(one != other)[0])
+            return f"{b.name}[{', '.join(map(str, at))}] is {other[at]}, not {one[at]}"
+    return None
+
+
+def within_bounds(func: Func, case: Case, wanted: list[Array], found: list[Array]) -> str | None:
+    """As `first_difference`, for numbers that may differ by twice what rounding may do to each; see `rounding`."""
+    with np.errstate(all="ignore"):
+        pairs = [(np.asarray(a, _wide(a)), np.asarray(b, _wide(b))) for a, b in zip(wanted, found, strict=True)]
+        same = [(a == b) | ((a != a) & (b != b)) for a, b in pairs]
+    if all(x.all() for x in same):
+        return None
+    try:
+        bounds = error_bounds(func, list(case.arrays.values()), case.sizes)
+    except NoBound:
+        return None
+    for b, (one, other), equal, bound in zip(func.outputs(), pairs, same, bounds, strict=True):
+        wrong = ~equal & ~(np.abs(one - other) <= 2 * bound)
+        if wrong.any():
+            at = tuple(int(x) for x in np.argwhere(wrong)[0])
+            element = f"{b.name}[{', '.join(map(str, at))}]"
+            return f"{element} is {other[at]}, not {one[at]}, and rounding makes no more than {2 * bound[at]:.3g} of it"
+    return None
+
+
+def _wide(x: Array) -> Any:
+    return x.dtype if x.dtype.kind in "biu" else np.float64
+
+
+def mapped(func: Func) -> Func:
+    """`func` with an independent loop of each nest on blocks and one on threads, unless it has loops bound already."""
+    s = Schedule(func)
+    every = [x for x in statements(func.body) if isinstance(x, Loop)]
+    if any(x.kind in AXES for x in every):
+        return func
+    inner = {x.var for nest in every for x in statements(nest.body) if isinstance(x, Loop)}
+    for nest in [x for x in every if x.var not in inner]:
+        axes = ["threadIdx.x", "blockIdx.x"]
+        for loop in [nest, *(x for x in statements(nest.body) if isinstance(x, Loop))]:
+            axis = next((x for x in axes if s.why("bind", loop.var, x) is None), None)
+            if axis is not None:
+                s = s.bind(loop.var, axis)
+                axes.remove(axis)
+    return s.func

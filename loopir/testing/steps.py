@@ -1,0 +1,301 @@
+"""Random schedules: steps of any registered primitive, with arguments that are found in the nest.
+
+No primitive is known here. What a parameter is called says what may stand for it: `loop` is a loop, and beside a
+`stage` one near that stage; `factor` is a small number that seldom divides; an annotation says the rest. So a primitive
+of one's own is drawn as soon as it is declared. A schedule is the list of the steps that were accepted, each drawn from
+the nest as those before have left it; a smaller schedule has fewer steps.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from hypothesis import strategies as st
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import AXES, SCOPES, Func, Loop, Reduce
+from loopir.ir.ops import INSTRUCTIONS
+from loopir.ir.walk import accessed, fresh, inside, loops, names, places, statements
+from loopir.schedule import Schedule
+from loopir.schedule.find import all_buffers
+from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.trace import Step
+
+T = TypeVar("T")
+
+
+@st.composite
+def schedules(
+    draw: st.DrawFn,
+    func: Func | Schedule,
+    *,
+    most: int = 5,
+    primitives: Collection[str] | None = None,
+    refused: Callable[[Func, Step, ScheduleError], None] | None = None,
+) -> Schedule:
+    """Up to `most` steps that apply to `func`, as the Schedule that they lead to; `.trace` holds them.
+
+    `primitives` names those to draw from: all that are registered, if it is None. `refused(func, step, error)` is told
+    of every step that was tried and turned down.
+    """
+    s = Schedule(func)
+    chosen = sorted(PRIMITIVES if primitives is None else primitives)
+    for _ in range(4 * most):
+        if len(s.trace) == most or not draw(st.integers(0, 9)):
+            break
+        step = draw(steps(s.func, chosen))
+        try:
+            s = s.apply(step)
+        except ScheduleError as error:
+            if refused is not None:
+                refused(s.func, step, error)
+        except Exception as error:
+            raise Crash(s, step, error) from error
+    return s
+
+
+class Crash(Exception):
+    """A step raised what is no refusal: `cause`, when `step` was taken on `before`."""
+
+    def __init__(self, before: Schedule, step: Step, cause: Exception) -> None:
+        self.before, self.step, self.cause = before, step, cause
+        super().__init__(f"{step}: {type(cause).__name__}: {cause}")
+
+
+@st.composite
+def steps(draw: st.DrawFn, func: Func, primitives: Sequence[str] = ()) -> Step:
+    """One step that could be tried on `func`, legal or not."""
+    name = draw(st.sampled_from(primitives or sorted(PRIMITIVES)))
+    args, kwargs = draw(arguments_of(PRIMITIVES[name], func))
+    return Step(name, args, tuple(kwargs.items()))
+
+
+@st.composite
+def arguments_of(
+    draw: st.DrawFn,
+    f: Callable[..., Any],
+    func: Func,
+    given: Mapping[str, st.SearchStrategy[Any]] | None = None,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What to call `f` with after its first parameter; `given` are strategies by the name of a parameter."""
+    hints = typing.get_type_hints(f)
+    arguments = _Arguments(draw, func)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for p in list(inspect.signature(f).parameters.values())[1:]:
+        if p.kind is p.VAR_KEYWORD:
+            continue
+        optional = p.default is not p.empty
+        if optional and not (given and p.name in given) and draw(st.integers(0, 2)) == 0:
+            if p.kind is not p.KEYWORD_ONLY:
+                arguments.chosen[p.name] = p.default
+                args.append(p.default)
+            continue
+        if given and p.name in given:
+            value = draw(given[p.name])
+        else:
+            value = arguments.one(p.name, hints.get(p.name, object), many=p.kind is p.VAR_POSITIONAL)
+        arguments.chosen[p.name] = value
+        if p.kind is p.VAR_POSITIONAL:
+            args += value
+        elif p.kind is p.KEYWORD_ONLY:
+            kwargs[p.name] = value
+        else:
+            args.append(value)
+    return tuple(args), kwargs
+
+
+class _Arguments:
+    """Draws one argument after the other, each near those before it."""
+
+    def __init__(self, draw: st.DrawFn, func: Func) -> None:
+        self.draw, self.func = draw, func
+        self.chosen: dict[str, Any] = {}
+        self.places = tuple(places(func.body))
+        self.loops = tuple(loops(func.body))
+        self.around = {p.stmt.label: tuple(x.var for x in p.loops) for p in self.places}
+        self.buffers = tuple(b.name for b in all_buffers(func))
+        self.own = tuple(b.name for b in all_buffers(func)[len(func.args) :])
+
+    def one(self, name: str, hint: Any, *, many: bool) -> Any:
+        origin, options = typing.get_origin(hint), typing.get_args(hint)
+        if origin is Literal:
+            return self.pick(options)
+        finder: Callable[[], Any] | None = getattr(self, f"_{name}", None)
+        if finder is not None:
+            return finder()
+        if many:
+            return self._loops()
+        if type(None) in options and self.draw(st.booleans()):
+            return None
+        if hint is bool:
+            return self.draw(st.booleans())
+        if hint is int or int in options:
+            return self._factor()
+        return self._loop()
+
+    def pick(self, options: Iterable[T], default: Any = "none") -> Any:
+        found = tuple(options)
+        return self.draw(st.sampled_from(found)) if found else default
+
+    def rarely(self) -> bool:
+        return self.draw(st.integers(0, 5)) == 5
+
+    # ------------------------------------------------------------ loops
+
+    def _loop(self) -> str:
+        """Any loop; beside a stage or a buffer, one around what touches it."""
+        near: list[str] = []
+        if (stage := self.chosen.get("stage")) in self.around:
+            near = [v for v in self.around if v == stage or self._share(stage, v)]
+        elif (buffer := self.chosen.get("buffer")) is not None:
+            near = [p.stmt.label for p in self.places if buffer in accessed(p.stmt)]
+        found = list(dict.fromkeys(v for label in near for v in self.around[label]))
+        return self.pick(found if found and not self.rarely() else [x.var for x in self.loops])
+
+    def _share(self, one: str, other: str) -> bool:
+        """Whether two statements touch one buffer."""
+        touched = {p.stmt.label: accessed(p.stmt) for p in self.places}
+        return bool(touched[one] & touched[other])
+
+    def _at(self) -> str | None:
+        around = self.around.get(str(self.chosen.get("stage")), ())
+        return self.pick([*around, None])
+
+    _store = _at
+
+    def _inner(self) -> str:
+        outer = [x for x in self.loops if x.var == self.chosen.get("outer")]
+        nested = [x.var for o in outer for x in loops(o.body)]
+        return self.pick(nested[:2] or [x.var for x in self.loops])
+
+    def _second(self) -> str:
+        first = self.chosen.get("first")
+        rows = [[x.var for x in row] for row in self._rows()]
+        beside = [v for row in rows if first in row for v in row]
+        return self.pick([v for v in beside if v != first] or [x.var for x in self.loops])
+
+    def _first(self) -> Any:
+        """A loop with others beside it; where loops are chosen already, a count."""
+        if "loop" in self.chosen:
+            return self.draw(st.integers(0, 2))
+        return self.pick([x.var for row in self._rows() for x in row] or [x.var for x in self.loops])
+
+    def _last(self) -> int:
+        return self.draw(st.integers(0, 2))
+
+    def _rows(self) -> list[list[Loop]]:
+        """The loops that stand one beside another, by what is around them."""
+        bodies = [self.func.body, *((*s_inside,) for s in statements(self.func.body) if (s_inside := inside(s)))]
+        rows = [[s for s in body if isinstance(s, Loop)] for body in bodies]
+        return [row for row in rows if len(row) > 1]
+
+    def _chains(self) -> list[list[str]]:
+        """Loops that are each the only statement in the one before."""
+        found: list[list[str]] = []
+        for loop in self.loops:
+            chain = [loop.var]
+            while len(loop.body) == 1 and isinstance(loop.body[0], Loop):
+                loop = loop.body[0]
+                chain.append(loop.var)
+            found.append(chain)
+        return found
+
+    def _loops(self) -> list[str]:
+        """Several loops: of one nest in any order, or beside one another."""
+        if (stage := self.chosen.get("stage")) in self.around:
+            return [v for v in self.around[stage] if self.draw(st.booleans())]
+        rows = [[x.var for x in row] for row in self._rows()]
+        chains = [c for c in self._chains() if len(c) > 1]
+        if self.draw(st.booleans()) and rows:
+            row = self.pick(rows)
+            start = self.draw(st.integers(0, len(row) - 2))
+            return row[start : start + 2 + self.rarely()]
+        chain = self.pick(chains, [x.var for x in self.loops])
+        return list(self.draw(st.permutations(chain)))[: self.draw(st.integers(1, max(1, len(chain))))]
+
+    def _loops_and_factors(self) -> list[str | int]:
+        chain = self.pick(self._chains(), [])
+        return [*chain, *(self._factor() for _ in chain)]
+
+    # ------------------------------------------------------------ statements, buffers, names
+
+    def _stage(self) -> str:
+        folds = [p.stmt.label for p in self.places if isinstance(p.stmt, Reduce)]
+        return self.pick(folds if folds and self.rarely() else self.around)
+
+    def _after(self) -> list[str]:
+        within = [label for label, around in self.around.items() if self.chosen.get("loop") in around]
+        return [label for label in within[:-1] if self.draw(st.booleans())]
+
+    def _buffer(self) -> str:
+        stage = [p.stmt for p in self.places if p.stmt.label == self.chosen.get("stage")]
+        touched = [b for b in self.buffers if any(b in accessed(s) for s in stage)]
+        return self.pick(touched or (self.own if self.own and not self.rarely() else self.buffers))
+
+    def _old(self) -> str:
+        if "buffer" in self.chosen:
+            return self.pick([b for b in self.own if b != self.chosen["buffer"]] or self.buffers)
+        return self.pick([*(x.var for x in self.loops), *self.around, *self.buffers])
+
+    def _new(self) -> str:
+        return fresh(self.pick(("x", "T", "i")), names(self.func))
+
+    def _name(self) -> str | None:
+        return self._new() if self.rarely() else None
+
+    def _names(self) -> tuple[str, ...] | None:
+        if not self.rarely():
+            return None
+        first = self._new()
+        return (first, fresh(first, {*names(self.func), first}))
+
+    # ------------------------------------------------------------ numbers, words and texts
+
+    def _factor(self) -> int:
+        """Small, and as often as not one that does not divide; of a skew also below 0."""
+        return self.draw(st.integers(-2 if "outer" in self.chosen else 1, 5))
+
+    def _dim(self) -> int:
+        return self.draw(st.integers(0, 1))
+
+    def _stages(self) -> int:
+        return self.draw(st.integers(1, 3))
+
+    def _shift(self) -> int | tuple[int, ...]:
+        return self.draw(st.integers(-2, 2) | st.tuples(st.integers(-1, 1), st.integers(-1, 1)))
+
+    def _value(self) -> float:
+        return self.draw(st.sampled_from((0.0, 1.0)))
+
+    def _axis(self) -> str:
+        return self.pick(AXES[:2] + AXES[3:5] if not self.rarely() else AXES)
+
+    def _scope(self) -> str:
+        return self.pick(SCOPES)
+
+    def _instruction(self) -> str:
+        return self.pick(INSTRUCTIONS)
+
+    def _when(self) -> str:
+        """A condition on the sizes and on loops."""
+        known = [*self.func.sizes, *(x.var for x in self.loops)]
+        return self.pick(("{v} % 2 == 0", "{v} > 2", "{v} == 1")).format(v=self.pick(known, "1"))
+
+    def _layout(self) -> str:
+        shapes = {b.name: b.shape for b in all_buffers(self.func)}
+        rank = len(shapes.get(str(self.chosen.get("buffer")), ()))
+        return self.pick(LAYOUTS.get(rank, ("lambda i: i",)))
+
+
+LAYOUTS = {
+    1: ("lambda i: i * 2", "lambda i: (i % 2, i // 2)", "lambda i: i + 1", "lambda i: i // 2"),
+    2: (
+        "lambda i, j: (j, i)", "lambda i, j: i * 7 + j", "lambda i, j: (j // 2, i, j % 2)",
+        "lambda i, j: (i, (i + j) % 4)", "lambda i, j: i + j",
+    ),
+}  # fmt: skip
+"""By the number of dimensions: transposed, packed, padded, swizzled; and some that put two elements in one place."""
