@@ -43,18 +43,24 @@ class Missing:
         return f"[{', '.join(map(str, self.values))}]{self.at}"
 
 
-def first(func: Func, label: str) -> Statement:
-    """The statement `label`; of a reduction with an init the initial stores, which are made in any case."""
+def first(func: Func, label: str) -> Statement | None:
+    """The statement `label`; of a reduction with an init the initial stores, which are made in any case.
+
+    None where there is no such statement: it stands where nothing runs, and is left out.
+    """
     found = {s.key: s for s in statements_of(func) if s.label == label}
-    return found.get((label, True)) or found[label, False]
+    return found.get((label, True)) or found.get((label, False))
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What `indices` are in the instances of a statement, in those that do `access` if it is given."""
+    """What `indices` are in the instances of a statement, in those that do `access` if it is given.
+
+    There are none where `statement` is None, as `first` has it.
+    """
 
     func: Func
-    statement: Statement
+    statement: Statement | None
     indices: Sequence[Index]
     access: Access | None = None
 
@@ -74,14 +80,16 @@ def missing(old: Values, now: Values, outer: Sequence[str]) -> Missing | None:
 
 def image(of: Values, outer: Sequence[str]) -> Image:
     """The points of some values; indices from memory are left at 0."""
+    dims = _dims(of.func, outer, of.indices)
+    points = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(dims)))
     s = of.statement
+    if s is None:
+        return Image(points, exact=True)
     system, names = instance_of(of.func, s, of.access)
     for d, ix in enumerate(of.indices):
         value = system.linear(ix, "s", names) if sees(ix) else {"": 0}
         system.constraints.append((combine(value, {f"e{d}": 1}, -1), True))
-    dims = _dims(of.func, outer, of.indices)
     rest = [f"s.{v}" for v in s.dims if v not in outer]
-    points = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(dims)))
     for piece in system.solutions([*dims, *rest], []):
         whole = isl.Set.from_basic_set(piece)
         points = points.union(whole.project_out(isl.dim_type.set, len(dims), whole.dim(isl.dim_type.set) - len(dims)))
@@ -93,6 +101,8 @@ def twice(
 ) -> Missing | None:
     """Values that the indices take in two instances of `label` that differ in one of `loops`, in one of `outer`."""
     s = first(func, label)
+    if s is None:
+        return None
     for n, differ in enumerate(loops):
         system, left = instance_of(func, s, None)
         right = instance_of(func, s, None, "t", system)[1]

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from loopir.analysis.depend import carried, lockstep
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, THREAD_AXES, Func, Loop, Reduce
-from loopir.ir.walk import loops, places
+from loopir.ir.grammar import AXES, THREAD_AXES, Cond, Func, Loop, Reduce
+from loopir.ir.walk import loops, places, variables
+from loopir.schedule.find import listing
 from loopir.schedule.reductions import Fold, require_inside
 from loopir.schedule.refusal import refusal
 
@@ -33,7 +34,7 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
         if together:
             for fold in (Fold.of(p) for p in places(func.body) if isinstance(p.stmt, Reduce)):
                 if loop in fold.reduce.over and fold.reduce.init is None:
-                    require_inside(func, fold, fold.without(fold.reduce.over), loop)
+                    require_inside(func, fold, _remaining(fold, loop), loop)
         return
     if clash.fold:
         options = [f"rfactor({clash.first!r}, {loop!r})"] if loop in _over(func, clash.first) else []
@@ -42,6 +43,17 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     else:
         suggestion = f"a loop that carries no dependence on {clash.witness.buffer}, or keep {loop!r} serial"
     raise refusal(clash, f"iterations of {loop!r} are not independent", loop, suggestion)
+
+
+def _remaining(fold: Fold, loop: str) -> tuple[Loop | Cond, ...]:
+    """What is left around `fold` where it is done for all iterations together: nothing that depends on which one."""
+    gone = set(fold.reduce.over)
+    for s in fold.loops():
+        gone |= {s.var} if variables(s.extent) & gone else set()
+    if told := sorted(gone & {v for x in fold.reduce.at for v in variables(x)}):
+        reason = f"the element that {fold.reduce.label} folds into tells {listing(told)}, whose range is not the same"
+        raise ScheduleError(f"{reason} in all iterations of {loop!r}", loop=loop, suggestion=f"keep {loop!r} serial")
+    return fold.without(gone)
 
 
 def _over(func: Func, label: str) -> tuple[str, ...]:

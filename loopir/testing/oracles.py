@@ -157,6 +157,8 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
     w = error.witness
     if w is None or w.element is None or asks_memory(func) or any(v > LARGEST for v in w.sizes.values()):
         return None
+    if not {*w.first, *w.second} <= {s.var for s in statements(func.body) if isinstance(s, Loop)}:
+        return None  # of a nest on the way to the one that was asked for
     with suppress(KeyError, RecursionError):  # a size that the witness leaves open
         events = Run(func, w.sizes).events
         seen = (

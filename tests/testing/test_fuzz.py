@@ -8,7 +8,7 @@ from loopir.schedule.primitive import PRIMITIVES
 from loopir.testing import fuzz
 
 
-@pytest.mark.parametrize("seed", (0, 1))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_random_schedules_of_random_programs(seed: int) -> None:
     said: list[str] = []
     assert fuzz.fuzz(0, seed, examples=60, oracles=fuzz.QUICK, say=said.append) == 0, "\n".join(said)

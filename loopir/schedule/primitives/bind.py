@@ -49,6 +49,12 @@ def bind(func: Func, loop: str, axis: str) -> Func:
     refuses: bind("k", "blockIdx.x")   # iterations of 'k' are not independent
     refuses: bind("i", "threadIdx.x")  # n threads
     refuses: bind("i", "threadIdx.w")  # the axes are
+
+    before:
+        def g(A: "float32[8]", S: "out float32[1]"):
+            for k in range(0):
+                S[0] = sum(A[k], over=k, init=0.0)
+    refuses: bind("k", "threadIdx.x")  # 'k' never runs, and a block has at least one thread
     """
     target = find_serial(func, loop)
     if axis not in AXES:
@@ -85,6 +91,11 @@ def _require_fit(target: Loop, axis: str, others: list[Loop]) -> None:
         raise ScheduleError(
             f"{target.var!r} would take {text(target.extent)} threads, and their number has to be a constant",
             loop=target.var, suggestion=f'split("{target.var}", 256) and bind the inner loop',
+        )  # fmt: skip
+    if axis in THREAD_AXES and size is not None and size < 1:
+        raise ScheduleError(
+            f"{target.var!r} never runs, and a block has at least one thread",
+            loop=target.var, suggestion="simplify(), which leaves only what the loop starts",
         )  # fmt: skip
     limit = LIMITS.get(axis)
     if size is not None and limit is not None and size > limit:

@@ -1,0 +1,57 @@
+"""What random schedules have found, each as the smallest script that showed it."""
+
+from __future__ import annotations
+
+import pytest
+
+import loopir as lp
+from loopir.errors import ScheduleError
+
+
+def test_a_block_of_no_threads_starts_nothing() -> None:
+    """The first value of the fold was lost: no thread was there to store it."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[1]", Y: "out int32[]"):
+    for i in range(0):
+        Y[()] = max(0, over=i, init=3)
+""")
+    )
+    with pytest.raises(ScheduleError, match="never runs"):
+        s.bind("i", "threadIdx.x")
+
+
+def test_what_never_runs_in_a_loop_is_computed_in_no_iteration_of_it() -> None:
+    """reverse_compute_at looked for a statement that its own guards had removed."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", A: "float32[n]", B: "int32[n, 4]", Y: "out float32[]"):
+    assume(1 <= n)
+    with alloc("float32[n]") as T:
+        for i in range(n):
+            if i == 1:
+                T[i]: "T_init" = A[0]
+                for j in range(B[n - 1, 1] % 3):
+                    T[i] = prod(A[0], over=j)
+            else:
+                for j_1 in range(B[n - 1, 1] % 3):
+                    T[i] = prod(A[i // 2], over=j_1, init=A[0])
+        for i_1 in range(n - 1):
+            Y[()] = max(minimum(A[0], T[0]), over=i_1, init=A[0])
+""")
+    )
+    with pytest.raises(ScheduleError, match="no iteration of 'j' would compute Y"):
+        s.reverse_compute_at("Y", "j")
+
+
+def test_threads_fold_a_triangle_together() -> None:
+    """bind asked where an element is inside with an extent that spoke of the loop it had taken away."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[1]", X: "inout float32[1, 1]"):
+    for i in range(3):
+        for j in range(i + 1):
+            X[0, 0] = sum(A[0], over=i)
+""")
+    )
+    assert s.bind("i", "threadIdx.x").loop("i").kind == "threadIdx.x"
