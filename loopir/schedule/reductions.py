@@ -155,4 +155,9 @@ def _delayed(func: Func, fold: Fold) -> Clash | None:
         return None
 
     after = replace(func, body=rewrite(func.body, visit))
-    return order_broken(before, after, {reduce.label: Came(reduce.label, {k: Var(v) for k, v in new.items()})})
+    clash = order_broken(before, after, {reduce.label: Came(reduce.label, {k: Var(v) for k, v in new.items()})})
+    if clash is None:
+        return None
+    told, w = {s.label: reduce.label for s in asks}, clash.witness
+    one, other = (told.get(x, x) for x in (w.first_statement, w.second_statement))
+    return replace(clash, witness=replace(w, first_statement=one, second_statement=other))

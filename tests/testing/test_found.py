@@ -55,3 +55,16 @@ def f(A: "float32[1]", X: "inout float32[1, 1]"):
 """)
     )
     assert s.bind("i", "threadIdx.x").loop("i").kind == "threadIdx.x"
+
+
+def test_a_witness_speaks_of_the_statements_there_are() -> None:
+    """rfactor named a statement that it had made up to ask: "X value 0"."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[1]", X: "inout int32[1]"):
+    for i in range(2):
+        X[0] = sum(X[0], over=i)
+""")
+    )
+    with pytest.raises(ScheduleError, match=r"X at \(i=0\) writes X\[0\], which X at \(i=1\) reads later"):
+        s.rfactor("X", "i")
