@@ -58,7 +58,9 @@ def test_every_type_and_monoid(t: DType, axis: int | None) -> None:
         s = lp.Schedule(getattr(x, fold)(axis=axis))
         for stage in s.stages:
             s = schedules.reduction(s, stage, chunk=512)
-        same(s.build("cuda")(a), getattr(a.astype(np.float64) if t.kind != "bool" else a, fold)(axis=axis))
+        got = s.build("cuda")(a)
+        want = np.asarray(getattr(a.astype(np.float64) if t.kind != "bool" else a, fold)(axis=axis))
+        same(got, want.astype(got.dtype))  # a sum that 16 bits do not hold is rounded once
 
 
 @pytest.mark.parametrize("threads", [1, 3, 16, 32, 48, 64, 96, 100, 256, 1000, 1024])
@@ -105,9 +107,9 @@ def f(n: "size", ix: "int32[n]", x: "{t}[n]", H: "inout {t}[7]"):
 
 
 def test_split_k_by_atomics_and_by_two_kernels() -> None:
-    k = lp.reduce_axis(lp.symbol("k"), name="k")
-    A = lp.placeholder((33, lp.symbol("k")), "float32", name="A")
-    B = lp.placeholder((lp.symbol("k"), 20), "float32", name="B")
+    k = lp.reduce_axis(lp.symbol("p"), name="k")
+    A = lp.placeholder((33, lp.symbol("p")), "float32", name="A")
+    B = lp.placeholder((lp.symbol("p"), 20), "float32", name="B")
     C = lp.compute((33, 20), lambda i, j: lp.sum(A[i, k] * B[k, j], axis=k), name="C")
     s = lp.Schedule(C).split("k", 128)
     one = s.decompose_reduction("C", "i").reorder("k_o", "i", "j", "k_i").atomic("C")
