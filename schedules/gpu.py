@@ -9,6 +9,7 @@ import loopir as lp
 from schedules.elementwise import elementwise
 from schedules.fusion import inlined
 from schedules.matmul import contraction, matmul_gpu, worth_tiling
+from schedules.matmul_mma import matmul_mma
 from schedules.nests import free_loops, one_nest
 from schedules.reduction import reduction, streams
 from schedules.row_blocks import crowded, row_blocks
@@ -24,7 +25,8 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
     other stage without an independent outer loop runs on one thread: right, and slow.
     """
     s = inlined(s)
-    along_rows = _lowered(s, row_blocks, threads=threads) if crowded(s) else None
+    tiled = any(_tiled(s, stage) for stage in s.stages)
+    along_rows = _lowered(s, row_blocks, threads=threads) if crowded(s) and not tiled else None
     if along_rows is not None:
         return along_rows
     for stage in s.stages:
@@ -34,9 +36,8 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
             s = _lowered(s, reduction, stage, threads=threads) or s
         if stage not in s.stages or not free_loops(s, stage):
             continue
-        c = contraction(s, stage)
-        if c is not None and worth_tiling(s, c) and one_nest(s, stage):
-            s = matmul_gpu(s, stage)
+        if _tiled(s, stage) and one_nest(s, stage):
+            s = _lowered(s, matmul_mma, stage) or matmul_gpu(s, stage)
             continue
         try:
             t = turned(s, stage) if one_nest(s, stage) else None
@@ -45,6 +46,12 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
         except lp.ScheduleError:
             continue  # what stands in one nest with it has the grid already
     return s
+
+
+def _tiled(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is a contraction whose operands are used often enough to be brought near in tiles."""
+    c = contraction(s, stage)
+    return c is not None and worth_tiling(s, c)
 
 
 def _lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
