@@ -12,6 +12,8 @@ def inlined(s: lp.Schedule, *, most: int = 1) -> lp.Schedule:
     A stage that is an output, a reduction, or read more often than that stays.
     """
     for stage in s.stages:
+        if stage not in s.stages:
+            continue  # a step showed that it never runs
         if _times(s, stage) <= most and s.why("compute_inline", stage) is None:
             s = s.compute_inline(stage)
     return s
@@ -20,10 +22,11 @@ def inlined(s: lp.Schedule, *, most: int = 1) -> lp.Schedule:
 def _times(s: lp.Schedule, stage: str) -> float:
     """How often an element of `stage` is read by the stages that read it, at most; infinity if that is not known."""
     counts = s.cost.by_statement
+    own = counts.get(stage, 0)
     written = {t.buffer for t in s.accesses(stage) if t.write}
     times = 0.0
     for other in s.stages:
         if any(t.buffer in written and not t.write for t in s.accesses(other)):
-            ratio = (counts[other] / counts[stage]).simplify() if counts[stage] != 0 else counts[stage]
-            times = max(times, float(ratio)) if ratio.is_number else float("inf")
+            ratio = (counts[other] / own).simplify() if own != 0 and other in counts else None
+            times = max(times, float(ratio)) if ratio is not None and ratio.is_number else float("inf")
     return times

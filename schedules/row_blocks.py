@@ -28,7 +28,7 @@ def row_blocks(s: lp.Schedule, *, threads: int = 256) -> lp.Schedule:
     out = s.stages[-1]
     depths = {len(s.loops(x)) - len(s.reduced(x)) for x in s.stages if s.reduced(x)}
     depth = min(depths, default=0)
-    if depths != {depth} or not depth or s.reduced(out):
+    if depths != {depth} or not depth or s.reduced(out) or len(s.loops(out)) < depth:
         raise lp.ScheduleError("the stages are not reductions along the same rows and what is made of them")
     lanes = _lanes(s, threads)
     s, row = fused(s, s.loops(out)[:depth])
