@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import loopir as lp
 from schedules.nests import extent, fused, step
 
-BLOCKS = 264
-"""Results that keep a GPU busy without cutting them up: two blocks for each of 132 processors."""
+BLOCKS = 256
+"""Results that keep a GPU busy without cutting them up: about two blocks for each of 132 processors."""
 CHUNK = 8192
 """Elements that a block folds where a reduction is cut."""
 OUTER = 16

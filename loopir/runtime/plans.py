@@ -156,11 +156,12 @@ class Torch:
 
     def stream(self) -> int:
         """The stream that torch works on; its raw handle where torch tells it, which takes a tenth of the time."""
-        if self._raw is None:
+        raw = self._raw
+        if raw is None:
             torch: Any = sys.modules["torch"]
             asked = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-            self._raw = asked or (lambda _: torch.cuda.current_stream().cuda_stream)
-        return self._raw(0)
+            raw = self._raw = asked or (lambda _: torch.cuda.current_stream().cuda_stream)
+        return raw(0)
 
 
 Library = NumPy | Torch

@@ -16,8 +16,10 @@ from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import require_places
 
 MAX_THREADS = 1024
-LIMITS = {"blockIdx.y": 65535, "blockIdx.z": 65535, "threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
-LIMITS |= {"lane": LANES, "warp.x": 32, "warp.y": 32}
+LIMITS = {
+    "blockIdx.y": 65535, "blockIdx.z": 65535, "threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64,
+    "lane": LANES, "warp.x": 32, "warp.y": 32,
+}  # fmt: skip
 
 
 @primitive
