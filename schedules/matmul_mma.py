@@ -39,6 +39,8 @@ def matmul_mma(
     c = contraction(s, stage)
     if c is None or not c.left.along:
         raise lp.ScheduleError(f"{stage} is no contraction with a left operand whose rows run along the reduced loop")
+    if stage == s.stages[-1]:
+        raise lp.ScheduleError(f"nothing is made of {stage}, whose sums are to be an intermediate")
     out = s.stages[s.stages.index(stage) + 1]
     short = SHORT.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
     if short is None:
