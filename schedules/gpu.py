@@ -37,8 +37,7 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
         if stage not in s.stages or not free_loops(s, stage):
             continue
         if _tiled(s, stage) and one_nest(s, stage):
-            ahead = _lowered(s, matmul_mma, stage, warps=(2, 2), stages=4)
-            s = ahead or _lowered(s, matmul_mma, stage) or matmul_gpu(s, stage)
+            s = _lowered(s, matmul_mma, stage, warps=(2, 2), stages=4) or matmul_gpu(s, stage)
             continue
         try:
             t = turned(s, stage) if one_nest(s, stage) else None

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.nests import extent, free_loops, step
+from schedules.nests import batched, extent, free_loops, step
 
 LARGE = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
@@ -196,8 +196,7 @@ def matmul_gpu(
     s, (ko, ki) = step(s, "split", c.reduced, depth)
     s = s.reorder(*c.batch, bi, bj, ko, ti, tj, ki, ii, jj)
     s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
-    if c.batch:
-        s = _grid(s, c.batch)
+    s = batched(s, c.batch)
     s, (inner,) = _stages(s, "cache_write", stage, "local", at=bj)
     tiles: list[str] = []
     for operand in (c.left, c.right):
@@ -213,13 +212,6 @@ def matmul_gpu(
     s = s.unroll(ii).unroll(jj).unroll(ki)
     out = s.loops(stage)
     return s.vectorize(out[-1]).unroll(out[-2])
-
-
-def _grid(s: lp.Schedule, batch: tuple[str, ...]) -> lp.Schedule:
-    fused = batch[0]
-    for loop in batch[1:]:
-        s, (fused,) = step(s, "fuse", fused, loop)
-    return s.bind(fused, "blockIdx.z")
 
 
 def _together(s: lp.Schedule, copy: str, side: int, vector: int) -> lp.Schedule:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import loopir as lp
 from schedules.matmul import Operand, contraction
-from schedules.nests import step
+from schedules.nests import batched, step
 
 SHORT = {"bfloat16": "bf16", "float16": "f16"}
 ROWS, COLUMNS, DEPTH, LANES, VECTOR = 16, 8, 16, 32, 8
@@ -52,9 +52,7 @@ def matmul_mma(
     s = _in_warps(s, i, j, block, warps)
     s, at = tiles(s, bi, bj, group, blocks)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
-    for loop in batch[1:]:
-        s, (batch[0],) = step(s, "fuse", batch[0], loop)
-    s = s.bind(batch[0], "blockIdx.z") if batch else s
+    s = batched(s, batch)
     return _sums(s, stage, block, warps, depth, short, stages)
 
 

@@ -47,3 +47,11 @@ def fused(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, str]:
             break
         s, (fused,) = step(s, "fuse", loop, fused)
     return s, fused
+
+
+def batched(s: lp.Schedule, batch: Sequence[str]) -> lp.Schedule:
+    """The loops of a batch, one inside the other, as the third dimension of the grid."""
+    if not batch:
+        return s
+    s, loop = fused(s, batch)
+    return s.bind(loop, "blockIdx.z")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.nests import extent, free_loops, step
+from schedules.nests import batched, extent, free_loops, step
 
 BANK_BYTES = 4
 
@@ -71,7 +71,7 @@ def transpose(
     s = _spread(s, s.loops(copy)[-2:], tile, threads, lanes)
     s = _spread(s, (i, j), tile, threads, lanes)
     s = s.bind(wide, "blockIdx.x").bind(high, "blockIdx.y")
-    return _grid(s, batch) if batch else s
+    return batched(s, batch)
 
 
 def _spread(s: lp.Schedule, rows: tuple[str, ...], tile: int, threads: int, lanes: int) -> lp.Schedule:
@@ -85,10 +85,3 @@ def _spread(s: lp.Schedule, rows: tuple[str, ...], tile: int, threads: int, lane
     s, (rest, y) = step(s, "split", i, threads // along)
     s = s.reorder(rest, y, part, x) if s.why("reorder", rest, y, part, x) is None else s
     return s.bind(y, "threadIdx.y").bind(x, "threadIdx.x").unroll(rest).unroll(part)
-
-
-def _grid(s: lp.Schedule, batch: tuple[str, ...]) -> lp.Schedule:
-    fused = batch[0]
-    for loop in batch[1:]:
-        s, (fused,) = step(s, "fuse", fused, loop)
-    return s.bind(fused, "blockIdx.z")

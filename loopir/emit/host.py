@@ -10,30 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from loopir.errors import LowerError, positive
-from loopir.ir.grammar import (
-    Add,
-    Alloc,
-    And,
-    Body,
-    Buffer,
-    Cmp,
-    Cond,
-    FloorDiv,
-    Func,
-    If,
-    Index,
-    Int,
-    Kernel,
-    Loop,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    Stmt,
-    Var,
-)
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Kernel, Loop, Opaque, Stmt, Truth
+from loopir.ir.python import Python
 from loopir.ir.text import text
 
 
@@ -49,46 +27,20 @@ def host_function(source: str) -> Callable[..., None]:
     return scope["host"]
 
 
-def python_index(ix: Index) -> str:
-    """An index without memory reads, as a Python expression."""
-    match ix:
-        case Int(value):
-            return str(value) if value >= 0 else f"({value})"
-        case Var(name):
-            return name
-        case Add(a, b):
-            return f"({python_index(a)} + {python_index(b)})"
-        case Mul(a, b):
-            return f"({python_index(a)} * {python_index(b)})"
-        case FloorDiv(a, b):
-            return f"({python_index(a)} // {_divisor(b)})"
-        case Mod(a, b):
-            return f"({python_index(a)} % {_divisor(b)})"
-        case Min(a, b):
-            return f"lp_min({python_index(a)}, {python_index(b)})"
-        case Max(a, b):
-            return f"lp_max({python_index(a)}, {python_index(b)})"
-        case _:
-            raise LowerError(f"{text(ix)} is read from memory, and the host would have to know it before it launches")
+class _Spelling(Python):
+    """Indices and conditions of the host's part, with names that no person's meets."""
+
+    smaller, larger = "lp_min", "lp_max"
+
+    def checked(self, divisor: Index) -> str:
+        return f"lp_positive({self.index(divisor)}, {text(divisor)!r})"
+
+    def from_memory(self, part: Opaque | Truth) -> str:
+        raise LowerError(f"{text(part)} is read from memory, and the host would have to know it before it launches")
 
 
-def _divisor(b: Index) -> str:
-    return str(b.value) if isinstance(b, Int) else f"lp_positive({python_index(b)}, {text(b)!r})"
-
-
-def python_cond(c: Cond) -> str:
-    """A condition without memory reads, as a Python expression."""
-    match c:
-        case And(terms):
-            return "(" + (" and ".join(map(python_cond, terms)) or "True") + ")"
-        case Or(terms):
-            return "(" + (" or ".join(map(python_cond, terms)) or "False") + ")"
-        case Not(term):
-            return f"(not {python_cond(term)})"
-        case Cmp(op, a, b):
-            return f"({python_index(a)} {op} {python_index(b)})"
-        case _:
-            raise LowerError(f"{text(c)} is read from memory, and the host would have to know it before it launches")
+_spelling = _Spelling()
+python_index, python_cond = _spelling.index, _spelling.cond
 
 
 def bytes_of(b: Buffer) -> str:

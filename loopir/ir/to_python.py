@@ -19,35 +19,24 @@ from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
     THREAD_AXES,
-    Add,
     Alloc,
-    And,
     Barrier,
     Body,
     Cast,
-    Cmp,
     Commit,
     Cond,
     Const,
     Do,
-    FloorDiv,
     Func,
     If,
     Index,
-    Int,
     Issue,
     Kernel,
     Load,
     Loop,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
     Of,
     Op,
     Opaque,
-    Or,
     Param,
     Reduce,
     Select,
@@ -55,10 +44,10 @@ from loopir.ir.grammar import (
     Store,
     Truth,
     Value,
-    Var,
     Wait,
 )
 from loopir.ir.inits import explicit_init
+from loopir.ir.python import Python
 from loopir.ir.spmd import Exchange, Fault, Outside, launch
 from loopir.ir.walk import places, statements
 
@@ -75,7 +64,7 @@ def compiled(func: Func, domain: str) -> Program:
     return _Compiler(explicit_init(func), DOMAINS[domain]()).program()
 
 
-class _Compiler:
+class _Compiler(Python):
     def __init__(self, func: Func, domain: Domain) -> None:
         self.func, self.domain = func, domain
         self.lines: list[str] = []
@@ -230,46 +219,14 @@ class _Compiler:
     def at(self, at: Iterable[Index]) -> str:
         return f"({''.join(self.index(x) + ', ' for x in at)})"
 
-    def index(self, ix: Index) -> str:
-        match ix:
-            case Int(value):
-                return str(value) if value >= 0 else f"({value})"
-            case Var(name):
-                return f"v_{name}"
-            case Add(a, b):
-                return f"({self.index(a)} + {self.index(b)})"
-            case Mul(a, b):
-                return f"({self.index(a)} * {self.index(b)})"
-            case FloorDiv(a, b):
-                return f"({self.index(a)} // {self.divisor(b)})"
-            case Mod(a, b):
-                return f"({self.index(a)} % {self.divisor(b)})"
-            case Min(a, b):
-                return f"min({self.index(a)}, {self.index(b)})"
-            case Max(a, b):
-                return f"max({self.index(a)}, {self.index(b)})"
-            case Opaque(value):
-                return f"int({self.value(value)})"
-            case _:
-                raise TypeError(f"{type(ix).__name__} is no index")
+    def variable(self, name: str) -> str:
+        return f"v_{name}"
 
-    def divisor(self, b: Index) -> str:
-        return str(b.value) if isinstance(b, Int) else f"divisor({self.index(b)})"
+    def checked(self, divisor: Index) -> str:
+        return f"divisor({self.index(divisor)})"
 
-    def cond(self, c: Cond) -> str:
-        match c:
-            case And(terms):
-                return "(" + (" and ".join(map(self.cond, terms)) or "True") + ")"
-            case Or(terms):
-                return "(" + (" or ".join(map(self.cond, terms)) or "False") + ")"
-            case Not(term):
-                return f"(not {self.cond(term)})"
-            case Cmp(op, a, b):
-                return f"({self.index(a)} {op} {self.index(b)})"
-            case Truth(value):
-                return f"bool({self.value(value)})"
-            case _:
-                raise TypeError(f"{type(c).__name__} is no condition")
+    def from_memory(self, part: Opaque | Truth) -> str:
+        return f"{'int' if isinstance(part, Opaque) else 'bool'}({self.value(part.value)})"
 
     def value(self, v: Value, env: Mapping[str, str] | None = None) -> str:
         match v:

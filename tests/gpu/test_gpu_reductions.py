@@ -157,7 +157,9 @@ def test_masked_rows_and_large_means() -> None:
     kernel = schedules.row_blocks(schedules.inlined(lp.Schedule(lp.softmax(x, online=True).named("y")))).build("cuda")
     assert np.abs(np.asarray(kernel(a)) - as_numpy("softmax", a)).max() < 1e-5
     b = (RNG.standard_normal((8, 3000)) + 1e4).astype(np.float32)
-    for passes in (1, 2):
+    merged = 20 * 1e4 * 2**-24  # Chan et al. 1983: depth of the merges times mean over deviation times unit roundoff
+    twice = merged**2 + 40 * 2**-24  # the mean's error counts squared; deviations from it are exact
+    for passes, bound in ((1, merged), (2, twice)):
         t = (lp.var(x, axis=1, passes=passes) * 1.0).named("y")
         kernel = schedules.row_blocks(schedules.inlined(lp.Schedule(t))).build("cuda")
-        np.testing.assert_allclose(np.asarray(kernel(b)), b.astype(np.float64).var(axis=1), rtol=2e-2)
+        np.testing.assert_allclose(np.asarray(kernel(b)), b.astype(np.float64).var(axis=1), rtol=bound)

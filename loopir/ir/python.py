@@ -1,0 +1,83 @@
+"""Indices and conditions as Python expressions: what the interpreter and the host's part of a program have in common.
+
+Who spells them says what a variable is called, what is taken for the smaller and the larger of two, how a divisor is
+checked, and what is done with what comes from memory.
+"""
+
+from __future__ import annotations
+
+from loopir.ir.grammar import (
+    Add,
+    And,
+    Cmp,
+    Cond,
+    FloorDiv,
+    Index,
+    Int,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Opaque,
+    Or,
+    Truth,
+    Var,
+)
+
+
+class Python:
+    """Spells indices and conditions; the names are those of Python itself unless a subclass has others."""
+
+    smaller, larger = "min", "max"
+
+    def variable(self, name: str) -> str:
+        return name
+
+    def checked(self, divisor: Index) -> str:
+        """A divisor that is no number, which may turn out not to be positive."""
+        return self.index(divisor)
+
+    def from_memory(self, part: Opaque | Truth) -> str:
+        raise TypeError(f"{type(part).__name__} has no value here")
+
+    def index(self, ix: Index) -> str:
+        match ix:
+            case Int(value):
+                return str(value) if value >= 0 else f"({value})"
+            case Var(name):
+                return self.variable(name)
+            case Add(a, b):
+                return f"({self.index(a)} + {self.index(b)})"
+            case Mul(a, b):
+                return f"({self.index(a)} * {self.index(b)})"
+            case FloorDiv(a, b):
+                return f"({self.index(a)} // {self._divisor(b)})"
+            case Mod(a, b):
+                return f"({self.index(a)} % {self._divisor(b)})"
+            case Min(a, b):
+                return f"{self.smaller}({self.index(a)}, {self.index(b)})"
+            case Max(a, b):
+                return f"{self.larger}({self.index(a)}, {self.index(b)})"
+            case Opaque():
+                return self.from_memory(ix)
+            case _:
+                raise TypeError(f"{type(ix).__name__} is no index")
+
+    def _divisor(self, b: Index) -> str:
+        return str(b.value) if isinstance(b, Int) else self.checked(b)
+
+    def cond(self, c: Cond) -> str:
+        match c:
+            case And(terms):
+                return "(" + (" and ".join(map(self.cond, terms)) or "True") + ")"
+            case Or(terms):
+                return "(" + (" or ".join(map(self.cond, terms)) or "False") + ")"
+            case Not(term):
+                return f"(not {self.cond(term)})"
+            case Cmp(op, a, b):
+                return f"({self.index(a)} {op} {self.index(b)})"
+            case Truth():
+                return self.from_memory(c)
+            case _:
+                raise TypeError(f"{type(c).__name__} is no condition")
