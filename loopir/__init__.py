@@ -6,7 +6,9 @@ neither CUDA, LLVM nor sympy.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -86,6 +88,20 @@ def __getattr__(name: str) -> Any:
         value = getattr(tensor, name)
     globals()[name] = value
     return value
+
+
+class _Package(ModuleType):
+    """This package, whose public names stay what they are: importing the room `loopir.lower` would rebind the function.
+
+    `from loopir.lower.pipeline import ...` finds the room all the same.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in _HOME and value.__name__ != _HOME[name]):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-import loopir
 import loopir.intrinsics  # pyright: ignore[reportUnusedImport]
 import loopir.show  # pyright: ignore[reportUnusedImport]  # lends Schedule its pictures
 from loopir.emit.host import host_function, host_source, python_cond, python_index
@@ -181,4 +180,3 @@ def _signature(func: Func) -> Signature:
 
 
 lend(build=build)
-loopir.lower = lower  # type: ignore[attr-defined]  # the package loopir.lower is this function's room, not its name

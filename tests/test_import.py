@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import loopir as lp
 
 
@@ -17,8 +19,22 @@ def test_every_public_name_is_there() -> None:
         assert getattr(lp, name) is not None
 
 
-def test_lower_stays_the_function_after_its_package_is_imported() -> None:
-    import loopir.build
-    import loopir.lower.pipeline  # noqa: F401
+ROOMS = [
+    "import loopir.lower.pipeline",
+    "import loopir.lower; import loopir.build",
+    "from loopir.lower import pipeline; import loopir.lower.checks",
+    "import loopir.build; import loopir.lower.pipeline",
+]
 
-    assert callable(lp.lower)
+
+@pytest.mark.parametrize("rooms", ROOMS)
+def test_lower_is_the_function_in_every_order_of_imports(rooms: str) -> None:
+    """A room of the package has this name, too, and Python binds a room's name when it is first imported."""
+    code = f"""{rooms}
+import loopir as lp
+from loopir import lower as named
+from loopir.lower.pipeline import PASSES
+import loopir.build
+assert lp.lower is loopir.build.lower is named and PASSES, lp.lower
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
