@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from loopir.analysis.simplify_func import simplify_func
 from loopir.ir.grammar import Func
 from loopir.ir.inits import explicit_init
+from loopir.ir.kept import memory
 from loopir.ir.verify import Stage, verify
 from loopir.lower.barriers import barriers
 from loopir.lower.checks import checks
@@ -94,9 +95,19 @@ def lower(func: Func, target: str, *, show: Callable[[str, Func], None] | None =
     """`func` in the form that the emitter of `target` takes: host statements around kernels, flat accesses.
 
     `show` is called with each pass's name and result. Raises LowerError where the schedule cannot be run on the
-    target, TargetError where it needs more than the target has.
+    target, TargetError where it needs more than the target has. Without `show`, a Func is lowered once for a target:
+    who asked whether it can be builds what came out then.
     """
     chosen = target_called(target)
+    if show is not None:
+        return _lowered(func, chosen, show)
+    known = memory(func)
+    if chosen not in known:
+        known[chosen] = _lowered(func, chosen, None)
+    return known[chosen]
+
+
+def _lowered(func: Func, chosen: Target, show: Callable[[str, Func], None] | None) -> Func:
     for p in PASSES:
         if chosen.name not in p.targets:
             continue

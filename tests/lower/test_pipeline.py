@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import loopir as lp
 import schedules
 from loopir.ir.grammar import Func, Kernel, Loop
 from loopir.ir.walk import statements
+from loopir.lower import pipeline
 from loopir.lower.pipeline import PASSES, lower
 from loopir.testing.strategies import arguments, funcs, sizes
 
@@ -147,3 +149,24 @@ def f(a: "float32[8]", s: "out float32[1]", t: "out float32[1]"):
         assert sum(isinstance(s, Kernel) for s in statements(lowered.body)) <= count
         assert lp.interpret(lowered, [np.ones(8, np.float32)])["t"] == [10]
     assert sum(isinstance(s, Kernel) for s in lower(nest, "cuda").body) == 2
+
+
+def test_a_program_is_lowered_once_for_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`schedules.gpu` asks whether its choice can be lowered, and `build` lowers it again."""
+    passes: list[str] = []
+
+    def counted(p: pipeline.Pass) -> pipeline.Pass:
+        def rewrite(func: Func, target: Any) -> Func:
+            passes.append(p.name)
+            return p.rewrite(func, target)
+
+        return replace(p, rewrite=rewrite)
+
+    monkeypatch.setattr(pipeline, "PASSES", tuple(counted(p) for p in pipeline.PASSES))
+    A = lp.placeholder((64, 256), name="A")
+    s = schedules.gpu(lp.Schedule(lp.softmax(A, axis=1)))
+    lp.compile_source(s)
+    lp.lower(s, "cuda")
+    assert passes.count("threads") == 1
+    (func,) = lp.lower(s, "llvm")
+    assert lp.lower(s, "llvm", show=lambda name, func: None) == (func,)
