@@ -194,6 +194,8 @@ def spell(module: Any, b: Any, spelling: str, args: tuple[Any, ...], t: DType, f
         return _shift(b, args[0], args[1], rest, t)
     if word == "exponent":
         return _power_of_two(b, first, t)
+    if word in ("significand", "binade"):
+        return _split_float(b, first, word)
     if word == "call":
         return _scalar_calls(module, b, rest + ("f" if t == float32 else ""), args)
     if word == "same":
@@ -256,6 +258,16 @@ def _power_of_two(b: Any, n: Any, t: DType) -> Any:
     kind = ir.IntType(bits)
     low = b.bitcast(b.fadd(n, _const(n, register_type(t), 1.5 * 2.0**mantissa)), _like(n, kind))
     return b.bitcast(b.add(b.shl(low, _const(low, kind, mantissa)), _const(low, kind, bias << mantissa)), n.type)
+
+
+def _split_float(b: Any, x: Any, part: str) -> Any:
+    """m or e of a positive normal float32 x = m * 2^e, m in [sqrt(1/2), sqrt(2)).
+
+    Counted from the bits of sqrt(1/2), the exponent's field changes where m does.
+    """
+    bits = b.bitcast(x, _like(x, I32))
+    e = b.ashr(b.sub(bits, _const(bits, I32, 0x3F3504F3)), _const(bits, I32, 23))
+    return b.sitofp(e, x.type) if part == "binade" else b.bitcast(b.sub(bits, b.shl(e, _const(e, I32, 23))), x.type)
 
 
 def _scalar_calls(module: Any, b: Any, name: str, args: tuple[Any, ...]) -> Any:

@@ -2,7 +2,8 @@
 
 Each takes IR values and gives one, or None where the type has no expansion and the target's library is called.
 Ranges are reduced in the manner of Cody and Waite ("Software Manual for the Elementary Functions", 1980); the
-polynomials are minimax fits made with mpmath's `chebyfit` at 200 bits. Bounds are measured in tests/intrinsics.
+polynomials are minimax fits made with mpmath's `chebyfit` at 200 bits. `benchmarks/ulp.py` measures the errors
+over all floats; the tests hold a sample to the bounds that the records state.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -38,6 +39,24 @@ _power = Intrinsic(
     llvm={"float32": "exponent float32", "float64": "exponent float64"},
     cuda={"float32": "ldexpf(1.0f, (int){0})", "float64": "ldexp(1.0, (int){0})"},
     doc="2 to an integral n that gives a normal number; private to the expansions.",
+)  # fmt: skip
+
+
+def _binade(x: Any) -> tuple[Any, Any]:
+    """x = m * 2^e with m in [sqrt(1/2), sqrt(2)), for positive normal x."""
+    m, e = np.frexp(x)
+    low = m < x.dtype.type(_ROOT_HALF)
+    return np.where(low, m * 2, m).astype(x.dtype)[()], np.where(low, e - 1, e).astype(x.dtype)[()]
+
+
+_ROOT_HALF = float(np.float32(0.5**0.5))
+_significand = Intrinsic(
+    "significand", 1, FLOAT, lambda x: _binade(x)[0], llvm={"float32": "significand"},
+    doc="m of x = m * 2^e, from sqrt(1/2) to sqrt(2), of a positive normal number; private to the expansions.",
+)  # fmt: skip
+_exponent = Intrinsic(
+    "exponent", 1, FLOAT, lambda x: _binade(x)[1], llvm={"float32": "binade"},
+    doc="e of x = m * 2^e, m from sqrt(1/2) to sqrt(2), of a positive normal number; private to the expansions.",
 )  # fmt: skip
 
 
@@ -161,8 +180,53 @@ def cos(x: Value) -> Value | None:
     return _turned(x, 1.0, "cos")
 
 
+_LOG = (
+    0.06971611471451178, -0.11479733846637635, 0.1168541992348674, -0.12425687331451106, 0.1424905764569748,
+    -0.16667802319501254, 0.200007157488921, -0.24999996957950882, 0.33333331180030046,
+)  # fmt: skip
+"""(log(1 + f) - f + f^2/2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1], to 2.9e-8."""
+_LEAST_NORMAL = 2.0**-126
+
+
 def log(x: Value) -> Value | None:
-    return None
+    if x.dtype != float32:
+        return None
+    v = _X(x)
+    subnormal = v.below(_LEAST_NORMAL)
+    # What is not a positive number goes through the polynomial too, and is not taken.
+    lifted = _X(Select(subnormal, (v * 2.0**23).value, x))
+    e = lifted.op(_exponent) - _X(Select(subnormal, Const(23.0, float32), Const(0.0, float32)))
+    f = lifted.op(_significand) - 1.0
+    square = f * f
+    small = _polynomial(f, _LOG) * (square * f) + e * _LN2[1] - square * 0.5
+    value = (small + f + e * _LN2[0]).value
+    below_infinity = Select(v.below(np.inf), value, x)  # infinity and NaN are their own logarithms
+    zero = Truth(Op(compare.eq, (x, Const(0.0, float32))))
+    return Select(zero, Const(-np.inf, float32), Select(v.below(0.0), Const(np.nan, float32), below_infinity))
+
+
+_ERF = (
+    7.875875062685488e-05, -0.000801686428716587, 0.005189087423433974, -0.026854212010626412, 0.11283594715160218,
+    -0.37612626666720334, 0.12837916584835093,
+)  # fmt: skip
+"""erf(x) / x - 1 in x^2 on [0, 1], to 1.2e-9."""
+_ERFC = (
+    2.1661804437527473e-07, -3.236754583850038e-06, 1.584388445597209e-06, 0.0003316854472871036,
+    -0.003835511331439465, 0.02433230555011996, -0.10702251449278942, -0.6346172551821145, -1.1287928136258814,
+)  # fmt: skip
+"""log(erfc(x)) / x on [1, 4], to 2.9e-8."""
+
+
+def erf(x: Value) -> Value | None:
+    if x.dtype != float32:
+        return None
+    v = _X(x)
+    size = v.op(arith.abs_)
+    near = _polynomial(v * v, _ERF) * v + v
+    t = size.clamp(1.0, 4.0)
+    far = _X(Const(1.0, float32)) - _X(exp((_polynomial(t, _ERFC) * t).value) or x)
+    signed = Select(v.below(0.0), far.op(arith.neg).value, far.value)
+    return Select(size.below(1.0), near.value, signed)
 
 
 def rsqrt(x: Value) -> Value:

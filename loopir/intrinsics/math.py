@@ -1,7 +1,7 @@
 """Functions of real numbers. The meaning is the float64 result rounded once to the type; `ulp` bounds the backends.
 
 CUDA's bounds are those of the CUDA C++ Programming Guide's appendix on mathematical functions; the CPU's are those
-that `tests/intrinsics` measures for our expansions.
+that `benchmarks/ulp.py` measures for our expansions.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -79,7 +79,7 @@ log = _function("log", np.log, ulp=2, expand=expand.log, doc="The natural logari
 sqrt = _function("sqrt", np.sqrt, ulp=0, doc="The square root; NaN below 0.")
 rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), ulp=2, expand=expand.rsqrt, doc="1 / sqrt(x).")
 tanh = _function("tanh", np.tanh, ulp=2, expand=expand.tanh, doc="The hyperbolic tangent.")
-erf = _function("erf", _erf64, ulp=2, llvm="call erf", doc="The error function.")
+erf = _function("erf", _erf64, ulp=2, llvm="call erf", expand=expand.erf, doc="The error function.")
 sin = _function(
     "sin", np.sin, ulp=2, cuda=("lp_sin", "sin"), prelude=_TURNS, expand=expand.sin, doc="The sine of radians."
 )
