@@ -23,7 +23,7 @@ from loopir.ir.interpret import interpret
 from loopir.ir.text import text
 from loopir.lower import pipeline
 from loopir.lower.checks import told
-from loopir.lower.target import TARGETS
+from loopir.lower.target import TARGETS, require_arch
 from loopir.runtime.arrays import ArgSpec, Bound, Signature
 from loopir.runtime.call import Kernel
 from loopir.runtime.checks import Checked
@@ -62,6 +62,7 @@ def lower(schedule: Schedule, target: str, *, show: Callable[[str, Func], None] 
 def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True) -> Any:
     """CUDA C and machine code for `arch`, with no GPU in the machine: `.source`, `.cubin`, `.resources`, `.log`."""
     module = import_module("loopir.emit.cuda").emit(pipeline.lower(schedule.func, "cuda"))
+    require_arch(module.needs, arch)
     return import_module("loopir.runtime.nvrtc").compile(module.source, arch, fma=fma)
 
 
@@ -97,6 +98,7 @@ def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
     driver = import_module("loopir.runtime.driver")
     device = driver.device()
     module = import_module("loopir.emit.cuda").emit(lowered)
+    require_arch(module.needs, arch or device.arch)
     compiled = import_module("loopir.runtime.nvrtc").compile(module.source, arch or device.arch, fma=fma)
     kernels = module.kernels
 

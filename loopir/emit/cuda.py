@@ -14,7 +14,6 @@ from loopir.emit.params import kernels_of, params_of
 from loopir.errors import LowerError, TargetError
 from loopir.ir.grammar import (
     AXES,
-    BLOCK_AXES,
     Alloc,
     Barrier,
     Body,
@@ -37,6 +36,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.walk import nodes, statements
 
+GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 STATIC_SHARED = 48 * 1024
 MAX_SHARED = 232448
@@ -45,7 +45,10 @@ VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """How a kernel is launched: its parameters as (kind, name), the grid, the block, dynamic shared memory in bytes."""
+    """How a kernel is launched: its parameters as (kind, name), the grid, the block, dynamic shared memory in bytes.
+
+    The grid counts blocks, `cluster` of which are a cluster, side by side along x.
+    """
 
     name: str
     params: tuple[tuple[str, str], ...]
@@ -54,6 +57,7 @@ class KernelInfo:
     shared_bytes: int
     wide: frozenset[str]
     """Buffers that are moved in whole vectors, which their addresses have to be aligned to."""
+    cluster: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class CudaModule:
     source: str
     kernels: tuple[KernelInfo, ...]
     loops: tuple[str | None, ...]
+    needs: tuple[tuple[str, str], ...] = ()
+    """What not every GPU has, and the least architecture that has it."""
 
 
 def emit(func: Func) -> CudaModule:
@@ -78,7 +84,10 @@ def emit(func: Func) -> CudaModule:
         emitter = _Emitter(k)
         infos.append(emitter.kernel())
         lines += [("", None), *emitter.lines]
-    return CudaModule("\n".join(text for text, _ in lines) + "\n", tuple(infos), tuple(loop for _, loop in lines))
+    needs = tuple((f"a cluster of {k.cluster} blocks, which {k.name} has,", "sm_90") for k in infos if k.cluster > 1)
+    return CudaModule(
+        "\n".join(text for text, _ in lines) + "\n", tuple(infos), tuple(loop for _, loop in lines), needs
+    )
 
 
 class _Emitter:
@@ -97,11 +106,11 @@ class _Emitter:
         shared = [s.buffer for s in statements(self.source.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
         offsets, total = _carved(shared)
         body = self.source.body
-        heads: list[str] = []
+        heads: list[tuple[str, str]] = []
         while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind in AXES:
             loop = body[0]
             extents[loop.kind] = loop.extent
-            heads.append(f"const {self.values.index_type} {self.values.name(loop.var)} = {loop.kind};")
+            heads.append((loop.var, loop.kind))
             self.around.append(loop.var)
             body = loop.body
         block = tuple(_constant(extents.get(a, Int(1)), a) for a in THREADS)
@@ -110,7 +119,9 @@ class _Emitter:
             *(self.parameter(b) for b in self.params.buffers),
         ])  # fmt: skip
         bound = block[0] * block[1] * block[2]
-        self.line(0, f'extern "C" __global__ void __launch_bounds__({bound}) {self.source.name}({signature}) {{')
+        cluster = _constant(extents.get("cluster", Int(1)), "cluster")
+        dims = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
+        self.line(0, f'extern "C" __global__ void __launch_bounds__({bound}) {dims}{self.source.name}({signature}) {{')
         if total > STATIC_SHARED:
             self.line(1, "extern __shared__ __align__(16) unsigned char lp_shared[];")
         for b in shared:
@@ -120,16 +131,17 @@ class _Emitter:
             else:
                 size = _elements(b)
                 self.line(1, f"__shared__ __align__(16) {memory_type(b.dtype)} {self.values.name(b.name)}[{size}];")
-        for head in heads:
-            self.line(1, head)
+        for var, kind in heads:
+            self.line(1, f"const {self.values.index_type} {self.values.name(var)} = {_head(kind, cluster)};")
         self.body(body, 1)
         self.line(0, "}")
         params = (*(("int", n) for n in self.params.integers), *(("buffer", b.name) for b in self.params.buffers))
-        x, y, z = (extents.get(a, Int(1)) for a in BLOCK_AXES)
+        x, y, z = (extents.get(a, Int(1)) for a in GRID)
         dynamic = total if total > STATIC_SHARED else 0
         return KernelInfo(
-            self.source.name, params, (x, y, z), (block[0], block[1], block[2]), dynamic, frozenset(self.wide)
-        )
+            self.source.name, params, (x * cluster, y, z), (block[0], block[1], block[2]), dynamic,
+            frozenset(self.wide), cluster,
+        )  # fmt: skip
 
     def parameter(self, b: Buffer) -> str:
         const = "" if b.name in self.params.written else "const "
@@ -288,6 +300,13 @@ def _carved(shared: list[Buffer]) -> tuple[dict[str, int], int]:
         names = ", ".join(f"{b.name} {_elements(b) * b.dtype.bytes}" for b in shared)
         raise TargetError(f"a block would take {total} bytes of shared memory ({names}), and there are {MAX_SHARED}")
     return offsets, total
+
+
+def _head(kind: str, cluster: int) -> str:
+    """An axis' index. The blocks of a cluster lie along x."""
+    if cluster > 1 and kind in ("blockIdx.x", "cluster"):
+        return f"blockIdx.x {'/' if kind == 'blockIdx.x' else '%'} {cluster}"
+    return "0" if kind == "cluster" else kind
 
 
 def _constant(extent: Index, axis: str) -> int:

@@ -20,7 +20,8 @@ see through it.
            | Kernel(name n, stmt* body) | Barrier()                      -- made by lowering
            | Issue(instruction f, load* operands)                        -- made by lowering: on registers, addresses
            | Commit() | Wait(int pending)                                -- made by lowering, for asynchronous copies
-    kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | threadIdx.x ... | lane | warp.x | warp.y
+    kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | cluster | threadIdx.x ...
+           | lane | warp.x | warp.y | warpgroup
     index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Opaque(value)
     cond   = And(cond*) | Or(cond*) | Not(cond) | Cmp(op, index, index) | Truth(value)
     value  = Const | Load(buffer, index*) | Of(index|cond, dtype) | Cast(value, dtype) | Select(cond, a, b)
@@ -88,11 +89,15 @@ A fragment's elements are spread over the registers of the lanes of a warp. "any
 instruction, whose operand may live anywhere.
 """
 Access = Literal["in", "out", "inout"]
-BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
-WARP_AXES = {"lane": "threadIdx.x", "warp.x": "threadIdx.y", "warp.y": "threadIdx.z"}
-"""A block as warps of 32 lanes, and the axis of the launch that each is: 32 threads along x are one warp."""
+BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "cluster")
+"""The blocks of a grid. Those that a loop bound to "cluster" counts run at once, side by side along x."""
+WARP_AXES = {"lane": "threadIdx.x", "warp.x": "threadIdx.y", "warp.y": "threadIdx.z", "warpgroup": "threadIdx.z"}
+"""A block as warps of 32 lanes, and the axis of the launch that each is: 32 threads along x are one warp.
+
+Where there are warpgroups, each is four warps, along warp.x, and there is no warp.y."""
 THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z", *WARP_AXES)
 LANES = 32
+GROUP_WARPS = 4
 AXES = BLOCK_AXES + THREAD_AXES
 KINDS = ("serial", "parallel", "vectorize", "unroll", *AXES)
 SCOPES: tuple[Scope, ...] = ("global", "shared", "local", "fragment")

@@ -14,6 +14,7 @@ from loopir.errors import LowerError, TargetError
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
+    GROUP_WARPS,
     LANES,
     WARP_AXES,
     Alloc,
@@ -70,6 +71,8 @@ def _kernel(func: Func, whole: Kernel, target: Target) -> Stmt:
     axes: dict[str, tuple[str, Index]] = {}
     if any(_collective(s) for s in statements(kernel.body)):
         axes["lane"] = (fresh("lane", inside), Int(LANES))
+    if any(x.kind == "warpgroup" for x in bound):
+        axes |= {"lane": (fresh("lane", inside), Int(LANES)), "warp.x": (fresh("warp", inside), Int(GROUP_WARPS))}
     for loop in sorted(bound, key=lambda x: AXES.index(x.kind)):
         if variables(loop.extent) & inside or any(isinstance(n, Opaque) for n in nodes(loop.extent)):
             raise LowerError(
@@ -81,6 +84,11 @@ def _kernel(func: Func, whole: Kernel, target: Target) -> Stmt:
         axes["lane"] = (axes["lane"][0], Int(LANES))
     if (mixed := set(axes) & set(WARP_AXES)) and set(axes) & set(WARP_AXES.values()):
         raise LowerError(f"{kernel.name} is bound to {min(mixed)} and to threadIdx; bind all to warps and lanes")
+    if "warpgroup" in axes and (axes["warp.x"][1] != Int(GROUP_WARPS) or "warp.y" in axes):
+        raise LowerError(
+            f"{kernel.name} is bound to warpgroup, and a warpgroup is {GROUP_WARPS} warps: bind at most {GROUP_WARPS} "
+            f"iterations to warp.x, and none to warp.y"
+        )
     _require_room(kernel, axes, target)
     body = _under(kernel.body, axes, frozenset(), own)
     for kind, (name, extent) in sorted(axes.items(), key=lambda x: AXES.index(x[0]), reverse=True):
@@ -90,6 +98,12 @@ def _kernel(func: Func, whole: Kernel, target: Target) -> Stmt:
 
 def _require_room(kernel: Kernel, axes: dict[str, tuple[str, Index]], target: Target) -> None:
     total = 1
+    cluster = axes.get("cluster", ("", Int(1)))
+    if not isinstance(cluster[1], Int) or cluster[1].value > target.max_cluster:
+        raise TargetError(
+            f"{kernel.name} would have clusters of {text(cluster[1])} blocks (loop {cluster[0]}), and {target.name} "
+            f"takes a constant up to {target.max_cluster}; split the loop before it is bound"
+        )
     for kind, (name, extent) in axes.items():
         if kind in BLOCK_AXES:
             continue

@@ -22,6 +22,8 @@ import numpy as np
 from loopir.errors import TargetError
 from loopir.runtime.arrays import Bound, Signature
 
+PORTABLE_CLUSTER = 8
+"""Blocks of a cluster that every GPU with clusters takes."""
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MOST_STREAMS = 64
 """Kept by their handles; after as many they are looked up anew."""
@@ -156,6 +158,9 @@ class CudaRuntime:
             if k.shared_bytes:
                 attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 gpu.check(cu.cuFuncSetAttribute(function, attribute, k.shared_bytes), "give a block its shared memory")
+            if k.cluster > PORTABLE_CLUSTER:
+                attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+                gpu.check(cu.cuFuncSetAttribute(function, attribute, 1), f"run clusters of {k.cluster} blocks")
             wide = tuple(n for n, (_, name) in enumerate(k.params) if name in k.wide)
             self.kernels.append(Loaded(k.name, function, (*k.block, k.shared_bytes), wide, len(k.params)))
         self._running: dict[int, Running] = {}

@@ -16,7 +16,7 @@ class Methods:
         raise NotImplementedError
 
     def bind(self, loop: str, axis: str) -> Self:
-        """Give each iteration of `loop` to one index of `axis`: blockIdx.x, .y, .z or threadIdx.x, .y, .z."""
+        """Give each iteration of `loop` to one index of `axis`: of blocks, of threads, or of what lies between."""
         raise NotImplementedError
 
     def cache_read(

@@ -7,7 +7,7 @@ from math import prod
 
 from loopir.analysis.access import sees
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, LANES, THREAD_AXES, Func, Int, Loop
+from loopir.ir.grammar import AXES, GROUP_WARPS, LANES, THREAD_AXES, Func, Int, Loop
 from loopir.ir.text import text
 from loopir.ir.walk import chain, loops, replace_loop
 from loopir.schedule.find import find_serial, listing
@@ -18,18 +18,23 @@ from loopir.schedule.scopes import require_places
 MAX_THREADS = 1024
 LIMITS = {
     "blockIdx.y": 65535, "blockIdx.z": 65535, "threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64,
-    "lane": LANES, "warp.x": 32, "warp.y": 32,
+    "lane": LANES, "warp.x": 32, "warp.y": 32, "warpgroup": MAX_THREADS // (GROUP_WARPS * LANES), "cluster": 16,
 }  # fmt: skip
 
 
 @primitive
 def bind(func: Func, loop: str, axis: str) -> Func:
-    """Give each iteration of `loop` to one index of `axis`: blockIdx.x, .y, .z or threadIdx.x, .y, .z.
+    """Give each iteration of `loop` to one index of `axis`: of blocks, of threads, or of what lies between.
+
+    Blocks of a grid are blockIdx.x, .y and .z, threads of a block threadIdx.x, .y and .z.
 
     Legal where the iterations are independent; those of a reduced loop, on threads, may fold into one element, which
     lowering makes them do together. A block has at most 1,024 threads, and their number is a constant.
     For instructions that a warp issues, a block is warps of 32 lanes: axes warp.x, warp.y and lane. An instruction
-    stands under loops bound to warps and under none bound to lanes.
+    stands under loops bound to warps and under none bound to lanes. What four warps issue stands under a loop bound
+    to warpgroup: a block is then warpgroups of four warps, along warp.x, with no warp.y.
+    Axis cluster is up to 16 blocks (8 on every GPU that has clusters: sm_90 and later) that run at once. Each block
+    has shared memory of its own all the same.
 
     before:
         def f(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
@@ -50,7 +55,14 @@ def bind(func: Func, loop: str, axis: str) -> Func:
                     S[i] = sum(A[i, k], over=k, init=0.0)
     refuses: bind("k", "blockIdx.x")   # iterations of 'k' are not independent
     refuses: bind("i", "threadIdx.x")  # n threads
+    call:    bind("k", "warpgroup")
+    after:
+        def f(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
+            for i in range(n):
+                for k in bind("warpgroup", 8):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
     refuses: bind("i", "threadIdx.w")  # the axes are
+    refuses: bind("i", "cluster")      # n blocks of a cluster, and their number has to be a constant
 
     before:
         def g(A: "float32[8]", S: "out float32[1]"):
@@ -63,7 +75,7 @@ def bind(func: Func, loop: str, axis: str) -> Func:
         raise ScheduleError(f"there is no axis {axis!r}; the axes are {listing(AXES)}", loop=target.var)
     around = [x for x in chain(func.body, target)[:-1] if isinstance(x, Loop)]
     for other in (*around, *loops(target.body)):
-        if other.kind == axis:
+        if other.kind == axis or {other.kind, axis} == {"warpgroup", "warp.y"}:
             raise ScheduleError(
                 f"{axis} is taken by {other.var!r}, which is nested with {target.var!r}",
                 loop=target.var, suggestion=f"a free axis: {listing(_free([*around, *loops(target.body)]))}",
@@ -89,12 +101,13 @@ def _require_fit(target: Loop, axis: str, others: list[Loop]) -> None:
             loop=target.var, suggestion="bind a loop around it, or guard a loop over as many as there may be",
         )  # fmt: skip
     size = target.extent.value if isinstance(target.extent, Int) else None
-    if axis in THREAD_AXES and size is None:
+    if axis in (*THREAD_AXES, "cluster") and size is None:
+        what, fitting = ("blocks of a cluster", 2) if axis == "cluster" else ("threads", 256)
         raise ScheduleError(
-            f"{target.var!r} would take {text(target.extent)} threads, and their number has to be a constant",
-            loop=target.var, suggestion=f'split("{target.var}", 256) and bind the inner loop',
+            f"{target.var!r} would take {text(target.extent)} {what}, and their number has to be a constant",
+            loop=target.var, suggestion=f'split("{target.var}", {fitting}) and bind the inner loop',
         )  # fmt: skip
-    if axis in THREAD_AXES and size is not None and size < 1:
+    if axis in (*THREAD_AXES, "cluster") and size is not None and size < 1:
         raise ScheduleError(
             f"{target.var!r} never runs, and a block has at least one thread",
             loop=target.var, suggestion="simplify(), which leaves only what the loop starts",
