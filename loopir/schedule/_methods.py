@@ -20,7 +20,7 @@ class Methods:
         raise NotImplementedError
 
     def cache_read(
-        self, stage: str, buffer: str, scope: str, at: str | None = None, *, name: str | None = None
+        self, stage: str | tuple[str, ...], buffer: str, scope: str, at: str | None = None, *, name: str | None = None
     ) -> Self:
         """Copy what `stage` reads of `buffer` in one iteration of loop `at` into memory of `scope`, and read it
         there."""

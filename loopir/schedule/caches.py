@@ -1,7 +1,8 @@
 """Copies of part of a buffer, kept near where they are used: where one stands, how large it is, what it is called.
 
-A copy belongs to one statement in a loop: the outermost one in it around the stage. It is alive around that statement
-alone, which nothing else may then write, or see, the copied elements in.
+A copy belongs to a run of statements in a loop: the fewest, one after the other, that hold the stages it is for, which
+for one stage is the outermost one around it. It is alive around these alone, where nothing else may then write, or
+see, the copied elements.
 """
 
 from __future__ import annotations
@@ -27,48 +28,94 @@ N = TypeVar("N", bound=Node)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a copy stands: around `nest`, which holds the stage at `place`; `around` are the statements outside."""
+    """Where a copy stands: around `nests`, which hold the stages at `places`; `around` are the statements outside."""
 
     func: Func
-    place: Place
+    places: tuple[Place, ...]
     around: tuple[Stmt, ...]
-    nest: Stmt
+    nests: Body
     known: Known
 
     @property
+    def place(self) -> Place:
+        """The only stage."""
+        (place,) = self.places
+        return place
+
+    @property
+    def nest(self) -> Stmt:
+        """The only statement."""
+        (nest,) = self.nests
+        return nest
+
+    @property
     def alone(self) -> bool:
-        """Whether the nest is the stage alone, which reads before it writes."""
-        return self.nest is self.place.stmt
+        """Whether a stage alone is all of it, which reads before it writes."""
+        return len(self.places) == 1 and self.nests[0] is self.places[0].stmt
 
     @property
-    def inside(self) -> Known:
-        """What is known at the stage."""
-        return next(k for s, k in statements_known((self.nest,), self.known) if s is self.place.stmt)
+    def labels(self) -> str:
+        """The stages, for a message."""
+        return listing(p.stmt.label for p in self.places)
 
-    @property
-    def starting(self) -> Context:
-        """What is known where the stage, if it is a reduction, starts: the loops of the nest that it is not over."""
-        s, ctx = self.place.stmt, self.known.here
+    def inside(self, place: Place) -> Known:
+        """What is known at a stage."""
+        return next(k for s, k in statements_known(self.nests, self.known) if s is place.stmt)
+
+    def starting(self, place: Place) -> Context:
+        """What is known where a stage, if it is a reduction, starts: the loops of the nest that it is not over."""
+        s, ctx = place.stmt, self.known.here
         over = s.over if isinstance(s, Reduce) else ()
-        for loop in self.place.loops:
+        for loop in place.loops:
             if loop.var not in over and not any(x is loop for x in self.around):
                 ctx = ctx.loop(loop.var, loop.extent)
         return ctx
 
-    def replaced(self, nest: Body) -> Func:
-        """The Func with `nest` instead, simplified where it stands."""
-        tidied = simplify_body(nest, self.known)
-        return replace(self.func, body=rewrite(self.func.body, lambda s: tidied if s is self.nest else None))
+    def replaced(self, body: Body) -> Func:
+        """The Func with `body` instead, simplified where it stands."""
+        tidied = simplify_body(body, self.known)
+        first, *rest = self.nests
+        gone = {id(x) for x in rest}
+
+        def visit(s: Stmt) -> Body | None:
+            return tidied if s is first else () if id(s) in gone else None
+
+        return replace(self.func, body=rewrite(self.func.body, visit))
 
 
-def find_site(func: Func, stage: str, at: str | None, buffers: Iterable[str] | None = None) -> Site:
-    """The statement in loop `at`, or on top, around the one that `stage` names, inside the allocation of `buffers`."""
+def find_site(func: Func, stages: str | tuple[str, ...], at: str | None, buffers: Iterable[str] | None = None) -> Site:
+    """The statements in loop `at`, or on top, around the `stages`, inside the allocation of `buffers`."""
+    named = (stages,) if isinstance(stages, str) else stages
+    if not named:
+        raise ScheduleError("no stage is named")
+    found = {p.stmt.label: p for name in named for p in (_only(func, name),)}
+    places = tuple(found.values())
+    start = max(_inside(func, p, at, buffers) for p in places)
+    whole: list[tuple[Stmt, ...]] = [(*p.around, p.stmt) for p in places]
+    depth = start
+    while all(len(w) > depth and isinstance(w[depth], Alloc) and w[depth] is whole[0][depth] for w in whole):
+        depth += 1
+    body = _body(func, whole[0][:depth])
+    if any(w[:depth] != whole[0][:depth] for w in whole):
+        raise ScheduleError(f"not all of {listing(found)} stand in the allocation of {listing(buffers or ())}")
+    here = [next(n for n, s in enumerate(body) if s is w[depth]) for w in whole]
+    nests = body[min(here) : max(here) + 1]
+    return Site(func, places, whole[0][:depth], nests, known_at(func, nests[0]))
+
+
+def _only(func: Func, stage: str) -> Place:
+    """The one statement of `stage`, which is no part of an instruction."""
     place, *more = find_stage(func, stage)
     if more:
         labels = listing(p.stmt.label for p in (place, *more))
         raise ScheduleError(f"{stage!r} is several statements: {labels}; name one")
     if any(isinstance(s, Do) for s in place.around):
         raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="make the copy before tensorize")
+    return place
+
+
+def _inside(func: Func, place: Place, at: str | None, buffers: Iterable[str] | None) -> int:
+    """How many of the statements around `place` are outside a copy in loop `at`."""
     start = 0
     if at is not None:
         loop = find_loop(func, at)
@@ -83,10 +130,16 @@ def find_site(func: Func, stage: str, at: str | None, buffers: Iterable[str] | N
                 where = "inside the nest" if at is None else f"further inside {at!r}"
                 raise ScheduleError(f"{s.buffer.name} is allocated {where}", suggestion="a loop inside its allocation")
             start = n + 1
-    whole: tuple[Stmt, ...] = (*place.around, place.stmt)
-    depth = next(n for n in range(start, len(whole)) if not isinstance(whole[n], Alloc))
-    nest: Stmt = whole[depth]
-    return Site(func, place, whole[:depth], nest, known_at(func, nest))
+    return start
+
+
+def _body(func: Func, around: tuple[Stmt, ...]) -> Body:
+    """The statements that `around` stands around: for a condition's two sides there is no copy of both."""
+    if not around:
+        return func.body
+    last = around[-1]
+    assert isinstance(last, Loop | Alloc)
+    return last.body
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +161,7 @@ def copied(
 ) -> Copied:
     """The box around what `found` touches of `source`, as a buffer of its own in `scope`, called none of `taken`."""
     kind = scope_called(scope)
-    require_place(source.name if name is None else name, kind, site.around, (site.nest,))
+    require_place(source.name if name is None else name, kind, site.around, site.nests)
     box = sized(region(found, site.known.here, source.shape), source.shape, site.func.sizes)
     dims = tuple(d for d, size in enumerate(box.size) if size != Int(1)) or (len(source.shape) - 1,) * bool(
         source.shape
@@ -124,7 +177,7 @@ def _cache(name: str, source: Buffer, shape: tuple[Index, ...], scope: Scope) ->
 
 def require_unwritten(site: Site, parts: Iterable[Node], what: str) -> None:
     """Refuse if `parts`, which are evaluated for the copy, too, read memory that the nest writes."""
-    if changed := sorted(reads(parts) & writes((site.nest,))):
+    if changed := sorted(reads(parts) & writes(site.nests)):
         reason = f"{what} is read from {listing(changed)}, which is written in the same nest"
         raise ScheduleError(reason, suggestion="a loop further inside, around the reads alone")
 
@@ -149,6 +202,6 @@ def loads(parts: Iterable[Node], buffer: str, known: Context) -> list[Touch]:
     return [Touch(n.buffer, n.at, False, known) for n in found]
 
 
-def inside_nest(nest: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    """`nest` with the leaf statement `old` replaced."""
-    return rewrite((nest,), lambda s: new if s is old else None)[0]
+def inside_nests(nests: Body, old: Stmt, new: Stmt) -> Body:
+    """`nests` with the leaf statement `old` replaced."""
+    return rewrite(nests, lambda s: new if s is old else None)

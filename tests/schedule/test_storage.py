@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -60,6 +61,9 @@ def every_step(s: Schedule) -> Iterator[Step]:
             yield Step("cache_write", (stage, "local"), (("at", at),))
             for b in s.buffers:
                 yield Step("cache_read", (stage, b, "local"), (("at", at),))
+    for some in (s.stages, *pairwise(s.stages)):
+        for at in (None, *s.loops(some[0])):
+            yield from (Step("cache_read", (some, b, "local"), (("at", at),)) for b in s.buffers)
     for b in s.buffers:
         yield Step("set_scope", (b, "local"))
         for loop in s.loops():
@@ -118,6 +122,41 @@ def test_padded_tiles_keep_the_meaning_at_every_size(data: st.DataObject) -> Non
             taken += 1
     for n, m in ((0, 3), (1, 1), (4, 3), (5, 7)):
         assert_same(base.func, s.func, {"n": n, "m": m})
+
+
+ROWS = """
+def rows(n: "size", m: "size", A: "inout float32[n, m]", B: "out float32[n, m]", C: "out float32[n]"):
+    for i in range(n):
+        with alloc("float32[1]") as S:
+            for k in range(m):
+                S[0] = sum(A[i, k], over=k, init=0.0)
+            if i < 3:
+                for j in range(m - 1):
+                    B[i, j] = A[i, j + 1] + S[0]
+            C[i] = A[i, m - 1]
+"""
+
+
+@pytest.mark.parametrize("at", [None, "i"])
+def test_one_copy_for_several_stages(at: str | None) -> None:
+    base = Schedule(parse(ROWS))
+    s = base.cache_read(("S", "B", "C"), "A", "local", at=at)
+    assert sum(" = A[" in line for line in str(s).splitlines()) == 1, "the row is read once, by the copy"
+    assert_same(base.func, s.func, {"n": 5, "m": 4})
+    assert_same(base.func, s.func, {"n": 2, "m": 1})
+
+
+def test_what_is_written_between_the_readers_is_not_copied() -> None:
+    nest = parse(ROWS.replace("C[i] = A[i, m - 1]", "A[i, 0] = S[0]"))
+    with pytest.raises(ScheduleError, match="A, which the copy would hold, is written by A in the same nest"):
+        Schedule(nest).cache_read(("S", "B"), "A", "local")
+    s = Schedule(nest).cache_read(("S", "B"), "A", "local", at="i")
+    assert_same(nest, s.func, {"n": 5, "m": 4})
+    nest = parse(ROWS.replace("if i < 3:", "A[i, 0] = S[0]\n            if i < 3:"))
+    with pytest.raises(ScheduleError, match="A, which the copy would hold, is written by A in the same nest"):
+        Schedule(nest).cache_read(("S", "B"), "A", "local", at="i")
+    s = Schedule(nest).cache_read(("B", "C"), "A", "local", at="i")
+    assert_same(nest, s.func, {"n": 5, "m": 4})
 
 
 def padded(fold: str, value: str) -> Schedule:

@@ -1,4 +1,7 @@
-"""cache_read: what one iteration reads of a buffer is copied near it first, into memory of its own."""
+"""cache_read: what one iteration reads of a buffer is copied near it first, into memory of its own.
+
+Several stages can read one copy: a row that softmax reads three times is then moved once.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ from dataclasses import replace
 from loopir.analysis.regions import Touch
 from loopir.analysis.simplify import Context
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
+from loopir.ir.grammar import Alloc, Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.inits import outermost
-from loopir.ir.walk import fresh, names, places, statements
+from loopir.ir.walk import Place, fresh, names, places, statements
 from loopir.schedule.caches import (
     Copied,
     Site,
     copied,
     find_site,
-    inside_nest,
+    inside_nests,
     loads,
     redirected,
     require_unwritten,
@@ -26,13 +29,20 @@ from loopir.schedule.schedule import primitive
 
 @primitive
 def cache_read(
-    func: Func, stage: str, buffer: str, scope: str, at: str | None = None, *, name: str | None = None
+    func: Func,
+    stage: str | tuple[str, ...],
+    buffer: str,
+    scope: str,
+    at: str | None = None,
+    *,
+    name: str | None = None,
 ) -> Func:
     """Copy what `stage` reads of `buffer` in one iteration of loop `at` into memory of `scope`, and read it there.
 
     The copy is the smallest box around what is read. It has loops of its own, `ax0`, `ax1` ..., which can be fused,
     split, bound and vectorized; dimensions of which one element is read are left out. Where `at` is None the copy is
-    made once, before the nest. Another statement of the nest must not write `buffer`. `name` is the copy's.
+    made once, before the nest. Another statement of the nest must not write `buffer`. Where `stage` is several stages,
+    they share one copy, made before the first of the nests that they stand in. `name` is the copy's.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n - 2]"):
@@ -72,37 +82,59 @@ def cache_read(
                 with alloc("float32[1]", scope="local") as A_local:
                     A_local[0] = A[i]
                     A[i + 1] = A_local[0] * 2.0
+
+    before:
+        def h(A: "float32[8, 5]", B: "out float32[8, 5]"):
+            for i in range(8):
+                with alloc("float32[1]", scope="local") as S:
+                    for k in range(5):
+                        S[0] = sum(A[i, k], over=k, init=0.0)
+                    for j in range(5):
+                        B[i, j] = A[i, j] / S[0]
+    call:    cache_read(("S", "B"), "A", "local", at="i")
+    after:
+        def h(A: "float32[8, 5]", B: "out float32[8, 5]"):
+            for i in range(8):
+                with alloc("float32[1]", scope="local") as S, alloc("float32[5]", scope="local") as A_local:
+                    for ax0 in range(5):
+                        A_local[ax0] = A[i, ax0]
+                    for k in range(5):
+                        S[0] = sum(A_local[k], over=k, init=0.0)
+                    for j in range(5):
+                        B[i, j] = A_local[j] / S[0]
+    refuses: cache_read(("S", "B"), "A", "local", at="k")  # 'k' is no loop around B; the loops there are i and j
+    refuses: cache_read(("S", "B"), "S", "local", at="i")  # S reads nothing of S
     """
     source = find_buffer(func, buffer)
     site = find_site(func, stage, at, [source.name])
-    read = _reads(site, source.name)
+    read = [t for place in site.places for t in _reads(site, place, source.name)]
     _require_kept(site, source.name)
-    require_unwritten(site, [x for t in read for x in t.at], f"which elements {site.place.stmt.label} reads")
+    require_unwritten(site, [x for t in read for x in t.at], f"which elements {site.labels} reads")
     copies = copied(site, source, read, scope, name)
-    return site.replaced((Alloc(copies.cache, (_copy(site, copies), _redirected(site, copies))),))
+    return site.replaced((Alloc(copies.cache, (_copy(site, copies), *_redirected(site, copies))),))
 
 
-def _whole(site: Site) -> bool:
-    """Whether all of the stage runs inside the nest, also what a reduction starts from."""
-    s = site.place.stmt
-    first = outermost(site.place) if isinstance(s, Reduce) and s.init is not None else s
-    return any(x is first for x in statements((site.nest,)))
+def _whole(site: Site, place: Place) -> bool:
+    """Whether all of the stage runs inside the nests, also what a reduction starts from."""
+    s = place.stmt
+    first = outermost(place) if isinstance(s, Reduce) and s.init is not None else s
+    return any(x is first for x in statements(site.nests))
 
 
-def _reads(site: Site, name: str) -> list[Touch]:
+def _reads(site: Site, place: Place, name: str) -> list[Touch]:
     """What the stage reads of the buffer, where that can be redirected."""
-    s = site.place.stmt
+    s, whole = place.stmt, _whole(site, place)
     values = (s.value,) if isinstance(s, Store) else s.values
-    starts = (*s.at, *((s.init or ()) if isinstance(s, Reduce) else ())) if _whole(site) else ()
-    found = [*loads(values, name, site.inside.here), *loads(starts, name, site.starting)]
+    starts = (*s.at, *((s.init or ()) if isinstance(s, Reduce) else ())) if whole else ()
+    found = [*loads(values, name, site.inside(place).here), *loads(starts, name, site.starting(place))]
     if not found:
-        raise ScheduleError(f"{s.label} reads nothing of {name}" + ("" if _whole(site) else " inside that loop"))
+        raise ScheduleError(f"{s.label} reads nothing of {name}" + ("" if whole else " inside that loop"))
     return found
 
 
 def _require_kept(site: Site, name: str) -> None:
-    """Refuse if the nest writes the buffer after the copy is made and perhaps before it is read."""
-    writers = [p.stmt.label for p in places((site.nest,)) if any(b.name == name for b in written(p))]
+    """Refuse if the nests write the buffer after the copy is made and perhaps before it is read."""
+    writers = [p.stmt.label for p in places(site.nests) if any(b.name == name for b in written(p))]
     if writers and not (site.alone and isinstance(site.place.stmt, Store)):
         reason = f"{name}, which the copy would hold, is written by {listing(writers)} in the same nest"
         raise ScheduleError(reason, suggestion="a loop further inside, between the write and the read")
@@ -133,10 +165,13 @@ def _copy(site: Site, copies: Copied) -> Stmt:
     return body
 
 
-def _redirected(site: Site, copies: Copied) -> Stmt:
-    s = site.place.stmt
-    if isinstance(s, Reduce) and not _whole(site):
-        new: Stmt = replace(s, values=tuple(redirected(v, copies, site.starting) for v in s.values))
-    else:
-        new = redirected(s, copies, site.starting)
-    return inside_nest(site.nest, s, new)
+def _redirected(site: Site, copies: Copied) -> Body:
+    body = site.nests
+    for place in site.places:
+        s, starting = place.stmt, site.starting(place)
+        if isinstance(s, Reduce) and not _whole(site, place):
+            new: Stmt = replace(s, values=tuple(redirected(v, copies, starting) for v in s.values))
+        else:
+            new = redirected(s, copies, starting)
+        body = inside_nests(body, s, new)
+    return body

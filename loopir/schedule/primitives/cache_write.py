@@ -10,7 +10,7 @@ from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, Load, Loop, Node, Reduce, Stmt, Store
 from loopir.ir.inits import Elements, outermost
 from loopir.ir.walk import fresh, names, places, statements, substitute
-from loopir.schedule.caches import Copied, Site, copied, find_site, inside_nest, loads, require_unwritten
+from loopir.schedule.caches import Copied, Site, copied, find_site, inside_nests, loads, require_unwritten
 from loopir.schedule.find import find_stage, listing, written
 from loopir.schedule.schedule import primitive
 
@@ -69,10 +69,10 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
     caches: list[Copied] = []
     for n, b in enumerate(buffers):
         taken = {c.cache.name for c in caches}
-        new = copied(site, b, [Touch(b, s.at, True, site.starting)], scope, name if n == 0 else None, taken)
+        new = copied(site, b, [Touch(b, s.at, True, site.starting(site.place))], scope, name if n == 0 else None, taken)
         caches.append(new)
     inner = _inner(site, caches)
-    body: Body = (inside_nest(site.nest, s, inner), *_copies(site, caches, out=True))
+    body: Body = (*inside_nests(site.nests, s, inner), *_copies(site, caches, out=True))
     if isinstance(s, Reduce) and s.init is None:
         body = (*_copies(site, caches, out=False), *body)
     for c in reversed(caches):
@@ -134,7 +134,7 @@ def _name(site: Site, caches: Sequence[Copied]) -> str:
 def _inner(site: Site, caches: Sequence[Copied]) -> Stmt:
     """The stage, writing to the copies."""
     s = site.place.stmt
-    at = caches[0].at(s.at, site.starting)
+    at = caches[0].at(s.at, site.starting(site.place))
     label = _name(site, caches)
     if isinstance(s, Store):
         return replace(s, label=label, buffer=caches[0].cache, at=at)
@@ -155,7 +155,9 @@ def _copies(site: Site, caches: Sequence[Copied], *, out: bool) -> Body:
     labels = {p.stmt.label for p in places(site.func.body)} - ({s.label} if out else set())
     body: Body = ()
     for n, c in enumerate(caches):
-        element, kept = (tuple(substitute(x, nest.env) for x in at) for at in (s.at, c.at(s.at, site.starting)))
+        element, kept = (
+            tuple(substitute(x, nest.env) for x in at) for at in (s.at, c.at(s.at, site.starting(site.place)))
+        )
         hint = s.label if out and n == 0 else c.source.name if out else f"{c.cache.name}_in"
         label = fresh(hint, labels)
         labels.add(label)
