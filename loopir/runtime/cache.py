@@ -1,7 +1,9 @@
 """Compiled code on disk, keyed by everything it was made from.
 
-Entries are written beside and renamed, so that other processes see whole files. Where the directory cannot be written,
-the program goes on without, after one warning.
+Entries are written beside and renamed, so that other processes see whole files, and carry a digest, so that one that a
+full disk or a crash has cut short is never run. Where the directory cannot be written, the program goes on without,
+after one warning. A process that writes removes, at first and every thousand entries, what was used least recently
+beyond the limit.
 """
 
 from __future__ import annotations
@@ -10,11 +12,16 @@ import hashlib
 import os
 import tempfile
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
 
+LIMIT = 1 << 30
+"""Bytes that the entries may take together, unless LOOPIR_CACHE_BYTES says otherwise."""
+_DIGEST = hashlib.sha256().digest_size
 _warned = False
+_stores = 0
 
 
 def directory() -> Path:
@@ -34,23 +41,35 @@ def key(*parts: str | bytes) -> str:
 
 
 def load(name: str) -> bytes | None:
-    """The entry `name`, or None."""
+    """The entry `name`, or None; one that is not whole is removed."""
+    path = directory() / name[:2] / name
     try:
-        return (directory() / name[:2] / name).read_bytes()
+        kept = path.read_bytes()
     except OSError:
         return None
+    data = kept[_DIGEST:]
+    whole = hashlib.sha256(data).digest() == kept[:_DIGEST]
+    with suppress(OSError):  # a directory that can only be read
+        if whole:
+            os.utime(path)
+        else:
+            path.unlink(missing_ok=True)
+    return data if whole else None
 
 
 def store(name: str, data: bytes) -> None:
     """Keep `data` as entry `name`, if that can be done."""
-    global _warned
+    global _warned, _stores
     folder = directory() / name[:2]
     temporary = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if _stores % 1000 == 0:
+            trim(int(os.environ.get("LOOPIR_CACHE_BYTES", LIMIT)))
+        _stores += 1
         handle, temporary = tempfile.mkstemp(dir=folder)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.write(hashlib.sha256(data).digest() + data)
         os.replace(temporary, folder / name)
     except OSError as error:
         if temporary is not None:
@@ -60,6 +79,22 @@ def store(name: str, data: bytes) -> None:
             warnings.warn(
                 f"the compile cache in {directory()} cannot be written: {error}", RuntimeWarning, stacklevel=3
             )
+
+
+def trim(limit: int) -> int:
+    """Remove entries, those used least recently first, until the rest take at most `limit` bytes; how many went."""
+    entries: list[tuple[float, int, Path]] = []
+    for path in directory().glob("??/*"):
+        with suppress(OSError):  # another process has removed it
+            facts = path.stat()
+            entries.append((facts.st_mtime, facts.st_size, path))
+    total, removed = sum(size for _, size, _ in entries), 0
+    for _, size, path in sorted(entries):
+        if total <= limit:
+            break
+        path.unlink(missing_ok=True)
+        total, removed = total - size, removed + 1
+    return removed
 
 
 def clear() -> int:

@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from loopir.errors import CompileError
+from loopir.runtime import cache
 from loopir.runtime.memory import Arena
 from loopir.runtime.pool import Pool
 
@@ -49,29 +50,26 @@ def vector_unit() -> tuple[int, int]:
 
 
 class Library:
-    """Compiled kernels: `.source` is the IR after optimisation, `.assembly` what became of it."""
+    """Compiled kernels, from the cache if they were compiled before.
+
+    `.source` is the IR after optimisation, `.assembly` what became of it.
+    """
 
     def __init__(self, source: str) -> None:
         with _lock:
             _initialise()
-            machine = llvm.Target.from_default_triple().create_target_machine(
-                cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, jit=True
-            )
-            try:
-                module = llvm.parse_assembly(source)
-                module.triple = llvm.get_process_triple()
-                module.data_layout = str(machine.target_data)
-                module.verify()
-            except RuntimeError as error:
-                raise CompileError(f"LLVM refuses the emitted code: {error}", source=source, log=str(error)) from None
-            options = llvm.create_pipeline_tuning_options(speed_level=3)
-            options.loop_vectorization = True
-            options.slp_vectorization = True
-            builder = llvm.create_pass_builder(machine, options)
-            builder.getModulePassManager().run(module, builder)
-            self.source = str(module)
-            self._machine, self._module = machine, module
-            self._engine = llvm.create_mcjit_compiler(module, machine)
+            name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+            target = llvm.Target.from_default_triple()
+            self._machine = target.create_target_machine(cpu=name, features=features, opt=3, jit=True)
+            entry = cache.key("object", source, name, features, str(llvm.llvm_version_info), "1")
+            kept = cache.load(entry)
+            if kept is None:
+                kept = _compiled(source, self._machine)
+                cache.store(entry, kept)
+            text, code = kept[_WORD:][: (size := int.from_bytes(kept[:_WORD], "little"))], kept[_WORD + size :]
+            self.source = text.decode()
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine)
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
 
     @property
@@ -83,6 +81,27 @@ class Library:
         """A kernel, called with that many integers, then addresses, then the two ends of its range if it has one."""
         types = [ctypes.c_int64] * integers + [ctypes.c_void_p] * pointers + [ctypes.c_int64] * (2 * ranged)
         return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self._engine.get_function_address(name))
+
+
+_WORD = 8
+
+
+def _compiled(source: str, machine: Any) -> bytes:
+    """The IR after optimisation, its length in bytes before it, and the object code after it."""
+    try:
+        module = llvm.parse_assembly(source)
+        module.triple = llvm.get_process_triple()
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(f"LLVM refuses the emitted code: {error}", source=source, log=str(error)) from None
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    text = str(module).encode()
+    return len(text).to_bytes(_WORD, "little") + text + machine.emit_object(module)
 
 
 class CpuRuntime:
