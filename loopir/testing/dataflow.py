@@ -9,7 +9,7 @@ come in any order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from loopir.ir.grammar import Func, Loop, Opaque, Truth
 from loopir.ir.walk import nodes, places, statements
@@ -17,17 +17,34 @@ from loopir.testing.instances import Env, Lane, Run
 
 
 class Flow(Run):
-    """A Run in which a write is told by its statement alone, not by its iteration."""
+    """A Run in which a write is told by its statement alone, not by its iteration; `values` are all that were made."""
+
+    def __post_init__(self) -> None:
+        self.values: Counter[int] = Counter()
+        super().__post_init__()
 
     def env(self, lane: Lane, label: str) -> Env:
         return ()
 
+    def made(self, value: int) -> None:
+        self.values[value] += 1
+
+    def left_in(self, names: Iterable[str]) -> dict[tuple[str, tuple[int, ...]], int]:
+        """What is in the elements of the arguments `names` in the end, of those that were written."""
+        homes = {(name, frozenset[tuple[str, int]]()) for name in names}
+        return {(home[0], at): value for (home, at), value in self.cells.items() if home in homes}
+
 
 def comparable(before: Func, after: Func) -> bool:
     """Whether all statements kept their labels and arguments their names, and nothing that is hashed decides a path."""
+    return same_names(before, after) and not any(map(_hidden, (before, after)))
+
+
+def same_names(before: Func, after: Func) -> bool:
+    """Whether all statements kept their labels, and arguments their names."""
     labels = [{p.stmt.label for p in places(f.body)} for f in (before, after)]
     arguments = [[a.buffer.name for a in f.args] for f in (before, after)]
-    return labels[0] == labels[1] and arguments[0] == arguments[1] and not any(map(_hidden, (before, after)))
+    return labels[0] == labels[1] and arguments[0] == arguments[1]
 
 
 def _hidden(func: Func) -> bool:
@@ -49,10 +66,13 @@ def differing(before: Func, after: Func, sizes: Mapping[str, int]) -> str | None
     counts = [Counter(e.label for e in run.events if e.write) for run in (one, other)]
     if counts[0] != counts[1]:
         return None
-    for b in before.outputs():
-        home = (b.name, frozenset[tuple[str, int]]())
-        cells = {at for run in (one, other) for where, at in run.cells if where == home}
-        for at in sorted(cells):
-            if one.cells.get((home, at)) != other.cells.get((home, at)):
-                return f"{b.name}[{', '.join(map(str, at))}] comes from other writes than before"
+    return unlike(one, other, [b.name for b in before.outputs()])
+
+
+def unlike(one: Flow, other: Flow, names: Iterable[str]) -> str | None:
+    """An element of the arguments `names` that came about by other writes in `other`."""
+    left = [run.left_in(names) for run in (one, other)]
+    for name, at in sorted({*left[0], *left[1]}):
+        if left[0].get((name, at)) != left[1].get((name, at)):
+            return f"{name}[{', '.join(map(str, at))}] comes from other writes than before"
     return None

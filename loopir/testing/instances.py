@@ -168,6 +168,7 @@ class Run:
             found = digest(
                 self.name(s.label), sorted(self.env(lane, s.label)), *(self.hashed(v, lane, s.label) for v in values)
             )
+            self.made(found)
             for b in s.buffers if isinstance(s, Reduce) else (s.buffer,):
                 old = self.access(b.name, at, lane, s.label, write=False, fold=True) if fold else 0
                 pending.append((lane, b.name, at, (old + found) % (1 << 64)))
@@ -176,6 +177,9 @@ class Run:
             self.access(name, at, lane, s.label, write=True, fold=fold)
             self.cells[self.home(name, lane), at] = value
         self.time += 1
+
+    def made(self, value: int) -> None:
+        """A statement has made `value` of what it read: for who wants to know them all."""
 
     # ------------------------------------------------------------ memory
 

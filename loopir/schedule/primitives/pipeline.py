@@ -86,6 +86,9 @@ def pipeline(func: Func, loop: str, *, stages: int) -> Func:
     require_stable_extent(target)
     require_outside_lanes(func, target)
     parts = _parts(target)
+    if not parts.copies:
+        reason = f"nothing at the start of {target.var!r} fills memory that each iteration has anew"
+        raise ScheduleError(reason, loop=target.var, suggestion=f"cache_read at {target.var!r} first")
     parts.require_ahead()
     ahead = stages - 1
     taken = Taken.of(func)
@@ -121,11 +124,6 @@ class _Parts:
     def require_ahead(self) -> None:
         """Refuse if the copies may not run before the rest of earlier iterations."""
         v = self.loop.var
-        if not self.copies:
-            raise ScheduleError(
-                f"nothing at the start of {v!r} fills memory that each iteration has anew",
-                loop=v, suggestion=f"cache_read at {v!r} first",
-            )  # fmt: skip
         if changed := sorted(reads(self.copies) & writes(self.rest)):
             raise ScheduleError(
                 f"the copies read {listing(changed)}, which the rest of {v!r} writes",

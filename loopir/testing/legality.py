@@ -1,0 +1,143 @@
+"""`python -m loopir.testing.legality --seconds N`: what primitives refuse and accept, beside what is legal.
+
+Steps are drawn on random affine programs. One that is refused is taken all the same, without its checks, and both
+programs are run at every small size (`loopir.testing.brute`): where nothing changes, a legal step was refused. One that
+is accepted is run, too. Where there is nothing to take, as the step is refused for its form alone, nothing is counted
+but that. The table in docs/legality.md is made by this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from time import monotonic
+from typing import Any
+
+from hypothesis import given, seed as seeded, settings, strategies as st
+
+from loopir.errors import LoopirError, ScheduleError
+from loopir.ir.grammar import Func
+from loopir.ir.text import text
+from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.trace import Step
+from loopir.testing.brute import broken, runs, small_sizes, tagged
+from loopir.testing.checking import QUIET
+from loopir.testing.steps import arguments_of, schedules
+from loopir.testing.strategies import funcs
+from loopir.testing.unchecked import unchecked
+
+VERDICTS = ("accepted", "accepted, illegal", "refused", "refused, legal", "no rewrite")
+BEFORE = ("split", "reorder", "fuse", "compute_at", "cache_read", "decompose_reduction", "distribute", "fuse_loops")
+"""Steps that a program may have been through already."""
+
+
+@dataclass
+class Table:
+    """How often each verdict was given on the steps of each primitive, and the cases that should not be."""
+
+    counts: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
+    wrong: list[str] = field(default_factory=list[str])
+
+    def judge(self, func: Func, step: Step) -> None:
+        found, told = verdict(func, step)
+        self.counts.setdefault(step.name, Counter())[found] += 1
+        if found in ("accepted, illegal", "refused, legal"):
+            self.wrong.append(f"{'=' * 20} {found}: {step.name}\n{text(func)}\n{step}\n{told}")
+
+    def __str__(self) -> str:
+        head = "| primitive | tried | accepted | refused | legal but refused | illegal but accepted | no rewrite |"
+        rows = [self._row(name, self.counts[name]) for name in sorted(self.counts)]
+        total = self._row("all", sum(self.counts.values(), Counter[str]()))
+        return "\n".join((head, "|---|---|---|---|---|---|---|", *rows, total))
+
+    @staticmethod
+    def _row(name: str, n: Counter[str]) -> str:
+        accepted, lost = n["accepted"] + n["accepted, illegal"], n["refused, legal"]
+        share = f"{lost} ({100 * lost / (accepted + lost):.2f} %)" if lost else "0"
+        cells = (name, n.total(), accepted, n["refused"] + lost, share, n["accepted, illegal"], n["no rewrite"])
+        return f"| {' | '.join(map(str, cells))} |"
+
+
+def verdict(func: Func, step: Step) -> tuple[str, str]:
+    """One of VERDICTS on a step, and what was said or is broken."""
+    call: Callable[[], Func] = lambda: PRIMITIVES[step.name](func, *step.args, **dict(step.kwargs))  # noqa: E731
+    try:
+        after = call()
+    except ScheduleError as error:
+        return _on_refusal(func, call, error)
+    sizes = small_sizes(func)
+    why = broken(func, after, sizes)
+    return ("accepted", "") if why is None else ("accepted, illegal", f"{why}\n{text(after)}")
+
+
+def _on_refusal(func: Func, call: Callable[[], Func], error: ScheduleError) -> tuple[str, str]:
+    with unchecked():
+        try:
+            after = call()
+        except (LoopirError, ValueError, KeyError, LookupError, AssertionError, StopIteration, TypeError):
+            return "no rewrite", ""
+    sizes = small_sizes(func, error.witness)
+    if not runs(func, sizes):
+        return "no rewrite", ""
+    why = broken(func, after, sizes)
+    return ("refused", why) if why is not None else ("refused, legal", f"{error}\n{text(after)}")
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Func:
+    """An affine program, mostly one in which every stored value tells its iteration, mostly as it was written."""
+    func = draw(funcs(memory=False))
+    func = tagged(func) if draw(st.integers(0, 3)) else func
+    return draw(schedules(func, most=2, primitives=BEFORE)).func if not draw(st.integers(0, 2)) else func
+
+
+def measure(
+    seconds: float, seed: int = 0, primitives: Sequence[str] = (), *, each: int = 12, examples: int = 20
+) -> Table:
+    """Rounds of `examples` programs from `seed` on, with `each` steps on every one, until `seconds` have gone by."""
+    table, end = Table(), monotonic() + seconds
+    names = sorted(primitives or PRIMITIVES)
+    seen: set[tuple[Func, Step]] = set()
+
+    def trial(data: st.DataObject) -> None:
+        func = data.draw(programs())
+        turn = data.draw(st.integers(0, 2**32))
+        taken = [Random(turn + n).choice(names) for n in range(each)]
+        steps = [Step(n, *_call(data.draw(arguments_of(PRIMITIVES[n], func)))) for n in taken]
+        for step in steps:
+            if (func, step) not in seen:
+                seen.add((func, step))
+                table.judge(func, step)
+
+    while True:
+        seeded(seed)(settings(QUIET, max_examples=examples)(given(st.data())(trial)))()
+        seed += 1
+        if monotonic() >= end:
+            return table
+
+
+def _call(drawn: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], tuple[tuple[str, Any], ...]]:
+    return drawn[0], tuple(drawn[1].items())
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m loopir.testing.legality", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on (0: one round)")
+    parser.add_argument("--seed", type=int, default=0, help="the first round")
+    parser.add_argument("--primitives", nargs="*", default=[], help="these only")
+    parser.add_argument("--cases", help="a file for the cases that should not be")
+    chosen: Any = parser.parse_args(argv)
+    table = measure(chosen.seconds, chosen.seed, chosen.primitives)
+    print(table)
+    if chosen.cases:
+        with open(chosen.cases, "w") as file:
+            file.write("\n".join(table.wrong))
+    return min(100, sum(n["accepted, illegal"] for n in table.counts.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

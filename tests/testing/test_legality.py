@@ -1,0 +1,82 @@
+"""What is refused is not legal, and what is accepted is: the brute force, and that it can tell."""
+
+from __future__ import annotations
+
+import pytest
+
+import loopir as lp
+from loopir.errors import ScheduleError
+from loopir.schedule.trace import Step
+from loopir.testing.brute import broken, small_sizes, tagged
+from loopir.testing.legality import measure, verdict
+from loopir.testing.unchecked import unchecked
+
+SWEEP = lp.parse("""
+def sweep(n: "size", a: "inout float32[n + 1, n + 1]"):
+    for i in range(n):
+        for j in range(n):
+            a[i + 1, j] = a[i, j + 1] + 1.0
+""")
+SHIFTED = lp.parse("""
+def shifted(n: "size", a: "inout float32[n + 1]"):
+    for i in range(n):
+        a[i] = a[i + 1] * 2.0
+""")
+
+
+def test_the_rewrite_itself_is_there_without_the_checks_and_only_then() -> None:
+    s = lp.Schedule(SWEEP)
+    with unchecked():
+        wrong = s.reorder("j", "i").func
+    assert broken(SWEEP, wrong, small_sizes(SWEEP)) is not None
+    with pytest.raises(ScheduleError, match="the other way round"):
+        s.reorder("j", "i")
+
+
+@pytest.mark.parametrize(
+    ("func", "step", "expected"),
+    [
+        (SWEEP, Step("reorder", ("j", "i"), ()), "refused"),
+        (SWEEP, Step("skew", ("i", "j"), ()), "accepted"),
+        (SWEEP, Step("parallel", ("j",), ()), "accepted"),
+        (SWEEP, Step("parallel", ("i",), ()), "refused"),
+        (SWEEP, Step("reorder", ("i", "k"), ()), "no rewrite"),
+        (SHIFTED, Step("parallel", ("i",), ()), "refused"),
+    ],
+    ids=str,
+)
+def test_verdicts(func: lp.Func, step: Step, expected: str) -> None:
+    assert verdict(func, step)[0] == expected
+
+
+def test_lanes_are_run_together() -> None:
+    """Reading ahead is no trouble to lanes, reading back is."""
+    s = lp.Schedule(SHIFTED).split("i", 4, tail="peel")
+    assert verdict(s.func, Step("vectorize", ("i_i",), ()))[0] == "accepted"
+    back = lp.parse("""
+def back(a: "inout float32[5]"):
+    for i in range(4):
+        a[i + 1] = a[i] * 2.0
+""")
+    assert verdict(back, Step("vectorize", ("i",), ()))[0] == "refused"
+
+
+def test_two_writes_of_one_statement_differ_once_they_are_tagged() -> None:
+    same = lp.parse("""
+def same(a: "inout float32[1]"):
+    for i in range(4):
+        for j in range(4):
+            if i + j < 4:
+                a[0] = 1.0
+""")
+    with unchecked():
+        turned = lp.Schedule(tagged(same)).reorder("j", "i").func
+        plain = lp.Schedule(same).reorder("j", "i").func
+    assert broken(same, plain, [{}]) is None
+    assert broken(tagged(same), turned, [{}]) is not None
+
+
+def test_random_steps_are_judged() -> None:
+    table = measure(0, seed=3, each=6, examples=12)
+    assert not [x for x in table.wrong if "accepted, illegal" in x]
+    assert "| all |" in str(table)
