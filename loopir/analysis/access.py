@@ -39,6 +39,7 @@ from loopir.ir.grammar import (
     Select,
     Store,
     Var,
+    Xor,
     conjuncts,
 )
 from loopir.ir.inits import outermost
@@ -302,7 +303,7 @@ def sees(n: Node) -> bool:
     match n:
         case Int() | Var():
             return True
-        case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b) | Min(a, b) | Max(a, b) | Cmp(_, a, b):
+        case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b) | Min(a, b) | Max(a, b) | Xor(a, b) | Cmp(_, a, b):
             return sees(a) and sees(b)
         case And(terms) | Or(terms):
             return all(map(sees, terms))

@@ -40,6 +40,7 @@ from loopir.ir.grammar import (
     Select,
     Stmt,
     Store,
+    Xor,
     conjuncts,
 )
 from loopir.ir.verify import evaluate
@@ -285,7 +286,7 @@ def _wide(ix: Index, scaled: bool) -> Iterator[Opaque]:
             yield ix
         case Add(a, b) | Mul(a, b):
             yield from (*_wide(a, True), *_wide(b, True))
-        case Min(a, b) | Max(a, b):
+        case Min(a, b) | Max(a, b) | Xor(a, b):
             yield from (*_wide(a, scaled), *_wide(b, scaled))
         case FloorDiv(a, b) | Mod(a, b):
             for side in (a, b):

@@ -14,7 +14,7 @@ from loopir.analysis.affine import Monomial, Poly, add_to, coefficient, constant
 from loopir.analysis.premises import Ends, Premises
 from loopir.analysis.samples import refuted
 from loopir.analysis.statements import Statement
-from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod, Var
+from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod, Var, Xor
 
 BOUNDS = {
     "loop-ends": Statement("c * v + z >= z and z - c * v >= z - c * t", "0 <= v and v <= t", constants="c"),
@@ -26,6 +26,7 @@ BOUNDS = {
     "quotient-negative": Statement("x // c <= q - 1", "x <= c * q + r and r < 0", constants="c"),
     "remainder-ends": Statement("0 <= x % c and x % c <= c - 1", constants="c"),
     "remainder-high": Statement("x % c <= x", "0 <= x", constants="c"),
+    "xor-ends": Statement("0 <= x % 8 ^ y % 8 and x % 8 ^ y % 8 <= 7"),
     "min-ends": Statement(
         "min(l, m) <= min(x, y) and min(x, y) <= min(h, i) and max(l, m) <= max(x, y) and max(x, y) <= max(h, i)",
         "l <= x and x <= h and m <= y and y <= i",
@@ -96,6 +97,11 @@ def _atom_ends(a: Index, known: Premises) -> Ends:
             low, high = interval(plain(x), known)
             high = high if low is not None and low >= 0 else None
             return 0, high if not isinstance(b, Int) else b.value - 1 if high is None else min(b.value - 1, high)
+        case Xor(x, y):
+            (a0, a1), (b0, b1) = interval(plain(x), known), interval(plain(y), known)
+            if a0 is None or b0 is None or min(a0, b0) < 0:
+                return None, None
+            return 0, None if a1 is None or b1 is None else (1 << max(a1, b1).bit_length()) - 1
         case Min(x, y) | Max(x, y):
             (a0, a1), (b0, b1) = interval(plain(x), known), interval(plain(y), known)
             return _min_max(a0, b0, isinstance(a, Min), low=True), _min_max(a1, b1, isinstance(a, Min), low=False)

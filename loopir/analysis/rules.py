@@ -25,7 +25,7 @@ from loopir.analysis.affine import (
     without,
 )
 from loopir.analysis.premises import Premises
-from loopir.analysis.prove import divided, nonnegative
+from loopir.analysis.prove import divided, interval, nonnegative
 from loopir.analysis.statements import rule
 from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod
 
@@ -198,6 +198,25 @@ def extreme(a: Poly, b: Poly, smaller: bool, known: Premises) -> Poly:
     if nonnegative(scaled(d, -1), known):
         return b if smaller else a
     return atom((Min if smaller else Max)(to_index(a), to_index(b)))
+
+
+# ---------------------------------------------------------------- a ^ b
+
+
+@rule("xor-of-multiple", "(8 * q + r) ^ s % 8 == 8 * q + (r ^ s % 8)")
+def exclusive(a: Poly, b: Poly, known: Premises) -> Poly:
+    """`a ^ b`. Its rule is proved for 8, and every power of two is like it: the low bits alone differ."""
+    out: Poly = {}
+    for _ in range(2):
+        low, high = interval(b, known)
+        if low is not None and low >= 0 and high is not None:
+            size = 1 << high.bit_length()
+            low_bits = {m: r for m, k in a.items() if (r := k if m and k % size else k % size)}
+            add_to(out, plus(a, low_bits, -1), 1)
+            a = low_bits
+        a, b = b, a
+    x, y = to_index(a), to_index(b)
+    return plus(out, dict(plain(y ^ x if isinstance(x, Int) else x ^ y)))
 
 
 # ---------------------------------------------------------------- sums

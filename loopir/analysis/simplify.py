@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 from loopir.analysis.affine import Poly, add_to, const_of, plus, scaled, times, to_index
 from loopir.analysis.premises import Premises
 from loopir.analysis.prove import interval, nonnegative
-from loopir.analysis.rules import divide, extreme, fold, modulo
+from loopir.analysis.rules import divide, exclusive, extreme, fold, modulo
 from loopir.ir.grammar import (
     FALSE,
     TRUE,
@@ -40,6 +40,7 @@ from loopir.ir.grammar import (
     Select,
     Truth,
     Var,
+    Xor,
     conj,
     conjuncts,
 )
@@ -212,6 +213,8 @@ def _atom(ix: Index, ctx: Context) -> Poly:
         return modulo(poly(ix.a, ctx), poly(ix.b, ctx), ctx)
     if isinstance(ix, Min | Max):
         return extreme(poly(ix.a, ctx), poly(ix.b, ctx), isinstance(ix, Min), ctx)
+    if isinstance(ix, Xor):
+        return exclusive(poly(ix.a, ctx), poly(ix.b, ctx), ctx)
     return {(simplify_node(ix, ctx),): 1}  # memory reads inside an index have indices of their own
 
 

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import islpy as isl
 
 from loopir.analysis.affine import exact_quotient, to_index
+from loopir.analysis.bits import by_divisions
 from loopir.analysis.refute import Constraint, Linear, Reduced, refuted
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.ir.grammar import (
@@ -33,6 +34,7 @@ from loopir.ir.grammar import (
     Not,
     Or,
     Var,
+    Xor,
 )
 
 Names: TypeAlias = "Mapping[str, str | int]"
@@ -65,6 +67,8 @@ class System:
     divisors: dict[str, tuple[Index, Index]] = field(default_factory=dict[str, "tuple[Index, Index]"])
     named: dict[object, Linear] = field(default_factory=dict[object, Linear])
     """Minima, maxima and quotients that have a dimension, by what they are of: the same one has the same."""
+    ends: dict[str, int] = field(default_factory=dict[str, int])
+    """The greatest values of loops of a constant extent."""
     unsure: Index | None = None
     """The first index that is described only in part."""
     reduced: Reduced | None = None
@@ -96,6 +100,8 @@ class System:
                 return self.unknown(ix)
             case FloorDiv(a, b) | Mod(a, b):
                 return self.division(ix, self.linear(a, prefix, names), self.linear(b, prefix, names), prefix)
+            case Xor() if (divided := by_divisions(ix, self.ends_of(names))) is not None:
+                return self.linear(divided, prefix, names)
             case Min(a, b) | Max(a, b):
                 x, y = self.linear(a, prefix, names), self.linear(b, prefix, names)
                 key = (type(ix), *(frozenset(side.items()) for side in (x, y)))
@@ -107,6 +113,10 @@ class System:
                 return self.named[key]
             case _:
                 return self.unknown(ix)
+
+    def ends_of(self, names: Names) -> dict[str, int]:
+        """The greatest value of each variable that has one."""
+        return {v: self.ends[at] for v, at in names.items() if isinstance(at, str) and at in self.ends}
 
     def unknown(self, ix: Index) -> Linear:
         self.unsure = self.unsure or ix
@@ -139,6 +149,8 @@ class System:
             self.bound(ix, top.a, prefix, names)
             self.bound(ix, top.b, prefix, names)
             return
+        if isinstance(ix, Var) and isinstance(top, Int) and isinstance(at := names[ix.name], str):
+            self.ends[at] = top.value - 1
         least, most = self.linear(ix, prefix, names), self.linear(top, prefix, names)
         for (instance, kind), (dividend, q, _) in list(self.pairs.items()):
             divided = self.divisors.get(kind)

@@ -36,6 +36,7 @@ from loopir.ir.grammar import (
     Truth,
     Value,
     Var,
+    Xor,
 )
 from loopir.ir.walk import substitute
 
@@ -268,6 +269,8 @@ class CudaValues:
                 return f"({self.index(a)} + {self.index(b)})"
             case Mul(a, b):
                 return f"({self.index(a)} * {self.index(b)})"
+            case Xor(a, b):
+                return f"({self.index(a)} ^ {self.index(b)})"
             case FloorDiv(a, b) | Mod(a, b):
                 return self.division(a, b, isinstance(ix, Mod))
             case Min(a, b) | Max(a, b):
@@ -424,7 +427,7 @@ def _natural(ix: Index) -> bool:
             return value >= 0
         case Var() | Mod():
             return True
-        case Add(a, b) | Mul(a, b) | Max(a, b) | Min(a, b):
+        case Add(a, b) | Mul(a, b) | Max(a, b) | Min(a, b) | Xor(a, b):
             return _natural(a) and _natural(b)
         case FloorDiv(a, _):
             return _natural(a)

@@ -46,6 +46,7 @@ from loopir.ir.grammar import (
     Truth,
     Value,
     Var,
+    Xor,
 )
 from loopir.ir.walk import nodes
 
@@ -141,6 +142,8 @@ class Values:
                 return self.b.add(*self.alike(self.index(a), self.index(b)), flags=("nsw",))
             case Mul(a, b):
                 return self.b.mul(*self.alike(self.index(a), self.index(b)), flags=("nsw",))
+            case Xor(a, b):
+                return self.b.xor(*self.alike(self.index(a), self.index(b)))
             case FloorDiv(a, b):
                 return ops.floor_division(self.b, *self.alike(self.index(a), self.index(b)), remainder=False)
             case Mod(a, b):

@@ -22,7 +22,7 @@ see through it.
            | Commit() | Wait(int pending)                                -- made by lowering, for asynchronous copies
     kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | cluster | threadIdx.x ...
            | lane | warp.x | warp.y | warpgroup
-    index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Opaque(value)
+    index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Xor | Opaque(value)
     cond   = And(cond*) | Or(cond*) | Not(cond) | Cmp(op, index, index) | Truth(value)
     value  = Const | Load(buffer, index*) | Of(index|cond, dtype) | Cast(value, dtype) | Select(cond, a, b)
            | Op(intrinsic f, value*) | Param(name, dtype)                -- Param: only inside a monoid
@@ -32,8 +32,8 @@ kinds are promises, proved when they are made, that the order does not matter in
 `init` sets its elements to `init` when the outermost loop in `over` is entered, even for no iterations at
 all, and then folds `v` in by the monoid; without `init` it folds into what is there. Only inside a `Kernel`
 do bound loops run as hardware threads, with the `Barrier`s that lowering placed. Arithmetic on indices is
-exact; `//` and `%` round towards minus infinity and their right side is positive. To use what nothing has
-written is an error; to copy it (a `Store` of a `Load` alone) is none, and leaves the copy unwritten.
+exact; `//` and `%` round towards minus infinity and their right side is positive, `^` is of two's complement. To use
+what nothing has written is an error; to copy it (a `Store` of a `Load` alone) is none, and leaves the copy unwritten.
 
 A `Do` means its body, and promises that one instruction does it: the body matches the instruction's own meaning
 (`loopir.ir.match`), which the verifier asks after every step. What the instruction's operands are is read off the
@@ -73,6 +73,7 @@ from loopir.ir.index import (  # noqa: F401  (the whole language is imported fro
     Or,
     Truth,
     Var,
+    Xor,
     ceildiv,
     conj,
     conjuncts,

@@ -76,6 +76,12 @@ class Index(Node):
     def __mod__(self, other: IndexLike) -> Index:
         return _mod(self, index(other))
 
+    def __xor__(self, other: IndexLike) -> Index:
+        return _xor(self, index(other))
+
+    def __rxor__(self, other: IndexLike) -> Index:
+        return _xor(index(other), self)
+
     def __lt__(self, other: IndexLike) -> Cond:
         return Cmp("<", self, index(other))
 
@@ -145,6 +151,14 @@ class Mod(Index):
 
 
 @node
+class Xor(Index):
+    """The bits in which the two differ, as two's complement: what swizzles are made of."""
+
+    a: Index
+    b: Index
+
+
+@node
 class Opaque(Index):
     """An integer read from memory (a gather, a ragged bound): no analysis looks inside."""
 
@@ -207,6 +221,14 @@ def _mod(a: Index, b: Index) -> Index:
         if b.value == 1:
             return Int(0)
     return Mod(a, b)
+
+
+def _xor(a: Index, b: Index) -> Index:
+    if isinstance(a, Int) and isinstance(b, Int):
+        return Int(a.value ^ b.value)
+    if a == b:
+        return Int(0)
+    return b if a == Int(0) else a if b == Int(0) else Xor(a, b)
 
 
 def minimum(a: IndexLike, b: IndexLike) -> Index:

@@ -31,6 +31,7 @@ from loopir.ir.grammar import (
     Opaque,
     Strided,
     Var,
+    Xor,
     maximum,
     minimum,
 )
@@ -171,6 +172,8 @@ def evaluate(ix: Node, env: Mapping[str, Any]) -> Any:
             return evaluate(a, env) // evaluate(b, env)
         case Mod(a, b):
             return evaluate(a, env) % evaluate(b, env)
+        case Xor(a, b):
+            return evaluate(a, env) ^ evaluate(b, env)
         case Min(a, b):
             return _extreme(min, np.minimum, evaluate(a, env), evaluate(b, env))
         case Max(a, b):

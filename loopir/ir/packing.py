@@ -21,6 +21,7 @@ from loopir.ir.grammar import (
     Mul,
     Strided,
     Var,
+    Xor,
     maximum,
     minimum,
 )
@@ -70,6 +71,11 @@ def bounds(ix: Index, room: Mapping[str, Index]) -> tuple[Index, Index]:
             low, high = bounds(a, room)
             inside = isinstance(low, Int) and low.value >= 0 and _at_least(b, high + 1)
             return (low, high) if inside else (Int(0), b - 1)
+        case Xor(a, b):  # of what is never negative
+            high, other = bounds(a, room)[1], bounds(b, room)[1]
+            if isinstance(high, Int) and isinstance(other, Int):
+                return Int(0), Int((1 << max(high.value, other.value, 0).bit_length()) - 1)
+            return Int(0), high + other
         case Min(a, b):
             (a0, a1), (b0, b1) = bounds(a, room), bounds(b, room)
             return minimum(a0, b0), minimum(a1, b1)
@@ -100,7 +106,7 @@ def _bounded(ix: Index, room: Mapping[str, Index]) -> bool:
             return _bounded(a, room)
         case FloorDiv(a, b) | Mod(a, b):
             return _bounded(a, room) and isinstance(b, Int | Var) and not variables(b) & set(room)
-        case Mul(a, b):
+        case Mul(a, b) | Xor(a, b):
             return all(_bounded(x, room) and _from_0(x, room) for x in (a, b))
         case _:
             return isinstance(ix, Int | Var)
@@ -150,7 +156,7 @@ def _follows(x: Index, known: set[Index], room: Mapping[str, Index]) -> list[Ind
     match x:
         case Mul(a, Int(c)) | Mul(Int(c), a) if c:
             return [a]
-        case Add(a, b):
+        case Add(a, b) | Xor(a, b):
             return [part for part, other in ((a, b), (b, a)) if given(other)]
         case FloorDiv(a, b) if given(b) and Mod(a, b) in known:
             return [a]

@@ -37,6 +37,7 @@ from loopir.ir.grammar import (
     Select,
     Truth,
     Value,
+    Xor,
 )
 from loopir.ir.ops import REGISTRY
 
@@ -50,7 +51,9 @@ _COMPARE: dict[type[ast.cmpop], tuple[CmpOp, bool]] = {
     ast.Eq: ("==", False), ast.NotEq: ("!=", False),
 }  # fmt: skip
 _VALUE_COMPARE = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne"}
-_INDEX: dict[str, type[Add | Mul | FloorDiv | Mod]] = {"add": Add, "mul": Mul, "floordiv": FloorDiv, "mod": Mod}
+_INDEX: dict[str, type[Add | Mul | FloorDiv | Mod | Xor]] = {
+    "add": Add, "mul": Mul, "floordiv": FloorDiv, "mod": Mod, "xor": Xor,
+}  # fmt: skip
 
 
 @dataclass
@@ -162,14 +165,14 @@ class Expressions:
                 number = self.number(node)
                 if isinstance(number, int) and not isinstance(number, bool):
                     return Int(number)
-                self.fail(node, "an index is made of integers, loop variables, sizes, + - * // %, min and max")
+                self.fail(node, "an index is made of integers, loop variables, sizes, + - * // % ^, min and max")
 
     def index_op(self, node: ast.expr, name: str, a: Index, right: ast.expr) -> Index:
         b = self.index(right)
         if name == "sub":
             return Add(a, Int(-b.value)) if isinstance(b, Int) else Add(a, Mul(Int(-1), b))
         if name not in _INDEX:
-            self.fail(node, "an index is made with + - * // % only; for a value, cast it: float32(i)")
+            self.fail(node, "an index is made with + - * // % ^ only; for a value, cast it: float32(i)")
         if name in ("floordiv", "mod") and isinstance(b, Int) and b.value <= 0:
             self.fail(node, f"an index is divided by {b.value}; the divisor has to be positive")
         return _INDEX[name](a, b)

@@ -23,6 +23,7 @@ from loopir.ir.grammar import (
     Or,
     Truth,
     Var,
+    Xor,
 )
 
 
@@ -55,6 +56,8 @@ class Python:
                 return f"({self.index(a)} // {self._divisor(b)})"
             case Mod(a, b):
                 return f"({self.index(a)} % {self._divisor(b)})"
+            case Xor(a, b):
+                return f"({self.index(a)} ^ {self.index(b)})"
             case Min(a, b):
                 return f"{self.smaller}({self.index(a)}, {self.index(b)})"
             case Max(a, b):

@@ -59,6 +59,7 @@ from loopir.ir.grammar import (
     Value,
     Var,
     Wait,
+    Xor,
 )
 from loopir.ir.ops import MONOIDS
 from loopir.ir.walk import fresh, nodes
@@ -304,6 +305,8 @@ def _index_level(ix: Index) -> tuple[str, int]:
             return f"{_index(a, TIMES)} // {_index(b, UNARY)}", TIMES
         case Mod(a, b):
             return f"{_index(a, TIMES)} % {_index(b, UNARY)}", TIMES
+        case Xor(a, b):
+            return f"{_index(a, XOR)} ^ {_index(b, XOR + 1)}", XOR
         case Min(a, b):
             return f"min({_index(a)}, {_index(b)})", ATOM
         case Max(a, b):

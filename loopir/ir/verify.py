@@ -57,6 +57,7 @@ from loopir.ir.grammar import (
     Truth,
     Var,
     Wait,
+    Xor,
     conjuncts,
 )
 from loopir.ir.here import RESERVED as RESERVED, Checked, Here, Stage as Stage, fail, new_name, usable
@@ -427,7 +428,7 @@ def _param(n: Param, here: Here, params: dict[str, DType] | None) -> None:
 
 Rule = Callable[[Any, Here, "dict[str, DType] | None"], None]
 RULES: dict[type, Rule] = {
-    **dict.fromkeys((Add, Mul, Min, Max, Cmp), _pair),
+    **dict.fromkeys((Add, Mul, Min, Max, Xor, Cmp), _pair),
     **dict.fromkeys((FloorDiv, Mod), _division),
     **dict.fromkeys((And, Or), _terms),
     Not: lambda n, here, params: _expr(n.term, here, params),

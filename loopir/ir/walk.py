@@ -36,6 +36,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
     Var,
+    Xor,
     maximum,
     minimum,
 )
@@ -140,6 +141,8 @@ def refold(ix: Index) -> Index:
             return minimum(a, b)
         case Max(a, b):
             return maximum(a, b)
+        case Xor(a, b):
+            return a ^ b
         case _:
             return ix
 

@@ -42,6 +42,7 @@ from loopir.ir.grammar import (
     Store,
     Truth,
     Var,
+    Xor,
 )
 from loopir.ir.inits import explicit_init
 from loopir.ir.layouts import evaluate
@@ -204,7 +205,7 @@ class Run:
                 return {**self.sizes, **dict(lane.env)}[name]
             case Opaque(value):
                 return self.hashed(value, lane, label) % 4
-            case Add() | Mul() | Min() | Max() | FloorDiv() | Mod():
+            case Add() | Mul() | Min() | Max() | FloorDiv() | Mod() | Xor():
                 a, b = self.index(ix.a, lane, label), self.index(ix.b, lane, label)
                 match ix:
                     case Add():
@@ -217,6 +218,8 @@ class Run:
                         return max(a, b)
                     case FloorDiv():
                         return a // b
+                    case Xor():
+                        return a ^ b
                     case _:
                         return a % b
             case _:

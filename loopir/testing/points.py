@@ -15,7 +15,8 @@ from typing import NoReturn
 
 import islpy as isl
 
-from loopir.ir.grammar import Add, And, Cmp, Cond, FloorDiv, Index, Int, Max, Min, Mod, Mul, Not, Or, Var
+from loopir.analysis.bits import by_divisions
+from loopir.ir.grammar import Add, And, Cmp, Cond, FloorDiv, Index, Int, Max, Min, Mod, Mul, Not, Or, Var, Xor
 from loopir.ir.parse_expr import Expressions, Names
 
 
@@ -66,6 +67,8 @@ class Points:
                 return self.index(a).scale_down_val(isl.Val(str(c))).floor()
             case Mod(a, Int(c)):
                 return self.index(a).mod_val(isl.Val(str(c)))
+            case Xor() if (divided := by_divisions(ix)) is not None:
+                return self.index(divided)
             case Min(a, b):
                 return self.index(a).min(self.index(b))
             case Max(a, b):

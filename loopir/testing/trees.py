@@ -59,6 +59,7 @@ from loopir.ir.grammar import (
     Truth,
     Value,
     Var,
+    Xor,
 )
 from loopir.ir.ops import MONOIDS, REGISTRY
 from loopir.ir.verify import verify
@@ -133,7 +134,7 @@ class _Trees:
             return Opaque(self.load(self.pick(*integers), depth - 1))
         if leaf == 5 and integers:
             return Opaque(self.value(self.pick(*integers).dtype, depth - 1))
-        make = self.pick(Add, Add, Mul, Mul, Min, Max, FloorDiv, Mod)
+        make = self.pick(Add, Add, Mul, Mul, Min, Max, FloorDiv, Mod, Xor)
         a = self.index(depth - 1)
         if make in (FloorDiv, Mod):
             return make(a, Int(self.pick(1, 2, 5)))

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
 from loopir.ir.dtypes import float32
-from loopir.ir.grammar import Add, Buffer, FloorDiv, Index, Int, Mapped, Mod, Mul, Var
+from loopir.ir.grammar import Add, Buffer, FloorDiv, Index, Int, Mapped, Mod, Mul, Var, Xor
 from loopir.ir.layouts import evaluate, injective, span
 from loopir.ir.packing import packed, packs
 from loopir.ir.parse import mapping
@@ -23,7 +23,9 @@ def indices() -> st.SearchStrategy[Index]:
         divided = st.builds(
             lambda a, c, f: f(a, c), inner, st.sampled_from([Int(2), Int(3), N]), st.sampled_from([FloorDiv, Mod])
         )
-        return st.one_of(st.builds(Add, inner, inner), st.builds(Mul, inner, leaves), divided)
+        both = st.sampled_from([Add, Xor])
+        sums = st.builds(lambda a, b, f: f(a, b), inner, inner, both)
+        return st.one_of(sums, st.builds(Mul, inner, leaves), divided)
 
     return st.recursive(leaves, grown, max_leaves=5)
 
@@ -38,7 +40,8 @@ def mappings(draw: st.DrawFn) -> tuple[Index, ...]:
         [FloorDiv(i, d), j, Mod(FloorDiv(i, Int(2)), Int(3)), Mod(i, Int(2))],
         [FloorDiv(i, d), FloorDiv(Mod(i, d), Int(3)), j, Mod(i, Int(3))],
         [j, i], [FloorDiv(i, c), j, Mod(i, c)], [i, Mod(Add(i, j), c)], [Mod(i, c), FloorDiv(i, c), j],
-        [Add(i, j), j], [Mul(i, Int(2)), j],
+        [Add(i, j), j], [Mul(i, Int(2)), j], [i, Xor(i, j)],
+        [i, Xor(Mod(i, Int(4)), FloorDiv(j, Int(2))), Mod(j, Int(2))],
     ]  # fmt: skip
     out = draw(st.sampled_from(known))
     if draw(st.booleans()):

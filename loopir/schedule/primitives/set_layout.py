@@ -25,8 +25,9 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
 
     The mapping gives the place in a row-major array that is just large enough: "lambda i, j: (j, i)" transposes,
     "lambda i, j: (j // 16, i, j % 16)" packs panels of 16 columns, "lambda i, j: i * 33 + j" pads rows,
-    "lambda i, j: (i, (i + j) % 32)" swizzles. It may speak of sizes, and has to put no two elements in one place.
-    An array that the caller passes lies as it does: `cache_read` makes a copy that may lie otherwise.
+    "lambda i, j: (i, j // 8 ^ i % 8, j % 8)" swizzles: chunks of 8 columns change places, in each row otherwise.
+    It may speak of sizes, and has to put no two elements in one place. An array that the caller passes lies as it
+    does: `cache_read` makes a copy that may lie otherwise.
 
     before:
         def f(n: "size", A: "float32[8, n]", B: "out float32[8, n]"):
@@ -51,6 +52,16 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
     after:
         def f(n: "size", A: "float32[8, n]", B: "out float32[8, n]"):
             with alloc("float32[8, n]", layout=mapped(lambda i, j: (j // 4 * 8 + i) * 4 + j % 4)) as T:
+                for i in range(8):
+                    for j in range(n):
+                        T[i, j] = A[i, j] * 2.0
+                for k in range(8):
+                    for h in range(n):
+                        B[k, h] = T[k, h]
+    call:    set_layout("T", "lambda i, j: (j // 4, i ^ j // 4 % 8, j % 4)")
+    after:
+        def f(n: "size", A: "float32[8, n]", B: "out float32[8, n]"):
+            with alloc("float32[8, n]", layout=mapped(lambda i, j: (j // 4 * 8 + (i ^ j // 4 % 8)) * 4 + j % 4)) as T:
                 for i in range(8):
                     for j in range(n):
                         T[i, j] = A[i, j] * 2.0
