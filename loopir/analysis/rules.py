@@ -237,21 +237,33 @@ def fold(p: Poly, known: Premises) -> Poly:
 @rule("rejoin", "k * c * (y // c) + k * (y % c) == k * y", constants="c k")
 @rule("rejoin-negative", "-k * c * (y // c) - k * (y % c) == -k * y", constants="c k")
 def rejoin(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
-    rest, k = without(m, a), p[m]
-    if isinstance(a.b, Int):
-        if k % a.b.value:
-            return None
-        k //= a.b.value
-    elif a.b in rest:
-        rest = without(rest, a.b)
-    else:
+    b = plain(a.b)
+    by, left = divided({without(m, a): p[m]}, b) if len(b) == 1 else ({}, b)
+    if left:
         return None
+    ((rest, k),) = by.items()
     twin = joined((Mod(a.a, a.b),), rest)
     if p.get(twin) != k:
         return None
     out = {x: c for x, c in p.items() if x not in (m, twin)}
     add_to(out, times(plain(a.a), {rest: 1}), k)
     return out
+
+
+@rule("rejoin-digit", "k * d * (x // (c * d)) + k * (x // c % d) == k * (x // c)", constants="c d k")
+def rejoin_digit(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
+    rest = without(m, a)
+    for twin, k in p.items() if isinstance(a.b, Int) else ():
+        digit = next((x for x in twin if isinstance(x, Mod)), None)
+        match digit:
+            case Mod(FloorDiv(x, Int(c)) as high, Int(d)) if x == a.a and c * d == a.b.value and p[m] == k * d:
+                if without(twin, digit) == rest:
+                    out = {n: v for n, v in p.items() if n not in (m, twin)}
+                    add_to(out, times(plain(high), {rest: 1}), k)
+                    return out
+            case _:
+                pass
+    return None
 
 
 @rule("multiple-of-quotient", "k * d * (n // d) == k * n", "n % d == 0", constants="k d")
@@ -264,4 +276,4 @@ def whole(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
     return None
 
 
-SUMS = (rejoin, whole)
+SUMS = (rejoin, rejoin_digit, whole)

@@ -66,6 +66,11 @@ class Methods:
         """Fuse `outer` and `inner`, the only statement in it, into one loop called `name`. The order stays."""
         raise NotImplementedError
 
+    def fuse_dims(self, buffer: str, first: int, count: int = 2) -> Self:
+        """Make `count` dimensions of the intermediate `buffer`, from dimension `first` on, one dimension of all of
+        them."""
+        raise NotImplementedError
+
     def fuse_loops(
         self,
         first: str,
@@ -109,6 +114,11 @@ class Methods:
 
     def privatize(self, buffer: str, loop: str) -> Self:
         """Allocate the intermediate `buffer` anew in each iteration of `loop`, which can then run in parallel."""
+        raise NotImplementedError
+
+    def reindex(self, stage: str, buffer: str, *loops: str, at: str | None = None, name: str | None = None) -> Self:
+        """Keep what `stage` makes of `buffer` alone in memory with one dimension for each of `loops`, and read it
+        there."""
         raise NotImplementedError
 
     def rename(self, old: str, new: str) -> Self:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
-from loopir.ir.grammar import Body, Index, Loop, Reduce, Stmt, Var
-from loopir.ir.walk import replaced, rewrite, substitute, variables
+from loopir.ir.grammar import Body, Buffer, Index, Loop, Node, Reduce, Stmt, Store, Value, Var
+from loopir.ir.walk import rebuild, replaced, rewrite, substitute, variables
 from loopir.schedule.naming import Taken
 
 
@@ -40,3 +41,16 @@ def moved_to(body: Body, position: Mapping[str, Index]) -> Body:
         return replace(s, over=tuple(v for v in s.over if v not in spoken)) if spoken & set(s.over) else None
 
     return rewrite(tuple(substitute(s, position) for s in body), visit)
+
+
+def with_values(stmt: Store | Reduce, new: Mapping[Value, Value]) -> Store | Reduce:
+    """`stmt` with the values in `new` replaced; the element and the init of a reduction stay."""
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return n
+        return new[n] if isinstance(n, Value) and n in new else rebuild(n, visit)
+
+    if isinstance(stmt, Reduce):
+        return replace(stmt, values=tuple(cast(Value, visit(v)) for v in stmt.values))
+    return replace(stmt, value=cast(Value, visit(stmt.value)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
 
 from loopir.analysis.access import sees
 from loopir.errors import ScheduleError
@@ -23,7 +22,6 @@ from loopir.ir.grammar import (
     Int,
     Load,
     Loop,
-    Node,
     Op,
     Reduce,
     Select,
@@ -33,11 +31,12 @@ from loopir.ir.grammar import (
     conj,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import Place, loops, nodes, rebuild, rewrite, statements, variables
+from loopir.ir.walk import Place, loops, nodes, rewrite, statements, variables
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import Facts, rewrite_loop
 from loopir.schedule.find import find_serial, find_stage, listing
 from loopir.schedule.naming import Taken
+from loopir.schedule.parts import with_values
 from loopir.schedule.schedule import primitive
 from loopir.schedule.siblings import labels
 
@@ -171,7 +170,7 @@ def _values(func: Func, loop: Loop, place: Place, inside: set[str]) -> Func:
     taken = Taken.of(func)
     scalars = {v: Buffer(taken.name(f"{stmt.label}_h"), (), v.dtype) for v in found}
     stores = tuple(Store(taken.label(b.name), b, (), v) for v, b in scalars.items())
-    new = _with(stmt, {v: Load(b, ()) for v, b in scalars.items()})
+    new = with_values(stmt, {v: Load(b, ()) for v, b in scalars.items()})
     body = rewrite(loop.body, lambda s: new if s is stmt else None)
 
     def made() -> Body:
@@ -208,17 +207,3 @@ def _needs(loop: Loop, place: Place, changing: set[str], written: set[str]) -> l
         if variables(c) & changing or reads([c]) & written or not sees(c):
             raise _refused(loop, f"whether {place.stmt.label} runs depends on the iteration: {text(c)}")
     return needs
-
-
-def _with(stmt: Stmt, new: dict[Value, Value]) -> Stmt:
-    """`stmt` with the values in `new` replaced; the element and the init of a reduction stay."""
-
-    def visit(n: Node) -> Node:
-        if isinstance(n, Buffer):
-            return n
-        return new[n] if isinstance(n, Value) and n in new else rebuild(n, visit)
-
-    if isinstance(stmt, Reduce):
-        return replace(stmt, values=tuple(cast(Value, visit(v)) for v in stmt.values))
-    assert isinstance(stmt, Store)
-    return replace(stmt, value=cast(Value, visit(stmt.value)))

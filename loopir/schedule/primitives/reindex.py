@@ -1,0 +1,233 @@
+"""reindex: what a stage makes of one buffer is kept by iteration: a gathered, padded or strided operand as a matrix.
+
+It stands in a nest of its own, which `compute_at` puts where a tile of it is needed, so that it need never exist as a
+whole; and the stage reads it at its own loops alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from loopir.analysis.access import sees
+from loopir.analysis.bounds import Outside, outside
+from loopir.analysis.simplify import nonnegative, poly
+from loopir.analysis.simplify_func import statements_known
+from loopir.analysis.upper import upper
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Buffer,
+    Cond,
+    Func,
+    If,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Not,
+    Store,
+    Truth,
+    Value,
+    Var,
+    conj,
+    conjuncts,
+    maximum,
+)
+from loopir.ir.layouts import made_of
+from loopir.ir.text import text
+from loopir.ir.walk import children, fresh, nodes, substitute, variables
+from loopir.schedule.caches import Site, find_site, inside_nest, require_unwritten
+from loopir.schedule.find import find_buffer, find_loop, listing
+from loopir.schedule.naming import Taken, free_name
+from loopir.schedule.parts import with_values
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = None, name: str | None = None) -> Func:
+    """Keep what `stage` makes of `buffer` alone in memory with one dimension for each of `loops`, and read it there.
+
+    That is the largest value of the stage that has the buffer's type and is computed from nothing else, padding and
+    conversions within the type included, and that depends on none of the stage's other loops. It is computed before
+    the nest, or in each iteration of loop `at`. Unless told, `loops` are those that it depends on, outer ones first.
+    `name` is the memory's.
+
+    before:
+        def f(n: "size", X: "float32[n]", W: "float32[3]", Y: "out float32[n]"):
+            for i in range(n):
+                for r in range(3):
+                    Y[i] = sum(select(1 <= i + r and i + r < n + 1, X[i + r - 1], 0.0) * W[r], over=r, init=0.0)
+    call:    reindex("Y", "X")
+    after:
+        def f(n: "size", X: "float32[n]", W: "float32[3]", Y: "out float32[n]"):
+            with alloc("float32[n, 3]") as X_at:
+                for i_1 in range(n):
+                    for r_1 in range(3):
+                        X_at[i_1, r_1] = select(1 <= i_1 + r_1 and i_1 + r_1 < n + 1, X[i_1 + r_1 - 1], 0.0)
+                for i in range(n):
+                    for r in range(3):
+                        Y[i] = sum(X_at[i, r] * W[r], over=r, init=0.0)
+    refuses: reindex("Y", "Y")                   # Y makes nothing of Y
+    refuses: reindex("Y", "X", "i")              # Y makes nothing of X that depends on i alone
+    refuses: reindex("Y", "X", "i", "r", at="i") # 'i' is no loop inside 'i'
+
+    before:
+        def g(A: "inout float32[9]"):
+            for i in range(8):
+                A[i + 1] = A[i] * 2.0
+    refuses: reindex("A", "A")                   # A is read from A, which is written in the same nest
+    """
+    source = find_buffer(func, buffer)
+    site = find_site(func, stage, at, [source.name])
+    inner = _inner(site)
+    chosen = [find_loop(func, v).var for v in loops]
+    if bad := [v for v in chosen if v not in inner]:
+        where = f"inside {at!r}" if at is not None else f"around {site.place.stmt.label}"
+        raise ScheduleError(f"{bad[0]!r} is no loop {where}; the loops there are {listing(inner)}", loop=bad[0])
+    if len({*chosen}) < len(chosen):
+        raise ScheduleError("each loop is named once")
+    part = _part(site, source, chosen or list(inner), inner)
+    along = chosen or [v for v in inner if v in variables(part)]
+    made = _Copy(site, part, [inner[v] for v in along], inner)
+    require_unwritten(site, made.parts(), f"what {site.place.stmt.label} makes of {source.name}")
+    return made.applied(source, name)
+
+
+def _inner(site: Site) -> dict[str, Loop]:
+    """The loops around the stage in its nest, outer ones first."""
+    around = [*site.place.around[len(site.around) :]]
+    return {s.var: s for s in around if isinstance(s, Loop)}
+
+
+# ---------------------------------------------------------------- which value
+
+
+def _part(site: Site, source: Buffer, along: Sequence[str], inner: dict[str, Loop]) -> Value:
+    """The one value that is computed from `source` alone, and from the loops `along`."""
+    s = site.place.stmt
+    others = {*inner} - {*along}
+    found = [*dict.fromkeys(x for v in _values(s) for x in _parts(v, source, others))]
+    if not found:
+        alone = f" that depends on {listing(along)} alone" if others else ""
+        raise ScheduleError(f"{s.label} makes nothing of {source.name}{alone}", loop=None)
+    if len(found) > 1:
+        raise ScheduleError(
+            f"{s.label} makes several values of {source.name}: {listing(text(v) for v in found)}",
+            suggestion=f"cache_read of {source.name}, which keeps all that an iteration reads of it",
+        )
+    return found[0]
+
+
+def _values(s: Node) -> Sequence[Value]:
+    return (s.value,) if isinstance(s, Store) else getattr(s, "values", ())
+
+
+def _parts(v: Value, source: Buffer, others: set[str]) -> Iterator[Value]:
+    if v.dtype == source.dtype and {*_loaded(v)} == {source.name} and not variables(v) & others:
+        yield v
+        return
+    for x in children(v) if not isinstance(v, Load) else ():
+        if isinstance(x, Value):
+            yield from _parts(x, source, others)
+
+
+def _loaded(n: Node) -> Iterator[str]:
+    """What a value is computed from; where in memory that is found may be read from elsewhere."""
+    if isinstance(n, Load):
+        yield n.buffer.name
+    elif not isinstance(n, Index) and not isinstance(n, Buffer):
+        for x in children(n):
+            yield from _loaded(x)
+
+
+# ---------------------------------------------------------------- the copy
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """`part`, in loops like `along`."""
+
+    site: Site
+    part: Value
+    along: Sequence[Loop]
+    inner: dict[str, Loop]
+
+    def parts(self) -> list[Node]:
+        """What is evaluated for the copy."""
+        kept, _ = self.guards()
+        return [self.part, *kept, *(x.extent for x in self.along)]
+
+    def guards(self) -> tuple[list[Cond], list[Cond]]:
+        """The conditions in the nest under which the stage runs: those that the copy can have, and the others."""
+        own = {x.var for x in self.along}
+        outside = len([s for s in self.site.around if isinstance(s, If)])
+        kept: list[Cond] = []
+        dropped: list[Cond] = []
+        for c, held in list(self.site.place.conds())[outside:]:
+            for t in conjuncts(c) if held else (Not(c),):
+                (dropped if variables(t) & self.inner.keys() - own else kept).append(t)
+        return kept, dropped
+
+    def applied(self, source: Buffer, name: str | None) -> Func:
+        site, taken = self.site, Taken.of(self.site.func)
+        called = taken.name(f"{source.name}_at") if name is None else free_name(name, taken.names)
+        taken.names.add(called)
+        cache = Buffer(called, tuple(self.size(x) for x in self.along), source.dtype)
+        new = {x.var: taken.name(x.var) for x in self.along}
+        env: dict[str, Index] = {old: Var(v) for old, v in new.items()}
+        kept, dropped = self.guards()
+        at = tuple(env[x.var] for x in self.along)
+        label = fresh(called, taken.labels)
+        body: Body = (Store(label, cache, at, substitute(self.part, env)),)
+        if kept:
+            body = (If(substitute(conj(*kept), env), body),)
+        for x in reversed(self.along):
+            body = (Loop(new[x.var], substitute(x.extent, env), "serial", body),)
+        old = site.place.stmt
+        read = Load(cache, tuple(Var(x.var) for x in self.along))
+        nest = inside_nest(site.nest, old, with_values(old, {self.part: read}))
+        made = site.replaced((Alloc(cache, (*body, nest)),))
+        if dropped or not self.runs():
+            self.require_safe(made, label, source)
+        return made
+
+    def size(self, loop: Loop) -> Index:
+        """How many iterations `loop` has at most, at any sizes."""
+        around = {x.var: x.extent for x in (*self.site.place.loops,) if x is not loop}
+        size = upper(loop.extent, around)
+        if size is None or not made_of(size, frozenset(self.site.func.sizes)):
+            raise ScheduleError(
+                f"{loop.var!r} runs {text(loop.extent)} times, and how much memory that needs at most is not known",
+                loop=loop.var, suggestion=f'split("{loop.var}", 32) and take the inner loop',
+            )  # fmt: skip
+        order = [x.var for x in self.along]
+        for v in sorted(variables(loop.extent) & self.inner.keys()):
+            if v not in order or order.index(v) > order.index(loop.var):
+                raise ScheduleError(f"the extent of {loop.var!r} depends on {v!r}", loop=loop.var,
+                                    suggestion=f"{v!r} before {loop.var!r} among the loops")  # fmt: skip
+        return size if nonnegative(poly(size, self.site.known.here), self.site.known.here) else maximum(size, 0)
+
+    def runs(self) -> bool:
+        """Whether the stage runs, for each iteration of the loops `along`, at least once."""
+        known = {id(s): k.here for s, k in statements_known((self.site.nest,), self.site.known)}
+        rest = [x for x in self.inner.values() if x not in self.along]
+        return all(nonnegative(poly(x.extent - 1, known[id(x)]), known[id(x)]) for x in rest)
+
+    def require_safe(self, made: Func, label: str, source: Buffer) -> None:
+        """Refuse if the copy would evaluate what the stage does not, and that is not known to have a value."""
+        s = self.site.place.stmt
+        given = {a.buffer.name for a in made.args if a.access != "out"}
+        if not sees(self.part) or any(isinstance(n, Truth) for n in nodes(self.part)):
+            bad: object = f"{text(self.part)} is found by memory"
+        elif isinstance(found := outside(made, label), Outside):
+            bad = str(found)
+        elif source.name not in given and not isinstance(self.part, Load):
+            bad = f"{source.name} may not be written there"
+        else:
+            return
+        raise ScheduleError(
+            f"{label} would be computed where {s.label} does not run: {bad}",
+            suggestion="loops that the guards around the stage speak of, too",
+        )
