@@ -253,10 +253,10 @@ def rejoin(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
 @rule("rejoin-digit", "k * d * (x // (c * d)) + k * (x // c % d) == k * (x // c)", constants="c d k")
 def rejoin_digit(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
     rest = without(m, a)
-    for twin, k in p.items() if isinstance(a.b, Int) else ():
+    for twin, k in p.items():
         digit = next((x for x in twin if isinstance(x, Mod)), None)
         match digit:
-            case Mod(FloorDiv(x, Int(c)) as high, Int(d)) if x == a.a and c * d == a.b.value and p[m] == k * d:
+            case Mod(FloorDiv(x, Int(c)) as high, Int(d)) if (x, Int(c * d)) == (a.a, a.b) and p[m] == k * d:
                 if without(twin, digit) == rest:
                     out = {n: v for n, v in p.items() if n not in (m, twin)}
                     add_to(out, times(plain(high), {rest: 1}), k)

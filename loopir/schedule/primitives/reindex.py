@@ -38,7 +38,7 @@ from loopir.ir.grammar import (
 from loopir.ir.layouts import made_of
 from loopir.ir.text import text
 from loopir.ir.walk import children, fresh, nodes, substitute, variables
-from loopir.schedule.caches import Site, find_site, inside_nest, require_unwritten
+from loopir.schedule.caches import Site, find_site, inside_nests, require_unwritten
 from loopir.schedule.find import find_buffer, find_loop, listing
 from loopir.schedule.naming import Taken, free_name
 from loopir.schedule.parts import with_values
@@ -187,8 +187,8 @@ class _Copy:
             body = (Loop(new[x.var], substitute(x.extent, env), "serial", body),)
         old = site.place.stmt
         read = Load(cache, tuple(Var(x.var) for x in self.along))
-        nest = inside_nest(site.nest, old, with_values(old, {self.part: read}))
-        made = site.replaced((Alloc(cache, (*body, nest)),))
+        nests = inside_nests(site.nests, old, with_values(old, {self.part: read}))
+        made = site.replaced((Alloc(cache, (*body, *nests)),))
         if dropped or not self.runs():
             self.require_safe(made, label, source)
         return made
