@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
+from loopir.analysis.offsets import NOTHING, Offsets, Order as Order, ahead, allowed, offsets
 from loopir.analysis.refute import Linear
-from loopir.analysis.system import SIZE, Constraint, Names, System, combine
+from loopir.analysis.system import SIZE, Names, System, combine
 from loopir.errors import Witness
 from loopir.ir.grammar import Cmp, Cond, Func, Index, Mul, Var
 from loopir.ir.interpret import holds
@@ -23,7 +24,6 @@ from loopir.ir.text import text
 from loopir.ir.verify import evaluate
 from loopir.ir.walk import nodes
 
-Order = list[Constraint]
 SMALL = 4
 """Sizes below this are tried one by one where an index is not affine."""
 
@@ -98,17 +98,18 @@ def times(when: Iterable[int | str], prefix: str) -> When:
     return tuple(x if isinstance(x, int) else f"{prefix}.{x}" for x in when)
 
 
-def before(a: When, b: When, *, ties: bool = False) -> list[Order]:
+def before(a: When, b: When, *, ties: bool = False, apart: Offsets = NOTHING) -> list[Order]:
     """When what runs at `a` comes before what runs at `b`: a union of conjunctions over dimensions.
 
-    With `ties`, vectors equal to their ends count as before.
+    With `ties`, vectors equal to their ends count as before. Loops that are known to be `apart` are not compared.
     """
     out: list[Order] = []
     equal: Order = []
     for x, y in zip(a, b, strict=False):
-        if isinstance(x, int) and isinstance(y, int):
-            if x != y:
-                return [*out, equal] if x < y else out
+        later = y - x if isinstance(x, int) and isinstance(y, int) else ahead(y, x, apart)
+        if later is not None:
+            if later:
+                return [*out, equal] if later > 0 else out
             continue
         u, v = ({"": w} if isinstance(w, int) else {w: 1} for w in (x, y))
         out.append([*equal, (combine(combine(v, u, -1), {"": -1}), False)])
@@ -204,6 +205,10 @@ class Pair:
 
     def clashes(self, orders: Sequence[Order]) -> Iterator[Clash]:
         """The least instances, in one of `orders`, that touch the same element, if there are any."""
+        apart = offsets(self.s, self.a, self.t, self.b)
+        orders = [] if apart is None else allowed(orders, apart)
+        if not orders:
+            return
         base = self.system({})
         points = [p for order in orders if (p := self.least(base, order)) is not None]
         if not points:

@@ -15,6 +15,7 @@ from itertools import product
 from loopir.analysis.access import Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
 from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, times
+from loopir.analysis.offsets import offsets
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import Func, Index, Var
@@ -55,13 +56,15 @@ def order_broken(
         for s, t in that_meet(statements_of(func), lambda s: not all(x.stayed for x in after.get(s.key, ()))):
             images = product(after.get(s.key, ()), after.get(t.key, ()))
             gone = [(one, other) for one, other in images if not (one.stayed and other.stayed)]
-            now = before(times(s.when, "s"), times(t.when, "t")) if gone else ()
-            pairs = conflicts(s, t, folds_commute=True) if now else ()
-            asked = [(a, b) for a, b in pairs if asks(a.buffer, s.label, t.label)]
-            for one, other in gone if asked else ():
-                orders = both(now, before(other.times("t"), one.times("s")))
-                for a, b in asked if orders else ():
-                    yield from _MovedPair(func, s, a, t, b, one, other).clashes(orders)
+            for a, b in conflicts(s, t, folds_commute=True) if gone else ():
+                apart = offsets(s, a, t, b)
+                if apart is None or not asks(a.buffer, s.label, t.label):
+                    continue
+                now = before(times(s.when, "s"), times(t.when, "t"), apart=apart)
+                for one, other in gone if now else ():
+                    orders = both(now, before(other.times("t"), one.times("s"), apart=apart))
+                    if orders:
+                        yield from _MovedPair(func, s, a, t, b, one, other).clashes(orders)
 
     return least(found())
 
@@ -100,6 +103,8 @@ class _Image:
         return v in self.old.dims and self.came.loops.get(v, Var(v)) == Var(v)
 
     def times(self, prefix: str) -> When:
+        if self.new is None:
+            return times(self.when, prefix)
         names = self.names(prefix)
         return tuple(x if isinstance(x, int) else str(names[x]) for x in self.when)
 

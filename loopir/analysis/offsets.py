@@ -1,0 +1,170 @@
+"""How far apart two instances that touch one element stand, loop by loop, as far as their subscripts alone say it.
+
+Most dependence questions end here: the subscripts `i_o * 32 + i_i, j` are those of one `i_o`, one `i_i` and one `j`, so
+that two instances which touch one element by them differ in no loop but those that the element does not speak of. What
+is said follows from the constraints of `depend.Pair.system`, so an order it rules out is one that the solver would rule
+out, too; where it says nothing, the solver is asked. It is worked out without building the system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from loopir.analysis.access import Access, Statement
+from loopir.analysis.affine import Monomial, plain
+from loopir.analysis.refute import Constraint, Ends, Linear, digits
+from loopir.ir.grammar import Cmp, Cond, Index, Int, Min, Var
+from loopir.ir.walk import variables
+
+Order = list[Constraint]
+Offsets = Mapping[str, int]
+"""By loop, its value in the first instance less that in the second."""
+NOTHING: Offsets = {}
+
+
+def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
+    """The loops in which instances of `s` and `t` that touch one element, by `a` and `b`, are a constant apart.
+
+    They are around both. None if no two touch the same element.
+    """
+    shared = set(s.dims).intersection(t.dims)
+    loops = {*s.dims, *t.dims}
+    ends = _ends(s)
+    pairs = zip(a.at, b.at, strict=True)
+    rows = [_apart(x, y, shared, loops) for x, y in pairs if x is not None and y is not None]
+    rows = _guarded([r for r in rows if r is not None], s, t, ends)
+    found = _solved(rows, dict.fromkeys((v for v in a.private if v in shared), 0), ends)
+    return None if found is None else {v: by for v, by in found.items() if v in shared}
+
+
+def _apart(x: Index, y: Index, shared: set[str], loops: set[str]) -> Linear | None:
+    """What `x` at the first instance less `y` at the second is, over the differences of the loops.
+
+    None if it is no such sum: that of a loop which the instances do not share, or in a product or a division.
+    """
+    p, q = plain(x), plain(y)
+    row: Linear = {"": p.get((), 0) - q.get((), 0)}
+    for m, c in p.items():
+        if m and q.get(m) != c:
+            return None
+        match m:
+            case (Var(name),) if name in shared:
+                row[name] = c
+            case _ if _speaks(m, loops):
+                return None
+            case _:
+                pass  # of sizes alone: it cancels
+    return row if all(m in p for m in q if m) else None
+
+
+def _speaks(m: Monomial, loops: set[str]) -> bool:
+    return any(not loops.isdisjoint(variables(a)) for a in m)
+
+
+def _ends(s: Statement) -> Ends:
+    """The ends of the differences: a loop of n iterations has two that are at most n - 1 apart."""
+    ends = Ends()
+    for v, extent in zip(s.dims, s.extents, strict=True):
+        match extent:
+            case Int(n) | Min(Int(n), _) | Min(_, Int(n)):
+                ends.low[v], ends.high[v] = 1 - n, n - 1
+            case _:
+                pass
+    return ends
+
+
+def _guarded(rows: list[Linear], s: Statement, t: Statement, ends: Ends) -> list[Linear]:
+    """`rows` with the sums that guards of both keep below a constant as differences of their own, and what these are.
+
+    A loop of 128 split by 30 has 150 places, and the guard of the split says which are none.
+    """
+    sums = [bounded for c in s.conds if (bounded := _bounded(c, s.dims)) and c in t.conds]
+    for n, (form, size) in enumerate(sorted(sums, key=lambda x: len(x[0]))):
+        name = f"<{n}"
+        rows = [_gathered(row, form, name) for row in rows]
+        rows.append({**form, name: -1})
+        ends.low[name], ends.high[name] = 1 - size, size - 1
+    return rows
+
+
+def _bounded(c: Cond, loops: tuple[str, ...]) -> tuple[Linear, int] | None:
+    """The sum of loops that `c` keeps below a constant, and that constant, if the sum is never negative."""
+    match c:
+        case Cmp("<", a, Int(size)):
+            form = {m[0].name: k for m, k in plain(a).items() if len(m) == 1 and isinstance(m[0], Var) and k > 0}
+            whole = 1 < len(form) == len(plain(a)) and all(v in loops for v in form)
+            return (form, size) if whole else None
+        case _:
+            return None
+
+
+def _gathered(row: Linear, form: Linear, name: str) -> Linear:
+    """`row` with `form`, if it is in it some whole number of times, called `name`."""
+    first = next(iter(form))
+    times, rest = divmod(row.get(first, 0), form[first])
+    if not times or rest or any(row.get(k) != c * times for k, c in form.items()):
+        return row
+    return {name: times, **{k: c for k, c in row.items() if k not in form}}
+
+
+def _solved(rows: list[Linear], known: dict[str, int], ends: Ends) -> Offsets | None:
+    """The differences that have one value where every row is 0; None if there are none at all."""
+    while True:
+        left: list[Linear] = []
+        before = len(known)
+        for row in (part for r in rows for part in digits(_told(r, known), ends)):
+            name = next((k for k in row if k), None)
+            if name is None and row.get("", 0):
+                return None
+            if name is None:
+                continue
+            if len(row) > 1 + ("" in row):
+                left.append(row)
+                continue
+            value, rest = divmod(-row.get("", 0), row[name])
+            inside = ends.low.get(name, value) <= value <= ends.high.get(name, value)
+            if rest or not inside or known.setdefault(name, value) != value:
+                return None
+        if len(known) == before:
+            return known
+        rows = left
+
+
+def _told(row: Linear, known: Offsets) -> Linear:
+    """`row` without the differences that are known."""
+    out: Linear = {"": row.get("", 0)}
+    for k, c in row.items():
+        if k in known:
+            out[""] += c * known[k]
+        elif k:
+            out[k] = c
+    return out
+
+
+def ahead(x: int | str, y: int | str, apart: Offsets) -> int | None:
+    """`x` less `y`, the same loop in the two instances, `s.v` and `t.v`; None where it is not known."""
+    if isinstance(x, int) or isinstance(y, int) or x[2:] != y[2:] or {x[:2], y[:2]} != {"s.", "t."}:
+        return None
+    found = apart.get(x[2:])
+    return found if found is None or x[0] == "s" else -found
+
+
+def allowed(orders: Iterable[Order], apart: Offsets) -> list[Order]:
+    """The orders of the instances, over their loops `s.v` and `t.v`, that what is known of their offsets allows."""
+    return [order for order in orders if all(_holds(linear, equality, apart) for linear, equality in order)]
+
+
+def _holds(linear: Linear, equality: bool, apart: Offsets) -> bool:
+    """Whether the row may hold: it does unless it compares known loops alone, and wrongly."""
+    total = linear.get("", 0)
+    for k, c in linear.items():
+        if k and c:
+            side, v = k[:2], k[2:]
+            if v not in apart or side not in _OTHER or linear.get(_OTHER[side] + v) != -c:
+                return True
+            if side == "s.":
+                total += c * apart[v]
+    return total == 0 if equality else total >= 0
+
+
+_OTHER = {"s.": "t.", "t.": "s."}
