@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from html import escape
+
+from loopir.witness import Witness as Witness, pairs as pairs
 
 
 class LoopirError(Exception):
@@ -61,39 +63,6 @@ def positive(divisor: int, told: str) -> int:
     return divisor
 
 
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """Two iterations of a nest that a refused step would put in the wrong order, or at the same time.
-
-    `first` and `second` map loop names to their values, `sizes` the symbolic sizes at which the clash was
-    found; `kind` is "RAW", "WAR" or "WAW" and `element` the cell that both touch.
-    """
-
-    kind: str
-    buffer: str
-    element: tuple[int, ...] | None
-    first_statement: str
-    first: dict[str, int]
-    second_statement: str
-    second: dict[str, int]
-    sizes: dict[str, int]
-
-    def __str__(self) -> str:
-        verbs = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("writes", "writes")}
-        one, two = verbs[self.kind]
-        where = "" if self.element is None else "[" + ", ".join(map(str, self.element)) + "]"
-        sizes = "" if not self.sizes else f" (at {pairs(self.sizes)})"
-        return (
-            f"{self.first_statement} at ({pairs(self.first)}) {one} {self.buffer}{where}, which "
-            f"{self.second_statement} at ({pairs(self.second)}) {two} later{sizes}"
-        )
-
-
-def pairs(values: dict[str, int]) -> str:
-    """`i=0, j=1`."""
-    return ", ".join(f"{name}={value}" for name, value in values.items())
-
-
 class ScheduleError(LoopirError):
     """A primitive was refused; the Schedule it was called on is unchanged.
 
@@ -126,3 +95,8 @@ class ScheduleError(LoopirError):
         if self.suggestion is not None:
             parts.append(f"  instead: {self.suggestion}")
         return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same words, and the two iterations drawn."""
+        picture = "" if self.witness is None else self.witness.svg()
+        return f"<pre>{escape(str(self))}</pre>{picture}"

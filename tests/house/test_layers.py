@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "loopir"
 
 MAY_IMPORT = {
-    "errors": (),
+    "witness": (),
+    "errors": ("witness",),
     "ir": ("errors",),
     "intrinsics": ("errors", "ir"),
     "analysis": ("errors", "ir"),
