@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+import loopir.show  # noqa: F401  # pyright: ignore[reportUnusedImport]  # lends Schedule its pictures
 from loopir.emit.host import host_function, host_source, python_cond, python_index
 from loopir.emit.params import kernels_of, params_of
 from loopir.errors import TargetError

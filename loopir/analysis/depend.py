@@ -60,6 +60,14 @@ def carried(func: Func, loop: str, *, together: bool = False) -> Clash | None:
     return least(found())
 
 
+def dependences(func: Func, loop: str) -> list[Clash]:
+    """What `loop` carries: the least example of each two accesses that depend on one another across iterations.
+
+    Folds into one element count, and say that they are.
+    """
+    return [c for s, t, orders in _in_loop(func, loop) for c in _at_once(func, s, t, orders)]
+
+
 def lockstep(func: Func, loop: str) -> Clash | None:
     """Two dependent instances that running all iterations of `loop` together would put in the wrong order.
 

@@ -92,6 +92,12 @@ abs_ = Intrinsic(
 _EXTREMES = """\
 template <class T> __device__ __forceinline__ T lp_max(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> __device__ __forceinline__ T lp_min(T a, T b) { return a != a || a < b ? a : b; }
+template <> __device__ __forceinline__ float lp_max<float>(float a, float b) {
+  float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c;
+}
+template <> __device__ __forceinline__ float lp_min<float>(float a, float b) {
+  float c; asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c;
+}
 """
 maximum = Intrinsic(
     "maximum", 2, NUMBER, np.maximum, commutes=True, cuda_atomic=_update("atomicMax", *_WIDE),

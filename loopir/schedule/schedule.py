@@ -187,6 +187,10 @@ class Schedule(Methods):
         """Print the nest in colour."""
         _lent("show")(self)
 
+    def explain(self, loop: str) -> Any:
+        """What `loop` carries from one iteration to later ones, what it steps through, and what it may be made."""
+        return _lent("explain")(self, loop)
+
     def _repr_html_(self) -> str:
         return _lent("html")(self)
 

@@ -6,6 +6,7 @@ The terminal needs rich, which is loaded when first used.
 from importlib import import_module
 
 from loopir.schedule.schedule import Schedule, lend
+from loopir.show.explain import Explanation as Explanation, explain as explained
 from loopir.show.notebook import diff_html as diff_html, html as html
 
 
@@ -19,4 +20,4 @@ def show_diff(schedule: Schedule) -> None:
     import_module("loopir.show.terminal").show_diff(schedule)
 
 
-lend(show=show, html=html)
+lend(show=show, html=html, explain=explained)
