@@ -26,7 +26,7 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
     """
     s = inlined(s)
     tiled = any(_tiled(s, stage) for stage in s.stages)
-    along_rows = _lowered(s, row_blocks, threads=threads) if crowded(s) and not tiled else None
+    along_rows = (_lowered(s, row_blocks) or _lowered(s, row_blocks, keep=False)) if crowded(s) and not tiled else None
     if along_rows is not None:
         return along_rows
     for stage in s.stages:

@@ -43,7 +43,8 @@ FMA_FLOPS = 2
 class Cost:
     """Formulas: `flops` (one an arithmetic operation, two an fma), `special` (functions of real numbers), bytes loaded
     and stored by the statements as written, and `compulsory` bytes, each argument moved once in each direction it is
-    used in. `by_statement` has the number of instances of each statement."""
+    used in. `by_statement` has the number of instances of each statement, `by_buffer` the bytes of each buffer that are
+    loaded and stored."""
 
     flops: Any
     special: Any
@@ -51,6 +52,7 @@ class Cost:
     bytes_stored: Any
     compulsory: Any
     by_statement: Mapping[str, Any]
+    by_buffer: Mapping[str, Any]
 
     @property
     def intensity(self) -> Any:
@@ -65,6 +67,7 @@ def cost(func: Func) -> Cost:
 
     flops = special = loaded = stored = sympy.Integer(0)
     counts: dict[str, Any] = {}
+    moved: dict[str, Any] = {}
     for p in places(explicit_init(func).body):
         times = instances(p)
         counts[p.stmt.label] = times
@@ -76,7 +79,9 @@ def cost(func: Func) -> Cost:
         width = sum(b.dtype.bytes for b in targets)
         loaded += times * (sum(n.buffer.dtype.bytes for n in loads) + (width if folds else 0))
         stored += times * width
-    return Cost(flops, special, loaded, stored, _compulsory(func), counts)
+        for b in (*(n.buffer for n in loads), *targets, *(targets if folds else ())):
+            moved[b.name] = moved.get(b.name, 0) + times * b.dtype.bytes
+    return Cost(flops, special, loaded, stored, _compulsory(func), counts, moved)
 
 
 def evaluate(formula: Any, sizes: Mapping[str, int]) -> float:

@@ -26,6 +26,8 @@ def mm(n: "size", m: "size", p: "size", A: "float32[n, p]", B: "float32[p, m]", 
     assert sympy.simplify(c.compulsory - 4 * (n * p + p * m + n * m)) == 0
     assert sympy.simplify(c.bytes_stored - 4 * (n * m + n * m * p)) == 0
     assert evaluate(c.flops, {"n": 3, "m": 4, "p": 5}) == 120
+    assert c.by_buffer["A"] == 4 * n * m * p
+    assert sympy.simplify(sum(c.by_buffer.values()) - c.bytes_loaded - c.bytes_stored) == 0
 
 
 def test_a_triangle_is_summed() -> None:

@@ -88,6 +88,32 @@ def test_they_compile_in_vectors_without_spills(name: str) -> None:
     assert [k.spill_stores for k in made.resources.values()] == [0]
 
 
+@pytest.mark.parametrize("name", ["softmax", "layernorm", "rmsnorm"])
+@pytest.mark.parametrize("length", [1024, 5003, 8192, 32768])
+def test_a_row_is_moved_once_in_each_direction(name: str, length: int) -> None:
+    """The bytes that the nest moves in global memory are the compulsory ones; guards are counted as if they held."""
+    x = lp.placeholder((4096, length), "bfloat16", name="x")
+    s = schedules.auto(lp.Schedule(EXACT[name](x).named("y")), "cuda")
+    moved = s.cost.by_buffer
+    whole = -(-length // 256) * 256
+    assert (moved["x"] + moved["y"]) * length == s.cost.compulsory * whole
+    assert all(s.buffer(b).scope != "global" for b in moved if b not in "xy"), "all else stays in the block"
+
+
+@pytest.mark.parametrize("name", sorted(EXACT))
+@pytest.mark.parametrize(
+    ("shape", "threads"), [((3, 70), 64), ((2, 256), 64), ((5, 20), 16), ((2, 3, 130), 32)], ids=str
+)
+def test_rows_in_registers_mean_the_same(name: str, shape: tuple[int, ...], threads: int) -> None:
+    x = lp.placeholder(shape, "bfloat16", name="x")
+    base = schedules.inlined(lp.Schedule(EXACT[name](x).named("y")))
+    array = RNG.integers(0, 9, shape).astype(base.func.args[0].buffer.dtype.numpy)
+    want = lp.interpret(base.func, [array], domain="ring")["y"]
+    for keep in (True, False):
+        (program,) = lp.lower(schedules.row_blocks(base, threads=threads, keep=keep), "cuda")
+        np.testing.assert_array_equal(lp.interpret(program, [array], domain="ring", seed=1)["y"], want)
+
+
 def test_what_has_no_rows_is_refused() -> None:
     x = lp.placeholder((8, 9), "float32", name="x")
     for t in (x + 1.0, x.sum(), x.sum(axis=1), (x - x.sum(axis=0)) / x.sum(axis=1, keepdims=True)):
