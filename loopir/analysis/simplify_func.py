@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -40,24 +40,45 @@ def simplify_body(body: Body, known: Known, *, drop_unit_loops: bool = False) ->
     return map_body(body, lambda s: _simplified(s, known, drop_unit_loops))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Known:
     """What is known at a statement, and what is known where the reductions there start.
 
     A Reduce with `init` starts outside the loops that it is over, even if these run no iterations, at the elements
     that the other loops and the guards without an `over` variable give. So these are simplified by `start` alone:
     not by the range of an `over` loop, nor by a guard that speaks of one. `over` are the loops around that matter.
+
+    The two contexts are worked out once they are asked for: most indices are sums, which are simplified by none.
     """
 
-    here: Context
-    start: Context
     over: frozenset[str]
+    _make: Callable[[], tuple[Context, Context]]
+    _made: tuple[Context, Context] | None = None
 
     @staticmethod
     def top(func: Func) -> Known:
         """At the top of `func`."""
-        ctx = Context.of(func)
-        return Known(ctx, ctx, frozenset())
+
+        def make() -> tuple[Context, Context]:
+            ctx = Context.of(func)
+            return ctx, ctx
+
+        return Known(frozenset(), make)
+
+    @property
+    def contexts(self) -> tuple[Context, Context]:
+        """(here, start)."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    @property
+    def here(self) -> Context:
+        return self.contexts[0]
+
+    @property
+    def start(self) -> Context:
+        return self.contexts[1]
 
     def within(self, body: Body) -> Context:
         """What may be used to rewrite `body` as a whole, with the reductions in it."""
@@ -65,19 +86,31 @@ class Known:
 
     def starting(self, body: Body) -> list[frozenset[str]]:
         """For each Reduce in `body` that starts further out, the loops that it is over."""
-        if not any(self.over & started(s) for s in body):
+        if not self.over or not any(self.over & started(s) for s in body):
             return []
         inits = (s for s in statements(body) if isinstance(s, Reduce) and s.init is not None)
         return [frozenset(s.over) for s in inits if self.over.intersection(s.over)]
 
-    def loop(self, var: str, extent: Index, body: Body) -> Known:
-        if any(var in started(s) for s in body):
-            return Known(self.here.loop(var, extent), self.start, self.over | {var})
-        return Known(self.here.loop(var, extent), self.start.loop(var, extent), self.over)
+    def loop(self, var: str, extent: Index, body: Body, *, was: str | None = None) -> Known:
+        """In the loop `var`, around `body`; `was`: in `body` it still has this name."""
+        old = var if was is None else was
+        starts = any(old in started(s) for s in body)
+
+        def make() -> tuple[Context, Context]:
+            here, start = self.contexts
+            inside = here.loop(var, extent)
+            return inside, start if starts else inside if start is here else start.loop(var, extent)
+
+        return Known(self.over | {var, old} if starts else self.over, make)
 
     def given(self, cond: Cond) -> Known:
-        free = (t for t in conjuncts(cond) if not variables(t) & self.over)
-        return Known(self.here.inside(cond), self.start.inside(*free), self.over)
+        def make() -> tuple[Context, Context]:
+            here, start = self.contexts
+            inside = here.inside(cond)
+            free = [t for t in conjuncts(cond) if not variables(t) & self.over] if self.over else [cond]
+            return inside, inside if start is here and not self.over else start.inside(*free)
+
+        return Known(self.over, make)
 
 
 def known_at(func: Func, target: Stmt) -> Known:

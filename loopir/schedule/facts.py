@@ -16,12 +16,17 @@ from loopir.ir.walk import nodes, rewrite
 class Facts:
     """Questions on indices, answered yes only where it is proved for all sizes that the Func assumes."""
 
-    known: Context
+    place: Known
+    target: Stmt
 
     @staticmethod
     def at(func: Func, target: Stmt) -> Facts:
         """What may be used to rewrite `target` where it stands in `func`."""
-        return Facts(known_at(func, target).within((target,)))
+        return Facts(known_at(func, target), target)
+
+    @property
+    def known(self) -> Context:
+        return self.place.within((self.target,))
 
     def divides(self, factor: int, extent: Index) -> bool:
         return self.tidy(extent % factor) == Int(0)
@@ -47,7 +52,7 @@ class Facts:
         return isinstance(self.tidy(ix), Int)
 
     def tidy(self, ix: Index) -> Index:
-        return simplify(ix, self.known)
+        return ix if isinstance(ix, Int) else simplify(ix, self.known)
 
 
 def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body]) -> Func:

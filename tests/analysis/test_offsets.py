@@ -26,9 +26,7 @@ def proved(func: Func, pairs: int = 12) -> None:
         apart = offsets(s, a, t, b)
         pair = Pair(func, s, a, t, b)
         system = pair.system({})
-        if (
-            system.unsure is not None
-        ):  # products of sizes cancel, and the solver does not see it unless they are numbers
+        if system.unsure is not None:  # products of sizes cancel, which the solver sees of numbers only
             sizes = dict.fromkeys(func.sizes, 3)
             if not all(holds(c, sizes) for c in func.assumes):
                 continue

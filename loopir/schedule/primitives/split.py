@@ -9,12 +9,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from loopir.analysis.relabel import Relabelling
+from loopir.analysis.simplify_func import known_at, simplify_body
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Cmp, Func, If, Index, Int, Loop, Reduce, Stmt, Var, ceildiv, maximum, minimum
+from loopir.ir.grammar import (
+    TRUE,
+    Body,
+    Cmp,
+    Cond,
+    Func,
+    If,
+    Index,
+    Int,
+    Loop,
+    Reduce,
+    Stmt,
+    Var,
+    ceildiv,
+    maximum,
+    minimum,
+)
 from loopir.ir.text import text
-from loopir.ir.walk import loops, places, substitute
+from loopir.ir.walk import loops, places, replace_loop, substitute
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
-from loopir.schedule.facts import Facts, rewrite_loop
+from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.naming import Taken, new_names, over_replaced
 from loopir.schedule.overrun import require_harmless_overrun
@@ -40,14 +58,23 @@ class Tiling:
     def position(self) -> Index:
         return Var(self.outer) * self.factor + Var(self.inner)
 
-    def nest(self, tiles: Index, body: Body) -> Stmt:
+    @property
+    def over(self) -> dict[str, tuple[str, ...]]:
+        """What a reduction over the loop is over now."""
+        return {self.loop.var: (self.outer, self.inner)}
+
+    def nest(self, tiles: Index, position: Index, *, guard: Cond = TRUE) -> Stmt:
+        """The two loops around the body at `position`: the iterations of the loop, where `guard` holds, in order."""
+        var, inside = self.loop.var, self.loop.body
+        tiles = self.facts.tidy(tiles)
+        known = known_at(self.func, self.loop).loop(self.outer, tiles, inside, was=var)
+        known = known.loop(self.inner, Int(self.factor), inside, was=var).given(guard)
+        body = Relabelling({var: position}, self.over).body(inside, known)
+        return self.loops(tiles, body if guard == TRUE else (If(guard, body),))
+
+    def loops(self, tiles: Index, body: Body) -> Stmt:
         """The two loops around `body`."""
         return Loop(self.outer, tiles, "serial", (Loop(self.inner, Int(self.factor), "serial", body),))
-
-    def body(self, position: Index) -> Body:
-        """The body of the loop, at `position`."""
-        over = {self.loop.var: (self.outer, self.inner)}
-        return over_replaced(tuple(substitute(s, {self.loop.var: position}) for s in self.loop.body), over)
 
     def refuse(self, reason: str, suggestion: str) -> ScheduleError:
         return ScheduleError(reason, loop=self.loop.var, suggestion=suggestion)
@@ -150,19 +177,19 @@ def split_loop(
     facts = Facts.at(func, target)
     tiling = Tiling(func, facts, target, factor, *new_names(func, hints, names, freed=(target.var,)))
     make = _whole if facts.divides(factor, target.extent) else TAILS[tail]
-    new = rewrite_loop(func, target, lambda: make(tiling))
+    new = replace_loop(func, target.var, lambda _: make(tiling))
     if make is _round_up:
         require_promises(new, [x.var for x in loops(new.body)])
     return new, tiling
 
 
 def _whole(t: Tiling) -> Stmt:
-    return t.nest(t.loop.extent // t.factor, t.body(t.position))
+    return t.nest(t.loop.extent // t.factor, t.position)
 
 
 def _guard(t: Tiling) -> Stmt:
-    inside = Cmp("<", t.position, t.loop.extent)
-    return t.nest(ceildiv(t.loop.extent, t.factor), (If(inside, t.body(t.position)),))
+    """With a test that is needed: as `factor` does not divide the extent, the last tile goes on after the end."""
+    return t.nest(ceildiv(t.loop.extent, t.factor), t.position, guard=Cmp("<", t.position, t.facts.tidy(t.loop.extent)))
 
 
 def _exact(t: Tiling) -> Stmt:
@@ -179,7 +206,9 @@ def _peel(t: Tiling) -> Body:
     taken = Taken.of(t.func)
     taken.names |= {t.outer, t.inner}
     start = extent // t.factor * t.factor
-    return (_whole(t), part(t.loop, start, extent % t.factor, taken.name(f"{var}_t"), goes_on=True, copy=taken))
+    whole = over_replaced(tuple(substitute(s, {var: t.position}) for s in t.loop.body), t.over)
+    rest = part(t.loop, start, extent % t.factor, taken.name(f"{var}_t"), goes_on=True, copy=taken)
+    return simplify_body((t.loops(extent // t.factor, whole), rest), known_at(t.func, t.loop))
 
 
 def _shift_inwards(t: Tiling) -> Stmt:
@@ -189,7 +218,7 @@ def _shift_inwards(t: Tiling) -> Stmt:
         raise t.refuse(reason, f'tail="guard", or assume({text(extent)} >= {t.factor})')
     _require_repeatable(t)
     start = minimum(Var(t.outer) * t.factor, extent - t.factor)
-    return t.nest(ceildiv(extent, t.factor), t.body(start + Var(t.inner)))
+    return t.nest(ceildiv(extent, t.factor), start + Var(t.inner))
 
 
 def _require_repeatable(t: Tiling) -> None:
@@ -208,7 +237,7 @@ def _require_repeatable(t: Tiling) -> None:
 def _round_up(t: Tiling) -> Stmt:
     tiles = ceildiv(t.loop.extent, t.factor)
     require_harmless_overrun(t.func, t.loop, tiles * t.factor)
-    return t.nest(tiles, t.body(t.position))
+    return t.nest(tiles, t.position)
 
 
 TAILS: dict[Tail, Callable[[Tiling], Stmt | Body]] = {

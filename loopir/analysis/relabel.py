@@ -1,0 +1,153 @@
+"""A nest whose iterations are the same ones in the same order, called otherwise: what split and fuse make of a body.
+
+Simplifying such a body anew costs most where it finds nothing, so only what speaks of the renamed loops is rewritten,
+and guards are put into their shortest form without being decided. That loses nothing that could be proved: as the new
+loops run, the old positions take the values that they took before, so a guard is always true now only if it always was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
+
+from loopir.analysis.affine import Monomial, Poly, add_to, plain, times, to_index
+from loopir.analysis.simplify import Context, simplify
+from loopir.analysis.simplify_func import Known
+from loopir.ir.grammar import (
+    And,
+    Body,
+    Buffer,
+    Cond,
+    If,
+    Index,
+    Int,
+    Loop,
+    Node,
+    Not,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Var,
+    conj,
+    conjuncts,
+)
+from loopir.ir.kept import kept
+from loopir.ir.walk import children, map_body, map_stmts, rebuild, replaced, substitute, variables
+
+N = TypeVar("N", bound=Node)
+Ask = Callable[[], Context]
+"""What is known, once it is asked for."""
+
+
+@dataclass(slots=True)
+class Relabelling:
+    """The loops in `position` are said by the new loops, which stand around by now; folds are over `over` instead."""
+
+    position: Mapping[str, Index]
+    over: Mapping[str, tuple[str, ...]]
+    done: dict[Index, Index] = field(default_factory=dict[Index, Index])
+    """Indices that needed no context."""
+
+    def body(self, body: Body, known: Known) -> Body:
+        """`body`, which stands where `known` holds."""
+        return map_body(body, lambda s: self.stmt(s, known))
+
+    def stmt(self, s: Stmt, known: Known) -> Stmt:
+        if self.position.keys().isdisjoint(_mentions(s)):
+            return s
+        match s:
+            case Loop(var, extent, kind, inner):
+                size = self.index(extent, lambda: known.within(inner))
+                return Loop(var, size, kind, self.body(inner, known.loop(var, size, inner)))
+            case If(_, then, orelse):
+                c = self.guard(s, known)
+                return If(c, self.body(then, known.given(c)), self.body(orelse, known.given(Not(c))))
+            case Store():
+                return self.node(s, lambda: known.here)
+            case Reduce():
+                begun = s.init is not None and known.over.intersection(s.over)
+                here, start = lambda: known.here, lambda: known.start if begun else known.here
+                return replace(
+                    s,
+                    at=tuple([self.index(x, start) for x in s.at]),
+                    values=tuple([self.node(v, here) for v in s.values]),
+                    init=None if s.init is None else tuple([self.node(v, start) for v in s.init]),
+                    over=replaced(s.over, self.over),
+                )
+            case _:
+                return map_stmts(s, lambda x: self.stmt(x, known))
+
+    def node(self, n: N, ask: Ask) -> N:
+        """A value, or a statement without others inside."""
+        if isinstance(n, Index):
+            return cast(N, self.index(n, ask))
+        if isinstance(n, Buffer):
+            return n
+        if isinstance(n, Select):
+            c = self.node(n.cond, ask)
+            a, b = self.node(n.a, lambda: ask().given(c)), self.node(n.b, lambda: ask().given(Not(c)))
+            return cast(N, n if c is n.cond and a is n.a and b is n.b else Select(c, a, b))
+        if isinstance(n, And):
+            return cast(N, conj(*(self.node(t, ask) for t in n.terms)))
+        return rebuild(n, lambda child: self.node(child, ask))
+
+    def index(self, ix: Index, ask: Ask) -> Index:
+        """`ix` in its shortest form."""
+        if isinstance(ix, Int):
+            return ix
+        found = self.done.get(ix)
+        if found is not None:
+            return found
+        if variables(ix).isdisjoint(self.position):
+            return ix
+        new = self._sum(ix)
+        if new is None:
+            return simplify(substitute(ix, self.position), ask())
+        self.done[ix] = to_index(new)
+        return self.done[ix]
+
+    def _sum(self, ix: Index) -> Poly | None:
+        """The relabelled `ix` if it is a sum of products of variables, which no context makes shorter."""
+        new: Poly = {}
+        for m, c in plain(ix).items():
+            term: Mapping[Monomial, int] = {(): 1}
+            for a in m:
+                by = plain(self.position[a.name]) if isinstance(a, Var) and a.name in self.position else {(a,): 1}
+                if not all(isinstance(x, Var) for n in by for x in n):
+                    return None
+                term = times(term, by)
+            add_to(new, term, c)
+        return new
+
+    def guard(self, s: If, known: Known) -> Cond:
+        """The condition of `s`, such that the reductions in it start at the same elements."""
+        if known.starting(s.orelse):
+            return substitute(s.cond, self.position)
+        starting = known.starting(s.then)
+        if not starting:
+            return self.node(s.cond, lambda: known.here)
+        return conj(*(self._term(t, starting, known) for t in conjuncts(s.cond)))
+
+    def _term(self, t: Cond, starting: list[frozenset[str]], known: Known) -> Cond:
+        """`t`, which comes to speak of what these reductions are over only if it did before."""
+        speaks = {self._speaks(t, over) for over in starting}
+        if len(speaks) == 1:
+            new = self.node(t, lambda: known.here if True in speaks else known.start)
+            if speaks == {self._speaks(n, over) for n in conjuncts(new) for over in starting}:
+                return new
+        return substitute(t, self.position)
+
+    def _speaks(self, t: Cond, over: frozenset[str]) -> bool:
+        """Whether `t` speaks of what a reduction is over, by its old name or by its new ones."""
+        return not variables(t).isdisjoint({*over, *replaced(tuple(over), self.over)})
+
+
+@kept
+def _mentions(s: Stmt) -> frozenset[str]:
+    """The variables that are read, or folded over, anywhere in `s`."""
+    found: set[str] = set(s.over) if isinstance(s, Reduce) else set()
+    for n in children(s):
+        found |= _mentions(n) if isinstance(n, Stmt) else variables(n) if not isinstance(n, Buffer) else set()
+    return frozenset(found)
