@@ -31,7 +31,7 @@ from loopir.ir.grammar import (
     Node,
     Stmt,
 )
-from loopir.ir.walk import Place, map_body, map_stmts, nodes, places, rewrite, statements, variables
+from loopir.ir.walk import Place, chain, map_body, map_stmts, nodes, places, rewrite, statements, variables
 from loopir.lower.target import Target
 
 
@@ -48,26 +48,27 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
     blocks = tuple(s.var for s in axes if s.kind in BLOCK_AXES)
     threads = tuple(s.var for s in axes if s.kind not in BLOCK_AXES)
     here = {p.stmt.label: p for p in places(kernel.body)}
+    launch = tuple(s.var for s in chain(func.body, kernel) if isinstance(s, Loop))  # one after the other, in order
     inside = [s for s in statements_of(func) if s.label in here]
     before: set[int] = set()
     ends: set[int] = set()
     for s, t in combinations_with_replacement(inside, 2):
         for axis in blocks:
-            clash = apart(func, s, t, same=(), differ=axis)
+            clash = apart(func, s, t, same=launch, differ=axis)
             if clash is not None:
                 raise LowerError(_across_blocks(kernel, clash))
         for axis in threads:
-            clash = apart(func, s, t, same=blocks, differ=axis)
+            clash = apart(func, s, t, same=(*launch, *blocks), differ=axis)
             if clash is not None:
                 meet = _Meet(here[s.label], here[t.label], set(threads), clash)
                 around = meet.serial()
-                now = apart(func, s, t, same=(*blocks, *around), differ=axis)
+                now = apart(func, s, t, same=(*launch, *blocks, *around), differ=axis)
                 if now is not None and s is t:
                     raise LowerError(f"{now.witness}, in another thread at the same time, which no barrier can order")
                 if now is not None:
                     before |= {id(x) for x in meet.before()}
                 for n in reversed(range(len(around))):
-                    if apart(func, s, t, same=(*blocks, *around[:n]), differ=(axis, around[n])) is not None:
+                    if apart(func, s, t, same=(*launch, *blocks, *around[:n]), differ=(axis, around[n])) is not None:
                         ends |= {id(x) for x in meet.ends(around[n])}
                         break
     return _marked(kernel, before, ends) if before or ends else kernel

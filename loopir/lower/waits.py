@@ -16,7 +16,7 @@ from loopir.analysis.access import Statement, statements_of
 from loopir.analysis.depend import Order, conflicts
 from loopir.analysis.distance import distances
 from loopir.ir.grammar import AXES, Alloc, Barrier, Body, Commit, Do, Func, If, Int, Kernel, Loop, Stmt, Wait
-from loopir.ir.walk import Place, bodies, map_body, map_stmts, places, rewrite, statements
+from loopir.ir.walk import Place, bodies, chain, map_body, map_stmts, places, rewrite, statements
 from loopir.lower.target import Target
 
 
@@ -101,7 +101,8 @@ def _plan(func: Func, kernel: Kernel, copies: Sequence[Place], here: Sequence[Pl
     first = before[0] if before else None
     if not all(any(s is loop or s is first for s in p.around) for p in copies):
         return None
-    outer = [s.var for s in copies[-1].around[: copies[-1].around.index(loop)] if _is_serial(s)]
+    around = (*chain(func.body, kernel), *copies[-1].around[: copies[-1].around.index(loop)])
+    outer = [s.var for s in around if _is_serial(s)]
     pending: list[int] = []
     for p in copies:
         root = loop if any(s is loop for s in p.around) else first

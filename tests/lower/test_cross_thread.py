@@ -268,3 +268,53 @@ def test_any_two_loops_bound_anyhow(case: tuple[Func, dict[str, int]], seed: int
     got = lp.interpret(lowered, [array], sizes, domain="ring", seed=seed)
     for name, x in want.items():
         np.testing.assert_array_equal(got[name], x)
+
+
+GUARDED = """
+def f(A: "float32[32]", S: "inout float32[4]"):
+    for i in range(32):
+        for e in range(4):
+            if {guard}:
+                S[{at}] = sum(A[i] + {e}.0, over=({over}))
+"""
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_what_bind_takes_is_lowered(data: st.DataObject) -> None:
+    """Threads fold together where guards that speak of them no longer hold blocks and other threads apart."""
+    guard = data.draw(st.sampled_from(["i + 2 < 4 - i", "e + 2 < 4 - e", "i + e < 1", "i < 4", "i == 5 * e"]))
+    at, over = data.draw(st.sampled_from([("e", "i,"), ("0", "i, e"), ("e // 2", "i,")]))
+    s = lp.Schedule(lp.parse(GUARDED.format(guard=guard, at=at, over=over, e=data.draw(st.integers(0, 2)))))
+    s = s.split("i", 8).split("i_i", 2)
+    if data.draw(st.booleans()):
+        s = s.reorder("e", "i_o")
+    axes = data.draw(st.permutations(["blockIdx.x", "threadIdx.x", "threadIdx.y", "blockIdx.y"]))
+    for loop, axis in zip(data.draw(st.permutations(["i_o", "i_i_o", "i_i_i", "e"])), axes, strict=True):
+        if s.why("bind", loop, axis) is None:
+            s = s.bind(loop, axis)
+    check(s.func, ints(32), ints(4))
+
+
+def test_a_guard_that_holds_blocks_apart_is_lost_where_threads_fold() -> None:
+    guarded = GUARDED.format(guard="i + 2 < 4 - i", at="e", over="i,", e=0)
+    s = lp.Schedule(lp.parse(guarded)).split("i", 8).bind("i_i", "threadIdx.x")
+    with pytest.raises(lp.ScheduleError, match=r"folded by threads together wherever.*\n.*S at .*i_o=0"):
+        s.bind("i_o", "blockIdx.x")
+    s = lp.Schedule(lp.parse(guarded)).split("i", 8).bind("i_o", "blockIdx.x")
+    with pytest.raises(lp.ScheduleError, match="atomic"):
+        s.bind("i_i", "threadIdx.x")
+    check(s.atomic("S").bind("i_i", "threadIdx.x").func, ints(32), ints(4))
+
+
+def test_launches_of_a_host_loop_are_in_order() -> None:
+    """One launch was taken to clash with the next, in another block."""
+    f = lp.parse("""
+def f(T: "size", n: "size", A: "float32[T, n]", a: "inout float32[T + 1, n + 2]"):
+    for t in range(T):
+        for i in range(n):
+            a[t + 1, i + 1] = a[t, i] + a[t, i + 2] + A[t, i]
+""")
+    s = lp.Schedule(f).split("i", 4).bind("i_o", "blockIdx.x").bind("i_i", "threadIdx.x")
+    lowered = check(s.func, ints(3, 9), ints(4, 11))
+    assert "barrier" not in lp.text(lowered)
