@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from loopir.analysis.depend import carried, lockstep
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, THREAD_AXES, Body, Cond, Func, Loop, Reduce, Stmt
-from loopir.ir.walk import loops, places, rewrite, variables
+from loopir.ir.grammar import AXES, THREAD_AXES, Cond, Func, Loop, Reduce
+from loopir.ir.walk import loops, places, variables
 from loopir.schedule.find import listing
-from loopir.schedule.reductions import Fold, nested, require_inside
+from loopir.schedule.launches import gone_with, require_one_launch
+from loopir.schedule.reductions import Fold, require_inside
 from loopir.schedule.refusal import refusal
 
 
@@ -37,7 +37,7 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
             if loop in fold.reduce.over and fold.reduce.init is None:
                 require_inside(func, fold, _remaining(fold, loop), loop)
         if kind in AXES:
-            _require_totals_apart(func, folds, loop, kind)
+            require_one_launch(func, folds, loop, kind)
         return
     if clash.fold:
         options = [f"rfactor({clash.first!r}, {loop!r})"] if loop in _over(func, clash.first) else []
@@ -50,55 +50,11 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
 
 def _remaining(fold: Fold, loop: str) -> tuple[Loop | Cond, ...]:
     """What is left around `fold` where it is done for all iterations together: nothing that depends on which one."""
-    gone = _gone(fold, set(fold.reduce.over))
+    gone = gone_with(fold, set(fold.reduce.over))
     if told := sorted(gone & {v for x in fold.reduce.at for v in variables(x)}):
         reason = f"the element that {fold.reduce.label} folds into tells {listing(told)}, whose range is not the same"
         raise ScheduleError(f"{reason} in all iterations of {loop!r}", loop=loop, suggestion=f"keep {loop!r} serial")
     return fold.without(gone)
-
-
-def _gone(fold: Fold, loops: set[str]) -> set[str]:
-    """`loops`, and those that run a number of times that these tell."""
-    gone = set(loops)
-    for s in fold.loops():
-        gone |= {s.var} if variables(s.extent) & gone else set()
-    return gone
-
-
-def _require_totals_apart(func: Func, folds: list[Fold], loop: str, kind: str) -> None:
-    """Refuse if blocks or other threads would fold into one element where threads fold what they have together.
-
-    That is done in the loops and conditions that do not speak of these threads: if a condition that does kept blocks
-    apart, all of them come by, the most of them with nothing.
-    """
-    bound = {x.var: x.kind for x in loops(func.body) if x.kind in AXES} | {loop: kind}
-    blocks = {x for x in bound if bound[x] not in THREAD_AXES}
-    totals: dict[int, dict[tuple[Loop | Cond, ...], Body]] = {}
-    apart: set[str] = set()
-    for fold in folds:
-        gone = _gone(fold, set(fold.reduce.over) - blocks)
-        shells = fold.without(gone)
-        lost = {v for s in fold.shells if s not in shells and not isinstance(s, Loop) for v in variables(s) - gone}
-        if gone & set(bound) and lost & set(bound):
-            over = tuple(v for v in fold.reduce.over if v in blocks)
-            total = replace(fold.reduce, values=fold.reduce.monoid.identity, over=over, init=None)
-            here = totals.setdefault(id(fold.start), {})
-            here[shells] = (*here.get(shells, ()), total)
-            apart |= lost & set(bound)
-    if not totals:
-        return
-
-    def visit(s: Stmt) -> Body | None:
-        here = totals.get(id(s))
-        return None if here is None else tuple(x for shells, body in here.items() for x in nested(shells, body))
-
-    after = replace(func, body=rewrite(func.body, visit))
-    for name in sorted(apart):
-        clash = carried(after, name)
-        if clash is not None:
-            reason = f"{clash.first} would be folded by threads together wherever its other conditions hold"
-            suggestion = f"atomic({clash.first!r}), or keep {loop!r} serial"
-            raise refusal(clash, reason, loop, suggestion)
 
 
 def _over(func: Func, label: str) -> tuple[str, ...]:

@@ -1,0 +1,105 @@
+"""What blocks of one launch may not do: nothing orders them, whatever the loops between them say.
+
+A loop's iterations are compared with the loops around it standing still. In one launch they do not: a block goes
+through the serial loops that stand inside the outermost bound loop by itself. And where threads fold together, the
+conditions that speak of these threads no longer keep blocks apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations_with_replacement
+
+from loopir.analysis.access import statements_of
+from loopir.analysis.depend import apart, carried
+from loopir.ir.grammar import AXES, BLOCK_AXES, Body, Cond, Func, If, Loop, Stmt
+from loopir.ir.walk import chain, loaded, loops, rewrite, variables
+from loopir.schedule.find import listing
+from loopir.schedule.reductions import Fold, nested
+from loopir.schedule.refusal import refusal
+
+
+def require_one_launch(func: Func, folds: list[Fold], loop: str, kind: str) -> None:
+    """Refuse if blocks would meet once `loop`, whose iterations are independent, is bound to the axis `kind`."""
+    bound = {x.var: x.kind for x in loops(func.body) if x.kind in AXES} | {loop: kind}
+    _require_no_order(func, bound, loop)
+    after, apart = _totals(func, folds, bound)
+    for name in sorted(apart):
+        clash = carried(after, name)
+        if clash is not None:
+            reason = f"{clash.first} would be folded by threads together wherever its other conditions hold"
+            raise refusal(clash, reason, loop, f"atomic({clash.first!r}), or keep {loop!r} serial")
+    if apart:
+        _require_no_order(after, bound, loop)
+
+
+# ---------------------------------------------------------------- serial loops that blocks run by themselves
+
+
+def _require_no_order(func: Func, bound: Mapping[str, str], loop: str) -> None:
+    """Refuse if blocks depend on one another by way of serial loops that each of them runs by itself."""
+    for block in loops(func.body):
+        if bound.get(block.var) not in BLOCK_AXES:
+            continue
+        host, alone = _around(func, block, bound)
+        inside = [s for s in statements_of(func) if block.var in s.dims and set(host) <= set(s.dims)] if alone else []
+        for s, t in combinations_with_replacement(inside, 2):
+            clash = apart(func, s, t, same=host, differ=block.var)
+            if clash is not None:
+                reason = f"each block would run {listing(alone)} by itself, and nothing orders what blocks do"
+                raise refusal(clash, reason, loop, f"keep {loop!r} serial, or put {alone[0]!r} outside the bound loops")
+
+
+def _around(func: Func, block: Loop, bound: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The loops around `block` that the host runs; those that a block runs by itself, as they stand in its launch."""
+    host: list[str] = []
+    alone: list[str] = []
+    launched = False
+    for s in chain(func.body, block)[:-1]:
+        control = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
+        launched = launched or (control is not None and bool(loaded(control)))
+        if isinstance(s, Loop):
+            launched = launched or s.var in bound
+            if not launched:
+                host.append(s.var)
+            elif bound.get(s.var) not in BLOCK_AXES:
+                alone.append(s.var)
+    return host, alone
+
+
+# ---------------------------------------------------------------- what threads fold together
+
+
+def gone_with(fold: Fold, loops: set[str]) -> set[str]:
+    """`loops`, and those that run a number of times that these tell."""
+    gone = set(loops)
+    for s in fold.loops():
+        gone |= {s.var} if variables(s.extent) & gone else set()
+    return gone
+
+
+def _totals(func: Func, folds: list[Fold], bound: Mapping[str, str]) -> tuple[Func, set[str]]:
+    """`func` as threads fold together in it, and the blocks and threads that a condition no longer keeps apart there.
+
+    What they have is folded in the loops and conditions that do not speak of these threads: if a condition that does
+    kept blocks apart, all of them come by, the most of them with nothing.
+    """
+    totals: dict[int, dict[tuple[Loop | Cond, ...], Body]] = {}
+    apart: set[str] = set()
+    for fold in folds:
+        gone = gone_with(fold, {v for v in fold.reduce.over if bound.get(v) not in BLOCK_AXES})
+        shells = fold.without(gone)
+        lost = {v for s in fold.shells if s not in shells and not isinstance(s, Loop) for v in variables(s) - gone}
+        if gone & set(bound) and lost & set(bound):
+            over = tuple(v for v in fold.reduce.over if v not in gone)
+            total = replace(fold.reduce, values=fold.reduce.monoid.identity, over=over, init=None)
+            here = totals.setdefault(id(fold.start), {})
+            here[shells] = (*here.get(shells, ()), total)
+            apart |= lost & set(bound)
+
+    def visit(s: Stmt) -> Body | None:
+        here = totals.get(id(s))
+        return None if here is None else tuple(x for shells, body in here.items() for x in nested(shells, body))
+
+    return (replace(func, body=rewrite(func.body, visit)) if totals else func), apart
