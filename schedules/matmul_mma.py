@@ -31,14 +31,14 @@ def matmul_mma(
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block` for `warps` of warps.
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the warps,
-    and the sums are made in it, `depth` steps of the reduced loop at a time. The left operand has the reduced loop
-    along its rows, the right one either way. With `stages`, copies run that many steps ahead, less one, and are
-    asynchronous where the sizes are known to be multiples of `block` and `depth`; else tiles at the edges are filled
-    up with zeros, element by element. `group` and `blocks` are those of `tiles`.
+    and the sums are made in it, `depth` steps of the reduced loop at a time. Either operand may have the reduced loop
+    along its rows, or its other loop. With `stages`, copies run that many steps ahead, less one, and are asynchronous
+    where the sizes are known to be multiples of `block` and `depth`; else tiles at the edges are filled up with zeros,
+    element by element. `group` and `blocks` are those of `tiles`.
     """
     c = contraction(s, stage)
-    if c is None or not c.left.along:
-        raise lp.ScheduleError(f"{stage} is no contraction with a left operand whose rows run along the reduced loop")
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
     if stage == s.stages[-1]:
         raise lp.ScheduleError(f"nothing is made of {stage}, whose sums are to be an intermediate")
     out = s.stages[s.stages.index(stage) + 1]
@@ -101,14 +101,26 @@ def _sums(
         tiles.append(tile)
     if s.why("pad", stage) is None:
         s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around an instruction
-    for operand, tile, kind in zip(c, tiles, ("a", "bt" if c[1].along else "b"), strict=True):
-        width = depth if operand.along else block[1]
-        s = s.set_layout(tile, f"lambda x, y: x * {width + VECTOR} + y")  # rows apart by other banks
+    left, right = c
+    kinds = ("a" if left.along else "at", "bt" if right.along else "b")
+    for operand, tile, kind, length in zip(c, tiles, kinds, block, strict=True):
+        s = s.set_layout(tile, swizzled(depth if operand.along else length))
         s = _together(s, tile, warps, f"cp_async_{short}" if stages > 1 else None)
         s, mine = _copied(s, stage, tile, "fragment", ki)
         s = _loaded(s, mine, f"ldmatrix_{kind}_{short}")
-    s = s.tensorize(i, f"mma_m16n8k16_{short}{'_bt' if c[1].along else ''}")
+    s = s.tensorize(i, f"mma_m16n8k16_{short}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
     return s.pipeline(ko, stages=stages) if stages > 1 else s
+
+
+def swizzled(width: int) -> str:
+    """A layout of rows of `width` 16-bit elements, in which vectors of 8 that stand below one another, 8 rows of them,
+    lie in different banks, as do those along a row: in each row, vectors change places by the row's number."""
+    vectors = width // VECTOR
+    n = min(8, vectors & -vectors)
+    if n == 1:
+        return f"lambda r, c: r * {width} + c"
+    along = f"c // {VECTOR * n}, c // {VECTOR} % {n}" if vectors > n else f"c // {VECTOR}"
+    return f"lambda r, c: (r, {along} ^ r // {8 // n} % {n}, c % {VECTOR})"
 
 
 def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:

@@ -16,6 +16,7 @@ from loopir.ir.grammar import (
     If,
     Index,
     Int,
+    Issue,
     Loop,
     Not,
     Reduce,
@@ -160,7 +161,7 @@ def _simplified(s: Stmt, known: Known, drop: bool) -> Stmt | Body:
             done = simplify_node(s, known.here)
             at = tuple(simplify(x, known.start) for x in at)
             return replace(done, at=at, init=tuple(simplify_node(v, known.start) for v in init))
-        case Store() | Reduce():
+        case Store() | Reduce() | Issue():
             return simplify_node(s, known.here)
         case _:
             return map_stmts(s, lambda x: _simplified(x, known, drop))
