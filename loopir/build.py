@@ -21,6 +21,7 @@ from loopir.emit.params import kernels_of, params_of
 from loopir.errors import TargetError
 from loopir.ir.grammar import Func, Kernel as KernelNode, Loop
 from loopir.ir.interpret import interpret
+from loopir.ir.sizes import linear
 from loopir.ir.text import text
 from loopir.lower import pipeline
 from loopir.lower.checks import told
@@ -174,8 +175,9 @@ def _interpreted(func: Func) -> Kernel:
 
 def _signature(func: Func) -> Signature:
     args = tuple(
-        ArgSpec(a.buffer.name, a.buffer.dtype.name, tuple(python_index(d) for d in a.buffer.shape), a.access)
+        ArgSpec(b.name, b.dtype.name, tuple(map(python_index, b.shape)), a.access, tuple(map(linear, b.shape)))
         for a in func.args
+        for b in (a.buffer,)
     )
     return Signature(func.name, func.sizes, args, tuple((python_cond(c), text(c)) for c in func.assumes))
 

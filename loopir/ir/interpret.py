@@ -25,14 +25,15 @@ from loopir.ir.grammar import (
     Not,
     Or,
     Strided,
-    Var,
 )
 from loopir.ir.issue import Cell, perform
 from loopir.ir.ops import Instruction
+from loopir.ir.sizes import linear
 from loopir.ir.spmd import Memory, Together, Who, cells_of
 from loopir.ir.text import text
 from loopir.ir.to_python import compiled
 from loopir.ir.verify import evaluate
+from loopir.shapes import Given, sizes_of
 
 Array = np.ndarray[Any, Any]
 Instance = tuple[str, tuple[int, ...]]
@@ -198,16 +199,11 @@ def _named(func: Func, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Arr
 
 def bind_sizes(func: Func, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes that make `shapes` fit, checked against every dimension and assumption; ValueError if none do."""
-    found = dict(sizes)
-    for a in func.args:
-        shape = shapes.get(a.buffer.name)
-        if shape is None:
-            continue
-        if len(shape) != len(a.buffer.shape):
-            raise ValueError(f"{a.buffer.name} has {len(a.buffer.shape)} dimensions, and the array has {len(shape)}")
-        for d, extent in zip(a.buffer.shape, shape, strict=True):
-            if isinstance(d, Var):
-                found.setdefault(d.name, extent)
+    given = [(a.buffer, shapes[a.buffer.name]) for a in func.args if a.buffer.name in shapes]
+    for b, shape in given:
+        if len(shape) != len(b.shape):
+            raise ValueError(f"{b.name} has {len(b.shape)} dimensions, and the array has {len(shape)}")
+    found = sizes_of((Given(b.name, [linear(d) for d in b.shape], shape) for b, shape in given), sizes)
     missing = [n for n in func.sizes if n not in found]
     if missing:
         raise ValueError(f"no argument of {func.name} tells the size {', '.join(missing)}; give it in sizes=")

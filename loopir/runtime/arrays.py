@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from loopir.errors import positive
+from loopir.shapes import Given, Linear, sizes_of
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 Check = Callable[..., bool]
@@ -27,12 +28,13 @@ SCOPE = {"lp_min": min, "lp_max": max, "lp_positive": positive}
 
 @dataclass(frozen=True, slots=True)
 class ArgSpec:
-    """An array parameter; `shape` are Python expressions over the sizes."""
+    """An array parameter; `shape` are Python expressions over the sizes, and `dims` what is linear of them."""
 
     name: str
     dtype: str
     shape: tuple[str, ...]
     access: str
+    dims: tuple[Linear | None, ...]
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -283,23 +285,20 @@ def _typed(t: Taken, a: ArgSpec) -> Taken:
 
 
 def _sizes(signature: Signature, taken: Mapping[str, Taken], told: Mapping[str, int]) -> tuple[int, ...]:
-    found: dict[str, int] = dict(told)
-    for a in signature.args:
-        if a.name not in taken:
-            continue
-        shape = taken[a.name].shape
-        if len(shape) != len(a.shape):
-            raise ValueError(f"{a.name} has {len(shape)} dimensions {shape}, and the kernel takes {len(a.shape)}")
-        for d, n in zip(a.shape, shape, strict=True):
-            if d in signature.sizes and found.setdefault(d, n) != n:
+    given = [Given(a.name, a.dims, taken[a.name].shape) for a in signature.args if a.name in taken]
+    for a in given:
+        if len(a.shape) != len(a.dims):
+            raise ValueError(f"{a.name} has {len(a.shape)} dimensions {a.shape}, and the kernel takes {len(a.dims)}")
+    found = sizes_of(given, told)
+    for a in given:
+        for d, n in zip(a.dims, a.shape, strict=True):
+            if d is not None and found.get(d.text, n) != n:
                 raise ValueError(
-                    f"{a.name} has shape {shape}, which makes {d} {n}; another argument makes it {found[d]}"
+                    f"{a.name} has shape {a.shape}, which makes {d.text} {n}; another argument makes it {found[d.text]}"
                 )
     missing = [n for n in signature.sizes if n not in found]
     if missing:
-        raise ValueError(
-            f"{signature.name}: no array given has {missing[0]} as a dimension; give it by name, as {missing[0]}=4"
-        )
+        raise ValueError(f"{signature.name}: no array given tells {missing[0]}; give it by name, as {missing[0]}=4")
     return tuple(found[n] for n in signature.sizes)
 
 

@@ -11,15 +11,16 @@ PACKAGE = ROOT / "loopir"
 
 MAY_IMPORT = {
     "witness": (),
+    "shapes": (),
     "errors": ("witness",),
-    "ir": ("errors",),
+    "ir": ("errors", "shapes"),
     "intrinsics": ("errors", "ir"),
     "analysis": ("errors", "ir"),
     "tensor": ("errors", "ir", "intrinsics", "analysis"),
     "schedule": ("errors", "ir", "analysis", "intrinsics"),
     "lower": ("errors", "ir", "analysis", "intrinsics"),
     "emit": ("errors", "ir", "intrinsics"),
-    "runtime": ("errors",),
+    "runtime": ("errors", "shapes"),
     "show": ("errors", "ir", "analysis", "schedule"),
     "build": ("errors", "ir", "intrinsics", "schedule", "lower", "emit", "runtime", "show"),
     "testing": ("errors", "ir", "intrinsics", "analysis", "tensor", "schedule", "lower", "build"),

@@ -14,6 +14,7 @@ import pytest
 import loopir as lp
 from loopir.runtime.arrays import ArgSpec, Signature, bind
 from loopir.runtime.plans import Plans
+from loopir.shapes import Linear
 
 F32 = np.float32
 
@@ -23,7 +24,9 @@ def signature(*args: str, sizes: tuple[str, ...] = ("n",), assumes: tuple[tuple[
     specs = []
     for spelt in args:
         name, access, dtype, *shape = spelt.split(" ")
-        specs.append(ArgSpec(name, dtype, tuple(shape[0].split(",")) if shape else (), access))
+        dims = tuple(shape[0].split(",")) if shape else ()
+        linear = [Linear({d: 1}, 0, d) if d.isidentifier() else None for d in dims]
+        specs.append(ArgSpec(name, dtype, dims, access, tuple(linear)))
     return Signature("f", sizes, tuple(specs), assumes)
 
 
@@ -184,7 +187,7 @@ def test_sizes_come_from_any_array_or_by_name() -> None:
     assert bound(s, n=3).results[0].shape == (4,)
     assert bound(signature("b out float32 n"), out=(np.empty(5, F32),)).sizes == (5,)
     for call, error, message in [
-        (lambda: bound(s), ValueError, "no array given has n as a dimension; give it by name, as n=4"),
+        (lambda: bound(s), ValueError, "no array given tells n; give it by name, as n=4"),
         (lambda: bound(s, n=3, out=(np.empty(5, F32),)), ValueError, r"b has shape \(5,\).*\(4,\) \(n=3\)"),
         (lambda: bound(VECTOR, np.ones(3, F32), n=4), ValueError, "makes n 3; another argument makes it 4"),
         (lambda: bound(s, n=2.5), TypeError, "n is a size, and 2.5 is no integer"),
