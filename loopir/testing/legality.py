@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,11 +27,12 @@ from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step
 from loopir.testing.brute import broken, runs, small_sizes, tagged
 from loopir.testing.checking import QUIET
+from loopir.testing.families import documented
 from loopir.testing.steps import arguments_of, schedules
 from loopir.testing.strategies import funcs
 from loopir.testing.unchecked import unchecked
 
-VERDICTS = ("accepted", "accepted, illegal", "refused", "refused, legal", "no rewrite")
+VERDICTS = ("accepted", "accepted, illegal", "refused", "refused, legal", "no rewrite", "crash")
 BEFORE = ("split", "reorder", "fuse", "compute_at", "cache_read", "decompose_reduction", "distribute", "fuse_loops")
 """Steps that a program may have been through already."""
 
@@ -45,20 +47,31 @@ class Table:
     def judge(self, func: Func, step: Step) -> None:
         found, told = verdict(func, step)
         self.counts.setdefault(step.name, Counter())[found] += 1
-        if found in ("accepted, illegal", "refused, legal"):
+        if found in ("accepted, illegal", "refused, legal", "crash"):
             self.wrong.append(f"{'=' * 20} {found}: {step.name}\n{text(func)}\n{step}\n{told}")
 
     def __str__(self) -> str:
-        head = "| primitive | tried | accepted | refused | legal but refused | illegal but accepted | no rewrite |"
+        head = (
+            "| primitive | tried | accepted | refused | legal but refused | illegal but accepted | no rewrite | crash |"
+        )
         rows = [self._row(name, self.counts[name]) for name in sorted(self.counts)]
         total = self._row("all", sum(self.counts.values(), Counter[str]()))
-        return "\n".join((head, "|---|---|---|---|---|---|---|", *rows, total))
+        return "\n".join((head, "|---|---|---|---|---|---|---|---|", *rows, total))
 
     @staticmethod
     def _row(name: str, n: Counter[str]) -> str:
         accepted, lost = n["accepted"] + n["accepted, illegal"], n["refused, legal"]
         share = f"{lost} ({100 * lost / (accepted + lost):.2f} %)" if lost else "0"
-        cells = (name, n.total(), accepted, n["refused"] + lost, share, n["accepted, illegal"], n["no rewrite"])
+        cells = (
+            name,
+            n.total(),
+            accepted,
+            n["refused"] + lost,
+            share,
+            n["accepted, illegal"],
+            n["no rewrite"],
+            n["crash"],
+        )
         return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -69,6 +82,8 @@ def verdict(func: Func, step: Step) -> tuple[str, str]:
         after = call()
     except ScheduleError as error:
         return _on_refusal(func, call, error)
+    except Exception:
+        return "crash", traceback.format_exc()
     sizes = small_sizes(func)
     why = broken(func, after, sizes)
     return ("accepted", "") if why is None else ("accepted, illegal", f"{why}\n{text(after)}")
@@ -88,10 +103,13 @@ def _on_refusal(func: Func, call: Callable[[], Func], error: ScheduleError) -> t
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> Func:
-    """An affine program, mostly one in which every stored value tells its iteration, mostly as it was written."""
-    func = draw(funcs(memory=False))
-    func = tagged(func) if draw(st.integers(0, 3)) else func
+def programs(draw: st.DrawFn, theme: str) -> Func:
+    """An affine program, perhaps one that the primitive `theme` is explained with.
+
+    In half of them every stored value tells its iteration, and mostly they are as they were written.
+    """
+    func = draw(documented([theme], memory=False)) if not draw(st.integers(0, 3)) else draw(funcs(memory=False))
+    func = tagged(func) if draw(st.booleans()) else func
     return draw(schedules(func, most=2, primitives=BEFORE)).func if not draw(st.integers(0, 2)) else func
 
 
@@ -101,20 +119,20 @@ def measure(
     """Rounds of `examples` programs from `seed` on, with `each` steps on every one, until `seconds` have gone by."""
     table, end = Table(), monotonic() + seconds
     names = sorted(primitives or PRIMITIVES)
-    seen: set[tuple[Func, Step]] = set()
+    drawn: dict[tuple[Func, Step], None] = {}
 
-    def trial(data: st.DataObject) -> None:
-        func = data.draw(programs())
-        turn = data.draw(st.integers(0, 2**32))
-        taken = [Random(turn + n).choice(names) for n in range(each)]
-        steps = [Step(n, *_call(data.draw(arguments_of(PRIMITIVES[n], func)))) for n in taken]
-        for step in steps:
-            if (func, step) not in seen:
-                seen.add((func, step))
-                table.judge(func, step)
+    def draw(data: st.DataObject) -> None:
+        turn = Random(data.draw(st.integers(0, 2**32)))
+        theme, *rest = (turn.choice(names) for _ in range(1 + 2 * each // 3))
+        func = data.draw(programs(theme))
+        taken = [theme] * (each - len(rest)) + rest
+        drawn.update({(func, Step(n, *_call(data.draw(arguments_of(PRIMITIVES[n], func))))): None for n in taken})
 
     while True:
-        seeded(seed)(settings(QUIET, max_examples=examples)(given(st.data())(trial)))()
+        drawn.clear()
+        seeded(seed)(settings(QUIET, max_examples=examples)(given(st.data())(draw)))()
+        for func, step in drawn:
+            table.judge(func, step)
         seed += 1
         if monotonic() >= end:
             return table
@@ -136,7 +154,7 @@ def main(argv: list[str] | None = None) -> int:
     if chosen.cases:
         with open(chosen.cases, "w") as file:
             file.write("\n".join(table.wrong))
-    return min(100, sum(n["accepted, illegal"] for n in table.counts.values()))
+    return min(100, sum(n["accepted, illegal"] + n["crash"] for n in table.counts.values()))
 
 
 if __name__ == "__main__":

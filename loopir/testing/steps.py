@@ -9,6 +9,7 @@ the nest as those before have left it; a smaller schedule has fewer steps.
 from __future__ import annotations
 
 import inspect
+import itertools
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
@@ -17,12 +18,14 @@ from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, SCOPES, Func, Loop, Reduce
+from loopir.ir.match import unify
 from loopir.ir.ops import INSTRUCTIONS
 from loopir.ir.walk import accessed, fresh, inside, loops, names, places, statements
 from loopir.schedule import Schedule
 from loopir.schedule.find import all_buffers
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step
+from loopir.testing.habits import Context, fitting
 
 T = TypeVar("T")
 
@@ -82,7 +85,7 @@ def arguments_of(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What to call `f` with after its first parameter; `given` are strategies by the name of a parameter."""
     hints = typing.get_type_hints(f)
-    arguments = _Arguments(draw, func)
+    arguments = _Arguments(draw, func, f)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for p in list(inspect.signature(f).parameters.values())[1:]:
@@ -111,14 +114,18 @@ def arguments_of(
 class _Arguments:
     """Draws one argument after the other, each near those before it."""
 
-    def __init__(self, draw: st.DrawFn, func: Func) -> None:
-        self.draw, self.func = draw, func
+    def __init__(self, draw: st.DrawFn, func: Func, f: Callable[..., Any]) -> None:
+        self.draw, self.func, self.f = draw, func, f
+        self.usual = draw(st.integers(0, 2)) > 0
+        """Whether arguments are to be like those that the docstring of `f` shows."""
+        self.context = Context(func)
         self.chosen: dict[str, Any] = {}
         self.places = tuple(places(func.body))
         self.loops = tuple(loops(func.body))
         self.around = {p.stmt.label: tuple(x.var for x in p.loops) for p in self.places}
         self.buffers = tuple(b.name for b in all_buffers(func))
         self.own = tuple(b.name for b in all_buffers(func)[len(func.args) :])
+        self.touched = {p.stmt.label: accessed(p.stmt) for p in self.places}
 
     def one(self, name: str, hint: Any, *, many: bool) -> Any:
         origin, options = typing.get_origin(hint), typing.get_args(hint)
@@ -141,48 +148,70 @@ class _Arguments:
         found = tuple(options)
         return self.draw(st.sampled_from(found)) if found else default
 
+    def like(self, name: str, options: Iterable[T], default: Any = "none") -> Any:
+        """One of `options` for the parameter `name`, mostly one such as the docstring shows."""
+        return self.pick(fitting(self.f, self.context, name, options, self.chosen) if self.usual else options, default)
+
     def rarely(self) -> bool:
         return self.draw(st.integers(0, 5)) == 5
 
     # ------------------------------------------------------------ loops
 
     def _loop(self) -> str:
-        """Any loop; beside a stage or a buffer, one around what touches it."""
-        near: list[str] = []
+        """Any loop; beside a stage, one around it or around what shares a buffer with it; beside a buffer, one near."""
+        every = [x.var for x in self.loops]
+        found: list[str] = []
         if (stage := self.chosen.get("stage")) in self.around:
-            near = [v for v in self.around if v == stage or self._share(stage, v)]
+            own = self.around[stage]
+            near = [v for label in self.around if self._share(stage, label) for v in self.around[label]]
+            found = list(own) if self.draw(st.booleans()) else [v for v in near if v not in own]
+            found = found or list(own)
         elif (buffer := self.chosen.get("buffer")) is not None:
-            near = [p.stmt.label for p in self.places if buffer in accessed(p.stmt)]
-        found = list(dict.fromkeys(v for label in near for v in self.around[label]))
-        return self.pick(found if found and not self.rarely() else [x.var for x in self.loops])
+            found = [v for p in self.places if buffer in accessed(p.stmt) for v in self.around[p.stmt.label]]
+        if self.usual:
+            found = self.matching() or every
+        return self.like("loop", dict.fromkeys(found) if found and not self.rarely() else every)
+
+    def matching(self) -> list[str]:
+        """The loops that some instruction does as they stand, where an instruction is to be chosen."""
+        if "instruction" not in inspect.signature(self.f).parameters:
+            return []
+        known = INSTRUCTIONS.values()
+        return [x.var for x in self.loops if any(not isinstance(unify(fn, (x,)), str) for fn in known)]
 
     def _share(self, one: str, other: str) -> bool:
         """Whether two statements touch one buffer."""
-        touched = {p.stmt.label: accessed(p.stmt) for p in self.places}
-        return bool(touched[one] & touched[other])
+        return bool(self.touched[one] & self.touched[other])
 
     def _at(self) -> str | None:
         around = self.around.get(str(self.chosen.get("stage")), ())
-        return self.pick([*around, None])
+        return self.like("at", [*around, None])
 
     _store = _at
+
+    def _outer(self) -> str:
+        return self.pick([x.var for x in self.loops if any(loops(x.body))] or [x.var for x in self.loops])
 
     def _inner(self) -> str:
         outer = [x for x in self.loops if x.var == self.chosen.get("outer")]
         nested = [x.var for o in outer for x in loops(o.body)]
         return self.pick(nested[:2] or [x.var for x in self.loops])
 
-    def _second(self) -> str:
-        first = self.chosen.get("first")
-        rows = [[x.var for x in row] for row in self._rows()]
-        beside = [v for row in rows if first in row for v in row]
-        return self.pick([v for v in beside if v != first] or [x.var for x in self.loops])
-
     def _first(self) -> Any:
-        """A loop with others beside it; where loops are chosen already, a count."""
+        """A loop with another one after it; where loops are chosen already, a count."""
         if "loop" in self.chosen:
             return self.draw(st.integers(0, 2))
-        return self.pick([x.var for row in self._rows() for x in row] or [x.var for x in self.loops])
+        return self.pick([one for one, _ in self._pairs()] or [x.var for x in self.loops])
+
+    def _second(self) -> str:
+        """Mostly the loop right after the first one."""
+        first = self.chosen.get("first")
+        after = [other for one, other in self._pairs() if one == first]
+        return self.pick(after if after and not self.rarely() else [x.var for x in self.loops])
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        """Loops that stand one right after the other, most often."""
+        return [(a.var, b.var) for row in self._rows() for a, b in itertools.pairwise(row)]
 
     def _last(self) -> int:
         return self.draw(st.integers(0, 2))
@@ -210,11 +239,11 @@ class _Arguments:
             return [v for v in self.around[stage] if self.draw(st.booleans())]
         rows = [[x.var for x in row] for row in self._rows()]
         chains = [c for c in self._chains() if len(c) > 1]
-        if self.draw(st.booleans()) and rows:
-            row = self.pick(rows)
-            start = self.draw(st.integers(0, len(row) - 2))
-            return row[start : start + 2 + self.rarely()]
-        chain = self.pick(chains, [x.var for x in self.loops])
+        pairs = self.like("loops", [*rows, *chains], [])
+        if pairs in rows:
+            start = self.draw(st.integers(0, len(pairs) - 2))
+            return pairs[start : start + 2 + self.rarely()]
+        chain = pairs or [x.var for x in self.loops]
         return list(self.draw(st.permutations(chain)))[: self.draw(st.integers(1, max(1, len(chain))))]
 
     def _loops_and_factors(self) -> list[str | int]:
@@ -225,7 +254,7 @@ class _Arguments:
 
     def _stage(self) -> str:
         folds = [p.stmt.label for p in self.places if isinstance(p.stmt, Reduce)]
-        return self.pick(folds if folds and self.rarely() else self.around)
+        return self.like("stage", folds if folds and not self.usual and self.draw(st.booleans()) else self.around)
 
     def _after(self) -> list[str]:
         within = [label for label, around in self.around.items() if self.chosen.get("loop") in around]
@@ -234,7 +263,7 @@ class _Arguments:
     def _buffer(self) -> str:
         stage = [p.stmt for p in self.places if p.stmt.label == self.chosen.get("stage")]
         touched = [b for b in self.buffers if any(b in accessed(s) for s in stage)]
-        return self.pick(touched or (self.own if self.own and not self.rarely() else self.buffers))
+        return self.like("buffer", touched or (self.own if self.own and not self.rarely() else self.buffers))
 
     def _old(self) -> str:
         if "buffer" in self.chosen:
@@ -260,10 +289,12 @@ class _Arguments:
         return self.draw(st.integers(-2 if "outer" in self.chosen else 1, 5))
 
     def _dim(self) -> int:
-        return self.draw(st.integers(0, 1))
+        ranks = {b.name: len(b.shape) for b in all_buffers(self.func)}
+        rank = ranks.get(str(self.chosen.get("buffer")), 0)
+        return self.draw(st.integers(0, rank if self.rarely() else max(0, rank - 1)))
 
     def _stages(self) -> int:
-        return self.draw(st.integers(1, 3))
+        return self.draw(st.integers(1 if self.rarely() else 2, 4))
 
     def _shift(self) -> int | tuple[int, ...]:
         return self.draw(st.integers(-2, 2) | st.tuples(st.integers(-1, 1), st.integers(-1, 1)))
@@ -278,7 +309,10 @@ class _Arguments:
         return self.pick(SCOPES)
 
     def _instruction(self) -> str:
-        return self.pick(INSTRUCTIONS)
+        """Mostly one that does what the chosen loop does, if there is any."""
+        nest = next((x for x in self.loops if x.var == self.chosen.get("loop")), None)
+        fits = [n for n, fn in INSTRUCTIONS.items() if nest is not None and not isinstance(unify(fn, (nest,)), str)]
+        return self.pick(fits if fits and not self.rarely() else INSTRUCTIONS)
 
     def _when(self) -> str:
         """A condition on the sizes and on loops."""

@@ -46,9 +46,12 @@ from loopir.ir.ops import MONOIDS, REGISTRY
 from loopir.ir.verify import evaluate, verify
 from loopir.ir.walk import fresh, variables
 from loopir.testing.expressions import Expressions, Plan, all_in, reads_memory
+from loopir.testing.families import FAMILIES, FROM_MEMORY, WIDE, forms as family_forms
 from loopir.testing.scope import Around, Scope, bounds, forms, offered
 
 DTYPES = ("float32", "int32")
+ROOM = 3
+"""Nests, and loops one inside the other, that families may have."""
 _NUMERIC = ("sum", "max", "min", "prod")
 _FOLDS = {"float": _NUMERIC, "int": _NUMERIC, "uint": _NUMERIC, "bool": ("any", "all")}
 
@@ -64,17 +67,33 @@ def funcs(
     symbolic: bool = True,
     memory: bool = True,
     functions: Sequence[str] = (),
+    families: Sequence[str] | None = None,
 ) -> Func:
     """A Func of one to `max_nests` nests up to `max_depth` loops deep.
+
+    Half of them have the form of what people schedule, a producer and its consumer or a product, say: `families` names
+    those to draw from, among `loopir.testing.families.FAMILIES`; with none, all are drawn statement by statement. Where
+    it is left out, it is all that the other limits allow, which is none where these leave no room for them.
 
     `dtypes` are the element types of its buffers; `max_extent` bounds the constant ones of extents and dimensions;
     `symbolic` allows up to two sizes, n and m; `memory` allows gathers, and extents and guards that read memory;
     `functions` names intrinsics of floats, such as "exp", to use beside arithmetic.
     """
     plan = Plan(tuple(dtype(t) for t in dtypes), max_nests, max_depth, max_extent, symbolic, memory, tuple(functions))
+    names = tuple(_families(plan) if families is None else families)
+    if names and draw(st.booleans()):
+        types = tuple(t.name for t in plan.dtypes)
+        return draw(family_forms(names, types=types, symbolic=symbolic, largest=max_extent))
     func = _Builder(draw, plan).func()
     verify(func)
     return func
+
+
+def _families(plan: Plan) -> list[str]:
+    """The families that a plan leaves room for."""
+    if plan.max_nests < ROOM or plan.max_depth < ROOM or not any(t.name in WIDE for t in plan.dtypes):
+        return []
+    return [name for name in FAMILIES if plan.memory or name not in FROM_MEMORY]
 
 
 def sizes(func: Func, largest: int = 7) -> st.SearchStrategy[dict[str, int]]:

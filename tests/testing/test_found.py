@@ -68,3 +68,20 @@ def f(A: "float32[1]", X: "inout int32[1]"):
     )
     with pytest.raises(ScheduleError, match=r"X at \(i=0\) writes X\[0\], which X at \(i=1\) reads later"):
         s.rfactor("X", "i")
+
+
+def test_a_loop_that_an_element_speaks_of_only_inside_a_division() -> None:
+    """compute_inline subtracted a term that was not there, and ended with a KeyError."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", A: "float32[n, 4]", Y: "out float32[n, 4]"):
+    with alloc("float32[n, 4]") as T:
+        for i in range(n * 4):
+            T[i // 4, i % 4] = A[i // 4, i % 4] + float32(i)
+        for j in range(n):
+            for k in range(4):
+                Y[j, k] = T[j, k]
+""")
+    )
+    with pytest.raises(ScheduleError, match="which does not tell i"):
+        s.compute_inline("T")

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 from loopir.ir.grammar import Alloc, Func, If, Loop, Mod, Opaque, Reduce, Select, Truth
 from loopir.ir.interpret import interpret
 from loopir.ir.text import is_builtin
 from loopir.ir.walk import nodes, places, statements, variables
+from loopir.testing.dataflow import asks_memory
+from loopir.testing.families import FAMILIES, documented, forms
 from loopir.testing.strategies import arguments, funcs, sizes
 
 ALL = ("float32", "int32", "uint8", "bool", "float16", "int64", "uint32", "bfloat16")
@@ -68,3 +71,24 @@ def test_what_is_asked_for_is_kept_to(func: Func) -> None:
     assert all(a.buffer.dtype.name == "uint32" for a in func.args)
     assert max(len(p.loops) for p in places(func.body)) <= 2
     assert not any(isinstance(n, Opaque) for n in nodes(func))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_runs(family: str) -> None:
+    @settings(max_examples=8, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @given(st.data())
+    def run(data: st.DataObject) -> None:
+        func = data.draw(forms((family,), types=("float32", "int32", "uint32")))
+        chosen = data.draw(sizes(func))
+        interpret(func, data.draw(arguments(func, chosen)), chosen)
+
+    run()
+
+
+def test_programs_of_docstrings() -> None:
+    @settings(max_examples=10, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @given(documented(["tensorize"], memory=False))
+    def run(func: Func) -> None:
+        assert not asks_memory(func)
+
+    run()

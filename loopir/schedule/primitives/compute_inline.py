@@ -150,9 +150,11 @@ def _steps(
         inner = loose(p) & names
         for v in sorted(inner, key=lambda v: -abs(p.get((Var(v),), 0))):
             c = p.get((Var(v),), 0)
+            if not c:
+                continue
             rest = plus(p, {(Var(v),): c}, -1)
             low, high = (end(rest, tops, inside, least=x) for x in (True, False))
-            if not c or v in loose(rest) or low is None or high is None or (loose(low) | loose(high)) & names:
+            if v in loose(rest) or low is None or high is None or (loose(low) | loose(high)) & names:
                 continue
             if proved(plus(plus(constant(abs(c) - 1), high, -1), low), inside):
                 first = low if c > 0 else high
