@@ -133,7 +133,8 @@ class _Arguments:
             return self.pick(options)
         finder: Callable[[], Any] | None = getattr(self, f"_{name}", None)
         if finder is not None:
-            return finder()
+            value = finder()
+            return self._dim() if hint is int and not isinstance(value, int) else value
         if many:
             return self._loops()
         if type(None) in options and self.draw(st.booleans()):
