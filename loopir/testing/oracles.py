@@ -22,7 +22,7 @@ from loopir.ir.interpret import interpret
 from loopir.ir.parse import parse
 from loopir.ir.text import text
 from loopir.ir.verify import verify
-from loopir.ir.walk import statements
+from loopir.ir.walk import places, statements
 from loopir.lower.pipeline import lower
 from loopir.testing.dataflow import asks_memory, comparable, differing
 from loopir.testing.instances import Run, dependent
@@ -157,8 +157,10 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
     w = error.witness
     if w is None or w.element is None or asks_memory(func) or any(v > LARGEST for v in w.sizes.values()):
         return None
-    if not {*w.first, *w.second} <= {s.var for s in statements(func.body) if isinstance(s, Loop)}:
-        return None  # of a nest on the way to the one that was asked for
+    around = {p.stmt.label: {x.var for x in p.loops} for p in places(func.body)}
+    for name, at in ((w.first_statement, w.first), (w.second_statement, w.second)):
+        if around.get(name.removesuffix(" (its init)"), {*at}) != {*at} and not name.endswith(" (its init)"):
+            return None  # of a nest on the way to the one that was asked for
     with suppress(KeyError, RecursionError):  # a size that the witness leaves open
         events = Run(func, w.sizes).events
         seen = (

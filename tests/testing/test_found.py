@@ -6,6 +6,7 @@ import pytest
 
 import loopir as lp
 from loopir.errors import ScheduleError
+from loopir.testing.oracles import false_witness
 
 
 def test_a_block_of_no_threads_starts_nothing() -> None:
@@ -85,3 +86,18 @@ def f(n: "size", A: "float32[n, 4]", Y: "out float32[n, 4]"):
     )
     with pytest.raises(ScheduleError, match="which does not tell i"):
         s.compute_inline("T")
+
+
+def test_a_refused_wavefront_tells_the_iterations_of_the_nest_that_was_given() -> None:
+    """The witness named iterations of the nest as it had been skewed, which had the same names."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", X: "inout float32[1]", A: "float32[n]"):
+    for i in range(n):
+        for j in range(n):
+            X[0] = X[0] * A[j]
+""")
+    )
+    error = s.why("wavefront", "i", "j")
+    assert error is not None
+    assert false_witness(s.func, error) is None

@@ -30,5 +30,5 @@ def test_a_failure_is_a_script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     said = capsys.readouterr().out
     assert "crash: KeyError" in said
     assert "import loopir as lp" in said
-    assert 's = s.unroll("i")' in said
+    assert 's = s.unroll("' in said
     assert "--seed 1" in said
