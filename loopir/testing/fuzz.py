@@ -22,7 +22,7 @@ from loopir.testing.oracles import ORACLES, Case, false_witness
 from loopir.testing.steps import Crash, schedules
 from loopir.testing.strategies import arrays_for, funcs
 
-QUICK = ("language", "last-writer trace", "exact ring")
+QUICK = ("language", "last-writer trace", "promises", "exact ring")
 """The oracles that compile nothing: hundreds of cases a second."""
 
 

@@ -26,6 +26,7 @@ from loopir.ir.walk import places, statements
 from loopir.lower.pipeline import lower
 from loopir.testing.dataflow import asks_memory, comparable, differing
 from loopir.testing.instances import Run, dependent
+from loopir.testing.promises import broken_promise
 from loopir.testing.rounding import NoBound, error_bounds
 
 Array = np.ndarray[Any, Any]
@@ -83,6 +84,11 @@ def last_writers(case: Case) -> str | None:
     return differing(case.before, case.after, case.sizes)
 
 
+def promises(case: Case) -> str | None:
+    """Iterations of loops that are parallel or bound touch nothing in common; lanes that run together see the same."""
+    return broken_promise(case.after, case.sizes)
+
+
 def exact_ring(case: Case) -> str | None:
     """The outputs are equal over the integers modulo 2^32, and nothing is touched that must not be."""
     if case.expected is None:
@@ -134,6 +140,7 @@ def llvm(case: Case) -> str | None:
 ORACLES: dict[str, Callable[[Case], str | None]] = {
     "language": language,
     "last-writer trace": last_writers,
+    "promises": promises,
     "exact ring": exact_ring,
     "adversarial threads": adversarial_threads,
     "llvm": llvm,

@@ -1,0 +1,59 @@
+"""Faults in the dependence analysis: pairs of accesses that are overlooked, or taken to be ordered otherwise."""
+
+from __future__ import annotations
+
+from loopir.testing.mutants.hunts import steps
+from loopir.testing.mutants.mutant import Mutant, family
+from loopir.testing.tiny import tiny
+
+ORDER = steps("reorder", "fuse_loops", "distribute", "merge", programs=tiny(temporaries="never"), most=1)
+KINDS = steps("parallel", "vectorize", "bind", programs=tiny(nests=1, temporaries="never"), most=1)
+
+DEPENDENCES = family(
+    "dependences",
+    Mutant(
+        "no WAR", "a read that a later write overwrites is no dependence", "analysis.depend:conflicts",
+        "(a.write or b.write)]", "a.write]", ORDER,
+    ),
+    Mutant(
+        "no WAW", "two writes of one element are no dependence", "analysis.depend:conflicts",
+        "(a.write or b.write)]", "a.write != b.write]", ORDER,
+    ),
+    Mutant(
+        "no RAW", "a read of what was written is no dependence", "analysis.depend:conflicts",
+        "(a.write or b.write)]", "b.write]", ORDER,
+    ),
+    Mutant(
+        "outermost loop only", "iterations that differ in an inner loop alone count as one", "analysis.depend:before",
+        "return [*out, equal] if ties else out", "return [*out[:1], equal] if ties else out[:1]",
+        steps("reorder", "unroll_and_jam", programs=tiny(temporaries="never"), most=1),
+    ),
+    Mutant(
+        "all folds commute", "folds of different reductions may trade places", "analysis.depend:conflicts",
+        "if folds_commute and s.key == t.key:", "if folds_commute:",
+        steps("reorder", "fuse_loops", "distribute", programs=tiny(temporaries="never", mostly="folds"), most=1),
+    ),
+    Mutant(
+        "memory of inner loops", "memory is taken to be new in every iteration of the loops inside it, too",
+        "analysis.access:_renewed", "elif isinstance(s, Alloc) and around:\n            kept = around",
+        "elif isinstance(s, Alloc):\n            kept = p.loops",
+        steps("parallel", "reorder", programs=tiny(nests=1), most=1),
+    ),
+    Mutant(
+        "init after folds", "a reduction is taken to start after its folds", "analysis.access:_when_init",
+        "out += (2 * n, nth)", "out += (2 * n + 2, nth)", ORDER,
+    ),
+    Mutant(
+        "writes before reads", "a lane is taken to write before it reads", "analysis.depend:lockstep",
+        "(*other, int(b.write)), (*one, int(a.write))", "(*other, int(a.write)), (*one, int(b.write))", KINDS,
+    ),
+    Mutant(
+        "parallel folds", "iterations of a parallel loop may fold into one element", "analysis.depend:carried",
+        "folds_commute=together and loop in s.over", "folds_commute=True", KINDS,
+    ),
+    Mutant(
+        "one digit too many", "elements whose low digits differ by a whole tile count as different",
+        "analysis.refute:digits", "most + c < g", "most + c <= g",
+        steps("reorder", "fuse_loops", "parallel", programs=tiny(nests=2, temporaries="never"), most=1),
+    ),
+)  # fmt: skip

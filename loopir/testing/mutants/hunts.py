@@ -1,0 +1,51 @@
+"""How mutants are hunted: one example each draws a program and steps, and puts what comes out to the oracles.
+
+These are the trials that the tests of primitives and the fuzz run are made of, narrowed to the primitives whose rule
+the fault is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hypothesis import strategies as st
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Func
+from loopir.schedule.trace import Step, script
+from loopir.testing.checking import Wrong, put
+from loopir.testing.fuzz import QUICK
+from loopir.testing.mutants.mutant import Hunt
+from loopir.testing.oracles import Case, false_witness
+from loopir.testing.plausible import some
+from loopir.testing.steps import Crash
+from loopir.testing.strategies import arrays_for
+from loopir.testing.tiny import tiny
+
+
+def steps(
+    *primitives: str,
+    programs: st.SearchStrategy[Func] | None = None,
+    most: int = 2,
+    oracles: Collection[str] = QUICK,
+) -> Hunt:
+    """Random programs under up to `most` plausible steps of `primitives`."""
+    drawn = tiny() if programs is None else programs
+
+    def hunt(data: st.DataObject) -> None:
+        func = data.draw(drawn)
+
+        def refused(before: Func, step: Step, error: ScheduleError) -> None:
+            if why := false_witness(before, error):
+                raise Wrong("witness", why, str(step), before, None, {})
+
+        try:
+            s = data.draw(some(func, primitives, most=most, refused=refused))
+        except Crash as crash:
+            why = f"{type(crash.cause).__name__}: {crash.cause}"
+            raise Wrong("crash", why, script([*crash.before.trace, crash.step]), func, None, {}) from crash.cause
+        sizes, arrays = data.draw(arrays_for(func))
+        if s.trace:
+            put(Case(func, s.func, sizes, arrays), script(s.trace), oracles)
+
+    return hunt

@@ -1,0 +1,62 @@
+"""Faults in reductions: inits counted twice or lost, partial results that start wrong, folds done once only."""
+
+from __future__ import annotations
+
+from loopir.testing.mutants.hunts import steps
+from loopir.testing.mutants.mutant import Mutant, family
+from loopir.testing.tiny import tiny
+
+FOLDS = tiny(nests=1, temporaries="never", mostly="folds")
+RFACTOR = steps("rfactor", programs=FOLDS, most=1)
+
+REDUCTIONS = family(
+    "reductions",
+    Mutant(
+        "init in every part", "partial results start from the init, not from the identity",
+        "schedule.primitives.rfactor:_Parts.partial", "identity = reduce.monoid.identity",
+        "identity = reduce.init or reduce.monoid.identity", RFACTOR,
+    ),
+    Mutant(
+        "init lost", "the fold of partial results starts from the identity", "schedule.primitives.rfactor:_Parts.nest",
+        "over=(self.loop.var,))", "over=(self.loop.var,), init=reduce.monoid.identity)", RFACTOR,
+    ),
+    Mutant(
+        "last value only", "a partial result is the last of its values", "schedule.primitives.rfactor:_Parts.of",
+        "return _Parts(func, fold, loop, rest, (loop, *again))", "return _Parts(func, fold, loop, (), (loop, *again))",
+        RFACTOR,
+    ),
+    Mutant(
+        "read too early", "a reduction may be folded after others have read it", "schedule.reductions:require_delay",
+        "if clash is not None:", "if False:", RFACTOR,
+    ),
+    Mutant(
+        "folded twice", "a tile that is moved back may repeat folds that have an init",
+        "schedule.primitives.split:_require_repeatable", "(s.init is None or not set(s.over) <= inside)",
+        "s.init is None", steps("split", programs=FOLDS, most=1),
+    ),
+    Mutant(
+        "init passes others", "the stores of an init may pass anything on their way out",
+        "schedule.primitives.decompose_reduction:decompose_reduction",
+        "_require_order(func, init_of(func, label), new, target)", "pass",
+        steps("decompose_reduction", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
+    ),
+    Mutant(
+        "two versions start", "a reduction that goes on in both versions of a loop starts in each",
+        "schedule.primitives.specialize:specialize", "_require_whole_reductions(target)", "pass",
+        steps("specialize", programs=FOLDS, most=1),
+    ),
+    Mutant(
+        "starts in every tile", "a reduction over a split loop is over the inner one alone",
+        "schedule.primitives.split:Tiling.body", "(self.outer, self.inner)", "(self.inner,)",
+        steps("split", programs=FOLDS, most=1),
+    ),
+    Mutant(
+        "done once", "a fold that goes on from what was there may be hoisted out of its loop",
+        "schedule.primitives.hoist:_require_same", "if isinstance(s, Reduce) and", "if False and",
+        steps("hoist", programs=FOLDS, most=1),
+    ),
+    Mutant(
+        "whole folds", "a loop that is folded over may be fused with one that is not",
+        "schedule.primitives.fuse:fuse", "_require_whole_folds(a, b)", "pass", steps("fuse", programs=FOLDS, most=1),
+    ),
+)  # fmt: skip

@@ -1,0 +1,58 @@
+"""Faults in tails and predicates: guards that are off by one, on the wrong loop or lost, tails that are cut wrong."""
+
+from __future__ import annotations
+
+from loopir.testing.mutants.hunts import steps
+from loopir.testing.mutants.mutant import Mutant, family
+from loopir.testing.tiny import tiny
+
+PLAIN = tiny(nests=1, temporaries="never")
+SPLIT = steps("split", programs=PLAIN, most=1)
+
+TAILS = family(
+    "tails and predicates",
+    Mutant(
+        "one too many", "the guard of a split loop lets one iteration more through",
+        "schedule.primitives.split:_guard", 'Cmp("<", t.position', 'Cmp("<=", t.position', SPLIT,
+    ),
+    Mutant(
+        "guard on the wrong loop", "the guard of a split loop asks the inner loop alone",
+        "schedule.primitives.split:_guard", 'Cmp("<", t.position', 'Cmp("<", Var(t.inner)', SPLIT,
+    ),
+    Mutant(
+        "last tile lost", "the tile that is not full is left out", "schedule.primitives.split:_guard",
+        "ceildiv(t.loop.extent, t.factor)", "t.loop.extent // t.factor", SPLIT,
+    ),
+    Mutant(
+        "tail from the wrong place", "what is left over starts at the number of tiles",
+        "schedule.primitives.split:_peel", "start = extent // t.factor * t.factor", "start = extent // t.factor", SPLIT,
+    ),
+    Mutant(
+        "repeats what it must not", "a tile that is moved back may repeat anything",
+        "schedule.primitives.split:_shift_inwards", "_require_repeatable(t)", "pass", SPLIT,
+    ),
+    Mutant(
+        "starts again", "each part of a loop starts the reductions over it", "schedule.parts:part",
+        "init=None if goes_on else s.init", "init=s.init",
+        steps("split", "peel", "partition", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
+    ),
+    Mutant(
+        "half a guard", "a skewed loop is not guarded at its start", "schedule.primitives.skew:_skewed",
+        'conj(Cmp("<=", delay, at), Cmp("<", at, inner.extent + delay))', 'Cmp("<", at, inner.extent + delay)',
+        steps("skew", programs=PLAIN, most=1),
+    ),
+    Mutant(
+        "ends too early", "a nest that lags ends when it would without the lag",
+        "schedule.primitives.fuse_loops:_inside", 'Cmp("<", Var(name), extent + lag)', 'Cmp("<", Var(name), extent)',
+        steps("fuse_loops", programs=tiny(temporaries="never", guards=False), most=1),
+    ),
+    Mutant(
+        "guard between loops lost", "a guard between reordered loops is left out", "schedule.primitives.reorder:_band",
+        "guards.append(body[0].cond)", "pass", steps("reorder", programs=tiny(nests=1, temporaries="never"), most=1),
+    ),
+    Mutant(
+        "edge one short", "the interior of a partitioned loop ends one iteration late",
+        "schedule.primitives.partition:Settled.require", "rest // -slope + 1", "rest // -slope + 2",
+        steps("partition", programs=PLAIN, most=1),
+    ),
+)  # fmt: skip

@@ -1,0 +1,69 @@
+"""What the kinds of loops promise, tried by brute force: the iterations are run, and every access is looked at.
+
+Before lowering, the interpreter runs all loops in order, whatever their kind, so a promise that does not hold changes
+nothing there. Here a loop that is parallel or bound is searched for two iterations that touch one element, and a
+vectorized one is run in lockstep and in order, and the traces compared. Nothing of `loopir.analysis` is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from loopir.ir.grammar import THREAD_AXES, Func, Loop, Reduce, Stmt
+from loopir.ir.walk import places, rewrite, statements
+from loopir.testing.dataflow import Flow, asks_memory
+from loopir.testing.instances import Event, Pair, Run, crossing
+
+
+def broken_promise(func: Func, sizes: Mapping[str, int]) -> str | None:
+    """Two iterations that run at once and should not, or an element that lanes leave with another history."""
+    promised = [s for s in statements(func.body) if isinstance(s, Loop) and s.kind not in ("serial", "unroll")]
+    if not promised or asks_memory(func):
+        return None
+    run = Run(func, dict(sizes))
+    for loop in promised:
+        if loop.kind != "vectorize":
+            clash = next(_clashes(func, run, loop), None)
+            if clash is not None:
+                return f"iterations of {loop.var}, which is {loop.kind}, clash: {_told(*clash)}"
+    if any(x.kind == "vectorize" for x in promised):
+        return _apart(func, sizes)
+    return None
+
+
+def _clashes(func: Func, run: Run, loop: Loop) -> Iterator[Pair]:
+    """Accesses of different iterations of `loop` to one element, but for folds that are done as one."""
+    reduces = {p.stmt.label: p.stmt for p in places(func.body) if isinstance(p.stmt, Reduce)}
+    for e, f in crossing(run.events, loop.var):
+        r = reduces.get(e.label)
+        together = r is not None and loop.kind in THREAD_AXES and loop.var in r.over
+        atomic = r is not None and r.atomic
+        if not (e.fold and f.fold and e.label == f.label and (together or atomic)):
+            yield e, f
+
+
+def _told(e: Event, f: Event) -> str:
+    def one(x: Event) -> str:
+        at = ", ".join(f"{v}={n}" for v, n in x.env)
+        return f"{x.label or 'control'} at ({at}) {'writes' if x.write else 'reads'}"
+
+    return f"{one(e)} {e.home[0]}[{', '.join(map(str, e.cell))}], which {one(f)}"
+
+
+def _apart(func: Func, sizes: Mapping[str, int]) -> str | None:
+    """An element of an output whose history is another one when lanes run together."""
+
+    def in_order(s: Stmt) -> Stmt | None:
+        if isinstance(s, Loop) and s.kind == "vectorize":
+            return replace(s, kind="serial", body=rewrite(s.body, in_order))
+        return None
+
+    serial = replace(func, body=rewrite(func.body, in_order))
+    together, alone = Flow(func, dict(sizes)), Flow(serial, dict(sizes))
+    for b in func.outputs():
+        home = (b.name, frozenset[tuple[str, int]]())
+        for where, at in alone.cells:
+            if where == home and together.cells.get((home, at)) != alone.cells[home, at]:
+                return f"{b.name}[{', '.join(map(str, at))}] comes from other writes when the lanes run together"
+    return None

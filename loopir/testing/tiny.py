@@ -1,0 +1,209 @@
+"""Tiny programs: a nest or two over a few cells that every statement touches, where dependences are dense.
+
+`strategies.funcs` draws what people may write; these draw what breaks rules. All arrays are read and written, offsets
+are 0 to 2, reversed or diagonal, and whatever is drawn is in bounds, as every dimension has room for all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from hypothesis import strategies as st
+
+from loopir.intrinsics.monoids import MONOIDS
+from loopir.ir.dtypes import float32
+from loopir.ir.grammar import (
+    Alloc,
+    Arg,
+    Body,
+    Buffer,
+    Cmp,
+    Cond,
+    Const,
+    Func,
+    If,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Op,
+    Reduce,
+    Select,
+    Size,
+    Stmt,
+    Store,
+    Value,
+    Var,
+)
+from loopir.ir.ops import REGISTRY
+from loopir.ir.verify import verify
+from loopir.ir.walk import fresh
+
+T = TypeVar("T")
+Often = Literal["never", "some", "always"]
+LONGEST, ROOM = 3, 2
+"""The most iterations of a loop of constant extent, and by how much a dimension is longer."""
+
+
+@st.composite
+def tiny(
+    draw: st.DrawFn,
+    *,
+    nests: int = 2,
+    depth: int = 2,
+    guards: bool = True,
+    temporaries: Often = "some",
+    mostly: Literal["stores", "folds"] = "stores",
+) -> Func:
+    """A Func of up to `nests` nests, up to `depth` loops deep, around one or two statements each.
+
+    `guards` allows conditions around statements and in values; `temporaries` says how often there is memory of its own,
+    which a nest fills before others use it; a third of the statements are folds, or, if `mostly` says so, two thirds.
+    """
+    func = _Tiny(draw, nests, depth, guards, temporaries, mostly == "folds").func()
+    verify(func)
+    return func
+
+
+@dataclass
+class _Tiny:
+    draw: st.DrawFn
+    nests: int
+    depth: int
+    guards: bool
+    temporaries: Often
+    folding: bool
+    symbolic: bool = False
+    arrays: list[Buffer] = field(default_factory=list[Buffer])
+    inputs: list[Buffer] = field(default_factory=list[Buffer])
+    taken: set[str] = field(default_factory=lambda: {"n"})
+    labels: set[str] = field(default_factory=set[str])
+    loops: tuple[Loop, ...] = ()
+
+    def pick(self, *options: T) -> T:
+        return self.draw(st.sampled_from(options))
+
+    def flip(self, one_in: int) -> bool:
+        return self.draw(st.integers(0, one_in - 1)) == one_in - 1
+
+    def name(self, hint: str) -> str:
+        self.taken.add(name := fresh(hint, self.taken))
+        return name
+
+    # ------------------------------------------------------------ declarations
+
+    def func(self) -> Func:
+        self.symbolic = self.flip(2)
+        self.arrays = [self.buffer(x) for x in self.pick("X", "XY")]
+        self.inputs = [self.buffer("A", 1)]
+        args = (*(Arg(b, "inout") for b in self.arrays), *(Arg(b, "in") for b in self.inputs))
+        count = self.draw(st.integers(1, self.nests))
+        own = self.temporaries == "always" or (self.temporaries == "some" and self.flip(3))
+        body = self.with_temporary(count) if own else tuple(self.nest(self.depth) for _ in range(count))
+        sizes = (Size("n"),) if self.symbolic else ()
+        return Func("f", (*sizes, *args), (), body)
+
+    def buffer(self, hint: str, rank: int | None = None) -> Buffer:
+        dim = Var("n") + ROOM if self.symbolic else Int(LONGEST + ROOM)
+        return Buffer(self.name(hint), (dim,) * (self.pick(1, 1, 2) if rank is None else rank), float32)
+
+    def with_temporary(self, count: int) -> Body:
+        """A buffer that one nest fills and others use."""
+        b = self.buffer("T")
+        full = self.fill(b)
+        self.arrays.append(b)
+        rest = tuple(self.nest(self.depth) for _ in range(count))
+        return (Alloc(b, (full, *rest)),)
+
+    def fill(self, b: Buffer) -> Stmt:
+        heads = [Loop(self.name("i"), d, "serial", ()) for d in b.shape]
+        self.loops = tuple(heads)
+        at: list[Index] = [Var(x.var) for x in heads]
+        if self.flip(3):
+            at[0] = heads[0].extent - 1 - Var(heads[0].var)
+        a = self.inputs[0]
+        value = Op(REGISTRY["add"], (Load(a, (Var(heads[-1].var),)), Const(1.0, float32)))
+        made: Stmt = Store(self.label(b), b, tuple(at), value)
+        for x in reversed(heads):
+            made = Loop(x.var, x.extent, "serial", (made,))
+        self.loops = ()
+        return made
+
+    def label(self, b: Buffer) -> str:
+        self.labels.add(label := fresh(b.name, self.labels))
+        return label
+
+    # ------------------------------------------------------------ nests
+
+    def nest(self, depth: int) -> Stmt:
+        var = self.name("ijklmpqr"[len(self.loops)])
+        sizes: tuple[Index, ...] = (Var("n"), Var("n") - 1) if self.symbolic else (Int(LONGEST), Int(2))
+        outer = tuple(Var(x.var) + 1 for x in self.loops) if self.flip(6) else ()
+        extent = self.pick(*sizes, *outer)
+        around = self.loops
+        self.loops = (*around, Loop(var, extent, "serial", ()))
+        body = self.body(depth - 1)
+        self.loops = around
+        return Loop(var, extent, "serial", body)
+
+    def body(self, depth: int) -> Body:
+        if depth and not self.flip(3):
+            inner: Body = (self.nest(depth),)
+            return (self.leaf(), *inner) if self.flip(5) else inner
+        leaves = tuple(self.leaf() for _ in range(1 + self.flip(3)))
+        if self.guards and self.flip(5):
+            return (If(self.cond(), leaves, (self.leaf(),) if self.flip(3) else ()),)
+        return leaves
+
+    def leaf(self) -> Stmt:
+        b = self.pick(*self.arrays)
+        if self.flip(3) != self.folding:
+            return self.fold(b)
+        return Store(self.label(b), b, self.at(b, self.loops), self.value())
+
+    def fold(self, b: Buffer) -> Stmt:
+        start = self.draw(st.integers(0, len(self.loops) - 1))
+        inner = [x.var for x in self.loops[start:]]
+        over = tuple(v for v in inner if v == inner[0] or self.flip(2))
+        free = tuple(x for x in self.loops if x.var not in over and not self.bound_by(x, over))
+        begins = self.flip(2) and not any(self.bound_by(x, over) for x in self.loops if x.var not in over)
+        init = (Const(float(self.pick(0, 5)), float32),) if begins else None
+        monoid = MONOIDS[self.pick("sum", "max")]((float32,))
+        return Reduce(self.label(b), (b,), self.at(b, free), monoid, (self.value(),), over, init)
+
+    def bound_by(self, x: Loop, names: tuple[str, ...]) -> bool:
+        return any(x.extent == Var(v) + 1 for v in names)
+
+    def at(self, b: Buffer, loops: tuple[Loop, ...]) -> tuple[Index, ...]:
+        return tuple(self.index(loops) for _ in b.shape)
+
+    def index(self, loops: tuple[Loop, ...]) -> Index:
+        if not loops or self.flip(5):
+            return Int(self.pick(0, 1))
+        x = self.pick(*reversed(loops))
+        v = Var(x.var)
+        forms: list[Index] = [v, v + 1, v + 2, x.extent - 1 - v, v // 2, v % 2]
+        others = [Var(y.var) for y in loops if y is not x]
+        if not self.symbolic:
+            forms += [v * 2, *(v + w for w in others)]
+        return self.pick(v, v, *forms)
+
+    def value(self) -> Value:
+        kind = self.draw(st.integers(0, 5))
+        read = self.read()
+        if kind < 3:
+            return Op(REGISTRY["add"], (read, Const(1.0, float32)))
+        if kind == 3 and self.guards:
+            return Select(self.cond(), read, self.read())
+        return Op(REGISTRY["add"], (read, self.read())) if kind == 4 else read
+
+    def read(self) -> Value:
+        b = self.pick(*self.arrays, *self.inputs)
+        return Load(b, self.at(b, self.loops))
+
+    def cond(self) -> Cond:
+        x = Var(self.pick(*reversed(self.loops)).var)
+        other = Var(self.pick(*self.loops).var)
+        c = Int(self.pick(1, 2))
+        return self.pick(Cmp("<", x, c), Cmp("<=", c, x), Cmp("==", x % 2, Int(0)), Cmp("<", x + other, c + 1))
