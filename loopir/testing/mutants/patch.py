@@ -45,6 +45,8 @@ def function_at(where: str) -> FunctionType:
     module, _, path = where.partition(":")
     found: Any = sys.modules[f"loopir.{module}"]
     for name in path.split("."):
+        if name not in vars(found):
+            raise Stale(f"{where} is no more. A mutant exchanges some of it: write the mutant anew.")
         found = vars(found)[name]
     while not isinstance(found, FunctionType) or hasattr(found, "__wrapped__"):
         match found:

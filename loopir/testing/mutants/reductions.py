@@ -47,7 +47,7 @@ REDUCTIONS = family(
     ),
     Mutant(
         "starts in every tile", "a reduction over a split loop is over the inner one alone",
-        "schedule.primitives.split:Tiling.body", "(self.outer, self.inner)", "(self.inner,)",
+        "schedule.primitives.split:Tiling.over", "(self.outer, self.inner)", "(self.inner,)",
         steps("split", programs=FOLDS, most=1),
     ),
     Mutant(
