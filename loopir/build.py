@@ -10,6 +10,7 @@ for them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -31,6 +32,7 @@ from loopir.runtime.call import Kernel
 from loopir.runtime.checks import Checked
 from loopir.runtime.pool import pool
 from loopir.schedule import Schedule, lend
+from loopir.show.report import Report, report as made
 
 __all__ = ["Schedule", "build", "compile_source", "describe_target", "lower", "resolve_target", "vector_unit"]
 
@@ -66,6 +68,21 @@ def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True
     module = import_module("loopir.emit.cuda").emit(pipeline.lower(schedule.func, "cuda"))
     require_arch(module.needs, arch)
     return import_module("loopir.runtime.nvrtc").compile(module.source, arch, fma=fma)
+
+
+def report(schedule: Schedule, **sizes: int) -> Report:
+    """What `schedule` costs on a GPU at these sizes, kernel by kernel, and the time predicted; see `Report`.
+
+    Registers are known where NVRTC is installed. ValueError names the sizes that are missing.
+    """
+    missing = [n for n in schedule.func.sizes if n not in sizes]
+    if missing or sizes.keys() - set(schedule.func.sizes):
+        raise ValueError(f"a report is of given sizes: {', '.join(schedule.func.sizes) or 'this nest has none'}")
+    lowered = pipeline.lower(schedule.func, "cuda")
+    resources: dict[str, Any] = {}
+    with suppress(TargetError):
+        resources = compile_source(schedule).resources
+    return made(lowered, sizes, resources)
 
 
 # ---------------------------------------------------------------- targets
@@ -182,4 +199,4 @@ def _signature(func: Func) -> Signature:
     return Signature(func.name, func.sizes, args, tuple((python_cond(c), text(c)) for c in func.assumes))
 
 
-lend(build=build)
+lend(build=build, report=report)

@@ -43,7 +43,7 @@ mul = Intrinsic(
     "mul", 2, NUMBER, np.multiply, infix="*", commutes=True,
     cuda=_wrapping("*"), llvm={"float": "fmul", "int": "mul", "uint": "mul"},
 )  # fmt: skip
-div = Intrinsic("div", 2, FLOAT, np.divide, infix="/", cuda={"float": "({0} / {1})"}, llvm={"float": "fdiv"})
+div = Intrinsic("div", 2, FLOAT, np.divide, infix="/", cuda={"float": "({0} / {1})"}, llvm={"float": "fdiv"}, work=9)
 
 
 def _floordiv(a: Any, b: Any) -> Any:

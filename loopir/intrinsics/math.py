@@ -34,13 +34,14 @@ def _rounded(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _function(
-    name: str, fn: Callable[..., Any], *, arity: int = 1, ulp: float, cuda: tuple[str, str] | None = None,
-    prelude: str = "", llvm: str | None = None, expand: Callable[..., Value | None] | None = None, doc: str = "",
+    name: str, fn: Callable[..., Any], *, arity: int = 1, ulp: float, work: int = 1,
+    cuda: tuple[str, str] | None = None, prelude: str = "", llvm: str | None = None,
+    expand: Callable[..., Value | None] | None = None, doc: str = "",
 ) -> Intrinsic:  # fmt: skip
     arguments = ", ".join(f"{{{n}}}" for n in range(arity))
     single, double = cuda or (f"{name}f", name)
     return Intrinsic(
-        name, arity, FLOAT, _rounded(fn), ulp=ulp, doc=doc, expand=expand,
+        name, arity, FLOAT, _rounded(fn), ulp=ulp, work=work, doc=doc, expand=expand,
         cuda={"float32": f"{single}({arguments})", "float64": f"{double}({arguments})"}, cuda_prelude=prelude,
         llvm={"float": llvm or f"llvm.{name}"},
     )  # fmt: skip
@@ -73,20 +74,34 @@ __device__ __forceinline__ float lp_cos(float x) {
 }
 """
 
-exp = _function("exp", np.exp, ulp=2, expand=expand.exp, doc="e to the x.")
-exp2 = _function("exp2", np.exp2, ulp=2, expand=expand.exp2, doc="2 to the x.")
-log = _function("log", np.log, ulp=2, expand=expand.log, doc="The natural logarithm; NaN below 0, -inf at 0.")
-sqrt = _function("sqrt", np.sqrt, ulp=0, doc="The square root; NaN below 0.")
-rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), ulp=2, expand=expand.rsqrt, doc="1 / sqrt(x).")
-tanh = _function("tanh", np.tanh, ulp=2, expand=expand.tanh, doc="The hyperbolic tangent.")
-erf = _function("erf", _erf64, ulp=2, llvm="call erf", expand=expand.erf, doc="The error function.")
+exp = _function("exp", np.exp, ulp=2, work=8, expand=expand.exp, doc="e to the x.")
+exp2 = _function("exp2", np.exp2, ulp=2, work=6, expand=expand.exp2, doc="2 to the x.")
+log = _function("log", np.log, ulp=2, work=18, expand=expand.log, doc="The natural logarithm; NaN below 0, -inf at 0.")
+sqrt = _function("sqrt", np.sqrt, ulp=0, work=8, doc="The square root; NaN below 0.")
+rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), ulp=2, work=4, expand=expand.rsqrt, doc="1 / sqrt(x).")
+tanh = _function("tanh", np.tanh, ulp=2, work=14, expand=expand.tanh, doc="The hyperbolic tangent.")
+erf = _function("erf", _erf64, ulp=2, work=22, llvm="call erf", expand=expand.erf, doc="The error function.")
 sin = _function(
-    "sin", np.sin, ulp=2, cuda=("lp_sin", "sin"), prelude=_TURNS, expand=expand.sin, doc="The sine of radians."
+    "sin",
+    np.sin,
+    ulp=2,
+    work=20,
+    cuda=("lp_sin", "sin"),
+    prelude=_TURNS,
+    expand=expand.sin,
+    doc="The sine of radians.",
 )
 cos = _function(
-    "cos", np.cos, ulp=2, cuda=("lp_cos", "cos"), prelude=_TURNS, expand=expand.cos, doc="The cosine of radians."
+    "cos",
+    np.cos,
+    ulp=2,
+    work=20,
+    cuda=("lp_cos", "cos"),
+    prelude=_TURNS,
+    expand=expand.cos,
+    doc="The cosine of radians.",
 )
-pow_ = _function("pow", np.float_power, arity=2, ulp=8, doc="x to the y.")
+pow_ = _function("pow", np.float_power, arity=2, ulp=8, work=45, doc="x to the y.")
 floor = _function("floor", np.floor, ulp=0, doc="The largest integer not above x.")
 ceil = _function("ceil", np.ceil, ulp=0, doc="The smallest integer not below x.")
 round_ = _function(

@@ -39,6 +39,7 @@ class Intrinsic:
     `lane`, if given, makes it an exchange between the threads of a warp: the result in lane n is the argument in lane
     `lane(n)`. All threads of the warp come by together; it stands alone in a store, in a kernel.
     `ulp` bounds the error of a backend against the exact result, in units in the last place; 0 is exact.
+    `work` is about how many instructions a GPU takes for it in float32, for estimates.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Intrinsic:
     commutes: bool = False
     lane: Callable[[int], int] | None = None
     ulp: float = 0.0
+    work: int = 1
     doc: str = ""
 
     def __post_init__(self) -> None:

@@ -191,6 +191,10 @@ class Schedule(Methods):
         """What `loop` carries from one iteration to later ones, what it steps through, and what it may be made."""
         return _lent("explain")(self, loop)
 
+    def report(self, **sizes: int) -> Any:
+        """What it costs on a GPU at these sizes: work counted kernel by kernel, what bounds it, the time predicted."""
+        return _lent("report")(self, **sizes)
+
     def _repr_html_(self) -> str:
         return _lent("html")(self)
 

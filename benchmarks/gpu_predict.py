@@ -1,0 +1,79 @@
+"""What `Schedule.report` predicts beside what is measured, for the memory-bound kernels and products of matrices.
+
+    python benchmarks/gpu_predict.py [--rows softmax,sum] [--parts]
+
+The rows are those of gpu_memory.py, and products in float32 and bfloat16. `--parts` prints what each part of a kernel
+would take alone, to see which of them is off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator
+from functools import partial
+
+import gpu_memory
+import torch
+
+import loopir as lp
+import schedules
+
+ALLOWED = {"memory": 0.25, "matmul": 0.35}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
+    parser.add_argument("--parts", action="store_true", help="print the seconds of every part")
+    asked = parser.parse_args()
+    wanted = [w for w in asked.rows.split(",") if w]
+    gpu_memory.ROUNDS, gpu_memory.REPEATS = 5, 10
+    print(torch.cuda.get_device_name())
+    print(f"{'kernel':34} {'predicted us':>12} {'measured us':>12} {'error':>7}  bound by")
+    off: dict[str, list[float]] = {kind: [] for kind in ALLOWED}
+    for kind, row in rows():
+        if wanted and not any(w in row.name for w in wanted):
+            continue
+        s = schedules.auto(row.ours(), "cuda")
+        report, kernel, inputs = s.report(), s.build("cuda"), row.inputs()
+        run = partial(kernel, *inputs, out=(kernel(*inputs),))
+        measured = gpu_memory.in_turns({"": run})[""]
+        error = report.seconds / measured - 1
+        off[kind].append(abs(error))
+        bounds = ", ".join(dict.fromkeys(k.bound for k in report.kernels))
+        print(f"{row.name:34} {report.seconds * 1e6:12.1f} {measured * 1e6:12.1f} {error:+7.0%}  {bounds}", flush=True)
+        if asked.parts:
+            print(str(report).partition("\n")[2])
+    for kind, errors in off.items():
+        if errors:
+            within, middle = sum(e <= ALLOWED[kind] for e in errors), statistics.median(errors)
+            print(f"{kind}: {within} of {len(errors)} within {ALLOWED[kind]:.0%}; ", end="")
+            print(f"median {middle:.0%}, worst {max(errors):.0%}")
+
+
+def rows() -> Iterator[tuple[str, gpu_memory.Row]]:
+    yield from (("memory", row) for row in gpu_memory.rows())
+    for short, shape in (("f32", (4096, 4096, 4096)), ("bf16", (4096, 4096, 4096)), ("f32", (1024, 1024, 1024)),
+                         ("bf16", (1024, 1024, 1024)), ("bf16", (8192, 1024, 16384))):  # fmt: skip
+        yield "matmul", product(short, *shape)
+
+
+def product(short: str, m: int, n: int, k: int) -> gpu_memory.Row:
+    dtype, name = gpu_memory.DTYPES[short]
+
+    def ours() -> lp.Schedule:
+        A, B = lp.placeholder((m, k), name, name="A"), lp.placeholder((k, n), name, name="B")
+        over = lp.reduce_axis(k, name="k")
+        terms = lambda i, j: lp.cast(A[i, over], "float32") * lp.cast(B[over, j], "float32")  # noqa: E731
+        return lp.Schedule(lp.compute((m, n), lambda i, j: lp.sum(terms(i, j), axis=over), name="C").astype(name))
+
+    def inputs() -> tuple[torch.Tensor, torch.Tensor]:
+        return gpu_memory.random(m, k, dtype=dtype), gpu_memory.random(k, n, dtype=dtype)
+
+    return gpu_memory.Row(f"matmul {short} {m}x{n}x{k}", ours, torch.matmul, inputs, 0, 0.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""What a schedule costs on a GPU, kernel by kernel: a roofline of counted work over what the GPU can do.
+
+`traffic` counts what each kernel does; here that becomes seconds, by the classic roofline (Williams, Waterman and
+Patterson, "Roofline", 2009) with a ceiling for each thing that a kernel can run out of: memory, cache, shared memory,
+instructions, tensor cores, and the bytes in flight that its threads can keep up (Little's law). The largest decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import prod
+from typing import Any
+
+from loopir.analysis.traffic import Work, launches, work
+from loopir.ir.grammar import Func
+from loopir.ir.layouts import evaluate
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What a GPU can do, as figures that were measured or that its maker gives; rates are per second."""
+
+    name: str
+    processors: int
+    clock: float
+    memory: float
+    """Bytes that a device-to-device copy reads and writes."""
+    cache: float
+    """Bytes between the L2 cache and the processors."""
+    latency: float
+    """Seconds from asking for bytes in memory to having them."""
+    matrix: float
+    """Operations of tensor cores by instructions of one warp."""
+    launch: float
+    """Seconds that a kernel with nothing to do takes, one of several in a row."""
+    threads: int = 2048
+    blocks: int = 32
+    registers: int = 65536
+    shared: int = 233472
+    lanes: int = 128
+    """Lanes of instructions that a processor issues in a clock."""
+
+
+H200 = Gpu("NVIDIA H200", 132, 1.755e9, 4.2e12, 7.0e12, 7.0e-7, 6.2e14, 2.2e-6)
+"""Clock and limits from NVIDIA's data sheet; memory, cache, latency, matrix and launch as measured."""
+OVERHEAD = 2.0
+"""Instructions for each load and store: itself, and what comes to a lane of addresses, conversions and control."""
+NEAR = 1 << 17
+"""Bytes of a buffer that stays in a processor's own cache, so that it crosses from the L2 cache once."""
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """One kernel: the work that was counted, how many of its blocks a processor holds and what limits that, and the
+    seconds that each part would take alone."""
+
+    work: Work
+    times: int
+    resident: int
+    limited_by: str
+    registers: int | None
+    seconds: Mapping[str, float]
+
+    @property
+    def bound(self) -> str:
+        """What it runs out of first."""
+        return max(self.seconds, key=lambda k: self.seconds[k])
+
+    @property
+    def total(self) -> float:
+        """Predicted seconds of all its launches."""
+        return max(self.seconds.values()) * self.times
+
+
+@dataclass(frozen=True)
+class Report:
+    """Kernels, and what the program as a whole moves and computes. `seconds` is the time predicted on `gpu`."""
+
+    gpu: Gpu
+    kernels: tuple[KernelReport, ...]
+    compulsory: float
+    sizes: Mapping[str, int]
+
+    @property
+    def seconds(self) -> float:
+        return sum(k.total + k.times * self.gpu.launch for k in self.kernels)
+
+    @property
+    def operations(self) -> float:
+        return sum(k.times * (k.work.plain + k.work.special + k.work.matrix) for k in self.kernels)
+
+    def __str__(self) -> str:
+        sizes = f" at {', '.join(f'{k}={v}' for k, v in self.sizes.items())}" if self.sizes else ""
+        lines = [
+            f"{self.gpu.name}{sizes}: {_time(self.seconds)} predicted, {_si(self.operations)} operations, "
+            f"{_si(self.compulsory)}B in and out, {self.operations / max(1.0, self.compulsory):.3g} operations a byte"
+        ]
+        for k in self.kernels:
+            w = k.work
+            busy = 100 * k.resident * w.threads / self.gpu.threads
+            often = f" x {k.times}" if k.times > 1 else ""
+            lines.append(f"{w.name}{often}: {_time(k.total)}, bound by {k.bound}")
+            registers = "" if k.registers is None else f", {k.registers} registers a thread"
+            lines.append(
+                f"  {w.blocks} blocks of {w.threads} threads, {_si(w.shared_bytes)}B shared{registers}; "
+                f"{k.resident} blocks a processor ({min(100.0, busy):.0f} % of its threads), limited by {k.limited_by}"
+            )
+            lines.append("  " + ", ".join(f"{part} {_time(t)}" for part, t in k.seconds.items() if t > 0))
+            for m in w.moved.values():
+                asked = m.read + m.written
+                ratio = f", {m.taken / asked:.2f} x what is asked" if asked else ""
+                lines.append(
+                    f"  {m.buffer.name} ({m.buffer.scope}): reads {_si(m.read)}B, writes {_si(m.written)}B{ratio}"
+                )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any], gpu: Gpu = H200) -> Report:
+    """The report of a Func lowered for a GPU; `resources` is what the compiler gave each kernel, where it is known."""
+    kernels: list[KernelReport] = []
+    for kernel, given, times in launches(lowered.body, sizes):
+        w = work(kernel, given)
+        registers = resources[kernel.name].registers if kernel.name in resources else None
+        resident, limit = _resident(w, registers, gpu)
+        kernels.append(KernelReport(w, times, resident, limit, registers, _seconds(w, resident, given, gpu)))
+    bytes_ = sum(
+        _size(a.buffer.shape, a.buffer.dtype.bytes, sizes) * (2 if a.access == "inout" else 1) for a in lowered.args
+    )
+    return Report(gpu, tuple(kernels), float(bytes_), dict(sizes))
+
+
+def _resident(w: Work, registers: int | None, gpu: Gpu) -> tuple[int, str]:
+    """How many blocks a processor holds at once, and what would have to be less for more."""
+    warps = -(-w.threads // 32)
+    limits = {"threads": gpu.threads // (32 * warps), "blocks": gpu.blocks}
+    if w.shared_bytes:
+        limits["shared memory"] = gpu.shared // (w.shared_bytes + 1024)
+    if registers:
+        limits["registers"] = gpu.registers // (-(-registers // 8) * 8 * 32 * warps)
+    limits["the number of blocks"] = -(-w.blocks // gpu.processors)
+    name = min(limits, key=lambda k: limits[k])
+    return max(1, limits[name]), name
+
+
+def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Gpu) -> dict[str, float]:
+    """What each part would take alone."""
+    waves = w.blocks / (gpu.processors * resident)
+    busy = min(1.0, w.blocks / gpu.processors)
+    tail = -(-w.blocks // (gpu.processors * resident)) / waves if waves >= 1.0 else 1.0
+    memory = cache = 0.0
+    for m in w.of("global"):
+        size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
+        torn = m.written_taken - m.written  # sectors written in part are read and written again
+        memory += min(size, m.read_taken) + min(size, m.written) + 2 * max(0.0, torn)
+        cache += m.written_taken + min(m.read_taken, size * gpu.processors if size <= NEAR else m.read_taken)
+    in_flight = resident * w.threads * w.in_flight * gpu.processors * busy
+    reads = sum(m.read_taken for m in w.of("global"))
+    issued = w.issued + OVERHEAD * w.accesses
+    shared = sum(m.taken for m in w.of("shared"))
+    rate = gpu.processors * gpu.clock * busy
+    return {
+        "memory": memory / gpu.memory,
+        "cache": cache / gpu.cache,
+        "latency": gpu.latency * max(1.0, reads / max(1.0, in_flight)) if reads else 0.0,
+        "instructions": tail * issued / (rate * gpu.lanes),
+        "shared memory": tail * shared / (rate * 128),
+        "tensor cores": tail * w.matrix / (gpu.matrix * busy),
+    }
+
+
+def _size(shape: Sequence[Any], item: int, sizes: Mapping[str, int]) -> int:
+    return prod(max(0, int(evaluate(d, sizes))) for d in shape) * item
+
+
+def _si(x: float) -> str:
+    for factor, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if x >= factor:
+            return f"{x / factor:.3g} {letter}"
+    return f"{x:.3g} "
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"

@@ -1,0 +1,42 @@
+"""What a report says: what bounds a kernel, what limits its blocks, and a time that follows from the counts."""
+
+import pytest
+
+import loopir as lp
+import schedules
+
+
+def gelu(n: object) -> lp.Schedule:
+    x = lp.placeholder((n,), "float32", name="x")
+    return schedules.auto(lp.Schedule(lp.gelu(x)), "cuda")
+
+
+def test_an_elementwise_kernel_is_bound_by_memory() -> None:
+    told = gelu(1 << 26).report()
+    (kernel,) = told.kernels
+    assert kernel.bound == "memory"
+    assert told.compulsory == 2 * 4 * (1 << 26)
+    assert told.seconds == pytest.approx(told.compulsory / told.gpu.memory, rel=0.05)
+    assert "bound by memory" in str(told)
+    assert "<pre>" in told._repr_html_()
+
+
+def test_sizes_are_asked_for() -> None:
+    s = gelu(lp.symbol("n"))
+    assert s.report(n=1 << 20).seconds < s.report(n=1 << 26).seconds
+    with pytest.raises(ValueError, match="a report is of given sizes: n"):
+        s.report()
+    with pytest.raises(ValueError, match="sizes"):
+        s.report(m=3)
+
+
+def test_a_product_is_bound_by_instructions_and_its_naive_nest_takes_longer() -> None:
+    A, B = (lp.placeholder((1024, 1024), "float32", name=x) for x in "AB")
+    naive = lp.Schedule(A @ B)
+    rows, columns = naive.loops()[:2]
+    naive = naive.bind(rows, "blockIdx.x").bind(columns, "threadIdx.x")
+    tiled = schedules.matmul_gpu(lp.Schedule(A @ B), naive.stages[0])
+    one, other = naive.report(), tiled.report()
+    assert other.seconds < one.seconds / 2
+    assert other.kernels[0].work.plain == one.kernels[0].work.plain == 2 * 1024**3
+    assert "limited by" in str(other)
