@@ -17,6 +17,7 @@ from loopir.ir.grammar import (
     Index,
     Int,
     Issue,
+    Kernel,
     Loop,
     Not,
     Reduce,
@@ -163,6 +164,9 @@ def _simplified(s: Stmt, known: Known, drop: bool) -> Stmt | Body:
             return replace(done, at=at, init=tuple(simplify_node(v, known.start) for v in init))
         case Store() | Reduce() | Issue():
             return simplify_node(s, known.here)
+        case Kernel(_, inner):
+            done = map_body(inner, lambda x: _simplified(x, known, drop))
+            return () if not done else s if done is inner else replace(s, body=done)
         case _:
             return map_stmts(s, lambda x: _simplified(x, known, drop))
 

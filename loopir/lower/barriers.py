@@ -16,12 +16,14 @@ from itertools import combinations_with_replacement, takewhile
 from loopir.analysis.access import statements_of
 from loopir.analysis.depend import Clash, apart
 from loopir.errors import LowerError
+from loopir.ir.dtypes import bool_, int64
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
     Alloc,
     Barrier,
     Body,
+    Buffer,
     Do,
     Func,
     If,
@@ -29,9 +31,25 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Node,
+    Of,
+    Reduce,
     Stmt,
+    Store,
 )
-from loopir.ir.walk import Place, chain, map_body, map_stmts, nodes, places, rewrite, statements, variables
+from loopir.ir.walk import (
+    Place,
+    chain,
+    fresh,
+    loaded,
+    map_body,
+    map_stmts,
+    names,
+    nodes,
+    places,
+    rewrite,
+    statements,
+    variables,
+)
 from loopir.lower.target import Target
 
 
@@ -42,6 +60,50 @@ def barriers(func: Func, target: Target) -> Func:
 
 
 def _kernel(func: Func, kernel: Kernel) -> Stmt:
+    """The kernel with barriers; what controls read is a statement of its own in the meantime."""
+    asked = _with_controls(func, kernel)
+    if asked is kernel:
+        return _ordered(func, kernel)
+    whole = replace(func, body=rewrite(func.body, lambda s: asked if s is kernel else None))
+    done = _ordered(whole, asked)
+    return replace(done, body=rewrite(done.body, lambda s: () if _is_control(s) else None))
+
+
+CONTROL = "control of "
+"""How the label of a statement begins that stands for what an extent or a condition reads."""
+
+
+def _with_controls(func: Func, kernel: Kernel) -> Kernel:
+    """The kernel with a statement before each extent and condition that is read from memory written here.
+
+    Threads that do nothing in a loop, or behind a guard, read what decides about it all the same.
+    """
+    written = {b for p in places(kernel.body) for b in _writes(p.stmt)}
+    taken = names(func)
+
+    def visit(s: Stmt) -> Stmt | Body:
+        new = map_stmts(s, visit)
+        control = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
+        if control is None or (isinstance(s, Loop) and s.kind in AXES) or not loaded(control) & written:
+            return new
+        sink = Buffer(fresh("control", taken), (), int64 if isinstance(s, Loop) else bool_, "local")
+        taken.add(sink.name)
+        what = f"{CONTROL}{s.var}" if isinstance(s, Loop) else f"{CONTROL}a guard"
+        return (Alloc(sink, (Store(fresh(what, taken), sink, (), Of(control, sink.dtype)),)), new)
+
+    body = map_body(kernel.body, visit)
+    return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+def _writes(s: Store | Reduce) -> set[str]:
+    return {s.buffer.name} if isinstance(s, Store) else {b.name for b in s.buffers}
+
+
+def _is_control(s: Stmt) -> bool:
+    return isinstance(s, Alloc) and any(isinstance(x, Store) and x.label.startswith(CONTROL) for x in s.body)
+
+
+def _ordered(func: Func, kernel: Kernel) -> Kernel:
     axes = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
     if not axes:
         return kernel
@@ -105,7 +167,12 @@ class _Meet:
         last = common[-1] if common else None
         if isinstance(last, If) and (p.path[depth] < len(last.then)) != (q.path[depth] < len(last.then)):
             return
-        later = max(p, q, key=lambda x: x.path)
+        first, later = sorted((p, q), key=lambda x: x.path)
+        if first.stmt.label.startswith(CONTROL) and later.path[depth] == first.path[depth] + 1:
+            raise LowerError(
+                f"{self.clash.witness}, in another thread, which is to have decided by then what to run; read what "
+                f"decides in a statement before, into memory that is not written"
+            )
         self.require_uniform(common)
         yield next(x for x in (*later.around, later.stmt)[depth:] if not isinstance(x, Alloc))
 
@@ -135,7 +202,7 @@ def _from_memory(n: Node) -> bool:
     return any(isinstance(x, Load) for x in nodes(n))
 
 
-def _marked(kernel: Kernel, before: set[int], ends: set[int]) -> Stmt:
+def _marked(kernel: Kernel, before: set[int], ends: set[int]) -> Kernel:
     def visit(s: Stmt) -> Stmt | Body:
         new = map_stmts(s, visit)
         if id(s) in ends and isinstance(new, Loop):

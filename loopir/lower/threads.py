@@ -7,15 +7,18 @@ a copy. Nothing here places a barrier: `barriers` does, next.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from loopir.analysis.simplify import EMPTY, simplify
+from loopir.analysis.simplify import EMPTY, simplify, simplify_cond
+from loopir.analysis.simplify_func import known_at
 from loopir.errors import LowerError, TargetError
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
     GROUP_WARPS,
     LANES,
+    TRUE,
     WARP_AXES,
     Alloc,
     Body,
@@ -89,11 +92,22 @@ def _kernel(func: Func, whole: Kernel, target: Target) -> Stmt:
             f"{kernel.name} is bound to warpgroup, and a warpgroup is {GROUP_WARPS} warps: bind at most {GROUP_WARPS} "
             f"iterations to warp.x, and none to warp.y"
         )
+    known = known_at(func, whole).here
+    for kind in _skipped(kernel, axes):
+        name, extent = axes[kind]
+        some = simplify_cond(Cmp("<=", Int(1), extent), known) == TRUE
+        axes[kind] = (name, extent if some else simplify(maximum(extent, 1), EMPTY))
     _require_room(kernel, axes, target)
     body = _under(kernel.body, axes, frozenset(), own)
     for kind, (name, extent) in sorted(axes.items(), key=lambda x: AXES.index(x[0]), reverse=True):
         body = (Loop(name, extent, WARP_AXES.get(kind, kind), body),)
     return replace(kernel, body=body)
+
+
+def _skipped(kernel: Kernel, axes: Mapping[str, object]) -> set[str]:
+    """The axes of blocks under which not all of the kernel stands: an index 0 has to be there for the rest."""
+    around = [{x.kind for x in p.loops} for p in places(kernel.body)]
+    return {kind for kind in axes if kind in BLOCK_AXES and any(kind not in kinds for kinds in around)}
 
 
 def _require_room(kernel: Kernel, axes: dict[str, tuple[str, Index]], target: Target) -> None:

@@ -16,7 +16,7 @@ from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Index, Int, Load, Loop, Node, Reduce, Scope, Stmt
-from loopir.ir.walk import Place, fresh, names, nodes, rebuild, rewrite
+from loopir.ir.walk import Place, fresh, loops, names, nodes, rebuild, rewrite
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing
@@ -162,7 +162,9 @@ def copied(
     """The box around what `found` touches of `source`, as a buffer of its own in `scope`, called none of `taken`."""
     kind = scope_called(scope)
     require_place(source.name if name is None else name, kind, site.around, site.nests)
-    box = sized(region(found, site.known.here, source.shape), source.shape, site.func.sizes)
+    inner = frozenset(x.var for x in loops(site.nests))
+    touched = [replace(t, inner=inner) for t in found]
+    box = sized(region(touched, site.known.here, source.shape), source.shape, site.func.sizes)
     dims = tuple(d for d, size in enumerate(box.size) if size != Int(1)) or (len(source.shape) - 1,) * bool(
         source.shape
     )

@@ -164,14 +164,17 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
     w = error.witness
     if w is None or w.element is None or asks_memory(func) or any(v > LARGEST for v in w.sizes.values()):
         return None
+    if UNSURE in error.reason:
+        return None
     around = {p.stmt.label: {x.var for x in p.loops} for p in places(func.body)}
     for name, at in ((w.first_statement, w.first), (w.second_statement, w.second)):
-        if around.get(name.removesuffix(" (its init)"), {*at}) != {*at} and not name.endswith(" (its init)"):
+        label = name.removesuffix(INIT)
+        if label not in around or (label == name and around[label] != {*at}):
             return None  # of a nest on the way to the one that was asked for
     with suppress(KeyError, RecursionError):  # a size that the witness leaves open
         events = Run(func, w.sizes).events
         seen = (
-            (*((f"{e.label} (its init)" if e.init else e.label, e.at()) for e in pair), pair[0].home[0], pair[0].cell)
+            (*((f"{e.label}{INIT}" if e.init else e.label, e.at()) for e in pair), pair[0].home[0], pair[0].cell)
             for pair in dependent(events)
         )
         asked = ((w.first_statement, w.first), (w.second_statement, w.second), w.buffer, w.element)
@@ -181,6 +184,10 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
 
 LARGEST = 12
 """Witnesses at larger sizes are not run."""
+UNSURE = "analysis takes"
+"""What a refusal says whose witness need not be one, as not all is affine."""
+INIT = " (its init)"
+"""What is said after the label of a reduction whose start is meant."""
 
 
 # ---------------------------------------------------------------- helpers

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.errors import ScheduleError
-from loopir.testing.oracles import false_witness
+from loopir.errors import LowerError, ScheduleError
+from loopir.testing.oracles import Case, false_witness, judge
 
 
 def test_a_block_of_no_threads_starts_nothing() -> None:
@@ -101,3 +102,64 @@ def f(n: "size", X: "inout float32[1]", A: "float32[n]"):
     error = s.why("wavefront", "i", "j")
     assert error is not None
     assert false_witness(s.func, error) is None
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_a_grid_of_no_blocks_still_does_what_stands_beside_its_loop(n: int) -> None:
+    """Where a loop bound to blocks had no iterations, the rest of its kernel was not run either."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", A: "float32[n]", Y: "out float32[2, 2]", Z: "inout float32[2, n + 1]"):
+    for i in range(2):
+        for j in range(n):
+            Z[i, j] = A[j]
+        for k in range(2):
+            Y[i, k] = 1.0
+""")
+    )
+    s = s.bind("i", "threadIdx.x").bind("j", "blockIdx.x")
+    at = {"n": n}
+    arrays = {"A": np.ones(n, np.float32), "Z": np.ones((2, n + 1), np.float32)}
+    assert judge(Case(s.func, s.func, at, arrays), ["adversarial threads"]) is None
+
+
+def test_threads_that_run_nothing_ask_the_bound_of_a_loop_all_the_same() -> None:
+    """Thread 1 read T for the bound of i while thread 0, which alone was seen to read it, wrote it in the loop."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(X: "inout int32[4]"):
+    for j in bind("threadIdx.x", 2):
+        for i in range(X[0] % 3):
+            if j == 0:
+                X[0] = X[0] * 3
+""")
+    )
+    with pytest.raises(LowerError, match="which is to have decided by then what to run"):
+        lp.lower(s, "cuda")
+
+
+def test_a_kernel_of_nothing_is_no_kernel() -> None:
+    """What simplification leaves empty was looked into for its first loop."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(Y: "out int32[1]"):
+    for i in range(1):
+        Y[i] = 0
+    for k in range(1):
+        if k < 0:
+            Y[0] = sum(Y[0], over=k, init=Y[0])
+""")
+    )
+    assert s.build("llvm")().tolist() == [0]
+
+
+def test_the_ends_of_a_loop_whose_length_is_in_memory_are_not_known() -> None:
+    """cache_read took what such a loop makes of (i + 2) % 4 for an end of it, outside of the loop."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[4]", L: "int32[1]", Y: "out float32[]"):
+    for i in range(L[0] % 3):
+        Y[()] = min(A[(i + 2) % 4], over=i, init=A[0])
+""")
+    )
+    assert s.cache_read("Y", "A", "shared").buffer("A_shared").shape == s.buffer("A").shape
