@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from typing import cast
 
 from loopir.ir.grammar import (
     BLOCK_AXES,
@@ -150,7 +151,7 @@ class Statement:
     @cached_property
     def touches(self) -> frozenset[str]:
         """The buffers that are read or written; found sooner than `accesses`."""
-        control = (*(x.extent for x in self.place.loops), *self.guards)
+        control = (*(x.extent for x in self.place.loops if not isinstance(x.extent, Int)), *self.guards)
         return self.writes.union(*map(loaded, (self.place.stmt, *control)))
 
     def meets(self, other: Statement) -> bool:
@@ -298,16 +299,20 @@ def _reads(n: Node, conds: tuple[Cond, ...], renewed: Renewed) -> Iterator[Acces
                 yield from _reads(child, conds, renewed)
 
 
+_PAIRS = frozenset({Add, Mul, FloorDiv, Mod, Min, Max, Xor, Cmp})
+_SEEN = frozenset({Int, Var})
+
+
 def sees(n: Node) -> bool:
     """Whether analysis sees all of an index or condition: no part of it comes from memory."""
+    kind = type(n)
+    if kind in _PAIRS:
+        pair = cast(Add, n)
+        return sees(pair.a) and sees(pair.b)
     match n:
-        case Int() | Var():
-            return True
-        case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b) | Min(a, b) | Max(a, b) | Xor(a, b) | Cmp(_, a, b):
-            return sees(a) and sees(b)
         case And(terms) | Or(terms):
             return all(map(sees, terms))
         case Not(term):
             return sees(term)
         case _:
-            return False
+            return kind in _SEEN

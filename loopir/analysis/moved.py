@@ -8,17 +8,17 @@ instance runs exactly once is not asked: it holds by the form of the rewrite, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from loopir.analysis.access import Statement, When, statements_of, that_meet
+from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
 from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, times
-from loopir.analysis.offsets import offsets
+from loopir.analysis.offsets import Offsets, offsets
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
-from loopir.ir.grammar import Func, Index, Var
+from loopir.ir.grammar import Func, Index, Loop, Var
 from loopir.ir.interpret import holds
 from loopir.ir.verify import evaluate
 from loopir.ir.walk import nodes
@@ -51,13 +51,22 @@ def order_broken(
     its old loops do not tell these apart: then each time counts. `asks` says which dependences matter.
     """
     after = _images(func, new, origin)
+    known: dict[tuple[int, int], Offsets | None] = {}
+
+    def apart_by(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
+        """Their offsets; what is known of two accesses is known of them the other way round."""
+        if (id(b), id(a)) in known:
+            back = known[id(b), id(a)]
+            return None if back is None else {v: -by for v, by in back.items()}
+        found = known[id(a), id(b)] = offsets(s, a, t, b)
+        return found
 
     def found() -> Iterator[Clash]:
         for s, t in that_meet(statements_of(func), lambda s: not all(x.stayed for x in after.get(s.key, ()))):
             images = product(after.get(s.key, ()), after.get(t.key, ()))
             gone = [(one, other) for one, other in images if not (one.stayed and other.stayed)]
             for a, b in conflicts(s, t, folds_commute=True) if gone else ():
-                apart = offsets(s, a, t, b)
+                apart = apart_by(s, a, t, b)
                 if apart is None or not asks(a.buffer, s.label, t.label):
                     continue
                 now = before(times(s.when, "s"), times(t.when, "t"), apart=apart)
@@ -67,6 +76,28 @@ def order_broken(
                         yield from _MovedPair(func, s, a, t, b, one, other).clashes(orders)
 
     return least(found())
+
+
+def tied(func: Func, nest: Loop, loops: Collection[str]) -> bool:
+    """Whether two dependent instances in `nest` always have the same values of those of `loops` that both stand in.
+
+    Then no other order of the loops, or of tiles of them, changes which of the two runs first, if `nest` starts with
+    them and holds nothing between them but guards: what is left to tell the two apart stands inside all of them, or is
+    that one starts a reduction, which it does before all that is inside the outermost loop that the reduction is over,
+    wherever that is now. Of two that start reductions, this has to be one loop.
+    """
+    done: set[tuple[tuple[str, bool], tuple[str, bool]]] = set()
+    for s, t in that_meet([s for s in statements_of(func) if any(x is nest for x in s.place.around)]):
+        if (t.key, s.key) in done:
+            continue
+        done.add((s.key, t.key))
+        if s.init and t.init and not (s.gone ^ t.gone).isdisjoint(loops):
+            return False
+        shared = [v for v in loops if v in s.dims and v in t.dims]
+        found = (offsets(s, a, t, b) for a, b in conflicts(s, t, folds_commute=True))
+        if any(apart is not None and any(apart.get(v) != 0 for v in shared) for apart in found):
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

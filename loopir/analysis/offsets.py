@@ -9,6 +9,7 @@ out, too; where it says nothing, the solver is asked. It is worked out without b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from loopir.analysis.access import Access, Statement
 from loopir.analysis.affine import Monomial, plain
@@ -110,24 +111,35 @@ def _gathered(row: Linear, form: Linear, name: str) -> Linear:
 def _solved(rows: list[Linear], known: dict[str, int], ends: Ends) -> Offsets | None:
     """The differences that have one value where every row is 0; None if there are none at all."""
     while True:
-        left: list[Linear] = []
         before = len(known)
-        for row in (part for r in rows for part in digits(_told(r, known), ends)):
+        rows = [part for row in rows for part in _parts(_told(row, known), ends)]
+        for row in rows:
             name = next((k for k in row if k), None)
-            if name is None and row.get("", 0):
-                return None
             if name is None:
-                continue
-            if len(row) > 1 + ("" in row):
-                left.append(row)
-                continue
-            value, rest = divmod(-row.get("", 0), row[name])
-            inside = ends.low.get(name, value) <= value <= ends.high.get(name, value)
-            if rest or not inside or known.setdefault(name, value) != value:
-                return None
+                if row.get("", 0):
+                    return None
+            elif len(row) == 1 + ("" in row):
+                value, rest = divmod(-row.get("", 0), row[name])
+                inside = ends.low.get(name, value) <= value <= ends.high.get(name, value)
+                if rest or not inside or known.setdefault(name, value) != value:
+                    return None
         if len(known) == before:
             return known
-        rows = left
+
+
+def _parts(row: Linear, ends: Ends) -> Iterable[Linear]:
+    """Rows that are all 0 where `row` is."""
+    return [{k: 1} for k in row if k] if _same(row, ends) else digits(row, ends)
+
+
+def _same(row: Linear, ends: Ends) -> bool:
+    """Whether `row` is 0 only if all its differences are: each weighs more than all the smaller ones together."""
+    reach: float = 0
+    for weight, k in sorted((abs(c), k) for k, c in row.items() if k):
+        if reach >= weight:
+            return False
+        reach += weight * ends.high.get(k, inf)
+    return not row.get("", 0)
 
 
 def _told(row: Linear, known: Offsets) -> Linear:

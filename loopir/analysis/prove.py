@@ -15,6 +15,7 @@ from loopir.analysis.premises import Ends, Premises
 from loopir.analysis.samples import refuted
 from loopir.analysis.statements import Statement
 from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod, Var, Xor
+from loopir.ir.walk import variables
 
 BOUNDS = {
     "loop-ends": Statement("c * v + z >= z and z - c * v >= z - c * t", "0 <= v and v <= t", constants="c"),
@@ -124,7 +125,7 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
     low = least(p, known)
     if low is not None and low >= 0:
         return True
-    if (len(p) == 1 and () in p) or refuted(p, known):
+    if (len(p) == 1 and () in p) or _unbounded(p, known) or refuted(p, known):
         return False
     trail: list[Mapping[Monomial, int]] = []
     if _reduced(p, known, STEPS, trail):
@@ -133,6 +134,31 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
         return True
     whole = _undivided(p)
     return whole is not None and nonnegative(whole, known)
+
+
+def _unbounded(p: Mapping[Monomial, int], known: Premises) -> bool:
+    """Whether a size that nothing bounds from above takes `p` below 0: then there is no proof to be looked for."""
+    sizes = {v for m, c in p.items() if c < 0 and len(m) == 1 for v in _growing(m[0]) if v not in known.top}
+    return any(
+        all(_falls(m, c, v) for m, c in p.items()) and all(_falls(m, -c, v) for f in known.facts for m, c in f.items())
+        for v in sizes
+    )
+
+
+def _falls(m: Monomial, c: int, v: Var) -> bool:
+    """Whether `c * m` does not depend on `v`, or goes down without end as `v` goes up."""
+    return all(v.name not in variables(a) for a in m) or (c < 0 and len(m) == 1 and v in _growing(m[0]))
+
+
+def _growing(a: Index) -> Iterator[Var]:
+    """Variables with which `a` goes up without end: `a` itself, or those of a sum that it divides by a constant."""
+    match a:
+        case Var():
+            yield a
+        case FloorDiv(x, Int()) if all(len(m) < 2 and (not m or isinstance(m[0], Var)) for m in plain(x)):
+            yield from (m[0] for m, c in plain(x).items() if c > 0 and m and isinstance(m[0], Var))
+        case _:
+            pass
 
 
 def _undivided(p: Mapping[Monomial, int]) -> Poly | None:

@@ -45,10 +45,14 @@ Ask = Callable[[], Context]
 class Relabelling:
     """The loops in `position` are said by the new loops, which stand around by now; folds are over `over` instead."""
 
-    position: Mapping[str, Index]
-    over: Mapping[str, tuple[str, ...]]
+    position: dict[str, Index]
+    over: dict[str, tuple[str, ...]]
     done: dict[Index, Index] = field(default_factory=dict[Index, Index])
     """Indices that needed no context."""
+
+    def became(self, loop: str, position: Index, over: tuple[str, ...]) -> None:
+        """From here on inside, `loop` is at `position` of the loops `over`."""
+        self.position[loop], self.over[loop] = position, over
 
     def body(self, body: Body, known: Known) -> Body:
         """`body`, which stands where `known` holds."""

@@ -185,6 +185,12 @@ def common_out(r: Poly, c: int, known: Premises) -> Poly | None:
     return None
 
 
+def divisible(p: Poly, c: int, known: Premises) -> bool:
+    """Whether `p % c` is known to be 0: as `modulo` finds it, without asking whether what is left is below `c`."""
+    r = split(p, constant(c), known)[1]
+    return not r or not split(without_remainders(least_terms(r, c), c), constant(c), known)[1]
+
+
 # ---------------------------------------------------------------- min, max
 
 

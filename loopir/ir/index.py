@@ -6,7 +6,8 @@ and drops neutral elements, and does nothing else: `loopir.analysis.simplify` is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypeVar, cast, dataclass_transform
 
 if TYPE_CHECKING:
@@ -28,14 +29,15 @@ N = TypeVar("N", bound="type[Index] | type[Cond]")
 def node(cls: N) -> N:
     """A frozen dataclass that computes its hash once: analyses keep indices and conditions as keys."""
     made = dataclass(frozen=True, slots=True)(cls)
-    structural, kind = made.__hash__, hash(made.__name__)
+    structure, kind = attrgetter(*(f.name for f in fields(cast(Any, made)))), hash(made.__name__)
 
     def __hash__(self: Any) -> int:
         try:
             return self._hash
         except AttributeError:
-            object.__setattr__(self, "_hash", structural(self) ^ kind)
-            return self._hash
+            found = hash(structure(self)) ^ kind
+            object.__setattr__(self, "_hash", found)
+            return found
 
     made.__hash__ = __hash__
     return cast(N, made)

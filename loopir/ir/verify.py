@@ -65,7 +65,7 @@ from loopir.ir.kept import learn, memory
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.match import match
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY
-from loopir.ir.walk import accessed, nodes, variables
+from loopir.ir.walk import accessed, declared, nodes, variables
 
 
 def verify(func: Func, stage: Stage = "schedule") -> None:
@@ -154,6 +154,7 @@ def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
         found = Checked(sizes, alone.names, alone.labels, alone.monoids, used, alone.written)
         known[verify, here.stage] = found
         learn(accessed, s, frozenset(alone.used))
+        learn(declared, s, frozenset(alone.names | alone.labels))
     for name in sorted(found.names & here.names):
         new_name(name, here)
     for label in sorted(found.labels & here.labels):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from operator import is_not
+from types import MappingProxyType
 from typing import TypeVar, cast
 
 from loopir.ir.grammar import (
@@ -58,8 +59,14 @@ _LEAVES = frozenset({Var, Int, Const})
 """Nodes that hold no others, and are met most."""
 
 
+_PAIRS = frozenset({Add, Mul, FloorDiv, Mod, Min, Max, Xor})
+"""Nodes that hold two others, `a` and `b`, and are met most of those that hold any."""
+
+
 def children(node: Node) -> list[Node]:
     """The nodes directly under `node`, in the order they are written."""
+    if type(node) in _PAIRS:
+        return [node.a, node.b]  # type: ignore[attr-defined]
     out: list[Node] = []
     for name in _names(node):
         child = getattr(node, name)
@@ -82,8 +89,13 @@ def nodes(node: Node) -> Iterator[Node]:
 
 def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
     """`node` with `fn` applied to each direct child; the same object if nothing changed."""
-    if type(node) in _LEAVES:
+    kind = type(node)
+    if kind in _LEAVES:
         return node
+    if kind in _PAIRS:
+        pair = cast(Add, node)
+        a, b = cast(Index, fn(pair.a)), cast(Index, fn(pair.b))
+        return node if a is pair.a and b is pair.b else cast(N, cast("type[Add]", kind)(a, b))
     values: list[object] = []
     changed = False
     for name in _names(node):
@@ -98,7 +110,7 @@ def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
             if any(map(is_not, items, renewed)):
                 new, changed = renewed, True
         values.append(new)
-    return type(node)(*values) if changed else node
+    return kind(*values) if changed else node
 
 
 def transform(node: N, fn: Callable[[Node], Node]) -> N:
@@ -116,12 +128,13 @@ def substitute(node: N, env: Mapping[str, Index]) -> N:
         return node
 
     def visit(n: Node) -> Node:
-        if isinstance(n, Var):
-            return env.get(n.name, n)
-        if isinstance(n, Buffer):
+        kind = type(n)
+        if kind is Var:
+            return env.get(cast(Var, n).name, n)
+        if kind is Buffer or kind in _LEAVES:
             return n
         out = rebuild(n, visit)
-        return out if out is n or not isinstance(n, Index) else refold(cast(Index, out))
+        return out if out is n or kind not in _PAIRS else refold(cast(Index, out))
 
     return cast(N, visit(node))
 
@@ -158,11 +171,15 @@ def rebuffer(node: N, env: Mapping[str, Buffer]) -> N:
     return cast(N, visit(node))
 
 
+_NESTS = frozenset({Loop, Alloc, Do, Kernel})
+"""Statements with one `body`."""
+
+
 def bodies(stmt: Stmt) -> tuple[Body, ...]:
     """The statement lists inside `stmt`."""
-    if isinstance(stmt, If):
-        return stmt.then, stmt.orelse
-    return (stmt.body,) if isinstance(stmt, Loop | Alloc | Do | Kernel) else ()
+    if type(stmt) in _NESTS:
+        return (cast(Loop, stmt).body,)
+    return (stmt.then, stmt.orelse) if isinstance(stmt, If) else ()
 
 
 def inside(stmt: Stmt) -> list[Stmt]:
@@ -189,8 +206,15 @@ def map_stmts(stmt: Stmt, fn: Callable[[Stmt], Stmt | Body]) -> Stmt:
         return stmt if same else If(stmt.cond, then, orelse)
     if isinstance(stmt, Loop | Alloc | Do | Kernel):
         body = map_body(stmt.body, fn)
-        return stmt if body is stmt.body else replace(stmt, body=body)
+        return stmt if body is stmt.body else with_body(stmt, body)
     return stmt
+
+
+def with_body(stmt: Loop | Alloc | Do | Kernel, body: Body) -> Stmt:
+    """`stmt` around `body`."""
+    if isinstance(stmt, Loop):
+        return Loop(stmt.var, stmt.extent, stmt.kind, body)
+    return replace(stmt, body=body)
 
 
 def rewrite(body: Body, fn: Callable[[Stmt], Stmt | Body | None]) -> Body:
@@ -271,13 +295,21 @@ def statements(body: Body) -> Iterator[Stmt]:
     while pending:
         s = pending.pop()
         yield s
-        for inner in reversed(bodies(s)):
-            pending += reversed(inner)
+        if type(s) in _NESTS:
+            pending += cast(Loop, s).body[::-1]
+        elif isinstance(s, If):
+            pending += (s.then + s.orelse)[::-1]
 
 
 def loops(body: Body) -> Iterator[Loop]:
     """Every loop, outer ones first."""
     return (s for s in statements(body) if isinstance(s, Loop))
+
+
+@kept
+def loops_of(func: Func) -> Mapping[str, Loop]:
+    """The loops of `func` by their names, outer ones first."""
+    return MappingProxyType({loop.var: loop for loop in loops(func.body)})
 
 
 def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Func:
@@ -354,14 +386,16 @@ def stored(s: Stmt) -> frozenset[str]:
 @kept
 def declared(s: Stmt) -> frozenset[str]:
     """The loops, labels, buffers and kernels that are called something in `s`."""
-    match s:
-        case Loop(name) | Store(name) | Reduce(name) | Kernel(name):
-            own = frozenset((name,))
-        case Alloc(buffer):
-            own = frozenset((buffer.name,))
-        case _:
-            own = _NOTHING
-    return own.union(*map(declared, inside(s)))
+    found: set[str] = set()
+    for x in statements((s,)):
+        match x:
+            case Loop(name) | Store(name) | Reduce(name) | Kernel(name):
+                found.add(name)
+            case Alloc(buffer):
+                found.add(buffer.name)
+            case _:
+                pass
+    return frozenset(found)
 
 
 @kept

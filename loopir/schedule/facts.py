@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import lcm
 
-from loopir.analysis.simplify import Context, simplify, simplify_cond
+from loopir.analysis.rules import divisible
+from loopir.analysis.simplify import Context, poly, simplify, simplify_cond
 from loopir.analysis.simplify_func import Known, known_at as known_at, simplify_body
 from loopir.ir.grammar import TRUE, Body, Cmp, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum
 from loopir.ir.walk import nodes, rewrite
@@ -29,7 +30,9 @@ class Facts:
         return self.place.within((self.target,))
 
     def divides(self, factor: int, extent: Index) -> bool:
-        return self.tidy(extent % factor) == Int(0)
+        if isinstance(extent, Int):
+            return extent.value % factor == 0
+        return divisible(poly(extent, self.known), factor, self.known)
 
     def at_least(self, extent: Index, least: int) -> bool:
         scale = lcm(*(n.b.value for n in nodes(extent) if isinstance(n, FloorDiv) and isinstance(n.b, Int)))

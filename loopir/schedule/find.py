@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, Alloc, Buffer, Func, Loop, Store
-from loopir.ir.walk import Place, loops, places, statements
+from loopir.ir.walk import Place, loops_of, places, statements
 
 PAST = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}
 
@@ -30,7 +30,7 @@ def find_loop(func: Func, name: str) -> Loop:
         if numbered:
             raise ScheduleError(f"{name!r} can mean {listing(numbered)}", loop=name, suggestion="name one of these")
         raise _unknown(f"{local!r} around stage {stage!r}", local, around, name)
-    known = {loop.var: loop for loop in loops(func.body)}
+    known = loops_of(func)
     if name not in known:
         raise _unknown(f"{name!r} in {func.name!r}", name, known, name)
     return known[name]

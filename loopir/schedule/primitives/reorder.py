@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopir.analysis.access import sees
-from loopir.analysis.moved import order_broken
+from loopir.analysis.moved import order_broken, tied
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cond, Func, If, Loop, conj
 from loopir.ir.walk import loops as nest_loops, replace_loop, variables
@@ -56,16 +56,16 @@ def in_order(func: Func, loops: Sequence[str]) -> Func:
         raise ScheduleError(f"loop {twice!r} is named twice", loop=twice)
     if len(named) < 2:
         return func
-    band = _band(func, found)
-    order = iter(named)
-    by_name = {loop.var: loop for loop in band.loops}
-    permuted = [by_name[next(order)] if loop.var in named else loop for loop in band.loops]
-    if [x.var for x in permuted] == [x.var for x in band.loops]:
+    band = Band.of(found)
+    permuted = rearranged(band.loops, named)
+    changed = [n for n, (x, y) in enumerate(zip(band.loops, permuted, strict=True)) if x is not y]
+    if not changed:
         return func
-    _require_bounds(permuted)
+    require_bounds(permuted)
     require_stable_extent(*band.loops)
     new = replace_loop(func, band.loops[0].var, lambda _: band.rebuilt(permuted))
-    clash = order_broken(func, new)
+    between = band.loops[changed[0] : changed[-1] + 1]
+    clash = None if tied(func, between[0], [x.var for x in between]) else order_broken(func, new)
     if clash is not None:
         kept = listing(x.var for x in band.loops)
         raise refusal(clash, f"the order {listing(x.var for x in permuted)} runs these two the other way round",
@@ -75,61 +75,77 @@ def in_order(func: Func, loops: Sequence[str]) -> Func:
     return new
 
 
+def rearranged(loops: Sequence[Loop], named: Sequence[str]) -> list[Loop]:
+    """`loops` with those `named` in that order; the others keep their places."""
+    by_name = {loop.var: loop for loop in loops}
+    order = iter(named)
+    return [by_name[next(order)] if loop.var in named else loop for loop in loops]
+
+
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Loops that stand one right inside the other, the guards among them, and what they enclose."""
+    """Loops and guards that stand one right inside the other, outermost first, and what they enclose."""
 
-    loops: tuple[Loop, ...]
-    guards: tuple[Cond, ...]
+    steps: tuple[Loop | If, ...]
     body: Body
 
-    def rebuilt(self, loops: list[Loop]) -> Loop:
-        """The nest with `loops` in this order and the guards innermost."""
-        body: Body = (If(conj(*self.guards), self.body),) if self.guards else self.body
-        for loop in reversed(loops):
-            body = (Loop(loop.var, loop.extent, loop.kind, body),)
-        (nest,) = body
-        assert isinstance(nest, Loop)
-        return nest
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple(s for s in self.steps if isinstance(s, Loop))
 
-
-def _band(func: Func, named: list[Loop]) -> Band:
-    """The perfect nest from the outermost to the innermost of the loops named."""
-    wanted = {loop.var for loop in named}
-    outermost = next(loop for loop in named if wanted <= {loop.var, *_inside(loop)} or loop is named[-1])
-    missing = wanted - {outermost.var, *_inside(outermost)}
-    if missing:
-        raise ScheduleError(
-            f"loop {listing(sorted(missing))} does not stand inside {outermost.var!r}, nor around it",
-            loop=outermost.var, suggestion="reorder loops of one nest",
-        )  # fmt: skip
-    chain, guards = [outermost], list[Cond]()
-    body = outermost.body
-    left = wanted - {outermost.var}
-    while left:
-        if len(body) == 1 and isinstance(body[0], Loop):
-            chain.append(body[0])
-            left.discard(body[0].var)
-            body = body[0].body
-        elif len(body) == 1 and isinstance(body[0], If) and not body[0].orelse and sees(body[0].cond):
-            guards.append(body[0].cond)
-            body = body[0].then
-        else:
-            what = (
-                "several statements" if len(body) > 1 else f"a {type(body[0]).__name__.lower()}" if body else "nothing"
-            )
+    @staticmethod
+    def of(named: Sequence[Loop]) -> Band:
+        """The perfect nest from the outermost to the innermost of the loops named."""
+        wanted = {loop.var for loop in named}
+        outermost = next(loop for loop in named if wanted <= {loop.var, *_inside(loop)} or loop is named[-1])
+        missing = wanted - {outermost.var, *_inside(outermost)}
+        if missing:
             raise ScheduleError(
-                f"between {chain[-1].var!r} and {listing(sorted(left))} is {what}; only perfect nests are reordered",
-                loop=chain[-1].var, suggestion=f"reorder inside {chain[-1].var!r} only",
+                f"loop {listing(sorted(missing))} does not stand inside {outermost.var!r}, nor around it",
+                loop=outermost.var, suggestion="reorder loops of one nest",
             )  # fmt: skip
-    return Band(tuple(chain), tuple(guards), body)
+        steps: list[Loop | If] = [outermost]
+        last, body = outermost, outermost.body
+        left = wanted - {outermost.var}
+        while left:
+            if len(body) == 1 and isinstance(body[0], Loop):
+                last = body[0]
+                steps.append(last)
+                left.discard(last.var)
+                body = last.body
+            elif len(body) == 1 and isinstance(body[0], If) and not body[0].orelse and sees(body[0].cond):
+                steps.append(body[0])
+                body = body[0].then
+            else:
+                one = f"a {type(body[0]).__name__.lower()}" if body else "nothing"
+                what = "several statements" if len(body) > 1 else one
+                raise ScheduleError(
+                    f"between {last.var!r} and {listing(sorted(left))} is {what}; only perfect nests are reordered",
+                    loop=last.var, suggestion=f"reorder inside {last.var!r} only",
+                )  # fmt: skip
+        return Band(tuple(steps), body)
+
+    def rebuilt(self, loops: Sequence[Loop]) -> Loop:
+        """The nest with its loops as `loops` and the guards innermost."""
+        return nested(loops, [s.cond for s in self.steps if isinstance(s, If)], self.body)
+
+
+def nested(loops: Sequence[Loop], guards: Sequence[Cond], body: Body) -> Loop:
+    """`loops` around each other, the guards innermost, around `body`."""
+    if guards:
+        body = (If(conj(*guards), body),)
+    for loop in reversed(loops):
+        body = (Loop(loop.var, loop.extent, loop.kind, body),)
+    (nest,) = body
+    assert isinstance(nest, Loop)
+    return nest
 
 
 def _inside(loop: Loop) -> set[str]:
     return {x.var for x in nest_loops(loop.body)}
 
 
-def _require_bounds(order: list[Loop]) -> None:
+def require_bounds(order: list[Loop]) -> None:
     """Refuse an order in which a loop's extent speaks of a loop that would stand inside it."""
     for n, loop in enumerate(order):
         later = {x.var for x in order[n + 1 :]}

@@ -63,6 +63,16 @@ class Tiling:
         """What a reduction over the loop is over now."""
         return {self.loop.var: (self.outer, self.inner)}
 
+    def once(self, *, whole: bool) -> tuple[Index, Cond]:
+        """How many tiles run each iteration once, and what holds in them: nothing where `whole` tiles do.
+
+        Else the test is needed: as `factor` does not divide the extent, the last tile goes on after the end.
+        """
+        extent = self.facts.tidy(self.loop.extent)
+        if whole:
+            return self.facts.tidy(extent // self.factor), TRUE
+        return self.facts.tidy(ceildiv(extent, self.factor)), Cmp("<", self.position, extent)
+
     def nest(self, tiles: Index, position: Index, *, guard: Cond = TRUE) -> Stmt:
         """The two loops around the body at `position`: the iterations of the loop, where `guard` holds, in order."""
         var, inside = self.loop.var, self.loop.body
@@ -184,12 +194,12 @@ def split_loop(
 
 
 def _whole(t: Tiling) -> Stmt:
-    return t.nest(t.loop.extent // t.factor, t.position)
+    return t.nest(t.once(whole=True)[0], t.position)
 
 
 def _guard(t: Tiling) -> Stmt:
-    """With a test that is needed: as `factor` does not divide the extent, the last tile goes on after the end."""
-    return t.nest(ceildiv(t.loop.extent, t.factor), t.position, guard=Cmp("<", t.position, t.facts.tidy(t.loop.extent)))
+    tiles, inside = t.once(whole=False)
+    return t.nest(tiles, t.position, guard=inside)
 
 
 def _exact(t: Tiling) -> Stmt:

@@ -1,11 +1,24 @@
-"""tile: split several loops of a nest and put the tiles' loops outside."""
+"""tile: split several loops of a nest and put the tiles' loops outside.
+
+It is a split for each loop and a reorder, and where that is plainly legal it is done as one rewrite with one question:
+splitting never changes the order, so what matters is that no two instances that depend on one another are in different
+iterations of the loops that change places.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from loopir.analysis.moved import tied
+from loopir.analysis.relabel import Relabelling
+from loopir.analysis.simplify_func import Known, known_at
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func
+from loopir.ir.grammar import TRUE, Cond, Func, If, Index, Int, Loop, conj
+from loopir.ir.walk import fresh, loaded, loops_of, names as names_of, replace_loop
+from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_serial
-from loopir.schedule.primitives.reorder import in_order
+from loopir.schedule.primitives.reorder import Band, in_order, nested, rearranged, require_bounds
 from loopir.schedule.primitives.split import Tail, Tiling, split_loop
 from loopir.schedule.schedule import primitive
 
@@ -40,8 +53,112 @@ def tile(func: Func, *loops_and_factors: str | int, tail: Tail = "guard") -> Fun
             f"{len(names)} loops and {len(factors)} factors are given; a tile takes the loops, then a factor for each",
             suggestion='tile("i", "j", 32, 32)',
         )
+    targets = [find_loop(func, n).var for n in names]
+    return _at_once(func, targets, factors, tail) or step_by_step(func, targets, factors, tail)
+
+
+def step_by_step(func: Func, targets: Sequence[str], factors: Sequence[int], tail: Tail) -> Func:
+    """A split for each loop, and the new order: what `tile` means, and the refusals that it gives."""
     made: list[Tiling] = []
-    for name, factor in zip([find_loop(func, n).var for n in names], factors, strict=True):
+    for name, factor in zip(targets, factors, strict=True):
         func, tiling = split_loop(func, find_serial(func, name), factor, tail)
         made.append(tiling)
     return in_order(func, [*(t.outer for t in made), *(t.inner for t in made)])
+
+
+def _at_once(func: Func, targets: Sequence[str], factors: Sequence[int], tail: Tail) -> Func | None:
+    """The same in one go; None where that is not plainly legal, or does something else than move serial loops."""
+    if tail not in ("guard", "exact") or min(factors) < 1 or len({*targets}) < len(targets):
+        return None
+    try:
+        band = Band.of([find_serial(func, v) for v in targets])
+    except ScheduleError:
+        return None
+    if any(x.kind != "serial" or loaded(x.extent) for x in band.loops) or _in_lanes(func):
+        return None
+    if not tied(func, band.loops[0], [x.var for x in band.loops]):
+        return None
+    pairs = _named(func, targets)
+    if pairs.keys() & {name for pair in pairs.values() for name in pair}:
+        return None
+    by_name = dict(zip(targets, factors, strict=True))
+    return Strips(func, pairs, by_name, tail == "exact", known_at(func, band.loops[0])).nest(band)
+
+
+def _in_lanes(func: Func) -> bool:
+    """Whether there are lanes, whose promise has to be proved again where loops move in them."""
+    return any(x.kind == "vectorize" for x in loops_of(func).values())
+
+
+def _named(func: Func, targets: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The two names of each loop, as one split after the other finds them."""
+    taken, found = names_of(func), dict[str, tuple[str, str]]()
+    for v in targets:
+        taken.discard(v)
+        taken.add(outer := fresh(f"{v}_o", taken))
+        taken.add(inner := fresh(f"{v}_i", taken))
+        found[v] = outer, inner
+    return found
+
+
+@dataclass(slots=True)
+class Strips:
+    """A band of loops on its way to be tiled, from outside to inside."""
+
+    func: Func
+    names: Mapping[str, tuple[str, str]]
+    factors: Mapping[str, int]
+    exact: bool
+    known: Known
+    relabelling: Relabelling = field(default_factory=lambda: Relabelling({}, {}))
+    loops: list[Loop] = field(default_factory=list[Loop])
+    guards: list[Cond] = field(default_factory=list[Cond])
+
+    def nest(self, band: Band) -> Func | None:
+        """`func` with the band tiled; None where that has to be refused."""
+        around = 0
+        for s in band.steps:
+            around = len(self.guards)
+            if isinstance(s, If):
+                self.under(self.relabelling.guard(s, self.known))
+            elif s.var not in self.names:
+                self.inside(s, [(s.var, self.extent(s))])
+            elif not self.tiled(s):
+                return None
+        body = self.relabelling.body(band.body, self.known)
+        guards, innermost = self.guards[:around], self.guards[around:]
+        if innermost:
+            body = (If(conj(*innermost), body),)
+        outer, inner = zip(*self.names.values(), strict=True)
+        order = rearranged(self.loops, [*outer, *inner])
+        try:
+            require_bounds(order)
+        except ScheduleError:
+            return None
+        return replace_loop(self.func, band.loops[0].var, lambda _: nested(order, guards, body))
+
+    def extent(self, s: Loop) -> Index:
+        return self.relabelling.index(s.extent, lambda: self.known.within(s.body))
+
+    def inside(self, s: Loop, loops: Sequence[tuple[str, Index]]) -> None:
+        """Go on inside what `s` becomes."""
+        for var, extent in loops:
+            self.known = self.known.loop(var, extent, s.body, was=s.var)
+            self.loops.append(Loop(var, extent, "serial", ()))
+
+    def under(self, guard: Cond) -> None:
+        """Go on where `guard` holds."""
+        if guard != TRUE:
+            self.known = self.known.given(guard)
+            self.guards.append(guard)
+
+    def tiled(self, s: Loop) -> bool:
+        """Go on inside the tiles of `s`; False if they have to be whole, and are not."""
+        factor, pair = self.factors[s.var], self.names[s.var]
+        t = Tiling(self.func, Facts(self.known, s), replace(s, extent=self.extent(s)), factor, *pair)
+        whole = t.facts.divides(factor, t.loop.extent)
+        tiles, guard = t.once(whole=whole)
+        self.inside(s, [(t.outer, tiles), (t.inner, Int(factor))])
+        self.under(guard)
+        self.relabelling.became(s.var, t.position, pair)
+        return whole or not self.exact
