@@ -132,7 +132,12 @@ class _Emitter:
                 size = _elements(b)
                 self.line(1, f"__shared__ __align__(16) {memory_type(b.dtype)} {self.values.name(b.name)}[{size}];")
         for var, kind in heads:
-            self.line(1, f"const {self.values.index_type} {self.values.name(var)} = {_head(kind, cluster)};")
+            name = self.values.name(var)
+            self.line(1, f"const {self.values.index_type} {name} = {_head(kind, cluster)};")
+            if (
+                kind in THREADS
+            ):  # the launch is known to the compiler by its total alone, and guards are decided by this
+                self.line(1, f"__builtin_assume(0 <= {name} && {name} < {_constant(extents[kind], kind)});")
         self.body(body, 1)
         self.line(0, "}")
         params = (*(("int", n) for n in self.params.integers), *(("buffer", b.name) for b in self.params.buffers))
