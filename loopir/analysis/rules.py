@@ -250,7 +250,11 @@ def rejoin(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
     ((rest, k),) = by.items()
     twin = joined((Mod(a.a, a.b),), rest)
     if p.get(twin) != k:
-        return None
+        least = modulo(dict(plain(a.a)), dict(b), known)  # the remainder as it is simplified, its terms less than c
+        ((atoms, one),) = least.items() if len(least) == 1 else (((), 0),)
+        twin = joined(atoms, rest)
+        if one != 1 or not atoms or p.get(twin) != k:
+            return None
     out = {x: c for x, c in p.items() if x not in (m, twin)}
     add_to(out, times(plain(a.a), {rest: 1}), k)
     return out

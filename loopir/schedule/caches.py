@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeVar, cast
 
 from loopir.analysis.regions import Box, Touch, region, sized
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Index, Int, Load, Loop, Node, Reduce, Scope, Stmt
+from loopir.ir.grammar import Alloc, Body, Buffer, Do, FloorDiv, Func, Index, Int, Load, Loop, Node, Reduce, Scope, Stmt
+from loopir.ir.layouts import offset
 from loopir.ir.walk import Place, fresh, loops, names, nodes, rebuild, rewrite
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
@@ -144,16 +146,37 @@ def _body(func: Func, around: tuple[Stmt, ...]) -> Body:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The part `box` of `source` that `cache` holds; dimensions of one element are left out of it."""
+    """The part `box` of `source` that `cache` holds; dimensions of one element are left out of it.
+
+    With `line`, the box is a run of the source's elements in the order that they lie in.
+    """
 
     source: Buffer
     cache: Buffer
     box: Box
     dims: tuple[int, ...]
+    line: bool = False
+
+    @property
+    def room(self) -> tuple[Index, ...]:
+        """What the box is in: the shape of the source, or how many elements it has."""
+        return _line(self.source).shape if self.line else self.source.shape
 
     def at(self, at: Sequence[Index], ctx: Context) -> tuple[Index, ...]:
         """Where the cache holds element `at`."""
-        return tuple(simplify(at[d] - self.box.base[d], ctx) for d in self.dims)
+        inside = (offset(self.source, tuple(at)),) if self.line else at
+        return tuple(simplify(inside[d] - self.box.base[d], ctx) for d in self.dims)
+
+    def element(self, at: tuple[Index, ...]) -> tuple[Index, ...]:
+        """The element of the source that is at `at` in the room."""
+        if not self.line:
+            return at
+        out: list[Index] = []
+        (rest,) = at
+        for size in reversed(self.source.shape[1:]):
+            out.append(rest % size)
+            rest = rest // size
+        return (rest, *reversed(out))
 
 
 def copied(
@@ -163,14 +186,39 @@ def copied(
     kind = scope_called(scope)
     require_place(source.name if name is None else name, kind, site.around, site.nests)
     inner = frozenset(x.var for x in loops(site.nests))
-    touched = [replace(t, inner=inner) for t in found]
-    box = sized(region(touched, site.known.here, source.shape), source.shape, site.func.sizes)
-    dims = tuple(d for d, size in enumerate(box.size) if size != Int(1)) or (len(source.shape) - 1,) * bool(
-        source.shape
-    )
+    box, line = _box(site, source, [replace(t, inner=inner) for t in found])
+    dims = tuple(d for d, size in enumerate(box.size) if size != Int(1)) or (len(box.size) - 1,) * bool(box.size)
     used = {*names(site.func), *taken}
     called = free_name(name, used) if name is not None else fresh(f"{source.name}_{scope}", used)
-    return Copied(source, _cache(called, source, tuple(box.size[d] for d in dims), kind), box, dims)
+    return Copied(source, _cache(called, source, tuple(box.size[d] for d in dims), kind), box, dims, line)
+
+
+def _box(site: Site, source: Buffer, found: Sequence[Touch]) -> tuple[Box, bool]:
+    """The least box around what is touched; along the line of all elements where that is known to hold fewer.
+
+    So it is where loops over several dimensions are one, and an iteration's part of it crosses from row to row.
+    """
+    box = sized(region(found, site.known.here, source.shape), source.shape, site.func.sizes)
+    divided = any(isinstance(n, FloorDiv) for t in found for x in t.at for n in nodes(x))
+    if not divided or source.layout is not None or any(t.write for t in found):
+        return box, False
+    line = _line(source)
+    flat = [replace(t, buffer=line, at=(offset(source, t.at),)) for t in found]
+    run = sized(region(flat, site.known.here, line.shape), line.shape, site.func.sizes)
+    size, most = (prod(n.value if isinstance(n, Int) else FAR for n in b.size) for b in (run, box))
+    return (run, True) if size < min(most, FAR) else (box, False)
+
+
+FAR = 1 << 62
+"""More than any buffer has."""
+
+
+def _line(b: Buffer) -> Buffer:
+    """The elements of a buffer without a layout, in one dimension."""
+    size: Index = Int(1)
+    for d in b.shape:
+        size = size * d
+    return replace(b, shape=(size,))
 
 
 def _cache(name: str, source: Buffer, shape: tuple[Index, ...], scope: Scope) -> Buffer:

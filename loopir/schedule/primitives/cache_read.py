@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loopir.analysis.regions import Touch
-from loopir.analysis.simplify import Context
+from loopir.analysis.simplify import Context, simplify
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.inits import outermost
@@ -42,7 +42,9 @@ def cache_read(
     The copy is the smallest box around what is read. It has loops of its own, `ax0`, `ax1` ..., which can be fused,
     split, bound and vectorized; dimensions of which one element is read are left out. Where `at` is None the copy is
     made once, before the nest. Another statement of the nest must not write `buffer`. Where `stage` is several stages,
-    they share one copy, made before the first of the nests that they stand in. `name` is the copy's.
+    they share one copy, made before the first of the nests that they stand in. Where loops over several dimensions are
+    fused, and a run of elements from row to row is less than the box around it, the copy is that run. `name` is the
+    copy's.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n - 2]"):
@@ -69,6 +71,21 @@ def cache_read(
                         B[i] = sum(copy[i + k], over=k, init=0.0)
     refuses: cache_read("B", "B", "local")          # B reads nothing of B
     refuses: cache_read("B", "A", "local", at="j")  # there is no loop 'j'
+
+    before:
+        def lines(A: "float32[6, 10]", B: "out float32[60]"):
+            for f in range(15):
+                for v in range(4):
+                    B[f * 4 + v] = A[(f * 4 + v) // 10, (f * 4 + v) % 10]
+    call:    cache_read("B", "A", "local", at="f")
+    after:
+        def lines(A: "float32[6, 10]", B: "out float32[60]"):
+            for f in range(15):
+                with alloc("float32[4]", scope="local") as A_local:
+                    for ax0 in range(4):
+                        A_local[ax0] = A[(f * 4 + ax0) // 10, (f * 4 + ax0) % 10]
+                    for v in range(4):
+                        B[f * 4 + v] = A_local[v]
 
     before:
         def g(A: "inout float32[9]"):
@@ -154,11 +171,14 @@ def _copy(site: Site, copies: Copied) -> Stmt:
         loops.append(Loop(var, copies.box.extent[d], "serial", ()))
         at[d] = at[d] + Var(var)
         known = known.loop(var, copies.box.extent[d])
-    inside = [
-        c for x, size in zip(at, copies.source.shape, strict=True) for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))
-    ]
+    inside = [c for x, size in zip(at, copies.room, strict=True) for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))]
     labels = {p.stmt.label for p in places(site.func.body)}
-    store = Store(fresh(copies.cache.name, labels), copies.cache, copies.at(at, known), Load(copies.source, tuple(at)))
+    store = Store(
+        fresh(copies.cache.name, labels),
+        copies.cache,
+        tuple(simplify(at[d] - copies.box.base[d], known) for d in copies.dims),
+        Load(copies.source, copies.element(tuple(at))),
+    )
     body: Stmt = If(conj(*inside), (store,))
     for loop in reversed(loops):
         body = replace(loop, body=(body,))
