@@ -1,34 +1,39 @@
 """Reductions on a GPU: along rows, along columns, over everything; at any size, by threads that fold together.
 
 Where the data runs along what is reduced, the threads of a block stand side by side along it, and a block has one row
-or, where rows are short, several. Where it runs along what is kept, threads stand side by side along that, and those
-of one column fold through shared memory. A sum with few results has few blocks: it is cut in chunks first, a block's
-work each, whose partial results a second kernel folds.
+or, where rows are short, several. Where it runs along what is kept, threads stand side by side along that, each with
+as many columns as a vector holds, and those of one column fold through shared memory. A sum with few results has few
+blocks: it is cut in parts first, whose results a second kernel folds. What is made of the results, element by element,
+is made where they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import loopir as lp
+from schedules.along import VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
 from schedules.nests import extent, fused, step
 
 BLOCKS = 256
 """Results that keep a GPU busy without cutting them up: about two blocks for each of 132 processors."""
-CHUNK = 8192
-"""Elements that a block folds where a reduction is cut."""
+PARTS = 1024
+"""Blocks that a reduction is cut into where it has fewer."""
+CHUNK_BYTES = 16384
+"""What a block folds at least, where a reduction is cut."""
+TOGETHER = 4
+"""Rows that a thread has in flight where it folds columns."""
 OUTER = 16
 """Rows of a nest, reduced as a whole on a CPU, that a thread takes at once."""
-WIDTH = 32
-"""Columns that a block takes side by side: a line of 128 bytes of float32."""
 
 
 @lp.composite
-def reduction(s: lp.Schedule, stage: str, *, threads: int = 256, chunk: int | None = CHUNK) -> lp.Schedule:
+def reduction(s: lp.Schedule, stage: str, *, threads: int = 256, chunk: int | None = None) -> lp.Schedule:
     """`s` with the reduction `stage` spread over a GPU; a stage that is no reduction is left as it is.
 
-    `threads` is how many a block has at most, `chunk` how many elements it folds where a reduction is cut; None cuts
-    none, so that every result is one block's.
+    `threads` is how many a block has at most. A reduction with few results is cut into parts of `chunk` elements along
+    the innermost reduced loop, or as many as make enough blocks; 0 cuts none, so that every result is one block's.
     """
     over = s.reduced(stage)
     rows = tuple(x for x in s.loops(stage) if x not in over)
@@ -40,17 +45,26 @@ def reduction(s: lp.Schedule, stage: str, *, threads: int = 256, chunk: int | No
     column = along[0] if along and along[0] in rows else None
     s, rows = _merged(s, tuple(x for x in rows if x != column))
     s, over = _merged(s, over)
-    if chunk is not None and _few(s, (*rows, column) if column else rows, WIDTH if column else 1):
-        part = chunk // WIDTH if column else chunk
-        if _many(s, over[-1], part):
-            return _in_two(s, stage, rows, column, over, threads, part)
-    return _columns(s, rows, column, over, threads) if column else _rows(s, stage, rows, over, threads)
+    size = max((t.dtype.bytes for t in s.accesses(stage) if not t.write), default=1)
+    width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
+    blocks = _blocks(s, rows, column, WARP * width)
+    if chunk is None:
+        chunk = _part(s, over, blocks, max(1, CHUNK_BYTES // size) // (WARP * width if column else 1))
+    if chunk and blocks is not None and blocks < BLOCKS and _many(s, over[-1], chunk):
+        return _in_two(s, stage, rows, column, over, threads, chunk)
+    return _columns(s, stage, rows, column, over, threads) if column else _rows(s, stage, rows, over, threads)
 
 
 def streams(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` is a reduction that reads something as long as its loops, each element once: no product."""
     reads = [t for t in s.accesses(stage) if not t.write]
     return bool(s.reduced(stage)) and any(not any(t.invariant(x) for x in s.loops(stage)) for t in reads)
+
+
+def _inputs(s: lp.Schedule, stage: str) -> frozenset[str]:
+    """What `stage` reads of memory."""
+    found = {t.buffer for t in s.accesses(stage) if not t.write}
+    return frozenset(x for x in found if s.buffer(x).scope == "global")
 
 
 def _merged(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, tuple[str, ...]]:
@@ -61,15 +75,23 @@ def _merged(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, tuple[st
     return s, (*(x for x in loops if x in s.loops()), *(() if last in loops else (last,)))
 
 
-def _few(s: lp.Schedule, loops: Sequence[str], together: int) -> bool:
-    """Whether these loops, `together` iterations of them a block, are known to be fewer than a GPU has room for."""
-    total = 1
-    for loop in loops:
-        length = extent(s, loop)
-        if length is None:
-            return False
-        total *= length
-    return total < BLOCKS * together
+def _blocks(s: lp.Schedule, rows: Sequence[str], column: str | None, together: int) -> int | None:
+    """How many blocks have a result each, or `together` columns; None if that is not known."""
+    counts = [extent(s, x) for x in rows] + ([extent(s, column)] if column else [])
+    if None in counts:
+        return None
+    sizes = [n for n in counts if n is not None]
+    return prod(sizes[:-1]) * -(-sizes[-1] // together) if column else prod(sizes)
+
+
+def _part(s: lp.Schedule, over: Sequence[str], blocks: int | None, least: int) -> int:
+    """How long a part of the innermost reduced loop is: for as many blocks as are wanted, and at least `least`."""
+    length = extent(s, over[-1])
+    if length is None or blocks is None:
+        return 1 << max(0, least - 1).bit_length()
+    others = max(1, blocks) * prod(extent(s, x) or 1 for x in over[:-1])
+    wanted = -(-length * others // PARTS)
+    return 1 << (max(wanted, least, 1) - 1).bit_length()
 
 
 def _many(s: lp.Schedule, loop: str, chunk: int) -> bool:
@@ -83,6 +105,7 @@ def _in_two(
     size: int,
 ) -> lp.Schedule:  # fmt: skip
     """Parts of the innermost reduced loop folded by blocks of their own, and what they give by a second kernel."""
+    length = lp.text(s.loop(over[-1]).extent)
     s, (part, inner) = step(s, "split", over[-1], size)
     s = s.reorder(part, *rows, *((column,) if column else ()), *over[:-1], inner)
     before, s = s.stages, s.rfactor(stage, part)
@@ -90,33 +113,67 @@ def _in_two(
     finals = s.loops(stage)
     if len(finals) > 1:
         s = s.reorder(*finals[1:], finals[0])
-    s, blocks = _merged(s, (part, *rows))
     first = (*over[:-1], inner)
-    s = _columns(s, blocks, column, first, threads) if column else _rows(s, partial, blocks, first, threads)
-    return reduction(s, stage, threads=threads, chunk=None)
+    if column:
+        s = _columns(s, partial, (part, *rows), column, first, threads)
+    else:
+        s = _rows(s, partial, (part, *rows), first, threads, (length, f"{part} * {size}"))
+    return reduction(s, stage, threads=threads, chunk=0)
 
 
-def _rows(s: lp.Schedule, stage: str, rows: tuple[str, ...], over: tuple[str, ...], threads: int) -> lp.Schedule:
-    """A block for each row, or for several short ones; its threads along the innermost reduced loop."""
-    length = extent(s, over[-1])
-    lanes = threads if length is None else min(threads, max(1, 1 << (length - 1).bit_length()))
-    s, (_, lane) = step(s, "split", over[-1], lanes)
-    s = s.bind(lane, "threadIdx.x")
+def _made_there(s: lp.Schedule, stage: str, block: str, width: int) -> lp.Schedule:
+    """What is made of the columns of a block, and of nothing else, made by the block."""
+    written = {t.buffer for t in s.accesses(stage) if t.write}
+    readers = [x for x in s.stages if any(t.buffer in written and not t.write for t in s.accesses(x))]
+    if len(readers) != 1 or s.reduced(readers[0]) or s.why("reverse_compute_at", readers[0], block) is not None:
+        return s
+    s = s.reverse_compute_at(readers[0], block)
+    for buffer in written:
+        s = s.set_scope(buffer, "shared") if s.why("set_scope", buffer, "shared") is None else s
+    return along(s, readers[0], block, WARP, width)
+
+
+def _rows(
+    s: lp.Schedule, stage: str, rows: tuple[str, ...], over: tuple[str, ...], threads: int,
+    whole: tuple[str, str] | None = None,
+) -> lp.Schedule:  # fmt: skip
+    """A block for each row, or for several short ones; its threads along the innermost reduced loop.
+
+    Where rows are parts of something of length `whole[0]`, starting at `whole[1]`, the last may not be whole vectors.
+    """
+    length, inputs = extent(s, over[-1]), _inputs(s, stage)
+    size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in inputs), default=1)
+    width = max(1, VECTOR_BYTES // size) if whole else vector(s, {stage: over[-1]}, inputs)
+    lanes = evenly(length, width, min(threads, worth(length, size)) if rows else threads)
+    s = along(s, stage, s.loops(stage)[-2] if len(s.loops(stage)) > 1 else None, lanes, width, whole)
     if not rows:
-        return s.reorder(lane, *(x for x in s.loops(stage) if x != lane))  # one block
+        return s
     block = rows[-1]
-    if lanes <= 32:
-        s, (block, row) = step(s, "split", rows[-1], threads // lanes)
+    if lanes <= WARP and not whole:
+        s, (block, row) = step(s, "split", block, max(1, threads // 2 // lanes))
         s = s.bind(row, "threadIdx.y")
-    return s.bind(block, "blockIdx.x")
+    s, blocks = _merged(s, (*rows[:-1], block))
+    return s.bind(blocks[-1], "blockIdx.x")
 
 
-def _columns(s: lp.Schedule, rows: tuple[str, ...], column: str, over: tuple[str, ...], threads: int) -> lp.Schedule:
-    """A block for some columns side by side, its threads along y folding each."""
-    width = min(WIDTH, threads)
-    s, (block, lane) = step(s, "split", column, width)
-    s, (_, row) = step(s, "split", over[-1], threads // width)
-    s = s.bind(lane, "threadIdx.x").bind(row, "threadIdx.y")
+def _columns(
+    s: lp.Schedule, stage: str, rows: tuple[str, ...], column: str, over: tuple[str, ...], threads: int
+) -> lp.Schedule:
+    """A block for a warp's columns side by side, a vector of them a thread, its threads along y folding each."""
+    inputs = _inputs(s, stage)
+    width = vector(s, {stage: column}, inputs)
+    s, (block, part) = step(s, "split", column, WARP * width)
+    s, (lane, one) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
+    s, (_, inner) = step(s, "split", over[-1], threads // WARP * TOGETHER)
+    s, (some, row) = step(s, "split", inner, threads // WARP)
+    if one:
+        s = s.reorder(*(x for x in s.loops(stage) if x != one), one)
+    s = s.bind(lane, "threadIdx.x").bind(row, "threadIdx.y").unroll(some)
+    if one:
+        for buffer in sorted(inputs):
+            s = vector_read(s, stage, buffer, row)
+        s = s.unroll(one)
+    s = _made_there(s, stage, block, width)
     s, blocks = _merged(s, (*rows, block))
     return s.bind(blocks[-1], "blockIdx.x")
 

@@ -11,19 +11,15 @@ from __future__ import annotations
 from math import prod
 
 import loopir as lp
+from schedules.along import WARP, along, evenly, vector, worth
 from schedules.nests import extent, fused, step
 
 BLOCKS = 132
 SHORT = 16384
 """A row that one block takes in good time, even if other blocks have nothing to do."""
-VECTOR_BYTES = 16
 SHARED_BYTES = 16384
 KEPT_BYTES = 256
 """What a thread keeps of a row, at most: as much as is in 64 registers."""
-SHARE_BYTES = 64
-"""What a thread takes of a row, while there are threads for that."""
-THREADS = 1024
-WARP = 32
 
 
 @lp.composite
@@ -39,14 +35,16 @@ def row_blocks(s: lp.Schedule, *, threads: int | None = None, keep: bool = True)
     if depths != {depth} or not depth or s.reduced(out) or len(s.loops(out)) < depth:
         raise lp.ScheduleError("the stages are not reductions along the same rows and what is made of them")
     given = frozenset(a.buffer.name for a in s.func.args)
-    width = _width(s, depth, given)
+    width = vector(s, {x: s.loops(x)[-1] for x in s.stages if len(s.loops(x)) > depth}, given)
+    lanes = _lanes(s, width, threads, given)
     s, row = fused(s, s.loops(out)[:depth])
-    lanes = _lanes(s, width, threads or _share(s, given))
     block = row
     if lanes <= WARP:
         s, (block, row) = step(s, "split", row, max(1, (threads or 4 * WARP) // lanes))
     for stage in reversed(s.stages[:-1]):
         s = s.compute_at(stage, row)
+        if all(t.invariant(row) for t in s.accesses(stage) if not t.write):
+            raise lp.ScheduleError(f"{stage} is the same for every row")
     inside = [x for x in s.buffers if x not in given]
     if keep:
         s = _kept(s, row, given, lanes)
@@ -119,69 +117,9 @@ def _reads_rows(s: lp.Schedule, stage: str, buffer: str, row: str) -> bool:
     return any(not t.invariant(x) for t in reads for x in inner)
 
 
-def _width(s: lp.Schedule, depth: int, given: frozenset[str]) -> int:
-    """How many elements fill a vector of 16 bytes along the rows of all stages, if these are whole vectors; else 1."""
-    lasts = {x: s.loops(x)[-1] for x in s.stages if len(s.loops(x)) > depth}
-    found = [t.dtype.bytes for x in lasts for t in s.accesses(x) if t.buffer in given and t.contiguous(lasts[x])]
-    width = VECTOR_BYTES // max(found) if found else 1
-    whole = (s.why("split", loop, width, tail="exact") is None for loop in lasts.values() if extent(s, loop) != 1)
-    return width if width > 1 and all(whole) else 1
-
-
-def _share(s: lp.Schedule, given: frozenset[str]) -> int:
-    """How many threads a row is worth."""
-    lengths = [prod(extent(s, y) or THREADS * SHARE_BYTES for y in s.reduced(x)) for x in s.stages if s.reduced(x)]
-    widest = max(t.dtype.bytes for x in s.stages for t in s.accesses(x) if t.buffer in given)
-    wanted = max(lengths) * widest // SHARE_BYTES
-    return min(THREADS, max(1, 1 << (wanted - 1).bit_length())) if wanted else 1
-
-
-def _lanes(s: lp.Schedule, width: int, threads: int) -> int:
-    """How many threads a row gets, at most `threads`: whole warps that share it evenly, where there are such."""
+def _lanes(s: lp.Schedule, width: int, threads: int | None, given: frozenset[str]) -> int:
+    """How many threads a row gets: at most `threads`, or what it is worth."""
     lengths = [extent(s, s.reduced(x)[-1]) for x in s.stages if s.reduced(x)]
-    if None in lengths:
-        return threads
-    pieces = max((n for n in lengths if n is not None), default=0) // width
-    even = [n for n in range(threads, max(WARP, threads // 2) - 1, -WARP) if pieces % n == 0]
-    return even[0] if even else min(threads, max(1, 1 << (pieces - 1).bit_length()))
-
-
-def along(s: lp.Schedule, stage: str, row: str, lanes: int, width: int) -> lp.Schedule:
-    """`stage` with the loops inside `row` spread over `lanes` threads, in vectors of `width`.
-
-    A stage with no loops there is left to all threads alike.
-    """
-    loops = s.loops(stage)
-    inner = [x for x in loops[loops.index(row) + 1 :] if extent(s, x) != 1]
-    if not inner:
-        return s
-    s, last = fused(s, inner)
-    s, (pieces, vector) = step(s, "split", last, width) if width > 1 else (s, (last, ""))
-    guarded = s.why("split", pieces, lanes, tail="exact") is not None
-    size = lp.text(s.loop(pieces).extent)
-    s, (outer, lane) = step(s, "split", pieces, lanes)
-    s = s.bind(lane, "threadIdx.x")
-    if (extent(s, outer) or KEPT_BYTES) < KEPT_BYTES:
-        s = s.unroll(outer)
-    if not vector:
-        return s
-    if not s.reduced(stage):
-        return s.vectorize(vector) if s.why("vectorize", vector) is None else s
-    for buffer in dict.fromkeys(t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(vector)):
-        if s.buffer(buffer).scope == "global":
-            s = _vector_read(s, stage, buffer, lane, f"{outer} * {lanes} + {lane} < {size}" if guarded else None)
-    return s.unroll(vector)
-
-
-def _vector_read(s: lp.Schedule, stage: str, buffer: str, at: str, inside: str | None) -> lp.Schedule:
-    """What an iteration of `at` reads of `buffer`, moved into registers as a vector; whole where `inside` holds."""
-    if s.why("cache_read", stage, buffer, "local", at) is not None:
-        return s
-    t, copied = step(s, "cache_read", stage, buffer, "local", at)
-    if len(copied) != 1:
-        return s
-    if inside is not None:
-        if t.why("specialize", copied[0], inside) is not None:
-            return t
-        t = t.specialize(copied[0], inside)
-    return t.vectorize(copied[0]) if t.why("vectorize", copied[0]) is None else t
+    length = None if None in lengths else max((n for n in lengths if n is not None), default=0)
+    widest = max(t.dtype.bytes for x in s.stages for t in s.accesses(x) if t.buffer in given)
+    return evenly(length, width, threads or worth(length, widest))

@@ -2,7 +2,8 @@
 
 A kernel is a nest whose outermost loop is concurrent on the target, or a nest with no such loop at all. Serial loops,
 guards and allocations around concurrent loops stay on the host, so a time loop launches its kernels step by step.
-Stores right before a nest of one block's threads, such as what a reduction starts from, are in its launch.
+Stores right before and after a nest of one block's threads, such as what a reduction starts from and what is made of
+it, are in its launch.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def kernels(func: Func, target: Target) -> Func:
 
     def host(body: Body) -> Body:
         """`body` as the host runs it: launches, and what stands around them."""
+        body = _sunk(body, target)
         out: list[Stmt] = []
         launch: list[Stmt] = []
         for s, then in pairwise((*body, None)):
@@ -54,12 +56,34 @@ def kernels(func: Func, target: Target) -> Func:
                     out.append(If(cond, host(s.then), host(s.orelse)))
                 case _:
                     launch.append(s)
-                    if not (isinstance(s, Store) and then is not None and _begins_one_block(then, body, target)):
+                    before = isinstance(s, Store) and then is not None and _begins_one_block(then, body, target)
+                    after = isinstance(then, Store) and any(_one_block(x, target) for x in launch)
+                    if not (before or after):
                         out.append(kernel(tuple(launch)))
                         launch.clear()
         return tuple(out)
 
     return replace(func, body=host(rewrite(func.body, lambda s: _unbound(s, target))))
+
+
+def _sunk(body: Body, target: Target) -> Body:
+    """`body` with stores that follow an allocation inside it, where they follow a nest of one block's threads there."""
+    out: list[Stmt] = []
+    for s in body:
+        last = out[-1] if out else None
+        if isinstance(s, Store) and isinstance(last, Alloc) and _ends_one_block(last, target):
+            out[-1] = replace(last, body=(*last.body, s))
+        else:
+            out.append(s)
+    return tuple(out)
+
+
+def _ends_one_block(s: Alloc, target: Target) -> bool:
+    """Whether the last in a global allocation, stores aside, is a nest of threads of a single block."""
+    last = next((x for x in reversed(s.body) if not isinstance(x, Store)), None)
+    if s.buffer.scope != "global":
+        return False
+    return _ends_one_block(last, target) if isinstance(last, Alloc) else _one_block(last, target)
 
 
 def _unbound(s: Stmt, target: Target) -> Stmt | None:
@@ -72,10 +96,14 @@ def _unbound(s: Stmt, target: Target) -> Stmt | None:
 def _begins_one_block(s: Stmt, body: Body, target: Target) -> bool:
     """Whether `s`, or after stores the first other statement of `body`, is a nest of threads of a single block."""
     rest = body[next(n for n, x in enumerate(body) if x is s) :]
-    first = next((x for x in rest if not isinstance(x, Store)), None)
-    kinds = {x.kind for x in statements((first,)) if isinstance(x, Loop)} if first is not None else set[str]()
-    threads = isinstance(first, Loop) and first.kind in THREAD_AXES and first.kind in target.roots
-    return threads and not kinds & set(BLOCK_AXES)
+    return _one_block(next((x for x in rest if not isinstance(x, Store)), None), target)
+
+
+def _one_block(s: Stmt | None, target: Target) -> bool:
+    """Whether `s` is a nest of threads of a single block."""
+    if not isinstance(s, Loop) or s.kind not in THREAD_AXES or s.kind not in target.roots:
+        return False
+    return not any(isinstance(x, Loop) and x.kind in BLOCK_AXES for x in statements((s,)))
 
 
 def _reads(n: Node) -> bool:

@@ -35,6 +35,8 @@ from loopir.ir.grammar import (
     conj,
 )
 
+ROOM = 16384
+"""Bytes of shared memory that the parts of several elements may take together."""
 At = tuple[Index, ...]
 Namer = Callable[[str], str]
 
@@ -85,17 +87,18 @@ class Group:
 
     def tree(
         self, monoid: Monoid, parts: tuple[Buffer, ...], at: At, *, all_threads: bool, name: Namer
-    ) -> tuple[Body, tuple[Buffer, ...]]:
+    ) -> tuple[Body, Body, tuple[Buffer, ...]]:
         """Statements, to which all threads of the block come, that leave the fold of the group's `parts[at]` there.
 
-        The first thread has it then, or with `all_threads` each. Also gives the shared memory that they need.
+        The first thread has it then, or with `all_threads` each. What comes first is for all elements of the parts,
+        before the rest is for any. Also gives the shared memory that they need.
         """
         tree = _Tree(self, monoid, parts, at, all_threads and not _symmetric(monoid), name)
         whole_warps = self.adjacent() and self.size % LANES == 0
         if self.adjacent() and (whole_warps or (self.size < LANES and self.size & (self.size - 1) == 0)):
             body = tree.exchanges(min(self.size, LANES))
             between, shared = tree.between_warps() if self.size > LANES else ((), ())
-            return tree.allocated((*body, *between)), shared
+            return (), tree.allocated((*body, *between)), shared
         return tree.one_by_one(all_threads)
 
 
@@ -187,18 +190,28 @@ class _Tree:
             taken = (If(Cmp("<", rank % lanes, Int(warps)), taken, self.store("none", self.monoid.identity)),)
         return (If(Cmp("==", rank % LANES, Int(0)), left), *taken, *self.exchanges(lanes)), memory
 
-    def one_by_one(self, all_threads: bool) -> tuple[Body, tuple[Buffer, ...]]:
-        """The parts of the group folded in order, by its first thread or by each."""
+    def one_by_one(self, all_threads: bool) -> tuple[Body, Body, tuple[Buffer, ...]]:
+        """The parts of the group folded in order, by its first thread or by each.
+
+        Where there is room, the parts of all elements are laid down first, so that the threads meet once.
+        """
         size, others = self.group.size, self.group.others()
-        memory = self.memory("parts", (size, _count(others)))
+        kept = tuple(d.value for d in self.parts[0].shape if isinstance(d, Int))
+        bytes_ = prod(kept) * size * _count(others) * sum(b.dtype.bytes for b in self.parts)
+        kept, at = (kept, self.at) if bytes_ <= ROOM else ((), ())
+        memory = self.memory("parts", (*kept, size, _count(others)))
         rank, column = _linear(self.group.axes), _linear(others)
-        left = tuple(Store(self.name(b.name), b, (rank, column), v) for b, v in zip(memory, self.load(), strict=True))
+        left = tuple(
+            Store(self.name(b.name), b, (*at, rank, column), v) for b, v in zip(memory, self.load(), strict=True)
+        )
         r = self.name("r")
-        fold = self.fold(tuple(Load(b, (Var(r) + 1, column)) for b in memory))
-        rest = Loop(r, Int(size - 1), "unroll" if size <= LANES else "serial", (fold,))
+        fold = self.fold(tuple(Load(b, (*at, Var(r) + 1, column)) for b in memory))
+        rest: Body = (Loop(r, Int(size - 1), "unroll" if size <= LANES else "serial", (fold,)),)
         if all_threads:
-            return (*left, *self.store("first", (Load(b, (Int(0), column)) for b in memory)), rest), memory
-        return (*left, If(self.group.first(), (rest,))), memory
+            rest = (*self.store("first", (Load(b, (*at, Int(0), column)) for b in memory)), *rest)
+        else:
+            rest = (If(self.group.first(), rest),)
+        return (left, rest, memory) if kept else ((), (*left, *rest), memory)
 
 
 def _symmetric(monoid: Monoid) -> bool:

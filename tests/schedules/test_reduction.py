@@ -71,12 +71,34 @@ def test_few_results_are_cut_and_many_are_not() -> None:
     assert kernels((500,), None) == 1
 
 
+def test_what_is_made_of_the_results_is_in_the_same_kernel() -> None:
+    for axis, count in ((0, 2), (None, 2), (1, 1)):
+        t = (lp.placeholder((2048, 512), "bfloat16", name="x").astype("float32").sum(axis=axis) * 2.0).astype(
+            "bfloat16"
+        )
+        s = schedules.auto(lp.Schedule(t), "cuda")
+        (program,) = lp.lower(s, "cuda")
+        assert lp.text(program).count("with kernel(") == count
+    small = (lp.placeholder((64, 40), "bfloat16", name="x").astype("float32").sum() * 2.0).astype("bfloat16")
+    check(
+        small,
+        schedules.reduction(lp.Schedule(small), lp.Schedule(small).stages[0], chunk=256),
+        RNG.integers(0, 5, (64, 40)).astype(small.dtype.numpy),
+    )
+
+
+def test_a_sum_over_everything_moves_whole_vectors_whatever_its_rows() -> None:
+    t = lp.placeholder((1023, 501), "bfloat16", name="x").astype("float32").sum()
+    s = schedules.auto(lp.Schedule(t), "cuda")
+    assert "lp_u4*" in lp.compile_source(s).source
+
+
 def test_short_rows_share_a_block() -> None:
     s = scheduled(lp.placeholder((lp.symbol("n"), 8), "float32", name="x").sum(axis=1))
     assert {s.loop(x).kind: lp.text(s.loop(x).extent) for x in s.loops("sum") if "Idx" in s.loop(x).kind} == {
-        "blockIdx.x": "(n + 31) // 32",
-        "threadIdx.y": "32",
-        "threadIdx.x": "8",
+        "blockIdx.x": "(n + 63) // 64",
+        "threadIdx.y": "64",
+        "threadIdx.x": "2",
     }
 
 
