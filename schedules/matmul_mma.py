@@ -27,6 +27,8 @@ def matmul_mma(
     stages: int = 1,
     group: int = 1,
     blocks: int | None = None,
+    ahead: bool = False,
+    spread: bool = False,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block` for `warps` of warps.
 
@@ -53,7 +55,7 @@ def matmul_mma(
     s, at = tiles(s, bi, bj, group, blocks)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = batched(s, batch)
-    return _sums(s, stage, block, warps, depth, short, stages)
+    return _sums(s, stage, block, warps, depth, short, stages, ahead, spread)
 
 
 def tiles(s: lp.Schedule, row: str, column: str, group: int, blocks: int | None) -> tuple[lp.Schedule, str]:
@@ -82,7 +84,15 @@ def _in_warps(s: lp.Schedule, i: str, j: str, block: tuple[int, int], warps: tup
 
 
 def _sums(
-    s: lp.Schedule, stage: str, block: tuple[int, int], warps: tuple[int, int], depth: int, short: str, stages: int
+    s: lp.Schedule,
+    stage: str,
+    block: tuple[int, int],
+    warps: tuple[int, int],
+    depth: int,
+    short: str,
+    stages: int,
+    ahead: bool,
+    spread: bool,
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
     *_, i, j, k = s.loops(stage)
@@ -94,7 +104,7 @@ def _sums(
     s, (ti, i) = step(s, "split", ii, ROWS, tail="exact")
     s, (tj, j) = step(s, "split", jj, COLUMNS, tail="exact")
     s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
-    s = s.unroll(ki).unroll(ti).unroll(tj)
+    s = s.unroll(ti).unroll(tj)
     tiles: list[str] = []
     for operand in c:
         s, tile = _copied(s, stage, operand.buffer, "shared", ko)
@@ -109,7 +119,11 @@ def _sums(
         s, mine = _copied(s, stage, tile, "fragment", ki)
         s = _loaded(s, mine, f"ldmatrix_{kind}_{short}")
     s = s.tensorize(i, f"mma_m16n8k16_{short}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
-    return s.pipeline(ko, stages=stages) if stages > 1 else s
+    if ahead:
+        s = s.pipeline(ki, stages=2)  # fragments are loaded one step ahead
+    if stages > 1:
+        s = s.pipeline(ko, stages=stages, among=ki if spread else None)
+    return s.unroll(ki)
 
 
 def swizzled(width: int) -> str:

@@ -191,6 +191,10 @@ class Schedule(Methods):
         """What `loop` carries from one iteration to later ones, what it steps through, and what it may be made."""
         return _lent("explain")(self, loop)
 
+    def suggest(self, n: int = 5, target: str | None = None, **sizes: int) -> Any:
+        """The `n` legal moves from here that would win most by estimate, each with the call to paste."""
+        return _lent("suggest")(self, n, target, **sizes)
+
     def report(self, **sizes: int) -> Any:
         """What it costs on a GPU at these sizes: work counted kernel by kernel, what bounds it, the time predicted."""
         return _lent("report")(self, **sizes)

@@ -8,6 +8,7 @@ from importlib import import_module
 from loopir.schedule.schedule import Schedule, lend
 from loopir.show.explain import Explanation as Explanation, explain as explained
 from loopir.show.notebook import diff_html as diff_html, html as html
+from loopir.show.suggest import Suggestion as Suggestion, suggest as suggested
 
 
 def show(schedule: Schedule) -> None:
@@ -20,4 +21,4 @@ def show_diff(schedule: Schedule) -> None:
     import_module("loopir.show.terminal").show_diff(schedule)
 
 
-lend(show=show, html=html, explain=explained)
+lend(show=show, html=html, explain=explained, suggest=suggested)

@@ -1,0 +1,127 @@
+"""How long a nest would take, roughly, read off its loops: to rank one next step against another, not to predict.
+
+Two terms a statement. Operations go as fast as the lanes and cores that its loops are bound to. Bytes are counted at
+each cache as loop nests are analysed by hand (Wolf and Lam, "A data locality optimizing algorithm", 1991): the largest
+inner part of the nest whose footprint the cache holds is moved once for every iteration of the loops around it, in
+whole lines. `report` has the figures of a GPU kernel, from what is emitted; this has any nest's, in a millisecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from loopir.errors import VerifyError
+from loopir.ir.grammar import BLOCK_AXES, THREAD_AXES, Func, Index, Int, Loop, Op, Reduce, Store, Value
+from loopir.ir.layouts import evaluate
+from loopir.ir.walk import Place, nodes, places
+from loopir.schedule.look import Touch, touches
+
+TYPICAL = 1024
+"""What a size is taken for where none is given."""
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What runs the nest: cores, lanes of 4 bytes in a vector, operations a second of a lane, bytes of a cache line,
+    and for each cache its bytes and the bytes a second that come into it from behind, the last from memory."""
+
+    cores: float
+    lanes: float
+    operations: float
+    line: int
+    caches: tuple[tuple[float, float], ...]
+    start: float
+    """Seconds that it takes to give work to all cores."""
+
+
+CPU = Chip(8, 8, 4e9, 64, ((32e3, 80e9), (1e6, 25e9)), 4e-6)
+GPU = Chip(132 * 4, 32, 1.7e9, 32, ((100e3, 6e12), (40e6, 4e12)), 3e-6)
+
+
+Steps = Mapping[str, "float | None"]
+"""How many elements one iteration of each loop moves an access; None where the step is not always the same."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds, and why: operations a core does at once, and bytes that come from memory."""
+
+    seconds: float
+    at_once: float
+    bytes: float
+
+
+def estimate(func: Func, sizes: Mapping[str, int], chip: Chip) -> Estimate:
+    """The estimate for `func` at `sizes`; a size that is not given is TYPICAL."""
+    given = {n: sizes.get(n, TYPICAL) for n in func.sizes}
+    parts = [_statement(func, p, given, chip) for p in places(func.body)]
+    total = sum(p.seconds for p in parts)
+    starts = sum(s.kind in ("parallel", *BLOCK_AXES) for s in func.body if isinstance(s, Loop))
+    busiest = max(parts, key=lambda p: p.seconds, default=Estimate(0.0, 1.0, 0.0))
+    return Estimate(total + chip.start * starts, busiest.at_once, sum(p.bytes for p in parts))
+
+
+def _statement(func: Func, place: Place, sizes: Mapping[str, int], chip: Chip) -> Estimate:
+    env: dict[str, float] = dict(sizes)
+    extents: dict[str, float] = {}
+    for loop in place.loops:
+        extents[loop.var] = max(1.0, _value(loop.extent, env))
+        env[loop.var] = (extents[loop.var] - 1) / 2  # an inner loop that depends on it is as long as in the middle
+    kinds = {loop.var: loop.kind for loop in place.loops}
+    own = list(touches(func, place.stmt.label))
+    steps: list[Steps] = [{v: _step(t, v, env) for v in extents} for t in own]
+    wide = [v for v, k in kinds.items() if k in ("vectorize", "threadIdx.x")]
+    scattered = [v for v in wide if any(s[v] not in (0, 1) for s in steps)]
+    lanes = min(chip.lanes, prod(extents[v] for v in wide if v not in scattered))
+    spread = ("parallel", *BLOCK_AXES, *THREAD_AXES[1:])
+    cores = min(chip.cores, prod(e for v, e in extents.items() if kinds[v] in spread))
+    times = prod(extents.values())
+    inner = place.loops[-1].var if place.loops else ""
+    kept = sum(1 for s in steps if s.get(inner, 1) == 0)  # stays in a register from one iteration to the next
+    work = sum(1 for v in _values(place.stmt) for n in nodes(v) if isinstance(n, Op)) + len(own) - kept
+    seconds = times * max(1, work) / (chip.operations * lanes * cores)
+    moved = 0.0
+    for size, rate in chip.caches:
+        moved = _moved(own, steps, extents, size, chip.line)
+        seconds = max(seconds, moved / (rate * min(1.0, max(cores, 1) / chip.cores * 4)))
+    return Estimate(seconds, lanes * cores, moved)
+
+
+def _values(s: Store | Reduce) -> tuple[Value, ...]:
+    return (s.value,) if isinstance(s, Store) else (*s.values, *s.monoid.combine)
+
+
+def _moved(own: list[Touch], steps: list[Steps], extents: Mapping[str, float], cache: float, line: int) -> float:
+    """Bytes that come into a cache of that size: what fits is moved once, for each iteration of what is around it."""
+    names = list(extents)
+    for around in range(len(names) + 1):
+        inside = {v: extents[v] for v in names[around:]}
+        feet = [_footprint(t, s, inside, line) for t, s in zip(own, steps, strict=True)]
+        if sum(feet) <= cache or around == len(names):
+            times = prod(extents[v] for v in names[:around])
+            turned = [any(s[v] != 0 for v in names[:around]) for s in steps]
+            return sum(f * (times if turns else 1.0) for f, turns in zip(feet, turned, strict=True))
+    return 0.0
+
+
+def _footprint(t: Touch, steps: Mapping[str, float | None], extents: Mapping[str, float], line: int) -> float:
+    """Bytes in whole lines that one access touches over these loops."""
+    moving = {v: e for v, e in extents.items() if steps[v] != 0}
+    elements = prod(moving.values())
+    along = prod(e for v, e in moving.items() if steps[v] == 1)
+    return elements / along * max(line, along * t.dtype.bytes)
+
+
+def _step(t: Touch, loop: str, env: Mapping[str, float]) -> float | None:
+    step = t.strides.get(loop, Int(0))
+    return None if step is None else _value(step, env)
+
+
+def _value(ix: Index, env: Mapping[str, float]) -> float:
+    """The index at these sizes and loops in the middle of their ranges; TYPICAL where memory decides."""
+    try:
+        return float(evaluate(ix, env))
+    except (VerifyError, KeyError, TypeError):
+        return float(TYPICAL)
