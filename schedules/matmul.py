@@ -63,7 +63,7 @@ def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
         columns = [x for x in free if left.invariant(x) and not right.invariant(x)]
         column = next((x for x in columns if out.contiguous(x)), None)
         if rows and column is not None:
-            row = max(reversed(rows), key=lambda x: extent(s, x) or LARGE)  # others, as of one operand's batch, go around
+            row = max(reversed(rows), key=lambda x: extent(s, x) or LARGE)  # others, of one operand alone, go around
             sides = [(left, row), (right, column)]
             if any(t.contiguous(k) == t.contiguous(x) or t.invariant(k) for t, x in sides):
                 return None
