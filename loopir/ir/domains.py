@@ -33,6 +33,10 @@ class Domain(Protocol):
 
     def op(self, fn: Intrinsic, t: DType) -> Callable[..., Any]: ...
 
+    def spelling(self, fn: Intrinsic, t: DType) -> str | None:
+        """What `op` gives, as a Python expression with {} for the arguments, where it is a short one."""
+        ...
+
     def cast(self, source: DType, to: DType) -> Callable[[Any], Any]: ...
 
     def load(self, array: np.ndarray[Any, Any], t: DType) -> list[Any]:
@@ -58,6 +62,9 @@ class Real:
     def op(self, fn: Intrinsic, t: DType) -> Callable[..., Any]:
         meaning = fn.meaning
         return lambda *args: np.asarray(meaning(*args))[()]
+
+    def spelling(self, fn: Intrinsic, t: DType) -> str | None:
+        return None
 
     def cast(self, source: DType, to: DType) -> Callable[[Any], Any]:
         if source.is_float and to.is_integer:
@@ -105,6 +112,9 @@ class Ring:
         known = _RING.get(fn.name)
         return known if known is not None else lambda *args: digest(fn.name, *args)
 
+    def spelling(self, fn: Intrinsic, t: DType) -> str | None:
+        return _SPELT.get(fn.name) if t.is_float else None
+
     def cast(self, source: DType, to: DType) -> Callable[[Any], Any]:
         if source.is_float and to.is_float:
             return lambda x: x
@@ -128,14 +138,18 @@ class Ring:
 
 
 _UINT32 = DType("uint32", "uint", 32)
+_SPELT = {
+    "add": f"(({{0}} + {{1}}) % {MODULUS})",
+    "sub": f"(({{0}} - {{1}}) % {MODULUS})",
+    "mul": f"({{0}} * {{1}} % {MODULUS})",
+    "neg": f"(-{{0}} % {MODULUS})",
+    "fma": f"(({{0}} * {{1}} + {{2}}) % {MODULUS})",
+    "maximum": "max({0}, {1})",
+    "minimum": "min({0}, {1})",
+}
+"""Sums and products in the ring, as Python: the one meaning, for those who call it and for compiled programs."""
 _RING: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: (a + b) % MODULUS,
-    "sub": lambda a, b: (a - b) % MODULUS,
-    "mul": lambda a, b: a * b % MODULUS,
-    "neg": lambda a: -a % MODULUS,
-    "fma": lambda a, b, c: (a * b + c) % MODULUS,
-    "maximum": max,
-    "minimum": min,
+    **{name: eval(f"lambda *x: {spelt.format('x[0]', 'x[1]', 'x[2]')}") for name, spelt in _SPELT.items()},
     "lt": lambda a, b: np.bool_(a < b),
     "le": lambda a, b: np.bool_(a <= b),
     "eq": lambda a, b: np.bool_(a == b),

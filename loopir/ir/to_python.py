@@ -59,14 +59,14 @@ class Program:
 
 
 @lru_cache(maxsize=256)
-def compiled(func: Func, domain: str) -> Program:
-    """`func` as a Python function of a run and the sizes."""
-    return _Compiler(explicit_init(func), DOMAINS[domain]()).program()
+def compiled(func: Func, domain: str, *, traced: bool = False) -> Program:
+    """`func` as a Python function of a run and the sizes; where it is `traced`, the run is told who does what."""
+    return _Compiler(explicit_init(func), DOMAINS[domain](), traced=traced).program()
 
 
 class _Compiler(Python):
-    def __init__(self, func: Func, domain: Domain) -> None:
-        self.func, self.domain = func, domain
+    def __init__(self, func: Func, domain: Domain, *, traced: bool) -> None:
+        self.func, self.domain, self.traced = func, domain, traced
         self.lines: list[str] = []
         self.pool: dict[str, Any] = {
             "launch": launch,
@@ -96,8 +96,10 @@ class _Compiler(Python):
         """What `inner` emits, with a fault told where it happened."""
         self.emit(depth, "at = None")
         self.emit(depth, "try:")
-        self.emit(depth + 1, "pass")
+        start = len(self.lines)
         inner(depth + 1)
+        if len(self.lines) == start:
+            self.emit(depth + 1, "pass")
         self.emit(depth, "except Fault as fault:")
         self.emit(depth + 1, f"raise located({self.func.name!r}, fault, at, locals()) from None")
 
@@ -110,9 +112,11 @@ class _Compiler(Python):
         return name
 
     def body(self, body: Body, depth: int) -> None:
-        self.emit(depth, "pass")
+        start = len(self.lines)
         for s in body:
             self.stmt(s, depth)
+        if len(self.lines) == start:
+            self.emit(depth, "pass")
 
     def stmt(self, s: Stmt, depth: int) -> None:
         match s:
@@ -163,7 +167,8 @@ class _Compiler(Python):
     def locate(self, label: str, depth: int) -> None:
         loops = self.loops[label]
         self.emit(depth, f"at = {self.share(('at', label), (label, loops))}")
-        self.emit(depth, f"run.here = ({label!r}, ({''.join(f'v_{v}, ' for v in loops)}))")
+        if self.traced:
+            self.emit(depth, f"run.here = ({label!r}, ({''.join(f'v_{v}, ' for v in loops)}))")
 
     def exchanged(self, v: Value, depth: int) -> str | None:
         """The name of what another lane gives, if that is what `v` says."""
@@ -177,15 +182,23 @@ class _Compiler(Python):
     def reduce(self, s: Reduce, depth: int) -> None:
         self.locate(s.label, depth)
         self.emit(depth, f"e = {self.at(s.at)}")
-        self.emit(depth, f"r = ({''.join(self.value(v) + ', ' for v in s.values)})")
         step = f", {s.monoid.name!r}" if s.atomic else ""
-        self.emit(depth, f"l = ({''.join(f'run.fold(b_{b.name}, e, {s.label!r}{step}), ' for b in s.buffers)})")
-        env = {p.name: f"l[{n}]" for n, p in enumerate(s.monoid.left)}
-        env |= {p.name: f"r[{n}]" for n, p in enumerate(s.monoid.right)}
-        self.emit(depth, f"c = ({''.join(self.value(v, env) + ', ' for v in s.monoid.combine)})")
-        self.emit(depth, f"run.folded({s.label!r}, e)")
-        for n, b in enumerate(s.buffers):
-            self.emit(depth, f"b_{b.name}.store(e, c[{n}]{step})")
+        right = [f"r{n}" for n in range(len(s.values))]
+        left = [f"l{n}" for n in range(len(s.values))]
+        for name, v in zip(right, s.values, strict=True):
+            self.emit(depth, f"{name} = {self.value(v)}")
+        for name, b in zip(left, s.buffers, strict=True):
+            told = f"run.fold(b_{b.name}, e, {s.label!r}{step})" if self.traced else f"b_{b.name}.load(e{step})"
+            self.emit(depth, f"{name} = {told}")
+        env = {p.name: name for p, name in zip((*s.monoid.left, *s.monoid.right), (*left, *right), strict=True)}
+        made = [self.value(v, env) for v in s.monoid.combine]
+        if len(made) > 1:
+            self.emit(depth, f"c = ({', '.join(made)})")
+            made = [f"c[{n}]" for n in range(len(made))]
+        if self.traced:
+            self.emit(depth, f"run.folded({s.label!r}, e)")
+        for b, value in zip(s.buffers, made, strict=True):
+            self.emit(depth, f"b_{b.name}.store(e, {value}{step})")
 
     def kernel(self, s: Kernel, depth: int) -> None:
         axes, allocs, body = _threads(s)
@@ -245,6 +258,9 @@ class _Compiler(Python):
                 test = self.cond_in(c, env)
                 return f"({self.value(a, env)} if {test} else {self.value(b, env)})"
             case Op(fn, args):
+                spelt = self.domain.spelling(fn, args[0].dtype)
+                if spelt is not None:
+                    return spelt.format(*(self.value(a, env) for a in args))
                 op = self.share(("op", fn, args[0].dtype), self.domain.op(fn, args[0].dtype))
                 return f"{op}({', '.join(self.value(a, env) for a in args)})"
             case Param(name, _):

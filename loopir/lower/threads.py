@@ -44,6 +44,7 @@ from loopir.ir.walk import (
     fresh,
     map_body,
     map_stmts,
+    names,
     nodes,
     places,
     replaced,
@@ -58,7 +59,8 @@ from loopir.lower.target import Target
 
 def threads(func: Func, target: Target) -> Func:
     """`func` with the bound loops of each kernel outermost in it."""
-    body = rewrite(func.body, lambda s: _kernel(func, s, target) if isinstance(s, Kernel) else None)
+    taken = names(func)
+    body = rewrite(func.body, lambda s: _kernel(func, s, target, taken) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 
 
@@ -67,15 +69,16 @@ def _collective(s: Stmt) -> bool:
     return isinstance(s, Do) and s.fn.level == "warp"
 
 
-def _kernel(func: Func, whole: Kernel, target: Target) -> Stmt:
+def _kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> Stmt:
     kernel, own = owned(func, whole)
     bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
     inside = {s.var for s in statements(kernel.body) if isinstance(s, Loop)}
     axes: dict[str, tuple[str, Index]] = {}
     if any(_collective(s) for s in statements(kernel.body)):
-        axes["lane"] = (fresh("lane", inside), Int(LANES))
+        axes["lane"] = (fresh("lane", taken), Int(LANES))
     if any(x.kind == "warpgroup" for x in bound):
-        axes |= {"lane": (fresh("lane", inside), Int(LANES)), "warp.x": (fresh("warp", inside), Int(GROUP_WARPS))}
+        axes |= {"lane": (fresh("lane", taken), Int(LANES)), "warp.x": (fresh("warp", taken), Int(GROUP_WARPS))}
+    taken |= {name for name, _ in axes.values()}
     for loop in sorted(bound, key=lambda x: AXES.index(x.kind)):
         if variables(loop.extent) & inside or any(isinstance(n, Opaque) for n in nodes(loop.extent)):
             raise LowerError(

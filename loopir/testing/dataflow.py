@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from loopir.ir.grammar import Func, Loop, Opaque, Truth
+from loopir.ir.kept import kept
 from loopir.ir.walk import nodes, places, statements
 from loopir.testing.instances import Env, Lane, Run
 
@@ -42,9 +43,12 @@ def comparable(before: Func, after: Func) -> bool:
 
 def same_names(before: Func, after: Func) -> bool:
     """Whether all statements kept their labels, and arguments their names."""
-    labels = [{p.stmt.label for p in places(f.body)} for f in (before, after)]
-    arguments = [[a.buffer.name for a in f.args] for f in (before, after)]
-    return labels[0] == labels[1] and arguments[0] == arguments[1]
+    return _names(before) == _names(after)
+
+
+@kept
+def _names(func: Func) -> tuple[set[str], list[str]]:
+    return {p.stmt.label for p in places(func.body)}, [a.buffer.name for a in func.args]
 
 
 def _hidden(func: Func) -> bool:
@@ -52,6 +56,7 @@ def _hidden(func: Func) -> bool:
     return asks_memory(func) or any(isinstance(s, Loop) and s.kind == "vectorize" for s in statements(func.body))
 
 
+@kept
 def asks_memory(func: Func) -> bool:
     """Whether a bound, a guard or a subscript reads memory, whose contents a Run does not have."""
     return any(isinstance(n, Opaque | Truth) for n in nodes(func))

@@ -34,6 +34,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.ops import REGISTRY
 from loopir.ir.walk import nodes
+from loopir.testing.draws import between, choose
 from loopir.testing.scope import Scope, bounds, forms, offered
 
 T = TypeVar("T")
@@ -68,11 +69,11 @@ class Expressions:
     readable: list[Buffer] = field(default_factory=list[Buffer])
 
     def pick(self, *options: T) -> T:
-        return self.draw(st.sampled_from(options))
+        return choose(self.draw, options)
 
     def rarely(self) -> bool:
         """True about once in six times; shrinks to False."""
-        return self.draw(st.integers(0, 5)) == 5
+        return self.draw(between(0, 5)) == 5
 
     # ------------------------------------------------------------ indices
 
@@ -117,7 +118,7 @@ class Expressions:
 
     def comparison(self, scope: Scope) -> Cond:
         known = forms(scope) or (Int(0),)
-        limits = (Int(self.draw(st.integers(0, 4))), *(Var(n) - 1 for n, _ in scope.least))
+        limits = (Int(self.draw(between(0, 4))), *(Var(n) - 1 for n, _ in scope.least))
         return Cmp(self.pick("<", "<=", "!=", "=="), self.pick(*known), self.pick(*limits, *known))
 
     def test(self, scope: Scope) -> Cond:
@@ -137,8 +138,8 @@ class Expressions:
         if t.kind == "bool":
             return Const(self.draw(st.booleans()), t)
         if t.is_float:
-            return Const(self.draw(st.integers(-6, 6)) / 2, t)
-        return Const(self.draw(st.integers(0 if t.kind == "uint" else -3, 3)), t)
+            return Const(self.draw(between(-6, 6)) / 2, t)
+        return Const(self.draw(between(0 if t.kind == "uint" else -3, 3)), t)
 
     def value(self, t: DType, scope: Scope, depth: int = 2) -> Value:
         kinds = ["load", "load", "op", "op", "select", "call"] if depth else ["load"]

@@ -21,6 +21,7 @@ from loopir.ir.parse import parse
 from loopir.schedule.doc import examples
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.testing.dataflow import asks_memory
+from loopir.testing.draws import between, choose
 
 T = TypeVar("T")
 WIDE = ("float32", "int32", "float64", "int64", "uint32")
@@ -37,10 +38,10 @@ class Draws:
     largest: int
 
     def pick(self, *options: T) -> T:
-        return self.draw(st.sampled_from(options))
+        return choose(self.draw, options)
 
     def number(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
+        return self.draw(between(low, high))
 
     def chance(self) -> bool:
         return self.draw(st.booleans())

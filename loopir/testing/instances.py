@@ -19,6 +19,7 @@ from loopir.ir.grammar import (
     Cast,
     Cmp,
     Cond,
+    Do,
     FloorDiv,
     Func,
     If,
@@ -89,6 +90,8 @@ class Lane:
 
     env: Env
     homes: Mapping[str, Home]
+    known: Mapping[str, int]
+    """The sizes, and the loops around."""
 
 
 @dataclass
@@ -110,7 +113,7 @@ class Run:
     def __post_init__(self) -> None:
         explicit = explicit_init(self.func)
         self.renamed = {n: n.rpartition("_init")[0] for n in names(explicit) - names(self.func)}
-        self.body(explicit.body, [Lane((), {})])
+        self.body(explicit.body, [Lane((), {}, self.sizes)])
 
     def env(self, lane: Lane, label: str) -> Env:
         here = tuple((self.renamed.get(name, name), v) for name, v in lane.env)
@@ -138,9 +141,9 @@ class Run:
                     self.body(orelse, [lane for lane, c in zip(lanes, held, strict=True) if not c])
                 case Alloc(buffer, inner):
                     name = buffer.name
-                    own = [Lane(x.env, {**x.homes, name: (name, frozenset(x.env))}) for x in lanes]
+                    own = [Lane(x.env, {**x.homes, name: (name, frozenset(x.env))}, x.known) for x in lanes]
                     self.body(inner, own)
-                case Kernel(_, inner):
+                case Kernel(_, inner) | Do(_, inner):
                     self.body(inner, lanes)
                 case Store() | Reduce():
                     self.leaf(s, lanes)
@@ -151,7 +154,11 @@ class Run:
         extents = [self.index(s.extent, lane, "") for lane in lanes]
         self.time += 1
         steps = [
-            [Lane((*lane.env, (s.var, v)), lane.homes) for lane, n in zip(lanes, extents, strict=True) if v < n]
+            [
+                Lane((*lane.env, (s.var, v)), lane.homes, {**lane.known, s.var: v})
+                for lane, n in zip(lanes, extents, strict=True)
+                if v < n
+            ]
             for v in range(max(extents, default=0))
         ]
         if s.kind == "vectorize":
@@ -202,7 +209,7 @@ class Run:
             case Int(value):
                 return value
             case Var(name):
-                return {**self.sizes, **dict(lane.env)}[name]
+                return lane.known[name]
             case Opaque(value):
                 return self.hashed(value, lane, label) % 4
             case Add() | Mul() | Min() | Max() | FloorDiv() | Mod() | Xor():

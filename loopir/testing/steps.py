@@ -12,6 +12,7 @@ import inspect
 import itertools
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from loopir.schedule import Schedule
 from loopir.schedule.find import all_buffers
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step
+from loopir.testing.draws import between, choose
 from loopir.testing.habits import Context, fitting
 
 T = TypeVar("T")
@@ -47,9 +49,9 @@ def schedules(
     s = Schedule(func)
     chosen = sorted(PRIMITIVES if primitives is None else primitives)
     for _ in range(4 * most):
-        if len(s.trace) == most or not draw(st.integers(0, 9)):
+        if len(s.trace) == most or not draw(between(0, 9)):
             break
-        step = draw(steps(s.func, chosen))
+        step = _step(draw, s.func, chosen)
         try:
             s = s.apply(step)
         except ScheduleError as error:
@@ -71,8 +73,12 @@ class Crash(Exception):
 @st.composite
 def steps(draw: st.DrawFn, func: Func, primitives: Sequence[str] = ()) -> Step:
     """One step that could be tried on `func`, legal or not."""
-    name = draw(st.sampled_from(primitives or sorted(PRIMITIVES)))
-    args, kwargs = draw(arguments_of(PRIMITIVES[name], func))
+    return _step(draw, func, primitives or sorted(PRIMITIVES))
+
+
+def _step(draw: st.DrawFn, func: Func, primitives: Sequence[str]) -> Step:
+    name = choose(draw, primitives)
+    args, kwargs = _arguments_of(draw, PRIMITIVES[name], func, {})
     return Step(name, args, tuple(kwargs.items()))
 
 
@@ -84,23 +90,32 @@ def arguments_of(
     given: Mapping[str, st.SearchStrategy[Any]] | None = None,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What to call `f` with after its first parameter; `given` are strategies by the name of a parameter."""
+    return _arguments_of(draw, f, func, given or {})
+
+
+@cache
+def _parameters(f: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, Any], ...]:
+    """The parameters of `f` after the first, with what they are annotated as."""
     hints = typing.get_type_hints(f)
+    found = list(inspect.signature(f).parameters.values())[1:]
+    return tuple((p, hints.get(p.name, object)) for p in found if p.kind is not p.VAR_KEYWORD)
+
+
+def _arguments_of(
+    draw: st.DrawFn, f: Callable[..., Any], func: Func, given: Mapping[str, st.SearchStrategy[Any]]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     arguments = _Arguments(draw, func, f)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    for p in list(inspect.signature(f).parameters.values())[1:]:
-        if p.kind is p.VAR_KEYWORD:
-            continue
+    for p, hint in _parameters(f):
         optional = p.default is not p.empty
-        if optional and not (given and p.name in given) and draw(st.integers(0, 2)) == 0:
+        if optional and p.name not in given and draw(between(0, 2)) == 0:
             if p.kind is not p.KEYWORD_ONLY:
                 arguments.chosen[p.name] = p.default
                 args.append(p.default)
             continue
-        if given and p.name in given:
-            value = draw(given[p.name])
-        else:
-            value = arguments.one(p.name, hints.get(p.name, object), many=p.kind is p.VAR_POSITIONAL)
+        many = p.kind is p.VAR_POSITIONAL
+        value = draw(given[p.name]) if p.name in given else arguments.one(p.name, hint, many=many)
         arguments.chosen[p.name] = value
         if p.kind is p.VAR_POSITIONAL:
             args += value
@@ -116,7 +131,7 @@ class _Arguments:
 
     def __init__(self, draw: st.DrawFn, func: Func, f: Callable[..., Any]) -> None:
         self.draw, self.func, self.f = draw, func, f
-        self.usual = draw(st.integers(0, 2)) > 0
+        self.usual = draw(between(0, 2)) > 0
         """Whether arguments are to be like those that the docstring of `f` shows."""
         self.context = Context(func)
         self.chosen: dict[str, Any] = {}
@@ -147,14 +162,14 @@ class _Arguments:
 
     def pick(self, options: Iterable[T], default: Any = "none") -> Any:
         found = tuple(options)
-        return self.draw(st.sampled_from(found)) if found else default
+        return choose(self.draw, found) if found else default
 
     def like(self, name: str, options: Iterable[T], default: Any = "none") -> Any:
         """One of `options` for the parameter `name`, mostly one such as the docstring shows."""
         return self.pick(fitting(self.f, self.context, name, options, self.chosen) if self.usual else options, default)
 
     def rarely(self) -> bool:
-        return self.draw(st.integers(0, 5)) == 5
+        return self.draw(between(0, 5)) == 5
 
     # ------------------------------------------------------------ loops
 
@@ -175,7 +190,7 @@ class _Arguments:
 
     def matching(self) -> list[str]:
         """The loops that some instruction does as they stand, where an instruction is to be chosen."""
-        if "instruction" not in inspect.signature(self.f).parameters:
+        if all(p.name != "instruction" for p, _ in _parameters(self.f)):
             return []
         known = INSTRUCTIONS.values()
         return [x.var for x in self.loops if any(not isinstance(unify(fn, (x,)), str) for fn in known)]
@@ -201,7 +216,7 @@ class _Arguments:
     def _first(self) -> Any:
         """A loop with another one after it; where loops are chosen already, a count."""
         if "loop" in self.chosen:
-            return self.draw(st.integers(0, 2))
+            return self.draw(between(0, 2))
         return self.pick([one for one, _ in self._pairs()] or [x.var for x in self.loops])
 
     def _second(self) -> str:
@@ -215,7 +230,7 @@ class _Arguments:
         return [(a.var, b.var) for row in self._rows() for a, b in itertools.pairwise(row)]
 
     def _last(self) -> int:
-        return self.draw(st.integers(0, 2))
+        return self.draw(between(0, 2))
 
     def _rows(self) -> list[list[Loop]]:
         """The loops that stand one beside another, by what is around them."""
@@ -242,7 +257,7 @@ class _Arguments:
         chains = [c for c in self._chains() if len(c) > 1]
         pairs = self.like("loops", [*rows, *chains], [])
         if pairs in rows:
-            start = self.draw(st.integers(0, len(pairs) - 2))
+            start = self.draw(between(0, len(pairs) - 2))
             return pairs[start : start + 2 + self.rarely()]
         chain = pairs or [x.var for x in self.loops]
         return list(self.draw(st.permutations(chain)))[: self.draw(st.integers(1, max(1, len(chain))))]
@@ -287,7 +302,7 @@ class _Arguments:
 
     def _factor(self) -> int:
         """Small, and as often as not one that does not divide; of a skew also below 0."""
-        return self.draw(st.integers(-2 if "outer" in self.chosen else 1, 5))
+        return self.draw(between(-2 if "outer" in self.chosen else 1, 5))
 
     def _dim(self) -> int:
         ranks = {b.name: len(b.shape) for b in all_buffers(self.func)}
@@ -295,13 +310,13 @@ class _Arguments:
         return self.draw(st.integers(0, rank if self.rarely() else max(0, rank - 1)))
 
     def _stages(self) -> int:
-        return self.draw(st.integers(1 if self.rarely() else 2, 4))
+        return self.draw(between(1 if self.rarely() else 2, 4))
 
     def _shift(self) -> int | tuple[int, ...]:
         return self.draw(st.integers(-2, 2) | st.tuples(st.integers(-1, 1), st.integers(-1, 1)))
 
     def _value(self) -> float:
-        return self.draw(st.sampled_from((0.0, 1.0)))
+        return choose(self.draw, (0.0, 1.0))
 
     def _axis(self) -> str:
         return self.pick(AXES[:2] + AXES[3:5] if not self.rarely() else AXES)

@@ -45,6 +45,7 @@ from loopir.ir.interpret import holds
 from loopir.ir.ops import MONOIDS, REGISTRY
 from loopir.ir.verify import evaluate, verify
 from loopir.ir.walk import fresh, variables
+from loopir.testing.draws import between
 from loopir.testing.expressions import Expressions, Plan, all_in, reads_memory
 from loopir.testing.families import FAMILIES, FROM_MEMORY, WIDE, forms as family_forms
 from loopir.testing.scope import Around, Scope, bounds, forms, offered
@@ -106,7 +107,7 @@ def sizes(func: Func, largest: int = 7) -> st.SearchStrategy[dict[str, int]]:
 @st.composite
 def arguments(draw: st.DrawFn, func: Func, sizes: dict[str, int]) -> dict[str, np.ndarray[Any, Any]]:
     """Arrays for every parameter but the "out" ones, by name: small integers, so that sums of floats are exact."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    rng = np.random.default_rng(draw(between(0, 2**16)))
     out: dict[str, np.ndarray[Any, Any]] = {}
     for a in func.args:
         if a.access != "out":
@@ -151,18 +152,18 @@ class _Builder(Expressions):
 
     def func(self) -> Func:
         self.names = self.pick((), ("n",), ("n", "m")) if self.plan.symbolic else ()
-        least = tuple((n, self.draw(st.integers(0, 1))) for n in self.names)
+        least = tuple((n, self.draw(between(0, 1))) for n in self.names)
         sizes = tuple(map(Var, self.names))
         self.taken |= {"f", *self.names}
         first = Buffer(self.name("A"), sizes or (self.dim(),), self.dtype())
-        ins = [first, *(self.buffer("B") for _ in range(self.draw(st.integers(0, 1))))]
-        inouts = [self.buffer("X") for _ in range(self.draw(st.integers(0, 1)))]
+        ins = [first, *(self.buffer("B") for _ in range(self.draw(between(0, 1))))]
+        inouts = [self.buffer("X") for _ in range(self.draw(between(0, 1)))]
         outs = self.outputs(at_least=not inouts)
         self.readable, self.writable = ins + inouts, list(inouts)
         params: list[Size | Arg] = [Size(n) for n in self.names]
         params += [Arg(b, "in") for b in ins] + [Arg(b, "inout") for b in inouts] + [Arg(b, "out") for b in outs]
         scope = Scope(least)
-        nests = self.draw(st.integers(1, self.plan.max_nests))
+        nests = self.draw(between(1, self.plan.max_nests))
         todo: list[str] = ["out"] if outs else []
         todo += [self.pick("nest", "alloc") for _ in range(nests - len(todo))]
         body = self.program(list(self.draw(st.permutations(todo))), outs, scope)
@@ -194,7 +195,7 @@ class _Builder(Expressions):
 
     def dim(self) -> Index:
         size = [x for n in self.names for x in (Var(n), Var(n), Var(n) + 1, Var(n) + 2)]
-        constant = Int(self.draw(st.integers(1, self.plan.max_extent)))
+        constant = Int(self.draw(between(1, self.plan.max_extent)))
         return self.pick(constant, *size)
 
     def buffer(self, hint: str, rank: int | None = None) -> Buffer:
@@ -217,7 +218,7 @@ class _Builder(Expressions):
     def extent(self, scope: Scope, depth: int) -> tuple[Index, Around]:
         """An extent, and the loop it makes."""
         var = self.name("ijklpqrs"[min(depth, 7)])
-        constant = Int(self.draw(st.integers(0 if self.rarely() else 1, self.plan.max_extent)))
+        constant = Int(self.draw(between(0 if self.rarely() else 1, self.plan.max_extent)))
         sizes = [x for n in self.names for x in (Var(n), Var(n), Var(n) - 1, Var(n) + 1)]
         outer = [x for a in scope.loops for x in (Var(a.var) + 1, a.extent - Var(a.var), Var(a.var))]
         bounded = [(minimum(Var(n), 3), Int(3)) for n in self.names] + [
@@ -257,7 +258,7 @@ class _Builder(Expressions):
     def alloc(self, scope: Scope, rest: Any) -> Stmt:
         """A buffer, written whole, and what may use it."""
         room = self.plan.max_depth - len(scope.loops)
-        b = self.buffer("T", rank=self.draw(st.integers(0, min(2, room))))
+        b = self.buffer("T", rank=self.draw(between(0, min(2, room))))
         self.level[b.name] = len(scope.loops)
         filled = self.fill([b], scope)
         self.readable.append(b)
@@ -289,7 +290,7 @@ class _Builder(Expressions):
 
     def fill_by_fold(self, buffers: list[Buffer], scope: Scope) -> Body:
         shape, depth = buffers[0].shape, len(scope.loops)
-        place = self.draw(st.integers(0, len(shape)))
+        place = self.draw(between(0, len(shape)))
         heads: list[tuple[str, Index]] = []
         at: list[Index] = list(shape)
         over = ""
@@ -346,7 +347,7 @@ class _Builder(Expressions):
             return Store(self.label(b), b, at, self.value(b.dtype, scope))
         read: set[str] = set().union(*(variables(x) for x in at))
         free = [x.var for x in scope.loops[self.level.get(b.name, 0) :] if x.var not in read]
-        over = tuple(free[: self.draw(st.integers(0, len(free)))])
+        over = tuple(free[: self.draw(between(0, len(free)))])
         value = self.value(b.dtype, scope)
         return Reduce(self.label(b), (b,), at, self.monoid([b]), (value,), over)
 

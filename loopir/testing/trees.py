@@ -64,6 +64,7 @@ from loopir.ir.grammar import (
 from loopir.ir.ops import MONOIDS, REGISTRY
 from loopir.ir.verify import verify
 from loopir.ir.walk import fresh
+from loopir.testing.draws import between, choose
 
 T = TypeVar("T")
 _FLOATS = (0.0, -0.0, 1.0, -2.0, 0.1, 1e-30, 3e38, math.inf, -math.inf, math.nan)
@@ -115,7 +116,7 @@ class _Trees:
     in_kernel: bool = False
 
     def pick(self, *options: T) -> T:
-        return self.draw(st.sampled_from(options))
+        return choose(self.draw, options)
 
     def name(self, *hints: str) -> str:
         name = fresh(self.pick(*hints), self.names)
@@ -125,7 +126,7 @@ class _Trees:
     # ------------------------------------------------------------ expressions
 
     def index(self, depth: int = 2) -> Index:
-        leaf = self.draw(st.integers(0, 9)) if depth else 0
+        leaf = self.draw(between(0, 9)) if depth else 0
         if leaf < 4:
             number = Int(self.pick(0, 1, -1, 2, -3, 7, 64))
             return self.pick(number, *map(Var, self.variables))
@@ -166,7 +167,7 @@ class _Trees:
     def value(self, t: DType, depth: int = 2) -> Value:
         same: list[Value] = [p for p in self.params if p.type == t]
         stored = [b for b in self.buffers if b.dtype == t] if not self.params else []
-        kind = self.draw(st.integers(0, 8)) if depth else self.draw(st.integers(0, 1))
+        kind = self.draw(between(0, 8)) if depth else self.draw(between(0, 1))
         if kind == 0 and (same or stored):
             return self.pick(*same) if same else self.load(self.pick(*stored), depth - 1)
         if kind <= 1:
@@ -191,25 +192,25 @@ class _Trees:
     # ------------------------------------------------------------ declarations
 
     def func(self) -> Func:
-        self.variables = [self.name("n", "m", "size_1") for _ in range(self.draw(st.integers(0, 2)))]
+        self.variables = [self.name("n", "m", "size_1") for _ in range(self.draw(between(0, 2)))]
         params: list[Size | Arg] = [Size(n) for n in self.variables]
-        for _ in range(self.draw(st.integers(1, 3))):
+        for _ in range(self.draw(between(1, 3))):
             b = self.buffer("global")
             access: Any = self.pick("in", "out", "inout")
             params.append(Arg(b, access))
             self.buffers.append(b)
             self.fixed |= {b.name} if access == "in" else set()
         buffers, self.buffers = self.buffers, []
-        assumes = tuple(self.cond(2) for _ in range(self.draw(st.integers(0, 2))))
+        assumes = tuple(self.cond(2) for _ in range(self.draw(between(0, 2))))
         self.buffers = buffers
         body = self.body(0)
         return Func("f", tuple(params), assumes, body)
 
     def buffer(self, scope: Scope) -> Buffer:
-        rank = self.draw(st.integers(0, 3))
+        rank = self.draw(between(0, 3))
         layout: Layout | None = None
         if self.pick(False, False, True):
-            shape: tuple[Index, ...] = tuple(Int(self.draw(st.integers(0, 3))) for _ in range(rank))
+            shape: tuple[Index, ...] = tuple(Int(self.draw(between(0, 3))) for _ in range(rank))
             layout = self.layout(rank)
         else:
             buffers, self.buffers, loops = self.buffers, [], self.variables
@@ -231,7 +232,7 @@ class _Trees:
     # ------------------------------------------------------------ statements
 
     def body(self, depth: int) -> Body:
-        return tuple(self.stmt(depth) for _ in range(self.draw(st.integers(0 if depth else 1, 2))))
+        return tuple(self.stmt(depth) for _ in range(self.draw(between(0 if depth else 1, 2))))
 
     def stmt(self, depth: int) -> Stmt:
         inner = ("loop", "loop", "if", "alloc", "kernel", "barrier") if depth < 4 else ()
@@ -262,7 +263,7 @@ class _Trees:
 
     def loop(self, depth: int) -> Stmt:
         kind = self.pick("serial", "parallel", "vectorize", "unroll", *(a for a in AXES if a not in self.axes))
-        extent = Int(self.draw(st.integers(0, 5))) if kind in ("vectorize", "unroll") else self.index()
+        extent = Int(self.draw(between(0, 5))) if kind in ("vectorize", "unroll") else self.index()
         var = self.name("i", "j", "max", "label")
         axes = self.axes
         self.axes = (*axes, kind)
