@@ -20,6 +20,7 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Cond,
+    Do,
     Func,
     If,
     Index,
@@ -68,6 +69,10 @@ def _kernel(kernel: Kernel, taken: set[str]) -> Stmt:
         axes.append(body[0])
         body = body[0].body
     together = _Together(axes, taken)
+    for done in (s for s in statements(kernel.body) if isinstance(s, Do)):
+        if crossing := together.crossing(done):
+            what = f"{crossing[0].label} is folded by {done.fn.name}, and over a loop that is bound to threads"
+            raise LowerError(f"{what}; keep that loop serial, or rfactor {crossing[0].label} over it first")
     new = map_body(body, together.stmt)
     if new is body:
         return kernel

@@ -163,3 +163,39 @@ def f(A: "float32[4]", L: "int32[1]", Y: "out float32[]"):
 """)
     )
     assert s.cache_read("Y", "A", "shared").buffer("A_shared").shape == s.buffer("A").shape
+
+
+DOTS = """
+def dots(n: "size", A: "int8[n, 8]", B: "int8[8]", Y: "out int32[n]"):
+    for i in range(n):
+        for q in range(2):
+            for k in range(4):
+                Y[i] = sum(int32(A[i, q * 4 + k]) * int32(B[q * 4 + k]), over=(q, k), init=0)
+"""
+
+
+def test_threads_do_not_fold_together_what_an_instruction_folds() -> None:
+    """Lowering took the instruction apart, and ended with a VerifyError."""
+    s = lp.Schedule(lp.parse(DOTS)).tensorize("k", "dp4a").bind("q", "threadIdx.x")
+    with pytest.raises(LowerError, match="Y is folded by dp4a, and over a loop that is bound to threads"):
+        lp.lower(s, "cuda")
+
+
+def test_brute_force_does_what_instructions_do() -> None:
+    s = lp.Schedule(lp.parse(DOTS)).tensorize("k", "dp4a")
+    error = s.why("parallel", "q")
+    assert error is not None
+    assert false_witness(s.func, error) is None
+
+
+def test_lanes_of_two_kernels_have_names_of_their_own() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(X: "out float32[2]", Y: "out float32[2]"):
+    for i in bind("warpgroup", 2):
+        X[i] = 1.0
+    for j in bind("warpgroup", 2):
+        Y[j] = 1.0
+""")
+    )
+    lp.lower(s, "cuda")
