@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from loopir.build import Schedule
+from loopir.build import Schedule, compile_source, resolve_target
 from loopir.errors import InterpretError, LowerError, ScheduleError, TargetError, VerifyError
 from loopir.ir.grammar import AXES, Func, Loop, Var
 from loopir.ir.interpret import interpret
@@ -120,21 +120,35 @@ def adversarial_threads(case: Case) -> str | None:
 
 def llvm(case: Case) -> str | None:
     """The CPU's kernel gives what the interpreter gives, in the real dtypes."""
-    told = {d.name for a in case.after.args if a.access != "out" for d in a.buffer.shape if isinstance(d, Var)}
-    if case.expected is None or set(case.after.sizes) - told:
+    return _as_interpreted(case, case.after, lambda s: s.build("llvm", fma=False, threads=2))
+
+
+def cuda(case: Case) -> str | None:
+    """Mapped to a GPU it is CUDA that compiles; where there is a GPU, its kernel gives what the interpreter gives."""
+    after = mapped(case.after)
+    if resolve_target("auto") == "cuda":
+        return _as_interpreted(case, after, lambda s: s.build("cuda", fma=False))
+    with suppress(LowerError, TargetError):  # that NVRTC is not installed, too
+        compile_source(Schedule(after))
+    return None
+
+
+def _as_interpreted(case: Case, after: Func, build: Callable[[Schedule], Callable[..., Any]]) -> str | None:
+    told = {d.name for a in after.args if a.access != "out" for d in a.buffer.shape if isinstance(d, Var)}
+    if case.expected is None or set(after.sizes) - told:
         return None
     try:
-        kernel = Schedule(case.after).build("llvm", fma=False, threads=2)
+        kernel = build(Schedule(after))
     except (LowerError, TargetError):
         return None
-    inputs = [a for a in case.after.args if a.access != "out"]
+    inputs = [a for a in after.args if a.access != "out"]
     with np.errstate(all="ignore"):
-        wanted = interpret(case.after, list(case.arrays.values()), case.sizes)
+        wanted = interpret(after, list(case.arrays.values()), case.sizes)
         given = {a.buffer.name: x.copy() for a, x in zip(inputs, case.arrays.values(), strict=True)}
-        new = {a.buffer.name: np.empty_like(wanted[a.buffer.name]) for a in case.after.args if a.access == "out"}
+        new = {a.buffer.name: np.empty_like(wanted[a.buffer.name]) for a in after.args if a.access == "out"}
         kernel(*given.values(), out=tuple(new.values()))
-    got = [{**given, **new}[b.name] for b in case.after.outputs()]
-    return within_bounds(case.after, case, list(wanted.values()), got)
+    got = [{**given, **new}[b.name] for b in after.outputs()]
+    return within_bounds(after, case, list(wanted.values()), got)
 
 
 ORACLES: dict[str, Callable[[Case], str | None]] = {
@@ -148,10 +162,14 @@ ORACLES: dict[str, Callable[[Case], str | None]] = {
 """By name, in the order in which they are asked."""
 
 
+SLOW: dict[str, Callable[[Case], str | None]] = {"cuda": cuda}
+"""Those that take a second or so a case."""
+
+
 def judge(case: Case, oracles: Iterable[str]) -> tuple[str, str] | None:
     """The first of `oracles` that is against it, and why."""
     for name in oracles:
-        if why := ORACLES[name](case):
+        if why := (ORACLES | SLOW)[name](case):
             return name, why
     return None
 

@@ -31,4 +31,4 @@ def test_a_failure_is_a_script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert "crash: KeyError" in said
     assert "import loopir as lp" in said
     assert 's = s.unroll("' in said
-    assert "--seed 1" in said
+    assert "--seed 1 --share 8" in said
