@@ -48,12 +48,14 @@ def _function(
 
 
 _TURNS = """\
-// sin(x + q * pi/2) for |x| < 105615: pi/2 in three parts (Cody and Waite 1980), the first of 22 bits, so that the
+// For |x| < 105615: x less a multiple of pi/2 in three parts (Cody and Waite 1980), the first of 22 bits, so that the
 // first step is exact; minimax polynomials on a quarter turn. Sine and cosine of one argument share all but the
-// selection. Over all floats the error is below 1.51 ulp, the library beyond the range included.
-__device__ __forceinline__ float lp_turned(float x, int q) {
+// selection. Over all floats the error is below 1.51 ulp, the library beyond the range included. That is a function of
+// its own, called: inline, its 120 instructions a use would not fit the instruction cache.
+struct lp_turn { float s, c; int q; };
+__device__ __noinline__ float lp_far(float x, int q) { return q ? cosf(x) : sinf(x); }
+__device__ __forceinline__ lp_turn lp_turned(float x) {
   float k = fmaf(x, 0.63661975f, 12582912.0f);
-  int i = __float_as_int(k) + q;
   float n = k - 12582912.0f;
   float r = fmaf(n, -1.570796251296997f, x);
   r = fmaf(n, -7.549790126404332e-08f, r);
@@ -61,16 +63,18 @@ __device__ __forceinline__ float lp_turned(float x, int q) {
   float z = r * r;
   float s = fmaf(fmaf(fmaf(fmaf(2.7243812e-06f, z, -0.00019840039f), z, 0.0083333318f), z, -0.16666667f) * z, r, r);
   float c = fmaf(fmaf(fmaf(fmaf(2.4542896e-05f, z, -0.0013888279f), z, 0.041666664f), z, -0.5f), z, 1.0f);
-  float y = i & 1 ? c : s;
-  return __int_as_float(__float_as_int(y) ^ ((i & 2) << 30));
+  lp_turn t = {s, c, __float_as_int(k)};
+  return t;
 }
 __device__ __forceinline__ float lp_sin(float x) {
-  float y = lp_turned(x, 0);
-  return fabsf(x) < 105615.0f ? y : sinf(x);
+  lp_turn t = lp_turned(x);
+  float y = __int_as_float(__float_as_int(t.q & 1 ? t.c : t.s) ^ ((t.q & 2) << 30));
+  return fabsf(x) < 105615.0f ? y : lp_far(x, 0);
 }
 __device__ __forceinline__ float lp_cos(float x) {
-  float y = lp_turned(x, 1);
-  return fabsf(x) < 105615.0f ? y : cosf(x);
+  lp_turn t = lp_turned(x);
+  float y = __int_as_float(__float_as_int(t.q & 1 ? t.s : t.c) ^ (((t.q + 1) & 2) << 30));
+  return fabsf(x) < 105615.0f ? y : lp_far(x, 1);
 }
 """
 
