@@ -8,6 +8,8 @@ from schedules.nests import extent, fused, step
 VECTOR_BYTES = 16
 SHARE_BYTES = 64
 """What a thread takes of a row, while there are threads for that."""
+MANY = 512
+"""Threads beyond which each takes twice as much: two blocks fit a processor, one loading while the other stores."""
 THREADS = 1024
 """Threads that a row has at most."""
 WARP = 32
@@ -28,6 +30,7 @@ def vector(s: lp.Schedule, loops: dict[str, str], buffers: frozenset[str]) -> in
 def worth(length: int | None, size: int) -> int:
     """How many threads a row of `length` elements of `size` bytes is worth."""
     wanted = THREADS if length is None else length * size // SHARE_BYTES
+    wanted = min(wanted, max(MANY, wanted // 2))
     return min(THREADS, 1 << (max(LINE, wanted) - 1).bit_length())
 
 

@@ -13,27 +13,34 @@ from collections.abc import Sequence
 from math import prod
 
 import loopir as lp
-from schedules.along import VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
+from schedules.along import LINE, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
 from schedules.nests import extent, fused, step
 
 BLOCKS = 256
 """Results that keep a GPU busy without cutting them up: about two blocks for each of 132 processors."""
+IN_FLIGHT = 1 << 22
+"""Bytes under way that keep memory busy: its latency, some 700 ns, at 4.2 TB/s, and half as much again."""
+TILE_BYTES = 16384
+"""What a block of columns has under way: vectors, or as many single elements as a thread takes at once."""
 PARTS = 1024
 """Blocks that a reduction is cut into where it has fewer."""
 CHUNK_BYTES = 16384
 """What a block folds at least, where a reduction is cut."""
-TOGETHER = 4
-"""Rows that a thread has in flight where it folds columns."""
+TOGETHER = 4, 16
+"""Rows that a thread has in flight where it folds columns: whole vectors, or single elements at most."""
 OUTER = 16
 """Rows of a nest, reduced as a whole on a CPU, that a thread takes at once."""
 
 
 @lp.composite
-def reduction(s: lp.Schedule, stage: str, *, threads: int = 256, chunk: int | None = None) -> lp.Schedule:
+def reduction(
+    s: lp.Schedule, stage: str, *, threads: int = 256, chunk: int | None = None, side: int | None = None
+) -> lp.Schedule:
     """`s` with the reduction `stage` spread over a GPU; a stage that is no reduction is left as it is.
 
     `threads` is how many a block has at most. A reduction with few results is cut into parts of `chunk` elements along
     the innermost reduced loop, or as many as make enough blocks; 0 cuts none, so that every result is one block's.
+    `side` is how many vectors of columns a block has side by side.
     """
     over = s.reduced(stage)
     rows = tuple(x for x in s.loops(stage) if x not in over)
@@ -47,12 +54,16 @@ def reduction(s: lp.Schedule, stage: str, *, threads: int = 256, chunk: int | No
     s, over = _merged(s, over)
     size = max((t.dtype.bytes for t in s.accesses(stage) if not t.write), default=1)
     width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
-    blocks = _blocks(s, rows, column, WARP * width)
+    side = side or (LINE if width > 1 else WARP)
+    blocks = _blocks(s, rows, column, side * width)
+    enough = IN_FLIGHT // (_together(threads, width, size) * threads * width * size) // 2 if column else BLOCKS
     if chunk is None:
-        chunk = _part(s, over, blocks, max(1, CHUNK_BYTES // size) // (WARP * width if column else 1))
-    if chunk and blocks is not None and blocks < BLOCKS and _many(s, over[-1], chunk):
-        return _in_two(s, stage, rows, column, over, threads, chunk)
-    return _columns(s, stage, rows, column, over, threads) if column else _rows(s, stage, rows, over, threads)
+        chunk = _part(
+            s, over, blocks, max(1, CHUNK_BYTES // size) // (side * width if column else 1), enough if column else PARTS
+        )
+    if chunk and blocks is not None and blocks < enough and _many(s, over[-1], chunk):
+        return _in_two(s, stage, rows, column, over, threads, chunk, side)
+    return _columns(s, stage, rows, column, over, threads, side) if column else _rows(s, stage, rows, over, threads)
 
 
 def streams(s: lp.Schedule, stage: str) -> bool:
@@ -84,13 +95,19 @@ def _blocks(s: lp.Schedule, rows: Sequence[str], column: str | None, together: i
     return prod(sizes[:-1]) * -(-sizes[-1] // together) if column else prod(sizes)
 
 
-def _part(s: lp.Schedule, over: Sequence[str], blocks: int | None, least: int) -> int:
-    """How long a part of the innermost reduced loop is: for as many blocks as are wanted, and at least `least`."""
+def _together(threads: int, width: int, size: int) -> int:
+    """How many rows a thread has in flight at once, so that a block has TILE_BYTES."""
+    least, most = TOGETHER
+    return min(most, max(least, TILE_BYTES // (threads * width * size)))
+
+
+def _part(s: lp.Schedule, over: Sequence[str], blocks: int | None, least: int, parts: int) -> int:
+    """How long a part of the innermost reduced loop is: for `parts` blocks in all, and at least `least`."""
     length = extent(s, over[-1])
     if length is None or blocks is None:
         return 1 << max(0, least - 1).bit_length()
     others = max(1, blocks) * prod(extent(s, x) or 1 for x in over[:-1])
-    wanted = -(-length * others // PARTS)
+    wanted = -(-length * others // parts)
     return 1 << (max(wanted, least, 1) - 1).bit_length()
 
 
@@ -102,7 +119,7 @@ def _many(s: lp.Schedule, loop: str, chunk: int) -> bool:
 
 def _in_two(
     s: lp.Schedule, stage: str, rows: tuple[str, ...], column: str | None, over: tuple[str, ...], threads: int,
-    size: int,
+    size: int, side: int,
 ) -> lp.Schedule:  # fmt: skip
     """Parts of the innermost reduced loop folded by blocks of their own, and what they give by a second kernel."""
     length = lp.text(s.loop(over[-1]).extent)
@@ -115,13 +132,13 @@ def _in_two(
         s = s.reorder(*finals[1:], finals[0])
     first = (*over[:-1], inner)
     if column:
-        s = _columns(s, partial, (part, *rows), column, first, threads)
+        s = _columns(s, partial, (part, *rows), column, first, threads, side)
     else:
         s = _rows(s, partial, (part, *rows), first, threads, (length, f"{part} * {size}"))
     return reduction(s, stage, threads=threads, chunk=0)
 
 
-def _made_there(s: lp.Schedule, stage: str, block: str, width: int) -> lp.Schedule:
+def _made_there(s: lp.Schedule, stage: str, block: str, side: int, width: int) -> lp.Schedule:
     """What is made of the columns of a block, and of nothing else, made by the block."""
     written = {t.buffer for t in s.accesses(stage) if t.write}
     readers = [x for x in s.stages if any(t.buffer in written and not t.write for t in s.accesses(x))]
@@ -130,7 +147,7 @@ def _made_there(s: lp.Schedule, stage: str, block: str, width: int) -> lp.Schedu
     s = s.reverse_compute_at(readers[0], block)
     for buffer in written:
         s = s.set_scope(buffer, "shared") if s.why("set_scope", buffer, "shared") is None else s
-    return along(s, readers[0], block, WARP, width)
+    return along(s, readers[0], block, side, width)
 
 
 def _rows(
@@ -145,7 +162,8 @@ def _rows(
     size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in inputs), default=1)
     width = max(1, VECTOR_BYTES // size) if whole else vector(s, {stage: over[-1]}, inputs)
     lanes = evenly(length, width, min(threads, worth(length, size)) if rows else threads)
-    s = along(s, stage, s.loops(stage)[-2] if len(s.loops(stage)) > 1 else None, lanes, width, whole)
+    s, fold = _near(s, stage, rows[-1] if rows else None)
+    s = along(s, fold, s.loops(fold)[-2] if len(s.loops(fold)) > 1 else None, lanes, width, whole)
     if not rows:
         return s
     block = rows[-1]
@@ -156,24 +174,37 @@ def _rows(
     return s.bind(blocks[-1], "blockIdx.x")
 
 
+def _near(s: lp.Schedule, stage: str, at: str | None) -> tuple[lp.Schedule, str]:
+    """The results of an iteration of `at` kept in registers and stored when they are done; and the stage that folds."""
+    if s.why("cache_write", stage, "local", at) is not None:
+        return s, stage
+    t = s.cache_write(stage, "local", at)
+    (fold,) = (x for x in t.stages if t.reduced(x) and x not in s.stages)
+    return t, fold
+
+
 def _columns(
-    s: lp.Schedule, stage: str, rows: tuple[str, ...], column: str, over: tuple[str, ...], threads: int
+    s: lp.Schedule, stage: str, rows: tuple[str, ...], column: str, over: tuple[str, ...], threads: int, side: int
 ) -> lp.Schedule:
-    """A block for a warp's columns side by side, a vector of them a thread, its threads along y folding each."""
+    """A block for `side` vectors of columns side by side, one a thread, its threads along y folding each."""
     inputs = _inputs(s, stage)
     width = vector(s, {stage: column}, inputs)
-    s, (block, part) = step(s, "split", column, WARP * width)
+    s, (block, part) = step(s, "split", column, side * width)
     s, (lane, one) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
-    s, (_, inner) = step(s, "split", over[-1], threads // WARP * TOGETHER)
-    s, (some, row) = step(s, "split", inner, threads // WARP)
+    size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in inputs), default=1)
+    s, (_, inner) = step(s, "split", over[-1], threads // side * _together(threads, width, size))
+    s, (some, row) = step(s, "split", inner, threads // side)
     if one:
         s = s.reorder(*(x for x in s.loops(stage) if x != one), one)
+    s, fold = _near(s, stage, lane)
     s = s.bind(lane, "threadIdx.x").bind(row, "threadIdx.y").unroll(some)
     if one:
         for buffer in sorted(inputs):
-            s = vector_read(s, stage, buffer, row)
+            s = vector_read(s, fold, buffer, row)
         s = s.unroll(one)
-    s = _made_there(s, stage, block, width)
+        last = s.loops(stage)[-1]
+        s = s.vectorize(last) if fold != stage and s.why("vectorize", last) is None else s
+    s = _made_there(s, stage, block, side, width)
     s, blocks = _merged(s, (*rows, block))
     return s.bind(blocks[-1], "blockIdx.x")
 

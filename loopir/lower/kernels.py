@@ -83,7 +83,8 @@ def _ends_one_block(s: Alloc, target: Target) -> bool:
     last = next((x for x in reversed(s.body) if not isinstance(x, Store)), None)
     if s.buffer.scope != "global":
         return False
-    return _ends_one_block(last, target) if isinstance(last, Alloc) else _one_block(last, target)
+    inner = isinstance(last, Alloc) and last.buffer.scope == "global"
+    return _ends_one_block(last, target) if isinstance(last, Alloc) and inner else _one_block(last, target)
 
 
 def _unbound(s: Stmt, target: Target) -> Stmt | None:
@@ -100,7 +101,9 @@ def _begins_one_block(s: Stmt, body: Body, target: Target) -> bool:
 
 
 def _one_block(s: Stmt | None, target: Target) -> bool:
-    """Whether `s` is a nest of threads of a single block."""
+    """Whether `s` is a nest of threads of a single block, in memory of its own maybe, and stores beside it."""
+    if isinstance(s, Alloc) and s.buffer.scope != "global":
+        return all(isinstance(x, Store) or _one_block(x, target) for x in s.body)
     if not isinstance(s, Loop) or s.kind not in THREAD_AXES or s.kind not in target.roots:
         return False
     return not any(isinstance(x, Loop) and x.kind in BLOCK_AXES for x in statements((s,)))
