@@ -12,11 +12,17 @@ from math import prod
 import numpy as np
 
 from loopir.analysis.simplify import EMPTY, Context, simplify
+from loopir.ir.descriptors import Matrix, box, matrix
 from loopir.ir.grammar import LANES, Buffer, Fragment, Index, Int, Mapped, Strided
-from loopir.ir.layouts import evaluate, tile
+from loopir.ir.layouts import evaluate, strides_of, tile
 from loopir.ir.match import Match, Operand
-from loopir.ir.ops import LANE, Aim, Instruction
+from loopir.ir.ops import LANE, Aim, Instruction, Major
 from loopir.ir.text import text
+
+MAP_RANK, MAP_BYTES = 5, 16
+"""Dimensions of a tensor map, and what its strides are multiples of."""
+PLAIN = 16
+"""Bytes side by side in a matrix without a swizzle."""
 
 
 def misfit(fn: Instruction, found: Match, known: Context) -> str | None:
@@ -25,6 +31,10 @@ def misfit(fn: Instruction, found: Match, known: Context) -> str | None:
         name, operand = a.buffer.name, found.operands[a.buffer.name]
         if isinstance(a.buffer.layout, Fragment):
             reason = _not_tiles(a.buffer.layout, operand, known)
+        elif fn.boxed is not None and name in fn.boxed:
+            reason = _not_a_box(a.buffer, operand, known) if name == fn.boxed[1] else _not_mapped(operand, known)
+        elif name in fn.matrices:
+            reason = _not_a_matrix(fn.matrices[name], operand, known)
         else:
             reason = _not_a_run(fn.pointers.get(name), operand, known)
         if reason is not None:
@@ -40,6 +50,28 @@ def pointed(pointer: Aim | None, operand: Operand) -> tuple[Index, ...]:
     return tuple(at)
 
 
+def span_of(fn: Instruction, found: Match) -> int:
+    """How the box in shared memory is swizzled, of an instruction that has one; `misfit` found nothing."""
+    assert fn.boxed is not None
+    p = next(a.buffer for a in fn.meaning.args if a.buffer.name == fn.boxed[1])
+    operand = found.operands[p.name]
+    height, width = (d.value for d in p.shape if isinstance(d, Int))
+    how = box(operand.buffer, (operand.dims[0], operand.dims[1]), height, width)
+    assert isinstance(how, int)
+    return how
+
+
+def words(fn: Instruction, found: Match) -> tuple[tuple[str, int], ...]:
+    """The descriptors, but for the addresses, of the operands that are told by one; `misfit` found nothing."""
+    out: list[tuple[str, int]] = []
+    for name, along in fn.matrices.items():
+        operand = found.operands[name]
+        how = matrix(operand.buffer, (operand.dims[0], operand.dims[1]))
+        assert isinstance(how, Matrix)
+        out.append((name, how.word(along)))
+    return tuple(out)
+
+
 def _told(operand: Operand) -> str:
     return f"{operand.buffer.name}[{', '.join(map(text, operand.at))}] onwards"
 
@@ -51,6 +83,48 @@ def _not_tiles(layout: Fragment, operand: Operand, known: Context) -> str | None
     for d, size in zip(operand.dims[-len(unit) :], unit, strict=True):
         if simplify(operand.at[d] % size, known) != Int(0):
             return f"it starts at {text(operand.at[d])} in dimension {d}, which is no whole number of tiles of {size}"
+    return None
+
+
+def _not_a_matrix(along: Major, operand: Operand, known: Context) -> str | None:
+    b, (rows, columns) = operand.buffer, operand.dims
+    how = matrix(b, (rows, columns))
+    if isinstance(how, str):
+        return how
+    if along == "mn" and how.span == PLAIN:
+        return f"a matrix whose columns are the reduced loop has to lie in pieces of 32 bytes or more, not {PLAIN}"
+    piece = how.span // b.dtype.bytes if along == "mn" else max(PLAIN, min(how.span, 32)) // b.dtype.bytes
+    for d, size in ((rows, 8), (columns, piece)):
+        if simplify(operand.at[d] % size, known) != Int(0):
+            return f"it starts at {text(operand.at[d])} in dimension {d}, which is no multiple of {size}"
+    return None
+
+
+def _not_a_box(p: Buffer, operand: Operand, known: Context) -> str | None:
+    height, width = (d.value for d in p.shape if isinstance(d, Int))
+    how = box(operand.buffer, (operand.dims[0], operand.dims[1]), height, width)
+    if isinstance(how, str):
+        return how
+    for d, size in zip(operand.dims, (height, width), strict=True):
+        if simplify(operand.at[d] % size, known) != Int(0):
+            return f"it starts at {text(operand.at[d])} in dimension {d}, which is no multiple of {size}"
+    return None
+
+
+def _not_mapped(operand: Operand, known: Context) -> str | None:
+    """Why no tensor map tells of the array, whose rows begin at multiples of 16 bytes."""
+    b, rank = operand.buffer, len(operand.buffer.shape)
+    if operand.dims != (rank - 2, rank - 1) or rank > MAP_RANK:
+        return f"a tensor map has up to {MAP_RANK} dimensions, and a box lies along the last two of them, in order"
+    *outer, inner = strides_of(b) if not isinstance(b.layout, Mapped) else (Int(0),)
+    if inner != Int(1):
+        return "its last dimension is not contiguous"
+    for d, s in enumerate(outer):
+        if simplify(s * b.dtype.bytes % MAP_BYTES, known) != Int(0):
+            return (
+                f"{text(s)} elements from one index of dimension {d} to the next are not known to be a multiple of "
+                f"{MAP_BYTES} bytes, which a tensor map needs; say so of the size"
+            )
     return None
 
 

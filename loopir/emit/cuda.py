@@ -19,7 +19,9 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Commit,
+    Fence,
     Func,
+    Hold,
     If,
     Index,
     Int,
@@ -34,12 +36,22 @@ from loopir.ir.grammar import (
     Store,
     Wait,
 )
+from loopir.ir.ops import Instruction
 from loopir.ir.walk import nodes, statements
 
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 STATIC_SHARED = 48 * 1024
+ALIGNMENT, MATRIX_ALIGNMENT = 16, 1024
+"""Of shared memory, in bytes."""
 MAX_SHARED = 232448
+GROUPS = {
+    "copies": ("cp.async.commit_group", "cp.async.wait_group"),
+    "products": ("wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned"),
+}
+FENCES = {"async": "fence.proxy.async.shared::cta", "registers": "wgmma.fence.sync.aligned"}
+HELD = {4: "f", 2: "h"}
+"""Of a register, by the bytes of its type, what inline assembly calls it."""
 VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
 
 
@@ -84,9 +96,12 @@ def emit(func: Func) -> CudaModule:
         emitter = _Emitter(k)
         infos.append(emitter.kernel())
         lines += [("", None), *emitter.lines]
-    needs = tuple((f"a cluster of {k.cluster} blocks, which {k.name} has,", "sm_90") for k in infos if k.cluster > 1)
+    needs = [(f"a cluster of {k.cluster} blocks, which {k.name} has,", "sm_90") for k in infos if k.cluster > 1]
+    needs += [
+        (fn.name, fn.arch) for fn in sorted(used, key=lambda f: f.name) if isinstance(fn, Instruction) and fn.arch
+    ]
     return CudaModule(
-        "\n".join(text for text, _ in lines) + "\n", tuple(infos), tuple(loop for _, loop in lines), needs
+        "\n".join(text for text, _ in lines) + "\n", tuple(infos), tuple(loop for _, loop in lines), tuple(needs)
     )
 
 
@@ -104,7 +119,7 @@ class _Emitter:
     def kernel(self) -> KernelInfo:
         extents: dict[str, Index] = {}
         shared = [s.buffer for s in statements(self.source.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
-        offsets, total = _carved(shared)
+        offsets, total = _carved(shared, _matrices(self.source))
         body = self.source.body
         heads: list[tuple[str, str]] = []
         while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind in AXES:
@@ -122,15 +137,16 @@ class _Emitter:
         cluster = _constant(extents.get("cluster", Int(1)), "cluster")
         dims = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
         self.line(0, f'extern "C" __global__ void __launch_bounds__({bound}) {dims}{self.source.name}({signature}) {{')
+        at = MATRIX_ALIGNMENT if _matrices(self.source) else ALIGNMENT
         if total > STATIC_SHARED:
-            self.line(1, "extern __shared__ __align__(16) unsigned char lp_shared[];")
+            self.line(1, f"extern __shared__ __align__({at}) unsigned char lp_shared[];")
         for b in shared:
             if total > STATIC_SHARED:
                 where = f"reinterpret_cast<{memory_type(b.dtype)}*>(lp_shared + {offsets[b.name]})"
                 self.line(1, f"{memory_type(b.dtype)}* const {self.values.name(b.name)} = {where};")
             else:
                 size = _elements(b)
-                self.line(1, f"__shared__ __align__(16) {memory_type(b.dtype)} {self.values.name(b.name)}[{size}];")
+                self.line(1, f"__shared__ __align__({at}) {memory_type(b.dtype)} {self.values.name(b.name)}[{size}];")
         for var, kind in heads:
             name = self.values.name(var)
             self.line(1, f"const {self.values.index_type} {name} = {_head(kind, cluster)};")
@@ -183,10 +199,16 @@ class _Emitter:
                 self.alloc(s, depth)
             case Issue():
                 self.issue(s, depth)
-            case Commit():
-                self.line(depth, 'asm volatile("cp.async.commit_group;" ::: "memory");')
-            case Wait(pending):
-                self.line(depth, f'asm volatile("cp.async.wait_group {pending};" ::: "memory");')
+            case Commit(group):
+                self.line(depth, f'asm volatile("{GROUPS[group][0]};" ::: "memory");')
+            case Wait(pending, group):
+                self.line(depth, f'asm volatile("{GROUPS[group][1]} {pending};" ::: "memory");')
+            case Hold(b):
+                name, one = self.values.name(b.name), HELD[b.dtype.bytes]
+                registers = ", ".join(f'"+{one}"({name}[{n}])' for n in range(_elements(b)))
+                self.line(depth, f'asm volatile("" : {registers} :: "memory");')
+            case Fence(kind):
+                self.line(depth, f'asm volatile("{FENCES[kind]};" ::: "memory");')
             case Barrier():
                 self.line(depth, "__syncthreads();")
             case _:
@@ -229,7 +251,7 @@ class _Emitter:
         runs = {name for name, aim in s.fn.pointers.items() if aim.run > 1}
         self.wide |= {x.buffer.name for name, x in named.items() if x.buffer.scope == "global" and name in runs}
         at = {n: f"({self.values.address(x.buffer, self.values.index(x.at[0]))})" for n, x in named.items()}
-        self.line(depth, s.fn.cuda.format(**at))
+        self.line(depth, s.fn.cuda.format(**at, **{f"{name}_word": f"{word:#x}ull" for name, word in s.words}))
 
     def store(self, b: Buffer, at: Index, value: str, depth: int) -> None:
         self.line(depth, f"{self.values.element(b, at)} = {self.values.to_memory(value, b.dtype)};")
@@ -294,13 +316,21 @@ def _elements(b: Buffer) -> int:
     return max(1, total)
 
 
-def _carved(shared: list[Buffer]) -> tuple[dict[str, int], int]:
-    """The offset of each shared buffer, aligned to 16 bytes, and the bytes they take together."""
+def _matrices(kernel: Kernel) -> set[str]:
+    """The buffers that descriptors tell of, whose swizzles count addresses from a multiple of 1,024 bytes."""
+    issued = [s for s in statements(kernel.body) if isinstance(s, Issue)]
+    pairs = [(s, a, x) for s in issued for a, x in zip(s.fn.meaning.args, s.operands, strict=True)]
+    return {x.buffer.name for s, a, x in pairs if a.buffer.name in dict(s.words)}
+
+
+def _carved(shared: list[Buffer], matrices: set[str]) -> tuple[dict[str, int], int]:
+    """The offset of each shared buffer, aligned to 16 bytes, or as a matrix, and the bytes they take together."""
     offsets: dict[str, int] = {}
     total = 0
     for b in shared:
+        total += -total % (MATRIX_ALIGNMENT if b.name in matrices else ALIGNMENT)
         offsets[b.name] = total
-        total += -(-_elements(b) * b.dtype.bytes // 16) * 16
+        total += _elements(b) * b.dtype.bytes
     if total > MAX_SHARED:
         names = ", ".join(f"{b.name} {_elements(b) * b.dtype.bytes}" for b in shared)
         raise TargetError(f"a block would take {total} bytes of shared memory ({names}), and there are {MAX_SHARED}")

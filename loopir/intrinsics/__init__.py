@@ -8,5 +8,7 @@ from loopir.intrinsics import (
     math as math,
     mma as mma,
     monoids as monoids,
+    tma as tma,
     warp as warp,
+    wgmma as wgmma,
 )

@@ -15,7 +15,7 @@ __device__ __forceinline__ void lp_cp_async(void* to, const void* from) {
 def _copy(short: str, dtype: str, count: int) -> None:
     run = Pointer((0,), run=count)
     instruction(
-        cuda="lp_cp_async({dst}, {src});", cuda_prelude=_PRELUDE, at={"dst": run, "src": run}, asynchronous=True,
+        cuda="lp_cp_async({dst}, {src});", cuda_prelude=_PRELUDE, at={"dst": run, "src": run}, asynchronous="copies",
         doc=f"{count} elements of {dtype}, while the thread goes on.",
     )(f"""
 def cp_async_{short}(dst: "out {dtype}[{count}] shared", src: "{dtype}[{count}] global"):

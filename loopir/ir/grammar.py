@@ -18,8 +18,10 @@ see through it.
            | If(cond c, stmt* then, stmt* orelse)
            | Do(instruction f, stmt* body)                       -- body is a nest that f does as a whole
            | Kernel(name n, stmt* body) | Barrier()                      -- made by lowering
-           | Issue(instruction f, load* operands)                        -- made by lowering: on registers, addresses
-           | Commit() | Wait(int pending)                                -- made by lowering, for asynchronous copies
+           | Issue(instruction f, load* operands, word* words, box* boxes, load? ring)   -- made by lowering
+           | Commit(name group) | Wait(int pending, name group)          -- made by lowering, as all that follows
+           | Fence(async|registers kind) | Hold(buffer b)
+           | Init(buffer ring, int arrivals) | Expect(load slot, int bytes) | Await(load slot, int turn)
     kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | cluster | threadIdx.x ...
            | lane | warp.x | warp.y | warpgroup
     index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Xor | Opaque(value)
@@ -330,10 +332,14 @@ class If(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Do(Stmt):
-    """`body`, a perfect nest around one statement, done as a whole by the instruction `fn`."""
+    """`body`, a perfect nest around one statement, done as a whole by the instruction `fn`.
+
+    One whose bytes arrive by themselves is told by lowering of the barrier, an element of shared memory, to count at.
+    """
 
     fn: Instruction
     body: Body
+    ring: Load | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,18 +357,80 @@ class Issue(Stmt):
 
     fn: Instruction
     operands: tuple[Load, ...]
+    words: tuple[tuple[str, int], ...] = ()
+    """By operand that is told by a descriptor, all of that but the address."""
+    boxes: tuple[Box, ...] = ()
+    ring: Load | None = None
+    """The barrier in shared memory that counts the bytes which arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box(Node):
+    """A box of a global array, as a tensor map tells of it: operand `name`, from element `at`, so many elements along
+    each dimension, swizzled in shared memory in pieces of `span` bytes if that is not 0. Outside of the array it is 0.
+    """
+
+    name: str
+    buffer: Buffer
+    at: tuple[Index, ...]
+    sizes: tuple[int, ...]
+    span: int
+
+
+@dataclass(frozen=True, slots=True)
+class Init(Stmt):
+    """The elements of `ring`, in shared memory, become barriers: a turn of one is over after so many arrivals, and
+    when the bytes that it was told to expect are there."""
+
+    ring: Buffer
+    arrivals: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expect(Stmt):
+    """This thread arrives at the barrier `slot`, whose turn is over only after so many more bytes."""
+
+    slot: Load
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Await(Stmt):
+    """This thread waits for the end of a turn of the barrier `slot`, each time for that of the next one: of the first
+    one at first, or if `turn` is 1 for none."""
+
+    slot: Load
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Commit(Stmt):
-    """The asynchronous copies that this thread has issued since the last commit are a group."""
+    """What this thread has issued of `group`, "copies" or "products", since the last commit is waited for together."""
+
+    group: str = "copies"
 
 
 @dataclass(frozen=True, slots=True)
 class Wait(Stmt):
-    """This thread waits for its groups, but the newest `pending`: only then has it written what they copy."""
+    """This thread waits for its groups, but the newest `pending`: only then are they done with what they touch."""
 
     pending: int
+    group: str = "copies"
+
+
+@dataclass(frozen=True, slots=True)
+class Fence(Stmt):
+    """What this thread has written so far is seen by what goes on by itself: "async", what it and others whom it has
+    met at a barrier wrote to shared memory; "registers", what it wrote to its registers."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hold(Stmt):
+    """The registers of `buffer` hold here what has been written: no use of them is moved past this by a compiler."""
+
+    buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True)

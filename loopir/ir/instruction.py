@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import LANES, Buffer, Func, IndexLike, Int, Load, Reduce, Store, Var, index
+from loopir.ir.grammar import LANES, Buffer, Fragment, Func, IndexLike, Int, Load, Reduce, Store, Var, index
 from loopir.ir.issue import reached
 from loopir.ir.layouts import evaluate
 from loopir.ir.match import nest
-from loopir.ir.ops import INSTRUCTIONS, LANE, Aim, Instruction, Level
+from loopir.ir.ops import INSTRUCTIONS, LANE, Aim, Async, Instruction, Level, Major
 from loopir.ir.parse import meaning
 from loopir.ir.walk import nodes
 
@@ -45,8 +45,11 @@ def instruction(
     cuda: str = "",
     cuda_prelude: str = "",
     at: Mapping[str, Pointer] | None = None,
-    asynchronous: bool = False,
+    asynchronous: Async = "",
     doc: str = "",
+    matrices: Mapping[str, Major] | None = None,
+    boxed: tuple[str, str] | None = None,
+    arch: str = "",
 ) -> Callable[[Callable[..., Any] | str], Instruction]:
     """Make a nest of constant loops around one statement, as a function or as text, an Instruction; see there.
 
@@ -63,7 +66,9 @@ def instruction(
             if shapes.get(name) != len(pointer.at) or pointer.run < 1 or pointer.run & (pointer.run - 1):
                 raise VerifyError(f"{func.name}: {name} is no operand with an element {pointer.at}, run a power of two")
         about = doc or (program.__doc__ or "" if callable(program) else "")
-        made = Instruction(func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about)
+        made = Instruction(
+            func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about, dict(matrices or {}), boxed, arch
+        )
         if cuda:
             _require_reach(made)
         return made
@@ -74,6 +79,8 @@ def instruction(
 def _require_reach(fn: Instruction) -> None:
     """The addresses that are given tell the instruction where every element lies."""
     for a in fn.meaning.args:
+        if a.buffer.name in (*fn.matrices, *(fn.boxed or ())) or isinstance(a.buffer.layout, Fragment):
+            continue  # descriptors, tensor maps and registers tell of every element
         lanes = range(LANES if fn.level == "warp" else 1)
         found = {element for lane in lanes for element, _ in reached(fn, a, lane)}
         if found != set(np.ndindex(*(evaluate(d, {}) for d in a.buffer.shape))):

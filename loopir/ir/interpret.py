@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,11 @@ from loopir.ir.grammar import (
 from loopir.ir.issue import Cell, perform
 from loopir.ir.ops import Instruction
 from loopir.ir.sizes import linear
-from loopir.ir.spmd import Memory, Together, Who, cells_of
+from loopir.ir.spmd import Together
 from loopir.ir.text import text
 from loopir.ir.to_python import compiled
 from loopir.ir.verify import evaluate
+from loopir.ir.watch import Memory, Who, cells_of
 from loopir.shapes import Given, sizes_of
 
 Array = np.ndarray[Any, Any]
@@ -115,7 +117,7 @@ class _Run:
     def allocate(self, b: Buffer, values: Array | None = None, env: Mapping[str, int] | None = None) -> Memory:
         shape = tuple(max(0, evaluate(d, {**self.sizes, **(env or {})})) for d in b.shape)
         place, size = layout_of(b, self.sizes, shape)
-        m = Memory(b.name, shape, [None] * size, self.who, place)
+        m = Memory(b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=self.domain.const(0, b.dtype))
         if values is not None:
             loaded = self.domain.load(values, b.dtype)
             if place is None:
@@ -145,15 +147,36 @@ class _Run:
             hook(m, m.cell(at))
         return value
 
-    def issue(self, fn: Instruction, site: int, operands: Sequence[Cell]) -> Together | None:
-        """An instruction: done at once by a thread, and by a warp when all its lanes are there."""
+    def issue(
+        self,
+        fn: Instruction,
+        site: int,
+        operands: Sequence[Cell],
+        words: Mapping[str, int],
+        boxes: Sequence[tuple[str, tuple[int, ...], int]] = (),
+        ring: tuple[Memory, int] | None = None,
+    ) -> Together | None:
+        """An instruction: done at once by a thread, and by a warp or a warpgroup when all its lanes are there."""
         if fn.level == "thread":
-            perform(fn, [operands], self.domain.name, lambda lane: None)
+            slot = None if ring is None else self.who.slot(*ring)
+            perform(fn, words, [operands], self.domain.name, lambda lane: None, {n: (a, s) for n, a, s in boxes}, slot)
+            if ring is not None:
+                self.who.landed(*ring, _bytes(fn))
             return None
-        return Together(site, fn.name, operands, lambda lanes, enter: perform(fn, lanes, self.domain.name, enter))
+
+        def done(lanes: Sequence[Sequence[Cell]], enter: Callable[[int], None]) -> None:
+            perform(fn, words, lanes, self.domain.name, enter)
+
+        return Together(site, fn.name, fn.level, operands, done)
 
     def folded(self, label: str, at: tuple[int, ...]) -> None:
         self.here = (label, at)
+
+
+def _bytes(fn: Instruction) -> int:
+    """What arrives of an instruction that fills memory."""
+    (b,) = (a.buffer for a in fn.meaning.args if a.access == "out")
+    return prod(evaluate(d, {}) for d in b.shape) * b.dtype.bytes
 
 
 def _unplaced(m: Memory) -> list[Any]:

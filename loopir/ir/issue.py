@@ -1,51 +1,76 @@
 """An instruction as the hardware does it: operands come from lanes and addresses, and results go back to them.
 
-This is how the interpreter runs a lowered kernel, so a wrong map of registers, a wrong address of a lane or a missing
-barrier gives a wrong value or a race, as it would on the machine, and not what the loops said before.
+This is how the interpreter runs a lowered kernel, so a wrong map of registers, a wrong address of a lane, a wrong
+descriptor or a missing barrier gives a wrong value or a race, as it would on the machine, and not what the loops said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
 
-from loopir.ir.grammar import Arg, Fragment, Int
+from loopir.ir.descriptors import Matrix, swizzled
+from loopir.ir.grammar import LANES, Arg, Fragment, Int
 from loopir.ir.layouts import elements, evaluate, tile
 from loopir.ir.ops import LANE, Instruction
-from loopir.ir.spmd import Memory, Who
 from loopir.ir.to_python import compiled
+from loopir.ir.watch import Memory, Slot, Who
 
+Corner = tuple[tuple[int, ...], int]
 Cell = tuple[Memory, int]
 """A buffer, and the offset in it that an operand begins at."""
 
 
-def perform(fn: Instruction, lanes: Sequence[Sequence[Cell]], domain: str, enter: Callable[[int], None]) -> None:
-    """Do `fn` for the operands that each of `lanes` gives; `enter(lane)` says whose access comes next."""
+def perform(
+    fn: Instruction,
+    words: Mapping[str, int],
+    lanes: Sequence[Sequence[Cell]],
+    domain: str,
+    enter: Callable[[int], None],
+    boxes: Mapping[str, Corner] | None = None,
+    slot: Slot | None = None,
+) -> None:
+    """Do `fn` for the operands that each of `lanes` gives; `enter(lane)` says whose access comes next.
+
+    Of `boxes` of arrays that tensor maps tell of, the corner is given, and the swizzle of what they are copied to; a
+    copy of one has arrived when a turn of the barrier `slot` is over.
+    """
+    boxes = boxes or {}
     run = _Run()
     for n, a in enumerate(fn.meaning.args):
         whole = run.memory[a.buffer.name] = Memory(a.buffer.name, shape := _shape(a), [None] * prod(shape), Who())
         if a.access != "out":
+            word = words.get(a.buffer.name)
             for lane, cells in enumerate(lanes):
                 enter(lane)
-                for element, offset in reached(fn, a, lane):
-                    m, begin = cells[n]
-                    whole.store(element, m.load((begin + offset,)))
+                m, begin = cells[n]
+                if a.buffer.name in boxes:
+                    _boxed(whole, m, boxes[a.buffer.name][0])
+                    continue
+                for element, cell in reached(fn, a, lane, begin, word):
+                    whole.store(element, m.taken((cell,), fn.asynchronous))
     compiled(fn.meaning, domain).entry(run)
     for n, a in enumerate(fn.meaning.args):
         if a.access != "in":
             for lane, cells in enumerate(lanes):
                 enter(lane)
-                for element, offset in reached(fn, a, lane):
-                    m, begin = cells[n]
-                    m.store((begin + offset,), run.memory[a.buffer.name].load(element))
-                    if fn.asynchronous:
-                        m.who.copies(m, begin + offset)
+                m, begin = cells[n]
+                spans = [span for _, span in boxes.values()]
+                found = reached(fn, a, lane, begin, words.get(a.buffer.name))
+                for element, cell in _rows(a, begin, spans[0]) if spans else found:
+                    value = run.memory[a.buffer.name].peek(element)
+                    m.given((cell,), value, fn.asynchronous, slot)
 
 
-def reached(fn: Instruction, a: Arg, lane: int) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The elements of operand `a` that `lane` gives or gets, each with where it lies from where the operand begins."""
+def reached(
+    fn: Instruction, a: Arg, lane: int, begin: int = 0, word: int | None = None
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """The elements of operand `a` that `lane` gives or gets, each with where it lies, for an operand from `begin`.
+
+    A matrix that a descriptor tells of is read by each warp, which its first lane does here.
+    """
     layout, shape = a.buffer.layout, _shape(a)
     if isinstance(layout, Fragment):
         unit = tile(layout) or ()
@@ -53,15 +78,46 @@ def reached(fn: Instruction, a: Arg, lane: int) -> Iterator[tuple[tuple[int, ...
         for n, corner in enumerate(np.ndindex(*(s // u for s, u in zip(shape, unit, strict=True)))):
             for register, x in enumerate(held):
                 at = tuple(int(c * u + e) for c, u, e in zip(corner, unit, x, strict=True))
-                yield at, n * layout.registers + register
+                yield at, begin + n * layout.registers + register
+        return
+    if word is not None:
+        if lane % LANES == 0:
+            yield from _told(a, begin, word)
         return
     aim = fn.pointers.get(a.buffer.name)
     if aim is None:
-        yield (0,) * len(shape), 0
+        yield (0,) * len(shape), begin
         return
     first = [evaluate(x, {LANE: lane}) for x in aim.at]
     for n in range(aim.run):
-        yield (*first[:-1], first[-1] + n), n
+        yield (*first[:-1], first[-1] + n), begin + n
+
+
+def _boxed(whole: Memory, m: Memory, corner: tuple[int, ...]) -> None:
+    """Fill the box `whole` from an array, from element `corner`: its last dimensions; outside of the array with 0."""
+    outer = len(corner) - len(whole.shape)
+    for at in np.ndindex(*whole.shape):
+        there = tuple(int(x) for x in (*corner[:outer], *(c + x for c, x in zip(corner[outer:], at, strict=True))))
+        inside = all(0 <= x < size for x, size in zip(there, m.shape, strict=True))
+        whole.store(at, m.peek(there) if inside else m.zero)
+
+
+def _rows(a: Arg, begin: int, span: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Where the elements of a box come to lie: rows one after the other, swizzled if they are of `span` bytes."""
+    size, shape = a.buffer.dtype.bytes, _shape(a)
+    plain = begin * size + np.arange(prod(shape)).reshape(shape) * size
+    cells = (swizzled(plain, span) if span else plain) // size
+    for at in np.ndindex(*shape):
+        yield at, int(cells[at])
+
+
+def _told(a: Arg, begin: int, word: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """The elements of a matrix that the descriptor `word` tells of; its memory begins at a multiple of 1,024 bytes."""
+    size, shape = a.buffer.dtype.bytes, _shape(a)
+    rows, columns = np.indices(shape)
+    cells = Matrix.of(word).lies(begin * size, rows, columns, size) // size
+    for at in np.ndindex(*shape):
+        yield at, int(cells[at])
 
 
 def _shape(a: Arg) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ This file is below them so that the interpreter and the parser can use a record 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +19,12 @@ REGISTRY: dict[str, Intrinsic] = {}
 MONOIDS: dict[str, Callable[[tuple[DType, ...]], Monoid]] = {}
 """The monoids known by name: each makes the Monoid for the dtypes of its components."""
 INSTRUCTIONS: dict[str, Instruction] = {}
-Level = Literal["thread", "warp"]
+FAMILIES: list[tuple[re.Pattern[str], Callable[..., None]]] = []
+"""What the names of many instructions of a kind look like, and what declares the one with these parts in its name."""
+Level = Literal["thread", "warp", "warpgroup"]
+Async = Literal["", "copies", "products", "bytes"]
+"""How an instruction that goes on by itself is waited for: with the group of copies, or of products, that its thread
+commits, or by a barrier in shared memory that counts the bytes that have arrived."""
 LANE = "lane"
 """The variable that an address speaks of where each lane of a warp gives another."""
 
@@ -84,16 +90,25 @@ class Aim:
     run: int = 1
 
 
+Major = Literal["k", "mn"]
+"""Which dimension of a matrix in shared memory has its elements side by side: the reduced one, or the other."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Instruction:
     """Something a target does in one instruction, as data: what it means, who issues it, and how it is spelt.
 
     `meaning` is a Func of the language: a nest of constant loops around one statement, whose parameters are the
     operands, with the memory and the layout that each has to have. `level` is who issues it together: each thread for
-    itself, or the lanes of a warp. `cuda` is a statement in which `{A}` is the address of operand A, or of the first
-    of the registers that hold its part of a fragment; `cuda_prelude` declares what it calls.
-    `pointers` say more about operands in memory than that their first element is meant. One that is `asynchronous` has
-    written when its thread has waited for it, which lowering sees to. Without a spelling for a target the instruction
+    itself, the lanes of a warp, or the 128 threads of a warpgroup. `cuda` is a statement in which `{A}` is the address
+    of operand A, or of the first of the registers that hold its part of a fragment; `cuda_prelude` declares what it
+    calls.
+    `pointers` say more about operands in memory than that their first element is meant; those in `matrices` are told
+    where they lie by a descriptor (`loopir.ir.descriptors`), in `{A_word}` all of it but the address. Of the two that
+    are `boxed`, a tensor map tells of the first, a box of a global array, in `{A}` and its corner in `{A_at}`, and the
+    second is the box in shared memory; `{ring}` is the barrier that counts its bytes. One that is
+    `asynchronous` has written when its thread has waited for it, which lowering sees to. `arch` is the least
+    architecture that has it, or with a letter the only one. Without a spelling for a target the instruction
     is its meaning there. `loopir.ir.instruction` makes one from a Python function.
     """
 
@@ -103,8 +118,11 @@ class Instruction:
     cuda: str = ""
     cuda_prelude: str = ""
     pointers: Mapping[str, Aim] = field(default_factory=dict[str, Aim])
-    asynchronous: bool = False
+    asynchronous: Async = ""
     doc: str = ""
+    matrices: Mapping[str, Major] = field(default_factory=dict[str, "Major"])
+    boxed: tuple[str, str] | None = None
+    arch: str = ""
 
     def __post_init__(self) -> None:
         if self.name in INSTRUCTIONS or self.name in REGISTRY:
@@ -143,5 +161,16 @@ class Memory:
         MEMORIES[self.name] = self
 
 
+def instruction_called(name: str) -> Instruction | None:
+    """The instruction of that name; one of a family is declared when it is first asked for."""
+    if name not in INSTRUCTIONS:
+        for pattern, declare in FAMILIES:
+            if found := pattern.fullmatch(name):
+                declare(*found.groups())
+    return INSTRUCTIONS.get(name)
+
+
 def _instructed(name: str) -> Instruction:
-    return INSTRUCTIONS[name]
+    found = instruction_called(name)
+    assert found is not None
+    return found

@@ -29,6 +29,7 @@ from loopir.ir.grammar import (
     Cond,
     Const,
     Do,
+    Fence,
     Func,
     If,
     Index,
@@ -48,7 +49,7 @@ from loopir.ir.grammar import (
     Wait,
     ceildiv,
 )
-from loopir.ir.ops import INSTRUCTIONS, MEMORIES, MONOIDS, REGISTRY
+from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY, instruction_called
 from loopir.ir.parse_buffer import Declarations, name_of
 from loopir.ir.parse_expr import Names
 from loopir.ir.verify import Stage, verify
@@ -256,8 +257,18 @@ class _Reader(Declarations):
                 return (Barrier(),)
             case ast.Expr(value=ast.Call(func=ast.Name(id="commit"), args=[])):
                 return (Commit(),)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="commit"), args=[ast.Constant(value=str(group))])):
+                return (Commit(group),)
             case ast.Expr(value=ast.Call(func=ast.Name(id="wait"), args=[ast.Constant(value=int(pending))])):
                 return (Wait(pending),)
+            case ast.Expr(
+                value=ast.Call(
+                    func=ast.Name(id="wait"), args=[ast.Constant(value=int(pending)), ast.Constant(value=str(group))]
+                )
+            ):
+                return (Wait(pending, group),)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="fence"), args=[ast.Constant(value=str(kind))])):
+                return (Fence(kind),)
             case _:
                 self.fail(s, "a statement is a for, an if, a with alloc(...), or an assignment to an element")
 
@@ -314,8 +325,10 @@ class _Reader(Declarations):
         match s.items[0].context_expr:
             case ast.Call(func=ast.Name(id="kernel"), args=[ast.Constant(value=str(name))]) if len(s.items) == 1:
                 return Kernel(name, self.body(s.body))
-            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in INSTRUCTIONS and len(s.items) == 1:
-                return Do(INSTRUCTIONS[name], self.body(s.body))
+            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if (
+                len(s.items) == 1 and (fn := instruction_called(name)) is not None
+            ):
+                return Do(fn, self.body(s.body))
             case _:
                 pass
         saved = dict(self.names.buffers)

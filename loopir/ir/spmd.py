@@ -1,21 +1,23 @@
-"""Memory that watches itself, and threads that meet at barriers: what the interpreter runs programs in.
+"""Threads that meet: how the interpreter runs the blocks of a kernel, and the threads of a block, to their ends.
 
-A kernel's blocks run in a random order, and between two barriers the threads of a block do, too. Two accesses to an
-element race if one writes and they come from different blocks, or from different threads of a block with no barrier
-between; that is decided from who touched what, so an order that happens to give the right value does not hide it.
-The threads of a warp go from exchange to exchange together; one that does not come by is an error.
+Blocks run in a random order, and between two meetings the threads of a block do, too. The lanes of a warp go from
+exchange to exchange together, those of a warpgroup from one joint instruction to the next, all threads of a block
+from barrier to barrier; where one of them does not come by, nobody can go on, and that is an error.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
-from math import prod
 from typing import Any
 
-WARP = 32
+from loopir.ir.grammar import GROUP_WARPS, LANES
+from loopir.ir.watch import Agent, Fault, Memory, Who
+
+SIZES = {"warp": LANES, "warpgroup": GROUP_WARPS * LANES}
+"""How many threads, one after another, do something together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,174 +28,29 @@ class Exchange:
     name: str
     lane: Callable[[int], int]
     value: Any
-
-
-Touch = tuple[Any, int, Any]
-"""Who did something: the block, the barriers it had passed, the thread."""
+    level: str = "warp"
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """A lane at an instruction that its warp issues together: which one, where in the program, and with what.
+    """A lane at an instruction that its warp, or its warpgroup, issues together: which one, where in the program, and
+    with what.
 
     `perform(operands of each lane, enter)` does it, once all lanes are there.
     """
 
     point: int
     name: str
+    level: str
     operands: Sequence[Any]
     perform: Callable[[Sequence[Any], Callable[[int], None]], None]
 
 
-Stop = int | Exchange | Together | None
-"""Where a thread is: at a barrier, at an exchange or a joint instruction, or at its end."""
-Thread = Generator[int | Exchange | Together, Any, None]
-
-
-class Fault(Exception):
-    """An access went wrong; the interpreter adds the statement and the iteration."""
-
-
-class Outside(Fault):
-    """It was outside its array."""
-
-
-@dataclass(slots=True)
-class Who:
-    """The thread that runs now, and the barriers its block has passed; None outside kernels."""
-
-    block: tuple[int, ...] = ()
-    thread: tuple[int, ...] = ()
-    phase: int = 0
-    active: bool = False
-    flying: dict[Any, list[list[tuple[Memory, int]]]] = field(default_factory=dict[Any, Any])
-    """By block and thread, the groups of asynchronous copies that it has not waited for; the last one is open."""
-
-    def copies(self, m: Memory, cell: int) -> None:
-        """This thread has an asynchronous copy under way to a cell."""
-        self.flying.setdefault((self.block, self.thread), [[]])[-1].append((m, cell))
-        m.filling[cell] = (self.block, self.phase, self.thread)
-
-    def commit(self) -> None:
-        self.flying.setdefault((self.block, self.thread), [[]]).append([])
-
-    def wait(self, pending: int) -> None:
-        groups = self.flying.setdefault((self.block, self.thread), [[]])
-        while len(groups) > pending + 1:
-            for m, cell in groups.pop(0):
-                m.filling.pop(cell, None)
-
-
-@dataclass(slots=True)
-class Memory:
-    """One buffer: bounds checked, unwritten cells known, and in a kernel every access logged for races."""
-
-    name: str
-    shape: tuple[int, ...]
-    cells: list[Any]
-    who: Who
-    place: Callable[..., int] | None = None
-    on_read: Callable[[Memory, int], None] | None = None
-    on_write: Callable[[Memory, int], None] | None = None
-    writes: dict[int, tuple[Any, int, Any]] = field(default_factory=dict[int, "tuple[Any, int, Any]"])
-    updates: dict[int, dict[str, set[Touch]]] = field(default_factory=dict[int, "dict[str, set[Touch]]"])
-    """By cell and monoid, who updated it atomically."""
-    reads: dict[int, set[Touch]] = field(default_factory=dict[int, "set[tuple[Any, int, Any]]"])
-    filling: dict[int, Touch] = field(default_factory=dict[int, "tuple[Any, int, Any]"])
-    """The cells that asynchronous copies are still to write."""
-
-    def cell(self, at: tuple[int, ...]) -> int:
-        """Where element `at` lies. One index on several dimensions is an offset that lowering made."""
-        if len(at) != len(self.shape):
-            if not 0 <= at[0] < len(self.cells):
-                raise Outside(f"touches {self.name} at offset {at[0]}, and it has {len(self.cells)} cells")
-            return at[0]
-        cell = 0
-        for x, size in zip(at, self.shape, strict=True):
-            if not 0 <= x < size:
-                shape = ", ".join(map(str, self.shape))
-                raise Outside(f"touches {self.name}[{_listed(at)}], which is out of bounds: the shape is ({shape})")
-            cell = cell * size + x
-        return cell if self.place is None else self.place(*at)
-
-    def load(self, at: tuple[int, ...], atomic: str = "") -> Any:
-        """The element; `atomic` names the monoid of the update that this is part of, which its store logs."""
-        value = self.peek(at, atomic)
-        if value is None:
-            raise Fault(f"reads {self.name}[{_listed(at)}], which nothing has written")
-        return value
-
-    def peek(self, at: tuple[int, ...], atomic: str = "") -> Any:
-        """The value to copy elsewhere: None, and no fault, where nothing has written one."""
-        cell = self.cell(at)
-        if self.who.active and not atomic:
-            self.log_read(cell, at)
-        if self.on_read is not None:
-            self.on_read(self, cell)
-        return self.cells[cell]
-
-    def store(self, at: tuple[int, ...], value: Any, atomic: str = "") -> None:
-        cell = self.cell(at)
-        if self.who.active:
-            self.log_write(cell, at, atomic)
-        if self.on_write is not None:
-            self.on_write(self, cell)
-        self.cells[cell] = value
-
-    def log_read(self, cell: int, at: tuple[int, ...]) -> None:
-        me = (self.who.block, self.who.phase, self.who.thread)
-        self.require_order(cell, at, me, "reads", "")
-        self.reads.setdefault(cell, set()).add(me)
-
-    def require_order(self, cell: int, at: tuple[int, ...], me: Touch, does: str, atomic: str) -> None:
-        """A Fault unless all writes so far are ordered before this; atomic updates by one monoid need no order."""
-        if cell in self.filling:
-            block, _, thread = self.filling[cell]
-            raise Fault(
-                f"{does} {self.name}[{_listed(at)}], which block {block} thread {thread} is copying to, and has not "
-                f"waited for"
-            )
-        before = self.writes.get(cell)
-        if before is not None and _clash(before, me):
-            raise Fault(_race(self.name, at, before, "wrote", me, does))
-        for monoid, others in self.updates.get(cell, {}).items():
-            other = next((x for x in others if _clash(x, me)), None) if monoid != atomic else None
-            if other is not None:
-                raise Fault(_race(self.name, at, other, "updated", me, does))
-
-    def log_write(self, cell: int, at: tuple[int, ...], atomic: str = "") -> None:
-        me = (self.who.block, self.who.phase, self.who.thread)
-        does = "updates" if atomic else "writes"
-        self.require_order(cell, at, me, does, atomic)
-        for reader in self.reads.get(cell, ()):
-            if _clash(reader, me):
-                raise Fault(_race(self.name, at, reader, "read", me, does))
-        if atomic:
-            self.updates.setdefault(cell, {}).setdefault(atomic, set()).add(me)
-        else:
-            self.writes[cell] = me
-
-    def forget(self) -> None:
-        """A launch has ended: what follows is ordered after all of it."""
-        self.writes.clear()
-        self.updates.clear()
-        self.reads.clear()
-
-
-def _clash(a: tuple[Any, int, Any], b: tuple[Any, int, Any]) -> bool:
-    return a[0] != b[0] or (a[1] == b[1] and a[2] != b[2])
-
-
-def _race(name: str, at: tuple[int, ...], a: Any, did: str, b: Any, does: str) -> str:
-    apart = "no barrier between" if a[0] == b[0] else "in different blocks"
-    return (
-        f"{does} {name}[{_listed(at)}] in block {b[0]} thread {b[2]}, which block {a[0]} thread {a[2]} {did}, "
-        f"{apart}: a race"
-    )
-
-
-def _listed(at: tuple[int, ...]) -> str:
-    return ", ".join(map(str, at))
+Passed = Callable[[], bool]
+"""Whether a thread may pass a barrier in shared memory."""
+Stop = int | Exchange | Together | Passed | None
+"""Where a thread is: at a barrier, an exchange or a joint instruction, a barrier in shared memory, or at its end."""
+Thread = Generator[int | Exchange | Together | Passed, Any, None]
 
 
 def launch(
@@ -220,93 +77,129 @@ def launch(
     try:
         for b in blocks:
             mine = shared()
-            threads = {t: body(mine, *b, *t) for t in product(*map(range, block))}
-            _run(b, threads, _warps(block, axes), who, order)
+            _Block(b, [(t, body(mine, *b, *t)) for t in _in_order(block, axes)], who, order).run()
     finally:
         who.active = False
         for m in watched:
             m.forget()
 
 
-def _warps(block: tuple[int, ...], axes: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
-    """The threads of a block in warps, by lane: x runs fastest."""
+def _in_order(block: tuple[int, ...], axes: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The threads of a block as they are numbered: x runs fastest."""
     slowest = sorted(range(len(axes)), key=lambda n: -axes[n])
-    by_lane = sorted(product(*map(range, block)), key=lambda t: [t[n] for n in slowest])
-    return [by_lane[n : n + WARP] for n in range(0, len(by_lane), WARP)]
+    return sorted(product(*map(range, block)), key=lambda t: [t[n] for n in slowest])
 
 
-def _run(
-    b: tuple[int, ...], threads: dict[tuple[int, ...], Thread], warps: list[list[tuple[int, ...]]], who: Who,
-    order: random.Random,
-) -> None:  # fmt: skip
-    """All threads of block `b`, from barrier to barrier."""
-    who.block, who.phase = b, 0
-    while threads:
-        at: dict[tuple[int, ...], Stop] = {}
-        turn = list(warps)
-        order.shuffle(turn)
-        for warp in turn:
-            at |= _until_barrier(warp, threads, who, order)
-        if len(set(at.values())) > 1:
-            waiting = next(t for t in at if at[t] is not None)
-            other = next(t for t in at if at[t] != at[waiting])
-            raise Fault(f"waits in thread {waiting} at a barrier that thread {other} does not reach: it diverges")
-        if None in at.values():
-            return
-        who.phase += 1
+class _Block:
+    """The threads of one block on their way."""
 
+    def __init__(
+        self, index: tuple[int, ...], threads: list[tuple[tuple[int, ...], Thread]], who: Who, order: random.Random
+    ) -> None:
+        self.who, self.order = who, order
+        self.threads = [t for _, t in threads]
+        self.agents = [Agent(n, t) for n, (t, _) in enumerate(threads)]
+        self.at: list[Stop] = [None] * len(threads)
+        who.enter(index, self.agents)
 
-def _until_barrier(
-    warp: list[tuple[int, ...]], threads: dict[tuple[int, ...], Thread], who: Who, order: random.Random
-) -> dict[tuple[int, ...], Stop]:
-    """Run the threads of a warp to a barrier or their end, through the exchanges between them."""
-    given: dict[tuple[int, ...], Any] = dict.fromkeys(warp)
-    while True:
-        at: dict[tuple[int, ...], Stop] = {}
-        for t in order.sample(warp, len(warp)):
-            who.thread = t
-            try:
-                at[t] = threads[t].send(given[t])
-            except StopIteration:
-                at[t] = None
-        meeting = next((x for x in at.values() if isinstance(x, Exchange | Together)), None)
-        if meeting is None:
-            return at
-        here = {t: x for t, x in at.items() if isinstance(x, Exchange | Together) and x.point == meeting.point}
-        if len(here) < len(warp):
-            one, other = next(iter(here)), next(t for t in warp if t not in here)
-            raise Fault(f"waits in thread {one} at {meeting.name} for thread {other} of its warp: it diverges")
+    def run(self) -> None:
+        ready: dict[int, Any] = dict.fromkeys(range(len(self.threads)))
+        while ready:
+            self.advance(ready)
+            ready = self.met()
+        if any(x is not None for x in self.at):
+            raise self.stuck()
+
+    def advance(self, ready: Mapping[int, Any]) -> None:
+        """Each of the threads to where it stops next, warp by warp in some order, and in each in some order."""
+        warps = sorted({n // LANES for n in ready})
+        for warp in self.order.sample(warps, len(warps)):
+            mine = [n for n in range(warp * LANES, (warp + 1) * LANES) if n in ready]
+            for n in self.order.sample(mine, len(mine)):
+                self.who.agent = self.agents[n]
+                try:
+                    self.at[n] = self.threads[n].send(ready[n])
+                except StopIteration:
+                    self.at[n] = None
+
+    def met(self) -> dict[int, Any]:
+        """The threads that can go on, each with what it is given: those that have met at what they stopped at."""
+        out: dict[int, Any] = {}
+        for n, x in enumerate(self.at):
+            if isinstance(x, Exchange | Together) and n % SIZES[x.level] == 0:
+                out |= self.together(n, x)
+            elif callable(x):
+                self.who.agent = self.agents[n]
+                out |= {n: None} if x() else {}
+        if not out and all(isinstance(x, int) for x in self.at) and len(set(self.at)) == 1:
+            self.who.meet(self.agents)
+            out = dict.fromkeys(range(len(self.at)))
+        return out
+
+    def together(self, first: int, meeting: Exchange | Together) -> dict[int, Any]:
+        """What each thread of the warp, or warpgroup, that begins with `first` is given, if all of it are here."""
+        lanes = range(first, min(first + SIZES[meeting.level], len(self.at)))
+        here = [x for n in lanes if isinstance(x := self.at[n], Exchange | Together) and x.point == meeting.point]
+        if len(here) < len(lanes):
+            return {}
         if isinstance(meeting, Exchange):
-            given = _exchanged(warp, here, meeting)
-        else:
-            given = dict.fromkeys(warp)
-            _issued(warp, here, meeting, who)
+            return self.exchanged(lanes, [x.value for x in here if isinstance(x, Exchange)], meeting)
+        if len(lanes) < SIZES[meeting.level]:
+            raise Fault(f"issues {meeting.name} in a {meeting.level} of {len(lanes)} lanes")
+
+        def enter(lane: int) -> None:
+            self.who.agent = self.agents[lanes[lane]]
+
+        meeting.perform([x.operands for x in here if isinstance(x, Together)], enter)
+        return dict.fromkeys(lanes)
+
+    def exchanged(self, lanes: range, values: Sequence[Any], meeting: Exchange) -> dict[int, Any]:
+        """What each thread of a warp gets; a Fault if one asks a lane that there is not."""
+        given: dict[int, Any] = {}
+        for n in range(len(lanes)):
+            lane = meeting.lane(n)
+            if not 0 <= lane < len(lanes):
+                thread = self.agents[lanes[n]].thread
+                raise Fault(
+                    f"takes {meeting.name} of lane {lane} in thread {thread}, and its warp has {len(lanes)} lanes"
+                )
+            given[lanes[n]] = values[lane]
+        return given
+
+    def stuck(self) -> Fault:
+        """Why nobody can go on."""
+        for n, x in enumerate(self.at):
+            if callable(x):
+                others = [f"thread {self.agents[k].thread} at {_place(y)}" for k, y in enumerate(self.at) if k != n]
+                return Fault(
+                    f"waits in thread {self.agents[n].thread} at {_place(x)}, for which nobody goes on: "
+                    f"{', '.join(others[:3])}{' and others' * (len(others) > 3)}: a deadlock"
+                )
+        for n, x in enumerate(self.at):
+            if not isinstance(x, Exchange | Together):
+                continue
+            first = n // SIZES[x.level] * SIZES[x.level]
+            for other in range(first, min(first + SIZES[x.level], len(self.at))):
+                y = self.at[other]
+                if not isinstance(y, Exchange | Together) or y.point != x.point:
+                    return self.diverged(n, x.name, other, f"for thread {{}} of its {x.level}")
+        waiting = next(n for n, x in enumerate(self.at) if x is not None)
+        other = next(n for n, x in enumerate(self.at) if x != self.at[waiting])
+        return self.diverged(waiting, "a barrier", other, "that thread {} does not reach")
+
+    def diverged(self, n: int, what: str, other: int, how: str) -> Fault:
+        one, two = self.agents[n].thread, self.agents[other].thread
+        return Fault(f"waits in thread {one} at {what} {how.format(two)}: it diverges")
 
 
-def _exchanged(
-    warp: list[tuple[int, ...]], here: Mapping[tuple[int, ...], Stop], meeting: Exchange
-) -> dict[tuple[int, ...], Any]:
-    """What each thread of a warp gets at `meeting`; a Fault if one asks a lane that there is not."""
-    values = {t: x.value for t, x in here.items() if isinstance(x, Exchange)}
-    given: dict[tuple[int, ...], Any] = {}
-    for n, t in enumerate(warp):
-        lane = meeting.lane(n)
-        if not 0 <= lane < len(warp):
-            raise Fault(f"takes {meeting.name} of lane {lane} in thread {t}, and its warp has {len(warp)} lanes")
-        given[t] = values[warp[lane]]
-    return given
-
-
-def _issued(warp: list[tuple[int, ...]], here: Mapping[tuple[int, ...], Stop], meeting: Together, who: Who) -> None:
-    """What a whole warp issues together is done, each access as its lane's."""
-    if len(warp) < WARP:
-        raise Fault(f"issues {meeting.name} in a warp of {len(warp)} lanes")
-
-    def enter(lane: int) -> None:
-        who.thread = warp[lane]
-
-    meeting.perform([x.operands for t in warp if isinstance(x := here[t], Together)], enter)
-
-
-def cells_of(shape: tuple[int, ...]) -> int:
-    return prod(max(0, d) for d in shape)
+def _place(x: Stop) -> str:
+    """Where a thread is, as a person reads it."""
+    match x:
+        case None:
+            return "its end"
+        case int():
+            return "a barrier"
+        case Exchange() | Together():
+            return x.name
+        case _:
+            return x.__doc__ or "a barrier in shared memory"

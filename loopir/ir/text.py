@@ -17,6 +17,7 @@ from loopir.ir.grammar import (
     Alloc,
     And,
     Arg,
+    Await,
     Barrier,
     Body,
     Buffer,
@@ -26,11 +27,15 @@ from loopir.ir.grammar import (
     Cond,
     Const,
     Do,
+    Expect,
+    Fence,
     FloorDiv,
     Fragment,
     Func,
+    Hold,
     If,
     Index,
+    Init,
     Int,
     Issue,
     Kernel,
@@ -212,22 +217,39 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             if orelse:
                 yield Line(depth, "else:", s)
                 yield from _body(orelse, depth + 1, labels)
-        case Do(fn, body):
-            yield Line(depth, f"with {fn.name}():", s)
+        case Do(fn, body, ring):
+            yield Line(depth, f"with {fn.name}({f'ring={_value(ring)}' if ring is not None else ''}):", s)
             yield from _nest(body, depth + 1, labels)
         case Kernel(name, body):
             yield Line(depth, f'with kernel("{name}"):', s)
             yield from _body(body, depth + 1, labels)
-        case Issue(fn, operands):
-            yield Line(depth, f"{fn.name}({', '.join(map(_value, operands))})", s)
-        case Commit():
-            yield Line(depth, "commit()", s)
-        case Wait(pending):
-            yield Line(depth, f"wait({pending})", s)
+        case Issue(fn, operands, words, boxes, ring):
+            told = [f"{name}={word:#x}" for name, word in words]
+            told += [f"{b.name}={b.buffer.name}[{', '.join(map(_from, b.at, b.sizes))}]" for b in boxes]
+            told += [f"ring={_value(ring)}"] if ring is not None else []
+            yield Line(depth, f"{fn.name}({', '.join([*map(_value, operands), *told])})", s)
+        case Commit(group):
+            yield Line(depth, "commit()" if group == "copies" else f'commit("{group}")', s)
+        case Wait(pending, group):
+            yield Line(depth, f"wait({pending})" if group == "copies" else f'wait({pending}, "{group}")', s)
+        case Init(ring, arrivals):
+            yield Line(depth, f"init({ring.name}, {arrivals})", s)
+        case Expect(slot, count):
+            yield Line(depth, f"expect({_value(slot)}, {count})", s)
+        case Await(slot, turn):
+            yield Line(depth, f"wait_for({_value(slot)}, {turn})", s)
+        case Hold(buffer):
+            yield Line(depth, f"hold({buffer.name})", s)
+        case Fence(kind):
+            yield Line(depth, f'fence("{kind}")', s)
         case Barrier():
             yield Line(depth, "barrier()", s)
         case _:
             raise TypeError(f"{type(s).__name__} is no statement of the language")
+
+
+def _from(at: Index, size: int) -> str:
+    return f"{_index(at)}:+{size}"
 
 
 def _nest(body: Body, depth: int, labels: set[str]) -> Iterator[Line]:

@@ -20,6 +20,7 @@ from loopir.ir.grammar import (
     BLOCK_AXES,
     THREAD_AXES,
     Alloc,
+    Await,
     Barrier,
     Body,
     Cast,
@@ -27,9 +28,13 @@ from loopir.ir.grammar import (
     Cond,
     Const,
     Do,
+    Expect,
+    Fence,
     Func,
+    Hold,
     If,
     Index,
+    Init,
     Issue,
     Kernel,
     Load,
@@ -48,8 +53,9 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.inits import explicit_init
 from loopir.ir.python import Python
-from loopir.ir.spmd import Exchange, Fault, Outside, launch
+from loopir.ir.spmd import Exchange, launch
 from loopir.ir.walk import places, statements
+from loopir.ir.watch import Fault, Outside
 
 
 @dataclass(frozen=True)
@@ -145,20 +151,39 @@ class _Compiler(Python):
             case Barrier():
                 self.meetings += 1
                 self.emit(depth, f"yield {self.meetings}")
-            case Commit():
-                self.emit(depth, "run.who.commit()")
-            case Wait(pending):
-                self.emit(depth, f"run.who.wait({pending})")
-            case Issue(fn, operands):
+            case Commit(group):
+                self.emit(depth, f"run.who.commit({group!r})")
+            case Wait(pending, group):
+                self.emit(depth, f"run.who.wait({pending}, {group!r})")
+            case Hold():
+                pass
+            case Fence(kind):
+                self.emit(depth, f"run.who.fence({kind!r})")
+            case Init(ring, arrivals):
+                self.emit(depth, f"run.who.init(b_{ring.name}, {arrivals})")
+            case Expect(slot, count):
+                self.emit(depth, f"run.who.expect({self.slot(slot)}, {count})")
+            case Await(slot, turn):
+                self.emit(depth, f"x = run.who.awaited({self.slot(slot)}, {turn})")
+                self.emit(depth, "if not x(): yield x")
+            case Issue(fn, operands, words, boxes, ring):
                 cells = "".join(f"(b_{x.buffer.name}, {self.index(x.at[0])}), " for x in operands)
+                corners = "".join(f"({b.name!r}, {self.at(b.at)}, {b.span}), " for b in boxes)
+                where = f"({self.slot(ring)})" if ring is not None else "None"
                 self.meetings += 1
                 self.emit(depth, f"at = ({fn.name!r}, ())")
                 key = self.share(("instruction", fn), fn)
-                self.emit(depth, f"{'yield ' * (fn.level == 'warp')}run.issue({key}, {self.meetings}, ({cells}))")
+                told = self.share(("words", words), dict(words))
+                stop = "yield " * (fn.level != "thread")
+                self.emit(depth, f"{stop}run.issue({key}, {self.meetings}, ({cells}), {told}, ({corners}), {where})")
             case Kernel():
                 self.kernel(s, depth)
             case _:
                 raise TypeError(f"{type(s).__name__} is no statement")
+
+    def slot(self, slot: Load) -> str:
+        """A barrier in shared memory."""
+        return f"b_{slot.buffer.name}, {self.index(slot.at[0])}"
 
     def stored(self, v: Value) -> str:
         """A value to store: what is only copied may be unwritten."""

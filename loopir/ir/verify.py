@@ -20,6 +20,7 @@ from loopir.ir.grammar import (
     Alloc,
     And,
     Arg,
+    Await,
     Barrier,
     Body,
     Buffer,
@@ -28,10 +29,14 @@ from loopir.ir.grammar import (
     Commit,
     Const,
     Do,
+    Expect,
+    Fence,
     FloorDiv,
     Fragment,
     Func,
+    Hold,
     If,
+    Init,
     Int,
     Issue,
     Kernel,
@@ -121,13 +126,15 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 here.guards = (*guards, (depth, (cond,)))
                 _body(orelse, here, sizes)
                 here.guards = guards
-            case Do(_, inner):
+            case Do(_, inner, ring):
+                if ring is not None:
+                    _expr(ring, here)
                 _body(inner, here, sizes)
                 match(s, lowered=here.stage != "schedule")
             case Issue(fn, operands):
                 if here.kernel is None or len(operands) != len(fn.meaning.args):
                     fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
-                for x in operands:
+                for x in (*operands, *(y for b in s.boxes for y in b.at), *((s.ring,) if s.ring else ())):
                     _expr(x, here)
             case Kernel(name, inner):
                 if here.stage == "schedule" or here.kernel is not None:
@@ -136,7 +143,7 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 here.kernel = name
                 _body(inner, here, sizes)
                 here.kernel = None
-            case Barrier() | Commit() | Wait():
+            case Barrier() | Commit() | Wait() | Fence() | Init() | Expect() | Await() | Hold():
                 if here.kernel is None:
                     fail(f"a {type(s).__name__.lower()} stands outside a kernel; lowering places these, never a person")
             case _:

@@ -7,20 +7,23 @@ instruction of a warp takes one from each.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import cast
 
-from loopir.analysis.operands import misfit, pointed
+from loopir.analysis.operands import misfit, pointed, span_of, words
 from loopir.analysis.simplify import Context, simplify
 from loopir.errors import LowerError
 from loopir.ir.grammar import (
+    LANES,
     Alloc,
     Body,
+    Box,
     Buffer,
     Do,
     Fragment,
     Func,
+    Hold,
     If,
     Index,
     Int,
@@ -50,12 +53,12 @@ def fragments(func: Func, target: Target) -> Func:
 
 
 def _kernel(func: Func, kernel: Kernel) -> Stmt:
-    lane = next((s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind == "threadIdx.x"), None)
+    lanes = _Lanes.of(kernel)
 
     def visit(s: Stmt, ctx: Context) -> Stmt | Body:
         match s:
             case Do():
-                return _issued(s, ctx, lane)
+                return _issued(s, ctx, lanes)
             case Loop(var, extent):
                 return map_stmts(s, lambda x: visit(x, ctx.loop(var, extent)))
             case If(cond, then, orelse):
@@ -64,29 +67,55 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
             case Alloc(b, inner):
                 done = map_body(inner, lambda x: visit(x, ctx))
                 return Alloc(_registers(b), done) if isinstance(b.layout, Fragment) else replace(s, body=done)
+            case Hold(b):
+                return Hold(_registers(b))
             case Store() | Reduce():
-                return cast(Stmt, _plain(s, ctx, lane))
+                return cast(Stmt, _plain(s, ctx, lanes))
             case _:
                 return s
 
     return replace(kernel, body=map_body(kernel.body, lambda s: visit(s, Context.of(func))))
 
 
-def _issued(s: Do, ctx: Context, lane: str | None) -> Stmt:
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """The variables of the lanes of a warp, and of the warps of a warpgroup, if there are any."""
+
+    lane: str | None
+    warp: str | None
+
+    @staticmethod
+    def of(kernel: Kernel) -> _Lanes:
+        axes = {s.kind: s.var for s in statements(kernel.body) if isinstance(s, Loop)}
+        return _Lanes(axes.get("threadIdx.x"), axes.get("threadIdx.y"))
+
+    def holder(self, layout: Fragment) -> Index:
+        """Which of those who hold a fragment together this thread is."""
+        lane = Var(self.lane or "")
+        return lane if layout.lanes == LANES else Var(self.warp or "") * LANES + lane
+
+
+def _issued(s: Do, ctx: Context, lanes: _Lanes) -> Stmt:
     found = match(s, lowered=True)
     if (odd := misfit(s.fn, found, ctx)) is not None:
         raise LowerError(f"{s.fn.name} cannot do this: {odd}")
     out: list[Load] = []
+    boxes: list[Box] = []
     for a in s.fn.meaning.args:
         operand = found.operands[a.buffer.name]
         b = operand.buffer
         if isinstance(b.layout, Fragment):
             out.append(Load(_registers(b), (simplify(_first(b, operand.at), ctx),)))
+        elif s.fn.boxed is not None and a.buffer.name == s.fn.boxed[0]:
+            sizes = tuple(d.value for d in a.buffer.shape if isinstance(d, Int))
+            sizes = (*(1 for _ in range(len(b.shape) - len(sizes))), *sizes)
+            boxes.append(Box(a.buffer.name, b, operand.at, sizes, span_of(s.fn, found)))
+            out.append(Load(b, tuple(Int(0) for _ in b.shape)))
         else:
             at = pointed(s.fn.pointers.get(a.buffer.name), operand)
-            env = {} if lane is None else {LANE: Var(lane)}
+            env = {} if lanes.lane is None else {LANE: Var(lanes.lane)}
             out.append(Load(b, tuple(substitute(x, env) for x in at)))
-    return Issue(s.fn, tuple(out))
+    return Issue(s.fn, tuple(out), words(s.fn, found), tuple(boxes), s.ring)
 
 
 def _registers(b: Buffer) -> Buffer:
@@ -110,7 +139,7 @@ def _first(b: Buffer, at: tuple[Index, ...]) -> Index:
     return number * layout.registers
 
 
-def _plain(s: Store | Reduce, ctx: Context, lane: str | None) -> Node:
+def _plain(s: Store | Reduce, ctx: Context, lanes: _Lanes) -> Node:
     """`s`, spread over the lanes before, on this lane's registers."""
 
     def visit(n: Node) -> Node:
@@ -118,9 +147,9 @@ def _plain(s: Store | Reduce, ctx: Context, lane: str | None) -> Node:
             return n
         n = rebuild(n, visit)
         if isinstance(n, Load | Store) and isinstance(n.buffer.layout, Fragment):
-            return replace(n, buffer=_registers(n.buffer), at=(_own(n.buffer, n.at, ctx, lane),))
+            return replace(n, buffer=_registers(n.buffer), at=(_own(n.buffer, n.at, ctx, lanes),))
         if isinstance(n, Reduce) and any(isinstance(b.layout, Fragment) for b in n.buffers):
-            where = {_own(b, n.at, ctx, lane) for b in n.buffers if isinstance(b.layout, Fragment)}
+            where = {_own(b, n.at, ctx, lanes) for b in n.buffers if isinstance(b.layout, Fragment)}
             if len(where) > 1 or not all(isinstance(b.layout, Fragment) for b in n.buffers):
                 raise LowerError(f"{n.label} folds into fragments that lanes hold in different ways")
             return replace(n, buffers=tuple(map(_registers, n.buffers)), at=(where.pop(),))
@@ -129,14 +158,14 @@ def _plain(s: Store | Reduce, ctx: Context, lane: str | None) -> Node:
     return visit(s)
 
 
-def _own(b: Buffer, at: tuple[Index, ...], ctx: Context, lane: str | None) -> Index:
+def _own(b: Buffer, at: tuple[Index, ...], ctx: Context, lanes: _Lanes) -> Index:
     """The register that holds element `at`: of its tile the one that a loop around counts, as `spread` wrote it."""
     layout = b.layout
     assert isinstance(layout, Fragment)
     unit = tile(layout) or ()
     inner = at[len(at) - len(unit) :]
-    for register, _ in ctx.tops if lane is not None else ():
-        env = {layout.dims[0]: Var(lane or ""), layout.dims[1]: register}
+    for register, _ in ctx.tops if lanes.lane is not None else ():
+        env = {layout.dims[0]: lanes.holder(layout), layout.dims[1]: register}
         begin = [simplify(x - substitute(y, env), ctx) for x, y in zip(inner, layout.at, strict=True)]
         if all(simplify(x % u, ctx) == Int(0) for x, u in zip(begin, unit, strict=True)):
             return simplify(_first(b, (*at[: len(at) - len(unit)], *begin)) + register, ctx)

@@ -19,6 +19,7 @@ from loopir.analysis.simplify_func import Known, statements_known
 from loopir.errors import LowerError
 from loopir.ir.grammar import (
     BLOCK_AXES,
+    LANES,
     THREAD_AXES,
     Alloc,
     Buffer,
@@ -75,8 +76,10 @@ def _divided(alloc: Alloc) -> bool:
 
 
 def _axes_of(alloc: Alloc) -> tuple[str, ...]:
-    """The axes whose threads have parts. The lanes of a warp share a fragment, by its layout."""
-    return tuple(x for x in THREAD_AXES if alloc.buffer.scope != "fragment" or x != "lane")
+    """The axes whose threads have parts. Those of a warp, or of a warpgroup, share a fragment, by its layout."""
+    layout = alloc.buffer.layout
+    holders = ("lane", "warp.x") if isinstance(layout, Fragment) and layout.lanes > LANES else ("lane",)
+    return tuple(x for x in THREAD_AXES if alloc.buffer.scope != "fragment" or x not in holders)
 
 
 def _axes(alloc: Alloc) -> dict[str, Axes]:

@@ -22,6 +22,7 @@ from loopir.lower.fragments import fragments
 from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
 from loopir.lower.memories import memories
+from loopir.lower.products import products
 from loopir.lower.share import share
 from loopir.lower.spread import spread
 from loopir.lower.target import Target, target as target_called
@@ -76,6 +77,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("waits", waits, "lowered", GPU,
          "a thread waits for its asynchronous copies, in time for the barrier that tells the others",
          after=("barriers",)),
+    Pass("products", products, "lowered", GPU,
+         "products are waited for where they are done, after fences at the barriers that there are",
+         after=("barriers", "waits")),
     Pass("checks", checks, "lowered", BOTH,
          "an access that is not proved is tested, while accesses are by element", after=("barriers",)),
     Pass("fragments", fragments, "lowered", GPU,

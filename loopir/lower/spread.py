@@ -7,7 +7,7 @@ iterations in another order, one lane each. A nest that needs an element of anot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -17,6 +17,7 @@ from loopir.analysis.depend import carried
 from loopir.analysis.simplify import Context, simplify
 from loopir.errors import LowerError
 from loopir.ir.grammar import (
+    GROUP_WARPS,
     LANES,
     Body,
     Buffer,
@@ -116,8 +117,9 @@ def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
         taken.add(made)
         return made
 
-    lane, register = name(f"{nest.stmt.label}_lane"), name(f"{nest.stmt.label}_r")
-    env = {layout.dims[0]: Var(lane), layout.dims[1]: Var(register)}
+    threads, thread = _threads(layout, nest.stmt.label, name)
+    register = name(f"{nest.stmt.label}_r")
+    env = {layout.dims[0]: thread, layout.dims[1]: Var(register)}
     new: dict[str, Index] = {}
     tiles: list[Loop] = []
     for v, size, x in zip(along, unit, layout.at, strict=True):
@@ -131,10 +133,19 @@ def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
     body = tuple(substitute(s, new) for s in body)
     first = next(n for n, x in enumerate(nest.loops) if x.var in along)
     inside = [x for x in nest.loops[first:] if x.var not in along]
-    shells = [Loop(lane, Int(LANES), "lane", ()), *tiles, Loop(register, Int(layout.registers), "unroll", ()), *inside]
+    shells = [*threads, *tiles, Loop(register, Int(layout.registers), "unroll", ()), *inside]
     for loop in reversed([*nest.loops[:first], *shells]):
         body = (replace(loop, body=body),)
     return body
+
+
+def _threads(layout: Fragment, label: str, name: Callable[[str], str]) -> tuple[list[Loop], Index]:
+    """The loops over those who hold a fragment, the lanes of a warp or of all warps of a warpgroup, and the holder."""
+    lane = Loop(name(f"{label}_lane"), Int(LANES), "lane", ())
+    if layout.lanes == LANES:
+        return [lane], Var(lane.var)
+    warp = Loop(name(f"{label}_warp"), Int(GROUP_WARPS), "warp.x", ())
+    return [warp, lane], Var(warp.var) * LANES + Var(lane.var)
 
 
 def _tiles(nest: _Nest, var: str, size: int) -> int:

@@ -64,9 +64,13 @@ def threads(func: Func, target: Target) -> Func:
     return replace(func, body=body)
 
 
+TOGETHER = {"warp": ("lane",), "warpgroup": ("lane", "warp.x")}
+"""By level, the axes whose threads issue an instruction together."""
+
+
 def _collective(s: Stmt) -> bool:
-    """Whether the lanes of a warp do `s` together."""
-    return isinstance(s, Do) and s.fn.level == "warp"
+    """Whether the lanes of a warp, or more threads, do `s` together."""
+    return isinstance(s, Do) and s.fn.level in TOGETHER
 
 
 def _kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> Stmt:
@@ -74,9 +78,10 @@ def _kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> Stmt:
     bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
     inside = {s.var for s in statements(kernel.body) if isinstance(s, Loop)}
     axes: dict[str, tuple[str, Index]] = {}
-    if any(_collective(s) for s in statements(kernel.body)):
+    levels = {s.fn.level for s in statements(kernel.body) if isinstance(s, Do)}
+    if levels & TOGETHER.keys():
         axes["lane"] = (fresh("lane", taken), Int(LANES))
-    if any(x.kind == "warpgroup" for x in bound):
+    if "warpgroup" in levels or any(x.kind == "warpgroup" for x in bound):
         axes |= {"lane": (fresh("lane", taken), Int(LANES)), "warp.x": (fresh("warp", taken), Int(GROUP_WARPS))}
     taken |= {name for name, _ in axes.values()}
     for loop in sorted(bound, key=lambda x: AXES.index(x.kind)):
@@ -148,7 +153,8 @@ def _under(
     def visit(s: Stmt) -> Stmt | Body:
         if isinstance(s, Loop) and s.kind in AXES:
             name, extent = axes[s.kind]
-            inside = tuple(substitute(x, {s.var: Var(name)}) for x in _over_axis(s, name))
+            index = Int(0) if extent == Int(1) else Var(name)
+            inside = tuple(substitute(x, {s.var: index}) for x in _over_axis(s, name))
             inner = _under(inside, axes, held | {s.kind}, own, copies)
             return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
         if isinstance(s, Alloc) and s.buffer.scope == "shared" and not set(axes) & set(BLOCK_AXES) <= held:
@@ -175,10 +181,14 @@ def _under(
         together = [x for d in statements((s,)) if _collective(d) for x in statements((d,)) if x in alone]
         if together and len(together) < len(alone):
             return map_stmts(s, visit)
-        if together and "lane" in held:
-            issued = ", ".join(d.fn.name for d in statements((s,)) if isinstance(d, Do))
-            raise LowerError(f"{issued} is issued by a warp together, and it stands in a loop bound to lanes")
-        there = held | {"lane"} if together else held
+        joint = {x: d.fn for d in statements((s,)) if isinstance(d, Do) for x in TOGETHER.get(d.fn.level, ())}
+        if inside := held & joint.keys():
+            fn = joint[min(inside)]
+            raise LowerError(
+                f"{fn.name} is issued by a {fn.level} together, and it stands in a loop bound to "
+                f"{'lanes' if 'lane' in inside else 'warps'}"
+            )
+        there = held | joint.keys() if together else held
         missing: list[Cond] = [Cmp("==", Var(name), Int(0)) for kind, (name, _) in axes.items() if kind not in there]
         return If(conj(*missing), (s,)) if missing else s
 

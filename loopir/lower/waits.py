@@ -36,7 +36,7 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
 
 
 def _asynchronous(p: Place) -> bool:
-    return any(isinstance(s, Do) and s.fn.asynchronous for s in p.around)
+    return any(isinstance(s, Do) and s.fn.asynchronous == "copies" for s in p.around)
 
 
 def _at_once(kernel: Kernel) -> Stmt:
@@ -44,7 +44,7 @@ def _at_once(kernel: Kernel) -> Stmt:
 
     def visit(s: Stmt) -> Stmt | Body:
         if isinstance(s, Do):
-            return (s, Commit(), Wait(0)) if s.fn.asynchronous else s
+            return (s, Commit(), Wait(0)) if s.fn.asynchronous == "copies" else s
         return map_stmts(s, visit)
 
     return replace(kernel, body=map_body(kernel.body, visit))
@@ -84,7 +84,7 @@ class _Plan:
 
 
 def _copies(s: Stmt) -> bool:
-    return any(isinstance(x, Do) and x.fn.asynchronous for x in statements((s,)))
+    return any(isinstance(x, Do) and x.fn.asynchronous == "copies" for x in statements((s,)))
 
 
 # ---------------------------------------------------------------- how many groups may be under way

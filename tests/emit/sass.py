@@ -3,6 +3,7 @@
 import struct
 
 HMMA = 0x23C
+HGMMA = 0x9F0
 LDSM = 0x83B
 LDGSTS = 0xFAE
 MEMORY_BARRIER = 0x992

@@ -10,7 +10,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Buffer, Do, Fragment, Func
 from loopir.ir.layouts import tile, tiled
 from loopir.ir.match import Match, misplaced, unify
-from loopir.ir.ops import INSTRUCTIONS, Instruction
+from loopir.ir.ops import INSTRUCTIONS, Instruction, instruction_called
 from loopir.ir.walk import rebuffer, replace_loop
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
@@ -66,13 +66,14 @@ def tensorize(func: Func, loop: str, instruction: str) -> Func:
 
 
 def _called(name: str) -> Instruction:
-    if name not in INSTRUCTIONS:
+    found = instruction_called(name)
+    if found is None:
         close = get_close_matches(name, INSTRUCTIONS, n=3)
         known = listing(sorted(INSTRUCTIONS))
         raise ScheduleError(
             f"there is no instruction {name!r}; there are {known}", suggestion=" or ".join(map(repr, close)) or None
         )
-    return INSTRUCTIONS[name]
+    return found
 
 
 def _with_layouts(func: Func, fn: Instruction, found: Match) -> Func:

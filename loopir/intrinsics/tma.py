@@ -1,0 +1,53 @@
+"""Boxes of global arrays copied to shared memory by one thread, while all go on (PTX ISA, "cp.async.bulk.tensor"; sm_90
+and later).
+
+A tensor map, which the launch makes from the array's address, shape and strides, tells of the array; the rows of a box
+come to lie one after the other, swizzled as the layout of the shared memory says. What is outside of the array is 0.
+"""
+
+from __future__ import annotations
+
+import re
+
+from loopir.ir.instruction import instruction
+from loopir.ir.ops import FAMILIES
+
+DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "i8": "int8", "i32": "int32"}
+BYTES = {"bf16": 2, "f16": 2, "f32": 4, "i8": 1, "i32": 4}
+MOST, PART = 256, 16
+"""Elements of a box along a dimension; what the bytes of its rows are a multiple of."""
+
+_LOAD = """\
+__device__ __forceinline__ void lp_tma_load(void* to, const lp_map* map, void* ring, {ints}) {{
+  asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+               "[%1, {{{at}}}], [%2];"
+               :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(map),
+                  "r"((unsigned int)__cvta_generic_to_shared(ring)), {given} : "memory");
+}}
+"""
+
+
+def _spelt(rank: int) -> str:
+    names = [f"x{n}" for n in range(rank)]
+    return _LOAD.format(
+        rank=rank, ints=", ".join(f"int {x}" for x in names), at=", ".join(f"%{n + 3}" for n in range(rank)),
+        given=", ".join(f'"r"({x})' for x in names),
+    )  # fmt: skip
+
+
+def _load(height: str, width: str, short: str) -> None:
+    h, w, dtype = int(height), int(width), DTYPES[short]
+    if not (2 <= h <= MOST and 2 <= w <= MOST and w * BYTES[short] % PART == 0):
+        return
+    instruction(
+        cuda="lp_tma_load({dst}, {src}, {ring}, {src_at});", cuda_prelude="".join(_spelt(n) for n in range(2, 6)),
+        asynchronous="bytes", boxed=("src", "dst"), arch="sm_90",
+        doc=f"{h} rows of {w} elements of {dtype}, while the thread goes on.",
+    )(f"""
+def tma_load_{h}x{w}_{short}(dst: "out {dtype}[{h}, {w}] shared", src: "{dtype}[{h}, {w}] global"):
+    for r, c in grid({h}, {w}):
+        dst[r, c] = src[r, c]
+""")  # fmt: skip
+
+
+FAMILIES.append((re.compile(rf"tma_load_(\d+)x(\d+)_({'|'.join(DTYPES)})"), _load))

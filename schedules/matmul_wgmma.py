@@ -1,0 +1,98 @@
+"""Contractions of 16-bit floats on Hopper's tensor cores: a block of warpgroups for each tile of the output.
+
+Written with primitives alone. Each warpgroup has 64 rows of the tile's sums, all of its columns, in registers through
+all of the reduced loop; `wgmma` takes both operands from shared memory, in swizzled rows of 128 bytes.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+from schedules.matmul import contraction
+from schedules.matmul_mma import SHORT, contraction_in, tiles
+from schedules.nests import batched, step
+
+ROWS, DEPTH, LANES, WARPS, VECTOR, PIECE = 64, 16, 32, 4, 8, 64
+"""Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector, and in 128 bytes."""
+
+
+@lp.composite
+def matmul_wgmma(
+    s: lp.Schedule,
+    stage: str,
+    *,
+    block: tuple[int, int] = (128, 128),
+    depth: int = 64,
+    stages: int = 1,
+    group: int = 1,
+    blocks: int | None = None,
+) -> lp.Schedule:
+    """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a.
+
+    `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the
+    warpgroups, one for each 64 rows, and the sums are made in it, `depth` steps of the reduced loop at a time. The
+    left operand has the reduced loop along its rows, the right one either way. With `stages`, copies run that many
+    steps ahead, less one. `group` and `blocks` are those of `matmul_mma.tiles`.
+    """
+    c = contraction(s, stage)
+    if c is None or not c.left.along:
+        raise lp.ScheduleError(f"{stage} is no contraction with a left operand whose rows run along the reduced loop")
+    if stage == s.stages[-1]:
+        raise lp.ScheduleError(f"nothing is made of {stage}, whose sums are to be an intermediate")
+    out = s.stages[s.stages.index(stage) + 1]
+    short = SHORT.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
+    if short is None:
+        raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
+    *batch, row, column = s.loops(out)
+    s, (bi, i) = step(s, "split", row, block[0])
+    s, (bj, j) = step(s, "split", column, block[1])
+    s = s.reorder(bi, bj, i, j)
+    s, (wi, _) = step(s, "split", i, ROWS, tail="exact")
+    s = s.bind(wi, "warpgroup")
+    s, at = tiles(s, bi, bj, group, blocks)
+    s = s.compute_at(stage, at).set_scope(stage, "fragment")
+    s = batched(s, batch)
+    return _sums(s, stage, block, depth, short, stages)
+
+
+def _sums(
+    s: lp.Schedule, stage: str, block: tuple[int, int], depth: int, short: str, stages: int
+) -> lp.Schedule:
+    """The tile of sums: copies to shared memory, and the products."""
+    *_, i, j, k = s.loops(stage)
+    c = contraction_in(s, stage)
+    s, (ko, kk) = step(s, "split", k, depth)
+    s, (ki, k) = step(s, "split", kk, DEPTH, tail="exact")
+    s, (wi, i) = step(s, "split", i, ROWS, tail="exact")
+    s = s.reorder(ko, wi, ki, i, j, k).bind(wi, "warpgroup").unroll(ki)
+    copies: list[str] = []
+    for operand in c:
+        before = set(s.stages)
+        s = s.cache_read(stage, operand.buffer, "shared", at=ko)
+        copies += [x for x in s.stages if x not in before]
+    if s.why("pad", stage) is None:
+        s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around a product
+    for operand, copy in zip(c, copies, strict=True):
+        rows = block[copies.index(copy)] if operand.along else depth
+        s = s.set_layout(copy, swizzled(rows))
+        s = _together(s, copy, block[0] // ROWS, f"cp_async_{short}" if stages > 1 else None)
+    s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{'_bt' if c[1].along else ''}")
+    return s.pipeline(ko, stages=stages) if stages > 1 else s
+
+
+def swizzled(rows: int) -> str:
+    """The layout of a tile of so many rows in pieces of 128 bytes, their parts of 16 exchanged by the row."""
+    within = f"x * {PIECE} + (y // {VECTOR} % 8 ^ x % 8) * {VECTOR} + y % {VECTOR}"
+    return f"lambda x, y: y // {PIECE} * {rows * PIECE} + {within}"
+
+
+def _together(s: lp.Schedule, copy: str, groups: int, instruction: str | None) -> lp.Schedule:
+    """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction."""
+    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
+    s, (flat, element) = step(s, "split", flat, VECTOR, tail="exact")
+    s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
+    s, (flat, warp) = step(s, "split", flat, WARPS, tail="exact")
+    s, (_, warpgroup) = step(s, "split", flat, groups)
+    s = s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane")
+    if instruction is not None and s.why("tensorize", element, instruction) is None:
+        return s.tensorize(element, instruction)
+    return s.vectorize(element)

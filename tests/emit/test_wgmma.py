@@ -1,0 +1,24 @@
+"""Products of a warpgroup in machine code: no spills, and no word from ptxas of products that wait for one another."""
+
+from __future__ import annotations
+
+import pytest
+from sass import HGMMA, opcodes
+
+import loopir as lp
+from schedules.matmul_wgmma import matmul_wgmma
+
+
+def product(m: object, n: object, k: object, **how: object) -> lp.Schedule:
+    a, b = lp.placeholder((m, k), "bfloat16", name="A"), lp.placeholder((n, k), "bfloat16", name="B")
+    return matmul_wgmma(lp.Schedule(lp.relu(a @ b.T)), "matmul", **how)
+
+
+@pytest.mark.parametrize("sized", [True, False])
+@pytest.mark.parametrize("how", [{}, {"stages": 4, "block": (128, 256)}, {"stages": 2, "block": (64, 16)}])
+def test_registers_suffice_and_products_are_not_serialised(how: dict[str, object], sized: bool) -> None:
+    sizes = [256, 256, 256] if sized else [lp.symbol(x, multiple_of=256) for x in "mnk"]
+    compiled = lp.compile_source(product(*sizes, **how))
+    (used,) = compiled.resources.values()
+    assert used.spill_stores == used.spill_loads == used.stack == 0
+    assert opcodes(compiled.cubin)[HGMMA] >= 4

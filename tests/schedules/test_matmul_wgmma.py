@@ -1,0 +1,34 @@
+"""Products on Hopper's tensor cores: what the schedule gives is the product, and ptxas has nothing to say of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopir as lp
+from loopir.ir.interpret import interpret
+from schedules.matmul_wgmma import matmul_wgmma
+
+
+def product(
+    m: object, n: object, k: object, turned: bool = False, dtype: str = "bfloat16", **how: object
+) -> lp.Schedule:
+    a = lp.placeholder((m, k), dtype, name="A")
+    b = lp.placeholder((k, n) if turned else (n, k), dtype, name="B")
+    return matmul_wgmma(lp.Schedule(lp.relu(a @ (b if turned else b.T))), "matmul", **how)
+
+
+@pytest.mark.parametrize(("turned", "stages"), [(False, 1), (True, 3)])
+def test_tiles_are_the_product(turned: bool, stages: int) -> None:
+    n = 64 if turned else 16
+    func = lp.lower(product(64, n, 128, turned, block=(64, n), stages=stages), "cuda")[0]
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 3, (64, 128)), rng.integers(0, 3, (128, n))
+    bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
+    found = interpret(func, (a.astype(bf16), (b if turned else b.T).astype(bf16)))["out"]
+    assert np.array_equal(found.astype(np.float32), (a @ b).astype(bf16).astype(np.float32))
+
+
+def test_what_it_is_not_for_is_refused() -> None:
+    with pytest.raises(lp.ScheduleError, match="do not take in pairs of 16 bits"):
+        product(64, 64, 64, dtype="float32")
