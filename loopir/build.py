@@ -125,6 +125,9 @@ def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
         k = kernels[n]
         grid = "".join(f"{python_index(x)}, " for x in k.grid)
         arguments = "".join(f"{name}, " for _, name in k.params)
+        for m, info in enumerate(k.maps):
+            sizes = "".join(f"{python_index(x)}, " for x in (*info.shape, *info.strides))
+            arguments += f"lp_rt.map({n}, {m}, {info.buffer}, ({sizes})), "
         return [f"lp_rt.launch({n}, ({grid}), ({arguments}))"]
 
     source = host_source(lowered, spell)

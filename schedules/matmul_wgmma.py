@@ -11,8 +11,9 @@ from schedules.matmul import contraction
 from schedules.matmul_mma import SHORT, contraction_in, tiles
 from schedules.nests import batched, step
 
-ROWS, DEPTH, LANES, WARPS, VECTOR, PIECE = 64, 16, 32, 4, 8, 64
-"""Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector, and in 128 bytes."""
+ROWS, DEPTH, LANES, WARPS, VECTOR, PIECE, BOX = 64, 16, 32, 4, 8, 64, 256
+"""Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector, and in 128 bytes;
+rows of a box."""
 
 
 @lp.composite
@@ -54,9 +55,7 @@ def matmul_wgmma(
     return _sums(s, stage, block, depth, short, stages)
 
 
-def _sums(
-    s: lp.Schedule, stage: str, block: tuple[int, int], depth: int, short: str, stages: int
-) -> lp.Schedule:
+def _sums(s: lp.Schedule, stage: str, block: tuple[int, int], depth: int, short: str, stages: int) -> lp.Schedule:
     """The tile of sums: copies to shared memory, and the products."""
     *_, i, j, k = s.loops(stage)
     c = contraction_in(s, stage)
@@ -74,7 +73,8 @@ def _sums(
     for operand, copy in zip(c, copies, strict=True):
         rows = block[copies.index(copy)] if operand.along else depth
         s = s.set_layout(copy, swizzled(rows))
-        s = _together(s, copy, block[0] // ROWS, f"cp_async_{short}" if stages > 1 else None)
+        boxes = _boxes(s, copy, rows, short)
+        s = boxes or _together(s, copy, block[0] // ROWS, f"cp_async_{short}" if stages > 1 else None)
     s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{'_bt' if c[1].along else ''}")
     return s.pipeline(ko, stages=stages) if stages > 1 else s
 
@@ -83,6 +83,16 @@ def swizzled(rows: int) -> str:
     """The layout of a tile of so many rows in pieces of 128 bytes, their parts of 16 exchanged by the row."""
     within = f"x * {PIECE} + (y // {VECTOR} % 8 ^ x % 8) * {VECTOR} + y % {VECTOR}"
     return f"lambda x, y: y // {PIECE} * {rows * PIECE} + {within}"
+
+
+def _boxes(s: lp.Schedule, copy: str, rows: int, short: str) -> lp.Schedule | None:
+    """The copy of a tile as boxes of 128 bytes a row, begun by one thread; None if it is no such copy."""
+    x, y = s.loops(copy)[-2:]
+    s, (piece, y) = step(s, "split", y, PIECE, tail="exact")
+    s, (part, x) = step(s, "split", x, high := min(rows, BOX), tail="exact")
+    s = s.reorder(piece, part, x, y).unroll(piece).unroll(part)
+    box = f"tma_load_{high}x{PIECE}_{short}"
+    return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
 
 
 def _together(s: lp.Schedule, copy: str, groups: int, instruction: str | None) -> lp.Schedule:

@@ -9,21 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loopir.emit.cuda_atomic import PRELUDE as ATOMIC_PRELUDE, update
+from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.emit.params import kernels_of, params_of
 from loopir.errors import LowerError, TargetError
 from loopir.ir.grammar import (
     AXES,
     Alloc,
+    Await,
     Barrier,
     Body,
     Buffer,
     Commit,
+    Expect,
     Fence,
     Func,
     Hold,
     If,
     Index,
+    Init,
     Int,
     Issue,
     Kernel,
@@ -70,6 +74,8 @@ class KernelInfo:
     wide: frozenset[str]
     """Buffers that are moved in whole vectors, which their addresses have to be aligned to."""
     cluster: int = 1
+    maps: tuple[MapInfo, ...] = ()
+    """Tensor maps, which are the last parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,8 @@ def emit(func: Func) -> CudaModule:
     used = {n.fn for k in kernels for n in nodes(k) if isinstance(n, Op | Issue)}
     atomic = any(isinstance(s, Reduce) and s.atomic for k in kernels for s in statements(k.body))
     preludes = dict.fromkeys(fn.cuda_prelude for fn in sorted(used, key=lambda f: f.name) if fn.cuda_prelude)
+    rings = any(isinstance(s, Init | Issue) for k in kernels for s in statements(k.body))
+    preludes = ({RING_PRELUDE: None} if rings else {}) | preludes
     preludes |= {ATOMIC_PRELUDE: None} if atomic else {}
     lines = [(line, None) for text in (PRELUDE, *preludes) for line in text.rstrip().split("\n")]
     infos: list[KernelInfo] = []
@@ -111,6 +119,7 @@ class _Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.source = kernel
         self.params = params_of(kernel)
+        self.maps = maps_of(kernel)
         self.lines: list[tuple[str, str | None]] = []
         self.around: list[str] = []
         self.wide: set[str] = set()
@@ -132,6 +141,7 @@ class _Emitter:
         signature = ", ".join([
             *(f"long long {self.values.name(n)}" for n in self.params.integers),
             *(self.parameter(b) for b in self.params.buffers),
+            *(f"const __grid_constant__ lp_map {name}" for name in self.maps.values()),
         ])  # fmt: skip
         bound = block[0] * block[1] * block[2]
         cluster = _constant(extents.get("cluster", Int(1)), "cluster")
@@ -154,6 +164,8 @@ class _Emitter:
                 kind in THREADS
             ):  # the launch is known to the compiler by its total alone, and guards are decided by this
                 self.line(1, f"__builtin_assume(0 <= {name} && {name} < {_constant(extents[kind], kind)});")
+        for b in {s.slot.buffer.name: None for s in statements(body) if isinstance(s, Await)}:
+            self.line(1, f"unsigned int lp_turns_{self.values.name(b)} = 0;")
         self.body(body, 1)
         self.line(0, "}")
         params = (*(("int", n) for n in self.params.integers), *(("buffer", b.name) for b in self.params.buffers))
@@ -161,7 +173,7 @@ class _Emitter:
         dynamic = total if total > STATIC_SHARED else 0
         return KernelInfo(
             self.source.name, params, (x * cluster, y, z), (block[0], block[1], block[2]), dynamic,
-            frozenset(self.wide), cluster,
+            frozenset(self.wide), cluster, tuple(self.maps),
         )  # fmt: skip
 
     def parameter(self, b: Buffer) -> str:
@@ -203,6 +215,12 @@ class _Emitter:
                 self.line(depth, f'asm volatile("{GROUPS[group][0]};" ::: "memory");')
             case Wait(pending, group):
                 self.line(depth, f'asm volatile("{GROUPS[group][1]} {pending};" ::: "memory");')
+            case Init(ring, arrivals):
+                self.line(depth, f"lp_ring_init({self.values.name(ring.name)}, {_elements(ring)}, {arrivals});")
+            case Expect(slot, count):
+                self.line(depth, f"lp_ring_expect({self.slot(slot)}, {count});")
+            case Await(slot, turn):
+                self.line(depth, f"lp_ring_wait({self.slot(slot)}, {self.turns(slot)}, {turn});")
             case Hold(b):
                 name, one = self.values.name(b.name), HELD[b.dtype.bytes]
                 registers = ", ".join(f'"+{one}"({name}[{n}])' for n in range(_elements(b)))
@@ -251,7 +269,19 @@ class _Emitter:
         runs = {name for name, aim in s.fn.pointers.items() if aim.run > 1}
         self.wide |= {x.buffer.name for name, x in named.items() if x.buffer.scope == "global" and name in runs}
         at = {n: f"({self.values.address(x.buffer, self.values.index(x.at[0]))})" for n, x in named.items()}
+        for b in s.boxes:
+            corner = ", ".join(f"(int)({self.values.index(x)})" for x in reversed(b.at))
+            at |= {b.name: f"&{self.maps[map_of(b)]}", f"{b.name}_at": corner}
+            self.wide |= {b.buffer.name}
+        at |= {} if s.ring is None else {"ring": self.slot(s.ring)}
         self.line(depth, s.fn.cuda.format(**at, **{f"{name}_word": f"{word:#x}ull" for name, word in s.words}))
+
+    def slot(self, slot: Load) -> str:
+        return f"{self.values.name(slot.buffer.name)} + {self.values.index(slot.at[0])}"
+
+    def turns(self, slot: Load) -> str:
+        """The bits that say, by barrier, whether this thread waits for an odd or for an even turn."""
+        return f"lp_turns_{self.values.name(slot.buffer.name)}, {self.values.index(slot.at[0])}"
 
     def store(self, b: Buffer, at: Index, value: str, depth: int) -> None:
         self.line(depth, f"{self.values.element(b, at)} = {self.values.to_memory(value, b.dtype)};")

@@ -23,6 +23,7 @@ from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
 from loopir.lower.memories import memories
 from loopir.lower.products import products
+from loopir.lower.rings import rings
 from loopir.lower.share import share
 from loopir.lower.spread import spread
 from loopir.lower.target import Target, target as target_called
@@ -77,6 +78,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("waits", waits, "lowered", GPU,
          "a thread waits for its asynchronous copies, in time for the barrier that tells the others",
          after=("barriers",)),
+    Pass("rings", rings, "lowered", GPU,
+         "copies that count bytes are waited for where they are needed; that readers are done, barriers tell",
+         after=("barriers", "waits")),
     Pass("products", products, "lowered", GPU,
          "products are waited for where they are done, after fences at the barriers that there are",
          after=("barriers", "waits")),

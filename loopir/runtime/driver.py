@@ -25,6 +25,12 @@ from loopir.runtime.arrays import Bound, Signature
 PORTABLE_CLUSTER = 8
 """Blocks of a cluster that every GPU with clusters takes."""
 MAX_GRID = (2**31 - 1, 65535, 65535)
+MAP_TYPES = {
+    "bfloat16": ("BFLOAT16", 2), "float16": ("FLOAT16", 2), "float32": ("FLOAT32", 4), "int8": ("UINT8", 1),
+    "int32": ("INT32", 4),
+}  # fmt: skip
+"""What the driver calls an element type, and its bytes."""
+MOST_MAPS = 256
 MOST_STREAMS = 64
 """Kept by their handles; after as many they are looked up anew."""
 _devices: dict[int, Device] = {}
@@ -162,7 +168,8 @@ class CudaRuntime:
                 attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
                 gpu.check(cu.cuFuncSetAttribute(function, attribute, 1), f"run clusters of {k.cluster} blocks")
             wide = tuple(n for n, (_, name) in enumerate(k.params) if name in k.wide)
-            self.kernels.append(Loaded(k.name, function, (*k.block, k.shared_bytes), wide, len(k.params)))
+            plain, maps = len(k.params), tuple(Map(gpu, m.dtype, m.box, m.span) for m in k.maps)
+            self.kernels.append(Loaded(k.name, function, (*k.block, k.shared_bytes), wide, plain, maps))
         self._running: dict[int, Running] = {}
 
     def on(self, handle: int) -> Running:
@@ -178,8 +185,17 @@ class CudaRuntime:
 class Loaded:
     """A kernel on a GPU, and memory for the arguments of launches; a launch copies them before it returns."""
 
-    def __init__(self, name: str, function: Any, shape: tuple[int, ...], wide: tuple[int, ...], count: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Any,
+        shape: tuple[int, ...],
+        wide: tuple[int, ...],
+        count: int,
+        maps: tuple[Map, ...] = (),
+    ) -> None:
         self.name, self.function, self.shape, self.wide, self.count = name, function, shape, wide, count
+        self.maps = maps
         self.pack = Struct(f"{count}q").pack_into
         self.rooms: list[tuple[Any, int, Any]] = []
 
@@ -187,8 +203,45 @@ class Loaded:
         """Room for the values, where the addresses of each stand, and what keeps those; every argument has 8 bytes."""
         values = (ctypes.c_longlong * max(1, self.count))()
         first = ctypes.addressof(values)
-        each = (ctypes.c_void_p * max(1, self.count))(*range(first, first + 8 * self.count, 8))
+        each = (ctypes.c_void_p * max(1, self.count + len(self.maps)))(*range(first, first + 8 * self.count, 8))
         return values, ctypes.addressof(each), each
+
+
+class Map:
+    """The tensor maps of one parameter, by the array that each tells of; they are kept while they are in use."""
+
+    def __init__(self, gpu: Device, dtype: str, box: tuple[int, ...], span: int) -> None:
+        self.gpu, self.cu, self.dtype, self.box, self.span = gpu, gpu.cu, dtype, box, span
+        self.kept: dict[tuple[int, tuple[int, ...]], tuple[int, Any]] = {}
+        self.none = (ctypes.c_ulonglong * 16)()
+
+    def at(self, pointer: int, sizes: tuple[int, ...]) -> int:
+        """The address of the map, made when it is first asked for. Of an empty array it tells nothing."""
+        found = self.kept.get((pointer, sizes))
+        if found is None:
+            if len(self.kept) >= MOST_MAPS:
+                self.kept.clear()
+            made = self.encoded(pointer, sizes) if min(sizes[: len(self.box)]) > 0 else None
+            where = ctypes.addressof(self.none) if made is None else int(made.getPtr())
+            found = self.kept[pointer, sizes] = (where, made)
+        return found[0]
+
+    def encoded(self, pointer: int, sizes: tuple[int, ...]) -> Any:
+        cu, rank = self.cu, len(self.box)
+        kind, bytes_ = MAP_TYPES[self.dtype]
+        inner_first = [cu.cuuint64_t(x) for x in reversed(sizes[:rank])]
+        strides = [cu.cuuint64_t(x * bytes_) for x in reversed(sizes[rank:-1])]
+        swizzle = f"CU_TENSOR_MAP_SWIZZLE_{f'{self.span}B' if self.span else 'NONE'}"
+        return self.gpu.check(
+            cu.cuTensorMapEncodeTiled(
+                getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"), rank, pointer, inner_first, strides,
+                [cu.cuuint32_t(x) for x in reversed(self.box)], [cu.cuuint32_t(1)] * rank,
+                cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, getattr(cu.CUtensorMapSwizzle, swizzle),
+                cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            ),
+            f"make a tensor map of an array at {pointer:#x} of sizes and strides {sizes}",
+        )  # fmt: skip
 
 
 class Running:
@@ -228,6 +281,10 @@ class Running:
             room = k.rooms.pop()
         except IndexError:  # the first launch, or as many at once as never before
             room = k.room()
+        if k.maps:
+            for n, where in enumerate(args[k.count :], k.count):
+                room[2][n] = where  # a map is read from where it is kept
+            args = args[: k.count]
         k.pack(room[0], 0, *args)
         (error,) = self._launch(k.function, x, y, z, *k.shape, self.stream.handle, room[1], 0)
         if error != self._done:
@@ -236,6 +293,10 @@ class Running:
         k.rooms.append(room)
         if error != self._done:
             self.gpu.check((error,), f"launch {k.name}")
+
+    def map(self, n: int, m: int, pointer: int, sizes: tuple[int, ...]) -> int:
+        """Where tensor map `m` of kernel `n` is, for an array at `pointer` of so many elements, and strides."""
+        return self.kernels[n].maps[m].at(pointer, sizes)
 
     def enter(self, bound: Bound, signature: Signature) -> list[int]:
         """The arguments' addresses on the GPU: theirs, or those of copies."""

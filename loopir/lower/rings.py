@@ -1,0 +1,319 @@
+"""rings: what copies by itself and counts its bytes is waited for at a barrier in shared memory, one for each buffer of
+a ring.
+
+A thread that is about to start copies tells the barrier of the buffer how many bytes will come, and every thread waits
+there for the end of the barrier's turn before it reads. Fills and waits take turns, as the nests say: iteration n of
+the loop that reads waits for fill n, and fill n is made in iteration n - ahead of the same loop, or in iteration n of a
+loop before it that makes the first `ahead`. Where the nests are not of that form, each copy is waited for at once:
+right, and nothing overlaps. That a buffer is not filled while it is still read, the barriers of the block see to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TypeGuard
+
+from loopir.analysis.simplify import Context, simplify, simplify_cond
+from loopir.errors import LowerError
+from loopir.ir.dtypes import uint64
+from loopir.ir.grammar import (
+    AXES,
+    Alloc,
+    Await,
+    Barrier,
+    Body,
+    Buffer,
+    Cmp,
+    Cond,
+    Do,
+    Expect,
+    Func,
+    If,
+    Index,
+    Init,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    conj,
+)
+from loopir.ir.walk import Place, accessed, bodies, fresh, names, nodes, places, rewrite, statements, variables
+from loopir.lower.target import Target
+
+MOST = 32
+"""Barriers of a ring: a thread keeps a bit of each."""
+
+
+def rings(func: Func, target: Target) -> Func:
+    """`func` with the barriers, and the waits, of copies that count bytes."""
+    taken = names(func)
+
+    def kernel(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Kernel) or not any(map(_is_copy, statements(s.body))):
+            return None
+        return _Kernel(func, _sunk(s), taken).rewritten()
+
+    return replace(func, body=rewrite(func.body, kernel))
+
+
+def _is_copy(s: Stmt) -> TypeGuard[Do]:
+    return isinstance(s, Do) and s.fn.asynchronous == "bytes"
+
+
+def _copies(s: Stmt) -> list[Do]:
+    return [x for x in statements((s,)) if _is_copy(x)]
+
+
+def _is_serial(s: Stmt) -> TypeGuard[Loop]:
+    return isinstance(s, Loop) and s.kind not in AXES
+
+
+def _sunk(kernel: Kernel) -> Kernel:
+    """`kernel` with the test that picks one thread right around its copies, inside loops and tests that all share."""
+    threads = _threads(kernel)
+
+    def sink(cond: Cond, body: Body) -> Body:
+        out: list[Stmt] = []
+        for s in body:
+            last = out[-1] if out else None
+            if _copies(s) and isinstance(s, If) and not variables(s.cond) & threads:
+                out.append(If(s.cond, sink(cond, s.then), sink(cond, s.orelse)))
+            elif _copies(s) and isinstance(s, Loop) and (not _only_copies(s) or _counts_turns(s)):
+                out.append(replace(s, body=sink(cond, s.body)))
+            elif isinstance(last, If) and last.cond == cond and all(map(_only_copies, last.then)) == _only_copies(s):
+                out[-1] = If(cond, (*last.then, s))
+            else:
+                out.append(If(cond, (s,)))
+        return tuple(out)
+
+    def visit(s: Stmt) -> Body | None:
+        one = isinstance(s, If) and not s.orelse and variables(s.cond) == threads and bool(_copies(s))
+        return sink(s.cond, s.then) if one and isinstance(s, If) else None
+
+    return replace(kernel, body=rewrite(kernel.body, visit))
+
+
+def _counts_turns(loop: Loop) -> bool:
+    """Whether each iteration of `loop` fills another buffer of a ring."""
+    copied = [p for p in places((loop,)) if any(map(_is_copy, p.around))]
+    return any(_slots(p) > 1 and loop.var in variables(p.stmt.at[0]) for p in copied)
+
+
+def _threads(kernel: Kernel) -> set[str]:
+    return {s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind.startswith("threadIdx")}
+
+
+class _Kernel:
+    """One kernel, and the rings that it gets."""
+
+    def __init__(self, func: Func, kernel: Kernel, taken: set[str]) -> None:
+        self.func, self.kernel, self.taken = func, kernel, taken
+        self.made: list[Buffer] = []
+        self.threads = _threads(kernel)
+        self.places = tuple(places(kernel.body))
+
+    def rewritten(self) -> Stmt:
+        plan = _Plan.of(self)
+        body = self.at_once(self.kernel.body) if plan is None else plan.applied(self, self.kernel.body)
+        first = next(p for p in self.places if any(map(_is_copy, p.around)))
+        one = self.elected(first)
+        return replace(self.kernel, body=_inside_axes(body, lambda inner: self.begun(one, inner)))
+
+    def begun(self, one: Cond, body: Body) -> Body:
+        """`body` with the rings: one thread makes them, and all know."""
+        body = (If(one, tuple(Init(b, 1) for b in self.made)), Barrier(), *body)
+        for b in self.made:
+            body = (Alloc(b, body),)
+        return body
+
+    def ring(self, slots: int) -> Buffer:
+        name = fresh("ring", self.taken)
+        self.taken.add(name)
+        self.made.append(Buffer(name, (Int(slots),), uint64, "shared"))
+        return self.made[-1]
+
+    def elected(self, p: Place) -> Cond:
+        """The condition that picks the thread which copies at `p`."""
+        around = [c for c, yes in p.conds() if yes and variables(c) & self.threads]
+        if len(around) != 1 or variables(around[0]) != self.threads:
+            raise LowerError(
+                f"{p.stmt.label} is copied by several threads, or by a block that has but one, and one of several "
+                f"begins such a copy for all; take it out of loops that are bound to threads"
+            )
+        return around[0]
+
+    def at_once(self, body: Body) -> Body:
+        """`body` with a ring of one buffer for the copies that stand side by side in it, and a wait right after."""
+        out: list[Stmt] = []
+        run: list[Stmt] = []
+        for s in (*body, None):
+            if s is not None and _copies(s) and self.alone(s):
+                run.append(s)
+                continue
+            if run:
+                ring = self.ring(1)
+                out += [*self.filled(run, Load(ring, (Int(0),))), Await(Load(ring, (Int(0),)))]
+                run = []
+            if s is not None:
+                out.append(_map_bodies(s, self.at_once) if not _is_copy(s) else s)
+        return tuple(out)
+
+    def alone(self, s: Stmt) -> TypeGuard[If]:
+        """Whether `s` is one thread's copies, and nothing else."""
+        return isinstance(s, If) and variables(s.cond) == self.threads and all(map(_only_copies, s.then))
+
+    def filled(self, run: Sequence[Stmt], slot: Load) -> Body:
+        """Copies, which fill `slot` together, after the barrier was told of their bytes."""
+        if not all(map(self.alone, run)):
+            raise LowerError("copies of one buffer of a ring stand beside others; copy all of it in one place")
+        marked = rewrite(tuple(run), lambda s: replace(s, ring=slot) if _is_copy(s) else None)
+        first, *others = (s for s in marked if isinstance(s, If))
+        return (If(first.cond, (Expect(slot, sum(map(_bytes, run))), *first.then)), *others)
+
+
+def _only_copies(s: Stmt) -> bool:
+    return _is_copy(s) or (_is_serial(s) and isinstance(s.extent, Int) and all(map(_only_copies, s.body)))
+
+
+def _bytes(s: Stmt) -> int:
+    """What the copies in `s` bring together: whole boxes, also where they reach out of the array."""
+    if _is_copy(s):
+        (b,) = (a.buffer for a in s.fn.meaning.args if a.access == "out")
+        return prod(d.value for d in b.shape if isinstance(d, Int)) * b.dtype.bytes
+    times = s.extent.value if isinstance(s, Loop) and isinstance(s.extent, Int) else 1
+    return times * sum(_bytes(x) for inner in bodies(s) for x in inner)
+
+
+def _inside_axes(body: Body, make: Callable[[Body], Body]) -> Body:
+    """`body` with what is inside the launch's axes made anew."""
+    if len(body) == 1 and isinstance(only := body[0], Loop) and only.kind in AXES:
+        return (replace(only, body=_inside_axes(only.body, make)),)
+    return make(body)
+
+
+def _map_bodies(s: Stmt, fn: Callable[[Body], Body]) -> Stmt:
+    if isinstance(s, If):
+        return If(s.cond, fn(s.then), fn(s.orelse))
+    return replace(s, body=fn(s.body)) if isinstance(s, Loop | Alloc) else s
+
+
+# ---------------------------------------------------------------- copies that run ahead
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The loop that reads, what makes the first copies before it, and of either the copies and the buffer they fill."""
+
+    loop: Loop
+    first: Loop | None
+    slots: int
+    ahead: int
+    filled: frozenset[str]
+    """The buffers that are filled."""
+
+    @staticmethod
+    def of(k: _Kernel) -> _Plan | None:
+        """None if the copies and the loop are not those of a ring."""
+        copied = [p for p in k.places if any(map(_is_copy, p.around))]
+        filled = frozenset(b.name for b in _filled(copied))
+        reading = [p for p in k.places if p not in copied and accessed(p.stmt) & filled]
+        loop = next((s for s in reversed(copied[-1].around) if _is_serial(s) and _holds(s, reading)), None)
+        if loop is None or not all(any(x is loop for x in p.around) for p in reading):
+            return None
+        before = [p for p in copied if not any(x is loop for x in p.around)]
+        first = next((s for p in before for s in p.around if _is_serial(s) and _precedes(k.kernel.body, s, loop)), None)
+        if not all(any(x is first for x in p.around) for p in before):
+            return None
+        if not before and max(p.path for p in copied) > min(p.path for p in reading):
+            return None
+        slots = {_slots(p) for p in copied}
+        if len(slots) != 1 or not 1 <= (count := slots.pop()) <= MOST:
+            return None
+        ahead = first.extent.value if first is not None and isinstance(first.extent, Int) else 0
+        plan = _Plan(loop, first, count, ahead, filled)
+        return plan if ahead < count and all(plan.fits(k, p) for p in (*copied, *reading)) else None
+
+    def fits(self, k: _Kernel, p: Place) -> bool:
+        """Whether a statement that copies, or reads, does so in the buffer, and under the test, that its turn says."""
+        inside = any(x is self.loop for x in p.around)
+        root = self.loop if inside else self.first
+        assert root is not None
+        known = Context.of(k.func)
+        for s in p.around[: next(n for n, x in enumerate(p.around) if x is root) + 1]:
+            known = known.loop(s.var, s.extent) if isinstance(s, Loop) else known
+        turn: Index = Var(root.var)
+        if any(map(_is_copy, p.around)):
+            turn = turn + (self.ahead if inside else 0)
+            depth = next(n for n, x in enumerate(p.around) if x is root)
+            tests = [s.cond for s in p.around[depth:] if isinstance(s, If) and not variables(s.cond) & k.threads]
+            wanted = simplify_cond(Cmp("<", turn, self.loop.extent), known)
+            if simplify_cond(conj(*tests), known) != wanted:
+                return False
+        place = simplify(turn % self.slots, known)
+        return self.slots == 1 or all(simplify(at, known) == place for at in _slot_indices(p, self.filled))
+
+    def applied(self, k: _Kernel, body: Body) -> Body:
+        ring = k.ring(self.slots)
+
+        def visit(s: Stmt) -> Stmt | Body | None:
+            if isinstance(s, Loop) and s is self.first:
+                return replace(s, body=self.filling(k, s.body, Load(ring, (self.turn(Var(s.var)),))))
+            if isinstance(s, Loop) and s is self.loop:
+                slot = Load(ring, (self.turn(Var(s.var)),))
+                inner = self.filling(k, s.body, Load(ring, (self.turn(Var(s.var) + self.ahead),)))
+                n = next(n for n, x in enumerate(inner) if not _copies(x) and accessed(x) & self.filled)
+                return replace(s, body=(*inner[:n], Await(slot), *inner[n:]))
+            return None
+
+        return rewrite(body, visit)
+
+    def turn(self, n: Index) -> Index:
+        return simplify(n % self.slots, Context())
+
+    def filling(self, k: _Kernel, body: Body, slot: Load) -> Body:
+        """`body` with its copies told where they count, through the test around them."""
+        with_copies = [n for n, s in enumerate(body) if _copies(s)]
+        only = body[with_copies[0]] if len(with_copies) == 1 else None
+        if isinstance(only, If) and not variables(only.cond) & k.threads:
+            inner = If(only.cond, self.filling(k, only.then, slot), only.orelse)
+            return tuple(inner if s is only else s for s in body)
+        first, last = with_copies[0], with_copies[-1]
+        return (*body[:first], *k.filled(body[first : last + 1], slot), *body[last + 1 :])
+
+
+def _holds(loop: Stmt, reading: Sequence[Place]) -> bool:
+    return any(x is loop for p in reading for x in p.around)
+
+
+def _slots(p: Place) -> int:
+    """How many buffers there are of what `p` fills: its first dimension, if no box lies along that, counts them."""
+    b = next(b for b in _filled((p,)))
+    (do,) = (s for s in p.around if _is_copy(s))
+    boxes = sum(1 for a in do.fn.meaning.args if a.access == "out" for _ in a.buffer.shape)
+    return b.shape[0].value if len(b.shape) > boxes and isinstance(b.shape[0], Int) else 1
+
+
+def _filled(copied: Sequence[Place]) -> list[Buffer]:
+    return [p.stmt.buffer for p in copied if isinstance(p.stmt, Store)]
+
+
+def _precedes(body: Body, s: Stmt, loop: Stmt) -> bool:
+    """Whether `s` stands in the body that `loop` is in, before it."""
+    for b in (body, *(b for x in statements(body) for b in bodies(x))):
+        if any(x is loop for x in b):
+            return any(x is s for x in b[: next(n for n, x in enumerate(b) if x is loop)])
+    return False
+
+
+def _slot_indices(p: Place, names: frozenset[str]) -> Iterator[Index]:
+    """The first index of every access of `p` to the buffers called `names`."""
+    for n in nodes(p.stmt):
+        buffers = (n.buffer,) if isinstance(n, Load | Store) else n.buffers if isinstance(n, Reduce) else ()
+        if isinstance(n, Load | Store | Reduce) and any(b.name in names for b in buffers):
+            yield n.at[0]
