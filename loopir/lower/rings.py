@@ -170,8 +170,6 @@ class _Kernel:
 
     def filled(self, run: Sequence[Stmt], slot: Load) -> Body:
         """Copies, which fill `slot` together, after the barrier was told of their bytes."""
-        if not all(map(self.alone, run)):
-            raise LowerError("copies of one buffer of a ring stand beside others; copy all of it in one place")
         marked = rewrite(tuple(run), lambda s: replace(s, ring=slot) if _is_copy(s) else None)
         first, *others = (s for s in marked if isinstance(s, If))
         return (If(first.cond, (Expect(slot, sum(map(_bytes, run))), *first.then)), *others)
@@ -237,7 +235,10 @@ class _Plan:
             return None
         ahead = first.extent.value if first is not None and isinstance(first.extent, Int) else 0
         plan = _Plan(loop, first, count, ahead, filled)
-        return plan if ahead < count and all(plan.fits(k, p) for p in (*copied, *reading)) else None
+        if ahead >= count or not all(plan.fits(k, p) for p in (*copied, *reading)):
+            return None
+        roots = [x for x in (loop, first) if x is not None and _copies(x)]
+        return plan if all(all(map(k.alone, _side_by_side(k, x.body)[0])) for x in roots) else None
 
     def fits(self, k: _Kernel, p: Place) -> bool:
         """Whether a statement that copies, or reads, does so in the buffer, and under the test, that its turn says."""
@@ -278,13 +279,22 @@ class _Plan:
 
     def filling(self, k: _Kernel, body: Body, slot: Load) -> Body:
         """`body` with its copies told where they count, through the test around them."""
-        with_copies = [n for n, s in enumerate(body) if _copies(s)]
-        only = body[with_copies[0]] if len(with_copies) == 1 else None
-        if isinstance(only, If) and not variables(only.cond) & k.threads:
-            inner = If(only.cond, self.filling(k, only.then, slot), only.orelse)
-            return tuple(inner if s is only else s for s in body)
-        first, last = with_copies[0], with_copies[-1]
-        return (*body[:first], *k.filled(body[first : last + 1], slot), *body[last + 1 :])
+        run, tested = _side_by_side(k, body)
+        if tested is not None:
+            inner = If(tested.cond, self.filling(k, tested.then, slot), tested.orelse)
+            return tuple(inner if s is tested else s for s in body)
+        first = next(n for n, s in enumerate(body) if s is run[0])
+        return (*body[:first], *k.filled(run, slot), *body[first + len(run) :])
+
+
+def _side_by_side(k: _Kernel, body: Body) -> tuple[Body, If | None]:
+    """The statements from the first that copies to the last, inside the test that stands around all of them; and that
+    test, if they are in one."""
+    copying = [n for n, s in enumerate(body) if _copies(s)]
+    only = body[copying[0]]
+    if len(copying) == 1 and isinstance(only, If) and not variables(only.cond) & k.threads:
+        return _side_by_side(k, only.then)[0], only
+    return body[copying[0] : copying[-1] + 1], None
 
 
 def _holds(loop: Stmt, reading: Sequence[Place]) -> bool:
