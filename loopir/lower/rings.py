@@ -206,10 +206,10 @@ def _map_bodies(s: Stmt, fn: Callable[[Body], Body]) -> Stmt:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The loop that reads, what makes the first copies before it, and of either the copies and the buffer they fill."""
+    """The loop that reads, and what makes the first copies before it: a loop, or what is in one that runs once."""
 
     loop: Loop
-    first: Loop | None
+    first: Stmt | None
     slots: int
     ahead: int
     filled: frozenset[str]
@@ -225,7 +225,7 @@ class _Plan:
         if loop is None or not all(any(x is loop for x in p.around) for p in reading):
             return None
         before = [p for p in copied if not any(x is loop for x in p.around)]
-        first = next((s for p in before for s in p.around if _is_serial(s) and _precedes(k.kernel.body, s, loop)), None)
+        first = next((s for p in before for s in p.around if _precedes(k.kernel.body, s, loop)), None)
         if not all(any(x is first for x in p.around) for p in before):
             return None
         if not before and max(p.path for p in copied) > min(p.path for p in reading):
@@ -233,12 +233,21 @@ class _Plan:
         slots = {_slots(p) for p in copied}
         if len(slots) != 1 or not 1 <= (count := slots.pop()) <= MOST:
             return None
-        ahead = first.extent.value if first is not None and isinstance(first.extent, Int) else 0
+        ahead = 0 if first is None else 1
+        if isinstance(first, Loop) and isinstance(first.extent, Int) and _counts_turns(first):
+            ahead = first.extent.value
         plan = _Plan(loop, first, count, ahead, filled)
         if ahead >= count or not all(plan.fits(k, p) for p in (*copied, *reading)):
             return None
-        roots = [x for x in (loop, first) if x is not None and _copies(x)]
-        return plan if all(all(map(k.alone, _side_by_side(k, x.body)[0])) for x in roots) else None
+        roots = [plan.body_of(x) for x in (loop, first) if x is not None and _copies(x)]
+        return plan if all(all(map(k.alone, _side_by_side(k, x)[0])) for x in roots) else None
+
+    def body_of(self, s: Stmt) -> Body:
+        """What an iteration of `s` does, or all of it where it is no loop over turns."""
+        return s.body if isinstance(s, Loop) and (s is self.loop or _counts_turns(s)) else (s,)
+
+    def turn_of(self, s: Stmt) -> Index:
+        return Var(s.var) if isinstance(s, Loop) and (s is self.loop or _counts_turns(s)) else Int(0)
 
     def fits(self, k: _Kernel, p: Place) -> bool:
         """Whether a statement that copies, or reads, does so in the buffer, and under the test, that its turn says."""
@@ -248,7 +257,7 @@ class _Plan:
         known = Context.of(k.func)
         for s in p.around[: next(n for n, x in enumerate(p.around) if x is root) + 1]:
             known = known.loop(s.var, s.extent) if isinstance(s, Loop) else known
-        turn: Index = Var(root.var)
+        turn = self.turn_of(root)
         if any(map(_is_copy, p.around)):
             turn = turn + (self.ahead if inside else 0)
             depth = next(n for n, x in enumerate(p.around) if x is root)
@@ -263,8 +272,9 @@ class _Plan:
         ring = k.ring(self.slots)
 
         def visit(s: Stmt) -> Stmt | Body | None:
-            if isinstance(s, Loop) and s is self.first:
-                return replace(s, body=self.filling(k, s.body, Load(ring, (self.turn(Var(s.var)),))))
+            if s is self.first:
+                body = self.filling(k, self.body_of(s), Load(ring, (self.turn(self.turn_of(s)),)))
+                return replace(s, body=body) if isinstance(s, Loop) and _counts_turns(s) else body
             if isinstance(s, Loop) and s is self.loop:
                 slot = Load(ring, (self.turn(Var(s.var)),))
                 inner = self.filling(k, s.body, Load(ring, (self.turn(Var(s.var) + self.ahead),)))

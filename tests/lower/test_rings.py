@@ -1,0 +1,151 @@
+"""Copies that count bytes: where lowering waits for them, and what the interpreter tells of a wait that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import loopir as lp
+from loopir.emit.cuda import emit
+from loopir.errors import InterpretError, ScheduleError
+from loopir.ir.grammar import Await, Barrier, Body, Expect, Func, If, Int, Issue, Load, Loop, Stmt
+from loopir.ir.interpret import interpret
+from loopir.ir.walk import rewrite, statements
+
+TILES = """
+def f(n: "size", A: "float32[n, 16, 32]", B: "out float32[n, 8]"):
+    for t in bind("blockIdx.x", {blocks}):
+        for u in range((n - t + {blocks} - 1) // {blocks}):
+            for o in range(5):
+                with alloc("float32[8, 32]", scope="shared"{layout}) as T:
+                    for i in range(8):
+                        for j in range(32):
+                            T[i, j] = A[u * {blocks} + t, {row}, j]
+                    for l in bind("threadIdx.x", 8):
+                        for k in range(32):
+                            B[u * {blocks} + t, l] = sum(T[l, k] * {weight}, over=(o, k), init=0.0)
+"""
+SWIZZLED = ", layout=mapped(lambda i, j: i * 32 + (j // 4 ^ i) * 4 + j % 4)"
+
+
+def tiles(stages: int = 1, layout: str = SWIZZLED, blocks: int = 2, row: str = "o + i") -> lp.Schedule:
+    text = TILES.format(layout=layout, blocks=blocks, row=row, weight="float32(k)")
+    s = lp.Schedule(lp.parse(text)).tensorize("i", "tma_load_8x32_f32")
+    return s.pipeline("o", stages=stages) if stages > 1 else s
+
+
+def array(n: int) -> np.ndarray:
+    return np.arange(n * 16 * 32, dtype=np.float32).reshape(n, 16, 32) % 251
+
+
+def wanted(a: np.ndarray) -> np.ndarray:
+    return np.stack([(a[:, o : o + 8] * np.arange(32)).sum(2) for o in range(5)]).sum(0)
+
+
+def run(func: Func, n: int = 3, seed: int = 0) -> np.ndarray:
+    return interpret(func, (array(n),), seed=seed)["B"]
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("layout", ["", SWIZZLED])
+def test_what_is_copied_is_there_when_it_is_read(stages: int, layout: str) -> None:
+    (func,) = lp.lower(tiles(stages, layout), "cuda")
+    for n in (1, 3, 5):
+        assert np.array_equal(run(func, n), wanted(array(n)))
+    assert all(s.span == (128 if layout else 0) for x in statements(func.body) if isinstance(x, Issue) for s in x.boxes)
+
+
+def awaited(func: Func) -> list[tuple[Await, list[Stmt]]]:
+    """Each wait, with the loops around it."""
+    found: list[tuple[Await, list[Stmt]]] = []
+
+    def visit(body: Body, around: list[Stmt]) -> None:
+        for s in body:
+            if isinstance(s, Await):
+                found.append((s, around))
+            for inner in lp.ir.walk.bodies(s):
+                visit(inner, [*around, s])
+
+    visit(func.body, [])
+    return found
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_copies_run_ahead_and_one_wait_stands_in_the_loop(stages: int) -> None:
+    (func,) = lp.lower(tiles(stages), "cuda")
+    ((wait, around),) = awaited(func)
+    assert wait.slot.buffer.shape == (Int(stages),)
+    assert isinstance(around[-1], Loop)
+    assert around[-1].var == "o"
+
+
+def changed(func: Func, change: Callable[[Stmt], Stmt | Body | None]) -> Func:
+    return replace(func, body=rewrite(func.body, change))
+
+
+def shifted(slot: Load, by: int) -> Load:
+    size = slot.buffer.shape[0]
+    return replace(slot, at=((slot.at[0] + by) % size,))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda s: () if isinstance(s, Await) else None,
+            "filling by itself; that its bytes are there has not been waited",
+        ),
+        (
+            lambda s: replace(s, slot=shifted(s.slot, 1)) if isinstance(s, Await) else None,
+            "filling by itself|a deadlock|passes ring",
+        ),
+        (lambda s: replace(s, turn=1) if isinstance(s, Await) else None, "filling by itself|a deadlock"),
+        (lambda s: replace(s, bytes=s.bytes + 16) if isinstance(s, Expect) else None, "a deadlock"),
+        (
+            lambda s: replace(s, bytes=s.bytes - 16) if isinstance(s, Expect) else None,
+            "once more than|a deadlock|filling",
+        ),
+        (lambda s: () if isinstance(s, Expect) else None, "a deadlock|passes ring"),
+        (lambda s: () if isinstance(s, Barrier) else None, "a race|has not been waited"),
+    ],
+)
+def test_a_wrong_wait_is_told(change: Callable[[Stmt], Stmt | Body | None], told: str) -> None:
+    (func,) = lp.lower(tiles(3), "cuda")
+    with pytest.raises(InterpretError, match=told):
+        run(changed(func, change))
+
+
+def test_a_wrong_swizzle_gives_wrong_sums() -> None:
+    (func,) = lp.lower(tiles(2), "cuda")
+
+    def plain(s: Stmt) -> Stmt | None:
+        return replace(s, boxes=tuple(replace(b, span=0) for b in s.boxes)) if isinstance(s, Issue) else None
+
+    assert not np.array_equal(run(changed(func, plain)), wanted(array(3)))
+
+
+def test_one_thread_copies() -> None:
+    (func,) = lp.lower(tiles(3), "cuda")
+    picked = [s for s in statements(func.body) if isinstance(s, If) and any(isinstance(x, Expect) for x in s.then)]
+    assert len(picked) == 2
+    assert all(any(isinstance(x, Issue | Loop) for x in s.then) for s in picked)
+
+
+def test_layouts_and_strides_that_no_box_has_are_refused() -> None:
+    with pytest.raises(ScheduleError, match="the rows of a box of 8 x 32 of T do not follow one another"):
+        tiles(layout=", layout=mapped(lambda i, j: i * 36 + j)")
+    odd = TILES.replace("16, 32]", "16, 33]").format(layout="", blocks=2, row="o + i", weight="1.0")
+    with pytest.raises(ScheduleError, match="33 elements from one index of dimension 1 to the next are not known"):
+        lp.Schedule(lp.parse(odd)).tensorize("i", "tma_load_8x32_f32")
+
+
+def test_a_launch_makes_the_maps() -> None:
+    module = emit(lp.lower(tiles(2), "cuda")[0])
+    (kernel,) = module.kernels
+    (made,) = kernel.maps
+    assert (made.buffer, made.box, made.span) == ("A", (1, 8, 32), 128)
+    assert "const __grid_constant__ lp_map lp_map_0" in module.source
+    assert lp.compile_source(tiles(2)).cubin
