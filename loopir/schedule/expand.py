@@ -9,26 +9,33 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeVar, cast
 
+from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Buffer, Func, Load, Loop, Node, Reduce, Store, Var
+from loopir.ir.layouts import made_of
 from loopir.ir.text import text
-from loopir.ir.walk import rebuild, variables
+from loopir.ir.walk import chain, rebuild
 from loopir.schedule.find import listing
 
 N = TypeVar("N", bound=Node)
 
 
 def expanded_buffer(func: Func, loop: Loop, alloc: Alloc, why: str) -> Buffer:
-    """The buffer of `alloc`, which stands in `loop`, with an element for each iteration; refuses with `why`."""
+    """The buffer of `alloc`, which stands in `loop`, with an element for each iteration there may be.
+
+    Refuses with `why` where no size bounds these.
+    """
     b = alloc.buffer
-    if not variables(loop.extent) <= set(func.sizes):
-        reason = f"{why}, and {b.name} cannot be made so large: {loop.var!r} runs {text(loop.extent)} times"
+    around = {s.var: s.extent for s in chain(func.body, loop)[:-1] if isinstance(s, Loop)}
+    size = upper(loop.extent, around)
+    if size is None or not made_of(size, frozenset(func.sizes)):
+        reason = f"{why}, and how large {b.name} would be is not known: {loop.var!r} runs {text(loop.extent)} times"
         raise ScheduleError(reason, loop=loop.var, suggestion=f"keep the statements that use {b.name} together")
     if b.layout is not None or b.scope != "global":
         what = "has a layout" if b.layout is not None else f"is in {b.scope} memory"
         reason = f"{why}, and {b.name}, which {what}, is not made larger"
         raise ScheduleError(reason, loop=loop.var, suggestion=f"take this step before {b.name} is placed")
-    return replace(b, shape=(loop.extent, *b.shape))
+    return replace(b, shape=(size, *b.shape))
 
 
 def expanded(node: N, loop: str, buffers: Collection[Buffer]) -> N:
