@@ -1,9 +1,21 @@
-"""Turning a clash that the dependence analysis found into the refusal that a person reads."""
+"""Turning a clash that the dependence analysis found into the refusal that a person reads.
+
+A step that is made of several asks about nests on the way to its own, whose loops nobody has seen: its witness is told
+in the loops that there were.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
 from loopir.analysis.depend import Clash
-from loopir.errors import ScheduleError
+from loopir.errors import ScheduleError, Witness
+from loopir.ir.grammar import Func, Index
+from loopir.ir.layouts import made_of
+from loopir.ir.verify import evaluate
+from loopir.ir.walk import loops
 
 
 def refusal(clash: Clash, reason: str, loop: str | None, suggestion: str) -> ScheduleError:
@@ -11,3 +23,42 @@ def refusal(clash: Clash, reason: str, loop: str | None, suggestion: str) -> Sch
     if clash.unsure is not None:
         reason += f"; {clash.unsure}"
     return ScheduleError(reason, loop=loop, witness=clash.witness, suggestion=suggestion)
+
+
+Back = Mapping[str, Sequence[Index]]
+"""What a loop that there was is in the loops on the way: the first index that speaks of a statement's loops alone."""
+
+
+@contextmanager
+def on_the_way_from(func: Func, back: Back) -> Generator[None]:
+    """A refusal inside, about a nest that `func` was rewritten to, with its witness told in the loops of `func`."""
+    try:
+        yield
+    except ScheduleError as error:
+        if error.witness is not None:
+            error.witness = told(func, error.witness, back)
+        raise
+
+
+def told(func: Func, witness: Witness, back: Back, statements: Mapping[str, str] | None = None) -> Witness:
+    """`witness` in the loops of `func`; `statements` are known by other names there."""
+    named = statements or {}
+
+    def side(values: dict[str, int]) -> dict[str, int]:
+        env = {**witness.sizes, **values}
+        out: dict[str, int] = {}
+        for loop in loops(func.body):
+            came = next((x for x in back.get(loop.var, ()) if made_of(x, frozenset(env))), None)
+            if came is not None:
+                out[loop.var] = evaluate(came, env)
+            elif loop.var in values:
+                out[loop.var] = values[loop.var]
+        return out
+
+    return replace(
+        witness,
+        first=side(witness.first),
+        second=side(witness.second),
+        first_statement=named.get(witness.first_statement, witness.first_statement),
+        second_statement=named.get(witness.second_statement, witness.second_statement),
+    )

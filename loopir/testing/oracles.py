@@ -188,7 +188,7 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
     for name, at in ((w.first_statement, w.first), (w.second_statement, w.second)):
         label = name.removesuffix(INIT)
         if label not in around or (label == name and around[label] != {*at}):
-            return None  # of a nest on the way to the one that was asked for
+            return f"it speaks of loops or statements that there are not: {w}"
     with suppress(KeyError, RecursionError):  # a size that the witness leaves open
         events = Run(func, w.sizes).events
         seen = (

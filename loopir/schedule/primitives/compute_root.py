@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Loop
+from loopir.ir.grammar import Func, Index, Loop, Var
 from loopir.ir.walk import places
 from loopir.schedule.find import find_stage, listing
 from loopir.schedule.naming import new_names
 from loopir.schedule.primitives.distribute import distribute
+from loopir.schedule.refusal import on_the_way_from
 from loopir.schedule.schedule import primitive
 
 
@@ -60,13 +61,16 @@ def compute_root(func: Func, stage: str) -> Func:
     if last[-1] == label:
         reason = f"{label} is computed after {listing(last[:-1])}, in the same loops"
         raise ScheduleError(f"{reason}; {listing(last[:-1])} can have a nest of its own", loop=shared[-1].var)
+    new, back = func, dict[str, list[Index]]()
     for x in reversed(shared):
         inside = _labels(x)
         at = inside.index(label)
         cuts = (*inside[max(0, at - 1) : at], label)
-        names = new_names(func, [x.var] * len(cuts), None)
-        func = distribute(func, x.var, *cuts, names=(*names, x.var))
-    return func
+        names = new_names(new, [x.var] * len(cuts), None)
+        back[x.var] = [Var(v) for v in names]
+        with on_the_way_from(func, back):
+            new = distribute(new, x.var, *cuts, names=(*names, x.var))
+    return new
 
 
 def _labels(loop: Loop) -> list[str]:

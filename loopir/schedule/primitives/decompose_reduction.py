@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import Alloc, Func, If, Loop, Var
@@ -10,7 +12,7 @@ from loopir.ir.walk import places
 from loopir.schedule.effects import reads
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.reductions import Fold, find_reduce
-from loopir.schedule.refusal import refusal
+from loopir.schedule.refusal import refusal, told
 from loopir.schedule.schedule import primitive
 
 
@@ -49,7 +51,7 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
                     S[0] = sum(A[i, k], over=k, init=0.0)
                 S[0] = S[0] * 2.0
     refuses: decompose_reduction("S_1")     # stage 'S_1' is no reduction
-    refuses: decompose_reduction("S", "i")  # S_1 at (i=0) writes S[0], which S_init at (i=1) writes later
+    refuses: decompose_reduction("S", "i")  # S_1 at (i=0) writes S[0], which S (its init) at (i=1) writes later
     """
     fold = find_reduce(func, stage)
     label = fold.reduce.label
@@ -64,7 +66,7 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
         new = init_of(func, label, target)
     except VerifyError as error:
         raise ScheduleError(str(error), loop=target.var) from None
-    _require_order(func, init_of(func, label), new, target)
+    _require_order(func, fold, init_of(func, label), new, target)
     return new
 
 
@@ -91,8 +93,9 @@ def _require_known(fold: Fold, target: Loop) -> None:
         raise ScheduleError(reason, loop=target.var, suggestion="a loop inside that allocation")
 
 
-def _require_order(func: Func, near: Func, far: Func, target: Loop) -> None:
+def _require_order(func: Func, fold: Fold, near: Func, far: Func, target: Loop) -> None:
     """Refuse if the stores in `far`, which run before all of `target`, pass one that they depend on in `near`."""
+    kept = [x.var for x in fold.place.loops if x.var not in fold.reduce.over]
     old = {p.stmt.label for p in places(func.body)}
     here, there = ([p for p in places(f.body) if p.stmt.label not in old] for f in (near, far))
     origin: dict[str, Came] = {}
@@ -102,4 +105,7 @@ def _require_order(func: Func, near: Func, far: Func, target: Loop) -> None:
     clash = order_broken(near, far, origin)
     if clash is not None:
         reason = f"all of the stores would run before {target.var!r}"
+        back = {old: (Var(x.var),) for old, x in zip(kept, here[0].loops, strict=True)}
+        told_as = dict.fromkeys((p.stmt.label for p in here), f"{fold.reduce.label} (its init)")
+        clash = replace(clash, witness=told(func, clash.witness, back, told_as))
         raise refusal(clash, reason, target.var, f"a loop inside {target.var!r}")

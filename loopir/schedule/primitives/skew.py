@@ -68,12 +68,15 @@ def skew(func: Func, outer: str, inner: str, factor: int = 1) -> Func:
 
 
 def _skewed(outer: Loop, inner: Loop, factor: int) -> Stmt:
-    last = outer.extent - 1
-    delay: Index = Var(outer.var) * factor if factor > 0 else (last - Var(outer.var)) * -factor
-    at = Var(inner.var)
-    body = moved_to(inner.body, {inner.var: at - delay})
-    guard = conj(Cmp("<=", delay, at), Cmp("<", at, inner.extent + delay))
-    return Loop(inner.var, inner.extent + last * abs(factor), inner.kind, (If(guard, body),))
+    at, later = Var(inner.var), delay(outer, factor)
+    body = moved_to(inner.body, {inner.var: at - later})
+    guard = conj(Cmp("<=", later, at), Cmp("<", at, inner.extent + later))
+    return Loop(inner.var, inner.extent + (outer.extent - 1) * abs(factor), inner.kind, (If(guard, body),))
+
+
+def delay(outer: Loop, factor: int) -> Index:
+    """How much later the inner loop starts in an iteration of `outer`."""
+    return Var(outer.var) * factor if factor > 0 else (outer.extent - 1 - Var(outer.var)) * -factor
 
 
 def _require_starts_inside(outer: Loop, inner: Loop) -> None:

@@ -38,6 +38,7 @@ from loopir.schedule.naming import Taken, new_names, over_replaced
 from loopir.schedule.overrun import require_harmless_overrun
 from loopir.schedule.parts import part
 from loopir.schedule.promises import require_promises
+from loopir.schedule.refusal import on_the_way_from
 from loopir.schedule.schedule import primitive
 
 Tail = Literal["guard", "exact", "shift_inwards", "round_up", "peel"]
@@ -72,6 +73,12 @@ class Tiling:
         if whole:
             return self.facts.tidy(extent // self.factor), TRUE
         return self.facts.tidy(ceildiv(extent, self.factor)), Cmp("<", self.position, extent)
+
+    def came(self, tail: Tail) -> Index:
+        """What the loop was, in the two that it becomes."""
+        if tail != "shift_inwards":
+            return self.position
+        return minimum(Var(self.outer) * self.factor, self.loop.extent - self.factor) + Var(self.inner)
 
     def nest(self, tiles: Index, position: Index, *, guard: Cond = TRUE) -> Stmt:
         """The two loops around the body at `position`: the iterations of the loop, where `guard` holds, in order."""
@@ -189,7 +196,8 @@ def split_loop(
     make = _whole if facts.divides(factor, target.extent) else TAILS[tail]
     new = replace_loop(func, target.var, lambda _: make(tiling))
     if make is _round_up:
-        require_promises(new, [x.var for x in loops(new.body)])
+        with on_the_way_from(func, {target.var: (tiling.position,)}):
+            require_promises(new, [x.var for x in loops(new.body)])
     return new, tiling
 
 
@@ -227,8 +235,7 @@ def _shift_inwards(t: Tiling) -> Stmt:
         reason = f"{text(extent)} may be less than {t.factor}, and then the last tile would start below 0"
         raise t.refuse(reason, f'tail="guard", or assume({text(extent)} >= {t.factor})')
     _require_repeatable(t)
-    start = minimum(Var(t.outer) * t.factor, extent - t.factor)
-    return t.nest(ceildiv(extent, t.factor), start + Var(t.inner))
+    return t.nest(ceildiv(extent, t.factor), t.came("shift_inwards"))
 
 
 def _require_repeatable(t: Tiling) -> None:

@@ -20,6 +20,7 @@ from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_serial
 from loopir.schedule.primitives.reorder import Band, in_order, nested, rearranged, require_bounds
 from loopir.schedule.primitives.split import Tail, Tiling, split_loop
+from loopir.schedule.refusal import on_the_way_from
 from loopir.schedule.schedule import primitive
 
 
@@ -60,10 +61,12 @@ def tile(func: Func, *loops_and_factors: str | int, tail: Tail = "guard") -> Fun
 def step_by_step(func: Func, targets: Sequence[str], factors: Sequence[int], tail: Tail) -> Func:
     """A split for each loop, and the new order: what `tile` means, and the refusals that it gives."""
     made: list[Tiling] = []
+    new = func
     for name, factor in zip(targets, factors, strict=True):
-        func, tiling = split_loop(func, find_serial(func, name), factor, tail)
+        new, tiling = split_loop(new, find_serial(new, name), factor, tail)
         made.append(tiling)
-    return in_order(func, [*(t.outer for t in made), *(t.inner for t in made)])
+    with on_the_way_from(func, {t.loop.var: (t.came(tail),) for t in made}):
+        return in_order(new, [*(t.outer for t in made), *(t.inner for t in made)])
 
 
 def _at_once(func: Func, targets: Sequence[str], factors: Sequence[int], tail: Tail) -> Func | None:

@@ -15,9 +15,9 @@ from loopir.schedule.effects import reads, require_stable_extent, writes
 from loopir.schedule.expand import expanded, expanded_buffer
 from loopir.schedule.find import find_loop, find_serial, listing
 from loopir.schedule.naming import Taken, new_names
-from loopir.schedule.primitives.split import split
+from loopir.schedule.primitives.split import split_loop
 from loopir.schedule.promises import require_promises
-from loopir.schedule.refusal import refusal
+from loopir.schedule.refusal import on_the_way_from, refusal
 from loopir.schedule.schedule import primitive
 from loopir.schedule.siblings import labels, lanes_around
 
@@ -61,11 +61,16 @@ def unroll_and_jam(func: Func, loop: str, factor: int, *, tail: Literal["peel", 
     """
     target = find_serial(func, loop)
     outer, inner = new_names(func, (f"{target.var}_o", f"{target.var}_i"), None, freed=(target.var,))
-    func = split(func, target.var, factor, tail=tail, names=(outer, inner))
-    tile = find_loop(func, inner)
+    tiled, tiling = split_loop(func, target, factor, tail, (outer, inner))
+    with on_the_way_from(func, {target.var: (tiling.came(tail),)}):
+        return _jammed(tiled, find_loop(tiled, inner), target)
+
+
+def _jammed(func: Func, tile: Loop, target: Loop) -> Func:
+    """`func` with the loop `tile` over a tile of `target` inside all that stands in it."""
     require_stable_extent(*nest_loops((tile,)))
     jam = Jam(func, tile, Taken.of(func))
-    new = replace_loop(func, inner, lambda s: jam.sunk(s.body, ()))
+    new = replace_loop(func, tile.var, lambda s: jam.sunk(s.body, ()))
     clash = order_broken(func, new, jam.origin)
     if clash is not None:
         reason = f"jamming {target.var!r} runs these two the other way round"

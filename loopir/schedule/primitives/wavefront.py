@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Loop
-from loopir.ir.verify import evaluate
+from loopir.ir.grammar import Func, Var
 from loopir.schedule.find import find_serial
 from loopir.schedule.primitives.reorder import reorder
-from loopir.schedule.primitives.skew import skew
+from loopir.schedule.primitives.skew import delay, skew
 from loopir.schedule.promises import require_independent
+from loopir.schedule.refusal import on_the_way_from
 from loopir.schedule.schedule import primitive
 
 STEEPEST = 4
@@ -71,20 +69,12 @@ def wavefront(func: Func, outer: str, inner: str, factor: int | None = None) -> 
 
 def _front(func: Func, outer: str, inner: str, factor: int) -> Func:
     a, b = find_serial(func, outer), find_serial(func, inner)
-    skewed = skew(func, a.var, b.var, factor)
     try:
-        new = reorder(skewed, b.var, a.var)
-        require_independent(new, a.var, "parallel")
+        new = skew(func, a.var, b.var, factor)
+        with on_the_way_from(func, {b.var: (Var(b.var) - delay(a, factor),)}):
+            new = reorder(new, b.var, a.var)
+            require_independent(new, a.var, "parallel")
     except ScheduleError as error:
         error.reason = f"skewed by {factor}, {error.reason}"
-        if (w := error.witness) is not None:
-            first, second = (_before_skewing(at, w.sizes, a, b.var, factor) for at in (w.first, w.second))
-            error.witness = replace(w, first=first, second=second)
         raise
     return new
-
-
-def _before_skewing(at: dict[str, int], sizes: dict[str, int], outer: Loop, inner: str, factor: int) -> dict[str, int]:
-    """An iteration of the skewed nest, as it is called in the nest that was given."""
-    late = at[outer.var] if factor > 0 else evaluate(outer.extent, {**sizes, **at}) - 1 - at[outer.var]
-    return {**at, inner: at[inner] - late * abs(factor)}
