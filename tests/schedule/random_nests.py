@@ -177,6 +177,8 @@ class Moves:
     func: Func
     new: Func | None = None
     origin: dict[str, tuple[str, dict[str, Index]]] = field(default_factory=dict)
+    witness: Witness | None = None
+    """The first answer: of the nest that was asked about, which may be one on the way."""
 
     def ask(self, func: Func, new: Func, origin: dict[str, Came] | None = None) -> Any:
         around = {p.stmt.label: [x.var for x in p.loops] for p in places(func.body)}
@@ -186,7 +188,10 @@ class Moves:
                 label: (came.label, {v: came.loops.get(v, Var(v)) for v in around[came.label]})
                 for label, came in (origin or {}).items()
             }
-        return order_broken(func, new, origin or {})
+        clash = order_broken(func, new, origin or {})
+        if clash is not None and func is self.func:
+            self.witness = self.witness or clash.witness
+        return clash
 
     def run(self, sizes: dict[str, int]) -> Run:
         assert self.new is not None
@@ -211,7 +216,7 @@ def assert_exact(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleEr
             after = PRIMITIVES[name](func, *args, **kwargs)
         except ScheduleError as error:
             if moves.new is not None:
-                assert_least(moves.func, error.witness, moves.broken)
+                assert_least(moves.func, moves.witness or error.witness, moves.broken)
             return error
     assert after == moves.new
     for sizes in GRID:
