@@ -22,9 +22,18 @@ from loopir.ir.walk import (
 N = TypeVar("N", bound=Node)
 
 
-def new_names(func: Func, hints: Iterable[str], chosen: Iterable[str] | None, freed: Iterable[str] = ()) -> list[str]:
-    """Names for new loops: `chosen`, which have to be free, or made from `hints`. `freed` are about to go away."""
-    taken = names(func) - set(freed)
+def new_names(
+    func: Func,
+    hints: Iterable[str],
+    chosen: Iterable[str] | None,
+    freed: Iterable[str] = (),
+    made: Iterable[str] = (),
+) -> list[str]:
+    """Names for new loops: `chosen`, which have to be free, or made from `hints`.
+
+    `freed` are about to go away, `made` are about to come.
+    """
+    taken = names(func).difference(freed).union(made)
     out: list[str] = []
     for name in hints if chosen is None else chosen:
         new = fresh(name, taken) if chosen is None else free_name(name, taken)

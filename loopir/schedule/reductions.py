@@ -97,10 +97,10 @@ def nested(shells: Iterable[Loop | Cond], body: Body) -> Body:
     return body
 
 
-def with_new_loops(func: Func, body: Body) -> tuple[Body, dict[str, str]]:
-    """`body` with its loops under names that are free in `func`, and the new name of each."""
+def with_new_loops(func: Func, body: Body, made: Iterable[str] = ()) -> tuple[Body, dict[str, str]]:
+    """`body` with its loops under names that are free in `func` and not in `made`, and the new name of each."""
     old = [s.var for s in loops(body)]
-    new = dict(zip(old, new_names(func, old, None), strict=True))
+    new = dict(zip(old, new_names(func, old, None, made=made), strict=True))
     return tuple(renamed(s, Names(loops=new)) for s in body), new
 
 

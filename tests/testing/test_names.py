@@ -58,3 +58,12 @@ def test_new_names_are_free(data: st.DataObject) -> None:
             continue
         except VerifyError as error:
             raise AssertionError(f"{target}: {error}\n{lp.text(func)}\n{s.script()}\n{s}") from error
+
+
+def test_partial_results_and_the_loop_over_them_are_called_differently() -> None:
+    f = lp.parse("""
+def f(n: "size", A: "float32[n]", S: "inout float32[1]"):
+    for S_rf in range(n):
+        S[0] = sum(A[S_rf], over=S_rf, init=0.0)
+""")
+    assert lp.Schedule(f).rfactor("S", "S_rf").loops() == ("S_rf", "S_rf_2")

@@ -126,7 +126,7 @@ class _Parts:
         first = rewrite((self.fold.start,), lambda s: partial if s is reduce else None)
         loads = tuple(Load(b, at) for b in memory)
         total = replace(reduce, values=loads, over=(self.loop.var,))
-        second, _ = with_new_loops(self.func, nested(self.again, (total,)))
+        second, _ = with_new_loops(self.func, nested(self.again, (total,)), [b.name for b in memory])
         body: Body = (*first, *second)
         for b in reversed(memory):
             body = (Alloc(b, body),)
