@@ -8,7 +8,7 @@ are touched. Conditions are not used: the box may stick out where a guard keeps 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -33,18 +33,23 @@ from loopir.ir.grammar import (
     Min,
     Mod,
     Node,
+    Not,
     Reduce,
+    Select,
     Stmt,
     Store,
     Var,
 )
 from loopir.ir.layouts import evaluate, made_of
-from loopir.ir.walk import loops, nodes, variables
+from loopir.ir.walk import children, loops, variables
 
 EXAMPLES = (1, 6, 64)
 """Sizes at which a claim is tried before the solver is asked to prove it."""
 Tops = Sequence[tuple[Var, Poly]]
 """Loops, inner ones first, with the greatest value of each."""
+Dim = tuple[Index, Index, Index]
+"""Of one dimension of a box: its base, extent and size."""
+Ends = Callable[[Index, Context, Context], "tuple[Poly, Poly] | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +79,25 @@ def touches(body: Body, known: Known, names: Iterable[str]) -> Iterator[Touch]:
     for s, here in statements_known(body, known):
         for b in written_by(s):
             if b.name in wanted and isinstance(s, Store | Reduce):
-                yield Touch(b, s.at, True, here.here, inner)
+                starts = isinstance(s, Reduce) and s.init is not None
+                yield Touch(b, s.at, True, here.start if starts else here.here, inner)
         for part, ctx in parts(s, here):
-            for n in nodes(part):
-                if isinstance(n, Load) and n.buffer.name in wanted:
-                    yield Touch(n.buffer, n.at, False, ctx, inner)
+            for n, known_there in loads_in(part, ctx):
+                if n.buffer.name in wanted:
+                    yield Touch(n.buffer, n.at, False, known_there, inner)
+
+
+def loads_in(part: Node, known: Context) -> Iterator[tuple[Load, Context]]:
+    """The loads in `part`, and what is known where each is done: of a choice, one side alone is evaluated."""
+    pending = [(part, known)]
+    while pending:
+        n, here = pending.pop()
+        if isinstance(n, Select):
+            pending += [(n.b, here.inside(Not(n.cond))), (n.a, here.inside(n.cond)), (n.cond, here)]
+        elif not isinstance(n, Buffer):
+            if isinstance(n, Load):
+                yield n, here
+            pending += [(x, here) for x in reversed(children(n))]
 
 
 def parts(s: Stmt, here: Known) -> Iterator[tuple[Node, Context]]:
@@ -139,13 +158,24 @@ def sized(box: Box, shape: Sequence[Index], sizes: Iterable[str]) -> Box:
     return Box(*(tuple(x[n] for x in kept) for n in range(3)))
 
 
-def _hull(found: Sequence[Touch], d: int, outer: Context, inside: Context, size: Index) -> tuple[Index, Index, Index]:
-    """Base, extent and bound of the extent for one dimension; `inside` is known where something is touched at all."""
+def _hull(found: Sequence[Touch], d: int, outer: Context, inside: Context, size: Index) -> Dim:
+    """Base, extent and bound of the extent for one dimension; `inside` is known where something is touched at all.
+
+    A number of elements that is known stays as it is; guards on the inner loops make less of another, as in triangles.
+    """
+    loosely = _spanned(found, d, outer, inside, size, ends_of)
+    if isinstance(loosely[2], Int) or (inside is outer and not any(tellings(t.known, outer) for t in found)):
+        return loosely
+    closely = _spanned(found, d, outer, outer, size, ends_within)
+    return loosely if closely[1] == size else closely
+
+
+def _spanned(found: Sequence[Touch], d: int, outer: Context, inside: Context, size: Index, ends_at: Ends) -> Dim:
     low: Poly | None = None
     high: Poly | None = None
     whole = (Int(0), size, size)
     for t in found:
-        ends = ends_of(t.at[d], t.known, outer)
+        ends = ends_at(t.at[d], t.known, outer)
         if ends is None or any(loose(p) & t.inner for p in ends):
             return whole
         low = ends[0] if low is None else hull(low, ends[0], inside, least=True)
@@ -156,8 +186,11 @@ def _hull(found: Sequence[Touch], d: int, outer: Context, inside: Context, size:
     bound = size_bound(extent, inside)
     if bound is not None and inside is not outer and const_of(bound) is None:
         extent = bound  # where the guards fail, the ends may lie further apart
-    if bound is None or (not low and const_of(bound) is None and proved(plus(bound, poly(size, outer), -1), outer)):
+    if bound is None:
         return whole
+    if not low and const_of(bound) is None and proved(plus(bound, poly(size, outer), -1), outer):
+        changes = loose(extent) & {v.name for v, _ in outer.tops}
+        return (Int(0), to_index(extent), size) if changes else whole
     return (to_index(low), to_index(extent), to_index(bound))
 
 
@@ -167,6 +200,42 @@ def ends_of(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] | No
     p = poly(at, known)
     low, high = end(p, inner, known, least=True), end(p, inner, known, least=False)
     return None if low is None or high is None else (low, high)
+
+
+def ends_within(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] | None:
+    """`ends_of`, where the guards that `known` has inside `outer` hold; if none of these fit, the last may be less."""
+    ends = ends_of(at, known, outer)
+    if ends is None:
+        return None
+    p, inner, told = poly(at, known), _inner(known, outer), tellings(known, outer)
+    low, high = ends
+    for top in _tops_of(p, inner, known, told):
+        high = hull(high, top, outer, least=True)
+    for top in _tops_of(scaled(p, -1), inner, known, told):
+        low = hull(low, scaled(top, -1), outer, least=False)
+    return low, high
+
+
+def tellings(known: Context, outer: Context) -> list[Poly]:
+    """What guards say of the loops that `known` has inside `outer`: polynomials that are >= 0, memory left aside."""
+    names = {v.name for v, _ in _inner(known, outer)}
+    tops = [top for _, top in known.tops]
+    return [f for f in known.facts if f not in outer.facts and f not in tops and loose(f) & names and sees(to_index(f))]
+
+
+def _tops_of(p: Poly, inner: Tops, ctx: Context, told: Sequence[Poly], depth: int = 2) -> Iterator[Poly]:
+    """Bounds of `p` from above that are free of the loops `inner`: with a multiple of a fact added, it loses a loop."""
+    for n, f in enumerate(told):
+        for v, _ in inner:
+            a, b = p.get((v,), 0), f.get((v,), 0)
+            if a * b >= 0:
+                continue
+            more = plus(scaled(p, abs(b)), scaled(f, abs(a)))
+            if (most := end(more, inner, ctx, least=False)) is not None:
+                yield divide(most, constant(abs(b)), ctx)
+            if depth > 1:
+                rest = [*told[:n], *told[n + 1 :]]
+                yield from (divide(q, constant(abs(b)), ctx) for q in _tops_of(more, inner, ctx, rest, depth - 1))
 
 
 def end(p: Poly, inner: Tops, ctx: Context, *, least: bool) -> Poly | None:

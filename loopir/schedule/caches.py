@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeVar, cast
 
-from loopir.analysis.regions import Box, Touch, region, sized
+from loopir.analysis.regions import Box, Touch, loads_in, region, sized
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
 from loopir.errors import ScheduleError
@@ -248,8 +248,8 @@ def redirected(node: N, copies: Copied, ctx: Context) -> N:
 
 def loads(parts: Iterable[Node], buffer: str, known: Context) -> list[Touch]:
     """The loads of `buffer` in `parts`."""
-    found = (n for part in parts for n in nodes(part) if isinstance(n, Load) and n.buffer.name == buffer)
-    return [Touch(n.buffer, n.at, False, known) for n in found]
+    found = (x for part in parts for x in loads_in(part, known))
+    return [Touch(n.buffer, n.at, False, here) for n, here in found if n.buffer.name == buffer]
 
 
 def inside_nests(nests: Body, old: Stmt, new: Stmt) -> Body:
