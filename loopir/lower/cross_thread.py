@@ -229,7 +229,7 @@ class _Fold:
         """The threads' parts folded together, and the total into the element."""
         r, (loops, at) = self.reduce, self.again("total")
         env = {old.var: Var(new.var) for old, new in zip(self.kept, loops, strict=True)}
-        first, tree, shared = self.group.tree(
+        first, once, tree, shared = self.group.tree(
             r.monoid, self.registers, at, all_threads=self.copies, name=self.kernel.name
         )
         self.kernel.shared.extend(shared)
@@ -241,11 +241,9 @@ class _Fold:
         if not self.copies:
             guard = _both(self.group.first(), guard)
         rest = _nest(loops, (*tree, If(guard, (total,)) if conjuncts(guard) else total))
-        if not first:
-            return rest
-        early, _ = self.again("left")
-        env = {old.var: Var(new.var) for old, new in zip(loops, early, strict=True)}
-        return (*_nest(early, tuple(substitute(x, env) for x in first)), *rest)
+        early, _ = self.again("left") if first else ((), ())
+        env = {old.var: Var(new.var) for old, new in zip(loops, early, strict=False)}
+        return (*_nest(early, tuple(substitute(x, env) for x in first)), *once, *rest)
 
     def again(self, hint: str) -> tuple[tuple[Loop, ...], tuple[Index, ...]]:
         loops = tuple(Loop(self.kernel.name(f"{x.var}_{hint}"), x.extent, "unroll", ()) for x in self.kept)

@@ -87,18 +87,19 @@ class Group:
 
     def tree(
         self, monoid: Monoid, parts: tuple[Buffer, ...], at: At, *, all_threads: bool, name: Namer
-    ) -> tuple[Body, Body, tuple[Buffer, ...]]:
+    ) -> tuple[Body, Body, Body, tuple[Buffer, ...]]:
         """Statements, to which all threads of the block come, that leave the fold of the group's `parts[at]` there.
 
-        The first thread has it then, or with `all_threads` each. What comes first is for all elements of the parts,
-        before the rest is for any. Also gives the shared memory that they need.
+        The first thread has it then, or with `all_threads` each. The first statements are for every element of the
+        parts, then come those that are for all at once, then the last, for every element again. Also gives the shared
+        memory that they need.
         """
         tree = _Tree(self, monoid, parts, at, all_threads and not _symmetric(monoid), name)
         whole_warps = self.adjacent() and self.size % LANES == 0
         if self.adjacent() and (whole_warps or (self.size < LANES and self.size & (self.size - 1) == 0)):
             body = tree.exchanges(min(self.size, LANES))
             between, shared = tree.between_warps() if self.size > LANES else ((), ())
-            return (), tree.allocated((*body, *between)), shared
+            return (), (), tree.allocated((*body, *between)), shared
         return tree.one_by_one(all_threads)
 
 
@@ -190,28 +191,52 @@ class _Tree:
             taken = (If(Cmp("<", rank % lanes, Int(warps)), taken, self.store("none", self.monoid.identity)),)
         return (If(Cmp("==", rank % LANES, Int(0)), left), *taken, *self.exchanges(lanes)), memory
 
-    def one_by_one(self, all_threads: bool) -> tuple[Body, Body, tuple[Buffer, ...]]:
-        """The parts of the group folded in order, by its first thread or by each.
+    def one_by_one(self, all_threads: bool) -> tuple[Body, Body, Body, tuple[Buffer, ...]]:
+        """The parts of the group folded in order: those of an element by one thread of the group, or all by its first.
 
-        Where there is room, the parts of all elements are laid down first, so that the threads meet once.
+        Where there is room, the parts of all elements are laid down first; then the threads meet once, and each folds
+        the parts of one element.
         """
         size, others = self.group.size, self.group.others()
-        kept = tuple(d.value for d in self.parts[0].shape if isinstance(d, Int))
-        bytes_ = prod(kept) * size * _count(others) * sum(b.dtype.bytes for b in self.parts)
-        kept, at = (kept, self.at) if bytes_ <= ROOM else ((), ())
-        memory = self.memory("parts", (*kept, size, _count(others)))
+        shape = tuple(d.value for d in self.parts[0].shape if isinstance(d, Int))
+        bytes_ = prod(shape) * size * _count(others) * sum(b.dtype.bytes for b in self.parts)
+        if prod(shape) > size or bytes_ > ROOM:
+            return self.by_the_first(all_threads)
+        memory = self.memory("parts", (prod(shape), size, _count(others)))
         rank, column = _linear(self.group.axes), _linear(others)
+        element = _row_major(self.at, shape)
         left = tuple(
-            Store(self.name(b.name), b, (*at, rank, column), v) for b, v in zip(memory, self.load(), strict=True)
+            Store(self.name(b.name), b, (element, rank, column), v) for b, v in zip(memory, self.load(), strict=True)
         )
+        sums = tuple(Buffer(self.name(f"{b.name}_sum"), (), b.dtype, "local") for b in self.parts)
         r = self.name("r")
-        fold = self.fold(tuple(Load(b, (*at, Var(r) + 1, column)) for b in memory))
+        terms = tuple(Load(b, (rank, Var(r) + 1, column)) for b in memory)
+        both = tuple(zip(sums, memory, strict=True))
+        fold: Body = (
+            *(Store(self.name(t.name), t, (), Load(b, (rank, Int(0), column))) for t, b in both),
+            Loop(r, Int(size - 1), "unroll" if size <= LANES else "serial", (
+                Reduce(self.name(f"{sums[0].name}_fold"), sums, (), self.monoid, terms),
+            )),
+            *(Store(self.name(b.name), b, (rank, Int(0), column), Load(t, ())) for t, b in both),
+        )  # fmt: skip
+        for t in reversed(sums):
+            fold = (Alloc(t, fold),)
+        once = (If(Cmp("<", rank, Int(prod(shape))), fold),)
+        taken = self.store("sum", (Load(b, (element, Int(0), column)) for b in memory))
+        return left, once, taken if all_threads else (If(self.group.first(), taken),), memory
+
+    def by_the_first(self, all_threads: bool) -> tuple[Body, Body, Body, tuple[Buffer, ...]]:
+        """The parts of one element folded in order, by the group's first thread or by each."""
+        size, others = self.group.size, self.group.others()
+        memory = self.memory("parts", (size, _count(others)))
+        rank, column = _linear(self.group.axes), _linear(others)
+        left = tuple(Store(self.name(b.name), b, (rank, column), v) for b, v in zip(memory, self.load(), strict=True))
+        r = self.name("r")
+        fold = self.fold(tuple(Load(b, (Var(r) + 1, column)) for b in memory))
         rest: Body = (Loop(r, Int(size - 1), "unroll" if size <= LANES else "serial", (fold,)),)
         if all_threads:
-            rest = (*self.store("first", (Load(b, (*at, Int(0), column)) for b in memory)), *rest)
-        else:
-            rest = (If(self.group.first(), rest),)
-        return (left, rest, memory) if kept else ((), (*left, *rest), memory)
+            return (), (), (*left, *self.store("first", (Load(b, (Int(0), column)) for b in memory)), *rest), memory
+        return (), (), (*left, If(self.group.first(), rest)), memory
 
 
 def _symmetric(monoid: Monoid) -> bool:
@@ -226,6 +251,14 @@ def _linear(axes: Iterable[tuple[str, int]]) -> Index:
     stride = 1
     for name, extent in axes:
         total, stride = total + Var(name) * stride, stride * extent
+    return total
+
+
+def _row_major(at: At, shape: tuple[int, ...]) -> Index:
+    """The number of an element."""
+    total: Index = Int(0)
+    for x, n in zip(at, shape, strict=True):
+        total = total * n + x
     return total
 
 
