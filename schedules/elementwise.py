@@ -3,7 +3,8 @@
 The loops of a stage are fused into one that runs along its output, so that rows of any length are read and written
 whole; where a row is a multiple of what a block takes, blocks stay inside rows, and what a row shares is found without
 a division. A thread takes `vectors` vectors, a block's width apart: their loads are in flight together. The last
-elements of an array whose size is no multiple are taken one by one, in the same launch.
+elements of an array whose size is no multiple are taken one by one, in the same launch. Where rows of a length that is
+not known share something, blocks stay inside rows, too, and whether rows are whole vectors is asked at each launch.
 """
 
 from __future__ import annotations
@@ -30,7 +31,15 @@ def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int 
     vectors = vectors or (2 if lanes >= MANY and s.cost.special != 0 else 1)
     chunk = threads * lanes * vectors
     length = extent(s, loops[-1])
-    if len(loops) > 1 and length is not None and length % chunk == 0:
+    aligned: tuple[str, ...] = ()
+    across = None
+    if length is None and _shared(s, stage, loops):
+        size = lp.text(s.loop(loops[-1]).extent)
+        aligned = (f"{size} % {lanes} == 0",)
+        s, across = fused(s, loops[:-1])
+        s, (block, part) = step(s, "split", loops[-1], chunk)
+        fits = size
+    elif len(loops) > 1 and length is not None and length % chunk == 0:
         s, (block, part) = step(s, "split", loops[-1], chunk)
         s, block = fused(s, (*loops[:-1], block))
         fits = None
@@ -45,12 +54,22 @@ def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int 
         s = s.reorder(thread, vector)
     if lanes > 1:
         last = f"{block} * {chunk} + {vector} * {threads * lanes} + {thread} * {lanes} + {lanes - 1}"
-        if fits is not None and s.why("specialize", lane, f"{last} < {fits}") is None:
-            s = s.specialize(lane, f"{last} < {fits}")  # the other version keeps its guards, and its lanes one by one
+        inside = " and ".join((*aligned, f"{last} < {fits}"))
+        if fits is not None and s.why("specialize", lane, inside) is None:
+            s = s.specialize(lane, inside)  # the other version keeps its guards, and its lanes one by one
         s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
     if vectors > 1:
         s = s.unroll(vector)
+    if across is not None:
+        return s.bind(across, "blockIdx.x").bind(block, "blockIdx.y").bind(thread, "threadIdx.x")
     return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+
+
+def _shared(s: lp.Schedule, stage: str, loops: tuple[str, ...]) -> bool:
+    """Whether rows share what `stage` reads along them, so that one loop over all would have to divide for it."""
+    along = [t for t in s.accesses(stage) if t.contiguous(loops[-1])]
+    one = len(loops) == 2 or (len(loops) == 3 and s.why("fuse", *loops[:2]) is None)
+    return one and any(t.invariant(x) for t in along for x in loops[:-1])
 
 
 def _lanes(s: lp.Schedule, stage: str, loop: str) -> int:

@@ -10,6 +10,7 @@ from schedules.elementwise import elementwise
 from schedules.fusion import inlined
 from schedules.matmul import contraction, matmul_gpu, worth_tiling
 from schedules.matmul_mma import matmul_mma
+from schedules.neighbours import neighbours, reaches
 from schedules.nests import free_loops, one_nest
 from schedules.reduction import reduction, streams
 from schedules.row_blocks import crowded, row_blocks
@@ -33,7 +34,7 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
         if stage not in s.stages:
             continue  # a step may show that a stage never runs
         if streams(s, stage) and one_nest(s, stage):
-            s = _lowered(s, reduction, stage, threads=threads) or s
+            s = _lowered(s, reduction, stage) or s
         if stage not in s.stages or not free_loops(s, stage):
             continue
         if _tiled(s, stage) and one_nest(s, stage):
@@ -42,7 +43,8 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
         try:
             t = turned(s, stage) if one_nest(s, stage) else None
             large = t is not None and worth_turning(s, t)
-            s = transpose(s, stage) if large else elementwise(s, stage, threads=threads)
+            near = _lowered(s, neighbours, stage) if not large and one_nest(s, stage) and reaches(s, stage) else None
+            s = transpose(s, stage) if large else near or elementwise(s, stage, threads=threads)
         except lp.ScheduleError:
             continue  # what stands in one nest with it has the grid already
     return s

@@ -13,28 +13,28 @@ from collections.abc import Sequence
 from math import prod
 
 import loopir as lp
-from schedules.along import LINE, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
+from schedules.along import VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
 from schedules.nests import extent, fused, step
 
 BLOCKS = 256
 """Results that keep a GPU busy without cutting them up: about two blocks for each of 132 processors."""
-IN_FLIGHT = 1 << 22
-"""Bytes under way that keep memory busy: its latency, some 700 ns, at 4.2 TB/s, and half as much again."""
-TILE_BYTES = 16384
-"""What a block of columns has under way: vectors, or as many single elements as a thread takes at once."""
+FEW = 128
+"""Blocks of columns that are enough, one a processor."""
+CUTS = 512
+"""Blocks of columns that a reduction with fewer is cut into, of half as many threads."""
 PARTS = 1024
 """Blocks that a reduction is cut into where it has fewer."""
 CHUNK_BYTES = 16384
 """What a block folds at least, where a reduction is cut."""
 TOGETHER = 4, 16
-"""Rows that a thread has in flight where it folds columns: whole vectors, or single elements at most."""
+"""Rows that a thread has in flight where it folds columns: of whole vectors, of single elements."""
 OUTER = 16
 """Rows of a nest, reduced as a whole on a CPU, that a thread takes at once."""
 
 
 @lp.composite
 def reduction(
-    s: lp.Schedule, stage: str, *, threads: int = 256, chunk: int | None = None, side: int | None = None
+    s: lp.Schedule, stage: str, *, threads: int = 512, chunk: int | None = None, side: int | None = None
 ) -> lp.Schedule:
     """`s` with the reduction `stage` spread over a GPU; a stage that is no reduction is left as it is.
 
@@ -54,13 +54,11 @@ def reduction(
     s, over = _merged(s, over)
     size = max((t.dtype.bytes for t in s.accesses(stage) if not t.write), default=1)
     width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
-    side = side or (LINE if width > 1 else WARP)
+    side = side or (WARP // 2 if width > 1 else WARP)
     blocks = _blocks(s, rows, column, side * width)
-    enough = IN_FLIGHT // (_together(threads, width, size) * threads * width * size) // 2 if column else BLOCKS
+    enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)
     if chunk is None:
-        chunk = _part(
-            s, over, blocks, max(1, CHUNK_BYTES // size) // (side * width if column else 1), enough if column else PARTS
-        )
+        chunk = _part(s, over, blocks, max(1, CHUNK_BYTES // size) // (side * width if column else 1), parts)
     if chunk and blocks is not None and blocks < enough and _many(s, over[-1], chunk):
         return _in_two(s, stage, rows, column, over, threads, chunk, side)
     return _columns(s, stage, rows, column, over, threads, side) if column else _rows(s, stage, rows, over, threads)
@@ -95,12 +93,6 @@ def _blocks(s: lp.Schedule, rows: Sequence[str], column: str | None, together: i
     return prod(sizes[:-1]) * -(-sizes[-1] // together) if column else prod(sizes)
 
 
-def _together(threads: int, width: int, size: int) -> int:
-    """How many rows a thread has in flight at once, so that a block has TILE_BYTES."""
-    least, most = TOGETHER
-    return min(most, max(least, TILE_BYTES // (threads * width * size)))
-
-
 def _part(s: lp.Schedule, over: Sequence[str], blocks: int | None, least: int, parts: int) -> int:
     """How long a part of the innermost reduced loop is: for `parts` blocks in all, and at least `least`."""
     length = extent(s, over[-1])
@@ -132,10 +124,10 @@ def _in_two(
         s = s.reorder(*finals[1:], finals[0])
     first = (*over[:-1], inner)
     if column:
-        s = _columns(s, partial, (part, *rows), column, first, threads, side)
+        s = _columns(s, partial, (part, *rows), column, first, max(side, threads // 2), side)
     else:
         s = _rows(s, partial, (part, *rows), first, threads, (length, f"{part} * {size}"))
-    return reduction(s, stage, threads=threads, chunk=0)
+    return reduction(s, stage, threads=max(side, threads // 2) if column else threads, chunk=0)
 
 
 def _made_there(s: lp.Schedule, stage: str, block: str, side: int, width: int) -> lp.Schedule:
@@ -191,8 +183,7 @@ def _columns(
     width = vector(s, {stage: column}, inputs)
     s, (block, part) = step(s, "split", column, side * width)
     s, (lane, one) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
-    size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in inputs), default=1)
-    s, (_, inner) = step(s, "split", over[-1], threads // side * _together(threads, width, size))
+    s, (_, inner) = step(s, "split", over[-1], threads // side * TOGETHER[width == 1])
     s, (some, row) = step(s, "split", inner, threads // side)
     if one:
         s = s.reorder(*(x for x in s.loops(stage) if x != one), one)

@@ -50,8 +50,9 @@ def transpose(
 ) -> lp.Schedule:
     """`stage`, which reads an input across the direction it writes in, by tiles of `tile` x `tile` in shared memory.
 
-    Unless told: where both sides are whole tiles of 64, 256 threads move 8 bytes each at once; else 128 threads move
-    elements of tiles of 32, as rows are not aligned. ScheduleError if `stage` is no such stage.
+    Unless told: where both sides are whole tiles of 64, 256 threads move 8 bytes each at once. Else rows are not
+    aligned, and threads move elements: 512 threads of tiles of 64 if these are words, 128 of tiles of 32 if less.
+    ScheduleError if `stage` is no such stage.
     """
     t = turned(s, stage)
     if t is None:
@@ -59,7 +60,9 @@ def transpose(
     batch = tuple(x for x in s.loops(stage) if x not in (t.row, t.column))
     sides = extent(s, t.row), extent(s, t.column)
     whole = all(n is not None and n % (tile or 64) == 0 for n in sides)
-    tile, threads = tile or (64 if whole else 32), threads or (256 if whole else 128)
+    words = t.bytes >= BANK_BYTES
+    threads = threads or (256 if whole else 512 if words and not tile else 128)
+    tile = tile or (64 if whole or words else 32)
     lanes = (vector or max(1, 8 // t.bytes)) if whole else 1
     s, (high, i) = step(s, "split", t.row, tile)
     s, (wide, j) = step(s, "split", t.column, tile)

@@ -88,3 +88,17 @@ def test_what_would_be_computed_again_is_kept(count: int, stays: int) -> None:
     k = lp.reduce_axis(8, name="k")
     out = lp.compute((4, count), lambda i, j: lp.sum(e[i, k] * (j + 1), axis=k), name="out")
     assert len(inlined(lp.Schedule(out)).stages) == 1 + stays
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 40), (2, 37), (1, 0), (5, 8)])
+def test_rows_of_unknown_length_share_without_a_division(n: int, m: int) -> None:
+    rows, length = lp.symbol("n", min=0), lp.symbol("m", min=0)
+    x, w = lp.placeholder((rows, length), "float32", name="x"), lp.placeholder((length,), "float32", name="w")
+    base = lp.Schedule((x * w).named("y"))
+    s = elementwise(base, "y", threads=4)
+    (program,) = lp.lower(s, "cuda")
+    assert "// m" not in lp.text(program), "which row it is, the block knows"
+    assert "lp_u4*" in lp.compile_source(s).source, "whole vectors where the length allows, asked at the launch"
+    arrays = [np.arange(n * m, dtype=np.float32).reshape(n, m), np.arange(m, dtype=np.float32)]
+    want = lp.interpret(base.func, arrays, domain="ring")["y"]
+    np.testing.assert_array_equal(lp.interpret(program, arrays, domain="ring")["y"], want)

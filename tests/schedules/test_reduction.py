@@ -96,8 +96,8 @@ def test_a_sum_over_everything_moves_whole_vectors_whatever_its_rows() -> None:
 def test_short_rows_share_a_block() -> None:
     s = scheduled(lp.placeholder((lp.symbol("n"), 8), "float32", name="x").sum(axis=1))
     assert {s.loop(x).kind: lp.text(s.loop(x).extent) for x in s.loops() if "Idx" in s.loop(x).kind} == {
-        "blockIdx.x": "(n + 63) // 64",
-        "threadIdx.y": "64",
+        "blockIdx.x": "(n + 127) // 128",
+        "threadIdx.y": "128",
         "threadIdx.x": "2",
     }
 
