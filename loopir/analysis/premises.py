@@ -26,7 +26,7 @@ class Premises:
 
     __slots__ = (
         "after", "answers", "atoms", "before", "ends", "facts", "lows", "multiples", "points", "stable", "telling",
-        "top", "tops", "values",
+        "top", "tops",
     )  # fmt: skip
 
     def __init__(
@@ -52,9 +52,8 @@ class Premises:
         statements inside: one before them may have written there."""
         self.before = before
         """What is known around, to which this adds a loop or some facts."""
-        self.points: list[Any] | None = None
-        self.values: dict[Monomial, list[float]] = {}
-        """Points at which all this holds, and what terms are there, once they have been asked for."""
+        self.points: dict[int, Any] = {}
+        """Points at which all this holds, once they have been asked for."""
         self.telling: list[Mapping[Monomial, int]] | None = None
         """The facts that say more than the ends of their terms do, once they have been asked for."""
         self.ends: dict[Monomial, Ends] = {(): (1, 1)}

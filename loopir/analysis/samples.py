@@ -7,7 +7,7 @@ guard. They only say that a proof cannot be; where there are no points, or an at
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import nan
 
 from loopir.analysis.affine import Monomial, Poly
@@ -22,12 +22,15 @@ these by turns, or by turns the other way round."""
 
 
 class Point(dict[str, int]):
-    """The value of each variable; of a size, once it is asked for."""
+    """The value of each variable; of a size, once it is asked for. `terms` are what products are there."""
 
-    __slots__ = ("above", "ends", "known")
+    __slots__ = ("above", "ends", "known", "terms")
 
-    def __init__(self, values: Mapping[str, int], above: int, ends: int, known: Premises) -> None:
+    def __init__(
+        self, values: Mapping[str, int], terms: Mapping[Monomial, float], above: int, ends: int, known: Premises
+    ) -> None:
         super().__init__(values)
+        self.terms = dict(terms)
         self.above, self.ends, self.known = above, ends, known
 
     def __missing__(self, name: str) -> int:
@@ -36,10 +39,24 @@ class Point(dict[str, int]):
         value = self[name] = (least + self.above + (sum(map(ord, name)) % 7 if self.above else 0)) * step
         return value
 
+    def under(self, known: Premises) -> Point:
+        """The same point, where more is known."""
+        return Point(self, self.terms, self.above, self.ends, known)
+
     def iteration(self, depth: int, top: int) -> int:
         """The iteration to take of a loop whose last is `top`."""
         last = self.ends == 1 or (self.ends > 1 and (depth + self.ends) % 2 == 0)
         return top if last else 0
+
+    def value(self, p: Mapping[Monomial, int]) -> float:
+        """What `p` is here; not a number where an atom has no value."""
+        total: float = 0
+        for m, c in p.items():
+            found = self.terms.get(m)
+            if found is None:
+                found = self.terms[m] = _product(m, self)
+            total += c * found
+        return total
 
 
 def _product(m: Monomial, point: Point) -> float:
@@ -54,79 +71,58 @@ def _product(m: Monomial, point: Point) -> float:
 
 def refuted(p: Mapping[Monomial, int], known: Premises) -> bool:
     """Whether `p` is negative at one of the points of `known`."""
-    return any(t < 0 for t in values(p, known))
+    points = (point_of(known, kind) for kind in range(len(KINDS)))
+    return any(x is not None and x.value(p) < 0 for x in points)
 
 
-def values(p: Mapping[Monomial, int], known: Premises) -> list[float]:
-    """What `p` is at each point of `known`; not a number where an atom has no value."""
-    if known.points is None:
-        _find_points(known)
-    points: list[Point] = known.points or []
-    totals = [0.0] * len(points)
-    if points:
-        for m, c in p.items():
-            found = known.values.get(m)
-            if found is None:
-                found = known.values[m] = [_product(m, x) for x in points]
-            totals = [t + c * v for t, v in zip(totals, found, strict=True)]
-    return totals
+def point_of(known: Premises, kind: int) -> Point | None:
+    """A point of `known`, worked out once it is asked for: that of the place around, moved under what is added here."""
+    if kind not in known.points:
+        known.points[kind] = _found(known, kind)
+    return known.points[kind]
 
 
-def _find_points(known: Premises) -> None:
-    """The points of the place around, in the loop and under the facts that `known` adds to it."""
+def _found(known: Premises, kind: int) -> Point | None:
     before = known.before
     if before is None:
-        known.points = [Point({}, above, ends, known) for above, ends in KINDS]
-        _keep(known, known.facts)
-    elif len(known.tops) > len(before.tops):
+        point = Point({}, {}, *KINDS[kind], known)
+        return point if _inside(point, known.facts) or _moved(point, known.facts) else None
+    old = point_of(before, kind)
+    if old is None:
+        return None
+    point = old.under(known)
+    if len(known.tops) > len(before.tops):
         v, top = known.tops[0]
-        last = values(top, before)
-        _inherit(known, before, [n for n, x in enumerate(last) if x >= 0])
-        for p, x in zip(known.points or [], (x for x in last if x >= 0), strict=True):
-            p[v.name] = p.iteration(len(known.tops), int(x))
-        known.values.pop((v,), None)
-    else:
-        values({}, before)
-        _inherit(known, before, [n for n, p in enumerate(before.points or []) if _sized(p, known)])
-        _keep(known, known.facts[len(before.facts) :])
+        last = old.value(top)
+        if not last >= 0:
+            return None
+        point[v.name] = point.iteration(len(known.tops), int(last))
+        point.terms.pop((v,), None)
+        return point
+    new = known.facts[len(before.facts) :]
+    return point if _sized(point) and (_inside(point, new) or _moved(point, new)) else None
 
 
-def _inherit(known: Premises, before: Premises, kept: list[int]) -> None:
-    """Take the points of `before` that are `kept`, with what terms are there."""
-    old: list[Point] = before.points or []
-    known.points = [Point(old[n], old[n].above, old[n].ends, known) for n in kept]
-    same = len(kept) == len(old)
-    known.values = {m: v if same else [v[n] for n in kept] for m, v in before.values.items()}
-
-
-def _sized(p: Point, known: Premises) -> bool:
-    """Whether the sizes of `p` are as `known` has them."""
+def _sized(p: Point) -> bool:
+    """Whether the sizes of `p` are as is known of them."""
+    known = p.known
     return all(p[v] >= low for v, low in known.lows.items() if v in p) and not any(
         p[v] % by for v, by in known.multiples.items() if v in p
     )
 
 
-def _keep(known: Premises, new: tuple[Poly, ...]) -> None:
-    """Leave the points under the facts `new`: moved there, if that can be."""
-    good = list(zip(*([t >= 0 for t in values(f, known)] for f in new), strict=True))
-    if all(map(all, good)):
-        return
-    points: list[Point] = known.points or []
-    known.points = [p for p, oks in zip(points, good, strict=True) if all(oks) or _moved(p, new, known)]
-    known.values = {}
+def _inside(p: Point, facts: Iterable[Mapping[Monomial, int]]) -> bool:
+    return all(p.value(f) >= 0 for f in facts)
 
 
-def _moved(p: Point, new: tuple[Poly, ...], known: Premises) -> bool:
-    """Whether `p` is a point again with the loops of a new guard at their first iteration, the fewer the better."""
+def _moved(p: Point, new: Iterable[Poly]) -> bool:
+    """Whether `p` is a point again with the loops of the facts `new` at their first iteration, the fewer the better."""
+    known = p.known
     used = {a for f in new for m in f for a in m}
     for v, _ in known.tops:
         if v in used and p[v.name]:
             p[v.name] = 0
-            inside = all(0 <= p[w.name] <= _at(p, top) for w, top in known.tops)
-            if inside and all(_at(p, f) >= 0 for f in known.facts):
+            p.terms.clear()
+            if all(0 <= p[w.name] <= p.value(top) for w, top in known.tops) and _inside(p, known.facts):
                 return True
     return False
-
-
-def _at(point: Point, p: Mapping[Monomial, int]) -> float:
-    return sum(c * _product(m, point) for m, c in p.items())
