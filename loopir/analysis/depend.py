@@ -125,6 +125,16 @@ def before(a: When, b: When, *, ties: bool = False, apart: Offsets = NOTHING) ->
     return [*out, equal] if ties else out
 
 
+def may_precede(a: When, b: When) -> bool:
+    """Whether something that runs at `a` may come before what runs at `b`, by their places in the nest alone."""
+    for x, y in zip(a, b, strict=False):
+        if not isinstance(x, int) or not isinstance(y, int):
+            return True
+        if x != y:
+            return x < y
+    return False
+
+
 def both(now: Sequence[Order], then: Sequence[Order]) -> list[Order]:
     """Where `now` and `then` hold: what can be both, if one puts s before t and the other t before s."""
     left, right = ([(o, *_steps(o)) for o in orders] for orders in (now, then))

@@ -14,14 +14,14 @@ from itertools import product
 
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
-from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, times
+from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, may_precede, times
 from loopir.analysis.offsets import Offsets, offsets
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import Func, Index, Loop, Var
 from loopir.ir.interpret import holds
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import nodes
+from loopir.ir.walk import nodes, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +51,20 @@ def order_broken(
     its old loops do not tell these apart: then each time counts. `asks` says which dependences matter.
     """
     after = _images(func, new, origin)
-    known: dict[tuple[int, int], Offsets | None] = {}
-
-    def apart_by(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
-        """Their offsets; what is known of two accesses is known of them the other way round."""
-        if (id(b), id(a)) in known:
-            back = known[id(b), id(a)]
-            return None if back is None else {v: -by for v, by in back.items()}
-        found = known[id(a), id(b)] = offsets(s, a, t, b)
-        return found
+    apart_by = _Remembered()
 
     def found() -> Iterator[Clash]:
         for s, t in that_meet(statements_of(func), lambda s: not all(x.stayed for x in after.get(s.key, ()))):
             images = product(after.get(s.key, ()), after.get(t.key, ()))
-            gone = [(one, other) for one, other in images if not (one.stayed and other.stayed)]
-            for a, b in conflicts(s, t, folds_commute=True) if gone else ():
+            turned = [(x, y) for x, y in images if not (x.stayed and y.stayed) and may_precede(y.when, x.when)]
+            for a, b in conflicts(s, t, folds_commute=True) if turned and may_precede(s.when, t.when) else ():
                 apart = apart_by(s, a, t, b)
                 if apart is None or not asks(a.buffer, s.label, t.label):
                     continue
                 now = before(times(s.when, "s"), times(t.when, "t"), apart=apart)
-                for one, other in gone if now else ():
-                    orders = both(now, before(other.times("t"), one.times("s"), apart=apart))
-                    if orders:
+                for one, other in turned if now else ():
+                    if one.turns(a, other, b):
+                        orders = both(now, before(other.times("t"), one.times("s"), apart=apart))
                         yield from _MovedPair(func, s, a, t, b, one, other).clashes(orders)
 
     return least(found())
@@ -98,6 +90,17 @@ def tied(func: Func, nest: Loop, loops: Collection[str]) -> bool:
         if any(apart is not None and any(apart.get(v) != 0 for v in shared) for apart in found):
             return False
     return True
+
+
+class _Remembered(dict[tuple[int, int], "Offsets | None"]):
+    """The offsets of accesses; what is known of two is known of them the other way round."""
+
+    def __call__(self, s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
+        if (id(b), id(a)) in self:
+            back = self[id(b), id(a)]
+            return None if back is None else {v: -by for v, by in back.items()}
+        found = self[id(a), id(b)] = offsets(s, a, t, b)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,21 @@ class _Image:
             return times(self.when, prefix)
         names = self.names(prefix)
         return tuple(x if isinstance(x, int) else str(names[x]) for x in self.when)
+
+    def turns(self, a: Access, other: _Image, b: Access) -> bool:
+        """Whether `other` may come first in the new nest, doing `b` to an element that `a` is done to here.
+
+        It may not where the subscripts, over the new loops, say how far apart these are, and that it is the wrong way.
+        """
+        apart = offsets(self.now, self.moves(a), other.now, other.moves(b))
+        when = times(other.when, "t"), times(self.when, "s")
+        return apart is not None and bool(before(*when, apart=apart))
+
+    def moves(self, a: Access) -> Access:
+        """`a` over the new loops."""
+        at = tuple([None if x is None else substitute(x, self.came.loops) for x in a.at])
+        kept = tuple(v for v in a.private if v in self.now.dims and self.kept(v))
+        return replace(a, at=at, private=kept)
 
     def own(self, prefix: str) -> list[str]:
         """The dimensions that the old nest does not have."""

@@ -8,11 +8,11 @@ out, too; where it says nothing, the solver is asked. It is worked out without b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from loopir.analysis.access import Access, Statement
-from loopir.analysis.affine import Monomial, plain
+from loopir.analysis.affine import plain
 from loopir.analysis.refute import Constraint, Ends, Linear, digits
 from loopir.ir.grammar import Cmp, Cond, Index, Int, Min, Var
 from loopir.ir.walk import variables
@@ -28,50 +28,52 @@ def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
 
     They are around both. None if no two touch the same element.
     """
-    shared = set(s.dims).intersection(t.dims)
-    loops = {*s.dims, *t.dims}
-    ends = _ends(s)
+    shared = {v for v in s.dims if v in t.dims}
+    ends = Ends()
+    _end(ends, s, {v: v for v in shared}, "s.")
+    _end(ends, t, dict.fromkeys(shared), "t.")
     pairs = zip(a.at, b.at, strict=True)
-    rows = [_apart(x, y, shared, loops) for x, y in pairs if x is not None and y is not None]
+    rows = [_apart(x, y, shared, s.dims, t.dims) for x, y in pairs if x is not None and y is not None]
     rows = _guarded([r for r in rows if r is not None], s, t, ends)
     found = _solved(rows, dict.fromkeys((v for v in a.private if v in shared), 0), ends)
     return None if found is None else {v: by for v, by in found.items() if v in shared}
 
 
-def _apart(x: Index, y: Index, shared: set[str], loops: set[str]) -> Linear | None:
-    """What `x` at the first instance less `y` at the second is, over the differences of the loops.
+def _apart(x: Index, y: Index, shared: set[str], left: Sequence[str], right: Sequence[str]) -> Linear | None:
+    """What `x` at the first instance less `y` at the second is, over the differences of the loops that they share.
 
-    None if it is no such sum: that of a loop which the instances do not share, or in a product or a division.
+    The others stand as they are. None if it is no sum: of products, divisions, or a shared loop times two numbers.
     """
     p, q = plain(x), plain(y)
     row: Linear = {"": p.get((), 0) - q.get((), 0)}
-    for m, c in p.items():
-        if m and q.get(m) != c:
-            return None
-        match m:
-            case (Var(name),) if name in shared:
-                row[name] = c
-            case _ if _speaks(m, loops):
+    for (here, there), loops, sign in (((p, q), left, 1), ((q, p), right, -1)):
+        for m, c in here.items():
+            v = m[0].name if len(m) == 1 and isinstance(m[0], Var) else None
+            if v in loops and v not in shared:
+                row[f"{'s.' if sign > 0 else 't.'}{v}"] = sign * c
+            elif m and there.get(m) != c:
                 return None
-            case _:
-                pass  # of sizes alone: it cancels
-    return row if all(m in p for m in q if m) else None
+            elif v in shared:
+                row[str(v)] = c
+            elif any(not variables(a).isdisjoint(loops) for a in m):
+                return None
+    return row
 
 
-def _speaks(m: Monomial, loops: set[str]) -> bool:
-    return any(not loops.isdisjoint(variables(a)) for a in m)
+def _end(ends: Ends, s: Statement, names: Mapping[str, str | None], prefix: str) -> None:
+    """Take in the ends of loops, and of the differences of those in `names`, which have the value in it.
 
-
-def _ends(s: Statement) -> Ends:
-    """The ends of the differences: a loop of n iterations has two that are at most n - 1 apart."""
-    ends = Ends()
+    A loop of n iterations has two that are at most n - 1 apart.
+    """
     for v, extent in zip(s.dims, s.extents, strict=True):
-        match extent:
-            case Int(n) | Min(Int(n), _) | Min(_, Int(n)):
-                ends.low[v], ends.high[v] = 1 - n, n - 1
-            case _:
-                pass
-    return ends
+        name = names.get(v, f"{prefix}{v}")
+        if name is not None:
+            ends.low[name] = -inf if v in names else 0
+            match extent:
+                case Int(n) | Min(Int(n), _) | Min(_, Int(n)):
+                    ends.low[name], ends.high[name] = 1 - n if v in names else 0, n - 1
+                case _:
+                    pass
 
 
 def _guarded(rows: list[Linear], s: Statement, t: Statement, ends: Ends) -> list[Linear]:

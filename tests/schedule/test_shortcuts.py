@@ -1,0 +1,59 @@
+"""What the subscripts say at once changes no verdict: every step comes out as it does when the solver is always asked."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import loopir.intrinsics  # noqa: F401
+from loopir.analysis import depend, moved
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Func
+from loopir.ir.parse import parse
+from loopir.ir.text import text
+from loopir.schedule import Schedule
+from loopir.schedule.primitives import reorder, tile
+from loopir.schedule.trace import Step
+from loopir.testing import nests
+from loopir.testing.steps import schedules, steps
+from loopir.testing.strategies import funcs
+
+ORDERED = (
+    "compute_at", "decompose_reduction", "distribute", "fuse_loops", "merge", "parallel", "bind", "reorder",
+    "reverse_compute_at", "skew", "tile", "unroll_and_jam", "vectorize", "wavefront",
+)  # fmt: skip
+"""The steps that ask of dependences."""
+
+
+def outcome(source: str, step: Step) -> str:
+    """The nest that the step makes, or the refusal, from nodes about which nothing is known yet."""
+    try:
+        return text(Schedule(parse(source)).apply(step).func)
+    except ScheduleError as error:
+        return f"{error.reason}: {error.witness}"
+
+
+def check(func: Func, step: Step) -> None:
+    source = text(func)
+    found = outcome(source, step)
+    with pytest.MonkeyPatch.context() as patch:
+        for room in (depend, moved):
+            patch.setattr(room, "offsets", lambda *_: {})
+        for room in (reorder, tile):
+            patch.setattr(room, "tied", lambda *_: False)
+        patch.setattr(moved, "may_precede", lambda *_: True)
+        assert found == outcome(source, step)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_programs(data: st.DataObject) -> None:
+    func = data.draw(schedules(data.draw(funcs()), most=2, primitives=(*ORDERED, "split", "peel"))).func
+    check(func, data.draw(steps(func, ORDERED)))
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_programs(data: st.DataObject) -> None:
+    make = nests.symbolic if data.draw(st.booleans()) else nests.constant
+    func = make(data.draw(st.sampled_from(["blur", "layernorm", "matmul"])))
+    func = data.draw(schedules(func, most=2, primitives=("split", "tile", "fuse_loops", "reorder"))).func
+    check(func, data.draw(steps(func, ORDERED)))
