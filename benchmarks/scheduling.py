@@ -1,12 +1,13 @@
 """What scheduling costs, every check on: each primitive on each program, a whole schedule, and the import.
 
-    python benchmarks/scheduling.py [primitive ...] [--program NAME ...] [--repeats N] [--detail]
+    python benchmarks/scheduling.py [primitive ...] [--program NAME ...] [--repeats N] [--detail] [--write]
 
-One row a primitive, one column a program, constant sizes and then symbolic ones. A cell is, in milliseconds, the
-median of calls that are taken (of those that are refused, if all are) and the worst of all calls, from all over what
-the nest offers. `!` marks a median of 2 ms or more, or a worst of 20 ms or more; `--detail` prints each call. Every
-call starts from a nest that no cache has met but the verifier's, as in the first step on it. Times are the
-processor's, so that a busy machine does not tell.
+One row a primitive, two columns a program: constant sizes, and symbolic ones. A cell is, in milliseconds, the median of
+calls that are taken (of those that are refused, if all are) and the worst of all calls, from all over what the nest
+offers. `!` marks a median of 2 ms or more, or a worst of 20 ms or more, and all such cells are listed below the table;
+`--detail` prints each call. Every call starts from a nest that no cache has met but the verifier's, as in the first
+step on it. Times are the processor's, so that a busy machine does not tell, and what the modules hold is kept from the
+garbage collector, whose passes over it are no step's. `--write` puts what is printed into results/scheduling.txt.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 
 import loopir as lp
@@ -32,6 +34,7 @@ from loopir.schedule.trace import Step
 from loopir.testing import nests
 
 MEDIAN_MS, WORST_MS = 2.0, 20.0
+RESULTS = Path(__file__).parent / "results" / "scheduling.txt"
 CALLS = 6
 """Calls that are taken, and calls that are refused, of a primitive on a program: at most so many of each."""
 
@@ -150,7 +153,7 @@ def programs(symbolic: bool) -> dict[str, lp.Schedule]:
     make = nests.symbolic if symbolic else nests.constant
     found = {name: lp.Schedule(make(name)) for name in nests.NESTS}
     slid = found["blur"].compute_at("h", "i_1")
-    return {**found, "matmul": tiled(found["matmul"]), "blur, slid": slid}
+    return {**found, "matmul, tiled": tiled(found["matmul"]), "blur, slid": slid}
 
 
 # ---------------------------------------------------------------- how it is measured
@@ -201,24 +204,48 @@ def spread(items: list[Step], count: int) -> list[Step]:
     return items if len(items) <= count else [items[n * (len(items) - 1) // (count - 1)] for n in range(count)]
 
 
-def cell(calls: list[Timed]) -> str:
-    if not calls:
-        return f"{'-':>13s}"
-    taken = [c for c in calls if c.taken] or calls
-    median, worst = statistics.median(statistics.median(c.ms) for c in taken), max(max(c.ms) for c in calls)
-    mark = "!" if median >= MEDIAN_MS or worst >= WORST_MS else " "
-    return f"{median:6.2f} {worst:5.1f}{mark}"
+@dataclass(frozen=True)
+class Cell:
+    """What a primitive costs on a program."""
+
+    median: float
+    worst: float
+    slowest: Step
+
+    @staticmethod
+    def of(calls: list[Timed]) -> Cell | None:
+        if not calls:
+            return None
+        taken = [c for c in calls if c.taken] or calls
+        slowest = max(calls, key=lambda c: max(c.ms))
+        return Cell(statistics.median(statistics.median(c.ms) for c in taken), max(slowest.ms), slowest.step)
+
+    @property
+    def over(self) -> bool:
+        return self.median >= MEDIAN_MS or self.worst >= WORST_MS
+
+    def __str__(self) -> str:
+        return f"{self.median:6.2f} {self.worst:5.1f}{'!' if self.over else ' '}"
 
 
-def table(names: list[str], nests: dict[str, lp.Schedule], repeats: int, detail: bool) -> None:
-    print(f"{'':24s}" + "".join(f"{p:>13s}" for p in nests))
+def table(names: list[str], nests: dict[str, lp.Schedule], asked: Options) -> Iterator[str]:
+    """The rows, and the cells that are over a bound."""
+    columns = {name: max(13, len(name) + 2) for name in nests}
+    yield f"{'':24s}" + "".join(f"{p:>{width}s}" for p, width in columns.items())
+    over: list[str] = []
+    count = 0
     for name in names:
-        row = [timed(name, s, repeats) for s in nests.values()]
-        print(f"{name:24s}" + "".join(map(cell, row)))
-        for program, calls in zip(nests, row, strict=True) if detail else ():
+        row = {p: timed(name, s, asked.repeats) for p, s in nests.items()}
+        cells = {p: Cell.of(calls) for p, calls in row.items()}
+        yield f"{name:24s}" + "".join(str(c or "-").rjust(columns[p]) for p, c in cells.items())
+        count += sum(c is not None for c in cells.values())
+        over += [f"{name:24s} {p:24s} {c}  {c.slowest}" for p, c in cells.items() if c is not None and c.over]
+        for p, calls in row.items() if asked.detail else ():
             for c in calls:
                 how = "taken" if c.taken else "refused"
-                print(f"    {program:12s} {statistics.median(c.ms):7.2f} {max(c.ms):7.2f}  {how:8s} {c.step}")
+                yield f"    {p:24s} {statistics.median(c.ms):7.2f} {max(c.ms):7.2f}  {how:8s} {c.step}"
+    yield f"\n{len(over)} cells over a bound, of {count}{', with the slowest call:' if over else ''}"
+    yield from over
 
 
 # ---------------------------------------------------------------- a whole schedule, and the import
@@ -243,24 +270,57 @@ def import_ms() -> float:
     return statistics.median(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5))
 
 
+class Options(argparse.Namespace):
+    """What is asked for on the command line."""
+
+    primitives: list[str]
+    program: list[str] | None
+    repeats: int
+    detail: bool
+    write: bool
+
+
+def report(asked: Options) -> Iterator[str]:
+    names = asked.primitives or [name for name in PRIMITIVES if name in TABLE]
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    yield f"{machine()}, Python {platform.python_version()}, loopir {lp.__version__} at {commit.stdout.strip() or '?'}"
+    yield f"median and worst ms of a call; ! where the median reaches {MEDIAN_MS:g} or the worst {WORST_MS:g}\n"
+    constant, symbolic = programs(False), programs(True)
+    found: dict[str, lp.Schedule] = {}
+    for name in sorted(constant, key=lambda x: [*nests.NESTS].index(x.split(",")[0])):
+        if not asked.program or name.split(",")[0] in asked.program:
+            found |= {name: constant[name], f"{name} [n]": symbolic[name]}
+    gc.collect()
+    gc.freeze()
+    yield from table(names, found, asked)
+    if not asked.primitives:
+        left_out = sorted(PRIMITIVES.keys() - TABLE.keys())
+        yield f"\nnot measured: {', '.join(left_out) or 'none'}"
+        yield f"matmul made, Schedule and 5 steps: {whole_ms():.1f} ms; import loopir: {import_ms():.1f} ms"
+
+
+def machine() -> str:
+    """What the processor is called."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return model or platform.processor() or platform.machine()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("primitives", nargs="*", help="those to measure; all, if none is named")
     parser.add_argument("--program", action="append", choices=[*nests.NESTS], help="those to measure on")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--detail", action="store_true", help="print each call")
-    asked = parser.parse_args()
-    names = asked.primitives or [name for name in PRIMITIVES if name in TABLE]
-    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, loopir {lp.__version__}")
-    print(f"median and worst ms of a call; ! where the median reaches {MEDIAN_MS:g} or the worst {WORST_MS:g}")
-    for symbolic in (False, True):
-        found = {k: s for k, s in programs(symbolic).items() if not asked.program or k.split(",")[0] in asked.program}
-        print(f"\n{'symbolic' if symbolic else 'constant'} sizes")
-        table(names, found, asked.repeats, asked.detail)
-    if not asked.primitives:
-        left_out = sorted(PRIMITIVES.keys() - TABLE.keys())
-        print(f"\nnot measured: {', '.join(left_out) or 'none'}")
-        print(f"matmul made, Schedule and 5 steps: {whole_ms():.1f} ms; import loopir: {import_ms():.1f} ms")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS}, too")
+    asked = parser.parse_args(namespace=Options())
+    lines: list[str] = []
+    for line in report(asked):
+        print(line, flush=True)
+        lines.append(line)
+    if asked.write:
+        RESULTS.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

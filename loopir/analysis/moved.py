@@ -15,7 +15,7 @@ from itertools import product
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
 from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, may_precede, times
-from loopir.analysis.offsets import Offsets, offsets
+from loopir.analysis.offsets import Offsets, allowed, back, offsets
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import Func, Index, Loop, Var
@@ -87,7 +87,7 @@ def tied(func: Func, nest: Loop, loops: Collection[str]) -> bool:
             return False
         shared = [v for v in loops if v in s.dims and v in t.dims]
         found = (offsets(s, a, t, b) for a, b in conflicts(s, t, folds_commute=True))
-        if any(apart is not None and any(apart.get(v) != 0 for v in shared) for apart in found):
+        if any(apart is not None and any(apart.get(v) != (0, 0) for v in shared) for apart in found):
             return False
     return True
 
@@ -97,8 +97,7 @@ class _Remembered(dict[tuple[int, int], "Offsets | None"]):
 
     def __call__(self, s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
         if (id(b), id(a)) in self:
-            back = self[id(b), id(a)]
-            return None if back is None else {v: -by for v, by in back.items()}
+            return back(self[id(b), id(a)])
         found = self[id(a), id(b)] = offsets(s, a, t, b)
         return found
 
@@ -149,7 +148,7 @@ class _Image:
         """
         apart = offsets(self.now, self.moves(a), other.now, other.moves(b))
         when = times(other.when, "t"), times(self.when, "s")
-        return apart is not None and bool(before(*when, apart=apart))
+        return apart is not None and bool(allowed(before(*when, apart=apart), apart))
 
     def moves(self, a: Access) -> Access:
         """`a` over the new loops."""

@@ -18,15 +18,17 @@ from loopir.ir.grammar import Cmp, Cond, Index, Int, Min, Var
 from loopir.ir.walk import variables
 
 Order = list[Constraint]
-Offsets = Mapping[str, int]
-"""By loop, its value in the first instance less that in the second."""
+Offsets = Mapping[str, "tuple[float, float]"]
+"""By loop, its value in the first instance less that in the second: at least, and at most."""
 NOTHING: Offsets = {}
+ROUNDS = 4
+"""How often the ends are tightened: one subscript helps another."""
 
 
 def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
-    """The loops in which instances of `s` and `t` that touch one element, by `a` and `b`, are a constant apart.
+    """How far instances of `s` and `t` that touch one element, by `a` and `b`, are apart in the loops around both.
 
-    They are around both. None if no two touch the same element.
+    What is not known is left out. None if no two touch the same element.
     """
     shared = {v for v in s.dims if v in t.dims}
     ends = Ends()
@@ -35,8 +37,12 @@ def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
     pairs = zip(a.at, b.at, strict=True)
     rows = [_apart(x, y, shared, s.dims, t.dims) for x, y in pairs if x is not None and y is not None]
     rows = _guarded([r for r in rows if r is not None], s, t, ends)
-    found = _solved(rows, dict.fromkeys((v for v in a.private if v in shared), 0), ends)
-    return None if found is None else {v: by for v, by in found.items() if v in shared}
+    for v in a.private:
+        ends.low[v] = ends.high[v] = 0
+    if not _solved(rows, ends) or any(map(ends.empty, ends.low)):
+        return None
+    known = {v: (ends.low.get(v, -inf), ends.high.get(v, inf)) for v in shared}
+    return {v: by for v, by in known.items() if by[0] >= 0 or by[1] <= 0}
 
 
 def _apart(x: Index, y: Index, shared: set[str], left: Sequence[str], right: Sequence[str]) -> Linear | None:
@@ -110,23 +116,34 @@ def _gathered(row: Linear, form: Linear, name: str) -> Linear:
     return {name: times, **{k: c for k, c in row.items() if k not in form}}
 
 
-def _solved(rows: list[Linear], known: dict[str, int], ends: Ends) -> Offsets | None:
-    """The differences that have one value where every row is 0; None if there are none at all."""
-    while True:
-        before = len(known)
-        rows = [part for row in rows for part in _parts(_told(row, known), ends)]
+def _solved(rows: list[Linear], ends: Ends) -> bool:
+    """Tighten `ends` to where every row is 0; False if that is nowhere."""
+    for _ in range(ROUNDS):
+        rows = [part for row in rows for part in _parts(_told(row, ends), ends)]
+        before = ends.low.copy(), ends.high.copy()
         for row in rows:
-            name = next((k for k in row if k), None)
-            if name is None:
-                if row.get("", 0):
-                    return None
-            elif len(row) == 1 + ("" in row):
-                value, rest = divmod(-row.get("", 0), row[name])
-                inside = ends.low.get(name, value) <= value <= ends.high.get(name, value)
-                if rest or not inside or known.setdefault(name, value) != value:
-                    return None
-        if len(known) == before:
-            return known
+            if not _met(row, ends):
+                return False
+        if (ends.low, ends.high) == before:
+            break
+    return True
+
+
+def _met(row: Linear, ends: Ends) -> bool:
+    """Tighten the ends of what `row` speaks of to where it is 0; False if it cannot be."""
+    for k, c in row.items():
+        if k:
+            rest = {j: d for j, d in row.items() if j != k}
+            least, most = -ends.most(rest, -1), ends.most(rest)
+            if c > 0:
+                least, most = -most, -least
+            if least > -inf:
+                ends.low[k] = max(-(-least // abs(c)), ends.low.get(k, -inf))
+            if most < inf:
+                ends.high[k] = min(most // abs(c), ends.high.get(k, inf))
+            if ends.empty(k):
+                return False
+    return any(row) or not row.get("", 0)
 
 
 def _parts(row: Linear, ends: Ends) -> Iterable[Linear]:
@@ -144,23 +161,31 @@ def _same(row: Linear, ends: Ends) -> bool:
     return not row.get("", 0)
 
 
-def _told(row: Linear, known: Offsets) -> Linear:
-    """`row` without the differences that are known."""
+def _told(row: Linear, ends: Ends) -> Linear:
+    """`row` without what has one value."""
     out: Linear = {"": row.get("", 0)}
     for k, c in row.items():
-        if k in known:
-            out[""] += c * known[k]
+        if k and ends.low.get(k, -inf) == ends.high.get(k, inf):
+            out[""] += c * int(ends.low[k])
         elif k:
             out[k] = c
     return out
 
 
 def ahead(x: int | str, y: int | str, apart: Offsets) -> int | None:
-    """`x` less `y`, the same loop in the two instances, `s.v` and `t.v`; None where it is not known."""
+    """The sign of `x` less `y`, the same loop in the two instances, `s.v` and `t.v`; None where it is not known."""
     if isinstance(x, int) or isinstance(y, int) or x[2:] != y[2:] or {x[:2], y[:2]} != {"s.", "t."}:
         return None
-    found = apart.get(x[2:])
-    return found if found is None or x[0] == "s" else -found
+    low, high = apart.get(x[2:], (-inf, inf))
+    if low == high == 0:
+        return 0
+    sign = 1 if low > 0 else -1 if high < 0 else None
+    return sign if sign is None or x[0] == "s" else -sign
+
+
+def back(apart: Offsets | None) -> Offsets | None:
+    """The offsets of the two instances the other way round."""
+    return None if apart is None else {v: (-high, -low) for v, (low, high) in apart.items()}
 
 
 def allowed(orders: Iterable[Order], apart: Offsets) -> list[Order]:
@@ -170,15 +195,18 @@ def allowed(orders: Iterable[Order], apart: Offsets) -> list[Order]:
 
 def _holds(linear: Linear, equality: bool, apart: Offsets) -> bool:
     """Whether the row may hold: it does unless it compares known loops alone, and wrongly."""
-    total = linear.get("", 0)
+    least: float = linear.get("", 0)
+    most: float = least
     for k, c in linear.items():
         if k and c:
             side, v = k[:2], k[2:]
             if v not in apart or side not in _OTHER or linear.get(_OTHER[side] + v) != -c:
                 return True
             if side == "s.":
-                total += c * apart[v]
-    return total == 0 if equality else total >= 0
+                low, high = apart[v]
+                least += min(c * low, c * high)
+                most += max(c * low, c * high)
+    return most >= 0 and (least <= 0 or not equality)
 
 
 _OTHER = {"s.": "t.", "t.": "s."}

@@ -1,4 +1,4 @@
-"""What the subscripts say at once changes no verdict: every step comes out as it does when the solver is always asked."""
+"""What the subscripts say at once changes no verdict: steps come out as they do when the solver is always asked."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
