@@ -3,6 +3,7 @@
 Simplifying such a body anew costs most where it finds nothing, so only what speaks of the renamed loops is rewritten,
 and guards are put into their shortest form without being decided. That loses nothing that could be proved: as the new
 loops run, the old positions take the values that they took before, so a guard is always true now only if it always was.
+Of a part of a loop that is not so, and there the guards that speak of the loop are decided.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from loopir.analysis.affine import Monomial, Poly, add_to, plain, times, to_index
-from loopir.analysis.simplify import Context, simplify
+from loopir.analysis.simplify import Context, simplify, simplify_cond
 from loopir.analysis.simplify_func import Known
 from loopir.ir.grammar import (
+    FALSE,
+    TRUE,
     And,
     Body,
     Buffer,
@@ -47,6 +50,8 @@ class Relabelling:
 
     position: dict[str, Index]
     over: dict[str, tuple[str, ...]]
+    decides: bool = False
+    """Whether guards that speak of the loops are decided: there are fewer iterations now, for which they may be."""
     done: dict[Index, Index] = field(default_factory=dict[Index, Index])
     """Indices that needed no context."""
 
@@ -58,7 +63,7 @@ class Relabelling:
         """`body`, which stands where `known` holds."""
         return map_body(body, lambda s: self.stmt(s, known))
 
-    def stmt(self, s: Stmt, known: Known) -> Stmt:
+    def stmt(self, s: Stmt, known: Known) -> Stmt | Body:
         if self.position.keys().isdisjoint(_mentions(s)):
             return s
         match s:
@@ -67,6 +72,8 @@ class Relabelling:
                 return Loop(var, size, kind, self.body(inner, known.loop(var, size, inner)))
             case If(_, then, orelse):
                 c = self.guard(s, known)
+                if self.decides and c in (TRUE, FALSE):
+                    return self.body(then if c == TRUE else orelse, known)
                 return If(c, self.body(then, known.given(c)), self.body(orelse, known.given(Not(c))))
             case Store():
                 return self.node(s, lambda: known.here)
@@ -90,12 +97,24 @@ class Relabelling:
         if isinstance(n, Buffer):
             return n
         if isinstance(n, Select):
-            c = self.node(n.cond, ask)
+            c = self.cond(n.cond, ask)
+            if self.decides and c in (TRUE, FALSE):
+                return cast(N, self.node(n.a if c == TRUE else n.b, ask))
             a, b = self.node(n.a, lambda: ask().given(c)), self.node(n.b, lambda: ask().given(Not(c)))
             return cast(N, n if c is n.cond and a is n.a and b is n.b else Select(c, a, b))
         if isinstance(n, And):
             return cast(N, conj(*(self.node(t, ask) for t in n.terms)))
         return rebuild(n, lambda child: self.node(child, ask))
+
+    def cond(self, c: Cond, ask: Ask) -> Cond:
+        """A condition, term by term, and decided if that is wanted."""
+        if not self.decides:
+            return self.node(c, ask)
+        done = (t if self.position.keys().isdisjoint(variables(t)) else self._decided(t, ask) for t in conjuncts(c))
+        return conj(*done)
+
+    def _decided(self, c: Cond, ask: Ask) -> Cond:
+        return simplify_cond(substitute(c, self.position), ask())
 
     def index(self, ix: Index, ask: Ask) -> Index:
         """`ix` in its shortest form."""
@@ -131,14 +150,14 @@ class Relabelling:
             return substitute(s.cond, self.position)
         starting = known.starting(s.then)
         if not starting:
-            return self.node(s.cond, lambda: known.here)
+            return self.cond(s.cond, lambda: known.here)
         return conj(*(self._term(t, starting, known) for t in conjuncts(s.cond)))
 
     def _term(self, t: Cond, starting: list[frozenset[str]], known: Known) -> Cond:
         """`t`, which comes to speak of what these reductions are over only if it did before."""
         speaks = {self._speaks(t, over) for over in starting}
         if len(speaks) == 1:
-            new = self.node(t, lambda: known.here if True in speaks else known.start)
+            new = self.cond(t, lambda: known.here if True in speaks else known.start)
             if speaks == {self._speaks(n, over) for n in conjuncts(new) for over in starting}:
                 return new
         return substitute(t, self.position)

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
+from loopir.analysis.relabel import Relabelling
+from loopir.analysis.simplify import simplify
+from loopir.analysis.simplify_func import Known
 from loopir.ir.grammar import Body, Buffer, Index, Loop, Node, Reduce, Stmt, Store, Value, Var
 from loopir.ir.walk import rebuild, replaced, rewrite, substitute, variables
 from loopir.schedule.naming import Taken
@@ -20,27 +23,48 @@ def part(loop: Loop, start: Index, extent: Index, var: str, *, goes_on: bool, co
 
     `goes_on`: an earlier part has started the reductions over the loop. With `copy`, what is inside gets new names.
     """
+    body = moved_to(_folded(loop, var, goes_on=goes_on), {loop.var: start + Var(var)})
+    return Loop(var, extent, loop.kind, body if copy is None else copy.copy(body))
 
-    def folded(s: Stmt) -> Stmt | None:
+
+def tidy_part(
+    loop: Loop, start: Index, extent: Index, var: str, known: Known, *, goes_on: bool, copy: Taken | None = None
+) -> Loop:
+    """The same where `known` holds, and what speaks of the loop simplified; what does not is left as it is."""
+    inner = _folded(loop, var, goes_on=goes_on)
+    size = simplify(extent, known.within(inner))
+    inside = known.loop(var, size, inner)
+    body = Relabelling({loop.var: start + Var(var)}, {}, decides=True).body(inner, inside)
+    if variables(start):
+        body = _unspoken(body)
+    return Loop(var, size, loop.kind, body if copy is None else copy.copy(body))
+
+
+def _folded(loop: Loop, var: str, *, goes_on: bool) -> Body:
+    """The body of `loop` with the reductions over it over `var`."""
+
+    def visit(s: Stmt) -> Stmt | None:
         if not isinstance(s, Reduce) or loop.var not in s.over:
             return None
         over = replaced(s.over, {loop.var: (var,)})
         return replace(s, over=over, init=None if goes_on else s.init)
 
-    body = moved_to(rewrite(loop.body, folded), {loop.var: start + Var(var)})
-    return Loop(var, extent, loop.kind, body if copy is None else copy.copy(body))
+    return rewrite(loop.body, visit)
 
 
 def moved_to(body: Body, position: Mapping[str, Index]) -> Body:
     """`body` with loops at other positions. A fold whose element comes to speak of a loop is not over it any more."""
+    return _unspoken(tuple(substitute(s, position) for s in body))
 
+
+def _unspoken(body: Body) -> Body:
     def visit(s: Stmt) -> Stmt | None:
         if not isinstance(s, Reduce) or s.init is not None:
             return None
         spoken = {v for x in s.at for v in variables(x)}
         return replace(s, over=tuple(v for v in s.over if v not in spoken)) if spoken & set(s.over) else None
 
-    return rewrite(tuple(substitute(s, position) for s in body), visit)
+    return rewrite(body, visit)
 
 
 def with_values(stmt: Store | Reduce, new: Mapping[Value, Value]) -> Store | Reduce:

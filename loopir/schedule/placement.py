@@ -161,10 +161,10 @@ def other_readers(move: Move) -> set[str]:
     """The statements outside of the loop that read what the stage writes."""
     mine = {p.stmt.label for p in places((move.tree,))}
     every = statements_of(move.func)
-    end = next(s.when.index(move.loop.var) + 1 for s in every if move.loop.var in s.dims and not s.init)
-    start = next(s.when[:end] for s in every if move.loop.var in s.dims and not s.init)
+    starts = (s.when[: s.when.index(move.loop.var) + 1] for s in every if move.loop.var in s.dims and not s.init)
+    start = next(starts, None)  # None: there is nothing in the loop
     near = (s for s in every if not accessed(root(s.place)).isdisjoint(move.names) and s.label not in mine)
-    outside = (s for s in near if s.when[:end] != start)
+    outside = (s for s in near if start is None or s.when[: len(start)] != start)
     return {s.label for s in outside if any(a.buffer in move.names and not a.write for a in s.accesses)}
 
 

@@ -179,3 +179,19 @@ def test_each_stage_goes_to_the_rows_of_the_last(program: str) -> None:
         s = s.compute_at(stage, row)
     assert all(row in s.loops(stage) for stage in s.stages)
     assert base.func is s.func or len(s.trace) == len(base.stages) - 1
+
+
+def test_a_loop_with_nothing_in_it_is_no_place() -> None:
+    s = Schedule(
+        parse("""
+def f(A: "float32[1]"):
+    with alloc("float32[1]") as T:
+        for h in range(1):
+            T[h] = A[h]
+        for i in range(1):
+            for j in range(4):
+                pass
+""")
+    )
+    with pytest.raises(ScheduleError, match="nothing in 'i' reads T"):
+        s.compute_at("T", "i")

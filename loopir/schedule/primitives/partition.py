@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 from loopir.analysis.access import sees
 from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, to_index
 from loopir.analysis.simplify import EMPTY, poly
+from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     FALSE,
@@ -41,12 +42,24 @@ from loopir.ir.grammar import (
     Var,
     conjuncts,
 )
-from loopir.ir.walk import bodies, children, loops, map_stmts, nodes, rebuild, refold, rewrite, statements, variables
+from loopir.ir.walk import (
+    bodies,
+    children,
+    loops,
+    map_stmts,
+    nodes,
+    rebuild,
+    refold,
+    replace_loop,
+    rewrite,
+    statements,
+    variables,
+)
 from loopir.schedule.effects import require_known_starts, require_stable_extent
-from loopir.schedule.facts import Facts, rewrite_loop
+from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop
 from loopir.schedule.naming import Taken
-from loopir.schedule.parts import part
+from loopir.schedule.parts import part, tidy_part
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
 
@@ -127,7 +140,7 @@ def partition(func: Func, loop: str) -> Func:
             reason, loop=target.var, suggestion="a loop that a guard, a select, a min or a max speaks of"
         )
     require_known_starts(target, low, high)
-    new = rewrite_loop(func, target, lambda: _parts(func, facts, target, settled, low, high))
+    new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, settled, low, high))
     made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
     empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
     return replace(new, body=empty)
@@ -138,12 +151,15 @@ def _parts(func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, h
     n = loop.extent
     out: Body = ()
     if settled.before and not facts.equal(low, Int(0)):
-        out = (part(loop, Int(0), facts.less(low, n), taken.name(f"{loop.var}_first"), goes_on=False, copy=taken),)
+        first, name = facts.less(low, n), taken.name(f"{loop.var}_first")
+        out = (tidy_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken),)
     inside = replace(loop, body=tuple(settled.decided(s) for s in loop.body))
-    out = (*out, part(inside, low, high - low, loop.var, goes_on=bool(out)))  # none, where they cross
+    middle = part(inside, low, high - low, loop.var, goes_on=bool(out))  # none, where they cross
+    out = (*out, *simplify_body((middle,), facts.place))
     if settled.after and not facts.equal(high, n):
         end = facts.greater(high, low)
-        out = (*out, part(loop, end, n - end, taken.name(f"{loop.var}_last"), goes_on=True, copy=taken))
+        name = taken.name(f"{loop.var}_last")
+        out = (*out, tidy_part(loop, end, n - end, name, facts.place, goes_on=True, copy=taken))
     return out
 
 

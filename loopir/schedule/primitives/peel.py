@@ -5,11 +5,12 @@ from __future__ import annotations
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Func, Index, Int, Loop
 from loopir.ir.text import text
+from loopir.ir.walk import replace_loop
 from loopir.schedule.effects import require_stable_extent
-from loopir.schedule.facts import Facts, rewrite_loop
+from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop
 from loopir.schedule.naming import Taken
-from loopir.schedule.parts import part
+from loopir.schedule.parts import tidy_part
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
 
@@ -74,12 +75,12 @@ def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
     if facts.at_least(first + last - target.extent, 0):
         reason = f"all {text(target.extent)} iterations of {target.var!r} would be peeled"
         raise ScheduleError(reason, loop=target.var, suggestion=f"less than {text(target.extent)} in all")
-    return rewrite_loop(func, target, lambda: _parts(func, facts, target, first, last))
+    return replace_loop(func, target.var, lambda _: _parts(func, facts, target, first, last))
 
 
 def _parts(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:
     taken = Taken.of(func)
-    n = loop.extent
+    n, known = loop.extent, facts.place
     begun: Index = facts.less(n, Int(first)) if first else Int(0)
     middle, end = n - first - last, n - last
     if last and not facts.at_least(n, first + last):
@@ -87,8 +88,8 @@ def _parts(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:
         middle = end - begun
     out: Body = ()
     if first:
-        out = (part(loop, Int(0), begun, taken.name(f"{loop.var}_first"), goes_on=False, copy=taken),)
-    out = (*out, part(loop, begun, middle, loop.var, goes_on=bool(first)))
+        out = (tidy_part(loop, Int(0), begun, taken.name(f"{loop.var}_first"), known, goes_on=False, copy=taken),)
+    out = (*out, tidy_part(loop, begun, middle, loop.var, known, goes_on=bool(first)))
     if last:
-        out = (*out, part(loop, end, n - end, taken.name(f"{loop.var}_last"), goes_on=True, copy=taken))
+        out = (*out, tidy_part(loop, end, n - end, taken.name(f"{loop.var}_last"), known, goes_on=True, copy=taken))
     return out

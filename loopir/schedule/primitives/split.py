@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loopir.analysis.relabel import Relabelling
-from loopir.analysis.simplify_func import known_at, simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     TRUE,
@@ -30,13 +29,13 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import loops, places, replace_loop, substitute
+from loopir.ir.walk import loops, places, replace_loop
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_serial, listing
-from loopir.schedule.naming import Taken, new_names, over_replaced
+from loopir.schedule.naming import Taken, new_names
 from loopir.schedule.overrun import require_harmless_overrun
-from loopir.schedule.parts import part
+from loopir.schedule.parts import tidy_part
 from loopir.schedule.promises import require_promises
 from loopir.schedule.refusal import on_the_way_from
 from loopir.schedule.schedule import primitive
@@ -80,13 +79,15 @@ class Tiling:
             return self.position
         return minimum(Var(self.outer) * self.factor, self.loop.extent - self.factor) + Var(self.inner)
 
-    def nest(self, tiles: Index, position: Index, *, guard: Cond = TRUE) -> Stmt:
-        """The two loops around the body at `position`: the iterations of the loop, where `guard` holds, in order."""
+    def nest(self, tiles: Index, position: Index, *, guard: Cond = TRUE, decides: bool = False) -> Stmt:
+        """The two loops around the body at `position`, where `guard` holds: all iterations of the loop, in order.
+
+        `decides`: not all of them.
+        """
         var, inside = self.loop.var, self.loop.body
-        tiles = self.facts.tidy(tiles)
-        known = known_at(self.func, self.loop).loop(self.outer, tiles, inside, was=var)
+        known = self.facts.place.loop(self.outer, tiles, inside, was=var)
         known = known.loop(self.inner, Int(self.factor), inside, was=var).given(guard)
-        body = Relabelling({var: position}, self.over).body(inside, known)
+        body = Relabelling({var: position}, self.over, decides=decides).body(inside, known)
         return self.loops(tiles, body if guard == TRUE else (If(guard, body),))
 
     def loops(self, tiles: Index, body: Body) -> Stmt:
@@ -224,9 +225,9 @@ def _peel(t: Tiling) -> Body:
     taken = Taken.of(t.func)
     taken.names |= {t.outer, t.inner}
     start = extent // t.factor * t.factor
-    whole = over_replaced(tuple(substitute(s, {var: t.position}) for s in t.loop.body), t.over)
-    rest = part(t.loop, start, extent % t.factor, taken.name(f"{var}_t"), goes_on=True, copy=taken)
-    return simplify_body((t.loops(extent // t.factor, whole), rest), known_at(t.func, t.loop))
+    whole = t.nest(t.facts.tidy(extent // t.factor), t.position, decides=True)
+    rest = taken.name(f"{var}_t")
+    return (whole, tidy_part(t.loop, start, extent % t.factor, rest, t.facts.place, goes_on=True, copy=taken))
 
 
 def _shift_inwards(t: Tiling) -> Stmt:
@@ -235,7 +236,7 @@ def _shift_inwards(t: Tiling) -> Stmt:
         reason = f"{text(extent)} may be less than {t.factor}, and then the last tile would start below 0"
         raise t.refuse(reason, f'tail="guard", or assume({text(extent)} >= {t.factor})')
     _require_repeatable(t)
-    return t.nest(ceildiv(extent, t.factor), t.came("shift_inwards"))
+    return t.nest(t.facts.tidy(ceildiv(extent, t.factor)), t.came("shift_inwards"))
 
 
 def _require_repeatable(t: Tiling) -> None:
@@ -252,7 +253,7 @@ def _require_repeatable(t: Tiling) -> None:
 
 
 def _round_up(t: Tiling) -> Stmt:
-    tiles = ceildiv(t.loop.extent, t.factor)
+    tiles = t.facts.tidy(ceildiv(t.loop.extent, t.factor))
     require_harmless_overrun(t.func, t.loop, tiles * t.factor)
     return t.nest(tiles, t.position)
 
