@@ -36,7 +36,7 @@ def tidy_part(
     inside = known.loop(var, size, inner)
     body = Relabelling({loop.var: start + Var(var)}, {}, decides=True).body(inner, inside)
     if variables(start):
-        body = _unspoken(body)
+        body = unspoken(body)
     return Loop(var, size, loop.kind, body if copy is None else copy.copy(body))
 
 
@@ -54,10 +54,12 @@ def _folded(loop: Loop, var: str, *, goes_on: bool) -> Body:
 
 def moved_to(body: Body, position: Mapping[str, Index]) -> Body:
     """`body` with loops at other positions. A fold whose element comes to speak of a loop is not over it any more."""
-    return _unspoken(tuple(substitute(s, position) for s in body))
+    return unspoken(tuple(substitute(s, position) for s in body))
 
 
-def _unspoken(body: Body) -> Body:
+def unspoken(body: Body) -> Body:
+    """`body` with no fold over a loop that its element speaks of."""
+
     def visit(s: Stmt) -> Stmt | None:
         if not isinstance(s, Reduce) or s.init is not None:
             return None

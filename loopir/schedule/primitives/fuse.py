@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from loopir.analysis.relabel import Relabelling
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Int, Loop, Reduce, Stmt, Var, maximum
+from loopir.ir.grammar import Func, Index, Int, Loop, Reduce, Stmt, Var, maximum
 from loopir.ir.text import text
-from loopir.ir.walk import places, rewrite, substitute, variables
+from loopir.ir.walk import places, replace_loop, rewrite, variables
 from loopir.schedule.effects import require_stable_extent
-from loopir.schedule.facts import Facts, rewrite_loop
+from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_serial
 from loopir.schedule.naming import new_names, replaced
 from loopir.schedule.schedule import primitive
@@ -56,7 +57,7 @@ def fuse(func: Func, outer: str, inner: str, *, name: str | None = None) -> Func
     require_stable_extent(a, b)
     _require_whole_folds(a, b)
     (fused,) = new_names(func, (f"{a.var}_{b.var}",), None if name is None else (name,), freed=(a.var, b.var))
-    return rewrite_loop(func, a, lambda: _fused(Facts.at(func, a), a, b, fused))
+    return replace_loop(func, a.var, lambda _: _fused(Facts.at(func, a), a, b, fused))
 
 
 def _fused(facts: Facts, a: Loop, b: Loop, name: str) -> Loop:
@@ -64,11 +65,11 @@ def _fused(facts: Facts, a: Loop, b: Loop, name: str) -> Loop:
     if not facts.at_least(rows, 0) and not facts.at_least(columns, 0):
         rows = maximum(rows, 0)  # -1 times -1 iterations are none
     width = maximum(columns, 1) if isinstance(columns, Int) else columns  # no iterations: divided by, but never run
-    env = {a.var: at // width, b.var: at % width}
+    env: dict[str, Index] = {a.var: at // width, b.var: at % width}
     if rows == Int(1):
         env = {a.var: Int(0), b.var: at}
-    body = tuple(substitute(s, env) for s in rewrite(b.body, lambda s: _refold(s, a.var, b.var, name)))
-    return Loop(name, rows * columns, "serial", body)
+    inside, size = rewrite(b.body, lambda s: _refold(s, a.var, b.var, name)), facts.tidy(rows * columns)
+    return Loop(name, size, "serial", Relabelling(env, {}).body(inside, facts.place.loop(name, size, inside)))
 
 
 def _refold(s: Stmt, a: str, b: str, name: str) -> Stmt | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from loopir.analysis.relabel import Relabelling
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Cmp, Func, If, Index, Loop, Reduce, Stmt, Var, conj
 from loopir.ir.text import text
-from loopir.ir.walk import loops, statements, variables
+from loopir.ir.walk import loops, replace_loop, statements, variables
 from loopir.schedule.effects import require_stable_extent
-from loopir.schedule.facts import rewrite_loop
+from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_serial
-from loopir.schedule.parts import moved_to
+from loopir.schedule.parts import unspoken
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
 
@@ -64,14 +65,16 @@ def skew(func: Func, outer: str, inner: str, factor: int = 1) -> Func:
     require_outside_lanes(func, b)
     require_stable_extent(a, b)
     _require_starts_inside(a, b)
-    return rewrite_loop(func, b, lambda: _skewed(a, b, factor))
+    return replace_loop(func, b.var, lambda _: _skewed(Facts.at(func, b), a, b, factor))
 
 
-def _skewed(outer: Loop, inner: Loop, factor: int) -> Stmt:
-    at, later = Var(inner.var), delay(outer, factor)
-    body = moved_to(inner.body, {inner.var: at - later})
-    guard = conj(Cmp("<=", later, at), Cmp("<", at, inner.extent + later))
-    return Loop(inner.var, inner.extent + (outer.extent - 1) * abs(factor), inner.kind, (If(guard, body),))
+def _skewed(facts: Facts, outer: Loop, inner: Loop, factor: int) -> Stmt:
+    later = facts.tidy(delay(outer, factor))
+    at, size = Var(inner.var), facts.tidy(inner.extent + (outer.extent - 1) * abs(factor))
+    guard = conj(Cmp("<=", later, at), Cmp("<", at, facts.tidy(inner.extent + later)))
+    known = facts.place.loop(inner.var, size, inner.body).given(guard)
+    body = unspoken(Relabelling({inner.var: at - later}, {}).body(inner.body, known))
+    return Loop(inner.var, size, inner.kind, (If(guard, body),))
 
 
 def delay(outer: Loop, factor: int) -> Index:
