@@ -61,13 +61,15 @@ def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
     for left, right in (reads, reads[::-1]):
         rows = [x for x in free if right.invariant(x) and not left.invariant(x)]
         columns = [x for x in free if left.invariant(x) and not right.invariant(x)]
-        if len(rows) == len(columns) == 1 and out.contiguous(columns[0]):
-            sides = [(left, rows[0]), (right, columns[0])]
+        column = next((x for x in columns if out.contiguous(x)), None)
+        if rows and column is not None:
+            row = max(reversed(rows), key=lambda x: extent(s, x) or LARGE)  # others, of one operand alone, go around
+            sides = [(left, row), (right, column)]
             if any(t.contiguous(k) == t.contiguous(x) or t.invariant(k) for t, x in sides):
                 return None
-            batch = tuple(x for x in free if x not in (rows[0], columns[0]))
+            batch = tuple(x for x in free if x not in (row, column))
             one, other = (Operand(t.buffer, t.contiguous(k)) for t, _ in sides)
-            return Contraction(stage, batch, rows[0], columns[0], k, one, other, out.dtype.bytes)
+            return Contraction(stage, batch, row, column, k, one, other, out.dtype.bytes)
     return None
 
 

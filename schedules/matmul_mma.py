@@ -8,8 +8,8 @@ to a sum afterwards, a cast, a bias, a relu, is done by the lane that holds it.
 from __future__ import annotations
 
 import loopir as lp
-from schedules.matmul import Operand, contraction
-from schedules.nests import batched, step
+from schedules.matmul import Contraction, Operand, contraction
+from schedules.nests import batched, fused, step
 
 SHORT = {"bfloat16": "bf16", "float16": "f16"}
 ROWS, COLUMNS, DEPTH, LANES, VECTOR = 16, 8, 16, 32, 8
@@ -27,6 +27,9 @@ def matmul_mma(
     stages: int = 1,
     group: int = 1,
     blocks: int | None = None,
+    ahead: bool = False,
+    spread: bool = False,
+    whole: bool = False,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block` for `warps` of warps.
 
@@ -45,7 +48,8 @@ def matmul_mma(
     short = SHORT.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
     if short is None:
         raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
-    *batch, row, column = s.loops(out)
+    batch, row, column = _loops_of(s, stage, out, c)
+    s = s.reorder(*batch, row, column)
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
@@ -53,7 +57,14 @@ def matmul_mma(
     s, at = tiles(s, bi, bj, group, blocks)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = batched(s, batch)
-    return _sums(s, stage, block, warps, depth, short, stages)
+    return _sums(s, stage, block, warps, depth, short, stages, ahead, spread, whole)
+
+
+def _loops_of(s: lp.Schedule, stage: str, out: str, c: Contraction) -> tuple[list[str], str, str]:
+    """The loops of `out`, which reads the contraction element by element: around, over rows, over columns."""
+    free = [x for x in s.loops(stage) if x != c.reduced]
+    here = dict(zip(free, s.loops(out), strict=True))
+    return [here[x] for x in free if x in c.batch], here[c.row], here[c.column]
 
 
 def tiles(s: lp.Schedule, row: str, column: str, group: int, blocks: int | None) -> tuple[lp.Schedule, str]:
@@ -82,11 +93,19 @@ def _in_warps(s: lp.Schedule, i: str, j: str, block: tuple[int, int], warps: tup
 
 
 def _sums(
-    s: lp.Schedule, stage: str, block: tuple[int, int], warps: tuple[int, int], depth: int, short: str, stages: int
+    s: lp.Schedule,
+    stage: str,
+    block: tuple[int, int],
+    warps: tuple[int, int],
+    depth: int,
+    short: str,
+    stages: int,
+    ahead: bool,
+    spread: bool,
+    whole: bool,
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
     *_, i, j, k = s.loops(stage)
-    c = contraction_in(s, stage)
     s, (ko, kk) = step(s, "split", k, depth)
     s, (ki, k) = step(s, "split", kk, DEPTH, tail="exact")
     s, (wi, ii) = step(s, "split", i, block[0] // warps[0], tail="exact")
@@ -94,13 +113,17 @@ def _sums(
     s, (ti, i) = step(s, "split", ii, ROWS, tail="exact")
     s, (tj, j) = step(s, "split", jj, COLUMNS, tail="exact")
     s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
-    s = s.unroll(ki).unroll(ti).unroll(tj)
+    s = s.unroll(ti).unroll(tj)
+    s, copies = _whole(s, stage) if whole else (s, [])
+    c = contraction_in(s, stage)
     tiles: list[str] = []
     for operand in c:
         s, tile = _copied(s, stage, operand.buffer, "shared", ko)
         tiles.append(tile)
-    if s.why("pad", stage) is None:
+    if not copies and s.why("pad", stage) is None:
         s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around an instruction
+    for copy in copies:
+        s = _filled(s, copy)
     left, right = c
     kinds = ("a" if left.along else "at", "bt" if right.along else "b")
     for operand, tile, kind, length in zip(c, tiles, kinds, block, strict=True):
@@ -109,7 +132,28 @@ def _sums(
         s, mine = _copied(s, stage, tile, "fragment", ki)
         s = _loaded(s, mine, f"ldmatrix_{kind}_{short}")
     s = s.tensorize(i, f"mma_m16n8k16_{short}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
-    return s.pipeline(ko, stages=stages) if stages > 1 else s
+    if ahead:
+        s = s.pipeline(ki, stages=2)  # fragments are loaded one step ahead
+    if stages > 1:
+        s = s.pipeline(ko, stages=stages, among=ki if spread else None)
+    return s.unroll(ki)
+
+
+def _whole(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
+    """Copies of both operands that are made of whole tiles, with zeros at the edges; none if all tiles are whole."""
+    made, copies = s, list[str]()
+    for operand in contraction_in(s, stage):
+        made, copy = _copied(made, stage, operand.buffer, "global", None)
+        copies.append(copy)
+    return (made.pad(stage), copies) if made.why("pad", stage) is None else (s, [])
+
+
+def _filled(s: lp.Schedule, copy: str) -> lp.Schedule:
+    """The copy of a whole operand, a vector for each thread."""
+    s, loop = fused(s, s.loops(copy))
+    s, (loop, element) = step(s, "split", loop, VECTOR, tail="exact")
+    s, (block, thread) = step(s, "split", loop, 256)
+    return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x").vectorize(element)
 
 
 def swizzled(width: int) -> str:
@@ -132,7 +176,7 @@ def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
     return Operand(left.buffer, left.contiguous(k)), Operand(right.buffer, right.contiguous(k))
 
 
-def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str) -> tuple[lp.Schedule, str]:
+def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
     before = set(s.stages)
     s = s.cache_read(stage, buffer, scope, at=at)
     (copy,) = (x for x in s.stages if x not in before)

@@ -7,10 +7,12 @@ instruction of a warp takes one from each.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import cast
 
+from loopir.analysis.affine import const_of
 from loopir.analysis.operands import misfit, pointed, span_of, words
 from loopir.analysis.simplify import Context, simplify
 from loopir.errors import LowerError
@@ -139,6 +141,15 @@ def _first(b: Buffer, at: tuple[Index, ...]) -> Index:
     return number * layout.registers
 
 
+def _registers_counted(ctx: Context) -> Iterator[Index]:
+    """What may be the number of a register: a loop, or two loops right inside one another that count as one."""
+    for n, (inner, top) in enumerate(ctx.tops):
+        yield inner
+        count = const_of(top)
+        if n + 1 < len(ctx.tops) and count is not None:
+            yield ctx.tops[n + 1][0] * (count + 1) + inner
+
+
 def _plain(s: Store | Reduce, ctx: Context, lanes: _Lanes) -> Node:
     """`s`, spread over the lanes before, on this lane's registers."""
 
@@ -164,7 +175,7 @@ def _own(b: Buffer, at: tuple[Index, ...], ctx: Context, lanes: _Lanes) -> Index
     assert isinstance(layout, Fragment)
     unit = tile(layout) or ()
     inner = at[len(at) - len(unit) :]
-    for register, _ in ctx.tops if lanes.lane is not None else ():
+    for register in _registers_counted(ctx) if lanes.lane is not None else ():
         env = {layout.dims[0]: lanes.holder(layout), layout.dims[1]: register}
         begin = [simplify(x - substitute(y, env), ctx) for x, y in zip(inner, layout.at, strict=True)]
         if all(simplify(x % u, ctx) == Int(0) for x, u in zip(begin, unit, strict=True)):

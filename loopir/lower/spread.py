@@ -40,7 +40,7 @@ from loopir.ir.grammar import (
 from loopir.ir.layouts import elements, tile
 from loopir.ir.match import linear
 from loopir.ir.text import text
-from loopir.ir.walk import fresh, map_body, map_stmts, names, nodes, substitute
+from loopir.ir.walk import fresh, loaded, map_body, map_stmts, names, nodes, substitute
 from loopir.lower.target import Target
 
 SEQUENTIAL = ("serial", "unroll", "vectorize")
@@ -118,8 +118,13 @@ def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
         return made
 
     threads, thread = _threads(layout, nest.stmt.label, name)
-    register = name(f"{nest.stmt.label}_r")
-    env = {layout.dims[0]: thread, layout.dims[1]: Var(register)}
+    registers = [Loop(name(f"{nest.stmt.label}_r"), Int(layout.registers), "unroll", ())]
+    number: Index = Var(registers[0].var)
+    if _in_pairs(nest, layout):
+        registers = [replace(registers[0], extent=Int(layout.registers // 2))]
+        registers.append(Loop(name(f"{nest.stmt.label}_v"), Int(2), "vectorize", ()))
+        number = number * 2 + Var(registers[1].var)
+    env = {layout.dims[0]: thread, layout.dims[1]: number}
     new: dict[str, Index] = {}
     tiles: list[Loop] = []
     for v, size, x in zip(along, unit, layout.at, strict=True):
@@ -133,7 +138,7 @@ def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
     body = tuple(substitute(s, new) for s in body)
     first = next(n for n, x in enumerate(nest.loops) if x.var in along)
     inside = [x for x in nest.loops[first:] if x.var not in along]
-    shells = [*threads, *tiles, Loop(register, Int(layout.registers), "unroll", ()), *inside]
+    shells = [*threads, *tiles, *registers, *inside]
     for loop in reversed([*nest.loops[:first], *shells]):
         body = (replace(loop, body=body),)
     return body
@@ -146,6 +151,16 @@ def _threads(layout: Fragment, label: str, name: Callable[[str], str]) -> tuple[
         return [lane], Var(lane.var)
     warp = Loop(name(f"{label}_warp"), Int(GROUP_WARPS), "warp.x", ())
     return [warp, lane], Var(warp.var) * LANES + Var(lane.var)
+
+
+def _in_pairs(nest: _Nest, layout: Fragment) -> bool:
+    """Whether `nest` stores, somewhere else, and the registers of a lane hold two neighbours along a row each."""
+    s = nest.stmt
+    if not isinstance(s, Store) or _is_held(s.buffer) or layout.registers % 2 or s.buffer.name in loaded(s):
+        return False
+    held = elements(layout)
+    step = held[:, 1::2] - held[:, ::2]
+    return bool((step[..., -1] == 1).all() and (step[..., :-1] == 0).all())
 
 
 def _tiles(nest: _Nest, var: str, size: int) -> int:

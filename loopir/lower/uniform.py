@@ -98,6 +98,8 @@ def _for_all(test: Cond, loop: Loop, ctx: Context) -> Cond | None:
     step = None if split is None else const_of(split[0])
     if split is None or step is None or any(loop.var in variables(a) for m in split[1] for a in m):
         return None
+    if step == 0:
+        return substitute(test, {loop.var: Int(0)})
     least = to_index(split[1]) - (1 if test.op == "<" else 0)
     stride: Index = loop.extent * abs(step)
     agree = least % stride if step > 0 else (least - step) % stride

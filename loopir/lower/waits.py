@@ -91,12 +91,25 @@ def _copies(s: Stmt) -> bool:
 
 
 def _plan(func: Func, kernel: Kernel, copies: Sequence[Place], here: Sequence[Place]) -> _Plan | None:
-    """The loop, what stands before it, and the groups; None where they are not of that form."""
+    """The loop, what stands before it, and the groups: as many under way as can be; None where nothing is of that
+    form."""
     labels = {p.stmt.label for p in here}
     by_label = {s.label: s for s in statements_of(func) if s.label in labels}
-    loop = _loop(copies[-1], here, by_label)
-    before = [s for s in _siblings(kernel.body, loop) if _copies(s)] if loop is not None else []
-    if loop is None or len(before) > 1:
+    plans = [_plan_of(func, kernel, copies, here, by_label, loop) for loop in _loops(copies[-1], here, by_label)]
+    return max((p for p in plans if p is not None), key=lambda p: p.pending, default=None)
+
+
+def _plan_of(
+    func: Func,
+    kernel: Kernel,
+    copies: Sequence[Place],
+    here: Sequence[Place],
+    by_label: Mapping[str, Statement],
+    loop: Loop,
+) -> _Plan | None:
+    """The plan in which an iteration of `loop` is a group."""
+    before = [s for s in _siblings(kernel.body, loop) if _copies(s)]
+    if len(before) > 1:
         return None
     first = before[0] if before else None
     if not all(any(s is loop or s is first for s in p.around) for p in copies):
@@ -118,13 +131,13 @@ def _plan(func: Func, kernel: Kernel, copies: Sequence[Place], here: Sequence[Pl
     return _Plan(loop, first, least) if least >= 0 else None
 
 
-def _loop(copy: Place, here: Sequence[Place], by_label: Mapping[str, Statement]) -> Loop | None:
-    """The innermost loop that a thread runs by itself around `copy` and something else that touches the same."""
+def _loops(copy: Place, here: Sequence[Place], by_label: Mapping[str, Statement]) -> list[Loop]:
+    """The loops that a thread runs by itself around `copy` and what else touches the same, inner ones first."""
     serial = [s for s in copy.around if _is_serial(s)]
     others = [
         q for q in here if q.stmt is not copy.stmt and any(conflicts(by_label[copy.stmt.label], by_label[q.stmt.label]))
     ]
-    return next((s for s in reversed(serial) if any(x is s for q in others for x in q.around)), None)
+    return [s for s in reversed(serial) if any(x is s for q in others for x in q.around)]
 
 
 def _is_serial(s: Stmt | None) -> TypeGuard[Loop]:

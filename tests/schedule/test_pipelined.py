@@ -90,3 +90,43 @@ def f(m: "inout int32[1]", A: "float32[8, 8]", C: "inout float32[8, 8]"):
 """)
     )
     assert "which the loop writes" in str(s.why("pipeline", "i", stages=2))
+
+
+AMONG = """
+def f(n: "size", A: "float32[n, 48]", B: "float32[n, 8]", C: "out float32[12, 8]"):
+    for b in bind("blockIdx.x", 1):
+        for ko in range(n):
+            with alloc("float32[48]", scope="shared") as As, alloc("float32[8]", scope="shared") as Bs:
+                for t in range({tiles}):
+                    for x in bind("threadIdx.x", {threads}):
+                        As[t * {threads} + x] = A[ko, t * {threads} + x]
+                for y in range(8):
+                    Bs[y] = B[ko, y]
+                for i in bind("threadIdx.x", 12):
+                    for ki in range(4):
+                        for j in range(8):
+                            C[i, j] = sum(As[ki * 12 + i] * Bs[7 - j], over=(ko, ki), init=0.0)
+"""
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_copies_may_be_made_among_the_iterations_of_a_loop(stages: int) -> None:
+    s = lp.Schedule(lp.parse(AMONG.format(tiles=4, threads=12)))
+    t = s.pipeline("ko", stages=stages, among="ki")
+    (lowered,) = lp.lower(t, "cuda")
+    rng = np.random.default_rng(0)
+    for n in range(stages + 3):
+        assert_same(s.func, t.func, {"n": n})
+        args = {"A": rng.integers(0, 9, (n, 48)), "B": rng.integers(0, 9, (n, 8))}
+        want = interpret(s.func, args, {"n": n}, domain="ring")["C"]
+        assert np.array_equal(interpret(lowered, args, {"n": n}, domain="ring", seed=n)["C"], want)
+
+
+def test_copies_are_not_made_in_a_loop_that_runs_again_and_again() -> None:
+    s = lp.Schedule(lp.parse(AMONG.format(tiles=4, threads=12)))
+    assert "no loop of constant length" in str(s.why("pipeline", "ko", stages=2, among="j"))
+
+
+def test_other_threads_do_not_copy_among_them() -> None:
+    s = lp.Schedule(lp.parse(AMONG.format(tiles=3, threads=16)))
+    assert "are not of one length" in str(s.why("pipeline", "ko", stages=2, among="ki"))

@@ -91,6 +91,46 @@ def test_tiles_in_bands_by_blocks_that_stay(blocks: int | None, stages: int) -> 
     assert waits == ([1, 1, 0] if stages == 3 else [])
 
 
+@pytest.mark.parametrize("lies", ["nn", "nt", "tn"])
+def test_operands_may_be_copied_in_whole_tiles_first(lies: str) -> None:
+    shapes = {"A": (37, 45), "B": (45, 19)}
+    x, y = (
+        lp.placeholder(v[:: -1 if t == "t" else 1], "bfloat16", name=n)
+        for (n, v), t in zip(shapes.items(), lies, strict=True)
+    )
+    base = lp.Schedule((x.T if lies[0] == "t" else x) @ (y.T if lies[1] == "t" else y))
+    s = matmul_mma(base, "matmul", block=(32, 16), warps=(2, 1), stages=2, whole=True)
+    rng = np.random.default_rng(0)
+    args = {
+        a.buffer.name: rng.integers(0, 5, [d.value for d in a.buffer.shape]) for a in s.func.args if a.access == "in"
+    }
+    expected = outcome(base.func, args)
+    assert np.array_equal(outcome(s.func, args), expected)
+    assert np.array_equal(outcome(lp.lower(s, "cuda")[0], args), expected)
+    assert any(isinstance(x, Wait) for x in statements(lp.lower(s, "cuda")[0].body))
+
+
+def test_one_operand_of_a_batch_may_be_shared() -> None:
+    x, y = lp.placeholder((2, 32, 32), "bfloat16", name="A"), lp.placeholder((32, 16), "bfloat16", name="B")
+    base = lp.Schedule(x @ y)
+    s = matmul_mma(base, "matmul", block=(32, 16), warps=(2, 1), stages=2)
+    rng = np.random.default_rng(0)
+    args = {"A": rng.integers(0, 5, (2, 32, 32)), "B": rng.integers(0, 5, (32, 16))}
+    expected = outcome(base.func, args)
+    assert np.array_equal(outcome(lp.lower(s, "cuda")[0], args), expected)
+
+
+def test_fragments_may_be_loaded_ahead_and_copies_made_among_the_steps() -> None:
+    x, y = lp.placeholder((32, 96), "bfloat16", name="A"), lp.placeholder((96, 16), "bfloat16", name="B")
+    base = lp.Schedule(x @ y)
+    s = matmul_mma(base, "matmul", block=(32, 16), warps=(2, 1), stages=2, ahead=True, spread=True)
+    rng = np.random.default_rng(0)
+    args = {"A": rng.integers(0, 5, (32, 96)), "B": rng.integers(0, 5, (96, 16))}
+    expected = outcome(base.func, args)
+    assert np.array_equal(outcome(s.func, args), expected)
+    assert np.array_equal(outcome(lp.lower(s, "cuda")[0], args), expected)
+
+
 def test_what_is_no_product_of_16_bits_is_refused() -> None:
     x, y = lp.placeholder((128, 64), "float32", name="A"), lp.placeholder((64, 128), "float32", name="B")
     with pytest.raises(lp.ScheduleError, match="16 bits"):

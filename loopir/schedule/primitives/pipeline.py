@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
+    THREAD_AXES,
     Alloc,
     Body,
     Buffer,
     Cmp,
+    Cond,
     Fragment,
     Func,
     If,
@@ -25,7 +28,7 @@ from loopir.ir.grammar import (
     ceildiv,
 )
 from loopir.ir.layouts import span
-from loopir.ir.walk import fresh, rewrite, statements, substitute
+from loopir.ir.walk import chain, fresh, rewrite, statements, substitute
 from loopir.schedule.confine import reindexed
 from loopir.schedule.effects import reads, require_stable_extent, writes
 from loopir.schedule.facts import known_at
@@ -38,12 +41,15 @@ ALIGNMENT = 128
 
 
 @primitive
-def pipeline(func: Func, loop: str, *, stages: int) -> Func:
+def pipeline(func: Func, loop: str, *, stages: int, among: str | None = None) -> Func:
     """Let `loop` run ahead with its copies: those for iteration i are made in iteration i - (stages - 1).
 
     The copies are the statements at the start of the body that fill memory which each iteration has anew. That memory
     gets `stages` buffers, which the iterations use in turn, and is allocated around the loop; a loop before it makes
     the first `stages` - 1 copies. The rest of the body must write nothing that the copies read.
+
+    The copies stand before the rest. `among` is a loop of the rest, right in the body, in whose iterations they are
+    made part by part instead: memory is then busy all the while, and not at the start alone.
 
     before:
         def f(n: "size", A: "float32[n, 8]", B: "out float32[n, 8]"):
@@ -67,6 +73,20 @@ def pipeline(func: Func, loop: str, *, stages: int) -> Func:
                             T[(i + 2) % 3, x] = A[i + 2, x]
                     for y in range(8):
                         B[i, y] = T[i % 3, y]
+    call:    pipeline("i", stages=2, among="y")
+    after:
+        def f(n: "size", A: "float32[n, 8]", B: "out float32[n, 8]"):
+            with alloc("float32[2, 8]", scope="shared") as T:
+                for i_ahead in range(1):
+                    if i_ahead < n:
+                        for x_1 in range(8):
+                            T[i_ahead, x_1]: "T_1" = A[i_ahead, x_1]
+                for i in range(n):
+                    for y in range(8):
+                        B[i, y] = T[i % 2, y]
+                        if i + 1 < n:
+                            T[(i + 1) % 2, y] = A[i + 1, y]
+    refuses: pipeline("i", stages=3, among="x")  # 'x' is no loop of constant length right in the rest of 'i'
     refuses: pipeline("i", stages=1)  # 1 stage runs nothing ahead
     refuses: pipeline("x", stages=2)  # nothing at the start of 'x' fills memory that each iteration has anew
 
@@ -105,11 +125,64 @@ def pipeline(func: Func, loop: str, *, stages: int) -> Func:
     later = Var(target.var) + ahead
     coming = at(parts.copies, later, later % stages)
     now = at(parts.rest, Var(target.var), Var(target.var) % stages)
-    body: Body = (prologue, replace(target, body=(If(Cmp("<", later, target.extent), coming), *now)))
+    guard = Cmp("<", later, target.extent)
+    turn = (If(guard, coming), *now) if among is None else _spread(now, coming, guard, among, target)
+    body: Body = (prologue, replace(target, body=turn))
     body = simplify_body(body, known_at(func, target))
     for b in reversed(parts.buffers):
         body = (Alloc(rings[b.name], body),)
     return replace(func, body=rewrite(func.body, lambda s: body if s is target else None))
+
+
+def _spread(rest: Body, copies: Body, guard: Cond, among: str, loop: Loop) -> Body:
+    """`rest`, with the copies in the iterations of its loop `among`: of each nest as many of its own as come to one.
+
+    The buffers of this turn and of the coming one are different ones, and no copy reads what another writes. Threads
+    that the loop is bound to copy what they would have copied before it.
+    """
+    inner = next((s for s in statements(rest) if isinstance(s, Loop) and s.var == among), None)
+    around = chain(rest, inner)[:-1] if inner is not None else ()
+    threads = {s.kind: s for s in around if isinstance(s, Loop) and s.kind in THREAD_AXES}
+    if (
+        inner is None
+        or not isinstance(inner.extent, Int)
+        or len(threads) < sum(not isinstance(s, Alloc) for s in around)
+    ):
+        raise ScheduleError(f"{among!r} is no loop of constant length right in the rest of {loop.var!r}", loop=among)
+    parts = tuple(_by_threads(_part(c, among, inner.extent.value), threads) for c in copies)
+    spread = replace(inner, body=(*inner.body, If(guard, parts)))
+    return rewrite(rest, lambda s: spread if s is inner else None)
+
+
+def _by_threads(copy: Stmt, threads: Mapping[str, Loop]) -> Stmt:
+    """`copy` inside the loops `threads`, by axis: each of their iterations makes that part which is its thread's."""
+    left = dict(threads)
+
+    def visit(s: Stmt) -> Body | None:
+        own = left.pop(s.kind, None) if isinstance(s, Loop) else None
+        if own is None or not isinstance(s, Loop):
+            return None
+        if own.extent != s.extent:
+            raise ScheduleError(
+                f"{s.var!r} and {own.var!r} are bound to {s.kind}, and are not of one length", loop=s.var
+            )
+        return rewrite(tuple(substitute(x, {s.var: Var(own.var)}) for x in s.body), visit)
+
+    (made,) = rewrite((copy,), visit)
+    for own in left.values():  # once for all of its threads
+        made = If(Cmp("==", Var(own.var), Int(0)), (made,))
+    return made
+
+
+def _part(copy: Stmt, among: str, turns: int) -> Stmt:
+    """What is made of `copy` in an iteration of `among`, which has `turns` of them; all of it in one, if need be."""
+    folds = any(isinstance(s, Reduce) for s in statements((copy,)))
+    if folds or not isinstance(copy, Loop) or copy.kind != "serial" or not isinstance(copy.extent, Int):
+        return If(Cmp("==", Var(among), Int(0)), (copy,))
+    count = ceildiv(copy.extent, turns)
+    own = Var(among) * count + Var(copy.var) if count != Int(1) else Var(among)
+    body: Body = (If(Cmp("<", own, copy.extent), tuple(substitute(s, {copy.var: own}) for s in copy.body)),)
+    return replace(copy, extent=count, body=body) if count != Int(1) else body[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +233,9 @@ def _parts(loop: Loop) -> _Parts:
 
 
 def _is_copy(s: Stmt, own: dict[str, Buffer]) -> bool:
-    """Whether `s` fills memory that outlives its own loops: no fragment, no accumulator of the loop's work."""
-    return all(own[name].scope != "fragment" for name in writes((s,))) and not reads((s,)) & own.keys()
+    """Whether `s` fills memory from elsewhere, and folds nothing into it: it is no accumulator of the loop's work."""
+    folds = any(isinstance(x, Reduce) and x.init is None for x in statements((s,)))
+    return not folds and not reads((s,)) & own.keys()
 
 
 def _ring(b: Buffer, stages: int) -> Buffer:
