@@ -9,7 +9,8 @@ import loopir as lp
 from schedules.elementwise import elementwise
 from schedules.fusion import inlined
 from schedules.matmul import contraction, matmul_gpu, worth_tiling
-from schedules.matmul_mma import matmul_mma
+from schedules.matmul_mma import matmul_mma, pairs
+from schedules.matmul_tiles import tensor_tile
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import free_loops, one_nest
 from schedules.reduction import reduction, streams
@@ -17,6 +18,8 @@ from schedules.row_blocks import crowded, row_blocks
 from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
+THIN, SHORT = 8, 32
+"""How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others."""
 
 
 def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
@@ -38,7 +41,7 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
         if stage not in s.stages or not free_loops(s, stage):
             continue
         if _tiled(s, stage) and one_nest(s, stage):
-            s = _lowered(s, matmul_mma, stage, warps=(2, 2), stages=4) or matmul_gpu(s, stage)
+            s = _product(s, stage)
             continue
         try:
             t = turned(s, stage) if one_nest(s, stage) else None
@@ -53,7 +56,14 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
 def _tiled(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` is a contraction whose operands are used often enough to be brought near in tiles."""
     c = contraction(s, stage)
-    return c is not None and worth_tiling(s, c)
+    return c is not None and worth_tiling(s, c, THIN if pairs(s, c) else SHORT)
+
+
+def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A contraction in tiles, on tensor cores where they take its elements."""
+    c = contraction(s, stage)
+    made = _lowered(s, matmul_mma, stage, **tensor_tile(s, c)) if c is not None and pairs(s, c) else None
+    return made or matmul_gpu(s, stage)
 
 
 def _lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:

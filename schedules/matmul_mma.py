@@ -60,6 +60,11 @@ def matmul_mma(
     return _sums(s, stage, block, warps, depth, short, stages, ahead, spread, whole)
 
 
+def pairs(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether tensor cores take the elements of `c`, in pairs of 16 bits."""
+    return all(t.dtype.name in SHORT for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer))
+
+
 def _loops_of(s: lp.Schedule, stage: str, out: str, c: Contraction) -> tuple[list[str], str, str]:
     """The loops of `out`, which reads the contraction element by element: around, over rows, over columns."""
     free = [x for x in s.loops(stage) if x != c.reduced]
@@ -114,7 +119,7 @@ def _sums(
     s, (tj, j) = step(s, "split", jj, COLUMNS, tail="exact")
     s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
     s = s.unroll(ti).unroll(tj)
-    s, copies = _whole(s, stage) if whole else (s, [])
+    s, copies = _whole(s, stage) if whole and not _is_whole(s, stage) else (s, [])
     c = contraction_in(s, stage)
     tiles: list[str] = []
     for operand in c:
@@ -139,13 +144,23 @@ def _sums(
     return s.unroll(ki)
 
 
+def _is_whole(s: lp.Schedule, stage: str) -> bool:
+    """Whether no guard is around the products."""
+    refused = s.why("pad", stage)
+    return refused is not None and "no guard" in str(refused)
+
+
 def _whole(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
-    """Copies of both operands that are made of whole tiles, with zeros at the edges; none if all tiles are whole."""
-    made, copies = s, list[str]()
-    for operand in contraction_in(s, stage):
-        made, copy = _copied(made, stage, operand.buffer, "global", None)
-        copies.append(copy)
-    return (made.pad(stage), copies) if made.why("pad", stage) is None else (s, [])
+    """Copies, of as few operands as can be, that are made of whole tiles, with zeros at the edges."""
+    left, right = contraction_in(s, stage)
+    for operands in ((left,), (right,), (left, right)):
+        made, copies = s, list[str]()
+        for operand in operands:
+            made, copy = _copied(made, stage, operand.buffer, "global", None)
+            copies.append(copy)
+        if made.why("pad", stage) is None:
+            return made.pad(stage), copies
+    return s, []
 
 
 def _filled(s: lp.Schedule, copy: str) -> lp.Schedule:
