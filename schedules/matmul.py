@@ -62,7 +62,8 @@ def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
         rows = [x for x in free if right.invariant(x) and not left.invariant(x)]
         columns = [x for x in free if left.invariant(x) and not right.invariant(x)]
         column = next((x for x in columns if out.contiguous(x)), None)
-        if rows and column is not None:
+        alone = out.text == f"{out.buffer}[{', '.join(free)}]"  # and no part of a loop that was split
+        if rows and column is not None and (alone or len(rows) == len(columns) == 1):
             row = max(reversed(rows), key=lambda x: extent(s, x) or LARGE)  # others, of one operand alone, go around
             sides = [(left, row), (right, column)]
             if any(t.contiguous(k) == t.contiguous(x) or t.invariant(k) for t, x in sides):
