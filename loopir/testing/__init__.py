@@ -8,6 +8,7 @@
 by themselves; `python -m loopir.testing.fuzz` tries all primitives for as long as it is let.
 """
 
+from loopir.testing.banks import bank_conflicts as bank_conflicts
 from loopir.testing.checking import Wrong as Wrong, check as check
 from loopir.testing.equivalence import assert_equivalent as assert_equivalent
 from loopir.testing.oracles import ORACLES as ORACLES, Case as Case
