@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import BLOCK_AXES, THREAD_AXES, Func, Index, Int, Loop, Op, Reduce, Store, Value
+from loopir.ir.grammar import BLOCK_AXES, THREAD_AXES, Func, Index, Int, Op, Reduce, Store, Value
 from loopir.ir.layouts import evaluate
 from loopir.ir.walk import Place, nodes, places
 from loopir.schedule.look import Touch, touches
@@ -58,9 +58,8 @@ def estimate(func: Func, sizes: Mapping[str, int], chip: Chip) -> Estimate:
     given = {n: sizes.get(n, TYPICAL) for n in func.sizes}
     parts = [_statement(func, p, given, chip) for p in places(func.body)]
     total = sum(p.seconds for p in parts)
-    starts = sum(s.kind in ("parallel", *BLOCK_AXES) for s in func.body if isinstance(s, Loop))
     busiest = max(parts, key=lambda p: p.seconds, default=Estimate(0.0, 1.0, 0.0))
-    return Estimate(total + chip.start * starts, busiest.at_once, sum(p.bytes for p in parts))
+    return Estimate(total, busiest.at_once, sum(p.bytes for p in parts))
 
 
 def _statement(func: Func, place: Place, sizes: Mapping[str, int], chip: Chip) -> Estimate:
@@ -86,7 +85,17 @@ def _statement(func: Func, place: Place, sizes: Mapping[str, int], chip: Chip) -
     for size, rate in chip.caches:
         moved = _moved(own, steps, extents, size, chip.line)
         seconds = max(seconds, moved / (rate * min(1.0, max(cores, 1) / chip.cores * 4)))
-    return Estimate(seconds, lanes * cores, moved)
+    return Estimate(seconds + chip.start * _starts(place, extents), lanes * cores, moved)
+
+
+def _starts(place: Place, extents: Mapping[str, float]) -> float:
+    """How often cores are given work: at the outermost loop that is spread over them, each time it is come to."""
+    times = 1.0
+    for loop in place.loops:
+        if loop.kind in ("parallel", *BLOCK_AXES):
+            return times
+        times *= extents[loop.var]
+    return 0.0
 
 
 def _values(s: Store | Reduce) -> tuple[Value, ...]:

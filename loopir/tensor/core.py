@@ -181,8 +181,12 @@ def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any],
     """`compute`, for tensors of class `cls`."""
     dims = [dimension(d, f"compute {name or ''}".rstrip()) for d in shape]
     symbols = {k: s for _, found in dims for k, s in found.items()}
-    given = [p.name for p in inspect.signature(fn).parameters.values() if p.kind is not p.VAR_POSITIONAL]
-    many = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(fn).parameters.values())
+    parameters = inspect.signature(fn).parameters.values()
+    # one with a default is not an index: `lambda i, x=x: x[i]` is how a loop of Python keeps its x
+    given = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     names = given if not many else [*given, *default_names(len(dims))[len(given) :]]
     if len(names) != len(dims):
         raise ExprError(f"compute {name or ''}: {len(dims)} dimensions and a function of {len(names)} indices")

@@ -131,6 +131,9 @@ class Rounding:
             return self.real.load(array, t)
         return [Rounded(float(x), abs(float(x))) for x in array.ravel()]
 
+    def spelling(self, fn: Intrinsic, t: DType) -> str | None:
+        return self.real.spelling(fn, t) if not t.is_float else None
+
     def dump(self, cells: list[Any], t: DType) -> Array:
         if not t.is_float:
             return self.real.dump(cells, t)

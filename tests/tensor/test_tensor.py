@@ -265,3 +265,11 @@ def test_symbolic_sizes(n: int) -> None:
     np.testing.assert_array_equal(run((a * b[:, None]).sum(axis=0), x, y), (x * y[:, None]).sum(axis=0))
     np.testing.assert_array_equal(run(a.T.reshape(-1), x), x.T.reshape(-1))
     np.testing.assert_array_equal(run(lp.concatenate([a, a[::-1]]), x), np.concatenate([x, x[::-1]]))
+
+
+def test_a_default_of_the_function_is_no_index() -> None:
+    given = [lp.placeholder((3,), "float32", name=f"x{n}") for n in range(2)]
+    made = [lp.compute((3,), lambda i, x=x, n=n: x[i] + float(n), name=f"y{n}") for n, x in enumerate(given)]
+    assert [len(y.shape) for y in made] == [1, 1]
+    a = np.arange(3, dtype=np.float32)
+    assert (lp.Schedule(made[1]).build("interpret")(a) == a + 1).all()

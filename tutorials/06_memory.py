@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 4. Memory
+# # 6. Memory
 #
 # Which loop runs when is half of a schedule. The other half is where values lie meanwhile: copies of what a tile reads,
 # accumulators that stay in registers, panels that an inner loop runs along.
