@@ -1,4 +1,4 @@
-"""The command line: `python -m loopir demo | doctor | show FILE | cache`."""
+"""The command line: `python -m loopir demo | doctor | show FILE | view FILE | cache`."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def doctor() -> int:
     return 0
 
 
-def show(path: str) -> int:
-    """Print the nest in `path`: IR text, or a Python file whose `s` is a Schedule."""
+def loaded(path: str) -> lp.Schedule | int:
+    """The Schedule in `path`: IR text, or a Python file whose `s` is one; else an exit status, after saying why."""
     file = Path(path)
     try:
         source = file.read_text()
@@ -51,7 +51,7 @@ def show(path: str) -> int:
         print(f"{path} cannot be read: {error.strerror}", file=sys.stderr)
         return 2
     try:
-        schedule = lp.Schedule(lp.parse(source))
+        return lp.Schedule(lp.parse(source))
     except lp.ParseError as not_text:
         spec = util.spec_from_file_location(file.stem, file)
         if file.suffix != ".py" or spec is None or spec.loader is None:
@@ -63,8 +63,28 @@ def show(path: str) -> int:
         if not isinstance(found, lp.Schedule):
             print(f"{path} is no nest and defines no Schedule called s", file=sys.stderr)
             return 1
-        schedule = found
+        return found
+
+
+def show(path: str) -> int:
+    """Print the nest in `path`."""
+    schedule = loaded(path)
+    if isinstance(schedule, int):
+        return schedule
     schedule.show()
+    return 0
+
+
+def view(path: str, target: str, out: str | None) -> int:
+    """Write the nest in `path` beside its code as a page, and print where."""
+    schedule = loaded(path)
+    if isinstance(schedule, int):
+        return schedule
+    try:
+        print(schedule.view(out, target))
+    except lp.LoopirError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 
@@ -76,6 +96,10 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("--elements", type=int, default=1 << 24, help="floats in the elementwise chains")
     commands.add_parser("doctor", help="what is installed and which targets run here")
     commands.add_parser("show", help="print a nest").add_argument("file")
+    page = commands.add_parser("view", help="write a nest beside its code as an HTML page")
+    page.add_argument("file")
+    page.add_argument("--target", choices=("cuda", "llvm"), default="cuda")
+    page.add_argument("--out", help="the page; named after the program unless told")
     commands.add_parser("cache", help="the compile cache").add_argument("action", choices=("path", "clear"))
     options = parser.parse_args(arguments)
     match options.command:
@@ -85,6 +109,8 @@ def main(arguments: list[str] | None = None) -> int:
             return doctor()
         case "show":
             return show(options.file)
+        case "view":
+            return view(options.file, options.target, options.out)
         case _:
             print(cache.directory() if options.action == "path" else f"removed {cache.clear()} entries")
             return 0

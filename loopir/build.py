@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from loopir.runtime.checks import Checked
 from loopir.runtime.pool import pool
 from loopir.schedule import Schedule, lend
 from loopir.show.report import Report, report as made
+from loopir.show.view import page
 
 __all__ = ["Schedule", "build", "compile_source", "describe_target", "lower", "resolve_target", "vector_unit"]
 
@@ -83,6 +85,21 @@ def report(schedule: Schedule, **sizes: int) -> Report:
     with suppress(TargetError):
         resources = compile_source(schedule).resources
     return made(lowered, sizes, resources)
+
+
+def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda") -> Path:
+    """Write `schedule` beside the code it becomes on `target`, "cuda" or "llvm", as one HTML page, and give its path.
+
+    Without a `path`, it is named after the program, in the current directory.
+    """
+    lowered = pipeline.lower(schedule.func, target)
+    module = import_module(f"loopir.emit.{target}").emit(lowered)
+    source = module.source.splitlines()
+    loops = getattr(module, "loops", ()) or [None] * len(source)
+    name = "CUDA C" if target == "cuda" else "LLVM IR"
+    written = Path(path) if path is not None else Path(f"{schedule.func.name}.html")
+    written.write_text(page(schedule, [(name, list(zip(source, loops, strict=True)))]), encoding="utf-8")
+    return written
 
 
 # ---------------------------------------------------------------- targets
@@ -202,4 +219,4 @@ def _signature(func: Func) -> Signature:
     return Signature(func.name, func.sizes, args, tuple((python_cond(c), text(c)) for c in func.assumes))
 
 
-lend(build=build, report=report)
+lend(build=build, report=report, view=view)

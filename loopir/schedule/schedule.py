@@ -195,6 +195,10 @@ class Schedule(Methods):
         """The `n` legal moves from here that would win most by estimate, each with the call to paste."""
         return _lent("suggest")(self, n, target, **sizes)
 
+    def view(self, path: Any = None, target: str = "cuda") -> Any:
+        """Write the nest beside the code it becomes as one HTML page, lines linked by loops; the path of the file."""
+        return _lent("view")(self, path, target)
+
     def report(self, **sizes: int) -> Any:
         """What it costs on a GPU at these sizes: work counted kernel by kernel, what bounds it, the time predicted."""
         return _lent("report")(self, **sizes)

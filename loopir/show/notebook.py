@@ -18,7 +18,7 @@ STYLE = """<style>
 
 def html(schedule: Schedule) -> str:
     """The nest of `schedule`, and under it the steps that led to it."""
-    source = "\n".join(map(_line, str(schedule).splitlines()))
+    source = "\n".join(map(line_html, str(schedule).splitlines()))
     steps = "".join(f"<li><code>{escape(str(step))}</code></li>" for step in schedule.trace)
     return f'{STYLE}<pre class="loopir">{source}</pre>' + (f'<ol class="loopir">{steps}</ol>' if steps else "")
 
@@ -29,7 +29,8 @@ def diff_html(schedule: Schedule) -> str:
     return f'{STYLE}<pre class="loopir">{lines}</pre>'
 
 
-def _line(line: str) -> str:
+def line_html(line: str) -> str:
+    """One line of a nest, escaped, its pieces in classes."""
     return "".join(_span(kind, piece) for kind, piece in pieces(line))
 
 
