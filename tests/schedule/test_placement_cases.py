@@ -1,6 +1,7 @@
 """Placement by example: what other compilers get wrong, what is refused and why, and what must not be refused."""
 
 import importlib
+from itertools import product
 from typing import Any
 
 import pytest
@@ -154,9 +155,8 @@ def refused_though_legal(name: str, checks: tuple[str, ...], s: Schedule, args: 
         except ScheduleError:
             return False
     try:
-        for n in range(5):
-            for m in range(5):
-                assert_same(s.func, forced.func, {"n": n, "m": m})
+        for n, m in [*product(range(5), repeat=2), (12, 0), (0, 12)]:
+            assert_same(s.func, forced.func, {"n": n, "m": m})
     except (AssertionError, InterpretError):
         return False
     return True
