@@ -41,7 +41,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.layouts import evaluate, made_of
-from loopir.ir.walk import children, loops, variables
+from loopir.ir.walk import children, loops, nodes, variables
 
 EXAMPLES = (1, 6, 64)
 """Sizes at which a claim is tried before the solver is asked to prove it."""
@@ -150,12 +150,26 @@ def _inner(known: Context, outer: Context) -> list[tuple[Var, Poly]]:
     return [(v, top) for v, top in known.tops if v not in around]
 
 
-def sized(box: Box, shape: Sequence[Index], sizes: Iterable[str]) -> Box:
-    """`box`, whole in each dimension whose room is not told by sizes alone."""
-    known = frozenset(sizes)
+def sized(box: Box, shape: Sequence[Index], sizes: Iterable[str], known: Context) -> Box:
+    """`box`, whole in each dimension whose room is not told by sizes alone, or by a division by what may be 0.
+
+    It is worked out where `known` holds, the room where nothing is known.
+    """
+    names = frozenset(sizes)
+
+    def told(base: Index, extent: Index, size: Index) -> bool:
+        safe = _divides(size, Context()) and _divides(base, known) and _divides(extent, known)
+        return safe and made_of(size, names) and sees(extent)
+
     parts = zip(box.base, box.extent, box.size, shape, strict=True)
-    kept = [(b, e, s) if made_of(s, known) and sees(e) else (Int(0), d, d) for b, e, s, d in parts]
+    kept = [(b, e, s) if told(b, e, s) else (Int(0), d, d) for b, e, s, d in parts]
     return Box(*(tuple(x[n] for x in kept) for n in range(3)))
+
+
+def _divides(ix: Index, known: Context) -> bool:
+    """Whether what `ix` divides by is positive wherever `known` holds."""
+    by = [n.b for n in nodes(ix) if isinstance(n, FloorDiv | Mod) and not isinstance(n.b, Int)]
+    return all(nonnegative(plus(poly(x, known), constant(-1)), known) for x in by)
 
 
 def _hull(found: Sequence[Touch], d: int, outer: Context, inside: Context, size: Index) -> Dim:

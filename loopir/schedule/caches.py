@@ -198,13 +198,13 @@ def _box(site: Site, source: Buffer, found: Sequence[Touch]) -> tuple[Box, bool]
 
     So it is where loops over several dimensions are one, and an iteration's part of it crosses from row to row.
     """
-    box = sized(region(found, site.known.here, source.shape), source.shape, site.func.sizes)
+    box = sized(region(found, site.known.here, source.shape), source.shape, site.func.sizes, site.known.here)
     divided = any(isinstance(n, FloorDiv) for t in found for x in t.at for n in nodes(x))
     if not divided or source.layout is not None or any(t.write for t in found):
         return box, False
     line = _line(source)
     flat = [replace(t, buffer=line, at=(offset(source, t.at),)) for t in found]
-    run = sized(region(flat, site.known.here, line.shape), line.shape, site.func.sizes)
+    run = sized(region(flat, site.known.here, line.shape), line.shape, site.func.sizes, site.known.here)
     size, most = (prod(n.value if isinstance(n, Int) else FAR for n in b.size) for b in (run, box))
     return (run, True) if size < min(most, FAR) else (box, False)
 

@@ -27,7 +27,7 @@ def touched(func: Func, loop: Loop, buffer: Buffer, names: set[str], *, write: b
     found = [t for t in touches(loop.body, known, names) if write is None or t.write == write]
     if not found:
         return None
-    box = sized(region(found, known.here, buffer.shape, guarded=True), buffer.shape, func.sizes)
+    box = sized(region(found, known.here, buffer.shape, guarded=True), buffer.shape, func.sizes, known.here)
     parts = zip(box.base, box.extent, box.size, buffer.shape, strict=True)
     seen = [(b, e, s) if sees(b) else (Int(0), d, d) for b, e, s, d in parts]
     return Box(*(tuple(x[n] for x in seen) for n in range(3)))

@@ -104,3 +104,18 @@ def test_boxes_hold_all_that_is_touched(data: st.DataObject) -> None:
             found = touched(func, i, sizes, guard, at)
             assert all(base <= x < base + extent for x in found), f"{sizes}, i={i}\n{lp.text(func)}"
             assert extent <= max(0, size), f"{sizes}, i={i}\n{lp.text(func)}"
+
+
+def test_room_is_not_told_by_a_division_by_what_may_be_0() -> None:
+    """The memory of a copy was to have `-1 // n + 7` elements: at n = 0, a division by zero."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", Y: "out float32[n, 6]"):
+    for i in range(6):
+        for j in range(n):
+            Y[j, i] = 0.0
+""")
+    )
+    s = s.fuse("i", "j").cache_write("Y", "global")
+    for n in (0, 3):
+        assert s.build("interpret")(n=n).shape == (n, 6)
