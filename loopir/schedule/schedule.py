@@ -12,6 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from loopir.analysis.cost import Cost, cost
+from loopir.analysis.validate import Validation, validate
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Buffer, Func, Loop
 from loopir.ir.text import text
@@ -154,6 +155,18 @@ class Schedule(Methods):
         if self._before is None:
             raise ScheduleError("there is no step to undo")
         return self._before
+
+    def validate(self) -> Validation:
+        """Prove with isl that the nest as it is now has the dataflow of the program that the first step was taken on.
+
+        For all sizes that it assumes, and up to the order of the folds of each monoid. It looks at the two programs
+        alone, not at the steps or their checks. What could not be proved is told with the reason (memory that decides,
+        products of sizes); `.wrong` is an element that differs in a run, if there is one. True if all is proved.
+        """
+        first = self
+        while first._before is not None:
+            first = first._before
+        return validate(first.func, self.func)
 
     def script(self) -> str:
         """Python source that takes the same steps on a Schedule `s` of the same program."""

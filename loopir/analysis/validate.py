@@ -1,0 +1,356 @@
+"""Translation validation: a proof that two Funcs have the same dataflow, whatever lies between them.
+
+From every element of an output backwards, the two values are compared: the same operation of the same arguments; a
+read is replaced by what was written there, in either program by itself, so copies, inlining, layouts and other orders
+do not matter. What is to be equal is a relation between instances, for all sizes at once. Folds of one monoid may come
+in any order and in parts: then one has to be found for each, exactly. Values that depend on themselves further back
+are equal if assuming it shows it, as every read goes back in time. After Verdoolaege, Janssens and Bruynooghe,
+"Equivalence checking of static affine programs using widening to handle recurrences", TOPLAS 34(3), 2012.
+
+Nothing here knows of primitives, or of the legality checks of the steps; only the first and the last program count.
+"""
+
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false, reportMissingTypeArgument=false
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+
+import islpy as isl
+
+from loopir.analysis.counterexample import Wrong, counterexample
+from loopir.analysis.flow import Expr, Flow, Folded, Given, Site, Term, Unseen, Void
+from loopir.ir.grammar import Buffer, Cast, Cond, Const, Func, Index, Int, Load, Of, Op, Reduce, Select, Var
+from loopir.ir.text import text
+
+WIDEN = 6
+"""How often what is assumed of two values may grow before it is taken to hold on the whole affine hull."""
+DEEP = 6
+"""How many reads in a row are looked through to tell which fold is which."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Of the outputs: `proved` has names, `unproved` names with reasons; `wrong` is a counterexample, if one is met."""
+
+    proved: tuple[str, ...]
+    unproved: tuple[tuple[str, str], ...]
+    wrong: Wrong | None = None
+
+    def __bool__(self) -> bool:
+        return not self.unproved and self.wrong is None
+
+    def __str__(self) -> str:
+        lines = [f"proved: {', '.join(self.proved)}"] if self.proved else []
+        lines += [f"not proved: {name}: {why}" for name, why in self.unproved]
+        lines += [f"wrong: {self.wrong}"] if self.wrong is not None else []
+        return "\n".join(lines) or "nothing to prove"
+
+
+class Apart(Exception):
+    """Two values are not shown to be equal."""
+
+
+def validate(before: Func, after: Func) -> Validation:
+    """Compare the outputs of `after` with those of `before`, for all sizes that `before` assumes."""
+    proved: list[str] = []
+    unproved: list[tuple[str, str]] = []
+    pairs = list(zip(before.outputs(), after.outputs(), strict=True))
+    try:
+        proof = _Proof(Flow(before, "F"), Flow(after, "G"))
+        outside = proof.other.outside()
+    except Unseen as unseen:
+        proof, outside = None, str(unseen)
+    for one, other in pairs:
+        try:
+            if proof is None or outside is not None:
+                raise Apart(str(outside))
+            proof.output(one, other)
+            proved.append(one.name)
+        except (Unseen, Apart) as why:
+            unproved.append((one.name, str(why)))
+        except isl.Error:
+            unproved.append((one.name, "the solver gave up"))
+    return Validation(tuple(proved), tuple(unproved), counterexample(before, after) if unproved else None)
+
+
+@dataclass(eq=False)
+class _Proof:
+    one: Flow
+    other: Flow
+    assumed: dict[tuple[object, ...], isl.Map] = field(default_factory=dict[tuple[object, ...], isl.Map])
+    grown: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
+
+    def output(self, one: Buffer, other: Buffer) -> None:
+        a, b = self.one.output(one), self.other.output(other)
+        same = isl.Map.identity(
+            isl.Space.map_from_domain_and_range(a.site.domain.get_space(), a.site.domain.get_space())
+        )
+        same = same.set_tuple_name(isl.dim_type.out, b.site.name)
+        relation = same.intersect_domain(a.site.domain)
+        if not relation.range().is_equal(b.site.domain):
+            raise Apart(f"{one.name} has another shape")
+        self.same(a, b, relation)
+
+    # ------------------------------------------------------------ two values
+
+    def same(self, a: Term, b: Term, pairs: isl.Map) -> None:
+        """Show that `a` and `b` are equal for each of `pairs`, instances or elements of `a` and of `b`."""
+        if pairs.is_empty() or isinstance(a, Void):
+            return
+        if any(isinstance(x, Expr) and isinstance(x.node, Load) for x in (a, b)):
+            if (more := self.assume((_key(a), _key(b)), pairs, *self.ranges(a, b, pairs))) is not None:
+                self.read(a, b, more)
+        elif isinstance(a, Expr) and isinstance(a.node, Select):
+            held = self.one.where(a.site, a.node.cond)
+            self.same(Expr(a.site, a.node.a), b, pairs.intersect_domain(held))
+            self.same(Expr(a.site, a.node.b), b, pairs.subtract_domain(held))
+        elif isinstance(b, Expr) and isinstance(b.node, Select):
+            held = self.other.where(b.site, b.node.cond)
+            self.same(a, Expr(b.site, b.node.a), pairs.intersect_range(held))
+            self.same(a, Expr(b.site, b.node.b), pairs.subtract_range(held))
+        else:
+            self.leaf(a, b, pairs)
+
+    def read(self, a: Term, b: Term, pairs: isl.Map) -> None:
+        """One of the two is a read: of what was written there."""
+        if isinstance(a, Expr) and isinstance(a.node, Load):
+            for term, back in self.one.pieces(a.site, a.node):
+                self.same(term, b, back.reverse().apply_range(pairs))
+        elif isinstance(b, Expr) and isinstance(b.node, Load):
+            for term, back in self.other.pieces(b.site, b.node):
+                self.same(a, term, pairs.apply_range(back))
+
+    def leaf(self, a: Term, b: Term, pairs: isl.Map) -> None:
+        if isinstance(a, Given) and isinstance(b, Given):
+            space = pairs.get_space()
+            if a.name != b.name or not pairs.is_subset(isl.Map.identity(space)):
+                raise Apart(f"{a.name}{_example(pairs)} is read where it was {b.name}{_example(pairs.reverse())}")
+        elif isinstance(a, Expr) and isinstance(b, Expr):
+            if (more := self.assume((_key(a), _key(b)), pairs, *self.ranges(a, b, pairs))) is not None:
+                self.operation(a, b, more)
+        elif isinstance(a, Folded) and isinstance(b, Folded):
+            if (more := self.assume((_key(a), _key(b)), pairs, *self.ranges(a, b, pairs))) is not None:
+                self.folds(a, b, more)
+        else:
+            raise Apart(f"{_told(a)} has become {_told(b)}")
+
+    def ranges(self, a: Term, b: Term, pairs: isl.Map) -> tuple[isl.Set, isl.Set]:
+        """All instances of the two terms."""
+        return _instances(a, pairs.domain()), _instances(b, pairs.range())
+
+    def assume(self, key: tuple[object, ...], pairs: isl.Map, left: isl.Set, right: isl.Set) -> isl.Map | None:
+        """Take it that `pairs` are equal; those, maybe with more, that are still to be shown, None if none are.
+
+        Growing again and again, it is taken for all that is on the affine hull, in `left` and `right`.
+        """
+        known = self.assumed.get(key)
+        if known is not None and pairs.is_subset(known):
+            return None
+        self.grown[key] = self.grown.get(key, 0) + 1
+        total = pairs if known is None else known.union(pairs)
+        if self.grown[key] >= WIDEN and known is not None:
+            if self.grown[key] > WIDEN + 2:
+                raise Unseen("how far values depend on earlier ones follows no affine rule")
+            hull = isl.Map.from_basic_map(total.affine_hull())
+            total = hull.intersect_domain(left).intersect_range(right)
+        self.assumed[key] = total
+        return total if known is None else total.subtract(known)
+
+    def operation(self, a: Expr, b: Expr, pairs: isl.Map) -> None:
+        match a.node, b.node:
+            case Const(), Const() if a.node == b.node:
+                pass
+            case Op(f, xs), Op(g, ys) if f == g:
+                for x, y in zip(xs, ys, strict=True):
+                    self.same(Expr(a.site, x), Expr(b.site, y), pairs)
+            case Cast(x, t), Cast(y, u) if t == u:
+                self.same(Expr(a.site, x), Expr(b.site, y), pairs)
+            case Of(Index() as x, t), Of(Index() as y, u) if t == u:
+                if not pairs.apply_range(self.other.number(b.site, y)).is_subset(self.one.number(a.site, x)):
+                    raise Apart(f"{text(x)} in {a.site.label} has become {text(y)} in {b.site.label}")
+            case Of(Cond() as x, t), Of(Cond() as y, u) if t == u:
+                one, other = self.one.where(a.site, x), self.other.where(b.site, y)
+                held = pairs.intersect_domain(one)
+                if not (
+                    held.subtract_range(other).is_empty() and pairs.subtract(held).intersect_range(other).is_empty()
+                ):
+                    raise Apart(f"{text(x)} in {a.site.label} has become {text(y)} in {b.site.label}")
+            case _:
+                raise Apart(f"{_told(a)} has become {_told(b)}")
+
+    # ------------------------------------------------------------ folds
+
+    def folds(self, a: Folded, b: Folded, pairs: isl.Map) -> None:
+        """Both fold by one monoid, from equal first values, values of which each has its equal in the other."""
+        if (a.monoid, a.component) != (b.monoid, b.component):
+            raise Apart(f"{_told(a)} has become {_told(b)}")
+        for one, back in a.base:
+            for other, forth in b.base:
+                self.same(one, other, back.reverse().apply_range(pairs).apply_range(forth))
+        left, right = self.parts(self.one, a), self.parts(self.other, b)
+        chosen = [(x, y, self.alike(x, y)) for x in left for y in right]
+        try:
+            _require_one_to_one(a, pairs, left, right, [m for _, _, m in chosen])
+        except Unseen:  # values that are all the same: go by the names of the loops
+            chosen = [(x, y, m.intersect(self.named(x[0], y[0]))) for x, y, m in chosen]
+            _require_one_to_one(a, pairs, left, right, [m for _, _, m in chosen])
+        for x, y, m in chosen:
+            met = m.intersect(x[2].reverse().apply_range(pairs).apply_range(y[2]))
+            for v, w in zip(x[1].values, y[1].values, strict=True):
+                self.same(Expr(x[0], v), Expr(y[0], w), met)
+
+    def parts(self, flow: Flow, f: Folded) -> list[tuple[Site, Reduce, isl.Map]]:
+        """The folds, those of partial results being the folds that gave these."""
+        out: list[tuple[Site, Reduce, isl.Map]] = []
+        for site, stmt, seen in f.parts:
+            inner = self.partial(flow, f, site, stmt)
+            if inner is None:
+                out.append((site, stmt, seen))
+                continue
+            for deeper, below, counted in inner:
+                whole = seen.apply_range(counted)
+                if not _told_apart(seen, counted):
+                    raise Unseen(f"{stmt.label} folds a partial result more than once")
+                out.append((deeper, below, whole))
+        return out
+
+    def partial(self, flow: Flow, f: Folded, site: Site, stmt: Reduce) -> list[tuple[Site, Reduce, isl.Map]] | None:
+        """The folds behind the values of `stmt`, if all of these are results of the same monoid from its identity."""
+        value = stmt.values[f.component]
+        if not isinstance(value, Load):
+            return None
+        out: list[tuple[Site, Reduce, isl.Map]] = []
+        identity = f.monoid.identity[f.component]
+        for term, back in flow.pieces(site, value):
+            while isinstance(term, Expr) and isinstance(term.node, Load):  # a copy
+                inner = flow.pieces(term.site, term.node)
+                if len(inner) != 1:
+                    return None
+                term, back = inner[0][0], back.apply_range(inner[0][1])
+            if isinstance(term, Expr) and term.node == identity:
+                continue  # no folds behind it
+            if not isinstance(term, Folded) or term.monoid != f.monoid:
+                return None
+            if not all(isinstance(x, Expr) and x.node == identity for x, _ in term.base):
+                return None
+            out += [(s, r, back.apply_range(m)) for s, r, m in self.parts(flow, term)]
+        return out
+
+    # ------------------------------------------------------------ which fold is which
+
+    def alike(self, x: tuple[Site, Reduce, isl.Map], y: tuple[Site, Reduce, isl.Map]) -> isl.Map:
+        """The pairs of folds whose values read the same: a guess, shown to be right later."""
+        whole = isl.Map.from_domain_and_range(x[0].domain, y[0].domain)
+        for v, w in zip(x[1].values, y[1].values, strict=True):
+            found = self.guess(Expr(x[0], v), Expr(y[0], w), DEEP)
+            whole = whole if found is None else whole.intersect(found)
+        return whole
+
+    def named(self, x: Site, y: Site) -> isl.Map:
+        """The pairs of instances whose loops say so: a loop of the same name, or one that was split into two."""
+        whole = isl.Map.from_domain_and_range(x.domain, y.domain)
+        for v in x.loops:
+            was = self.one.number(x, Var(v))
+            extents = {s.var: s.extent for s in y.statement.loops} if y.statement is not None else {}
+            inner = extents.get(f"{v}_i")
+            if v in y.loops:
+                whole = whole.intersect(was.apply_range(self.other.number(y, Var(v)).reverse()))
+            elif f"{v}_o" in y.loops and isinstance(inner, Int):
+                now = Var(f"{v}_o") * inner.value + Var(f"{v}_i")
+                whole = whole.intersect(was.apply_range(self.other.number(y, now).reverse()))
+        return whole
+
+    def guess(self, a: Term, b: Term, deep: int) -> isl.Map | None:
+        """Instances of `a` and `b` that read the same elements of the inputs; None where nothing tells."""
+        if deep == 0:
+            return None
+        if isinstance(a, Expr) and isinstance(a.node, Load):
+            back = [(m, self.guess(t, b, deep - 1)) for t, m in self.one.pieces(a.site, a.node)]
+            return _any_of(back, left=True)
+        if isinstance(b, Expr) and isinstance(b.node, Load):
+            back = [(m, self.guess(a, t, deep - 1)) for t, m in self.other.pieces(b.site, b.node)]
+            return _any_of(back, left=False)
+        match a, b:
+            case Given(), Given():
+                return None if a.name != b.name else self.elements(a.name)
+            case Expr(_, Op(f, xs)), Expr(_, Op(g, ys)) if f == g:
+                told = (self.guess(Expr(a.site, u), Expr(b.site, v), deep) for u, v in zip(xs, ys, strict=True))
+                return reduce(isl.Map.intersect, known) if (known := [m for m in told if m is not None]) else None
+            case Expr(_, Cast(u)), Expr(_, Cast(v)):
+                return self.guess(Expr(a.site, u), Expr(b.site, v), deep)
+            case Expr(_, Of(Index() as u)), Expr(_, Of(Index() as v)):
+                return self.one.number(a.site, u).apply_range(self.other.number(b.site, v).reverse())
+            case _:
+                return None
+
+    def elements(self, name: str) -> isl.Map:
+        rank = next(len(x.buffer.shape) for x in self.one.func.args if x.buffer.name == name)
+        at = f"{name}[{', '.join(f'i{n}' for n in range(rank))}]"
+        return isl.Map(f"{self.one.params} -> {{ {at} -> {at} }}")
+
+
+def _any_of(found: list[tuple[isl.Map, isl.Map | None]], *, left: bool) -> isl.Map | None:
+    """The pairs by way of any of several terms, each reached by a relation from the reader on the `left`, or right."""
+    through = [back.apply_range(m) if left else m.apply_range(back.reverse()) for back, m in found if m is not None]
+    return reduce(isl.Map.union, through) if through and len(through) == len(found) else None
+
+
+def _require_one_to_one(
+    f: Folded, pairs: isl.Map,
+    left: list[tuple[Site, Reduce, isl.Map]], right: list[tuple[Site, Reduce, isl.Map]], chosen: list[isl.Map],
+) -> None:  # fmt: skip
+    """Refuse unless `chosen` gives each fold of a pair exactly one of the other program's, and misses none."""
+    mine = _union([pairs.domain_map().apply_range(m) for _, _, m in left])
+    theirs = _union([pairs.range_map().apply_range(m) for _, _, m in right])
+    both = _union(chosen)
+    for one, other, between in ((mine, theirs, both), (theirs, mine, both.reverse())):
+        to = one.range_map().apply_range(between).intersect(one.domain_map().apply_range(other))
+        if not to.is_single_valued():
+            raise Unseen(f"which fold of {f.parts[0][0].label} is which: their values do not tell them apart")
+        if not one.wrap().is_subset(to.domain()):
+            raise Apart(f"{f.parts[0][0].label} does not fold the same values")
+
+
+def _union(maps: list[isl.Map]) -> isl.UnionMap:
+    return reduce(isl.UnionMap.union, [isl.UnionMap.from_map(m) for m in maps])
+
+
+def _key(t: Term) -> object:
+    return (t.site.name, t.node) if isinstance(t, Expr) else t.key if isinstance(t, Folded) else t
+
+
+def _instances(t: Term, seen: isl.Set) -> isl.Set:
+    match t:
+        case Expr(site):
+            return site.domain
+        case Folded(readers=readers):
+            return readers
+        case _:
+            return isl.Set.universe(seen.get_space())
+
+
+def _told_apart(seen: isl.Map, counted: isl.Map) -> bool:
+    """Whether a reader meets each fold behind the partial results by one of these alone."""
+    through = seen.range_map().apply_range(counted)  # [reader -> partial] -> fold
+    return bool(seen.domain_map().range_product(through).is_injective())
+
+
+def _example(pairs: isl.Map) -> str:
+    point = pairs.domain().sample_point()
+    count = pairs.dim(isl.dim_type.in_)
+    return f"[{', '.join(str(point.get_coordinate_val(isl.dim_type.set, n)) for n in range(count))}]"
+
+
+def _told(t: Term) -> str:
+    match t:
+        case Expr(site, node):
+            return f"{text(node)} in {site.label}"
+        case Given(name):
+            return f"the input {name}"
+        case Folded(parts=parts, monoid=monoid):
+            return f"a {monoid.name} by {parts[0][0].label}"
+        case _:
+            return "memory that nothing has written"
