@@ -67,6 +67,19 @@ def trace(func: Func, args: Mapping[str, Any] | Sequence[Any], sizes: Mapping[st
     return run.trace
 
 
+Seen = Callable[[Memory, int, bool, Instance], None]
+"""Told of each access: the memory, the cell, whether it is a write, and the instance; `memory.who` is the thread."""
+
+
+def watched(
+    func: Func, args: Mapping[str, Any] | Sequence[Any], sizes: Mapping[str, int] | None, seen: Seen, *, seed: int = 0
+) -> dict[str, Array]:
+    """Run `func` over the ring, and tell `seen` of every access that it makes, in the order they are made."""
+    run = _Run(func, args, sizes, DOMAINS["ring"](), seed)
+    run.seen = seen
+    return run.go()
+
+
 @dataclass
 class Trace:
     """`reads[instance]` lists, for each element it read, the instance that wrote it last (None: the caller).
@@ -92,6 +105,8 @@ class _Run:
         self.sizes = bind_sizes(func, {k: v.shape for k, v in self.given.items()}, sizes or {})
         self.memory: dict[str, Memory] = {}
         self.trace: Trace | None = None
+        self.seen: Seen | None = None
+        self.issues: dict[object, int] = {}
         self.here: Instance = ("", ())
         self.writers: dict[tuple[int, int], Instance] = {}
 
@@ -127,6 +142,9 @@ class _Run:
                     m.cells[place(*at)] = v
         if self.trace is not None:
             m.on_read, m.on_write = self.traced_read, self.traced_write
+        if (seen := self.seen) is not None:
+            m.on_read = lambda memory, cell: seen(memory, cell, False, self.here)
+            m.on_write = lambda memory, cell: seen(memory, cell, True, self.here)
         return m
 
     def traced_read(self, m: Memory, cell: int) -> None:
@@ -157,20 +175,30 @@ class _Run:
         ring: tuple[Memory, int] | None = None,
     ) -> Together | None:
         """An instruction: done at once by a thread, and by a warp or a warpgroup when all its lanes are there."""
+        here = self.issued(fn, site)
         if fn.level == "thread":
             slot = None if ring is None else self.who.slot(*ring)
+            self.here = here
             perform(fn, words, [operands], self.domain.name, lambda lane: None, {n: (a, s) for n, a, s in boxes}, slot)
             if ring is not None:
                 self.who.landed(*ring, _bytes(fn))
             return None
 
         def done(lanes: Sequence[Sequence[Cell]], enter: Callable[[int], None]) -> None:
+            self.here = here
             perform(fn, words, lanes, self.domain.name, enter)
 
         return Together(site, fn.name, fn.level, operands, done)
 
+    def issued(self, fn: Instruction, site: int) -> Instance:
+        """What an issue is told as: the instruction, where it stands, and how often this thread has come by."""
+        who = (site, self.who.block, self.who.thread)
+        self.issues[who] = self.issues.get(who, 0) + 1
+        return fn.name, (site, self.issues[who])
+
     def folded(self, label: str, at: tuple[int, ...]) -> None:
-        self.here = (label, at)
+        if self.trace is not None:
+            self.here = (label, at)
 
 
 def _bytes(fn: Instruction) -> int:

@@ -5,12 +5,14 @@
     check(my_primitive)      # 200 random programs, every oracle; raises with the smallest program that it breaks
 
 `funcs`, `schedules`, `steps`, `arrays_for`, `sizes`, `arguments` are Hypothesis strategies; `ORACLES` are the oracles
-by themselves; `python -m loopir.testing.fuzz` tries all primitives for as long as it is let.
+by themselves; `memory_report` counts what a GPU's memory would do, without one. `python -m loopir.testing.fuzz` tries
+all primitives for as long as it is let; `python -m loopir.testing.mutants` shows that all this can fail.
 """
 
 from loopir.testing.banks import bank_conflicts as bank_conflicts
 from loopir.testing.checking import Wrong as Wrong, check as check
 from loopir.testing.equivalence import assert_equivalent as assert_equivalent
+from loopir.testing.gpu_memory import MemoryReport as MemoryReport, memory_report as memory_report
 from loopir.testing.oracles import ORACLES as ORACLES, Case as Case
 from loopir.testing.programs import conversions as conversions, operations as operations
 from loopir.testing.rounding import NoBound as NoBound, error_bounds as error_bounds, gamma as gamma

@@ -13,15 +13,15 @@ TAILS = family(
     "tails and predicates",
     Mutant(
         "one too many", "the guard of a split loop lets one iteration more through",
-        "schedule.primitives.split:_guard", 'Cmp("<", t.position', 'Cmp("<=", t.position', SPLIT,
+        "schedule.primitives.split:Tiling.once", 'Cmp("<", self.position', 'Cmp("<=", self.position', SPLIT,
     ),
     Mutant(
         "guard on the wrong loop", "the guard of a split loop asks the inner loop alone",
-        "schedule.primitives.split:_guard", 'Cmp("<", t.position', 'Cmp("<", Var(t.inner)', SPLIT,
+        "schedule.primitives.split:Tiling.once", 'Cmp("<", self.position', 'Cmp("<", Var(self.inner)', SPLIT,
     ),
     Mutant(
-        "last tile lost", "the tile that is not full is left out", "schedule.primitives.split:_guard",
-        "ceildiv(t.loop.extent, t.factor)", "t.loop.extent // t.factor", SPLIT,
+        "last tile lost", "the tile that is not full is left out", "schedule.primitives.split:Tiling.once",
+        "ceildiv(extent, self.factor)", "extent // self.factor", SPLIT,
     ),
     Mutant(
         "tail from the wrong place", "what is left over starts at the number of tiles",
@@ -47,8 +47,9 @@ TAILS = family(
         steps("fuse_loops", programs=tiny(temporaries="never", guards=False), most=1),
     ),
     Mutant(
-        "guard between loops lost", "a guard between reordered loops is left out", "schedule.primitives.reorder:_band",
-        "guards.append(body[0].cond)", "pass", steps("reorder", programs=tiny(nests=1, temporaries="never"), most=1),
+        "guard between loops lost", "a guard between reordered loops is left out",
+        "schedule.primitives.reorder:Band.of", "steps.append(body[0])", "pass",
+        steps("reorder", programs=tiny(nests=1, temporaries="never"), most=1),
     ),
     Mutant(
         "edge one short", "the interior of a partitioned loop ends one iteration late",

@@ -1,0 +1,249 @@
+"""How a lowered kernel uses memory, counted without a GPU: sectors, banks, vectors, and whatever goes wrong.
+
+The interpreter runs all threads. The 32 lanes of a warp that are at one access of one statement, in one iteration of
+the loops that they run alike, are one instruction. In global memory it takes as many sectors of 32 bytes as it touches;
+more than its bytes need is uncoalesced. In shared memory it takes as many turns as the busiest of 32 banks of 4 bytes
+has words to give, lanes with 8 or 16 bytes going by halves or quarters of a warp; one word for many lanes is one turn.
+(CUDA C++ Programming Guide, "Device Memory Accesses" and "Shared Memory", compute capability 5.x and later.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from loopir.build import Schedule
+from loopir.errors import InterpretError
+from loopir.ir.grammar import LANES, THREAD_AXES, Buffer, Func, Issue, Kernel, Loop
+from loopir.ir.interpret import Instance, bind_sizes, watched
+from loopir.ir.spmd import Memory
+from loopir.ir.verify import evaluate
+from loopir.ir.walk import nodes, places, statements
+from loopir.lower.pipeline import lower
+
+SECTOR, BANKS, WORD = 32, 32, 4
+"""Bytes of a sector, banks, bytes of a bank's word."""
+Lanes = dict[int, list[int]]
+"""By lane, the bytes at which its cells start."""
+
+
+@dataclass
+class Access:
+    """One access of a statement, over all instructions that do it.
+
+    `taken` is in sectors for global memory and in turns for shared memory; `needed` is the least that would do. `worst`
+    shows the instruction that is furthest from it.
+    """
+
+    statement: str
+    loops: tuple[str, ...]
+    buffer: str
+    scope: str
+    write: bool
+    bytes: int
+    instructions: int = 0
+    taken: int = 0
+    needed: int = 0
+    misaligned: int = 0
+    worst: str = ""
+    gap: int = 0
+
+    @property
+    def extra(self) -> int:
+        """Sectors, or turns, beyond those that are needed."""
+        return self.taken - self.needed
+
+    def __str__(self) -> str:
+        unit = "turns of the banks" if self.scope == "shared" else "sectors"
+        does = f"{'writes' if self.write else 'reads'} {self.buffer} ({self.scope})"
+        where = f" in {', '.join(self.loops)}" if self.loops else ""
+        told = f"{self.statement}{where} {does}: {self.instructions} instructions, {self.taken} {unit}"
+        if self.extra:
+            kind = "bank conflicts" if self.scope == "shared" else "uncoalesced"
+            told += f", {self.needed} would do: {kind}; {self.worst}"
+        return told + (f"; {self.misaligned} of them start off a multiple of their vector" if self.misaligned else "")
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """The accesses of all kernels in textual order, and what is wrong: `fault` is a race, a divergent barrier, an
+    access out of bounds or before a copy's wait, as the interpreter tells it; None if there is none."""
+
+    accesses: tuple[Access, ...]
+    fault: str | None = None
+
+    @property
+    def uncoalesced(self) -> int:
+        """Sectors of global memory beyond those that are needed."""
+        return sum(a.extra for a in self.accesses if a.scope == "global")
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Turns of shared memory beyond those that are needed."""
+        return sum(a.extra for a in self.accesses if a.scope == "shared")
+
+    @property
+    def misaligned(self) -> int:
+        """Vector accesses that start off a multiple of their size, which a GPU does not do."""
+        return sum(a.misaligned for a in self.accesses)
+
+    def __bool__(self) -> bool:
+        return self.fault is None and not self.misaligned
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.accesses), *([f"fault: {self.fault}"] if self.fault else [])])
+
+
+def memory_report(
+    program: Schedule | Func,
+    arrays: Sequence[Any] | Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    seed: int = 0,
+) -> MemoryReport:
+    """What the kernels of `program`, scheduled for a GPU or lowered already, do to memory in one call.
+
+    `arrays` are as for `loopir.interpret`, or drawn where only `sizes` are given; `seed` picks the order of threads.
+    Every thread is run, one after the other: sizes that fill a few blocks are enough, and quick.
+    """
+    func = program.func if isinstance(program, Schedule) else program
+    if not any(isinstance(s, Kernel) for s in statements(func.body)):
+        func = lower(func, "cuda")
+    given = _drawn(func, sizes or {}) if arrays is None else arrays
+    counter = _Counter(func)
+    try:
+        watched(func, given, sizes, counter.seen, seed=seed)
+    except InterpretError as error:
+        return MemoryReport(tuple(counter.counted()), str(error))
+    return MemoryReport(tuple(counter.counted()))
+
+
+def _drawn(func: Func, sizes: Mapping[str, int]) -> dict[str, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    known = bind_sizes(func, {}, sizes)
+    wanted = [a.buffer for a in func.args if a.access != "out"]
+    shapes = {b.name: [max(0, evaluate(d, dict(known))) for d in b.shape] for b in wanted}
+    return {b.name: rng.integers(0, 4, shapes[b.name]).astype(b.dtype.numpy) for b in wanted}
+
+
+# ---------------------------------------------------------------- which lanes are one instruction
+
+Key = tuple[object, ...]
+
+
+@dataclass
+class _Counter:
+    """Gathers the lanes of each instruction as the threads are run."""
+
+    func: Func
+    sizes: list[int] = field(default_factory=list[int])
+    loops: dict[str, tuple[Loop, ...]] = field(default_factory=dict[str, "tuple[Loop, ...]"])
+    buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+    axes: tuple[str, ...] = ()
+    block: tuple[int, ...] = ()
+    warps: dict[Key, Lanes] = field(default_factory=dict[Key, Lanes])
+    ordinals: dict[Key, int] = field(default_factory=dict[Key, int])
+    order: dict[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        found = [*places(self.func.body)]
+        self.loops = {p.stmt.label: p.loops for p in found}
+        self.buffers = {b.name: b for b in nodes(self.func) if isinstance(b, Buffer)}
+        issued = (s.fn.name for s in statements(self.func.body) if isinstance(s, Issue))
+        self.order = {name: n for n, name in enumerate((*self.loops, *dict.fromkeys(issued)))}
+        bound = [s for s in statements(self.func.body) if isinstance(s, Loop) and s.kind in THREAD_AXES]
+        self.axes = tuple(dict.fromkeys(s.kind for s in bound))
+        self.sizes = [max(evaluate(s.extent, {}) for s in bound if s.kind == kind) for kind in self.axes]
+
+    def seen(self, m: Memory, cell: int, write: bool, here: Instance) -> None:
+        b = self.buffers.get(m.name)
+        if not m.who.active or b is None or b.scope not in ("global", "shared"):
+            return
+        label, at = here
+        around = self.loops.get(label)
+        whole = around is None or any(x.kind == "vectorize" for x in around)  # one instruction moves several cells
+        if around is not None:
+            at = tuple(v for x, v in zip(around, at, strict=False) if x.kind not in (*THREAD_AXES, "vectorize"))
+        lane = self.lane(m.who.thread)
+        instance = (m.who.block, lane // LANES, label, at, m.name, write)
+        turn = 0
+        if not whole:
+            mine = (*instance, lane)
+            turn = self.ordinals[mine] = self.ordinals.get(mine, -1) + 1
+        self.warps.setdefault((*instance, turn), {}).setdefault(lane % LANES, []).append(cell * b.dtype.bytes)
+
+    def lane(self, thread: tuple[int, ...]) -> int:
+        """The number of a thread in its block: x runs fastest."""
+        number = 0
+        for n in sorted(range(len(self.axes)), key=lambda n: -THREAD_AXES.index(self.axes[n])):
+            number = number * self.sizes[n] + thread[n]
+        return number
+
+    def counted(self) -> Iterator[Access]:
+        """The accesses, each over its instructions."""
+        out: dict[Key, Access] = {}
+        for (_, warp, label, _, name, write, turn), lanes in self.warps.items():
+            b = self.buffers[str(name)]
+            key = (label, name, write, turn)
+            a = out.get(key)
+            if a is None:
+                around = tuple(x.var for x in self.loops.get(str(label), ()))
+                a = out[key] = Access(str(label), around, b.name, b.scope, bool(write), b.dtype.bytes)
+            _count(a, lanes, f"warp {warp}")
+        yield from sorted(out.values(), key=lambda a: (self.order.get(a.statement, 0), a.write))
+
+
+# ---------------------------------------------------------------- sectors and banks
+
+
+def _count(a: Access, lanes: Lanes, warp: str) -> None:
+    """Add one instruction of a warp."""
+    width = max(len(x) for x in lanes.values()) * a.bytes
+    taken, needed, example = (_turns if a.scope == "shared" else _sectors)(lanes, a.bytes, width)
+    a.instructions += 1
+    a.taken += taken
+    a.needed += needed
+    a.misaligned += any(min(x) % width for x in lanes.values()) if width > a.bytes else 0
+    if taken - needed > a.gap:
+        a.gap, a.worst = taken - needed, f"{warp}: {example}"
+
+
+def _sectors(lanes: Lanes, size: int, width: int) -> tuple[int, int, str]:
+    cells = {x for found in lanes.values() for x in found}
+    touched = {x // SECTOR for x in cells}
+    first = sorted(lanes)[:2]
+    steps = {min(lanes[b]) - min(lanes[a]) for a, b in pairwise(first)}
+    apart = f"lanes {first[0]} and {first[-1]} are {abs(steps.pop())} bytes apart" if steps else "one lane"
+    return len(touched), ceil(len(cells) * size / SECTOR), apart
+
+
+def _turns(lanes: Lanes, size: int, width: int) -> tuple[int, int, str]:
+    """Lanes with wide vectors go by parts of the warp, each of which the banks serve by itself."""
+    part = LANES // max(1, min(width, 16) // WORD)
+    taken = needed = 0
+    example, most = "", 1
+    for start in range(0, LANES, part):
+        mine = {lane: found for lane, found in lanes.items() if start <= lane < start + part}
+        if not mine:
+            continue
+        banks: dict[int, dict[int, int]] = {}
+        for lane, found in mine.items():
+            for word in {byte // WORD for x in found for byte in range(x, x + size)}:
+                banks.setdefault(word % BANKS, {}).setdefault(word, lane)
+        ways = max(map(len, banks.values()))
+        taken += ways
+        needed += ceil(sum(map(len, banks.values())) / BANKS)
+        if ways > most:
+            most = ways
+            bank, words = max(banks.items(), key=lambda x: len(x[1]))
+            example = f"lanes {_listed(sorted(words.values())[:4])} want different words of bank {bank}, {ways} ways"
+    return taken, needed, example
+
+
+def _listed(lanes: Iterable[int]) -> str:
+    return ", ".join(map(str, lanes))
