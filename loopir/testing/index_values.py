@@ -92,7 +92,10 @@ class _Indices:
     def index(self, depth: int) -> Index:
         if depth == 0 or self.flip(6):
             v = Var(self.pick(*self.names))
-            return self.pick(v, v, v * self.pick(2, 3, 4), v + self.pick(1, -1, 2, -2), Int(self.pick(0, 1, 2, 5)))
+            ends = (minimum(v, self.pick(1, 2, 3)), maximum(v, self.pick(1, 2, 3)))
+            return self.pick(
+                v, v, *ends, v * self.pick(2, 3, 4), v + self.pick(1, -1, 2, -2), Int(self.pick(0, 1, 2, 5))
+            )
         a = self.index(depth - 1)
         kind = self.draw(st.integers(0, 7))
         if kind < 2:
@@ -105,9 +108,9 @@ class _Indices:
         return self.pick(a + b, a - b, minimum(a, b), maximum(a, b)) if kind < 7 else self.split(a)
 
     def split(self, a: Index) -> Index:
-        """A tile, and the place in it: what fused and split loops are made of."""
-        c, d = self.pick(2, 3, 4), self.pick(1, 1, 2)
-        return a // c * (c * d) + a % c
+        """A tile, and the place in it, and digits of these: what fused and split loops are made of."""
+        c, d = self.pick(2, 3), self.pick(2, 1, 3)
+        return self.pick(a // c * (c * d) + a % c, a % (c * d) // c, a // d // c)
 
     def cond(self, depth: int = 1) -> Cond:
         kind = self.draw(st.integers(0, 5)) if depth else 0
@@ -115,5 +118,6 @@ class _Indices:
             return Not(self.cond(depth - 1))
         if kind == 5:
             return self.pick(And, Or)((self.cond(depth - 1), self.cond(depth - 1)))
-        left, right = self.index(1), self.pick(self.index(0), Int(self.pick(0, 1, 2, 3)))
+        v = Var(self.pick(*self.names))
+        left, right = self.pick(v, self.index(1)), self.pick(Int(self.pick(1, 2, 3, 0)), self.index(0))
         return Cmp(self.pick("<", "<=", "==", "!="), left, right)

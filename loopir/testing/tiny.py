@@ -66,6 +66,41 @@ def tiny(
     return func
 
 
+@st.composite
+def windows(draw: st.DrawFn) -> Func:
+    """A stage and one that reads a few neighbours of each of its elements: what sliding windows and rings are made for.
+
+    The first may be turned round, written in part, or folded; the second reads it forwards or backwards.
+    """
+
+    def pick(*options: T) -> T:
+        return draw(st.sampled_from(options))
+
+    symbolic, own = pick(False, True), pick(True, True, False)
+    count: Index = Var("n") if symbolic else Int(LONGEST)
+    room = Buffer("A", (count + ROOM,), float32)
+    stage, out = Buffer("T", (count + ROOM,), float32), Buffer("X", (count + ROOM,), float32)
+    i, j, k = Var("i"), Var("j"), Var("k")
+    rows = count + ROOM if own else count
+    at = pick(i, rows - 1 - i) if own else i + pick(0, 1, 2)
+    made: Stmt = Store("T", stage, (at,), Op(REGISTRY["add"], (Load(room, (i,)), Const(1.0, float32))))
+    if pick(False, False, True):
+        value = Op(REGISTRY["add"], (Load(room, (k,)), Load(room, (i,))))
+        made = Reduce("T", (stage,), (at,), MONOIDS["sum"]((float32,)), (value,), ("k",), (Const(5.0, float32),))
+        made = Loop("k", Int(2), "serial", (made,))
+    seen = [Load(stage, (pick(j, count - 1 - j) + pick(0, 1, 2),)) for _ in range(pick(2, 1))]
+    read = Op(REGISTRY["add"], (seen[0], seen[-1])) if len(seen) > 1 else seen[0]
+    use: Stmt = Store("X", out, (j,), read)
+    if pick(False, False, True):
+        use = Reduce("X", (out,), (pick(j, Int(0)),), MONOIDS["sum"]((float32,)), (read,), ())
+    body: Body = (Loop("i", rows, "serial", (made,)), Loop("j", count, "serial", (use,)))
+    body = (Alloc(stage, body),) if own else body
+    args = (Arg(room, "in"), *(() if own else (Arg(stage, "inout"),)), Arg(out, "inout"))
+    func = Func("f", ((Size("n"),) if symbolic else ()) + args, (), body)
+    verify(func)
+    return func
+
+
 @dataclass
 class _Tiny:
     draw: st.DrawFn
@@ -138,7 +173,7 @@ class _Tiny:
 
     def nest(self, depth: int) -> Stmt:
         var = self.name("ijklmpqr"[len(self.loops)])
-        sizes: tuple[Index, ...] = (Var("n"), Var("n") - 1) if self.symbolic else (Int(LONGEST), Int(2))
+        sizes: tuple[Index, ...] = (Var("n"), Var("n") - 1) if self.symbolic else (Int(LONGEST), Int(2), Int(1))
         outer = tuple(Var(x.var) + 1 for x in self.loops) if self.flip(6) else ()
         extent = self.pick(*sizes, *outer)
         around = self.loops
@@ -150,6 +185,8 @@ class _Tiny:
     def body(self, depth: int) -> Body:
         if depth and not self.flip(3):
             inner: Body = (self.nest(depth),)
+            if self.guards and self.flip(5):
+                inner = (If(self.cond(), inner),)
             return (self.leaf(), *inner) if self.flip(5) else inner
         leaves = tuple(self.leaf() for _ in range(1 + self.flip(3)))
         if self.guards and self.flip(5):
@@ -168,8 +205,8 @@ class _Tiny:
         over = tuple(v for v in inner if v == inner[0] or self.flip(2))
         free = tuple(x for x in self.loops if x.var not in over and not self.bound_by(x, over))
         begins = self.flip(2) and not any(self.bound_by(x, over) for x in self.loops if x.var not in over)
-        init = (Const(float(self.pick(0, 5)), float32),) if begins else None
-        monoid = MONOIDS[self.pick("sum", "max")]((float32,))
+        init = (Const(float(self.pick(5, 0)), float32),) if begins else None
+        monoid = MONOIDS[self.pick("sum", "sum", "max")]((float32,))
         return Reduce(self.label(b), (b,), self.at(b, free), monoid, (self.value(),), over, init)
 
     def bound_by(self, x: Loop, names: tuple[str, ...]) -> bool:

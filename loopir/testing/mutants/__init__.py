@@ -8,10 +8,11 @@ killed if an oracle is against what comes out within 500 examples.
 from loopir.testing.mutants.algebra import ALGEBRA
 from loopir.testing.mutants.bounds import BOUNDS
 from loopir.testing.mutants.dependences import DEPENDENCES
+from loopir.testing.mutants.gpu import GPU
 from loopir.testing.mutants.mutant import Mutant as Mutant
 from loopir.testing.mutants.reductions import REDUCTIONS
 from loopir.testing.mutants.run import Result as Result, hunted as hunted
 from loopir.testing.mutants.tails import TAILS
 
-MUTANTS: tuple[Mutant, ...] = (*DEPENDENCES, *BOUNDS, *TAILS, *ALGEBRA, *REDUCTIONS)
+MUTANTS: tuple[Mutant, ...] = (*DEPENDENCES, *BOUNDS, *TAILS, *ALGEBRA, *REDUCTIONS, *GPU)
 FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(m.family for m in MUTANTS))

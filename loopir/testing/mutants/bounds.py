@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from loopir.testing.mutants.hunts import steps
 from loopir.testing.mutants.mutant import Mutant, family
-from loopir.testing.tiny import tiny
+from loopir.testing.tiny import tiny, windows
 
-STAGES = tiny(temporaries="always", nests=1)
+STAGES = windows()
 PLACE = steps("compute_at", "cache_read", programs=STAGES, most=1)
+READ = steps("cache_read", "cache_write", programs=tiny(nests=1, temporaries="never"), most=1)
 RING = steps("fold_storage", programs=STAGES, most=1)
 
 BOUNDS = family(
@@ -18,20 +19,19 @@ BOUNDS = family(
     ),
     Mutant(
         "wrong end", "an index that falls as its loop rises is least at the loop's start", "analysis.regions:end",
-        "_atom_end(pick, inner, ctx, up == least)", "_atom_end(pick, inner, ctx, least)", PLACE,
+        "_atom_end(pick, inner, ctx, up == least)", "_atom_end(pick, inner, ctx, least)", READ,
     ),
     Mutant(
         "last access only", "a region starts where the last of its accesses does", "analysis.regions:_hull",
-        "low = ends[0] if low is None else hull(low, ends[0], inside, least=True)", "low = ends[0]", PLACE,
+        "low = ends[0] if low is None else hull(low, ends[0], inside, least=True)", "low = ends[0]", READ,
     ),
     Mutant(
         "nobody misses it", "a stage need not compute all that it did", "analysis.coverage:missing",
-        "if not points:", "if True:", steps("compute_at", programs=tiny(nests=2, temporaries="never"), most=1),
+        "if not points:", "if True:", steps("compute_at", programs=STAGES, most=1),
     ),
     Mutant(
-        "computed twice", "several iterations may compute what folds into one element", "analysis.coverage:twice",
-        "if point is not None:", "if False:",
-        steps("reverse_compute_at", programs=tiny(nests=2, mostly="folds"), most=1),
+        "remainder one short", "a remainder is taken to be at most the divisor less 2", "analysis.regions:_atom_end",
+        "return {} if least else plus(by, constant(-1))", "return {} if least else plus(by, constant(-2))", READ,
     ),
     Mutant(
         "window one late", "a sliding window starts one element after what it needs", "schedule.window:_edges",
@@ -49,7 +49,7 @@ BOUNDS = family(
     Mutant(
         "starts below 0", "a loop that is cut to a region may start before its first iteration",
         "schedule.restriction:Restriction._restrict", "if not proved(start, ctx):", "if False:",
-        steps("compute_at", programs=tiny(nests=2), most=1),
+        steps("compute_at", programs=STAGES, most=1),
     ),
     Mutant(
         "past the end", "a loop that is rounded up may leave a buffer", "schedule.overrun:_require_inside",

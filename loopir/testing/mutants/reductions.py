@@ -41,9 +41,9 @@ REDUCTIONS = family(
         steps("decompose_reduction", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
     ),
     Mutant(
-        "two versions start", "a reduction that goes on in both versions of a loop starts in each",
-        "schedule.primitives.specialize:specialize", "_require_whole_reductions(target)", "pass",
-        steps("specialize", programs=FOLDS, most=1),
+        "over what it is not", "a fold over one of two fused loops is over the fused loop",
+        "schedule.primitives.fuse:_refold", "a: (name,) if b in s.over else ()", "a: (name,)",
+        steps("fuse", programs=FOLDS, most=1),
     ),
     Mutant(
         "starts in every tile", "a reduction over a split loop is over the inner one alone",

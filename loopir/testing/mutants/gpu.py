@@ -1,0 +1,104 @@
+"""Faults in GPU synchronisation and mapping: barriers and waits left out, guards of threads lost, trees cut short."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from loopir.errors import LowerError, TargetError
+from loopir.ir.parse import parse
+from loopir.lower.pipeline import lower
+from loopir.schedule import Schedule
+from loopir.schedule.find import all_buffers
+from loopir.testing.checking import Wrong, put
+from loopir.testing.gpu_memory import memory_report
+from loopir.testing.gpu_programs import kernels
+from loopir.testing.mutants.mutant import Mutant, family
+from loopir.testing.oracles import Case
+from loopir.testing.strategies import arguments
+
+COPIES = """
+def f(A: "float32[{rounds}, 32]", C: "inout float32[32]"):
+    for b in bind("blockIdx.x", 1):
+        for t in range({rounds}):
+            with alloc("float32[32]", scope="shared") as T:
+                for x in bind("threadIdx.x", 8):
+                    for v in range(4):
+                        T[x * 4 + v] = A[t, x * 4 + v]
+                for i in bind("threadIdx.x", 32):
+                    C[i] = sum(T[{read}], over=t)
+"""
+"""Asynchronous copies: four elements a thread, used by others."""
+
+
+def threads(data: st.DataObject) -> None:
+    """A random kernel under adversarial orders of threads, and the vectors that it moves."""
+    bound = data.draw(kernels())
+    _judged(data, bound.after, Case(bound.before, bound.after.func, {}, data.draw(arguments(bound.before, {}))))
+
+
+def copies(data: st.DataObject) -> None:
+    """A loop that runs ahead with asynchronous copies."""
+    rounds, stages = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    read = data.draw(st.sampled_from(("31 - i", "i")))
+    before = parse(COPIES.format(rounds=rounds, read=read))
+    s = Schedule(before).tensorize("v", "cp_async_f32")
+    s = s.pipeline("t", stages=stages) if stages > 1 else s
+    _judged(data, s, Case(before, s.func, {}, data.draw(arguments(before, {}))))
+
+
+def _judged(data: st.DataObject, s: Schedule, case: Case) -> None:
+    call = s.script()
+    put(case, call, ("adversarial threads",))
+    try:
+        report = memory_report(lower(s.func, "cuda"), case.arrays)
+    except (LowerError, TargetError) as error:
+        if any(b.scope == "local" for b in all_buffers(s.func)):
+            return  # threads that need what others have in local memory are turned down
+        raise Wrong("lowering", str(error), call, case.before, case.after, {}) from error
+    if report.misaligned:
+        raise Wrong("memory report", str(report), call, case.before, case.after, {})
+
+
+GPU = family(
+    "GPU synchronisation and mapping",
+    Mutant(
+        "no barrier before", "threads do not meet between a write and another thread's access",
+        "lower.barriers:_ordered", "before |= {id(x) for x in meet.before()}", "pass", threads,
+    ),
+    Mutant(
+        "no barrier at the end", "threads do not meet at the end of a loop's iteration",
+        "lower.barriers:_ordered", "ends |= {id(x) for x in meet.ends(around[n])}", "pass", threads,
+    ),
+    Mutant(
+        "one group too many", "a thread goes on while the copies that it needs are under way",
+        "lower.waits:_Plan.whole", "Wait(self.pending)", "Wait(self.pending + 1)", copies,
+    ),
+    Mutant(
+        "no wait", "a copy that is used at once is not waited for", "lower.waits:_at_once",
+        "(s, Commit(), Wait(0))", "(s, Commit())", copies,
+    ),
+    Mutant(
+        "all threads", "a loop that is shorter than its axis is run by all threads of it", "lower.threads:_under",
+        'return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)', "return inner", threads,
+    ),
+    Mutant(
+        "every thread alone", "a statement under no loop of an axis is run by all threads of it",
+        "lower.threads:_under", "return If(conj(*missing), (s,)) if missing else s", "return s", threads,
+    ),
+    Mutant(
+        "everybody's total", "every thread of a group folds the total into the element",
+        "lower.cross_thread:_Fold.finish", "if not self.copies:", "if False:", threads,
+    ),
+    Mutant(
+        "half a tree", "lanes do not exchange with those half a group away", "lower.trees:_Tree.exchanges",
+        "bit = lanes // 2", "bit = lanes // 4", threads,
+    ),
+    Mutant(
+        "last part lost", "what the last thread of a group has is not folded", "lower.trees:_Tree.one_by_one",
+        "Int(size - 1)", "Int(size - 2)", threads,
+    ),
+    Mutant(
+        "vectors anywhere", "a vector may start anywhere", "lower.vectors:_Lanes.start",
+        "begin if simplify(begin % width, self.ctx) == Int(0) else None", "begin", threads,
+    ),
+)  # fmt: skip
