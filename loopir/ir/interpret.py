@@ -111,7 +111,7 @@ class _Run:
         self.writers: dict[tuple[int, int], Instance] = {}
 
     def go(self) -> dict[str, Array]:
-        program = compiled(self.func, self.domain.name, traced=self.trace is not None)
+        program = compiled(self.func, self.domain.name, traced=self.trace is not None or self.seen is not None)
         for a in self.func.args:
             self.memory[a.buffer.name] = self.allocate(a.buffer, self.given.get(a.buffer.name))
         with np.errstate(all="ignore"):
