@@ -192,7 +192,7 @@ class _Run:
 
     def issued(self, fn: Instruction, site: int) -> Instance:
         """What an issue is told as: the instruction, where it stands, and how often this thread has come by."""
-        who = (site, self.who.block, self.who.thread)
+        who = (site, self.who.block, self.who.agent.number)
         self.issues[who] = self.issues.get(who, 0) + 1
         return fn.name, (site, self.issues[who])
 

@@ -141,11 +141,8 @@ class _Counter:
     """Gathers the lanes of each instruction as the threads are run."""
 
     func: Func
-    sizes: list[int] = field(default_factory=list[int])
     loops: dict[str, tuple[Loop, ...]] = field(default_factory=dict[str, "tuple[Loop, ...]"])
     buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
-    axes: tuple[str, ...] = ()
-    block: tuple[int, ...] = ()
     warps: dict[Key, Lanes] = field(default_factory=dict[Key, Lanes])
     ordinals: dict[Key, int] = field(default_factory=dict[Key, int])
     order: dict[str, int] = field(default_factory=dict[str, int])
@@ -156,9 +153,6 @@ class _Counter:
         self.buffers = {b.name: b for b in nodes(self.func) if isinstance(b, Buffer)}
         issued = (s.fn.name for s in statements(self.func.body) if isinstance(s, Issue))
         self.order = {name: n for n, name in enumerate((*self.loops, *dict.fromkeys(issued)))}
-        bound = [s for s in statements(self.func.body) if isinstance(s, Loop) and s.kind in THREAD_AXES]
-        self.axes = tuple(dict.fromkeys(s.kind for s in bound))
-        self.sizes = [max(evaluate(s.extent, {}) for s in bound if s.kind == kind) for kind in self.axes]
 
     def seen(self, m: Memory, cell: int, write: bool, here: Instance) -> None:
         b = self.buffers.get(m.name)
@@ -169,20 +163,13 @@ class _Counter:
         whole = around is None or any(x.kind == "vectorize" for x in around)  # one instruction moves several cells
         if around is not None:
             at = tuple(v for x, v in zip(around, at, strict=False) if x.kind not in (*THREAD_AXES, "vectorize"))
-        lane = self.lane(m.who.thread)
+        lane = m.who.agent.number
         instance = (m.who.block, lane // LANES, label, at, m.name, write)
         turn = 0
         if not whole:
             mine = (*instance, lane)
             turn = self.ordinals[mine] = self.ordinals.get(mine, -1) + 1
         self.warps.setdefault((*instance, turn), {}).setdefault(lane % LANES, []).append(cell * b.dtype.bytes)
-
-    def lane(self, thread: tuple[int, ...]) -> int:
-        """The number of a thread in its block: x runs fastest."""
-        number = 0
-        for n in sorted(range(len(self.axes)), key=lambda n: -THREAD_AXES.index(self.axes[n])):
-            number = number * self.sizes[n] + thread[n]
-        return number
 
     def counted(self) -> Iterator[Access]:
         """The accesses, each over its instructions."""
