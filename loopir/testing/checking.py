@@ -107,8 +107,8 @@ def _run(
 
 
 QUIET = settings(
-    deadline=None, database=None, suppress_health_check=tuple(HealthCheck),  # pyright: ignore[reportArgumentType] report_multiple_bugs=False,
-    phases=[Phase.generate, Phase.shrink], print_blob=False,
+    deadline=None, database=None, report_multiple_bugs=False, phases=[Phase.generate, Phase.shrink], print_blob=False,
+    suppress_health_check=tuple(HealthCheck),  # pyright: ignore[reportArgumentType]
 )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @st.composite
-def index_values(draw: st.DrawFn, *, depth: int = 4) -> Func:
+def index_values(draw: st.DrawFn, *, depth: int = 3) -> Func:
     """A Func that stores random indices, `depth` operations deep, and nothing else."""
     func = _Indices(draw, depth).func()
     verify(func)
@@ -71,46 +71,57 @@ class _Indices:
         return Func("f", (*((Size("n"),) if symbolic else ()), Arg(out, "inout")), (), body)
 
     def extent(self, symbolic: bool) -> Index:
-        constants = (Int(4), Int(3), Int(5), Int(2), Int(6))
+        constants = (Int(4), Int(6), Int(3), Int(8))
         return self.pick(Var("n"), *constants) if symbolic else self.pick(*constants)
 
     def body(self, out: Buffer, loops: list[Loop]) -> Body:
         if self.flip(3):
-            return (If(self.cond(), (self.store(out, loops),), (self.store(out, loops),)),)
+            v, c = Var(self.pick(*self.names)), self.pick(2, 1, 3)
+            cond = Cmp(self.pick("<", "<="), v, Int(c)) if self.flip(2) else self.cond()
+            return (If(cond, (self.store(out, loops, v, c),), (self.store(out, loops, v, c),)),)
         return (self.store(out, loops),)
 
-    def store(self, out: Buffer, loops: list[Loop]) -> Stmt:
+    def store(self, out: Buffer, loops: list[Loop], v: Index | None = None, c: int = 0) -> Stmt:
+        """A store; near a guard that compares `v` with `c` maybe of what the guard decides."""
         self.labels += 1
         label = "Y" if self.labels == 1 else f"Y_{self.labels - 1}"
-        return Store(label, out, tuple(Var(x.var) for x in loops), self.value())
+        value = self.value()
+        if v is not None and self.flip(2):
+            value = Of(self.pick(minimum, maximum)(v, c + self.pick(1, 0, -1)), int32)
+        return Store(label, out, tuple(Var(x.var) for x in loops), value)
 
     def value(self) -> Value:
         if self.flip(4):
-            return Select(self.cond(), Of(self.index(self.depth), int32), Of(self.index(self.depth), int32))
+            return Select(self.cond(), Of(self.end(), int32), Of(self.end(), int32))
         return Of(self.index(self.depth), int32)
 
-    def index(self, depth: int) -> Index:
-        if depth == 0 or self.flip(6):
-            v = Var(self.pick(*self.names))
-            ends = (minimum(v, self.pick(1, 2, 3)), maximum(v, self.pick(1, 2, 3)))
-            return self.pick(
-                v, v, *ends, v * self.pick(2, 3, 4), v + self.pick(1, -1, 2, -2), Int(self.pick(0, 1, 2, 5))
-            )
-        a = self.index(depth - 1)
-        kind = self.draw(st.integers(0, 7))
-        if kind < 2:
-            return a // self.pick(2, 4, 3, 6)
-        if kind < 4:
-            return a % self.pick(2, 4, 3, 6)
-        if kind == 4:
-            return a * self.pick(2, 4, 3, -1) + self.pick(0, 1, -1)
-        b = self.index(min(depth - 1, 1))
-        return self.pick(a + b, a - b, minimum(a, b), maximum(a, b)) if kind < 7 else self.split(a)
+    def end(self) -> Index:
+        a, b = self.linear(), self.pick(Int(2), Int(1), Int(3), Int(4), self.linear())
+        return self.pick(minimum(a, b), maximum(a, b))
 
-    def split(self, a: Index) -> Index:
-        """A tile, and the place in it, and digits of these: what fused and split loops are made of."""
-        c, d = self.pick(2, 3), self.pick(2, 1, 3)
-        return self.pick(a // c * (c * d) + a % c, a % (c * d) // c, a // d // c)
+    def linear(self) -> Index:
+        v = Var(self.pick(*self.names))
+        w = Var(self.pick(*self.names))
+        return self.pick(
+            v, v, v + self.pick(1, 2, -1), v * self.pick(2, 3, 4, 6), v * self.pick(2, 4, -1) + w, self.pick(3, 1) - v
+        )
+
+    def index(self, depth: int) -> Index:
+        kind = self.draw(st.integers(0, 9)) if depth else 0
+        if kind == 0:
+            return self.linear() + self.pick(0, 0, 1, -1, 3)
+        if kind == 9:
+            return self.end()
+        a = self.index(min(depth, 2) - 1) if kind > 4 else self.linear()
+        c, d = self.pick(2, 4, 3), self.pick(2, 3)
+        if kind in (1, 2, 5):
+            return self.pick(a // c, a % c, a // c // d, a % (c + 1) % c, a % (c * d) % c, a % (c * d) // c)
+        if kind in (3, 6):  # a tile, and the place in it: what fused and split loops are made of
+            return a // c * (c * self.pick(1, 2)) + a % c * self.pick(1, 1, 2)
+        if kind in (4, 7):
+            return self.pick((a * c) % (c * d), (a * c + 1) // (c * d), (a * c) // c, (a + c) % c, (a - 1) // c)
+        b = self.index(depth - 2 if depth > 1 else 0)
+        return self.pick(a + b, a - b)
 
     def cond(self, depth: int = 1) -> Cond:
         kind = self.draw(st.integers(0, 5)) if depth else 0
@@ -119,5 +130,5 @@ class _Indices:
         if kind == 5:
             return self.pick(And, Or)((self.cond(depth - 1), self.cond(depth - 1)))
         v = Var(self.pick(*self.names))
-        left, right = self.pick(v, self.index(1)), self.pick(Int(self.pick(1, 2, 3, 0)), self.index(0))
+        left, right = self.pick(v, v, self.linear()), self.pick(Int(self.pick(1, 2, 3, 0)), self.linear())
         return Cmp(self.pick("<", "<=", "==", "!="), left, right)

@@ -14,7 +14,7 @@ RING = steps("fold_storage", programs=STAGES, most=1)
 BOUNDS = family(
     "bounds and footprints",
     Mutant(
-        "box one short", "a region has one element less than from its first to its last", "analysis.regions:_hull",
+        "box one short", "a region has one element less than from its first to its last", "analysis.regions:_spanned",
         "extent = plus(plus(high, low, -1), constant(1))", "extent = plus(high, low, -1)", PLACE,
     ),
     Mutant(
@@ -22,7 +22,7 @@ BOUNDS = family(
         "_atom_end(pick, inner, ctx, up == least)", "_atom_end(pick, inner, ctx, least)", READ,
     ),
     Mutant(
-        "last access only", "a region starts where the last of its accesses does", "analysis.regions:_hull",
+        "last access only", "a region starts where the last of its accesses does", "analysis.regions:_spanned",
         "low = ends[0] if low is None else hull(low, ends[0], inside, least=True)", "low = ends[0]", READ,
     ),
     Mutant(

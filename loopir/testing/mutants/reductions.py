@@ -37,7 +37,7 @@ REDUCTIONS = family(
     Mutant(
         "init passes others", "the stores of an init may pass anything on their way out",
         "schedule.primitives.decompose_reduction:decompose_reduction",
-        "_require_order(func, init_of(func, label), new, target)", "pass",
+        "_require_order(func, fold, init_of(func, label), new, target)", "pass",
         steps("decompose_reduction", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
     ),
     Mutant(

@@ -38,7 +38,7 @@ TAILS = family(
     ),
     Mutant(
         "half a guard", "a skewed loop is not guarded at its start", "schedule.primitives.skew:_skewed",
-        'conj(Cmp("<=", delay, at), Cmp("<", at, inner.extent + delay))', 'Cmp("<", at, inner.extent + delay)',
+        'conj(Cmp("<=", later, at), Cmp("<", at, inner.extent + later))', 'Cmp("<", at, inner.extent + later)',
         steps("skew", programs=PLAIN, most=1),
     ),
     Mutant(
