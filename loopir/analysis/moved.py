@@ -15,7 +15,7 @@ from itertools import product
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
 from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, may_precede, times
-from loopir.analysis.offsets import Offsets, allowed, back, offsets
+from loopir.analysis.offsets import NOTHING, Offsets, allowed, back, offsets
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import Func, Index, Loop, Var
@@ -98,7 +98,8 @@ class _Remembered(dict[tuple[int, int], "Offsets | None"]):
     def __call__(self, s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
         if (id(b), id(a)) in self:
             return back(self[id(b), id(a)])
-        found = self[id(a), id(b)] = offsets(s, a, t, b)
+        shared = not frozenset(s.dims).isdisjoint(t.dims)
+        found = self[id(a), id(b)] = offsets(s, a, t, b) if shared else NOTHING
         return found
 
 

@@ -7,7 +7,7 @@ guard. They only say that a proof cannot be; where there are no points, or an at
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import nan
 
 from loopir.analysis.affine import Monomial, Poly
@@ -115,7 +115,12 @@ def _inside(p: Point, facts: Iterable[Mapping[Monomial, int]]) -> bool:
     return all(p.value(f) >= 0 for f in facts)
 
 
-def _moved(p: Point, new: Iterable[Poly]) -> bool:
+def _iterates(p: Point) -> bool:
+    """Whether every loop is at one of its iterations."""
+    return all(0 <= p[v.name] <= p.value(top) for v, top in p.known.tops)
+
+
+def _moved(p: Point, new: Collection[Poly]) -> bool:
     """Whether `p` is a point again with the loops of the facts `new` at their first iteration, the fewer the better."""
     known = p.known
     used = {a for f in new for m in f for a in m}
@@ -123,6 +128,6 @@ def _moved(p: Point, new: Iterable[Poly]) -> bool:
         if v in used and p[v.name]:
             p[v.name] = 0
             p.terms.clear()
-            if all(0 <= p[w.name] <= p.value(top) for w, top in known.tops) and _inside(p, known.facts):
+            if _inside(p, new) and _iterates(p) and _inside(p, known.facts):
                 return True
     return False

@@ -5,7 +5,7 @@ Every rewrite shares what it does not change: `rebuild` returns the node it was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from operator import is_not
 from types import MappingProxyType
@@ -168,7 +168,7 @@ def rebuffer(node: N, env: Mapping[str, Buffer]) -> N:
             return env.get(n.name, n)
         return rebuild(n, visit)
 
-    return cast(N, visit(node))
+    return each_nest(node, env.keys(), visit)
 
 
 _NESTS = frozenset({Loop, Alloc, Do, Kernel})
@@ -404,6 +404,24 @@ def started(s: Stmt) -> frozenset[str]:
     if isinstance(s, Reduce):
         return frozenset(s.over) if s.init is not None else _NOTHING
     return _NOTHING.union(*map(started, inside(s)))
+
+
+def each_nest(node: N, spoken: Collection[str], visit: Callable[[Node], Node]) -> N:
+    """`visit(node)`, but nests of a Func in which no name in `spoken` is declared or accessed stay as they are.
+
+    For rewrites of what is called by these names: loops are spoken of nowhere but inside.
+    """
+    if not isinstance(node, Func):
+        return cast(N, visit(node))
+
+    def nest(s: Stmt) -> Stmt:
+        if isinstance(s, Alloc):
+            return Alloc(cast(Buffer, visit(s.buffer)), map_body(s.body, nest))
+        free = isinstance(s, Loop) and not any(n in declared(s) or n in accessed(s) for n in spoken)
+        return s if free else cast(Stmt, visit(s))
+
+    head = cast(Func, visit(replace(node, body=())))
+    return cast(N, replace(head, body=map_body(node.body, nest)))
 
 
 def names(func: Func) -> set[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, Loop, Node, Reduce, Store, Var
 from loopir.ir.verify import RESERVED
 from loopir.ir.walk import (
+    each_nest,
     fresh,
     names,
     over_replaced as over_replaced,
@@ -77,7 +78,7 @@ def renamed(node: N, new: Names) -> N:
             n = replace(n, over=replaced(n.over, {old: (name,) for old, name in new.loops.items()}))
         return n
 
-    return cast(N, visit(node))
+    return each_nest(node, {*new.loops, *new.labels, *new.buffers}, visit)
 
 
 def fresh_copy(func: Func, body: Body, taken: set[str]) -> Body:
