@@ -115,6 +115,8 @@ class _Image:
     moved: bool
     came: Came
     whole: bool = False
+    moved_by: dict[int, Access] = field(default_factory=dict[int, Access], compare=False)
+    """Accesses over the new loops, by those that they were."""
 
     @property
     def new(self) -> Statement | None:
@@ -153,9 +155,13 @@ class _Image:
 
     def moves(self, a: Access) -> Access:
         """`a` over the new loops."""
-        at = tuple([None if x is None else substitute(x, self.came.loops) for x in a.at])
-        kept = tuple(v for v in a.private if v in self.now.dims and self.kept(v))
-        return replace(a, at=at, private=kept)
+        if not self.came.loops and set(a.private) <= set(self.now.dims):
+            return a
+        if id(a) not in self.moved_by:
+            at = tuple([None if x is None else substitute(x, self.came.loops) for x in a.at])
+            kept = tuple(v for v in a.private if v in self.now.dims and self.kept(v))
+            self.moved_by[id(a)] = replace(a, at=at, private=kept)
+        return self.moved_by[id(a)]
 
     def own(self, prefix: str) -> list[str]:
         """The dimensions that the old nest does not have."""
