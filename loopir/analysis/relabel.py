@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from loopir.analysis.affine import Monomial, Poly, add_to, plain, times, to_index
-from loopir.analysis.simplify import Context, simplify, simplify_cond
+from loopir.analysis.rules import fold
+from loopir.analysis.simplify import EMPTY, Context, simplify, simplify_cond
 from loopir.analysis.simplify_func import Known
 from loopir.ir.grammar import (
     FALSE,
@@ -22,10 +23,12 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Cond,
+    FloorDiv,
     If,
     Index,
     Int,
     Loop,
+    Mod,
     Node,
     Not,
     Reduce,
@@ -132,17 +135,25 @@ class Relabelling:
         return self.done[ix]
 
     def _sum(self, ix: Index) -> Poly | None:
-        """The relabelled `ix` if it is a sum of products of variables, which no context makes shorter."""
+        """The relabelled `ix` if it is a sum of products of variables, which no context makes shorter.
+
+        Quotients and remainders that stand in the positions are taken to be in their shortest form.
+        """
         new: Poly = {}
+        whole = True
         for m, c in plain(ix).items():
             term: Mapping[Monomial, int] = {(): 1}
             for a in m:
-                by = plain(self.position[a.name]) if isinstance(a, Var) and a.name in self.position else {(a,): 1}
-                if not all(isinstance(x, Var) for n in by for x in n):
+                if not isinstance(a, Var):
                     return None
+                by = plain(self.position[a.name]) if a.name in self.position else {(a,): 1}
+                atoms = {type(x) for n in by for x in n}
+                if not atoms <= {Var, FloorDiv, Mod}:
+                    return None
+                whole = whole and atoms <= {Var}
                 term = times(term, by)
             add_to(new, term, c)
-        return new
+        return new if whole else fold(new, EMPTY)
 
     def guard(self, s: If, known: Known) -> Cond:
         """The condition of `s`, such that the reductions in it start at the same elements."""
