@@ -28,6 +28,8 @@ from loopir.ir.grammar import (
     Index,
     Int,
     Loop,
+    Max,
+    Min,
     Mod,
     Node,
     Not,
@@ -137,7 +139,7 @@ class Relabelling:
     def _sum(self, ix: Index) -> Poly | None:
         """The relabelled `ix` if it is a sum of products of variables, which no context makes shorter.
 
-        Quotients and remainders that stand in the positions are taken to be in their shortest form.
+        Quotients, remainders and extremes in the positions are taken to be in their shortest form.
         """
         new: Poly = {}
         whole = True
@@ -148,7 +150,7 @@ class Relabelling:
                     return None
                 by = plain(self.position[a.name]) if a.name in self.position else {(a,): 1}
                 atoms = {type(x) for n in by for x in n}
-                if not atoms <= {Var, FloorDiv, Mod}:
+                if not atoms <= {Var, FloorDiv, Mod, Min, Max}:
                     return None
                 whole = whole and atoms <= {Var}
                 term = times(term, by)

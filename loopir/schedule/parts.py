@@ -34,7 +34,8 @@ def tidy_part(
     inner = _folded(loop, var, goes_on=goes_on)
     size = simplify(extent, known.within(inner))
     inside = known.loop(var, size, inner)
-    body = Relabelling({loop.var: start + Var(var)}, {}, decides=True).body(inner, inside)
+    position = simplify(start + Var(var), inside.within(inner))
+    body = Relabelling({loop.var: position}, {}, decides=True).body(inner, inside)
     if variables(start):
         body = unspoken(body)
     return Loop(var, size, loop.kind, body if copy is None else copy.copy(body))

@@ -236,7 +236,7 @@ def _shift_inwards(t: Tiling) -> Stmt:
         reason = f"{text(extent)} may be less than {t.factor}, and then the last tile would start below 0"
         raise t.refuse(reason, f'tail="guard", or assume({text(extent)} >= {t.factor})')
     _require_repeatable(t)
-    return t.nest(t.facts.tidy(ceildiv(extent, t.factor)), t.came("shift_inwards"))
+    return t.nest(t.facts.tidy(ceildiv(extent, t.factor)), t.facts.tidy(t.came("shift_inwards")))
 
 
 def _require_repeatable(t: Tiling) -> None:
