@@ -135,6 +135,16 @@ def may_precede(a: When, b: When) -> bool:
     return False
 
 
+def sooner(s: Statement, t: Statement, loop: str, *, first: bool = False) -> list[Order]:
+    """When an instance of `s` comes before one of `t` in one run of `loop`, around both; `first`: as it starts."""
+    end = s.when.index(loop)
+    if s.when[:end] != t.when[:end]:
+        return []
+    same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in s.when[:end] if isinstance(v, str)]
+    start: Order = [({f"{side}.{loop}": 1}, True) for side in "st"] if first else []
+    return [[*same, *start, *o] for o in before(times(s.when[end:], "s"), times(t.when[end:], "t"))]
+
+
 def both(now: Sequence[Order], then: Sequence[Order]) -> list[Order]:
     """Where `now` and `then` hold: what can be both, if one puts s before t and the other t before s."""
     left, right = ([(o, *_steps(o)) for o in orders] for orders in (now, then))

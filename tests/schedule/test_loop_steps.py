@@ -183,6 +183,31 @@ def test_what_is_not_the_same_each_time_stays(body: tuple[str, ...], reason: str
     assert reason in str(error)
 
 
+OTHERS = (
+    *("A[i + 1] = 1.0", "A[i] = 1.0", "A[5 - i] = B[i]", "T[i + 2] = 2.0", "T[i] = 2.0"),
+    *("B[i] = T[0]", "B[i] = T[i]", "B[i] = T[i + 2]"),
+    *("if 0 < i:\n            B[i] = T[1]", "if i + 1 == n:\n            A[0] = T[1]"),
+)
+
+
+@pytest.mark.parametrize("unit", ['T[0]: "U" = A[0] * 2.0', 'T[1]: "U" = A[n] * 2.0', 'T[n]: "U" = A[0] + B[n]'])
+def test_what_others_do_matters_where_it_meets_the_statement(unit: str) -> None:
+    """Every program of a statement between two others: what is hoisted means the same, and some of these are."""
+    legal = 0
+    for before, after in product(("", *OTHERS), repeat=2):
+        lines = "\n".join(f"        {x}" for x in (before, unit, after) if x)
+        head = 'def f(n: "size", A: "inout float32[n + 6]", T: "inout float32[n + 6]", B: "inout float32[n + 6]"):'
+        s = Schedule(parse(f"{head}\n    assume(n < 6)\n    for i in range(n):\n{lines}"))
+        try:
+            hoisted = s.hoist("U", "i")
+        except ScheduleError:
+            continue
+        legal += 1
+        for n in range(6):
+            assert_same(s.func, hoisted.func, {"n": n})
+    assert legal > 15
+
+
 # ---------------------------------------------------------------- skew and wavefront
 
 IN_PLACE = """

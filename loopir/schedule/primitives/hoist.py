@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
-from loopir.analysis.access import sees
+from loopir.analysis.access import sees, statements_of
+from loopir.analysis.depend import Pair, conflicts, least, sooner
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     Alloc,
@@ -31,12 +33,13 @@ from loopir.ir.grammar import (
     conj,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import Place, loops, nodes, rewrite, statements, variables
+from loopir.ir.walk import Place, accessed, loops, nodes, rewrite, statements, variables
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import Facts, rewrite_loop
 from loopir.schedule.find import find_serial, find_stage, listing
 from loopir.schedule.naming import Taken
 from loopir.schedule.parts import with_values
+from loopir.schedule.refusal import refusal
 from loopir.schedule.schedule import primitive
 from loopir.schedule.siblings import labels
 
@@ -116,7 +119,7 @@ def _whole(func: Func, loop: Loop, allocs: tuple[Alloc, ...], body: Body, unit: 
     """`unit` before the loop, with the memory that it writes."""
     at = body.index(unit)
     rest = (*body[:at], *body[at + 1 :])
-    _require_same(loop, unit, body[:at], rest)
+    _require_same(func, loop, unit, {s.buffer.name for s in allocs}, rest)
     mine = writes((unit,))
     out = [s for s in allocs if s.buffer.name in mine]
     left: Body = rest
@@ -128,20 +131,42 @@ def _whole(func: Func, loop: Loop, allocs: tuple[Alloc, ...], body: Body, unit: 
     return rewrite_loop(func, loop, lambda: made)
 
 
-def _require_same(loop: Loop, unit: Stmt, before: Body, rest: Body) -> None:
-    """Refuse unless `unit` leaves the same each time, and nobody sees or changes what it wrote in between."""
-    name = listing(labels((unit,)))
+def _require_same(func: Func, loop: Loop, unit: Stmt, own: set[str], rest: Body) -> None:
+    """Refuse unless `unit` leaves the same each time, and nobody sees or changes what it wrote in between.
+
+    `own` is memory that each iteration has anew, and will not: there names decide, as for where a reduction starts.
+    """
+    inner, name = {x.var for x in loops((unit,))}, listing(labels((unit,)))
     for s in statements((unit,)):
-        own = {x.var for x in loops((unit,))}
-        if isinstance(s, Reduce) and (s.init is None or not set(s.over) <= own):
+        if isinstance(s, Reduce) and (s.init is None or not set(s.over) <= inner):
             raise _refused(loop, f"{s.label} goes on from what was there, in every iteration")
     mine = writes((unit,)) - allocates((unit,))
-    if bad := sorted((reads((unit,)) - allocates((unit,))) & writes(loop.body)):
+    if bad := sorted((reads((unit,)) - allocates((unit,))) & (mine | own)):
         raise _refused(loop, f"{name} reads {listing(bad)}, which {loop.var!r} writes")
-    if bad := sorted(mine & writes(rest)):
+    starting = {b.name for s in statements(rest) if isinstance(s, Reduce) and loop.var in s.over and s.init
+                for b in s.buffers}  # fmt: skip
+    if bad := sorted((mine & own & writes(rest)) | (accessed(unit) & starting)):
         raise _refused(loop, f"{listing(bad)} is written by others in {loop.var!r}, too")
-    if bad := sorted(mine & reads(before)):
-        raise _refused(loop, f"{listing(bad)} is read before {name} in {loop.var!r}")
+    if accessed(unit) & (writes(rest) | mine & reads(rest)):
+        _require_order(func, loop, name, {*labels((unit,))})
+
+
+def _require_order(func: Func, loop: Loop, name: str, unit: set[str]) -> None:
+    """Refuse if what others in the loop do comes before the statements `unit` that depend on it.
+
+    A write does, of what these read or write, in any iteration; a read of what they write, before they have written it.
+    """
+    inside = [s for s in statements_of(func) if loop.var in s.dims]
+    for s, t in product((s for s in inside if s.label not in unit), (t for t in inside if t.label in unit)):
+        for a, b in conflicts(s, t):
+            clash = least(Pair(func, s, a, t, b).clashes(sooner(s, t, loop.var, first=not a.write)))
+            if clash is not None:
+                reason = f"{a.buffer} is read before {name} in {loop.var!r}"
+                if a.write:
+                    reason = f"{a.buffer} is written by others in {loop.var!r}, too"
+                if not b.write:
+                    reason = f"{name} reads {a.buffer}, which {loop.var!r} writes"
+                raise refusal(clash, reason, loop.var, f"keep it in {loop.var!r}")
 
 
 def _refused(loop: Loop, reason: str) -> ScheduleError:
