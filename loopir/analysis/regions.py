@@ -223,11 +223,15 @@ def ends_within(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] 
         return None
     p, inner, told = poly(at, known), _inner(known, outer), tellings(known, outer)
     low, high = ends
-    for top in _tops_of(p, inner, known, told):
+    for top in _distinct(_tops_of(p, inner, known, told)):
         high = hull(high, top, outer, least=True)
-    for top in _tops_of(scaled(p, -1), inner, known, told):
+    for top in _distinct(_tops_of(scaled(p, -1), inner, known, told)):
         low = hull(low, scaled(top, -1), outer, least=False)
     return low, high
+
+
+def _distinct(found: Iterable[Poly]) -> Iterable[Poly]:
+    return {frozenset(p.items()): p for p in found}.values()
 
 
 def tellings(known: Context, outer: Context) -> list[Poly]:
