@@ -291,13 +291,16 @@ def _val(value: int) -> isl.Val:
 
 
 def least_point(s: isl.BasicSet, count: int) -> list[int]:
-    """The least point on the first `count` dimensions, each of which has a lower end.
+    """The least point on the first `count` dimensions; where one of them has no lower end, some value that it takes.
 
     One dimension after the other: isl's lexmin of all fails on some sets with divisions (isl_domain_factor_templ).
     """
     point: list[int] = []
     for n in range(count):
-        least = isl.Set.from_basic_set(s).dim_min_val(n)
+        whole = isl.Set.from_basic_set(s)
+        least = whole.dim_min_val(n)
+        if not least.is_int():  # a quotient by a size, of which no end is seen
+            least = whole.sample_point().get_coordinate_val(isl.dim_type.set, n)
         point.append(least.to_python())
         s = s.add_constraint(
             isl.Constraint.alloc_equality(s.get_local_space())

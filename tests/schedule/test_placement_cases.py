@@ -195,3 +195,19 @@ def f(A: "float32[1]"):
     )
     with pytest.raises(ScheduleError, match="nothing in 'i' reads T"):
         s.compute_at("T", "i")
+
+
+def test_a_stage_of_fused_loops_that_is_moved_is_refused_with_an_element() -> None:
+    """What is missing was asked for its least value, and a quotient by a size has no end that is seen."""
+    s = Schedule(
+        parse("""
+def f(n: "size", m: "size", Y: "out int32[n + 1, m + 1]", T: "out int32[1]"):
+    for i in range(m + 1):
+        for j in range(n + 1):
+            Y[n - j, m - i]: "update" = -1
+    for i_1 in range(min(m, 3)):
+        T[0]: "update_1" = Y[min(i_1 + 1, n), min(i_1 + 1, m)]
+""")
+    )
+    with pytest.raises(ScheduleError, match=r"would not be computed"):
+        s.fuse("i", "j").compute_at("update", "i_1")
