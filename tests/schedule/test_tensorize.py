@@ -2,10 +2,12 @@
 
 # ruff: noqa: F821, F722  (instructions are nests, never run as Python)
 
+from contextlib import suppress
 from itertools import permutations
 
 import numpy as np
 import pytest
+from meaning import assert_same
 
 import loopir as lp
 from loopir.errors import ScheduleError, VerifyError
@@ -243,3 +245,45 @@ def f(A: "float32[32]", B: "out float32[32]"):
         s.set_scope("T", "scratch").build("llvm")
     with pytest.raises(ValueError, match="declared twice"):
         lp.Memory("scratch", capacity=1)
+
+
+COPIES = """
+def f(A: "float32[8, 16]", S: "inout float32[4]"):
+    for k in range(8):
+        with alloc("float32[16]", scope="shared") as T:
+            for x in range(4):
+                with cp_async_f32():
+                    for y in range(4):
+                        T[x * 4 + y] = A[k, x * 4 + y]
+            with alloc("float32[16]", scope="shared") as U:
+                for x_1 in range(4):
+                    with cp_async_f32():
+                        for y_1 in range(4):
+                            U[x_1 * 4 + y_1] = A[7 - k, x_1 * 4 + y_1]
+                for i in range(4):
+                    S[i] = sum(T[i] * U[0], over=k)
+"""
+STEPS = (
+    *("double_buffer('T', 'k')", "double_buffer('U', 'k')", "double_buffer('T', 'x')", "reuse('U', 'T')"),
+    *("pipeline('k', stages=2)", "hoist('T', 'k')", "hoist('U', 'y_1')", "set_scope('T', 'local')"),
+    *("cache_read('S', 'T', 'local')", "merge('x', 'x_1')", "fuse_loops('x', 'x_1')", "peel('k')", "peel('y')"),
+    *("fuse('x', 'y')", "split('x', 2)", "split('y', 2)", "unroll_and_jam('k', 2)", "distribute('k')", "simplify()"),
+    *("compute_root('T')", "privatize('S', 'k')", "fold_storage('T', 0, 8)", "fold_storage('T', 0, 16)"),
+)
+
+
+def after(s: lp.Schedule, step: str) -> lp.Schedule | None:
+    """`s` after the step, if it is taken."""
+    with suppress(ScheduleError):
+        return eval(f"s.{step}", {"s": s})
+    return None
+
+
+@pytest.mark.parametrize("first", STEPS)
+def test_steps_around_instructions_are_taken_or_refused(first: str) -> None:
+    """None ends in a VerifyError, and what is taken means the same."""
+    start = lp.Schedule(lp.parse(COPIES))
+    begun = after(start, first)
+    for second in STEPS if begun is not None else ():
+        if (done := after(begun, second)) is not None:
+            assert_same(start.func, done.func, {})
