@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import loopir as lp
+from schedules.conv import conv_mma
 from schedules.elementwise import elementwise
 from schedules.fusion import inlined
 from schedules.matmul import contraction, matmul_gpu, worth_tiling
@@ -13,6 +14,7 @@ from schedules.matmul_mma import matmul_mma, pairs
 from schedules.matmul_tiles import tensor_tile
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import free_loops, one_nest
+from schedules.products import several
 from schedules.reduction import reduction, streams
 from schedules.row_blocks import crowded, row_blocks
 from schedules.transpose import transpose, turned, worth_turning
@@ -29,10 +31,13 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
     other stage without an independent outer loop runs on one thread: right, and slow.
     """
     s = inlined(s)
-    tiled = any(_tiled(s, stage) for stage in s.stages)
+    tiled = any(_tiled(s, stage) or several(s, stage) for stage in s.stages)
     along_rows = (_lowered(s, row_blocks) or _lowered(s, row_blocks, keep=False)) if crowded(s) and not tiled else None
     if along_rows is not None:
         return along_rows
+    for stage in s.stages:  # first what takes the stages that it reads along
+        if stage in s.stages and not _tiled(s, stage) and several(s, stage) and one_nest(s, stage):
+            s = _lowered(s, conv_mma, stage) or s
     for stage in s.stages:
         if stage not in s.stages:
             continue  # a step may show that a stage never runs

@@ -30,6 +30,8 @@ def matmul_mma(
     ahead: bool = False,
     spread: bool = False,
     whole: bool = False,
+    within: tuple[str, ...] = (),
+    staged: bool = False,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block` for `warps` of warps.
 
@@ -37,7 +39,9 @@ def matmul_mma(
     and the sums are made in it, `depth` steps of the reduced loop at a time. Either operand may have the reduced loop
     along its rows, or its other loop. With `stages`, copies run that many steps ahead, less one, and are asynchronous
     where the sizes are known to be multiples of `block` and `depth`; else tiles at the edges are filled up with zeros,
-    element by element. `group` and `blocks` are those of `tiles`.
+    vector by vector where that can be. `group` and `blocks` are those of `tiles`. The stages `within`, which the
+    operands are computed from, are computed in the copies of their tiles. Where it is `staged`, a tile of the output
+    goes to shared memory first, and from there in whole vectors along its rows.
     """
     c = contraction(s, stage)
     if c is None:
@@ -53,11 +57,11 @@ def matmul_mma(
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
-    s = _in_warps(s, i, j, block, warps)
+    s = _staged(s, out, bj, i, j, block, warps) if staged else _in_warps(s, i, j, block, warps)
     s, at = tiles(s, bi, bj, group, blocks)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = batched(s, batch)
-    return _sums(s, stage, block, warps, depth, short, stages, ahead, spread, whole)
+    return _sums(s, stage, block, warps, depth, short, stages, ahead, spread, whole, within)
 
 
 def pairs(s: lp.Schedule, c: Contraction) -> bool:
@@ -97,6 +101,18 @@ def _in_warps(s: lp.Schedule, i: str, j: str, block: tuple[int, int], warps: tup
     return s.reorder(wi, wj, ii, jj).bind(wi, "warp.y").bind(wj, "warp.x")
 
 
+def _staged(
+    s: lp.Schedule, out: str, at: str, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]
+) -> lp.Schedule:
+    """The tile of `out` made in shared memory, by warps, and stored by all lanes."""
+    before, loops = set(s.stages), set(s.loops())
+    s = s.reindex(out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
+    (tile,) = (x for x in s.stages if x not in before)
+    i, j = (x for x in s.loops(tile) if x not in loops)
+    s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")
+    return _together(_in_warps(s, i, j, block, warps), out, warps, None)
+
+
 def _sums(
     s: lp.Schedule,
     stage: str,
@@ -108,6 +124,7 @@ def _sums(
     ahead: bool,
     spread: bool,
     whole: bool,
+    within: tuple[str, ...],
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
     *_, i, j, k = s.loops(stage)
@@ -125,6 +142,8 @@ def _sums(
     for operand in c:
         s, tile = _copied(s, stage, operand.buffer, "shared", ko)
         tiles.append(tile)
+    for name in within:
+        s = s.compute_inline(name) if s.why("compute_inline", name) is None else s
     if not copies and s.why("pad", stage) is None:
         s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around an instruction
     for copy in copies:
@@ -204,11 +223,23 @@ def _together(s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: st
     s, (flat, element) = step(s, "split", flat, VECTOR, tail="exact")
     s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
     s, (flat, x) = step(s, "split", flat, warps[1], tail="exact")
-    s, (_, y) = step(s, "split", flat, warps[0], tail="exact")
-    s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane")
+    s, (turn, y) = step(s, "split", flat, warps[0], tail="exact")
+    s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").unroll(turn)
+    parts = _all_or_nothing(s, element)
+    if parts is not None:
+        s, filling = parts
+        s = s.vectorize(filling)
     if instruction is not None and s.why("tensorize", element, instruction) is None:
         return s.tensorize(element, instruction)
     return s.vectorize(element)
+
+
+def _all_or_nothing(s: lp.Schedule, vector: str) -> tuple[lp.Schedule, str] | None:
+    """`vector` as one that copies and one that fills up with zeros, where it is one of the two as a whole."""
+    if s.why("specialize", vector) is not None:
+        return None
+    t, (filling,) = step(s, "specialize", vector)
+    return None if t.why("specialize", vector) is None else (t, filling)
 
 
 def _loaded(s: lp.Schedule, copy: str, instruction: str) -> lp.Schedule:

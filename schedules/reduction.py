@@ -59,7 +59,9 @@ def reduction(
     enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)
     if chunk is None:
         chunk = _part(s, over, blocks, max(1, CHUNK_BYTES // size) // (side * width if column else 1), parts)
-    if chunk and blocks is not None and blocks < enough and _many(s, over[-1], chunk):
+    free = (*rows, column) if column else rows
+    alike = not free or s.why("reorder", over[-1], *free) is None  # as long in every row
+    if alike and chunk and blocks is not None and blocks < enough and _many(s, over[-1], chunk):
         return _in_two(s, stage, rows, column, over, threads, chunk, side)
     return _columns(s, stage, rows, column, over, threads, side) if column else _rows(s, stage, rows, over, threads)
 

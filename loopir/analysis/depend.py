@@ -90,12 +90,22 @@ def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ
 
     Nothing is asked of their order: it is what concurrent iterations of `differ` lack.
     """
+    return least(_at_once(func, s, t, _differing(same, differ)))
+
+
+def meet(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ: str | Sequence[str]) -> bool:
+    """Whether there are two instances that are `apart`; which ones these are takes far longer to find."""
+    pairs = conflicts(s, t, at_once=True)
+    return any(Pair(func, s, a, t, b).possible(_differing(same, differ)) for a, b in pairs)
+
+
+def _differing(same: Sequence[str], differ: str | Sequence[str]) -> list[Order]:
     equal: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in same]
     steps = [
         [({f"s.{v}": sign, f"t.{v}": -sign, "": -1}, False) for sign in (1, -1)]
         for v in ((differ,) if isinstance(differ, str) else differ)
     ]
-    return least(_at_once(func, s, t, [[*equal, *chosen] for chosen in product(*steps)]))
+    return [[*equal, *chosen] for chosen in product(*steps)]
 
 
 # ---------------------------------------------------------------- orders
@@ -249,9 +259,19 @@ class Pair:
             unsure = None if exact else f"analysis takes {text(base.unsure)} for any number, as it is not affine"
         yield self.clash(point, unsure)
 
+    def possible(self, orders: Sequence[Order]) -> bool:
+        """Whether there are such instances, or may be."""
+        apart = offsets(self.s, self.a, self.t, self.b)
+        orders = [] if apart is None else allowed(orders, apart)
+        base = self.system({}) if orders else System()
+        return any(base.possible(self.dims(), order) for order in orders)
+
     def least(self, base: System, order: Order) -> dict[str, int] | None:
-        sizes = [f"{SIZE}{n}" for n in self.func.sizes]
-        return base.smallest([*sizes, *(f"s.{v}" for v in self.s.dims), *(f"t.{v}" for v in self.t.dims)], order)
+        return base.smallest(self.dims(), order)
+
+    def dims(self) -> list[str]:
+        sizes = (f"{SIZE}{n}" for n in self.func.sizes)
+        return [*sizes, *(f"s.{v}" for v in self.s.dims), *(f"t.{v}" for v in self.t.dims)]
 
     def at_small_sizes(self, orders: Sequence[Order]) -> Iterator[dict[str, int]]:
         """With the sizes fixed, products of sizes are numbers and nothing is left that is not affine."""

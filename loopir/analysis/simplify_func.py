@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond, simplify_node
 from loopir.ir.grammar import (
+    BLOCK_AXES,
     FALSE,
     TRUE,
     Body,
@@ -32,7 +33,7 @@ from loopir.ir.walk import bodies, chain, map_body, map_stmts, started, statemen
 def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:
     """`func` with every index and guard simplified where it stands; decided guards and empty loops go.
 
-    With `drop_unit_loops`, a serial loop of one iteration becomes its body.
+    With `drop_unit_loops`, a serial loop of one iteration becomes its body, and a block that is alone block 0.
     """
     return replace(func, body=simplify_body(func.body, Known.top(func), drop_unit_loops=drop_unit_loops))
 
@@ -145,6 +146,8 @@ def _simplified(s: Stmt, known: Known, drop: bool) -> Stmt | Body:
             size = simplify(extent, known.within(inner))
             if size == Int(1) and kind == "serial" and drop and not _reduced(inner, var):
                 return map_body(substitute_body(inner, var), lambda x: _simplified(x, known, drop))
+            if size == Int(1) and kind in BLOCK_AXES and drop:
+                inner = substitute_body(inner, var)  # which a compiler would not know
             within = known.loop(var, size, inner)
             done = map_body(inner, lambda x: _simplified(x, within, drop))
             return s if done is inner and size is extent else Loop(var, size, kind, done)

@@ -9,12 +9,13 @@ depends on the thread is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations_with_replacement, takewhile
 
 from loopir.analysis.access import statements_of
-from loopir.analysis.depend import Clash, apart
+from loopir.analysis.depend import Clash, apart, meet
 from loopir.errors import LowerError
 from loopir.ir.dtypes import bool_, int64
 from loopir.ir.grammar import (
@@ -111,6 +112,7 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
     threads = tuple(s.var for s in axes if s.kind not in BLOCK_AXES)
     here = {p.stmt.label: p for p in places(kernel.body)}
     launch = tuple(s.var for s in chain(func.body, kernel) if isinstance(s, Loop))  # one after the other, in order
+    block = (*launch, *blocks)
     inside = [s for s in statements_of(func) if s.label in here]
     before: set[int] = set()
     ends: set[int] = set()
@@ -120,19 +122,21 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
             if clash is not None:
                 raise LowerError(_across_blocks(kernel, clash))
         for axis in threads:
-            clash = apart(func, s, t, same=(*launch, *blocks), differ=axis)
-            if clash is not None:
-                meet = _Meet(here[s.label], here[t.label], set(threads), clash)
-                around = meet.serial()
-                now = apart(func, s, t, same=(*launch, *blocks, *around), differ=axis)
-                if now is not None and s is t:
-                    raise LowerError(f"{now.witness}, in another thread at the same time, which no barrier can order")
-                if now is not None:
-                    before |= {id(x) for x in meet.before()}
-                for n in reversed(range(len(around))):
-                    if apart(func, s, t, same=(*launch, *blocks, *around[:n]), differ=(axis, around[n])) is not None:
-                        ends |= {id(x) for x in meet.ends(around[n])}
-                        break
+            if not meet(func, s, t, same=block, differ=axis):
+                continue
+            found = partial(apart, func, s, t, same=block, differ=axis)
+            both = _Meet(here[s.label], here[t.label], set(threads), found)
+            around = both.serial()
+            now = meet(func, s, t, same=(*block, *around), differ=axis)
+            if now and s is t:
+                clash = apart(func, s, t, same=(*block, *around), differ=axis)
+                raise LowerError(f"{_told(clash)}, in another thread at the same time, which no barrier can order")
+            if now:
+                before |= {id(x) for x in both.before()}
+            for n in reversed(range(len(around))):
+                if meet(func, s, t, same=(*block, *around[:n]), differ=(axis, around[n])):
+                    ends |= {id(x) for x in both.ends(around[n])}
+                    break
     return _marked(kernel, before, ends) if before or ends else kernel
 
 
@@ -150,7 +154,7 @@ class _Meet:
     p: Place
     q: Place
     threads: set[str]
-    clash: Clash
+    clash: Callable[[], Clash | None]
 
     def common(self) -> tuple[Stmt, ...]:
         """What stands around both; of a nest that is one instruction, around that."""
@@ -193,9 +197,13 @@ class _Meet:
             control = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
             if control is not None and (variables(control) & self.threads or _from_memory(control)):
                 raise LowerError(
-                    f"{self.clash.witness}, in another thread; the barrier between them would stand where not all "
+                    f"{_told(self.clash())}, in another thread; the barrier between them would stand where not all "
                     f"threads of the block come by. Bind the loops around both alike, or split the nest"
                 )
+
+
+def _told(clash: Clash | None) -> object:
+    return None if clash is None else clash.witness
 
 
 def _from_memory(n: Node) -> bool:

@@ -169,8 +169,11 @@ def _newer(
     same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
     own = root.var if isinstance(root, Loop) and (root is loop or _counted(root)) else None
     if not any(x is loop for x in q.around):
-        again: list[Order] = [[*same, ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in s.dims]
-        if s is not t or any(True for order in again for _ in distances(func, s, t, {"": 0}, order)):
+        shared = [v for v in s.dims if v in t.dims]
+        after: list[Order] = [[*same, ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in shared]
+        if s is not t:
+            after.append([*same, *(({f"t.{v}": 1, f"s.{v}": -1}, True) for v in shared)])
+        if any(True for order in after for _ in distances(func, s, t, {"": 0}, order)):
             yield None
         return
     later: Order = [({f"t.{loop.var}": 1, f"s.{own}": -1, "": -(s is t)}, False)] if root is loop else []

@@ -166,7 +166,7 @@ class Methods:
         """Start `inner` later by `factor` with each iteration of `outer`: what was iteration j is j + factor * i."""
         raise NotImplementedError
 
-    def specialize(self, loop: str, when: str) -> Self:
+    def specialize(self, loop: str, when: str | None = None) -> Self:
         """Make a version of `loop` for where `when` holds, and keep the loop as it is for where it does not."""
         raise NotImplementedError
 

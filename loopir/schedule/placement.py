@@ -32,7 +32,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
 )
-from loopir.ir.walk import Place, accessed, bodies, chain, loops, places, rewrite, root
+from loopir.ir.walk import Place, accessed, bodies, chain, loops, map_body, places, rewrite, root
 from loopir.schedule.effects import allocates, reads
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing
@@ -121,6 +121,27 @@ def find_move(func: Func, stage: str, loop: str) -> Move:
     if level is None:
         raise ScheduleError(f"{labels[0]} and {target.var!r} stand on two sides of a condition", loop=loop)
     return Move(func, place, mine[depth], target, other[depth], level, shared)
+
+
+def opened(func: Func, stage: str, loop: str) -> Func:
+    """`func` with memory that other nests use, too, allocated around all of its list: so the stage alone can move."""
+    place, target = find_stage(func, stage)[0], find_loop(func, loop)
+    mine, other = (*place.around, place.stmt), chain(func.body, target)
+    depth = next((n for n, (a, b) in enumerate(zip(mine, other, strict=False)) if a is not b), None)
+    alloc = None if depth is None else mine[depth]
+    if not isinstance(alloc, Alloc) or len(alloc.body) == 1:
+        return func
+
+    def spread(body: Body) -> Body:
+        n = next((n for n, s in enumerate(body) if s is alloc), None)
+        return map_body(body, inner) if n is None else (replace(alloc, body=(*body[:n], *alloc.body, *body[n + 1 :])),)
+
+    def inner(s: Stmt) -> Stmt:
+        if isinstance(s, If):
+            return replace(s, then=spread(s.then), orelse=spread(s.orelse))
+        return replace(s, body=spread(s.body)) if isinstance(s, Loop | Alloc) else s
+
+    return opened(replace(func, body=spread(func.body)), stage, loop)
 
 
 def require_sole_writer(move: Move) -> None:

@@ -18,6 +18,7 @@ from loopir.schedule.placement import (
     Moved,
     find_move,
     moved,
+    opened,
     other_readers,
     promised,
     read_later,
@@ -89,6 +90,7 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
                 B[j] = T[j] + 1.0
     refuses: compute_at("T", "j")  # T[0] (at n=0) would not be computed
     """
+    func = opened(func, stage, loop)
     move = find_move(func, stage, loop)
     if not move.earlier:
         raise move.refuse(f"{move.stmt.label} runs after {move.loop.var!r}", "a loop around what reads it")

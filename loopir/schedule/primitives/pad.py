@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from loopir.analysis.access import sees, statements_of
+from loopir.analysis.affine import plus, to_index
 from loopir.analysis.depend import Pair
-from loopir.analysis.simplify import Context, simplify_cond
+from loopir.analysis.simplify import EMPTY, Context, poly, simplify_cond
 from loopir.analysis.simplify_func import Known, simplify_func, statements_known
 from loopir.errors import ScheduleError
 from loopir.ir.domains import Real
@@ -225,11 +226,27 @@ def _guarded_alike(func: Func, place: Place, dropped: Sequence[Cond], known: Con
         terms = [t for c, held in p.conds() if held for t in conjuncts(c) if sees(t)]
         found = [n.at for n in nodes(p.stmt) if isinstance(n, Load) and n.buffer.name in names]
         for at in (*found, *((p.stmt.at,) if names & {b.name for b in written(p)} else ())):
-            env = {x.name: ix for x, ix in zip(at, place.stmt.at, strict=True) if isinstance(x, Var) and x.name in own}
-            test = substitute(conj(*(t for t in terms if variables(t) & own <= {*env})), env)
+            other = {v: f"{v}'" for v in own}  # another instance, where it is the stage itself
+            there = {v: Var(name) for v, name in other.items()}
+            moved = (_moved(substitute(t, there), [substitute(x, there) for x in at], place.stmt.at) for t in terms)
+            test = conj(*(t for t in moved if not variables(t) & {*other.values()}))
             if any(simplify_cond(test, known.given(Not(c))) != FALSE for c in dropped):
                 return False
     return True
+
+
+def _moved(term: Cond, at: Sequence[Index], to: Sequence[Index]) -> Cond:
+    """`term`, as far as it speaks of the element `at`, asked of the element `to`, which is the same one."""
+    if not isinstance(term, Cmp):
+        return term
+    p = poly(term.a - term.b, EMPTY)
+    for x, y in zip(at, to, strict=True):
+        old = {m: c for m, c in poly(x, EMPTY).items() if m and m not in poly(y, EMPTY)}
+        times = {p.get(m, 0) // c if p.get(m, 0) % c == 0 else 0 for m, c in old.items()}
+        if len(times) == 1:
+            (k,) = times
+            p = plus(plus(p, poly(x, EMPTY), -k), poly(y, EMPTY), k)
+    return Cmp(term.op, to_index(p), Int(0))
 
 
 def _require_unseen(func: Func, place: Place, dropped: Sequence[Cond]) -> None:

@@ -52,7 +52,7 @@ def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = N
     That is the largest value of the stage that has the buffer's type and is computed from nothing else, padding and
     conversions within the type included, and that depends on none of the stage's other loops. It is computed before
     the nest, or in each iteration of loop `at`. Unless told, `loops` are those that it depends on, outer ones first.
-    `name` is the memory's.
+    Where `buffer` is what the stage stores into, and does not read, it is all that is stored. `name` is the memory's.
 
     before:
         def f(n: "size", X: "float32[n]", W: "float32[3]", Y: "out float32[n]"):
@@ -72,6 +72,19 @@ def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = N
     refuses: reindex("Y", "Y")                   # Y makes nothing of Y
     refuses: reindex("Y", "X", "i")              # Y makes nothing of X that depends on i alone
     refuses: reindex("Y", "X", "i", "r", at="i") # 'i' is no loop inside 'i'
+
+    before:
+        def h(A: "float32[6]", B: "out float32[2, 3]"):
+            for i in range(6):
+                B[i // 3, i % 3] = A[i] * 2.0
+    call:    reindex("B", "B")
+    after:
+        def h(A: "float32[6]", B: "out float32[2, 3]"):
+            with alloc("float32[6]") as B_at:
+                for i_1 in range(6):
+                    B_at[i_1] = A[i_1] * 2.0
+                for i in range(6):
+                    B[i // 3, i % 3] = B_at[i]
 
     before:
         def g(A: "inout float32[9]"):
@@ -108,6 +121,10 @@ def _part(site: Site, source: Buffer, along: Sequence[str], inner: dict[str, Loo
     """The one value that is computed from `source` alone, and from the loops `along`."""
     s = site.place.stmt
     others = {*inner} - {*along}
+    if isinstance(s, Store) and s.buffer == source and source.name not in _loaded(s.value):
+        if bad := sorted(variables(s.value) & others):
+            raise ScheduleError(f"what {s.label} stores depends on {listing(bad)}, too", loop=bad[0])
+        return s.value
     found = [*dict.fromkeys(x for v in _values(s) for x in _parts(v, source, others))]
     if not found:
         alone = f" that depends on {listing(along)} alone" if others else ""

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from loopir.analysis.access import sees
 from loopir.analysis.simplify import simplify_cond
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ParseError, ScheduleError
-from loopir.ir.grammar import FALSE, TRUE, Body, Cond, Func, If, Loop, Reduce
+from loopir.ir.grammar import (
+    FALSE,
+    TRUE,
+    Body,
+    Buffer,
+    Cond,
+    Func,
+    If,
+    Loop,
+    Node,
+    Reduce,
+    Select,
+    Stmt,
+    conj,
+    conjuncts,
+)
 from loopir.ir.parse import condition
 from loopir.ir.text import text
-from loopir.ir.walk import bodies, loops, names, places, rewrite, variables
+from loopir.ir.walk import bodies, loops, names, nodes, places, rebuild, rewrite, variables
+from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import fresh_copy
@@ -20,11 +37,12 @@ from loopir.schedule.schedule import primitive
 
 
 @primitive
-def specialize(func: Func, loop: str, when: str) -> Func:
+def specialize(func: Func, loop: str, when: str | None = None) -> Func:
     """Make a version of `loop` for where `when` holds, and keep the loop as it is for where it does not.
 
-    `when` is a condition on sizes and on the loops around, as text. The version keeps the names and is simplified by
-    what `when` says, so that it can be scheduled further; the names of the other get numbers.
+    `when` is a condition on sizes and on the loops around, as text; unless told, it is what the selections in the loop
+    ask that is the same in all of its iterations. The version keeps the names and is simplified by what `when` says,
+    so that it can be scheduled further; the names of the other get numbers.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n]"):
@@ -47,11 +65,28 @@ def specialize(func: Func, loop: str, when: str) -> Func:
     refuses: specialize("i", "m > 4")   # is no condition on n
     refuses: specialize("j", "j == 0")  # speaks of 'j', which stands inside
     refuses: specialize("i", "n >= 0")  # always holds
+    refuses: specialize("i")            # nothing that is selected in 'i' is the same in all of its iterations
+
+    before:
+        def g(n: "size", A: "float32[n, 4]", B: "out float32[n + 2, 4]"):
+            for i in range(n + 2):
+                for j in range(4):
+                    B[i, j] = select(1 <= i and i < n + 1, A[i - 1, j], 0.0)
+    call:    specialize("j")
+    after:
+        def g(n: "size", A: "float32[n, 4]", B: "out float32[n + 2, 4]"):
+            for i in range(n + 2):
+                if 1 <= i and i < n + 1:
+                    for j in range(4):
+                        B[i, j] = A[i - 1, j]
+                else:
+                    for j_1 in range(4):
+                        B[i, j_1] = 0.0
     """
     target = find_loop(func, loop)
     require_outside_lanes(func, target)
     around = _around(func, target)
-    cond = _condition(func, when, target, around)
+    cond = _selected(target) if when is None else _condition(func, when, target, around)
     _require_whole_reductions(target)
     known = known_at(func, target)
     decided = simplify_cond(cond, known.here)
@@ -60,7 +95,8 @@ def specialize(func: Func, loop: str, when: str) -> Func:
         raise ScheduleError(f"{text(cond)} {always} where {target.var!r} stands", loop=target.var,
                             suggestion="leave the loop as it is")  # fmt: skip
     version = simplify_body((target,), known.given(cond))
-    made = If(cond, version, fresh_copy(func, (target,), names(func)))
+    other = fresh_copy(func, (target,), names(func))
+    made = If(cond, version, other if when is not None else _deselected(other, cond))
     return replace(func, body=rewrite(func.body, lambda s: made if s is target else None))
 
 
@@ -98,6 +134,31 @@ def _condition(func: Func, when: str, target: Loop, around: tuple[str, ...]) -> 
         raise ScheduleError(f"{when!r} speaks of {listing(map(repr, bad))}, which does not stand around "
                             f"{target.var!r}", loop=target.var)  # fmt: skip
     return cond
+
+
+def _selected(target: Loop) -> Cond:
+    """What the selections in `target` ask that does not change in it."""
+    own, written = {x.var for x in loops((target,))}, writes((target,))
+    asked = [t for n in nodes(target) if isinstance(n, Select) for t in conjuncts(n.cond)]
+    fixed = [t for t in dict.fromkeys(asked) if sees(t) and not variables(t) & own and not reads([t]) & written]
+    if not fixed:
+        raise ScheduleError(f"nothing that is selected in {target.var!r} is the same in all of its iterations",
+                            loop=target.var, suggestion="a condition to make a version for")  # fmt: skip
+    return conj(*fixed)
+
+
+def _deselected(body: Body, cond: Cond) -> Body:
+    """`body` where `cond` fails: without the selections that ask for all of it."""
+    asked = set(conjuncts(cond))
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return n
+        if isinstance(n, Select) and asked <= set(conjuncts(n.cond)):
+            return visit(n.b)
+        return rebuild(n, visit)
+
+    return tuple(cast(Stmt, visit(s)) for s in body)
 
 
 def _require_whole_reductions(target: Loop) -> None:

@@ -1,0 +1,122 @@
+"""Convolutions, and products whose batches share an operand, as products of matrices.
+
+`as_matmul` counts their loops together, so that a product of two matrices is left, whose operands are found in the
+tensors by index arithmetic: they exist as tiles alone, where a product's tiles are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import loopir as lp
+from schedules.matmul_mma import VECTOR, matmul_mma
+from schedules.nests import extent, fused
+from schedules.products import Product, filled, followed, product
+
+
+@lp.composite
+def as_matmul(s: lp.Schedule, stage: str, out: str) -> lp.Schedule:
+    """`stage` and `out`, which reads its sums one by one, as matrices: a row, a column and a folded loop, in batches.
+
+    Loops of one operand that follow one another become one, and so do those that are folded. What the stage makes of
+    each operand is a stage of its own, a matrix over these loops, to be computed where its tiles are needed.
+    """
+    p = product(s, stage)
+    if p is None:
+        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    runs = _runs(p)
+    buffer = next(t.buffer for t in s.accesses(stage) if t.write)
+    groups = len(p.free) - len(s.buffer(buffer).shape)  # loops more than dimensions: one that was cut
+    for first, run in reversed(runs):
+        if len(run) > 1:
+            cut = groups and any(x not in (*p.left.loops, *p.right.loops) for x in p.free[:first])
+            s = s.fuse_dims(buffer, first - groups if cut else first, len(run))
+    s = s.reorder(*p.free, *_innermost(p))
+    nests: list[tuple[str, ...]] = []
+    for loops in (s.loops(out)[-len(p.free) :], p.free):
+        made: list[str] = []
+        for first, run in runs:
+            s, loop = fused(s, loops[first : first + len(run)])
+            made.append(loop)
+        nests.append(tuple(made))
+    s, k = fused(s, s.reduced(stage))
+    row = max(n for n, (_, run) in enumerate(runs) if run[0] in p.left.loops)
+    column = next(n for n, (_, run) in enumerate(runs) if p.column in run)
+    order = (*(n for n in range(len(runs)) if n not in (row, column)), row, column)
+    for own, inner in zip(nests, ((), (k,)), strict=True):
+        s = s.reorder(*(own[n] for n in order), *inner)
+    return _matrices(s, stage, p, [nests[1][n] for n in order], k)
+
+
+def _matrices(s: lp.Schedule, stage: str, p: Product, loops: Sequence[str], k: str) -> lp.Schedule:
+    """What `stage` makes of its operands, over the `loops` of a batch, a row and a column, and the folded `k`."""
+    *batch, row, column = loops
+    for side, x in ((p.left, row), (p.right, column)):
+        touch = next(t for t in s.accesses(stage) if t.buffer == side.buffer)
+        matrix = (k, x) if side is p.right and side.along not in p.reduced else (x, k)
+        s = s.reindex(stage, side.buffer, *(b for b in batch if not touch.invariant(b)), *matrix)
+    return s
+
+
+def _runs(p: Product) -> list[tuple[int, tuple[str, ...]]]:
+    """The free loops in runs of one kind: of the left operand, of the right one, of both; each with where it starts."""
+    runs: list[tuple[int, tuple[str, ...]]] = []
+    for n, x in enumerate(p.free):
+        kind = x in p.left.loops, x in p.right.loops
+        if runs and kind == (runs[-1][1][0] in p.left.loops, runs[-1][1][0] in p.right.loops):
+            first, run = runs.pop()
+            runs.append((first, (*run, x)))
+        else:
+            runs.append((n, (x,)))
+    return runs
+
+
+def _innermost(p: Product) -> tuple[str, ...]:
+    """The folded loops, one that runs along an operand last."""
+    last = next((t.along for t in (p.left, p.right) if t.along in p.reduced), p.reduced[-1])
+    return (*(x for x in p.reduced if x != last), str(last))
+
+
+PROCESSORS = 132
+"""Of the GPU that tiles are chosen for: each is to have one at least."""
+
+
+@lp.composite
+def conv_mma(
+    s: lp.Schedule,
+    stage: str,
+    *,
+    block: tuple[int, int] | None = None,
+    warps: tuple[int, int] | None = None,
+    depth: int | None = None,
+    stages: int | None = None,
+) -> lp.Schedule:
+    """The product `stage` of 16-bit floats over several loops, such as a convolution, on tensor cores.
+
+    It is `matmul_mma` of `as_matmul`, with the same options: the matrices' tiles are copied straight from the tensors,
+    and borders are filled up in these copies. Unless told, a tile is as large as leaves one for each processor, and
+    copies run ahead where they can be asynchronous.
+    """
+    s, stage, out = followed(s, stage)
+    p = product(s, stage)
+    wide = p is not None and all((extent(s, t.along or "") or VECTOR) % VECTOR == 0 for t in (p.left, p.right))
+    before = set(s.stages)
+    s = as_matmul(s, stage, out)
+    sources = [x for x in s.stages if x not in before]
+    row, column, _ = s.loops(stage)[-3:]
+    chosen = _tile(extent(s, row), extent(s, column), wide)
+    return matmul_mma(
+        s, stage, block=block or chosen[0], warps=warps or chosen[1], depth=depth or chosen[2],
+        stages=stages or chosen[3], within=(*sources, *filled(s, sources)), staged=True,
+    )  # fmt: skip
+
+
+def _tile(rows: int | None, columns: int | None, wide: bool) -> tuple[tuple[int, int], tuple[int, int], int, int]:
+    """The tile for a block, its warps, the depth of a step and the steps under way at once."""
+    if not wide:
+        return (128, 64), (2, 2), 32, 1
+    if columns is not None and columns <= 64:
+        return (128, 64), (4, 2), 64, 3
+    if rows is not None and columns is not None and -(-rows // 128) * -(-columns // 128) < PROCESSORS:
+        return (64, 128), (2, 2), 64, 3
+    return (128, 128), (2, 2), 32, 4

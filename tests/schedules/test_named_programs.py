@@ -1,0 +1,70 @@
+"""Every program that a scheduling language is asked for first: as it was, at sizes that fit, at others, at symbols.
+
+What the schedules for both targets mean is compared over a ring, exactly; on the CPU compiled code is run, too, for the
+GPU it is compiled; `tests/gpu` runs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from named_programs import PROGRAMS, Named
+
+import loopir as lp
+
+KINDS = ("fits", "odd", "symbols")
+
+
+def given(named: Named, kind: str) -> tuple[lp.Schedule, list[dict[str, int]]]:
+    """The program, and sizes to run it at; by name, which a program of fixed sizes does not need."""
+    fits, odd = (dict(zip(named.sizes, x, strict=True)) for x in (named.fits, named.odd))
+    if kind == "symbols":
+        return named.schedule(), [fits, odd]
+    sizes = fits if kind == "fits" else odd
+    return named.schedule(*sizes.values()), [sizes]
+
+
+def exact(func: Any, arrays: dict[str, Any], sizes: dict[str, int]) -> list[Any]:
+    wanted = {x: sizes[x] for x in func.sizes}
+    return list(lp.interpret(func, {k: v.copy() for k, v in arrays.items()}, wanted, domain="ring").values())
+
+
+def same(one: list[Any], other: list[Any]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_on_a_cpu(name: str, kind: str) -> None:
+    named = PROGRAMS[name]
+    s, cases = given(named, kind)
+    made = named.cpu(s)
+    kernel = made.build("llvm", threads=2)
+    for sizes in cases:
+        arrays = named.arrays(s, sizes)
+        if sizes == cases[-1] and kind != "fits":
+            assert same(exact(s.func, arrays, sizes), exact(made.func, arrays, sizes))
+        wanted = {x: sizes[x] for x in s.func.sizes}
+        want = lp.interpret(s.func, {k: v.copy() for k, v in arrays.items()}, wanted)
+        mine = {k: v.copy() for k, v in arrays.items()}
+        got = kernel(*mine.values(), **wanted)
+        results = mine if got is None else dict(zip(want, got if isinstance(got, tuple) else (got,), strict=True))
+        for key, value in want.items():
+            np.testing.assert_allclose(
+                results[key].astype(np.float64), value.astype(np.float64), rtol=named.tolerance, atol=named.tolerance
+            )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_on_threads_of_a_gpu(name: str, kind: str) -> None:
+    named = PROGRAMS[name]
+    s, cases = given(named, kind)
+    made = named.gpu(s)
+    if kind != "odd":
+        assert lp.compile_source(made, arch="sm_90a").cubin
+    for sizes in cases[-1:] if kind != "fits" else ():
+        arrays = named.arrays(s, sizes)
+        assert same(exact(s.func, arrays, sizes), exact(made.func, arrays, sizes))
