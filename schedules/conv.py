@@ -113,10 +113,16 @@ def conv_mma(
 
 def _tile(rows: int | None, columns: int | None, wide: bool) -> tuple[tuple[int, int], tuple[int, int], int, int]:
     """The tile for a block, its warps, the depth of a step and the steps under way at once."""
+    high, across = _at_most(rows), _at_most(columns)
     if not wide:
-        return (128, 64), (2, 2), 32, 1
-    if columns is not None and columns <= 64:
-        return (128, 64), (4, 2), 64, 3
+        return (high, min(across, 64)), (min(2, high // 16), 1 if across < 64 else 2), 32, 1
+    if across <= 64:
+        return (high, across), (max(1, high // 32), 1 if across < 64 else 2), 64, 3
     if rows is not None and columns is not None and -(-rows // 128) * -(-columns // 128) < PROCESSORS:
-        return (64, 128), (2, 2), 64, 3
-    return (128, 128), (2, 2), 32, 4
+        return (min(high, 64), 128), (min(2, high // 16), 2), 64, 3
+    return (high, 128), (2, 2), 32, 4
+
+
+def _at_most(length: int | None) -> int:
+    """The largest side of a tile that `length` fills."""
+    return next((n for n in (128, 64, 32) if length is None or n <= length), 16)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import loopir as lp
+from schedules.direct import direct_cpu
 from schedules.matmul import contraction, matmul_cpu, worth_tiling
 from schedules.nests import extent, free_loops, one_nest
+from schedules.products import several
 
 LANES = 8
 CHUNK = 8192
@@ -16,9 +18,12 @@ CHUNK = 8192
 def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
     """`s` with each stage run by threads over its outermost loop, by vectors of `lanes` over its innermost free one.
 
-    A contraction of two operands runs in register tiles. In another reduction the lanes are brought inside the reduced
-    loops, so that a vector of sums stays in a register.
+    A contraction of two operands runs in register tiles, as does a convolution. In another reduction the lanes are
+    brought inside the reduced loops, so that a vector of sums stays in a register.
     """
+    for stage in s.stages:  # first what takes the stages that it reads along
+        if stage in s.stages and contraction(s, stage) is None and several(s, stage) and one_nest(s, stage):
+            s = _direct(s, stage)
     for stage in s.stages:
         if stage not in s.stages or not one_nest(s, stage):
             continue
@@ -32,6 +37,14 @@ def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
         elif loops:
             s = _grid(s, stage, loops, lanes)
     return s
+
+
+def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A convolution in register tiles, if it can be."""
+    try:
+        return direct_cpu(s, stage)
+    except lp.ScheduleError:
+        return s
 
 
 def _line(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:

@@ -7,6 +7,7 @@ from typing import Any
 
 import loopir as lp
 from schedules.conv import conv_mma
+from schedules.direct import direct_gpu
 from schedules.elementwise import elementwise
 from schedules.fusion import inlined
 from schedules.matmul import contraction, matmul_gpu, worth_tiling
@@ -37,7 +38,7 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
         return along_rows
     for stage in s.stages:  # first what takes the stages that it reads along
         if stage in s.stages and not _tiled(s, stage) and several(s, stage) and one_nest(s, stage):
-            s = _lowered(s, conv_mma, stage) or s
+            s = _lowered(s, conv_mma, stage) or _lowered(s, direct_gpu, stage) or s
     for stage in s.stages:
         if stage not in s.stages:
             continue  # a step may show that a stage never runs

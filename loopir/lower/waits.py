@@ -166,6 +166,9 @@ def _newer(
 
     Both in one iteration of the `outer` loops: at its end no copy is under way.
     """
+    if not {*outer} <= {*t.dims}:
+        yield None
+        return
     same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
     own = root.var if isinstance(root, Loop) and (root is loop or _counted(root)) else None
     if not any(x is loop for x in q.around):
