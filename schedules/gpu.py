@@ -13,6 +13,7 @@ from schedules.fusion import inlined
 from schedules.matmul import contraction, matmul_gpu, worth_tiling
 from schedules.matmul_mma import matmul_mma, pairs
 from schedules.matmul_tiles import tensor_tile
+from schedules.matmul_wgmma import matmul_wgmma
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import free_loops, one_nest
 from schedules.products import several
@@ -21,15 +22,17 @@ from schedules.row_blocks import crowded, row_blocks
 from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
+HOPPER = "sm_90a"
 THIN, SHORT = 8, 32
 """How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others."""
 
 
-def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
+def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.Schedule:
     """`s` with cheap stages inlined, and the independent outer loops of each stage spread over blocks of `threads`.
 
     Stages along the same rows become one kernel, and threads fold reductions that read their data once together. Any
-    other stage without an independent outer loop runs on one thread: right, and slow.
+    other stage without an independent outer loop runs on one thread: right, and slow. What only some GPUs have is used
+    if `arch` says that it is there.
     """
     s = inlined(s)
     tiled = any(_tiled(s, stage) or several(s, stage) for stage in s.stages)
@@ -47,7 +50,7 @@ def gpu(s: lp.Schedule, threads: int = THREADS) -> lp.Schedule:
         if stage not in s.stages or not free_loops(s, stage):
             continue
         if _tiled(s, stage) and one_nest(s, stage):
-            s = _product(s, stage)
+            s = _product(s, stage, arch)
             continue
         try:
             t = turned(s, stage) if one_nest(s, stage) else None
@@ -65,9 +68,11 @@ def _tiled(s: lp.Schedule, stage: str) -> bool:
     return c is not None and worth_tiling(s, c, THIN if pairs(s, c) else SHORT)
 
 
-def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
+def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     """A contraction in tiles, on tensor cores where they take its elements."""
     c = contraction(s, stage)
+    if arch == HOPPER and (made := _lowered(s, matmul_wgmma, stage, stages=4, group=8)) is not None:
+        return made
     made = _lowered(s, matmul_mma, stage, **tensor_tile(s, c)) if c is not None and pairs(s, c) else None
     return made or matmul_gpu(s, stage)
 

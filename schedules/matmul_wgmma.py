@@ -9,11 +9,20 @@ from __future__ import annotations
 import loopir as lp
 from schedules.matmul import contraction
 from schedules.matmul_mma import SHORT, contraction_in, tiles
-from schedules.nests import batched, step
+from schedules.nests import batched, extent, step
 
+BLOCKS, PROCESSORS = ((128, 256), (128, 128), (64, 128)), 132
 ROWS, DEPTH, LANES, WARPS, VECTOR, PIECE, BOX = 64, 16, 32, 4, 8, 64, 256
 """Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector, and in 128 bytes;
 rows of a box."""
+
+
+def _block(rows: int | None, columns: int | None) -> tuple[int, int]:
+    """The largest tile of which there is one for each multiprocessor; 128 x 128 if the sizes are not known."""
+    if rows is None or columns is None:
+        return BLOCKS[1]
+    enough = (b for b in BLOCKS if -(-rows // b[0]) * -(-columns // b[1]) >= PROCESSORS)
+    return next(enough, BLOCKS[-1])
 
 
 @lp.composite
@@ -21,18 +30,21 @@ def matmul_wgmma(
     s: lp.Schedule,
     stage: str,
     *,
-    block: tuple[int, int] = (128, 128),
+    block: tuple[int, int] | None = None,
     depth: int = 64,
     stages: int = 1,
     group: int = 1,
     blocks: int | None = None,
+    whole_rows: bool = False,
 ) -> lp.Schedule:
-    """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a.
+    """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a; unless
+    told, the largest of which there are enough for a GPU.
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the
     warpgroups, one for each 64 rows, and the sums are made in it, `depth` steps of the reduced loop at a time. The
     left operand has the reduced loop along its rows, the right one either way. With `stages`, copies run that many
     steps ahead, less one. `group` and `blocks` are those of `matmul_mma.tiles`.
+    With `whole_rows`, what is made of the sums goes through shared memory, from where rows are written whole.
     """
     c = contraction(s, stage)
     if c is None or not c.left.along:
@@ -44,15 +56,34 @@ def matmul_wgmma(
     if short is None:
         raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
     *batch, row, column = s.loops(out)
+    block = block or _block(extent(s, row), extent(s, column))
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
-    s, (wi, _) = step(s, "split", i, ROWS, tail="exact")
-    s = s.bind(wi, "warpgroup")
     s, at = tiles(s, bi, bj, group, blocks)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
+    s = _results(s, stage, out, at, block) if whole_rows else _by_warpgroups(s, i)
     s = batched(s, batch)
     return _sums(s, stage, block, depth, short, stages)
+
+
+def _by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
+    """The nest of loop `rows` by warpgroups, each of as many rows as a product has."""
+    s, (warpgroup, _) = step(s, "split", rows, ROWS, tail="exact")
+    return s.bind(warpgroup, "warpgroup")
+
+
+def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, int]) -> lp.Schedule:
+    """What is made of the sums, put in shared memory by those who hold them and copied from there in whole rows."""
+    before = set(s.stages)
+    s = s.cache_write(out, "shared", at=at)
+    both = [x for x in s.stages if x == out or x not in before]
+    (made,) = (x for x in both if any(t.buffer == stage for t in s.accesses(x)))
+    (copy,) = (x for x in both if x != made)
+    (tile,) = {t.buffer for t in s.accesses(made) if t.write}
+    s = s.set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")  # rows apart by other banks
+    s = _by_warpgroups(s, s.loops(made)[-2])
+    return _together(s, copy, block[0] // ROWS, None)
 
 
 def _sums(s: lp.Schedule, stage: str, block: tuple[int, int], depth: int, short: str, stages: int) -> lp.Schedule:
@@ -76,7 +107,8 @@ def _sums(s: lp.Schedule, stage: str, block: tuple[int, int], depth: int, short:
         boxes = _boxes(s, copy, rows, short)
         s = boxes or _together(s, copy, block[0] // ROWS, f"cp_async_{short}" if stages > 1 else None)
     s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{'_bt' if c[1].along else ''}")
-    return s.pipeline(ko, stages=stages) if stages > 1 else s
+    # a stage less ahead than there is room for: products are waited for an iteration later, if there are enough stages
+    return s.pipeline(ko, stages=stages, ahead=max(1, stages - 2)) if stages > 1 else s
 
 
 def swizzled(rows: int) -> str:

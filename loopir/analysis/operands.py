@@ -13,7 +13,7 @@ import numpy as np
 
 from loopir.analysis.simplify import EMPTY, Context, simplify
 from loopir.ir.descriptors import Matrix, box, matrix
-from loopir.ir.grammar import LANES, Buffer, Fragment, Index, Int, Mapped, Strided
+from loopir.ir.grammar import LANES, Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Select, Strided, conjuncts
 from loopir.ir.layouts import evaluate, strides_of, tile
 from loopir.ir.match import Match, Operand
 from loopir.ir.ops import LANE, Aim, Instruction, Major
@@ -32,7 +32,10 @@ def misfit(fn: Instruction, found: Match, known: Context) -> str | None:
         if isinstance(a.buffer.layout, Fragment):
             reason = _not_tiles(a.buffer.layout, operand, known)
         elif fn.boxed is not None and name in fn.boxed:
-            reason = _not_a_box(a.buffer, operand, known) if name == fn.boxed[1] else _not_mapped(operand, known)
+            if name == fn.boxed[1]:
+                reason = _not_a_box(a.buffer, operand, known)
+            else:
+                reason = _not_mapped(operand, known) or _not_inside(found.filled.get(name), known)
         elif name in fn.matrices:
             reason = _not_a_matrix(fn.matrices[name], operand, known)
         else:
@@ -125,6 +128,21 @@ def _not_mapped(operand: Operand, known: Context) -> str | None:
                 f"{text(s)} elements from one index of dimension {d} to the next are not known to be a multiple of "
                 f"{MAP_BYTES} bytes, which a tensor map needs; say so of the size"
             )
+    return None
+
+
+def _not_inside(filled: Select | None, known: Context) -> str | None:
+    """Why a test is another one than whether an element is inside its array, outside of which it is 0."""
+    if filled is None:
+        return None
+    assert isinstance(filled.a, Load)
+    b, at = filled.a.buffer, filled.a.at
+    ends = [size - x for x, size in zip(at, b.shape, strict=True)]
+    for c in conjuncts(filled.cond):
+        low = isinstance(c, Cmp) and c.op == "<=" and any(simplify(c.b - c.a - x, known) == Int(0) for x in at)
+        high = isinstance(c, Cmp) and c.op == "<" and any(simplify(c.b - c.a - x, known) == Int(0) for x in ends)
+        if not (low or high):
+            return f"it is 0 unless {text(c)}, which is not whether {text(filled.a)} is inside {b.name}"
     return None
 
 

@@ -221,10 +221,13 @@ class _Emitter:
                 self.line(depth, f"lp_ring_expect({self.slot(slot)}, {count});")
             case Await(slot, turn):
                 self.line(depth, f"lp_ring_wait({self.slot(slot)}, {self.turns(slot)}, {turn});")
-            case Hold(b):
+            case Hold(b, apart):
                 name, one = self.values.name(b.name), HELD[b.dtype.bytes]
                 registers = ", ".join(f'"+{one}"({name}[{n}])' for n in range(_elements(b)))
                 self.line(depth, f'asm volatile("" : {registers} :: "memory");')
+                if apart:  # ptxas moves uses in the same block of code up, past the wait; so the block ends here
+                    never = 'int lp_no; asm volatile("mov.u32 %0, 0;" : "=r"(lp_no)); if (lp_no) return;'
+                    self.line(depth, f"{{ {never} }}")
             case Fence(kind):
                 self.line(depth, f'asm volatile("{FENCES[kind]};" ::: "memory");')
             case Barrier():

@@ -428,9 +428,13 @@ class Fence(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Hold(Stmt):
-    """The registers of `buffer` hold here what has been written: no use of them is moved past this by a compiler."""
+    """The registers of `buffer` hold here what has been written: no use of them is moved past this by a compiler.
+
+    With `apart`, it is also no one's part of a group of products that was under way through iterations of a loop.
+    """
 
     buffer: Buffer
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,15 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """By parameter of the meaning its operand, by loop of the meaning the loop of the nest."""
+    """By parameter of the meaning its operand, by loop of the meaning the loop of the nest.
+
+    Of an array that a tensor map tells of, an element may be loaded under a test, and be 0 where that fails; these
+    are in `filled`, and whoever asks for the operands has to see that the test is whether it is inside the array.
+    """
 
     operands: dict[str, Operand]
     loops: dict[str, str]
+    filled: dict[str, Select] = field(default_factory=dict[str, Select])
 
 
 def match(do: Do, *, lowered: bool = False) -> Match:
@@ -117,8 +122,9 @@ def unify(fn: Instruction, body: Body) -> Match | str:
     reasons: list[tuple[int, str]] = []
     for order in permutations(around):
         if all(a.extent == b.extent for a, b in zip(loops, order, strict=True)):
-            attempt = _Attempt(fn.meaning, {a.var: b.var for a, b in zip(loops, order, strict=True)})
-            found += [Match(operands, attempt.loops) for operands in attempt.statement(stmt, inner)]
+            paired = {a.var: b.var for a, b in zip(loops, order, strict=True)}
+            attempt = _Attempt(fn.meaning, paired, frozenset(fn.boxed[:1] if fn.boxed else ()))
+            found += [Match(operands, attempt.loops, attempt.filled) for operands in attempt.statement(stmt, inner)]
             reasons.append((attempt.reached, attempt.reason))
     if not found:
         return max(reasons)[1]
@@ -166,6 +172,8 @@ class _Attempt:
 
     meaning: Func
     loops: dict[str, str]
+    boxed: frozenset[str] = frozenset()
+    filled: dict[str, Select] = field(default_factory=dict[str, Select])
     reached: int = -1
     reason: str = ""
     inner: dict[str, str] = field(init=False)
@@ -219,6 +227,9 @@ class _Attempt:
         """The ways to bind operands so that `v` is what `m` means."""
         if isinstance(m, Load) and isinstance(v, Load):
             return self.access(m.buffer, m.at, v.buffer, v.at, bound)
+        if isinstance(m, Load) and m.buffer.name in self.boxed and isinstance(v, Select) and _is_zero(v.b):
+            self.filled[m.buffer.name] = v
+            return self.value(m, v.a, bound)
         if isinstance(m, Op) and isinstance(v, Op) and m.fn is v.fn:
             return self.op(m, v, bound)
         if isinstance(m, Cast) and isinstance(v, Cast) and m.type == v.type:
@@ -260,6 +271,10 @@ class _Attempt:
 
 def _names(loops: object) -> str:
     return ", ".join(sorted(loops)) or "no loop"  # type: ignore[call-overload]
+
+
+def _is_zero(v: Value) -> bool:
+    return isinstance(v, Const) and v == Const(0, v.type)
 
 
 def _told(v: Value) -> str:

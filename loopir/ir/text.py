@@ -238,8 +238,8 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             yield Line(depth, f"expect({_value(slot)}, {count})", s)
         case Await(slot, turn):
             yield Line(depth, f"wait_for({_value(slot)}, {turn})", s)
-        case Hold(buffer):
-            yield Line(depth, f"hold({buffer.name})", s)
+        case Hold(buffer, apart):
+            yield Line(depth, f"hold({buffer.name}{', apart=True' if apart else ''})", s)
         case Fence(kind):
             yield Line(depth, f'fence("{kind}")', s)
         case Barrier():

@@ -70,7 +70,7 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
                 done = map_body(inner, lambda x: visit(x, ctx))
                 return Alloc(_registers(b), done) if isinstance(b.layout, Fragment) else replace(s, body=done)
             case Hold(b):
-                return Hold(_registers(b))
+                return replace(s, buffer=_registers(b))
             case Store() | Reduce():
                 return cast(Stmt, _plain(s, ctx, lanes))
             case _:

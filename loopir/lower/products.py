@@ -7,11 +7,15 @@ that tells of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
+from loopir.analysis.access import Statement, statements_of
+from loopir.analysis.depend import Order
+from loopir.analysis.distance import distances
 from loopir.ir.grammar import (
+    AXES,
     Alloc,
     Barrier,
     Body,
@@ -29,7 +33,7 @@ from loopir.ir.grammar import (
     Wait,
 )
 from loopir.ir.match import match
-from loopir.ir.walk import map_body, map_stmts, places, rewrite, statements
+from loopir.ir.walk import Place, accessed, map_body, map_stmts, places, rewrite, statements, written
 from loopir.lower.target import Target
 
 GROUP = "products"
@@ -37,15 +41,16 @@ GROUP = "products"
 
 def products(func: Func, target: Target) -> Func:
     """`func` with the fences and the waits that asynchronous products need."""
-    body = rewrite(func.body, lambda s: _kernel(s) if isinstance(s, Kernel) else None)
+    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 
 
-def _kernel(kernel: Kernel) -> Stmt:
+def _kernel(func: Func, kernel: Kernel) -> Stmt:
     if not any(_is_product(s) for s in statements(kernel.body)):
         return kernel
+    late = _late(func, kernel)
     body = map_body(kernel.body, _fenced) if _needs_fences(kernel) else kernel.body
-    return replace(kernel, body=_grouped(body))
+    return replace(kernel, body=_grouped(body, late))
 
 
 def _is_product(s: Stmt) -> TypeGuard[Do]:
@@ -62,8 +67,11 @@ def _only_products(s: Stmt) -> bool:
     return _is_product(s) or (isinstance(s, Loop) and bool(s.body) and all(map(_only_products, s.body)))
 
 
-def _grouped(body: Body) -> Body:
-    """`body` with each run of products between a fence and a wait."""
+def _grouped(body: Body, late: Mapping[int, int], pending: int = 0) -> Body:
+    """`body` with each run of products between a fence and a wait, for all but the newest `pending` groups.
+
+    In loops that are `late`, some groups are waited for in later iterations, and the last ones after the loop.
+    """
     out: list[Stmt] = []
     run: list[Stmt] = []
     for s in (*body, None):
@@ -71,16 +79,63 @@ def _grouped(body: Body) -> Body:
             run.append(s)
             continue
         if run:
-            held = [Hold(b) for b in _registers(run)]
-            out += [*held, Fence("registers"), *run, Commit(GROUP), Wait(0, GROUP), *held]
+            held = [Hold(b) for b in _registers(run)] if not pending else []
+            out += [*held, Fence("registers"), *run, Commit(GROUP), Wait(pending, GROUP), *held]
             run.clear()
         if isinstance(s, If):
-            out.append(If(s.cond, _grouped(s.then), _grouped(s.orelse)))
+            out.append(If(s.cond, _grouped(s.then, late), _grouped(s.orelse, late)))
         elif isinstance(s, Loop | Alloc):
-            out.append(replace(s, body=_grouped(s.body)))
+            begun = late.get(id(s.body[0]), 0) if s.body else 0
+            held = [Hold(b) for b in _registers((s,))] if begun else []
+            out += [*held, replace(s, body=_grouped(s.body, late, begun))]
+            out += [Wait(0, GROUP), *(replace(h, apart=True) for h in held)] if begun else []
         elif s is not None:
             out.append(s)
     return tuple(out)
+
+
+MOST = 4
+"""Groups that may be under way at once."""
+
+
+def _late(func: Func, kernel: Kernel) -> dict[int, int]:
+    """By the first statement of a loop's body, how many groups of products may still be under way at its wait.
+
+    Nothing else in the loop touches their sums, and what they read is written again only so many iterations later,
+    after a barrier at the end of the iteration that waits for them.
+    """
+    out: dict[int, int] = {}
+    by_label = {s.label: s for s in statements_of(func)}
+    for loop in statements(kernel.body):
+        if not isinstance(loop, Loop) or loop.kind in AXES or not any(map(_only_products, loop.body)):
+            continue
+        if not isinstance(loop.body[-1], Barrier) or _only_products(loop):
+            continue
+        inside = [p for p in places(kernel.body) if any(x is loop for x in p.around)]
+        run = [p for p in inside if any(map(_is_product, p.around))]
+        others = [p for p in inside if p not in run]
+        sums = frozenset[str]().union(*(written(p.stmt) for p in run))
+        if any(accessed(p.stmt) & sums for p in others):
+            continue
+        outer = [x.var for x in run[0].loops[: run[0].loops.index(loop)]]
+        found = [n for p in run for q in others for n in _apart(func, by_label, p, q, loop.var, outer)]
+        pending = 0 if None in found else min([n - 1 for n in found if n is not None], default=1)
+        if pending > 0:
+            out[id(loop.body[0])] = min(pending, MOST)
+    return out
+
+
+def _apart(
+    func: Func, by_label: Mapping[str, Statement], p: Place, q: Place, var: str, outer: Sequence[str]
+) -> Iterator[int | None]:
+    """How many iterations of loop `var` later, at least, `q` writes what `p` reads; None if that cannot be told."""
+    if not written(q.stmt) & accessed(p.stmt):
+        return
+    s, t = by_label[p.stmt.label], by_label[q.stmt.label]
+    order: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
+    order.append(({f"t.{var}": 1, f"s.{var}": -1, "": -int(q.path < p.path)}, False))
+    for distance in distances(func, s, t, {f"s.{var}": 1, f"t.{var}": -1}, order):
+        yield None if distance is None else -distance
 
 
 def _registers(run: Iterable[Stmt]) -> list[Buffer]:

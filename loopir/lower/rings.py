@@ -96,7 +96,24 @@ def _sunk(kernel: Kernel) -> Kernel:
         one = isinstance(s, If) and not s.orelse and variables(s.cond) == threads and bool(_copies(s))
         return sink(s.cond, s.then) if one and isinstance(s, If) else None
 
-    return replace(kernel, body=rewrite(kernel.body, visit))
+    return replace(kernel, body=_merged(rewrite(kernel.body, visit), threads))
+
+
+def _merged(body: Body, threads: set[str]) -> Body:
+    """`body` with one thread's copies that stand side by side under one test."""
+    out: list[Stmt] = []
+    for s in body:
+        last = out[-1] if out else None
+        if _one_thread_s(last, threads) and _one_thread_s(s, threads) and s.cond == last.cond:
+            out[-1] = If(s.cond, (*last.then, *s.then))
+            continue
+        out.append(_map_bodies(s, lambda inner: _merged(inner, threads)))
+    return tuple(out)
+
+
+def _one_thread_s(s: Stmt | None, threads: set[str]) -> TypeGuard[If]:
+    """Whether `s` is one thread's copies, and nothing else."""
+    return isinstance(s, If) and variables(s.cond) == threads and not s.orelse and all(map(_only_copies, s.then))
 
 
 def _counts_turns(loop: Loop) -> bool:
@@ -164,9 +181,8 @@ class _Kernel:
                 out.append(_map_bodies(s, self.at_once) if not _is_copy(s) else s)
         return tuple(out)
 
-    def alone(self, s: Stmt) -> TypeGuard[If]:
-        """Whether `s` is one thread's copies, and nothing else."""
-        return isinstance(s, If) and variables(s.cond) == self.threads and all(map(_only_copies, s.then))
+    def alone(self, s: Stmt) -> bool:
+        return _one_thread_s(s, self.threads)
 
     def filled(self, run: Sequence[Stmt], slot: Load) -> Body:
         """Copies, which fill `slot` together, after the barrier was told of their bytes."""

@@ -108,8 +108,8 @@ class Methods:
         """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`."""
         raise NotImplementedError
 
-    def pipeline(self, loop: str, *, stages: int, among: str | None = None) -> Self:
-        """Let `loop` run ahead with its copies: those for iteration i are made in iteration i - (stages - 1)."""
+    def pipeline(self, loop: str, *, stages: int, ahead: int | None = None, among: str | None = None) -> Self:
+        """Let `loop` run ahead with its copies: those for iteration i are made in iteration i - `ahead`."""
         raise NotImplementedError
 
     def privatize(self, buffer: str, loop: str) -> Self:

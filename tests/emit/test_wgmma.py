@@ -6,6 +6,7 @@ import pytest
 from sass import HGMMA, opcodes
 
 import loopir as lp
+import schedules
 from schedules.matmul_wgmma import matmul_wgmma
 
 
@@ -22,3 +23,10 @@ def test_registers_suffice_and_products_are_not_serialised(how: dict[str, object
     (used,) = compiled.resources.values()
     assert used.spill_stores == used.spill_loads == used.stack == 0
     assert opcodes(compiled.cubin)[HGMMA] >= 4
+
+
+def test_they_are_chosen_for_the_gpu_that_has_them() -> None:
+    a, b = lp.placeholder((2048, 512), "bfloat16", name="A"), lp.placeholder((512, 2048), "bfloat16", name="B")
+    s = lp.Schedule(a @ b)
+    assert HGMMA in opcodes(lp.compile_source(schedules.gpu(s, arch="sm_90a"), "sm_90a").cubin)
+    assert lp.compile_source(schedules.gpu(s), "sm_80").cubin

@@ -149,3 +149,36 @@ def test_a_launch_makes_the_maps() -> None:
     assert (made.buffer, made.box, made.span) == ("A", (1, 8, 32), 128)
     assert "const __grid_constant__ lp_map lp_map_0" in module.source
     assert lp.compile_source(tiles(2)).cubin
+
+
+EDGES = """
+def f(n: "size", m: "size", A: "float32[n, m]", B: "out float32[n, m]"):
+    assume(m % 4 == 0)
+    for i in bind("blockIdx.x", (n + 7) // 8):
+        for j in range((m + 31) // 32):
+            with alloc("float32[8, 32]", scope="shared") as T:
+                for x in range(8):
+                    for y in range(32):
+                        T[x, y] = select({test}, A[i * 8 + x, j * 32 + y], 0.0)
+                for l in bind("threadIdx.x", 8):
+                    for k in range(32):
+                        if i * 8 + l < n and j * 32 + k < m:
+                            B[i * 8 + l, j * 32 + k] = T[7 - l, k] + T[l, k]
+"""
+
+
+@pytest.mark.parametrize(("n", "m"), [(8, 32), (9, 40), (3, 4)])
+def test_outside_of_an_array_is_nothing(n: int, m: int) -> None:
+    s = lp.Schedule(lp.parse(EDGES.format(test="i * 8 + x < n and j * 32 + y < m"))).tensorize("x", "tma_load_8x32_f32")
+    (func,) = lp.lower(s.pipeline("j", stages=3), "cuda")
+    a = np.arange(n * m, dtype=np.float32).reshape(n, m)
+    rows = np.zeros((-(-n // 8) * 8, m), np.float32)
+    rows[:n] = a
+    want = a + rows.reshape(-1, 8, m)[:, ::-1].reshape(-1, m)[:n]
+    assert np.array_equal(interpret(func, (a,))["B"], want)
+
+
+def test_another_test_than_what_is_inside_is_refused() -> None:
+    s = lp.Schedule(lp.parse(EDGES.format(test="i * 8 + x < n - 1 and j * 32 + y < m")))
+    with pytest.raises(ScheduleError, match=r"which is not whether A.* is inside A"):
+        s.tensorize("x", "tma_load_8x32_f32")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import loopir as lp
+from loopir.ir.grammar import Stmt, Wait
 from loopir.ir.interpret import interpret
+from loopir.ir.walk import rewrite, statements
 from schedules.matmul_wgmma import matmul_wgmma
 
 
@@ -27,6 +31,21 @@ def test_tiles_are_the_product(turned: bool, stages: int) -> None:
     bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
     found = interpret(func, (a.astype(bf16), (b if turned else b.T).astype(bf16)))["out"]
     assert np.array_equal(found.astype(np.float32), (a @ b).astype(bf16).astype(np.float32))
+
+
+def test_products_are_waited_for_an_iteration_later_and_not_two() -> None:
+    func = lp.lower(product(64, 8, 256, block=(64, 8), stages=3), "cuda")[0]
+    waits = [s for s in statements(func.body) if isinstance(s, Wait)]
+    assert waits == [Wait(1, "products"), Wait(0, "products")]
+
+    def later(s: Stmt) -> Stmt | None:
+        return replace(s, pending=s.pending + 1) if s == Wait(1, "products") else None
+
+    bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
+    ones = np.ones((64, 256), bf16), np.ones((8, 256), bf16)
+    interpret(func, ones)
+    with pytest.raises(lp.InterpretError, match="still read; they have not been waited for"):
+        interpret(replace(func, body=rewrite(func.body, later)), ones)
 
 
 def test_what_it_is_not_for_is_refused() -> None:

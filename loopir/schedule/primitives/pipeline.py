@@ -41,12 +41,14 @@ ALIGNMENT = 128
 
 
 @primitive
-def pipeline(func: Func, loop: str, *, stages: int, among: str | None = None) -> Func:
-    """Let `loop` run ahead with its copies: those for iteration i are made in iteration i - (stages - 1).
+def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, among: str | None = None) -> Func:
+    """Let `loop` run ahead with its copies: those for iteration i are made in iteration i - `ahead`.
 
     The copies are the statements at the start of the body that fill memory which each iteration has anew. That memory
     gets `stages` buffers, which the iterations use in turn, and is allocated around the loop; a loop before it makes
-    the first `stages` - 1 copies. The rest of the body must write nothing that the copies read.
+    the first `ahead` copies. Unless told, `ahead` is `stages` - 1. One less leaves what reads a buffer an iteration
+    more to be done with it: products that go on by themselves are then waited for an iteration later. The rest of the
+    body must write nothing that the copies read.
 
     The copies stand before the rest. `among` is a loop of the rest, right in the body, in whose iterations they are
     made part by part instead: memory is then busy all the while, and not at the start alone.
@@ -87,7 +89,22 @@ def pipeline(func: Func, loop: str, *, stages: int, among: str | None = None) ->
                         if i + 1 < n:
                             T[(i + 1) % 2, y] = A[i + 1, y]
     refuses: pipeline("i", stages=3, among="x")  # 'x' is no loop of constant length right in the rest of 'i'
+    call:    pipeline("i", stages=3, ahead=1)
+    after:
+        def f(n: "size", A: "float32[n, 8]", B: "out float32[n, 8]"):
+            with alloc("float32[3, 8]", scope="shared") as T:
+                for i_ahead in range(1):
+                    if i_ahead < n:
+                        for x_1 in range(8):
+                            T[i_ahead, x_1]: "T_1" = A[i_ahead, x_1]
+                for i in range(n):
+                    if i + 1 < n:
+                        for x in range(8):
+                            T[(i + 1) % 3, x] = A[i + 1, x]
+                    for y in range(8):
+                        B[i, y] = T[i % 3, y]
     refuses: pipeline("i", stages=1)  # 1 stage runs nothing ahead
+    refuses: pipeline("i", stages=3, ahead=3)  # 3 stages have room for 1 to 2 iterations ahead
     refuses: pipeline("x", stages=2)  # nothing at the start of 'x' fills memory that each iteration has anew
 
     before:
@@ -110,7 +127,9 @@ def pipeline(func: Func, loop: str, *, stages: int, among: str | None = None) ->
         reason = f"nothing at the start of {target.var!r} fills memory that each iteration has anew"
         raise ScheduleError(reason, loop=target.var, suggestion=f"cache_read at {target.var!r} first")
     parts.require_ahead()
-    ahead = stages - 1
+    ahead = stages - 1 if ahead is None else ahead
+    if not 1 <= ahead < stages:
+        raise ScheduleError(f"{stages} stages have room for 1 to {stages - 1} iterations ahead, not {ahead}", loop=loop)
     taken = Taken.of(func)
     var = taken.name(f"{target.var}_ahead")
     rings = {b.name: _ring(b, stages) for b in parts.buffers}

@@ -1,0 +1,65 @@
+"""Products of warpgroups on a GPU, fed by boxes of global arrays: small integers, whose sums are exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import loopir as lp
+from schedules.matmul_wgmma import matmul_wgmma
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("there is no GPU of sm_90a")
+    return torch
+
+
+def exact(torch: Any, shape: tuple[int, int, int], sizes: Any, turned: bool, dtype: str, **how: Any) -> bool:
+    m, n, k = shape
+    a, b = lp.placeholder((sizes[0], sizes[2]), dtype, name="A"), (sizes[2], sizes[1]) if turned else sizes[1:]
+    right = lp.placeholder(b, dtype, name="B")
+    kernel = matmul_wgmma(lp.Schedule(a @ (right if turned else right.T)), "matmul", **how).build("cuda")
+    kind = getattr(torch, dtype)
+    x = torch.randint(-4, 5, (m, k), device="cuda").to(kind)
+    y = torch.randint(-4, 5, (k, n) if turned else (n, k), device="cuda").to(kind)
+    want = (x.double() @ (y if turned else y.T).double()).to(kind)
+    return bool((kernel(x, y) == want).all())
+
+
+@pytest.mark.parametrize("stages", [1, 2, 4])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("shape", [(128, 128, 64), (256, 384, 320), (512, 256, 1024)])
+def test_tiles_that_fit(torch: Any, shape: tuple[int, int, int], turned: bool, stages: int) -> None:
+    assert exact(torch, shape, shape, turned, "bfloat16", stages=stages)
+
+
+@pytest.mark.parametrize("block", [(64, 16), (64, 64), (128, 256), (256, 128)])
+def test_tiles_of_other_shapes(torch: Any, block: tuple[int, int]) -> None:
+    assert exact(torch, (512, 512, 256), (512, 512, 256), False, "float16", block=block, stages=3)
+
+
+@pytest.mark.parametrize("blocks", [None, 132])
+@pytest.mark.parametrize("shape", [(1, 1, 8), (127, 129, 40), (1025, 1023, 1032)])
+def test_any_size_whose_rows_a_tensor_map_tells_of(torch: Any, shape: tuple[int, int, int], blocks: int | None) -> None:
+    sizes = lp.symbol("m"), lp.symbol("n"), lp.symbol("k", multiple_of=8)
+    assert exact(torch, shape, sizes, False, "bfloat16", stages=4, group=4, blocks=blocks)
+
+
+def test_any_size(torch: Any) -> None:
+    assert exact(torch, (127, 129, 33), tuple(map(lp.symbol, "mnk")), False, "bfloat16", stages=3)
+
+
+@pytest.mark.parametrize("cluster", [2, 8])
+def test_blocks_in_clusters(torch: Any, cluster: int) -> None:
+    n = lp.symbol("n")
+    s = lp.Schedule(lp.compute((n, 256), lambda i, j: lp.placeholder((n, 256), "float32", name="A")[i, j] + 1.0))
+    i, j = s.loops()
+    s = s.split(i, cluster).bind(f"{i}_o", "blockIdx.x").bind(f"{i}_i", "cluster").bind(j, "threadIdx.x")
+    x = torch.randn(33, 256, device="cuda")
+    assert bool((s.build("cuda")(x) == x + 1.0).all())
