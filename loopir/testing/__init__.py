@@ -25,3 +25,4 @@ from loopir.testing.strategies import (
     shapes as shapes,
     sizes as sizes,
 )
+from loopir.testing.tiny import tiny as tiny

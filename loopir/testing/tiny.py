@@ -54,14 +54,15 @@ def tiny(
     depth: int = 2,
     guards: bool = True,
     temporaries: Often = "some",
-    mostly: Literal["stores", "folds"] = "stores",
+    mostly: Literal["stores", "folds", "digits"] = "stores",
 ) -> Func:
     """A Func of up to `nests` nests, up to `depth` loops deep, around one or two statements each.
 
     `guards` allows conditions around statements and in values; `temporaries` says how often there is memory of its own,
     which a nest fills before others use it; a third of the statements are folds, or, if `mostly` says so, two thirds.
+    With `mostly` "digits", elements are counted by two loops, the tile and the place in it.
     """
-    func = _Tiny(draw, nests, depth, guards, temporaries, mostly == "folds").func()
+    func = _Tiny(draw, nests, depth, guards, temporaries, mostly == "folds", mostly == "digits").func()
     verify(func)
     return func
 
@@ -109,6 +110,7 @@ class _Tiny:
     guards: bool
     temporaries: Often
     folding: bool
+    digits: bool
     symbolic: bool = False
     arrays: list[Buffer] = field(default_factory=list[Buffer])
     inputs: list[Buffer] = field(default_factory=list[Buffer])
@@ -129,7 +131,7 @@ class _Tiny:
     # ------------------------------------------------------------ declarations
 
     def func(self) -> Func:
-        self.symbolic = self.flip(2)
+        self.symbolic = self.flip(2) and not self.digits
         self.arrays = [self.buffer(x) for x in self.pick("X", "XY")]
         self.inputs = [self.buffer("A", 1)]
         args = (*(Arg(b, "inout") for b in self.arrays), *(Arg(b, "in") for b in self.inputs))
@@ -174,6 +176,8 @@ class _Tiny:
     def nest(self, depth: int) -> Stmt:
         var = self.name("ijklmpqr"[len(self.loops)])
         sizes: tuple[Index, ...] = (Var("n"), Var("n") - 1) if self.symbolic else (Int(LONGEST), Int(2), Int(1))
+        if self.digits:
+            sizes = (Int(LONGEST),) if self.loops else (Int(2),)
         outer = tuple(Var(x.var) + 1 for x in self.loops) if self.flip(6) else ()
         extent = self.pick(*sizes, *outer)
         around = self.loops
@@ -218,12 +222,15 @@ class _Tiny:
     def index(self, loops: tuple[Loop, ...]) -> Index:
         if not loops or self.flip(5):
             return Int(self.pick(0, 1))
+        if self.digits and len(loops) > 1 and not self.flip(3):
+            return Var(loops[0].var) * 2 + Var(loops[1].var)
         x = self.pick(*reversed(loops))
         v = Var(x.var)
         forms: list[Index] = [v, v + 1, v + 2, x.extent - 1 - v, v // 2, v % 2]
         others = [Var(y.var) for y in loops if y is not x]
         if not self.symbolic:
             forms += [v * 2, *(v + w for w in others)]
+            forms += [v * 2 + w for w in others if x.extent in (Int(1), Int(2))] * 3
         return self.pick(v, v, *forms)
 
     def value(self) -> Value:
@@ -236,7 +243,7 @@ class _Tiny:
         return Op(REGISTRY["add"], (read, self.read())) if kind == 4 else read
 
     def read(self) -> Value:
-        b = self.pick(*self.arrays, *self.inputs)
+        b = self.pick(*self.arrays, *self.inputs * (3 if self.folding else 1))
         return Load(b, self.at(b, self.loops))
 
     def cond(self) -> Cond:

@@ -8,7 +8,7 @@ from loopir.testing.tiny import tiny, windows
 
 STAGES = windows()
 PLACE = steps("compute_at", "cache_read", programs=STAGES, most=1)
-READ = steps("cache_read", "cache_write", programs=tiny(nests=1, temporaries="never"), most=1)
+READ = steps("cache_read", programs=tiny(nests=1, temporaries="never"), most=1)
 RING = steps("fold_storage", programs=STAGES, most=1)
 
 BOUNDS = family(
@@ -40,7 +40,7 @@ BOUNDS = family(
     Mutant(
         "ring one short", "a window of n + 1 rows is taken to fit a ring of n", "analysis.lifetimes:moves_on",
         "stop = plus(start, constant(factor - 1))", "stop = plus(start, constant(factor))",
-        steps("compute_at", "fold_storage", programs=STAGES, most=2),
+        steps("compute_at", "fold_storage", programs=STAGES, in_turn=True),
     ),
     Mutant(
         "ring one way", "a row is overwritten by later rows only, never by earlier ones", "analysis.lifetimes:_shared",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
+from loopir.schedule import Schedule
 from loopir.schedule.trace import Step, script
 from loopir.testing.checking import Wrong, put
 from loopir.testing.fuzz import QUICK
@@ -28,8 +29,9 @@ def steps(
     programs: st.SearchStrategy[Func] | None = None,
     most: int = 2,
     oracles: Collection[str] = QUICK,
+    in_turn: bool = False,
 ) -> Hunt:
-    """Random programs under up to `most` plausible steps of `primitives`."""
+    """Random programs under up to `most` plausible steps of `primitives`; `in_turn`, one of each in this order."""
     drawn = tiny() if programs is None else programs
 
     def hunt(data: st.DataObject) -> None:
@@ -40,7 +42,10 @@ def steps(
                 raise Wrong("witness", why, str(step), before, None, {})
 
         try:
-            s = data.draw(some(func, primitives, most=most, refused=refused))
+            s = Schedule(func)
+            for names in [(x,) for x in primitives] if in_turn else [primitives]:
+                taken = data.draw(some(s.func, names, most=1 if in_turn else most, refused=refused))
+                s = s.replay(taken.trace)
         except Crash as crash:
             why = f"{type(crash.cause).__name__}: {crash.cause}"
             raise Wrong("crash", why, script([*crash.before.trace, crash.step]), func, None, {}) from crash.cause

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import median
@@ -86,6 +86,25 @@ def search(hunt: Hunt, examples: int, seed: int, patience: float) -> Found | Non
     return None
 
 
+def clean(mutants: Sequence[Mutant], cases: int, seed: int) -> tuple[list[str], int]:
+    """Alarms of the hunts of `mutants` without their faults, in `cases` examples in all, and how many were drawn.
+
+    What is wrong, and what a step does not survive, is an alarm: a bug of ours, or a false one.
+    """
+    hunts = list(dict.fromkeys(m.hunt for m in mutants))
+    alarms: list[str] = []
+    drawn = 0
+    for n, hunt in enumerate(hunts):
+        mine = cases // len(hunts) + (n < cases % len(hunts))
+        for start in range(0, mine, EXAMPLES):
+            count = min(EXAMPLES, mine - start)
+            found = search(hunt, count, seed + start, patience=2.0)
+            drawn += count if found is None else found.examples
+            if found is not None:
+                alarms.append(str(found.wrong))
+    return alarms, drawn
+
+
 def _size(wrong: Wrong) -> tuple[int, int, int, str]:
     found = Found(wrong, 0)
     return found.loops, found.extent, len(str(wrong)), str(wrong)
@@ -147,3 +166,34 @@ def summary(results: Iterable[Result]) -> str:
             f"found after {median(f.examples for f in found):g} examples, {most} at most"
         )
     return "\n".join(lines)
+
+
+HEAD = """# Mutants
+
+Faults put into loopir's own rules, one at a time, and hunted by the random programs, schedules and exact oracles that
+its tests are made of. This file is written by
+
+    python -m loopir.testing.mutants --table docs/mutants.md
+
+which also prints the smallest program by which each was found.
+
+"""
+
+
+def table(results: Sequence[Result]) -> str:
+    """The results as Markdown: for each mutant the fault, what became of it, and how small the case is."""
+    lines = [HEAD]
+    for name in dict.fromkeys(r.mutant.family for r in results):
+        lines += [
+            f"## {name[0].upper()}{name[1:]}\n",
+            "| mutant | the fault | outcome | seen by | found after | repro |",
+        ]
+        lines.append("|---|---|---|---|---|---|")
+        for r in results:
+            if r.mutant.family == name:
+                f = r.found
+                what = (f.wrong.oracle, str(f.examples), f"{f.loops} loops, extent {f.extent}") if f else ("", "", "")
+                cells = (r.mutant.name, r.mutant.fault, r.outcome, *what)
+                lines.append(f"| {' | '.join(x.replace('|', '/') for x in cells)} |")
+        lines.append("")
+    return "\n".join([*lines, "## In all\n", *(f"- {x}" for x in summary(results).splitlines()), ""])

@@ -32,13 +32,14 @@ TAILS = family(
         "schedule.primitives.split:_shift_inwards", "_require_repeatable(t)", "pass", SPLIT,
     ),
     Mutant(
-        "starts again", "each part of a loop starts the reductions over it", "schedule.parts:part",
+        "starts again", "each part of a loop starts the reductions over it", "schedule.parts:_folded",
         "init=None if goes_on else s.init", "init=s.init",
         steps("split", "peel", "partition", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
     ),
     Mutant(
         "half a guard", "a skewed loop is not guarded at its start", "schedule.primitives.skew:_skewed",
-        'conj(Cmp("<=", later, at), Cmp("<", at, inner.extent + later))', 'Cmp("<", at, inner.extent + later)',
+        'conj(Cmp("<=", later, at), Cmp("<", at, facts.tidy(inner.extent + later)))',
+        'conj(Cmp("<", at, facts.tidy(inner.extent + later)))',
         steps("skew", programs=PLAIN, most=1),
     ),
     Mutant(
