@@ -148,7 +148,7 @@ class Relabelling:
             for a in m:
                 if not isinstance(a, Var):
                     return None
-                by = plain(self.position[a.name]) if a.name in self.position else {(a,): 1}
+                by: Mapping[Monomial, int] = plain(self.position.get(a.name, a))
                 atoms = {type(x) for n in by for x in n}
                 if not atoms <= {Var, FloorDiv, Mod, Min, Max}:
                     return None
