@@ -145,6 +145,22 @@ def f(n: "size", A: "float32[n, n]", S: "inout float32[2 * n]"):
         assert_same(s.func, s.skew("i", "j").func, {"n": n})
 
 
+# ---------------------------------------------------------------- fuse
+
+
+def test_an_element_that_comes_to_speak_of_a_reduced_loop_by_the_width() -> None:
+    s = Schedule(
+        parse("""
+def f(A: "float32[8]", T: "inout float32[8]"):
+    for i in range(5):
+        for j in range(5 - i):
+            for k in range(i + 1):
+                T[j] = max(A[k], over=(i, k))
+""")
+    )
+    assert_same(s.func, s.fuse("j", "k").func, {})
+
+
 # ---------------------------------------------------------------- hoist
 
 

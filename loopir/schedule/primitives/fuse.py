@@ -13,6 +13,7 @@ from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_serial
 from loopir.schedule.naming import new_names, replaced
+from loopir.schedule.parts import unspoken
 from loopir.schedule.schedule import primitive
 
 
@@ -69,7 +70,8 @@ def _fused(facts: Facts, a: Loop, b: Loop, name: str) -> Loop:
     if rows == Int(1):
         env = {a.var: Int(0), b.var: at}
     inside, size = rewrite(b.body, lambda s: _refold(s, a.var, b.var, name)), facts.tidy(rows * columns)
-    return Loop(name, size, "serial", Relabelling(env, {}).body(inside, facts.place.loop(name, size, inside)))
+    body = Relabelling(env, {}).body(inside, facts.place.loop(name, size, inside))
+    return Loop(name, size, "serial", unspoken(body))  # the width may speak of what a fold is over
 
 
 def _refold(s: Stmt, a: str, b: str, name: str) -> Stmt | None:
