@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from loopir.analysis.access import sees
 from loopir.analysis.bounds import Outside, outside
 from loopir.analysis.simplify import nonnegative, poly
 from loopir.analysis.simplify_func import statements_known
@@ -19,14 +18,17 @@ from loopir.ir.grammar import (
     Alloc,
     Body,
     Buffer,
+    Cmp,
     Cond,
     Func,
     If,
     Index,
+    Int,
     Load,
     Loop,
     Node,
     Not,
+    Opaque,
     Store,
     Truth,
     Value,
@@ -195,6 +197,10 @@ class _Copy:
         new = {x.var: taken.name(x.var) for x in self.along}
         env: dict[str, Index] = {old: Var(v) for old, v in new.items()}
         kept, dropped = self.guards()
+        everywhere = not dropped and self.runs()
+        if not everywhere and isinstance(self.part, Load):  # a copy, made where there is something to copy
+            ends = zip(self.part.at, source.shape, strict=True)
+            kept += (c for x, size in ends for c in (Cmp("<=", Int(0), x), Cmp("<", x, size)))
         at = tuple(env[x.var] for x in self.along)
         label = fresh(called, taken.labels)
         body: Body = (Store(label, cache, at, substitute(self.part, env)),)
@@ -206,7 +212,7 @@ class _Copy:
         read = Load(cache, tuple(Var(x.var) for x in self.along))
         nests = inside_nests(site.nests, old, with_values(old, {self.part: read}))
         made = site.replaced((Alloc(cache, (*body, *nests)),))
-        if dropped or not self.runs():
+        if not everywhere:
             self.require_safe(made, label, source)
         return made
 
@@ -236,7 +242,7 @@ class _Copy:
         """Refuse if the copy would evaluate what the stage does not, and that is not known to have a value."""
         s = self.site.place.stmt
         given = {a.buffer.name for a in made.args if a.access != "out"}
-        if not sees(self.part) or any(isinstance(n, Truth) for n in nodes(self.part)):
+        if any(isinstance(n, Opaque | Truth) for n in nodes(self.part)):
             bad: object = f"{text(self.part)} is found by memory"
         elif isinstance(found := outside(made, label), Outside):
             bad = str(found)

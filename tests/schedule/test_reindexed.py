@@ -1,0 +1,84 @@
+"""Operands and results by iteration: what is computed where a stage does not run is refused, neighbours stay behind."""
+
+import pytest
+from meaning import assert_same
+
+import loopir.intrinsics  # noqa: F401
+from loopir.errors import ScheduleError
+from loopir.ir.parse import parse
+from loopir.schedule import Schedule
+
+GUARDED = """
+def f(n: "size", k: "size", X: "float32[n]", W: "float32[n, 4]", Y: "out float32[n]"):
+    for i in range(n):
+        for r in range(4):
+            if i + r < n and r < k:
+                Y[i] = sum(X[i + r] * W[i, r], over=r, init=0.0)
+"""
+NEIGHBOURS = """
+def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+    with alloc("float32[n]") as U:
+        with alloc("float32[n]") as T:
+            for i in range(n):
+                T[i] = A[i] * 2.0
+            for j in range(n):
+                U[j] = T[j] + 1.0
+        for k in range(n):
+            B[k] = U[k] * U[n - 1 - k]
+"""
+WINDOWS = """
+def f(n: "size", h: "size", X: "float32[n, h, h]", W: "float32[3, 4]", Y: "out float32[n, h, h, 4]"):
+    with alloc("float32[n, h, h, 4]") as S:
+        for b in range(n):
+            for p in range(h):
+                for q in range(h):
+                    for c in range(4):
+                        for r in range(3):
+                            S[b, p, q, c] = sum(select(1 <= q + r and q + r < h + 1, X[b, p, q + r - 1], 0.0) * W[r, c], over=r, init=0.0)
+        for b_1 in range(n):
+            for p_1 in range(h):
+                for q_1 in range(h):
+                    for c_1 in range(4):
+                        Y[b_1, p_1, q_1, c_1] = maximum(S[b_1, p_1, q_1, c_1], 0.0)
+"""  # noqa: E501
+
+
+def test_guards_of_the_loops_named_go_along() -> None:
+    s = Schedule(parse(GUARDED))
+    made = s.reindex("Y", "X")
+    assert "if i_1 + r_1 < n and r_1 < k:" in str(made)
+    for sizes in ({"n": 5, "k": 4}, {"n": 3, "k": 0}, {"n": 0, "k": 2}):
+        assert_same(s.func, made.func, sizes)
+
+
+def test_what_has_no_value_where_the_stage_does_not_run_is_refused() -> None:
+    copied = GUARDED.replace("X[i + r]", "X[i + 1]").replace("i + r < n", "i + r + 1 < n")
+    s = Schedule(parse(copied))
+    made = s.reindex("Y", "X", "i")
+    assert "if i_1 + 1 < n:" in str(made)
+    for sizes in ({"n": 5, "k": 4}, {"n": 3, "k": 0}, {"n": 1, "k": 2}):
+        assert_same(s.func, made.func, sizes)
+    computed = copied.replace("X[i + 1]", "exp(X[i + 1])")
+    with pytest.raises(ScheduleError, match=r"X_at would be computed where Y does not run: .* touches X\[1\]"):
+        Schedule(parse(computed)).reindex("Y", "X", "i")
+
+
+def test_a_stage_moves_without_what_is_allocated_beside_it() -> None:
+    s = Schedule(parse(NEIGHBOURS))
+    made = s.compute_at("U", "k")
+    assert made.loops("T") == ("i",)
+    for n in (0, 1, 5):
+        assert_same(s.func, made.func, {"n": n})
+
+
+def test_windows_of_any_size_become_a_matrix() -> None:
+    s = Schedule(parse(WINDOWS))
+    made = s.fuse_dims("S", 0, 3)
+    for loops in (("p", "q"), ("b", "p_q"), ("p_1", "q_1"), ("b_1", "p_1_q_1")):
+        made = made.fuse(*loops)
+    assert "S[b_p_q, c]" in str(made)
+    made = made.reindex("S", "X", "b_p_q", "r").split("b_1_p_1_q_1", 4).compute_at("S", "b_1_p_1_q_1_o")
+    made = made.compute_at("X_at", "b_1_p_1_q_1_o")
+    assert 'alloc("float32[4, 3]") as X_at' in str(made)
+    for sizes in ({"n": 2, "h": 3}, {"n": 1, "h": 1}, {"n": 0, "h": 2}):
+        assert_same(s.func, made.func, sizes)
