@@ -56,8 +56,12 @@ def along(
     inner = [x for x in loops[first:] if extent(s, x) != 1]
     if not inner:
         return s
-    s, last = fused(s, inner)
-    s, (pieces, lane) = step(s, "split", last, width) if width > 1 else (s, (last, ""))
+    if width > 1 and len(inner) > 1 and extent(s, inner[-1]) == width:
+        lane = inner[-1]
+        s, pieces = fused(s, inner[:-1])
+    else:
+        s, pieces = fused(s, inner)
+        s, (pieces, lane) = step(s, "split", pieces, width) if width > 1 else (s, (pieces, ""))
     guarded = s.why("split", pieces, lanes, tail="exact") is not None
     size = lp.text(s.loop(pieces).extent)
     s, (outer, thread) = step(s, "split", pieces, lanes)

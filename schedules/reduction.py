@@ -24,6 +24,8 @@ CUTS = 512
 """Blocks of columns that a reduction with fewer is cut into, of half as many threads."""
 PARTS = 1024
 """Blocks that a reduction is cut into where it has fewer."""
+LONG = 1024
+"""What a block folds of a loop whose length is not known, at least."""
 CHUNK_BYTES = 16384
 """What a block folds at least, where a reduction is cut."""
 TOGETHER = 4, 16
@@ -61,7 +63,8 @@ def reduction(
         chunk = _part(s, over, blocks, max(1, CHUNK_BYTES // size) // (side * width if column else 1), parts)
     free = (*rows, column) if column else rows
     alike = not free or s.why("reorder", over[-1], *free) is None  # as long in every row
-    if alike and chunk and blocks is not None and blocks < enough and _many(s, over[-1], chunk):
+    few = blocks < enough if blocks is not None else column is not None and extent(s, over[-1]) is None
+    if alike and chunk and few and _many(s, over[-1], chunk):
         return _in_two(s, stage, rows, column, over, threads, chunk, side)
     return _columns(s, stage, rows, column, over, threads, side) if column else _rows(s, stage, rows, over, threads)
 
@@ -99,7 +102,7 @@ def _part(s: lp.Schedule, over: Sequence[str], blocks: int | None, least: int, p
     """How long a part of the innermost reduced loop is: for `parts` blocks in all, and at least `least`."""
     length = extent(s, over[-1])
     if length is None or blocks is None:
-        return 1 << max(0, least - 1).bit_length()
+        return 1 << (max(least, LONG) - 1).bit_length()
     others = max(1, blocks) * prod(extent(s, x) or 1 for x in over[:-1])
     wanted = -(-length * others // parts)
     return 1 << (max(wanted, least, 1) - 1).bit_length()

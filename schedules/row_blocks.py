@@ -2,8 +2,8 @@
 
 Every reduction along a row is computed where the row's results are; what it gives stays in registers of all threads.
 What several stages read of a row, and what a stage makes of it for others, stays in registers, too, each thread's own
-part, so that a row is read from memory once; a row that is too long for that, or of a length that is not known, is
-read from the cache again.
+part, so that a row is read from memory once; a row that is too long for that is read from the cache again. Where the
+length is not known, the host picks a kernel for it at each launch.
 """
 
 from __future__ import annotations
@@ -11,49 +11,102 @@ from __future__ import annotations
 from math import prod
 
 import loopir as lp
-from schedules.along import WARP, along, evenly, vector, worth
+from schedules.along import VECTOR_BYTES, WARP, along, evenly, vector, worth
 from schedules.nests import extent, fused, step
 
 BLOCKS = 132
 SHORT = 16384
 """A row that one block takes in good time, even if other blocks have nothing to do."""
+TOGETHER = 128
+"""Threads of a block whose rows have a warp or less each."""
 SHARED_BYTES = 16384
+LONGEST = 1024, 8192, 32768
+"""Rows of a length that is not known have a kernel for lengths up to each of these, and one for all others."""
 KEPT_BYTES = 256
 """What a thread keeps of a row, at most: as much as is in 64 registers."""
 
 
 @lp.composite
-def row_blocks(s: lp.Schedule, *, threads: int | None = None, keep: bool = True) -> lp.Schedule:
-    """`s` as one kernel whose blocks take rows; ScheduleError if its stages do not all work along the same rows.
+def row_blocks(
+    s: lp.Schedule, *, threads: int | None = None, rows: int | None = None, keep: bool = True
+) -> lp.Schedule:
+    """`s` as one launch whose blocks take rows; ScheduleError if its stages do not all work along the same rows.
 
     The last stage says what a row is: the loops that it has in common with the results of the reductions before it.
-    `threads` is how many a row has at most; with `keep` what fits is kept in registers.
+    `threads` is how many a row has at most, `rows` how many of them a block takes; with `keep` what fits is kept in
+    registers.
     """
     out = s.stages[-1]
     depths = {len(s.loops(x)) - len(s.reduced(x)) for x in s.stages if s.reduced(x)}
     depth = min(depths, default=0)
     if depths != {depth} or not depth or s.reduced(out) or len(s.loops(out)) < depth:
         raise lp.ScheduleError("the stages are not reductions along the same rows and what is made of them")
-    given = frozenset(a.buffer.name for a in s.func.args)
-    width = vector(s, {x: s.loops(x)[-1] for x in s.stages if len(s.loops(x)) > depth}, given)
-    lanes = _lanes(s, width, threads, given)
     s, row = fused(s, s.loops(out)[:depth])
-    block = row
-    if lanes <= WARP:
-        s, (block, row) = step(s, "split", row, max(1, (threads or 4 * WARP) // lanes))
     for stage in reversed(s.stages[:-1]):
         s = s.compute_at(stage, row)
         if all(t.invariant(row) for t in s.accesses(stage) if not t.write):
             raise lp.ScheduleError(f"{stage} is the same for every row")
-    inside = [x for x in s.buffers if x not in given]
+    given = frozenset(a.buffer.name for a in s.func.args)
+    length = _length(s, row) if keep and threads is None else None
+    for most in LONGEST if length is not None else ():
+        width = VECTOR_BYTES // _widest(s, _stages(s, row), given)
+        inside = f"{length} % {width} == 0 and 1 <= {length} and {length} <= {most}"
+        if s.why("specialize", row, inside) is not None:
+            break
+        s, (other, *_) = step(s, "specialize", row, inside)
+        s = _of_length(s, row, most, width)
+        s = _blocks(s, row, given, threads, rows, keep)
+        row = other
+    return _blocks(s, row, given, threads, rows, keep)
+
+
+def _stages(s: lp.Schedule, row: str) -> list[str]:
+    return [x for x in s.stages if row in s.loops(x)]
+
+
+def _inner(s: lp.Schedule, stage: str, row: str) -> list[str]:
+    """The loops of `stage` along a row."""
+    loops = s.loops(stage)
+    return [x for x in loops[loops.index(row) + 1 :] if extent(s, x) != 1]
+
+
+def _length(s: lp.Schedule, row: str) -> str | None:
+    """The size that all rows are as long as, if it is one that is not known."""
+    found = {lp.text(s.loop(x).extent) for stage in _stages(s, row) for x in _inner(s, stage, row)}
+    length = found.pop() if len(found) == 1 else ""
+    return length if length.isidentifier() and length not in s.loops() else None
+
+
+def _of_length(s: lp.Schedule, row: str, most: int, width: int) -> lp.Schedule:
+    """The loops along a row, which is known to be vectors of `width`, as long as `most` elements are, and guarded."""
+    for stage in _stages(s, row):
+        for loop in _inner(s, stage, row):
+            if width > 1:
+                s, (loop, _) = step(s, "split", loop, width)
+            s = s.split(loop, most // width)
+    return s
+
+
+def _blocks(
+    s: lp.Schedule, row: str, given: frozenset[str], threads: int | None, rows: int | None, keep: bool
+) -> lp.Schedule:
+    """The iterations of `row` on blocks, and what is in each on threads."""
+    stages = _stages(s, row)
+    width = vector(s, {x: _inner(s, x, row)[-1] for x in stages if _inner(s, x, row)}, given)
+    lanes = _lanes(s, stages, width, threads, given)
+    block = row
+    rows = rows or (max(1, (threads or TOGETHER) // lanes) if lanes <= WARP else 1)
+    if rows > 1:
+        s, (block, row) = step(s, "split", row, rows)
+    inside = {t.buffer for x in stages for t in s.accesses(x)} - given
     if keep:
         s = _kept(s, row, given, lanes)
-    for stage in s.stages:
+    for stage in _stages(s, row):
         s = along(s, stage, row, lanes, width)
     s = s.bind(block, "blockIdx.x")
     if row != block:
         s = s.bind(row, "threadIdx.y")
-    for buffer in inside:
+    for buffer in sorted(inside):
         s = s.set_scope(buffer, _scope(s, buffer, lanes if keep else 1))
     return s
 
@@ -99,7 +152,7 @@ def _size(s: lp.Schedule, buffer: str) -> int | None:
 def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int) -> lp.Schedule:
     """What several stages read of a row of their inputs copied into registers first, where that is known to fit."""
     for buffer in sorted(given):
-        readers = [x for x in s.stages if _reads_rows(s, x, buffer, row)]
+        readers = [x for x in _stages(s, row) if _reads_rows(s, x, buffer, row)]
         if len(readers) < 2 or s.why("cache_read", tuple(readers), buffer, "local", row) is not None:
             continue
         t = s.cache_read(tuple(readers), buffer, "local", row)
@@ -111,15 +164,17 @@ def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int) -> lp.Sch
 
 def _reads_rows(s: lp.Schedule, stage: str, buffer: str, row: str) -> bool:
     """Whether `stage` reads along `row` in `buffer`, whose iterations read different elements."""
-    loops = s.loops(stage)
-    inner = [x for x in loops[loops.index(row) + 1 :] if extent(s, x) != 1]
     reads = [t for t in s.accesses(stage) if t.buffer == buffer and not t.write and not t.invariant(row)]
-    return any(not t.invariant(x) for t in reads for x in inner)
+    return any(not t.invariant(x) for t in reads for x in _inner(s, stage, row))
 
 
-def _lanes(s: lp.Schedule, width: int, threads: int | None, given: frozenset[str]) -> int:
+def _lanes(s: lp.Schedule, stages: list[str], width: int, threads: int | None, given: frozenset[str]) -> int:
     """How many threads a row gets: at most `threads`, or what it is worth."""
-    lengths = [extent(s, s.reduced(x)[-1]) for x in s.stages if s.reduced(x)]
-    length = None if None in lengths else max((n for n in lengths if n is not None), default=0)
-    widest = max(t.dtype.bytes for x in s.stages for t in s.accesses(x) if t.buffer in given)
-    return evenly(length, width, threads or worth(length, widest))
+    known = [[extent(s, y) for y in s.reduced(x)] for x in stages if s.reduced(x)]
+    length = None if any(None in x for x in known) else max(prod(n or 0 for n in x) for x in known)
+    return evenly(length, width, threads or worth(length, _widest(s, stages, given)))
+
+
+def _widest(s: lp.Schedule, stages: list[str], given: frozenset[str]) -> int:
+    """The bytes of the widest elements of the arguments."""
+    return max(t.dtype.bytes for x in stages for t in s.accesses(x) if t.buffer in given)

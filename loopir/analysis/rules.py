@@ -38,6 +38,7 @@ def within(r: Mapping[Monomial, int], b: Mapping[Monomial, int], known: Premises
 # ---------------------------------------------------------------- p // b
 
 
+@rule("quotient-up", "(x + c - 1) // c == 1", "1 <= x and x <= c", constants="c")
 def divide(p: Poly, b: Poly, known: Premises) -> Poly:
     """`p // b`."""
     q, r = split(p, b, known)
@@ -45,6 +46,8 @@ def divide(p: Poly, b: Poly, known: Premises) -> Poly:
         return fold(q, known)
     c = const_of(b)
     if c is not None:
+        if r.get(()) == c - 1 and within(plus(r, {(): -c}), b, known):
+            return fold(plus(q, {(): 1}), known)
         for simpler in DIVISIONS:
             found = simpler(r, c, known)
             if found is not None:

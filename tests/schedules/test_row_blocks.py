@@ -114,6 +114,19 @@ def test_rows_in_registers_mean_the_same(name: str, shape: tuple[int, ...], thre
         np.testing.assert_array_equal(lp.interpret(program, [array], domain="ring", seed=1)["y"], want)
 
 
+@pytest.mark.parametrize(("n", "m"), [(3, 16), (5, 40), (2, 13), (1, 1032)])
+def test_the_host_picks_a_kernel_for_a_length_that_is_not_known(n: int, m: int) -> None:
+    x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "bfloat16", name="x")
+    base = schedules.inlined(lp.Schedule(rmsnorm(x).named("y")))
+    (program,) = lp.lower(schedules.row_blocks(base), "cuda")
+    text = lp.text(program)
+    assert text.count("with kernel(") == 4
+    assert "if m % 8 == 0" in text.split("with kernel(")[0]
+    array = RNG.integers(0, 9, (n, m)).astype(base.func.args[0].buffer.dtype.numpy)
+    want = lp.interpret(base.func, [array], domain="ring")["y"]
+    np.testing.assert_array_equal(lp.interpret(program, [array], domain="ring")["y"], want)
+
+
 def test_what_has_no_rows_is_refused() -> None:
     x = lp.placeholder((8, 9), "float32", name="x")
     for t in (x + 1.0, x.sum(), x.sum(axis=1), (x - x.sum(axis=0)) / x.sum(axis=1, keepdims=True)):
