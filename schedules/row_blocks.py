@@ -96,6 +96,8 @@ def _blocks(
     lanes = _lanes(s, stages, width, threads, given)
     block = row
     rows = rows or (max(1, (threads or TOGETHER) // lanes) if lanes <= WARP else 1)
+    if lanes == WARP and s.why("split", row, rows, tail="exact") is not None:
+        rows = 1  # a warp a block takes no guard, which would part what threads compute alike
     if rows > 1:
         s, (block, row) = step(s, "split", row, rows)
     inside = {t.buffer for x in stages for t in s.accesses(x)} - given
