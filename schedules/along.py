@@ -12,6 +12,8 @@ MANY = 512
 """Threads beyond which each takes twice as much: two blocks fit a processor, one loading while the other stores."""
 THREADS = 1024
 """Threads that a row has at most."""
+LONGEST = 1024, 8192, 32768
+"""Rows of a length that is not known have a kernel for lengths up to each of these, and one for all others."""
 WARP = 32
 LINE = 8
 """Threads whose vectors are a line of memory."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from math import prod
 
 import loopir as lp
-from schedules.along import VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
+from schedules.along import LONGEST, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
 from schedules.nests import extent, fused, step
 
 BLOCKS = 256
@@ -154,13 +154,37 @@ def _rows(
     """A block for each row, or for several short ones; its threads along the innermost reduced loop.
 
     Where rows are parts of something of length `whole[0]`, starting at `whole[1]`, the last may not be whole vectors.
+    Rows of a length that is not known have kernels for whole vectors up to several lengths, picked at each launch.
     """
-    length, inputs = extent(s, over[-1]), _inputs(s, stage)
+    size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in _inputs(s, stage)), default=1)
+    length, width = lp.text(s.loop(over[-1]).extent), max(1, VECTOR_BYTES // size)
+    asked = rows and len(over) == 1 and whole is None and s.loops(stage)[0] == rows[0] and length.isidentifier()
+    for most in LONGEST if asked and length not in s.loops() else ():
+        inside = f"{length} % {width} == 0 and 1 <= {length} and {length} <= {most}"
+        if s.why("specialize", rows[0], inside) is not None:
+            break
+        known = s.stages
+        s, others = step(s, "specialize", rows[0], inside)
+        (other,) = (x for x in s.stages if x not in known)
+        s, (pieces, lane) = step(s, "split", over[-1], width)
+        s, (one, piece) = step(s, "split", pieces, most // width)
+        s = _rows_of(s, stage, rows, (one, piece, lane), threads, None)
+        stage, rows, over = other, others[: len(rows)], others[len(rows) :]
+    return _rows_of(s, stage, rows, over, threads, whole)
+
+
+def _rows_of(
+    s: lp.Schedule, stage: str, rows: tuple[str, ...], over: tuple[str, ...], threads: int,
+    whole: tuple[str, str] | None,
+) -> lp.Schedule:  # fmt: skip
+    """Rows of one kernel."""
+    lengths, inputs = [extent(s, x) for x in over], _inputs(s, stage)
+    length = None if None in lengths else prod(n or 0 for n in lengths)
     size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in inputs), default=1)
     width = max(1, VECTOR_BYTES // size) if whole else vector(s, {stage: over[-1]}, inputs)
     lanes = evenly(length, width, min(threads, worth(length, size)) if rows else threads)
     s, fold = _near(s, stage, rows[-1] if rows else None)
-    s = along(s, fold, s.loops(fold)[-2] if len(s.loops(fold)) > 1 else None, lanes, width, whole)
+    s = along(s, fold, rows[-1] if rows else None, lanes, width, whole)
     if not rows:
         return s
     block = rows[-1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 
 import loopir as lp
-from schedules.along import VECTOR_BYTES, WARP, along, evenly, vector, worth
+from schedules.along import LONGEST, VECTOR_BYTES, WARP, along, evenly, vector, worth
 from schedules.nests import extent, fused, step
 
 BLOCKS = 132
@@ -20,8 +20,6 @@ SHORT = 16384
 TOGETHER = 128
 """Threads of a block whose rows have a warp or less each."""
 SHARED_BYTES = 16384
-LONGEST = 1024, 8192, 32768
-"""Rows of a length that is not known have a kernel for lengths up to each of these, and one for all others."""
 KEPT_BYTES = 256
 """What a thread keeps of a row, at most: as much as is in 64 registers."""
 
