@@ -26,7 +26,7 @@ DEPENDENCES = family(
     Mutant(
         "outermost loop only", "iterations that differ in an inner loop alone count as one", "analysis.depend:before",
         "return [*out, equal] if ties else out", "return [*out[:1], equal] if ties else out[:1]",
-        steps("reorder", "unroll_and_jam", programs=tiny(temporaries="never"), most=1),
+        steps("reorder", "unroll_and_jam", programs=tiny(nests=1, temporaries="never"), most=1),
     ),
     Mutant(
         "all folds commute", "folds of different reductions may trade places", "analysis.depend:conflicts",

@@ -69,7 +69,7 @@ def search(hunt: Hunt, examples: int, seed: int, patience: float) -> Found | Non
     @settings(QUIET, max_examples=examples)
     @given(st.data())
     def run(data: st.DataObject) -> None:
-        if until and monotonic() > until[0]:
+        if (until and monotonic() > until[0]) or (not failures and drawn[0] == examples):
             return
         drawn[0] += not failures
         try:
