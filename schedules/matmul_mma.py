@@ -41,7 +41,9 @@ def matmul_mma(
     where the sizes are known to be multiples of `block` and `depth`; else tiles at the edges are filled up with zeros,
     vector by vector where that can be. `group` and `blocks` are those of `tiles`. The stages `within`, which the
     operands are computed from, are computed in the copies of their tiles. Where it is `staged`, a tile of the output
-    goes to shared memory first, and from there in whole vectors along its rows.
+    goes to shared memory first, and from there in whole vectors along its rows. With `whole`, operands that do not come
+    in whole tiles are copied into such first. With `ahead`, fragments are loaded a step ahead; with `spread`, copies are
+    made among the steps, and not all at their start.
     """
     c = contraction(s, stage)
     if c is None:
