@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import loopir as lp
+import schedules
 from schedules.matmul_mma import matmul_mma
 
 pytestmark = pytest.mark.gpu
@@ -82,3 +83,53 @@ def test_blocks_that_stay_take_tiles_in_bands(torch: Any) -> None:
     x = torch.randint(-2, 3, (128 * 19, 256), device="cuda").to(torch.bfloat16)
     y = torch.randint(-2, 3, (256, 128 * 23), device="cuda").to(torch.bfloat16)
     assert bool((kernel(x, y) == (x.double() @ y.double()).to(torch.bfloat16)).all())
+
+
+@pytest.mark.parametrize("lies", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize(("m", "n", "k"), [(256, 512, 384), (16, 384, 512), (129, 67, 1027), (9, 1000, 40)])
+def test_what_is_chosen_is_right_however_operands_lie(torch: Any, lies: str, m: int, n: int, k: int) -> None:
+    shapes = [(k, m) if lies[0] == "t" else (m, k), (n, k) if lies[1] == "t" else (k, n)]
+    a, b = (lp.placeholder(v, "bfloat16", name=x) for x, v in zip("AB", shapes, strict=True))
+    product = (a.T if lies[0] == "t" else a) @ (b.T if lies[1] == "t" else b)
+    s = schedules.auto(lp.Schedule(product), "cuda")
+    assert "mma_m16n8k16" in str(s)
+    x, y = (torch.randint(-2, 3, v, device="cuda").to(torch.bfloat16) for v in shapes)
+    want = (x.T if lies[0] == "t" else x).double() @ (y.T if lies[1] == "t" else y).double()
+    assert bool((s.build("cuda")(x, y) == want.to(torch.bfloat16)).all())
+
+
+@pytest.mark.parametrize(("ahead", "spread"), [(True, False), (False, True), (True, True)])
+def test_copies_and_fragments_may_run_ahead(torch: Any, ahead: bool, spread: bool) -> None:
+    a, b = lp.placeholder((256, 320), "bfloat16", name="A"), lp.placeholder((320, 256), "bfloat16", name="B")
+    s = matmul_mma(lp.Schedule(a @ b), "matmul", depth=64, stages=3, ahead=ahead, spread=spread)
+    x, y = (torch.randint(-2, 3, v, device="cuda").to(torch.bfloat16) for v in ((256, 320), (320, 256)))
+    assert bool((s.build("cuda")(x, y) == (x.double() @ y.double()).to(torch.bfloat16)).all())
+
+
+INT8 = """
+def f(A: "int8[16, 64]", B: "int8[8, 64]", C: "out int32[16, 8]"):
+    for w in bind("warp.x", 1):
+        with alloc("int32[16, 8]", scope="fragment") as acc:
+            for ko in range(2):
+                with alloc("int8[16, 32]", scope="fragment") as a, alloc("int8[8, 32]", scope="fragment") as b:
+                    for i in range(16):
+                        for k in range(32):
+                            a[i, k] = A[i, ko * 32 + k]
+                    for j in range(8):
+                        for l in range(32):
+                            b[j, l] = B[j, ko * 32 + l]
+                    for m in range(16):
+                        for n in range(8):
+                            for kk in range(32):
+                                acc[m, n] = sum(int32(a[m, kk]) * int32(b[n, kk]), over=(ko, kk), init=0)
+            for x in range(16):
+                for y in range(8):
+                    C[x, y] = acc[x, y]
+"""
+
+
+def test_int8_is_exact(torch: Any) -> None:
+    kernel = lp.Schedule(lp.parse(INT8)).tensorize("m", "mma_m16n8k32_s8_bt").build("cuda")
+    x = torch.randint(-128, 128, (16, 64), device="cuda", dtype=torch.int8)
+    y = torch.randint(-128, 128, (8, 64), device="cuda", dtype=torch.int8)
+    assert bool((kernel(x, y).double() == x.double() @ y.double().T).all())
