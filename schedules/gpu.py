@@ -23,7 +23,7 @@ from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
 HOPPER = "sm_90a"
-THIN, SHORT = 8, 32
+THIN, SHORT = 16, 32
 """How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others."""
 
 

@@ -42,8 +42,8 @@ def matmul_mma(
     vector by vector where that can be. `group` and `blocks` are those of `tiles`. The stages `within`, which the
     operands are computed from, are computed in the copies of their tiles. Where it is `staged`, a tile of the output
     goes to shared memory first, and from there in whole vectors along its rows. With `whole`, operands that do not come
-    in whole tiles are copied into such first. With `ahead`, fragments are loaded a step ahead; with `spread`, copies are
-    made among the steps, and not all at their start.
+    in whole tiles are copied into such first. With `ahead`, fragments are loaded a step ahead; with `spread`, copies
+    are made among the steps, and not all at their start.
     """
     c = contraction(s, stage)
     if c is None:

@@ -57,10 +57,14 @@ def tensor_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
 
 
 def choice(sizes: Sizes) -> dict[str, Any]:
-    """The options of `matmul_mma` for products of `sizes`; of tiles that cost the same, the larger one."""
+    """The options of `matmul_mma` for products of `sizes`, of 16 rows and 32 columns or more: the cheapest tile.
+
+    A tile is no larger than the product; of two that cost the same, the larger one is taken.
+    """
     if sizes.rows is None or sizes.columns is None or sizes.depth is None:
         return {"block": (128, 128), "warps": (2, 2), "depth": 32, "stages": 4}
-    block = min(BLOCKS, key=lambda b: (cycles(sizes, b), -b[0] * b[1]))
+    fits = [b for b in BLOCKS if b[0] <= sizes.rows and b[1] <= sizes.columns] or [(16, 32)]
+    block = min(fits, key=lambda b: (cycles(sizes, b), -b[0] * b[1]))
     depth = _depth(sizes, block)
     stages = min(4, SHARED // _room(block, depth))
     bands = sizes.rows * sizes.columns >= 1 << 22

@@ -61,7 +61,15 @@ def test_vectors_below_one_another_and_along_a_row_are_in_different_banks(width:
 
 
 @pytest.mark.parametrize(
-    "sizes", [(4096, 4096, 4096), (1024, 1024, 1024), (16, 12288, 4096), (1025, 1023, 1027), (256, 4096, 11008)]
+    "sizes",
+    [
+        (100, 40, 4096),
+        (4096, 4096, 4096),
+        (1024, 1024, 1024),
+        (16, 12288, 4096),
+        (1025, 1023, 1027),
+        (256, 4096, 11008),
+    ],
 )
 def test_a_chosen_tile_can_be_run(sizes: tuple[int, int, int]) -> None:
     chosen = choice(Sizes(*sizes))
@@ -71,4 +79,6 @@ def test_a_chosen_tile_can_be_run(sizes: tuple[int, int, int]) -> None:
     assert 2 * (m + n) * depth * stages <= 227 * 1024
     assert m * depth % (8 * threads) == n * depth % (8 * threads) == 0
     assert chosen["whole"]
+    assert m <= sizes[0]
+    assert n <= sizes[1]
     assert m * n // threads <= 128  # sums of a thread
