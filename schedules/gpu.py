@@ -71,7 +71,7 @@ def _tiled(s: lp.Schedule, stage: str) -> bool:
 def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     """A contraction in tiles, on tensor cores where they take its elements."""
     c = contraction(s, stage)
-    if arch == HOPPER and (made := _lowered(s, matmul_wgmma, stage, stages=4, group=8)) is not None:
+    if arch == HOPPER and (made := _lowered(s, matmul_wgmma, stage)) is not None:
         return made
     made = _lowered(s, matmul_mma, stage, **tensor_tile(s, c)) if c is not None and pairs(s, c) else None
     return made or matmul_gpu(s, stage)

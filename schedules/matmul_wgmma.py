@@ -11,7 +11,10 @@ from schedules.matmul import contraction
 from schedules.matmul_mma import SHORT, contraction_in, tiles
 from schedules.nests import batched, extent, step
 
-BLOCKS, PROCESSORS = ((128, 256), (128, 128), (64, 128)), 132
+BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
+"""Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""
+SHARED, LEAST_STAGES, MOST_STAGES = 226 * 1024, 3, 6
+"""Bytes of shared memory for a tile, and steps of the reduced loop that are there at once."""
 ROWS, DEPTH, LANES, WARPS, VECTOR, PIECE, BOX = 64, 16, 32, 4, 8, 64, 256
 """Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector, and in 128 bytes;
 rows of a box."""
@@ -21,8 +24,14 @@ def _block(rows: int | None, columns: int | None) -> tuple[int, int]:
     """The largest tile of which there is one for each multiprocessor; 128 x 128 if the sizes are not known."""
     if rows is None or columns is None:
         return BLOCKS[1]
-    enough = (b for b in BLOCKS if -(-rows // b[0]) * -(-columns // b[1]) >= PROCESSORS)
+    enough = (b for b in BLOCKS if -(-rows // b[0]) * -(-columns // b[1]) >= ENOUGH)
     return next(enough, BLOCKS[-1])
+
+
+def _stages(block: tuple[int, int], depth: int, made: int) -> int:
+    """As many as there is room for beside results of so many bytes each; operands have 16 bits."""
+    results = block[0] * (block[1] + VECTOR) * made
+    return min(MOST_STAGES, (SHARED - results) // (sum(block) * depth * 2))
 
 
 @lp.composite
@@ -32,19 +41,20 @@ def matmul_wgmma(
     *,
     block: tuple[int, int] | None = None,
     depth: int = 64,
-    stages: int = 1,
-    group: int = 1,
+    stages: int | None = None,
+    group: int = 8,
     blocks: int | None = None,
-    whole_rows: bool = False,
+    whole_rows: bool = True,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a; unless
     told, the largest of which there are enough for a GPU.
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the
     warpgroups, one for each 64 rows, and the sums are made in it, `depth` steps of the reduced loop at a time. The
-    left operand has the reduced loop along its rows, the right one either way. With `stages`, copies run that many
-    steps ahead, less one. `group` and `blocks` are those of `matmul_mma.tiles`.
-    With `whole_rows`, what is made of the sums goes through shared memory, from where rows are written whole.
+    left operand has the reduced loop along its rows, the right one either way. As many `stages` as there is room for,
+    unless told, are there at once, and copies run two fewer ahead, so that products wait for nothing. `group` and
+    `blocks` are those of `matmul_mma.tiles`. What is made of the sums goes through shared memory, if there is room,
+    from where rows are written whole, unless `whole_rows` is False.
     """
     c = contraction(s, stage)
     if c is None or not c.left.along:
@@ -57,6 +67,9 @@ def matmul_wgmma(
         raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
     *batch, row, column = s.loops(out)
     block = block or _block(extent(s, row), extent(s, column))
+    (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
+    whole_rows = whole_rows and _stages(block, depth, made) >= LEAST_STAGES
+    stages = stages or _stages(block, depth, made if whole_rows else 0)
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
@@ -131,8 +144,8 @@ def _together(s: lp.Schedule, copy: str, groups: int, instruction: str | None) -
     """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction."""
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
     s, (flat, element) = step(s, "split", flat, VECTOR, tail="exact")
-    s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
-    s, (flat, warp) = step(s, "split", flat, WARPS, tail="exact")
+    s, (flat, lane) = step(s, "split", flat, LANES)
+    s, (flat, warp) = step(s, "split", flat, WARPS)
     s, (_, warpgroup) = step(s, "split", flat, groups)
     s = s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane")
     if instruction is not None and s.why("tensorize", element, instruction) is None:
