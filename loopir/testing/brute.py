@@ -8,19 +8,43 @@ so that two writes of one statement are never alike by chance.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from loopir.errors import InterpretError, Witness
-from loopir.ir.grammar import AXES, THREAD_AXES, Func, Index, Int, Loop, Of, Op, Reduce, Stmt, Store, Value, Var
+from loopir.ir.grammar import (
+    AXES,
+    THREAD_AXES,
+    Alloc,
+    Arg,
+    Body,
+    Buffer,
+    Cond,
+    Func,
+    If,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Node,
+    Of,
+    Op,
+    Reduce,
+    Stmt,
+    Store,
+    Value,
+    Var,
+)
 from loopir.ir.interpret import holds, interpret
-from loopir.ir.ops import REGISTRY
+from loopir.ir.ops import MONOIDS, REGISTRY
+from loopir.ir.text import text
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import loops, places, rewrite
+from loopir.ir.walk import fresh, loops, names, places, rebuild, rewrite
 from loopir.testing.dataflow import Flow, asks_memory, same_names, unlike
 from loopir.testing.instances import Run, crossing
 from loopir.testing.oracles import first_difference
@@ -39,15 +63,17 @@ def small_sizes(func: Func, witness: Witness | None = None) -> list[Sizes]:
     return [at for at in found if all(holds(c, at) for c in func.assumes)]
 
 
-def broken(before: Func, after: Func, sizes: Iterable[Sizes]) -> str | None:
-    """What is no longer so in `after`, at one of `sizes`; None if all is."""
-    promised = _promises(before, after)
-    at_once = [x for x in promised if x.kind != "vectorize"]
+def broken(before: Func, after: Func, sizes: Iterable[Sizes], *, once: bool = False) -> str | None:
+    """What is no longer so in `after`, at one of `sizes`; None if all is.
+
+    With `once`, statements that kept their names have to run as often as before.
+    """
+    at_once = [x for x in loops(after.body) if x.kind == "parallel" or x.kind in AXES]
     flows = not asks_memory(before) and not asks_memory(after)
     for at in sizes:
         why = (
             _outputs(before, after, at)
-            or (_flow(before, after, at) if flows else None)
+            or (_flow(before, after, at, once) if flows else None)
             or next(_races(after, at_once, at), None)
         )
         if why is not None:
@@ -93,22 +119,28 @@ def _arrays(func: Func, at: Sizes) -> list[Any]:
 # ---------------------------------------------------------------- what kinds promise
 
 
-def _promises(before: Func, after: Func) -> list[Loop]:
-    """The loops that have come to be run at once, or as lanes."""
-    kinds = {x.var: x.kind for x in loops(before.body)}
-    return [x for x in loops(after.body) if x.kind in ("parallel", "vectorize", *AXES) and kinds.get(x.var) != x.kind]
-
-
-def _flow(before: Func, after: Func, at: Sizes) -> str | None:
+def _flow(before: Func, after: Func, at: Sizes, once: bool) -> str | None:
     """A read that sees another write, where the statements are the same and run as often; lanes run together."""
+    other = Flow(after, dict(at))
+    if told := _lanes_meet(after, other):
+        return told
     if not same_names(before, after):
         return None
-    one, other = (Flow(f, dict(at)) for f in (before, after))
+    one = Flow(before, dict(at))
     if one.values.total() != other.values.total():
-        return None
+        return f"statements run {other.values.total()} times, and not {one.values.total()}" if once else None
     if one.values != other.values:
         return "some statement reads another write than before"
     return unlike(one, other, [b.name for b in before.outputs()])
+
+
+def _lanes_meet(func: Func, run: Flow) -> str | None:
+    """An element that several lanes of a vector store to at a time."""
+    if not any(x.kind == "vectorize" for x in loops(func.body)):
+        return None
+    stores = Counter((e.time, e.home, e.cell) for e in run.events if e.write and not e.fold)
+    found = next((where for where, count in stores.items() if count > 1), None)
+    return None if found is None else f"several lanes store to {found[1][0]}{list(found[2])} at a time"
 
 
 def _races(after: Func, at_once: Iterable[Loop], at: Sizes) -> Iterator[str]:
@@ -122,27 +154,70 @@ def _races(after: Func, at_once: Iterable[Loop], at: Sizes) -> Iterator[str]:
                 yield f"{e.label} at {e.at()} and {f.label} at {f.at()} touch {e.home[0]}{list(e.cell)}"
 
 
-# ---------------------------------------------------------------- values that tell where they were stored
+# ---------------------------------------------------------------- programs that hide nothing
 
 
 def tagged(func: Func) -> Func:
-    """`func` with a number added to every value that is stored or folded: another one in each instance."""
-    around = {id(p.stmt): [x.var for x in p.loops] for p in places(func.body)}
+    """`func` with another number in every instance added to each value that is stored or folded.
+
+    Maxima and minima become sums, which do not swallow one of two.
+    """
+    around = {p.stmt.label: [x.var for x in p.loops] for p in places(func.body)}
 
     def visit(s: Stmt) -> Stmt | None:
         if isinstance(s, Store):
-            return replace(s, value=_plus(s.value, around[id(s)]))
+            return replace(s, value=_told(s.value, around[s.label]))
         if isinstance(s, Reduce):
-            return replace(s, values=tuple(_plus(v, around[id(s)]) for v in s.values))
+            single = len(s.values) == 1 and s.monoid.name in ("max", "min", "prod")
+            monoid = MONOIDS["sum"](tuple(b.dtype for b in s.buffers)) if single else s.monoid
+            return replace(s, monoid=monoid, values=tuple(_told(v, around[s.label]) for v in s.values))
         return None
 
     return replace(func, body=rewrite(func.body, visit))
 
 
-def _plus(value: Value, around: list[str]) -> Value:
+def _told(value: Value, around: list[str]) -> Value:
     if value.dtype.kind == "bool":
         return value
     number: Index = Int(1)
     for n, v in enumerate(around):
         number = number + Var(v) * 101**n
-    return Op(REGISTRY["add"], (value, Of(number, value.dtype)))
+    return Op(REGISTRY["add"], (cast(Value, _summed(value)), Of(number, value.dtype)))
+
+
+def _summed(n: Node) -> Node:
+    if isinstance(n, Buffer | Index | Cond):
+        return n
+    new = rebuild(n, _summed)
+    lossy = isinstance(new, Op) and new.fn.name in ("maximum", "minimum") and new.dtype.kind != "bool"
+    return replace(new, fn=REGISTRY["add"]) if lossy and isinstance(new, Op) else new
+
+
+def observed(func: Func) -> Func:
+    """`func` with every intermediate of its own outside of loops copied out in the end, so that nothing is dead.
+
+    For intermediates of which every element is written before anything else is done.
+    """
+    taken = names(func)
+    out: list[Arg] = []
+
+    def visit(s: Stmt) -> Stmt | Body | None:
+        if isinstance(s, Loop | If):
+            return s
+        if not isinstance(s, Alloc):
+            return None
+        seen = replace(s.buffer, name=fresh(f"{s.buffer.name}_seen", taken))
+        taken.add(seen.name)
+        out.append(Arg(seen, "out"))
+        at: list[Index] = []
+        for _ in seen.shape:
+            at.append(Var(fresh("o", taken)))
+            taken.add(text(at[-1]))
+        label = fresh(seen.name, taken)
+        copy: Body = (Store(label, seen, tuple(at), Load(s.buffer, tuple(at))),)
+        for v, size in reversed(list(zip(at, seen.shape, strict=True))):
+            copy = (Loop(text(v), size, "serial", copy),)
+        return replace(s, body=(*rewrite(s.body, visit), *copy))
+
+    body = rewrite(func.body, visit)
+    return replace(func, params=(*func.params, *out), body=body)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from loopir.ir.grammar import Func, Loop, Opaque, Truth
 from loopir.ir.kept import kept
 from loopir.ir.walk import nodes, places, statements
-from loopir.testing.instances import Env, Lane, Run
+from loopir.testing.instances import Env, Home, Lane, Run, digest
 
 
 class Flow(Run):
@@ -29,6 +29,9 @@ class Flow(Run):
 
     def made(self, value: int) -> None:
         self.values[value] += 1
+
+    def unwritten(self, home: Home, at: tuple[int, ...]) -> int:
+        return digest(home[0], at)
 
     def left_in(self, names: Iterable[str]) -> dict[tuple[str, tuple[int, ...]], int]:
         """What is in the elements of the arguments `names` in the end, of those that were written."""

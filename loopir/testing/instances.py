@@ -200,7 +200,12 @@ class Run:
         home = self.home(name, lane)
         init = label in self.renamed
         self.events.append(Event(self.name(label), init, self.env(lane, label), home, at, write, fold, self.time))
-        return self.cells.get((home, at), digest(home[0], sorted(home[1]), at))
+        found = self.cells.get((home, at))
+        return self.unwritten(home, at) if found is None else found
+
+    def unwritten(self, home: Home, at: tuple[int, ...]) -> int:
+        """What stands for the value of an element that nothing has written."""
+        return digest(home[0], sorted(home[1]), at)
 
     # ------------------------------------------------------------ indices, conditions, values
 

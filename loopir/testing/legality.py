@@ -12,7 +12,7 @@ import argparse
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from time import monotonic
@@ -25,9 +25,10 @@ from loopir.ir.grammar import Func
 from loopir.ir.text import text
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step
-from loopir.testing.brute import broken, runs, small_sizes, tagged
+from loopir.testing.brute import broken, observed, runs, small_sizes, tagged
 from loopir.testing.checking import QUIET
-from loopir.testing.families import documented
+from loopir.testing.draws import between
+from loopir.testing.families import FAMILIES, FROM_MEMORY, documented, forms
 from loopir.testing.steps import arguments_of, schedules
 from loopir.testing.strategies import funcs
 from loopir.testing.unchecked import unchecked
@@ -35,6 +36,9 @@ from loopir.testing.unchecked import unchecked
 VERDICTS = ("accepted", "accepted, illegal", "refused", "refused, legal", "no rewrite", "crash")
 BEFORE = ("split", "reorder", "fuse", "compute_at", "cache_read", "decompose_reduction", "distribute", "fuse_loops")
 """Steps that a program may have been through already."""
+REPEATS = ("compute_at", "compute_inline", "split", "tile", "unroll_and_jam")
+"""Steps that may let an instance run more often."""
+AFFINE = tuple(name for name in FAMILIES if name not in FROM_MEMORY)
 
 
 @dataclass
@@ -77,40 +81,56 @@ class Table:
 
 def verdict(func: Func, step: Step) -> tuple[str, str]:
     """One of VERDICTS on a step, and what was said or is broken."""
-    call: Callable[[], Func] = lambda: PRIMITIVES[step.name](func, *step.args, **dict(step.kwargs))  # noqa: E731
     try:
-        after = call()
+        after = _taken(func, step)
     except ScheduleError as error:
-        return _on_refusal(func, call, error)
+        return _on_refusal(func, step, error)
     except Exception:
         return "crash", traceback.format_exc()
-    sizes = small_sizes(func)
-    why = broken(func, after, sizes)
+    why = broken(func, after, small_sizes(func))
     return ("accepted", "") if why is None else ("accepted, illegal", f"{why}\n{text(after)}")
 
 
-def _on_refusal(func: Func, call: Callable[[], Func], error: ScheduleError) -> tuple[str, str]:
+def _on_refusal(func: Func, step: Step, error: ScheduleError) -> tuple[str, str]:
+    """On a step that was refused: what is broken where it is taken, in the program and in one that hides nothing."""
+    sizes = small_sizes(func, error.witness)
+    after = _unchecked(func, step)
+    if after is None or not runs(func, sizes):
+        return "no rewrite", ""
+    for f in (func, tagged(func)):
+        new = _unchecked(f, step)
+        why = None if new is None else broken(f, new, sizes, once=step.name not in REPEATS)
+        if why is not None:
+            return "refused", why
+    return "refused, legal", f"{error}\n{text(after)}"
+
+
+def _taken(func: Func, step: Step) -> Func:
+    return PRIMITIVES[step.name](func, *step.args, **dict(step.kwargs))
+
+
+def _unchecked(func: Func, step: Step) -> Func | None:
+    """What the step makes of `func` without its checks; None if there is nothing that it could make."""
     with unchecked():
         try:
-            after = call()
-        except (LoopirError, ValueError, KeyError, LookupError, AssertionError, StopIteration, TypeError):
-            return "no rewrite", ""
-    sizes = small_sizes(func, error.witness)
-    if not runs(func, sizes):
-        return "no rewrite", ""
-    why = broken(func, after, sizes)
-    return ("refused", why) if why is not None else ("refused, legal", f"{error}\n{text(after)}")
+            return _taken(func, step)
+        except (LoopirError, ValueError, LookupError, AssertionError, StopIteration, TypeError):
+            return None
 
 
 @st.composite
 def programs(draw: st.DrawFn, theme: str) -> Func:
-    """An affine program, perhaps one that the primitive `theme` is explained with.
+    """An affine program, perhaps one that the primitive `theme` is explained with, or such as people schedule.
 
     In half of them every stored value tells its iteration, and mostly they are as they were written.
     """
-    func = draw(documented([theme], memory=False)) if not draw(st.integers(0, 3)) else draw(funcs(memory=False))
+    kind = draw(between(0, 7))
+    if kind < 2:
+        func = draw(documented([theme], memory=False))
+    else:
+        func = draw(forms(AFFINE)) if kind < 5 else observed(draw(funcs(memory=False, families=())))
     func = tagged(func) if draw(st.booleans()) else func
-    return draw(schedules(func, most=2, primitives=BEFORE)).func if not draw(st.integers(0, 2)) else func
+    return draw(schedules(func, most=2, primitives=BEFORE)).func if not draw(between(0, 2)) else func
 
 
 def measure(
