@@ -123,6 +123,9 @@ class _Emitter:
         self.lines: list[tuple[str, str | None]] = []
         self.around: list[str] = []
         self.wide: set[str] = set()
+        allocated = (s.buffer for s in statements(kernel.body) if isinstance(s, Alloc))
+        self.own = {b.name for b in allocated if b.scope != "shared"}
+        """What a thread has for itself, whatever its scope is called."""
         self.values = CudaValues(_index_type(kernel, self.params.buffers))
 
     def kernel(self) -> KernelInfo:
@@ -202,7 +205,7 @@ class _Emitter:
                 self.line(depth, "}")
             case Store():
                 self.line(depth, f"{self.values.element(s.buffer, s.at[0])} = {self.values.held(s.value)};")
-            case Reduce(atomic=True, buffers=(b,)) if b.scope in ("global", "shared"):
+            case Reduce(atomic=True, buffers=(b,)) if b.scope in ("global", "shared") and b.name not in self.own:
                 for line in update(s, self.values):
                     self.line(depth, line)
             case Reduce():

@@ -13,8 +13,10 @@ from typing import cast
 from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify import simplify
 from loopir.analysis.simplify_func import Known
-from loopir.ir.grammar import Body, Buffer, Index, Loop, Node, Reduce, Stmt, Store, Value, Var
-from loopir.ir.walk import rebuild, replaced, rewrite, substitute, variables
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Buffer, Func, Index, Loop, Node, Reduce, Stmt, Store, Value, Var
+from loopir.ir.walk import loops, rebuild, replaced, rewrite, statements, substitute, variables
+from loopir.schedule.find import listing
 from loopir.schedule.naming import Taken
 
 
@@ -51,6 +53,20 @@ def _folded(loop: Loop, var: str, *, goes_on: bool) -> Body:
         return replace(s, over=over, init=None if goes_on else s.init)
 
     return rewrite(loop.body, visit)
+
+
+def require_starts(func: Func, new: Func, loop: Loop) -> None:
+    """Refuse if a reduction over `loop` no longer starts in `new`, where the first part has nothing of it left."""
+    starting = [s.label for s in statements(loop.body) if _starts_over(s, {loop.var})]
+    if starting:
+        parts = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {loop.var}
+        if sum(_starts_over(s, parts) for s in statements(new.body)) < len(starting):
+            reason = f"{listing(starting)} starts where {loop.var!r} does, of which the first part has nothing to do"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({starting[0]!r}) first")
+
+
+def _starts_over(s: Stmt, names: set[str]) -> bool:
+    return isinstance(s, Reduce) and s.init is not None and not names.isdisjoint(s.over)
 
 
 def moved_to(body: Body, position: Mapping[str, Index]) -> Body:

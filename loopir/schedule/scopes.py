@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Scope, Stmt
+from loopir.ir.layouts import injective
 from loopir.ir.ops import MEMORIES
 from loopir.ir.walk import bodies, loops
 from loopir.schedule.find import find_buffer, listing
@@ -76,3 +77,10 @@ def require_place(name: str, scope: Scope, around: tuple[Stmt, ...], body: tuple
             f"thread would have its own",
             loop=thread.var, suggestion=f'scope "local", or a place outside {thread.var!r}',
         )  # fmt: skip
+
+
+def require_places_apart(larger: Buffer, b: Buffer) -> None:
+    """Refuse if the layout of `larger`, several of `b` in a row, is not known to keep all elements apart."""
+    if larger.layout is not None and not injective(larger):
+        reason = f"several {b.name}, one after the other, are not known to lie apart in its layout"
+        raise ScheduleError(reason, suggestion="take this step before set_layout")

@@ -36,10 +36,10 @@ def _clashes(func: Func, run: Run, loop: Loop) -> Iterator[Pair]:
     """Accesses of different iterations of `loop` to one element, but for folds that are done as one."""
     reduces = {p.stmt.label: p.stmt for p in places(func.body) if isinstance(p.stmt, Reduce)}
     for e, f in crossing(run.events, loop.var):
-        r = reduces.get(e.label)
-        together = r is not None and loop.kind in THREAD_AXES and loop.var in r.over
-        atomic = r is not None and r.atomic
-        if not (e.fold and f.fold and e.label == f.label and (together or atomic)):
+        r, q = reduces.get(e.label), reduces.get(f.label)
+        together = r is q and r is not None and loop.kind in THREAD_AXES and loop.var in r.over
+        atomic = r is not None and q is not None and r.atomic and q.atomic and r.monoid == q.monoid
+        if not (e.fold and f.fold and (together or atomic)):
             yield e, f
 
 

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import loopir as lp
+from loopir.emit.cuda import emit
 from loopir.errors import LowerError, ScheduleError
+from loopir.lower.pipeline import lower
+from loopir.testing.equivalence import assert_equivalent
 from loopir.testing.oracles import Case, false_witness, judge
 
 
@@ -199,3 +202,72 @@ def f(X: "out float32[2]", Y: "out float32[2]"):
 """)
     )
     lp.lower(s, "cuda")
+
+
+def test_a_fold_whose_start_would_be_lost_with_the_first_part_is_not_parted() -> None:
+    """Nothing of X was left in the first part, which alone was to start it."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[5]", T: "inout float32[1]", X: "inout float32[1]"):
+    for i in range(5):
+        if i < 1:
+            T[0] = A[i]
+        else:
+            X[0] = sum(A[i], over=i, init=2.0)
+""")
+    )
+    with pytest.raises(ScheduleError, match="X starts where 'i' does, of which the first part has nothing to do"):
+        s.partition("i")
+    assert_equivalent(s, s.peel("i", first=1))
+
+
+def test_memory_that_is_shared_by_what_runs_at_once_is_not_reused() -> None:
+    """The iterations of i1 had been independent as T1 was not T0."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[6]", Y: "out float32[4]"):
+    with alloc("float32[6]") as T0:
+        for i0 in range(6):
+            T0[i0] = A[i0]
+        with alloc("float32[5]") as T1:
+            for i1 in parallel(5):
+                T1[i1] = T0[i1] + T0[i1 + 1]
+            for i2 in range(4):
+                Y[i2] = T1[i2] + T1[i2 + 1]
+""")
+    )
+    with pytest.raises(ScheduleError, match="iterations of 'i1' are not independent"):
+        s.reuse("T1", "T0")
+
+
+def test_two_of_a_buffer_whose_layout_is_not_known_to_keep_them_apart() -> None:
+    """double_buffer and pipeline made a layout that the verifier did not believe, and ended with its error."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", A: "float32[3, n]", B: "out float32[3, n]"):
+    for r in range(3):
+        with alloc("float32[n]", layout=mapped(lambda i: i * 2)) as T:
+            for i in range(n):
+                T[i] = A[r, i]
+            for j in range(n):
+                B[r, j] = T[n - j - 1]
+""")
+    )
+    for call in (lambda: s.double_buffer("T", "r"), lambda: s.pipeline("r", stages=2)):
+        with pytest.raises(ScheduleError, match="not known to lie apart"):
+            call()
+
+
+def test_what_a_thread_has_for_itself_is_not_updated_atomically() -> None:
+    """atomicAdd on memory of a thread ended the launch with an error on the GPU."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(w: "float32[3]", Y: "out float32[2]"):
+    for i in bind("threadIdx.x", 2):
+        with alloc("float32[]") as T:
+            for k in range(3):
+                T[()] = sum(w[k], over=k, init=0.0, atomic=True)
+            Y[i] = T[()]
+""")
+    )
+    assert "atomicAdd" not in emit(lower(s.func, "cuda")).source

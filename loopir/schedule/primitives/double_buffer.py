@@ -33,7 +33,7 @@ from loopir.schedule.facts import rewrite_loop
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.naming import fresh_copy
 from loopir.schedule.schedule import primitive
-from loopir.schedule.scopes import find_alloc
+from loopir.schedule.scopes import find_alloc, require_places_apart
 
 
 @primitive
@@ -85,6 +85,7 @@ def double_buffer(func: Func, buffer: str, loop: str) -> Func:
         raise ScheduleError(reason, loop=target.var, suggestion="cache_read at that loop")
     copy, b = _copy(target, alloc), alloc.buffer
     twice = replace(b, shape=(Int(2), *b.shape), layout=_layout(b, {*func.sizes}))
+    require_places_apart(twice, b)
     now, later = Var(target.var), Var(target.var) + 1
     first = _halved(fresh_copy(func, (substitute(copy, {target.var: Int(0)}),), names(func)), twice, Int(0))
     ahead = If(Cmp("<", later, target.extent), _halved((substitute(copy, {target.var: later}),), twice, later % 2))

@@ -59,7 +59,7 @@ from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop
 from loopir.schedule.naming import Taken
-from loopir.schedule.parts import part, tidy_part
+from loopir.schedule.parts import part, require_starts, tidy_part
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
 
@@ -143,7 +143,9 @@ def partition(func: Func, loop: str) -> Func:
     new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, settled, low, high))
     made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
     empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
-    return replace(new, body=empty)
+    new = replace(new, body=empty)
+    require_starts(func, new, target)
+    return new
 
 
 def _parts(func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, high: Index) -> Body:

@@ -36,6 +36,7 @@ from loopir.schedule.find import find_serial, listing
 from loopir.schedule.naming import Taken
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
+from loopir.schedule.scopes import require_places_apart
 
 ALIGNMENT = 128
 
@@ -133,6 +134,8 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     taken = Taken.of(func)
     var = taken.name(f"{target.var}_ahead")
     rings = {b.name: _ring(b, stages) for b in parts.buffers}
+    for b in parts.buffers:
+        require_places_apart(rings[b.name], b)
 
     def at(body: Body, i: Index, slot: Index) -> Body:
         """`body` in iteration `i`, on the buffers of `slot`."""

@@ -9,8 +9,9 @@ from loopir.analysis.lifetimes import Done, clobbered
 from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Body, Func, Stmt
 from loopir.ir.text import text
-from loopir.ir.walk import accessed, bodies, rebuffer, rewrite, statements
+from loopir.ir.walk import accessed, bodies, loops, rebuffer, rewrite, statements
 from loopir.schedule.facts import Facts
+from loopir.schedule.promises import require_promises
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc
 
@@ -73,7 +74,9 @@ def reuse(func: Func, buffer: str, old: str) -> Func:
         body = rewrite(func.body, lambda s: taker.body if s is taker else None)
     else:
         body = _joined(func.body, beside, giver, taker)
-    return rebuffer(replace(func, body=body), {new.name: b})
+    made = rebuffer(replace(func, body=body), {new.name: b})
+    require_promises(made, [x.var for x in loops(made.body) if x.kind != "serial" and b.name in accessed(x)])
+    return made
 
 
 def _joined(body: Body, beside: Body, giver: Alloc, taker: Alloc) -> Body:
