@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import TypeVar, cast
 
+from loopir.analysis.access import Access, Statement, statements_of
+from loopir.analysis.depend import Clash, Order, Pair, before, times
 from loopir.analysis.regions import Box, Touch, loads_in, region, sized
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Do, FloorDiv, Func, Index, Int, Load, Loop, Node, Reduce, Scope, Stmt
+from loopir.ir.inits import outermost
 from loopir.ir.layouts import offset
-from loopir.ir.walk import Place, fresh, loops, names, nodes, rebuild, rewrite
+from loopir.ir.walk import Place, fresh, loops, names, nodes, places, rebuild, rewrite, statements
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing
@@ -26,6 +30,7 @@ from loopir.schedule.naming import free_name
 from loopir.schedule.scopes import require_place, scope_called
 
 N = TypeVar("N", bound=Node)
+Done = tuple[Statement, Access]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +224,31 @@ def _line(b: Buffer) -> Buffer:
     for d in b.shape:
         size = size * d
     return replace(b, shape=(size,))
+
+
+def clash_in(site: Site, first: Sequence[Done], then: Sequence[Done], *, ordered: bool = True) -> Clash | None:
+    """One of `first` and a later one of `then`, in one run of the nests, on one element.
+
+    An instance reads before it writes. Where it is not `ordered`, an earlier one of `then` counts as well.
+    """
+    same: Order = [({f"s.{x.var}": 1, f"t.{x.var}": -1}, True) for x in site.around if isinstance(x, Loop)]
+    for (s, a), (t, b) in product(first, then):
+        if a.buffer == b.buffer and (a.write or b.write):
+            earlier = before((*times(s.when, "s"), int(a.write)), (*times(t.when, "t"), int(b.write)))
+            orders = [[*same, *o] for o in earlier] if ordered else [same]
+            found = next(Pair(site.func, s, a, t, b).clashes(orders), None)
+            if found is not None:
+                return found
+    return None
+
+
+def done_in(site: Site, name: str) -> list[Done]:
+    """What the nests do with the buffer `name`; the folding of a reduction counts as writing alone."""
+    here = {id(x) for x in statements(site.nests)}
+    labels = {p.stmt.label for p in places(site.nests)}
+    every = [s for s in statements_of(site.func) if s.label in labels and name in s.touches]
+    inside = [s for s in every if not s.init or id(outermost(s.place)) in here]
+    return [(s, a) for s in inside for a in s.accesses if a.buffer == name and (a.write or not a.fold)]
 
 
 def _cache(name: str, source: Buffer, shape: tuple[Index, ...], scope: Scope) -> Buffer:

@@ -57,7 +57,7 @@ def _folded(loop: Loop, var: str, *, goes_on: bool) -> Body:
 
 def require_starts(func: Func, new: Func, loop: Loop) -> None:
     """Refuse if a reduction over `loop` no longer starts in `new`, where the first part has nothing of it left."""
-    starting = [s.label for s in statements(loop.body) if _starts_over(s, {loop.var})]
+    starting = [s.label for s in statements(loop.body) if isinstance(s, Reduce) and _starts_over(s, {loop.var})]
     if starting:
         parts = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {loop.var}
         if sum(_starts_over(s, parts) for s in statements(new.body)) < len(starting):

@@ -80,3 +80,21 @@ def test_random_steps_are_judged() -> None:
     table = measure(0, seed=3, each=6, examples=12)
     assert not [x for x in table.wrong if "accepted, illegal" in x]
     assert "| all |" in str(table)
+
+
+def test_copies_beside_writes_of_other_elements_are_legal() -> None:
+    """cache_read and cache_write refused by the name of the buffer; now by the elements and their order."""
+    func = lp.parse("""
+def shift(n: "size", a: "inout float32[n + 2]"):
+    for i in range(n):
+        a[i] = a[i + 1] * 2.0
+""")
+    assert verdict(func, Step("cache_read", ("a", "a", "global"), ()))[0] == "accepted"
+    assert verdict(func, Step("cache_write", ("a", "global"), ()))[0] == "accepted"
+    back = lp.parse("""
+def back(n: "size", a: "inout float32[n + 2]"):
+    for i in range(n):
+        a[i + 1] = a[i] * 2.0
+""")
+    assert verdict(back, Step("cache_read", ("a", "a", "global"), ()))[0] == "refused"
+    assert verdict(back, Step("cache_write", ("a", "global"), ()))[0] == "refused"

@@ -271,3 +271,15 @@ def f(w: "float32[3]", Y: "out float32[2]"):
 """)
     )
     assert "atomicAdd" not in emit(lower(s.func, "cuda")).source
+
+
+def test_a_copy_is_as_large_as_what_it_is_of_where_a_size_that_may_be_0_would_divide() -> None:
+    """At m = 0 its shape was divided by m."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", m: "size", A: "float32[n]", B: "out float32[n, m]"):
+    for q in range(n * m):
+        B[q // m, q % m] = A[q // m]
+""")
+    )
+    assert s.cache_read("B", "A", "shared").build("interpret")(np.ones(3, np.float32), m=0).shape == (3, 0)

@@ -16,14 +16,17 @@ from loopir.ir.walk import Place, fresh, names, places, statements
 from loopir.schedule.caches import (
     Copied,
     Site,
+    clash_in,
     copied,
+    done_in,
     find_site,
     inside_nests,
     loads,
     redirected,
     require_unwritten,
 )
-from loopir.schedule.find import find_buffer, listing, written
+from loopir.schedule.find import find_buffer, written
+from loopir.schedule.refusal import refusal
 from loopir.schedule.schedule import primitive
 
 
@@ -150,11 +153,16 @@ def _reads(site: Site, place: Place, name: str) -> list[Touch]:
 
 
 def _require_kept(site: Site, name: str) -> None:
-    """Refuse if the nests write the buffer after the copy is made and perhaps before it is read."""
+    """Refuse if the nests write an element of the buffer after the copy is made and before it is read."""
     writers = [p.stmt.label for p in places(site.nests) if any(b.name == name for b in written(p))]
-    if writers and not (site.alone and isinstance(site.place.stmt, Store)):
-        reason = f"{name}, which the copy would hold, is written by {listing(writers)} in the same nest"
-        raise ScheduleError(reason, suggestion="a loop further inside, between the write and the read")
+    if not writers or (site.alone and isinstance(site.place.stmt, Store)):
+        return
+    done, stages = done_in(site, name), {p.stmt.label for p in site.places}
+    mine = [(s, a) for s, a in done if not a.write and s.label in stages]
+    clash = clash_in(site, [(s, a) for s, a in done if a.write], mine)
+    if clash is not None:
+        reason = f"{name}, which the copy would hold, is written by {clash.first} in the same nest"
+        raise refusal(clash, reason, None, "a loop further inside, between the write and the read")
 
 
 def _copy(site: Site, copies: Copied) -> Stmt:

@@ -10,8 +10,9 @@ from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, Load, Loop, Node, Reduce, Stmt, Store
 from loopir.ir.inits import Elements, outermost
 from loopir.ir.walk import fresh, names, places, statements, substitute
-from loopir.schedule.caches import Copied, Site, copied, find_site, inside_nests, loads, require_unwritten
-from loopir.schedule.find import find_stage, listing, written
+from loopir.schedule.caches import Copied, Site, clash_in, copied, done_in, find_site, inside_nests, require_unwritten
+from loopir.schedule.find import find_stage, written
+from loopir.schedule.refusal import refusal
 from loopir.schedule.schedule import primitive
 
 
@@ -81,20 +82,22 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
 
 
 def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> None:
-    """Refuse if something else in the nest reads or writes the buffers: it would not see the copy."""
+    """Refuse if the nest reads what the stage wrote, which is in the copy, or another statement writes it, too."""
     s = site.place.stmt
     if site.alone and isinstance(s, Store):
         return
     if isinstance(s, Reduce) and s.atomic:
         raise ScheduleError(f"{s.label} is atomic: other threads fold into the same elements meanwhile")
     for b in buffers:
-        others = [p.stmt.label for p in places((site.nest,)) if p.stmt is not s and b in written(p)]
-        if others:
-            raise ScheduleError(f"{b.name} is written by {listing(others)}, too, in the same nest", suggestion=_FURTHER)
-        if loads((site.nest,), b.name, site.known.here):
-            readers = [p.stmt.label for p in places((site.nest,)) if loads((p.stmt,), b.name, site.known.here)]
-            who = f"{listing(readers)} reads" if readers else "a bound or a condition reads"
-            raise ScheduleError(f"{who} {b.name} in the same nest", suggestion=_FURTHER)
+        done = done_in(site, b.name)
+        mine = [x for x in done if x[1].write and x[0].label == s.label]
+        clash = clash_in(site, mine, [x for x in done if x[1].write and x[0].label != s.label], ordered=False)
+        if clash is not None:
+            reason = f"{b.name} is written by {clash.second}, too, in the same nest"
+            raise refusal(clash, reason, None, _FURTHER)
+        clash = clash_in(site, mine, [x for x in done if not x[1].write])
+        if clash is not None:
+            raise refusal(clash, f"{clash.second} reads {b.name} in the same nest", None, _FURTHER)
 
 
 IN_ORDER = ("serial", "unroll")
