@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from loopir.ir.grammar import Func, Loop, Opaque, Truth
+from loopir.ir.grammar import Func, Load, Loop, Opaque, Truth
 from loopir.ir.kept import kept
 from loopir.ir.walk import nodes, places, statements
 from loopir.testing.instances import Env, Home, Lane, Run, digest
@@ -62,7 +62,7 @@ def _hidden(func: Func) -> bool:
 @kept
 def asks_memory(func: Func) -> bool:
     """Whether a bound, a guard or a subscript reads memory, whose contents a Run does not have."""
-    return any(isinstance(n, Opaque | Truth) for n in nodes(func))
+    return any(isinstance(n, Opaque | Truth) and any(isinstance(x, Load) for x in nodes(n)) for n in nodes(func))
 
 
 def differing(before: Func, after: Func, sizes: Mapping[str, int]) -> str | None:

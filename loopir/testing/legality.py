@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from time import monotonic
 from typing import Any
@@ -23,6 +23,8 @@ from hypothesis import given, seed as seeded, settings, strategies as st
 from loopir.errors import LoopirError, ScheduleError
 from loopir.ir.grammar import Func
 from loopir.ir.text import text
+from loopir.ir.walk import replace_loop
+from loopir.schedule.find import find_loop
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step
 from loopir.testing.brute import broken, observed, runs, small_sizes, tagged
@@ -110,10 +112,16 @@ def _taken(func: Func, step: Step) -> Func:
 
 
 def _unchecked(func: Func, step: Step) -> Func | None:
-    """What the step makes of `func` without its checks; None if there is nothing that it could make."""
+    """What the step makes of `func` without its checks; None if there is nothing that it could make.
+
+    A wavefront promises that the iterations of its outer loop are independent, and so that loop is parallel here.
+    """
     with unchecked():
         try:
-            return _taken(func, step)
+            new = _taken(func, step)
+            if step.name != "wavefront":
+                return new
+            return replace_loop(new, find_loop(func, str(step.args[0])).var, lambda s: replace(s, kind="parallel"))
         except (LoopirError, ValueError, LookupError, AssertionError, StopIteration, TypeError):
             return None
 

@@ -102,9 +102,6 @@ class Rounding:
         x = self.real.const(value, t)
         return Rounded(float(x), abs(float(x))) if t.is_float else x
 
-    def spelling(self, fn: Intrinsic, t: DType) -> str | None:
-        return None
-
     def op(self, fn: Intrinsic, t: DType) -> Callable[..., Any]:
         if not t.is_float:
             return self.real.op(fn, t)

@@ -87,6 +87,8 @@ def _require_whole_folds(a: Loop, b: Loop) -> None:
         s = place.stmt
         if isinstance(s, Reduce) and s.init is not None and (a.var in s.over) != (b.var in s.over):
             one, other = (a, b) if a.var in s.over else (b, a)
+            if one is b and b.extent == Int(1):
+                continue  # it starts in every iteration of `a`, and folds once
             reason = (
                 f"{s.label} starts over from its init when it enters {one.var!r}, and does not fold over {other.var!r}"
             )

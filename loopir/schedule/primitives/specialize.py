@@ -162,11 +162,16 @@ def _deselected(body: Body, cond: Cond) -> Body:
 
 
 def _require_whole_reductions(target: Loop) -> None:
-    """Refuse if a reduction that starts outside `target` goes on in it: two versions would start it twice."""
+    """Refuse if a reduction that starts outside `target` goes on in it: two versions would start it twice.
+
+    That changes nothing where what it starts from is none of what it folds into.
+    """
     inside = {x.var for x in loops((target,))}
     for place in places((target,)):
         s = place.stmt
-        if isinstance(s, Reduce) and s.init is not None and not set(s.over) <= inside:
+        if not isinstance(s, Reduce) or s.init is None or set(s.over) <= inside:
+            continue
+        if reads(s.init) & {b.name for b in s.buffers}:
             outside = listing(v for v in s.over if v not in inside)
             raise ScheduleError(f"{s.label} folds over {outside}, too, which stands around {target.var!r}",
                                 loop=target.var, suggestion=f"specialize {outside}")  # fmt: skip
