@@ -137,6 +137,12 @@ def rows(n: "size", m: "size", A: "inout float32[n, m]", B: "out float32[n, m]",
 """
 
 
+def test_what_is_written_after_it_was_read_or_beside_it_is_copied() -> None:
+    for old, new in (("C[i] = A[i, m - 1]", "A[i, 0] = S[0]"), ("if i < 3:", "A[i, 0] = S[0]\n            if i < 3:")):
+        nest = parse(ROWS.replace(old, new))
+        assert_same(nest, Schedule(nest).cache_read(("S", "B"), "A", "local").func, {"n": 5, "m": 4})
+
+
 @pytest.mark.parametrize("at", [None, "i"])
 def test_one_copy_for_several_stages(at: str | None) -> None:
     base = Schedule(parse(ROWS))
@@ -147,12 +153,12 @@ def test_one_copy_for_several_stages(at: str | None) -> None:
 
 
 def test_what_is_written_between_the_readers_is_not_copied() -> None:
-    nest = parse(ROWS.replace("C[i] = A[i, m - 1]", "A[i, 0] = S[0]"))
+    nest = parse(ROWS.replace("C[i] = A[i, m - 1]", "if i + 1 < n:\n                A[i + 1, 0] = S[0]"))
     with pytest.raises(ScheduleError, match="A, which the copy would hold, is written by A in the same nest"):
         Schedule(nest).cache_read(("S", "B"), "A", "local")
     s = Schedule(nest).cache_read(("S", "B"), "A", "local", at="i")
     assert_same(nest, s.func, {"n": 5, "m": 4})
-    nest = parse(ROWS.replace("if i < 3:", "A[i, 0] = S[0]\n            if i < 3:"))
+    nest = parse(ROWS.replace("if i < 3:", "A[i, 1] = S[0]\n            if i < 3:"))
     with pytest.raises(ScheduleError, match="A, which the copy would hold, is written by A in the same nest"):
         Schedule(nest).cache_read(("S", "B"), "A", "local", at="i")
     s = Schedule(nest).cache_read(("B", "C"), "A", "local", at="i")
