@@ -157,7 +157,7 @@ def _same(row: Linear, ends: Ends) -> bool:
     for weight, k in sorted((abs(c), k) for k, c in row.items() if k):
         if reach >= weight:
             return False
-        reach += weight * ends.high.get(k, inf)
+        reach += weight * max(ends.high.get(k, inf), -ends.low.get(k, -inf))
     return not row.get("", 0)
 
 

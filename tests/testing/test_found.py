@@ -283,3 +283,19 @@ def f(n: "size", m: "size", A: "float32[n]", B: "out float32[n, m]"):
 """)
     )
     assert s.cache_read("B", "A", "shared").build("interpret")(np.ones(3, np.float32), m=0).shape == (3, 0)
+
+
+def test_differences_of_iterations_reach_as_far_down_as_up() -> None:
+    """Ends that are not symmetric any more were looked at from above alone, and lanes ran together that depend."""
+    s = lp.Schedule(
+        lp.parse("""
+def scan(a: "inout float32[19]"):
+    for i_o in range(2):
+        for i_i in range(3):
+            if i_o * 3 + i_i < 4:
+                for j in range(2):
+                    a[i_o * 6 + i_i * 2 + j + 1] = a[i_o * 6 + i_i * 2 + j] + a[i_o * 6 + i_i * 2 + j + 1]
+""")
+    )
+    with pytest.raises(ScheduleError, match="the lanes of 'i_i' would run together"):
+        s.vectorize("i_i")
