@@ -174,7 +174,7 @@ class _Meet:
         first, later = sorted((p, q), key=lambda x: x.path)
         if first.stmt.label.startswith(CONTROL) and later.path[depth] == first.path[depth] + 1:
             raise LowerError(
-                f"{self.clash.witness}, in another thread, which is to have decided by then what to run; read what "
+                f"{_told(self.clash())}, in another thread, which is to have decided by then what to run; read what "
                 f"decides in a statement before, into memory that is not written"
             )
         self.require_uniform(common)
