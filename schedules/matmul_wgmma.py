@@ -28,6 +28,11 @@ def _block(rows: int | None, columns: int | None) -> tuple[int, int]:
     return next(enough, BLOCKS[-1])
 
 
+def _band(rows: int | None, high: int) -> int:
+    """Rows of tiles in a band: as many as leave no band half empty."""
+    return next(g for g in (8, 4, 2, 1) if g == 1 or (rows is not None and -(-rows // high) % g == 0))
+
+
 def _stages(block: tuple[int, int], depth: int, made: int) -> int:
     """As many as there is room for beside results of so many bytes each; operands have 16 bits."""
     results = block[0] * (block[1] + VECTOR) * made
@@ -42,7 +47,7 @@ def matmul_wgmma(
     block: tuple[int, int] | None = None,
     depth: int = 64,
     stages: int | None = None,
-    group: int = 8,
+    group: int | None = None,
     blocks: int | None = None,
     whole_rows: bool = True,
 ) -> lp.Schedule:
@@ -68,6 +73,7 @@ def matmul_wgmma(
     *batch, row, column = s.loops(out)
     block = block or _block(extent(s, row), extent(s, column))
     (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
+    group = group or _band(extent(s, row), block[0])
     whole_rows = whole_rows and _stages(block, depth, made) >= LEAST_STAGES
     stages = stages or _stages(block, depth, made if whole_rows else 0)
     s, (bi, i) = step(s, "split", row, block[0])
