@@ -8,7 +8,7 @@ from schedules.conv import as_matmul as as_matmul, conv_mma as conv_mma
 from schedules.cpu import cpu as cpu
 from schedules.direct import direct_cpu as direct_cpu, direct_gpu as direct_gpu
 from schedules.elementwise import elementwise as elementwise
-from schedules.fusion import inlined as inlined
+from schedules.fusion import epilogue as epilogue, inlined as inlined
 from schedules.gpu import gpu as gpu
 from schedules.matmul import matmul_cpu as matmul_cpu, matmul_gpu as matmul_gpu
 from schedules.matmul_mma import matmul_mma as matmul_mma

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import loopir as lp
 from schedules.direct import direct_cpu
+from schedules.fusion import epilogue
 from schedules.matmul import contraction, matmul_cpu, worth_tiling
 from schedules.nests import extent, free_loops, one_nest
 from schedules.products import several
@@ -29,7 +30,7 @@ def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
             continue
         c = contraction(s, stage)
         if c is not None and worth_tiling(s, c):
-            s = matmul_cpu(s, stage)
+            s = epilogue(matmul_cpu(s, stage), stage)
             continue
         loops = free_loops(s, stage)
         if len(loops) == 1 and loops == s.loops(stage):

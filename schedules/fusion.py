@@ -1,4 +1,4 @@
-"""Fusion by inlining: stages that cost little are computed where they are read, and never stored."""
+"""Fusion by inlining: stages that cost little are computed where they are read, or where what they read is stored."""
 
 from __future__ import annotations
 
@@ -17,6 +17,20 @@ def inlined(s: lp.Schedule, *, most: int = 1) -> lp.Schedule:
         if _times(s, stage) <= most and s.why("compute_inline", stage) is None:
             s = s.compute_inline(stage)
     return s
+
+
+@lp.composite
+def epilogue(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the stages after `stage`, each the only reader of the one before, folded into the store of its result.
+
+    As many as can be: those that take the elements one by one, where a store in their own order is left.
+    """
+    while True:
+        written = {t.buffer for t in s.accesses(stage) if t.write}
+        readers = [x for x in s.stages if any(t.buffer in written and not t.write for t in s.accesses(x))]
+        if len(readers) != 1 or readers[0] == stage or s.why("reverse_compute_inline", readers[0]) is not None:
+            return s
+        s, stage = s.reverse_compute_inline(readers[0]), readers[0]
 
 
 def _times(s: lp.Schedule, stage: str) -> float:

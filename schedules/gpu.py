@@ -9,7 +9,7 @@ import loopir as lp
 from schedules.conv import conv_mma
 from schedules.direct import direct_gpu
 from schedules.elementwise import elementwise
-from schedules.fusion import inlined
+from schedules.fusion import epilogue, inlined
 from schedules.matmul import contraction, matmul_gpu, worth_tiling
 from schedules.matmul_mma import matmul_mma, pairs
 from schedules.matmul_tiles import tensor_tile
@@ -74,7 +74,7 @@ def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     if arch == HOPPER and (made := _lowered(s, matmul_wgmma, stage)) is not None:
         return made
     made = _lowered(s, matmul_mma, stage, **tensor_tile(s, c)) if c is not None and pairs(s, c) else None
-    return made or matmul_gpu(s, stage)
+    return made or epilogue(matmul_gpu(s, stage), stage)
 
 
 def _lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:

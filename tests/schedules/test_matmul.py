@@ -99,3 +99,23 @@ def test_what_is_no_contraction_is_refused() -> None:
     s = lp.Schedule(lp.compute((8, 8), lambda i, j: x[i, j] * 2.0, name="Y"))
     with pytest.raises(lp.ScheduleError, match="Y is no contraction of two operands over one loop"):
         schedules.matmul_cpu(s, "Y")
+
+
+@pytest.mark.parametrize("target", ["cuda", "llvm"])
+@pytest.mark.parametrize("rows", [64, 83, "n"])
+def test_what_follows_a_product_is_in_its_store(rows: object, target: str) -> None:
+    m = lp.symbol(rows) if isinstance(rows, str) else rows
+    A, B = lp.placeholder((m, 70), "float32", name="A"), lp.placeholder((70, 100), "float32", name="B")
+    bias = lp.placeholder((100,), "float32", name="bias")
+    naive = lp.Schedule(lp.maximum(A @ B + bias, 0.0) * 2.0)
+    s = schedules.auto(naive, target)
+    assert s.func.body[0] != naive.func.body[0]
+    assert not any(t.buffer in ("matmul", "add") for x in s.stages for t in s.accesses(x))
+    rng = np.random.default_rng(3)
+    shapes = ((83 if isinstance(rows, str) else rows, 70), (70, 100), (100,))
+    given = [rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes]
+    want = np.maximum(given[0] @ given[1] + given[2], 0) * 2
+    if target == "llvm":
+        assert (s.build("llvm")(*given) == want).all()
+    else:
+        assert lp.compile_source(s).source.count("__global__") == 1
