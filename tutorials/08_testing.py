@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 7. Testing a primitive of one's own
+# # 8. Testing a primitive of one's own
 #
 # A step of a schedule is a function from a nest to a nest. Here is one that runs a loop backwards. It looks right.
 

@@ -1,0 +1,81 @@
+"""From three loops to tensor cores: what each step of tutorials/07_tensor_cores.py wins, beside cuBLAS, in one run.
+
+    python benchmarks/gpu_walk.py [size]
+
+A product of bfloat16 matrices with float32 sums, random data, times in turns, medians; each result is held to cuBLAS'.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import torch
+
+import loopir as lp
+import schedules
+from schedules.matmul_wgmma import matmul_wgmma
+
+ROUNDS, REPEATS = 7, 5
+
+
+def product(n: int) -> lp.Schedule:
+    A, B = (lp.placeholder((n, n), "bfloat16", name=x) for x in "AB")
+    return lp.Schedule(A @ B)
+
+
+def one_thread_an_element(s: lp.Schedule) -> lp.Schedule:
+    for stage in s.stages:
+        row, column = s.loops(stage)[:2]
+        s = s.split(column, 256).bind(row, "blockIdx.y").bind(f"{column}_o", "blockIdx.x")
+        s = s.bind(f"{column}_i", "threadIdx.x")
+    return s
+
+
+WALK: dict[str, Callable[[lp.Schedule], lp.Schedule]] = {
+    "one thread an element": one_thread_an_element,
+    "tiles in shared memory and registers": lambda s: schedules.epilogue(schedules.matmul_gpu(s, "matmul"), "matmul"),
+    "tensor cores by warps (mma.sync, cp.async)": lambda s: schedules.gpu(s),
+    "by warpgroups (wgmma, TMA)": lambda s: matmul_wgmma(s, "matmul", block=(128, 256)),
+    "copies under way": lambda s: matmul_wgmma(s, "matmul", block=(128, 256), stages=3),
+    "tiles in bands": lambda s: matmul_wgmma(s, "matmul", block=(128, 256), stages=3, group=8),
+    "rows written whole": lambda s: matmul_wgmma(s, "matmul", block=(128, 256), stages=3, group=8, whole_rows=True),
+}
+
+
+def seconds(run: Callable[[], object]) -> float:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(REPEATS):
+        run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e-3 / REPEATS
+
+
+def main(n: int) -> None:
+    a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    out = torch.empty_like(a)
+    want = a @ b
+    runs: dict[str, Callable[[], object]] = {}
+    for name, schedule in WALK.items():
+        kernel = schedule(product(n)).build("cuda")
+        kernel(a, b, out=(out,))
+        off = float((out.float() - want.float()).abs().max() / want.float().abs().max())
+        assert off < 0.02, f"{name}: off by {off}"
+        runs[name] = partial(kernel, a, b, out=(out,))
+    runs["cuBLAS"] = partial(torch.matmul, a, b, out=out)
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            taken[name].append(seconds(run))
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, bfloat16 {n}^3")
+    for name, times in taken.items():
+        t = statistics.median(times)
+        print(f"{name:45} {t * 1e6:10.1f} us {2 * n**3 / t / 1e12:8.1f} TFLOP/s")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4096)
