@@ -10,13 +10,21 @@ from schedules.gpu import gpu
 def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Schedule:
     """`s` scheduled for `target`: "cuda", "llvm", or "auto" for the one that is there; "interpret" leaves it alone.
 
-    `arch` is the GPU's architecture, for schedules that depend on it: on "sm_90a" products of 16-bit floats are those
-    of warpgroups. Raises TargetError for a target that there is not.
+    `arch` is the GPU's architecture, for schedules that depend on it, unless told that of the GPU in this machine: on
+    "sm_90a" products of 16-bit floats are those of warpgroups. Raises TargetError for a target that there is not.
     """
     match lp.resolve_target(target):
         case "cuda":
-            return gpu(s, arch=arch)
+            return gpu(s, arch=arch or _arch())
         case "llvm":
             return cpu(s)
         case _:
             return s
+
+
+def _arch() -> str | None:
+    """The architecture of the GPU that is here, if there is one."""
+    try:
+        return lp.describe_target("cuda").rpartition(", ")[2]
+    except lp.TargetError:
+        return None
