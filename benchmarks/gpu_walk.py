@@ -37,11 +37,8 @@ def one_thread_an_element(s: lp.Schedule) -> lp.Schedule:
 WALK: dict[str, Callable[[lp.Schedule], lp.Schedule]] = {
     "one thread an element": one_thread_an_element,
     "tiles in shared memory and registers": lambda s: schedules.epilogue(schedules.matmul_gpu(s, "matmul"), "matmul"),
-    "tensor cores by warps (mma.sync, cp.async)": lambda s: schedules.gpu(s),
-    "by warpgroups (wgmma, TMA)": lambda s: matmul_wgmma(s, "matmul", block=(128, 256)),
-    "copies under way": lambda s: matmul_wgmma(s, "matmul", block=(128, 256), stages=3),
-    "tiles in bands": lambda s: matmul_wgmma(s, "matmul", block=(128, 256), stages=3, group=8),
-    "rows written whole": lambda s: matmul_wgmma(s, "matmul", block=(128, 256), stages=3, group=8, whole_rows=True),
+    "tensor cores by warps (mma.sync, cp.async)": schedules.gpu,
+    "tensor cores by warpgroups (wgmma, TMA)": lambda s: matmul_wgmma(s, "matmul", block=(128, 256)),
 }
 
 

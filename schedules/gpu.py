@@ -10,12 +10,12 @@ from schedules.conv import conv_mma
 from schedules.direct import direct_gpu
 from schedules.elementwise import elementwise
 from schedules.fusion import epilogue, inlined
-from schedules.matmul import contraction, matmul_gpu, worth_tiling
+from schedules.matmul import Contraction, contraction, matmul_gpu, worth_tiling
 from schedules.matmul_mma import matmul_mma, pairs
 from schedules.matmul_tiles import tensor_tile
 from schedules.matmul_wgmma import matmul_wgmma
 from schedules.neighbours import neighbours, reaches
-from schedules.nests import free_loops, one_nest
+from schedules.nests import extent, free_loops, one_nest
 from schedules.products import several
 from schedules.reduction import reduction, streams
 from schedules.row_blocks import crowded, row_blocks
@@ -71,10 +71,18 @@ def _tiled(s: lp.Schedule, stage: str) -> bool:
 def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     """A contraction in tiles, on tensor cores where they take its elements."""
     c = contraction(s, stage)
-    if arch == HOPPER and (made := _lowered(s, matmul_wgmma, stage)) is not None:
+    if arch == HOPPER and _whole_vectors(s, c) and (made := _lowered(s, matmul_wgmma, stage)) is not None:
         return made
     made = _lowered(s, matmul_mma, stage, **tensor_tile(s, c)) if c is not None and pairs(s, c) else None
     return made or epilogue(matmul_gpu(s, stage), stage)
+
+
+def _whole_vectors(s: lp.Schedule, c: Contraction | None) -> bool:
+    """Whether no row of the operands is known to start where vectors of 16 bytes cannot."""
+    if c is None:
+        return True
+    vector = 16 // s.buffer(c.right.buffer).dtype.bytes
+    return all(n is None or n % vector == 0 for n in (extent(s, c.column), extent(s, c.reduced)))
 
 
 def _lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:

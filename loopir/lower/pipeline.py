@@ -24,6 +24,7 @@ from loopir.lower.kernels import kernels
 from loopir.lower.memories import memories
 from loopir.lower.products import products
 from loopir.lower.rings import rings
+from loopir.lower.rooms import rooms
 from loopir.lower.share import share
 from loopir.lower.spread import spread
 from loopir.lower.target import Target, target as target_called
@@ -96,6 +97,9 @@ PASSES: tuple[Pass, ...] = (
          "what a statement repeats is computed once; lanes are loops of their own by then", after=("vectors",)),
     Pass("tidy", lambda f, t: simplify_func(f, drop_unit_loops=True), "flat", BOTH,
          "offsets are simplified as a whole", after=("flatten",)),
+    Pass("rooms", rooms, "flat", GPU,
+         "what a kernel allocates has a constant size, or is refused, once sizes are as simple as they get",
+         after=("tidy",)),
 )  # fmt: skip
 
 

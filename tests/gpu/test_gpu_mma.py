@@ -92,7 +92,7 @@ def test_what_is_chosen_is_right_however_operands_lie(torch: Any, lies: str, m: 
     a, b = (lp.placeholder(v, "bfloat16", name=x) for x, v in zip("AB", shapes, strict=True))
     product = (a.T if lies[0] == "t" else a) @ (b.T if lies[1] == "t" else b)
     s = schedules.auto(lp.Schedule(product), "cuda")
-    assert "mma_m16n8k16" in str(s)
+    assert "mma_m" in str(s)  # of warps, or of warpgroups
     x, y = (torch.randint(-2, 3, v, device="cuda").to(torch.bfloat16) for v in shapes)
     want = (x.T if lies[0] == "t" else x).double() @ (y.T if lies[1] == "t" else y).double()
     assert bool((s.build("cuda")(x, y) == want.to(torch.bfloat16)).all())

@@ -52,7 +52,7 @@ REDUCTIONS = family(
     ),
     Mutant(
         "done once", "a fold that goes on from what was there may be hoisted out of its loop",
-        "schedule.primitives.hoist:_require_same", "if isinstance(s, Reduce) and", "if False and",
+        "schedule.primitives.hoist:_require_same", "(s.init is None or not set(s.over) <= inner)", "False",
         steps("hoist", programs=FOLDS, most=1),
     ),
     Mutant(
