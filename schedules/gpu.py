@@ -56,7 +56,8 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.S
             t = turned(s, stage) if one_nest(s, stage) else None
             large = t is not None and worth_turning(s, t)
             near = _lowered(s, neighbours, stage) if not large and one_nest(s, stage) and reaches(s, stage) else None
-            s = transpose(s, stage) if large else near or elementwise(s, stage, threads=threads)
+            across = _lowered(s, transpose, stage) if large else None
+            s = across or near or elementwise(s, stage, threads=threads)
         except lp.ScheduleError:
             continue  # what stands in one nest with it has the grid already
     return s

@@ -47,8 +47,14 @@ def test_lowered_programs_mean_the_same(call: Any, target: str) -> None:
 def test_scheduled_for_a_gpu_they_have_no_races_and_mean_the_same(call: Any, seed: int) -> None:
     func, values, arrays = call
     s = schedules.gpu(lp.Schedule(func), threads=4)
+    try:
+        lowered = lower(s.func, "cuda")
+    except lp.LowerError as error:  # what no GPU takes in a kernel, however it is scheduled
+        if "so its size has to be a constant" not in str(error):
+            raise
+        return
     want = lp.interpret(func, arrays, values, domain="ring")
-    check_same(lp.interpret(lower(s.func, "cuda"), arrays, values, domain="ring", seed=seed), want)
+    check_same(lp.interpret(lowered, arrays, values, domain="ring", seed=seed), want)
 
 
 @settings(SETTINGS, max_examples=40)
