@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import platform
-import statistics
 from collections.abc import Callable
 from typing import Any
 
+import gpu_timing
 import torch
 import torch.nn.functional as F
 
@@ -50,28 +50,8 @@ def convolution(n: int, c: int, h: int, k: int, r: int, stride: int) -> Any:
     return lp.relu(y * lp.cast(scale, "float32") + lp.cast(shift, "float32")).astype("bfloat16")
 
 
-def seconds(run: Callable[[], Any]) -> float:
-    """Of one call: of as many as fill a few milliseconds, by events on the GPU."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(REPEATS):
-        run()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) * 1e-3 / REPEATS
-
-
 def in_turns(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median seconds of each, one after the other in every round."""
-    for run in runs.values():
-        run()
-        run()
-    torch.cuda.synchronize()
-    taken: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            taken[name].append(seconds(run))
-    return {name: statistics.median(times) for name, times in taken.items()}
+    return gpu_timing.in_turns(runs, ROUNDS, REPEATS)
 
 
 def measured(shape: tuple[int, ...], batch: int, compiled: bool, tune: bool) -> tuple[dict[str, float], float]:

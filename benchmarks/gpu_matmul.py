@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from gpu_timing import seconds
 
 import loopir as lp
 import schedules
@@ -107,16 +108,6 @@ def rows() -> Iterator[Row]:
 
 
 # ---------------------------------------------------------------- measuring
-
-
-def seconds(run: Callable[[], Any], repeats: int) -> float:
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(repeats):
-        run()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) * 1e-3 / repeats
 
 
 def in_turns(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:

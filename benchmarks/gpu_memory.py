@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import gpu_timing
 import torch
 import torch.nn.functional as F
 
@@ -177,28 +178,8 @@ def tolerance(dtype: Any) -> float:
     return 8 * torch.finfo(dtype).eps
 
 
-def seconds(run: Callable[[], Any]) -> float:
-    """Of one call: of as many as fill a few milliseconds, by events on the GPU."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(REPEATS):
-        run()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) * 1e-3 / REPEATS
-
-
 def in_turns(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median seconds of each, one after the other in every round."""
-    for run in runs.values():
-        run()
-        run()
-    torch.cuda.synchronize()
-    taken: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            taken[name].append(seconds(run))
-    return {name: statistics.median(times) for name, times in taken.items()}
+    return gpu_timing.in_turns(runs, ROUNDS, REPEATS)
 
 
 def error(row: Row, got: Any, inputs: tuple[Any, ...]) -> float:

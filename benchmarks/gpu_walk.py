@@ -7,12 +7,12 @@ A product of bfloat16 matrices with float32 sums, random data, times in turns, m
 
 from __future__ import annotations
 
-import statistics
 import sys
 from collections.abc import Callable
 from functools import partial
 
 import torch
+from gpu_timing import in_turns
 
 import loopir as lp
 import schedules
@@ -42,16 +42,6 @@ WALK: dict[str, Callable[[lp.Schedule], lp.Schedule]] = {
 }
 
 
-def seconds(run: Callable[[], object]) -> float:
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(REPEATS):
-        run()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) * 1e-3 / REPEATS
-
-
 def main(n: int) -> None:
     a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     out = torch.empty_like(a)
@@ -64,13 +54,8 @@ def main(n: int) -> None:
         assert off < 0.02, f"{name}: off by {off}"
         runs[name] = partial(kernel, a, b, out=(out,))
     runs["cuBLAS"] = partial(torch.matmul, a, b, out=out)
-    taken: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            taken[name].append(seconds(run))
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, bfloat16 {n}^3")
-    for name, times in taken.items():
-        t = statistics.median(times)
+    for name, t in in_turns(runs, ROUNDS, REPEATS).items():
         print(f"{name:45} {t * 1e6:10.1f} us {2 * n**3 / t / 1e12:8.1f} TFLOP/s")
 
 

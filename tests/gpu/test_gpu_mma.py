@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from int8_tile import TILE
 
 import loopir as lp
 import schedules
@@ -106,30 +107,8 @@ def test_copies_and_fragments_may_run_ahead(torch: Any, ahead: bool, spread: boo
     assert bool((s.build("cuda")(x, y) == (x.double() @ y.double()).to(torch.bfloat16)).all())
 
 
-INT8 = """
-def f(A: "int8[16, 64]", B: "int8[8, 64]", C: "out int32[16, 8]"):
-    for w in bind("warp.x", 1):
-        with alloc("int32[16, 8]", scope="fragment") as acc:
-            for ko in range(2):
-                with alloc("int8[16, 32]", scope="fragment") as a, alloc("int8[8, 32]", scope="fragment") as b:
-                    for i in range(16):
-                        for k in range(32):
-                            a[i, k] = A[i, ko * 32 + k]
-                    for j in range(8):
-                        for l in range(32):
-                            b[j, l] = B[j, ko * 32 + l]
-                    for m in range(16):
-                        for n in range(8):
-                            for kk in range(32):
-                                acc[m, n] = sum(int32(a[m, kk]) * int32(b[n, kk]), over=(ko, kk), init=0)
-            for x in range(16):
-                for y in range(8):
-                    C[x, y] = acc[x, y]
-"""
-
-
 def test_int8_is_exact(torch: Any) -> None:
-    kernel = lp.Schedule(lp.parse(INT8)).tensorize("m", "mma_m16n8k32_s8_bt").build("cuda")
+    kernel = lp.Schedule(lp.parse(TILE)).tensorize("m", "mma_m16n8k32_s8_bt").build("cuda")
     x = torch.randint(-128, 128, (16, 64), device="cuda", dtype=torch.int8)
     y = torch.randint(-128, 128, (8, 64), device="cuda", dtype=torch.int8)
     assert bool((kernel(x, y).double() == x.double() @ y.double().T).all())

@@ -1,0 +1,33 @@
+"""Times on a GPU: by events, in turns, so that what the machine does meanwhile meets all that are compared."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def seconds(run: Callable[[], Any], repeats: int) -> float:
+    """Of one call: of so many, divided."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(repeats):
+        run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e-3 / repeats
+
+
+def in_turns(runs: dict[str, Callable[[], Any]], rounds: int, repeats: int) -> dict[str, float]:
+    """Median seconds of each, one after the other in every round, after two calls that are not timed."""
+    for run in runs.values():
+        run()
+        run()
+    torch.cuda.synchronize()
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            taken[name].append(seconds(run, repeats))
+    return {name: statistics.median(times) for name, times in taken.items()}
