@@ -131,6 +131,11 @@ class _Grid:
         return _SVG.format(width=width, height=height, label=escape(label), parts="".join(parts))
 
 
+def page(words: str, *pictures: str) -> str:
+    """Words as a notebook shows them, a letter a column, with pictures under them."""
+    return f'<pre style="white-space: pre-wrap; font: 13px/1.45 {_FONT}">{escape(words)}</pre>{"".join(pictures)}'
+
+
 def pairs(values: dict[str, int]) -> str:
     """`i=0, j=1`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())
@@ -147,6 +152,7 @@ def _near(*values: int) -> Sequence[int | None]:
     return out
 
 
+_FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" class="loopir-witness" width="{width}" height="{height}" role="img">'
     "<title>{label}</title><style>.loopir-witness text{{font:12px monospace;fill:currentColor}}"
