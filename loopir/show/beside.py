@@ -46,10 +46,10 @@ class Beside:
             changed = _changed(first, lines)
             kinds = ["row changed" if k in changed else "row" for k in range(len(lines))]
             rows = "".join(
-                f'<div class="{kind}"><span class="code">{line_html(line)}</span></div>'
+                f'<div class="{kind}"><pre class="code">{line_html(line)}</pre></div>'
                 for kind, line in zip(kinds, lines, strict=True)
             )
-            columns.append(f'<div><div class="row heads"><b>{escape(_head(n, e))}</b></div>{rows}</div>')
+            columns.append(f'<div><div class="heads">{escape(_head(n, e))}</div>{rows}</div>')
         return boxed(f'<div class="beside">{"".join(columns)}</div>')
 
 

@@ -17,18 +17,20 @@ from loopir.show.rows import Row, rows, taken_at
 STYLE = """<style>
 .loopir { font: 13px/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace }
 .loopir { --lp-line: #8c959f55; --lp-dim: #6e7781; max-width: 100%; overflow-x: auto }
-.loopir pre { font: inherit; margin: 0; white-space: pre }
+.loopir pre, .loopir pre.code { font: inherit; color: inherit; margin: 0; padding: 0; white-space: pre }
 .loopir .row { display: flex; white-space: pre; min-height: 1.45em } .loopir .row:hover { background: #8c959f22 }
-.loopir .code { flex: 1 0 auto } .loopir summary { list-style: none; cursor: pointer }
+.loopir .code { flex: 1 0 auto; background: none; border: 0 } .loopir summary { list-style: none; cursor: pointer }
 .loopir summary::-webkit-details-marker { display: none }
 .loopir details:not([open]) > summary .code::after { content: " \\2026"; color: var(--lp-dim) }
 .loopir .cell { flex: none; width: 9ch; text-align: right; color: var(--lp-dim); user-select: none }
-.loopir .first { width: 14ch; padding-left: 2ch }
+.loopir .first { width: 14ch; padding-left: 2ch } .loopir .last { width: 12ch }
 .loopir .heads { border-bottom: 1px solid var(--lp-line) }
-.loopir table { border-collapse: collapse; font: inherit; margin: .6em 0 0 } .loopir td { text-align: right }
-.loopir th { text-align: right; font-weight: normal; color: var(--lp-dim) }
-.loopir td, .loopir th { padding: 0 1ch; background: none } .loopir .step { text-align: left; white-space: pre-wrap }
-.loopir .beside { display: flex; gap: 3ch; flex-wrap: wrap } .loopir .beside > div { flex: 1 1 40ch; min-width: 0 }
+.loopir table { border-collapse: collapse; border: 0; font: inherit; margin: .6em 0 0 }
+.loopir table tr { background: none } .loopir table th { font-weight: normal; color: var(--lp-dim) }
+.loopir table td, .loopir table th { padding: 0 1ch; text-align: right }
+.loopir table td.step, .loopir table th.step { text-align: left; white-space: pre-wrap }
+.loopir .beside { display: flex; gap: 3ch; flex-wrap: wrap }
+.loopir .beside > div { flex: 1 1 40ch; min-width: 0; overflow-x: auto }
 .loopir .changed { background: #d4a72c33 }
 .loopir .keyword { color: #8250df } .loopir .kind { color: #0550ae; font-weight: bold }
 .loopir .fold, .loopir .operation { color: #953800 } .loopir .type, .loopir .string { color: #116329 }
@@ -79,7 +81,7 @@ def _nest(lines: Sequence[Row]) -> Iterator[str]:
             open_at.pop()
             yield "</details>"
         cells = "".join(f'<span class="{_cell(k)}">{escape(c)}</span>' for k, c in enumerate(row.cells))
-        content = f'<span class="code">{line_html(str(row.line))}</span>{cells}'
+        content = f'<pre class="code">{line_html(str(row.line))}</pre>{cells}'
         if n + 1 < len(lines) and lines[n + 1].line.depth > row.line.depth and row.cells:
             open_at.append(row.line.depth)
             yield f'<details open><summary class="row">{content}</summary>'
@@ -89,7 +91,7 @@ def _nest(lines: Sequence[Row]) -> Iterator[str]:
 
 
 def _cell(n: int) -> str:
-    return "cell first" if n == 0 else "cell"
+    return "cell" + (" first" if n == 0 else " last" if n == len(HEADS) - 1 else "")
 
 
 def _steps(schedule: Schedule, sizes: dict[str, int]) -> str:

@@ -34,9 +34,8 @@ def s() -> Schedule:
 def stripped(page: str) -> str:
     """The text of the lines alone, without heads and margins."""
     page = re.sub(r'<div class="row heads">.*?</div>', "", page)
-    lines = re.findall(r'<span class="code">(.*?)</span>(?=<span class="cell|</div>|</summary>)', page)
-    body = re.search(r"<pre>(.*?)</pre>", page, re.DOTALL)
-    return unescape(re.sub(r"<[^>]*>", "", body[1] if body else "\n".join(lines)))
+    lines = re.findall(r'<pre(?: class="code")?>(.*?)</pre>', page, re.DOTALL)
+    return unescape(re.sub(r"<[^>]*>", "", "\n".join(lines)))
 
 
 def test_pieces_make_up_the_line() -> None:
