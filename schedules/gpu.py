@@ -83,7 +83,8 @@ def _whole_vectors(s: lp.Schedule, c: Contraction | None) -> bool:
     if c is None:
         return True
     vector = 16 // s.buffer(c.right.buffer).dtype.bytes
-    return all(n is None or n % vector == 0 for n in (extent(s, c.column), extent(s, c.reduced)))
+    along = (c.reduced if c.left.along else c.row, c.reduced if c.right.along else c.column)
+    return all(n is None or n % vector == 0 for n in (extent(s, x) for x in along))
 
 
 def _lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:

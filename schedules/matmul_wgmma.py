@@ -56,14 +56,14 @@ def matmul_wgmma(
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the
     warpgroups, one for each 64 rows, and the sums are made in it, `depth` steps of the reduced loop at a time. The
-    left operand has the reduced loop along its rows, the right one either way. As many `stages` as there is room for,
+    operands may lie either way, transposed or not. As many `stages` as there is room for,
     unless told, are there at once, and copies run two fewer ahead, so that products wait for nothing. `group` and
     `blocks` are those of `matmul_mma.tiles`. What is made of the sums goes through shared memory, if there is room,
     from where rows are written whole, unless `whole_rows` is False.
     """
     c = contraction(s, stage)
-    if c is None or not c.left.along:
-        raise lp.ScheduleError(f"{stage} is no contraction with a left operand whose rows run along the reduced loop")
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
     if stage == s.stages[-1]:
         raise lp.ScheduleError(f"nothing is made of {stage}, whose sums are to be an intermediate")
     out = s.stages[s.stages.index(stage) + 1]
@@ -125,7 +125,8 @@ def _sums(s: lp.Schedule, stage: str, block: tuple[int, int], depth: int, short:
         s = s.set_layout(copy, swizzled(rows))
         boxes = _boxes(s, copy, rows, short)
         s = boxes or _together(s, copy, block[0] // ROWS, f"cp_async_{short}" if stages > 1 else None)
-    s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{'_bt' if c[1].along else ''}")
+    ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
+    s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{ways}")
     # a stage less ahead than there is room for: products are waited for an iteration later, if there are enough stages
     return s.pipeline(ko, stages=stages, ahead=max(1, stages - 2)) if stages > 1 else s
 
