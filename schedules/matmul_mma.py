@@ -7,6 +7,8 @@ to a sum afterwards, a cast, a bias, a relu, is done by the lane that holds it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import loopir as lp
 from schedules.matmul import Contraction, Operand, contraction
 from schedules.nests import batched, fused, step
@@ -175,13 +177,29 @@ def _whole(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
     """Copies, of as few operands as can be, that are made of whole tiles, with zeros at the edges."""
     left, right = contraction_in(s, stage)
     for operands in ((left,), (right,), (left, right)):
-        made, copies = s, list[str]()
-        for operand in operands:
-            made, copy = _copied(made, stage, operand.buffer, "global", None)
-            copies.append(copy)
+        made, copies = _in_tiles(s, stage, operands)
         if made.why("pad", stage) is None:
             return made.pad(stage), copies
     return s, []
+
+
+def _in_tiles(s: lp.Schedule, stage: str, operands: Sequence[Operand]) -> tuple[lp.Schedule, list[str]]:
+    copies: list[str] = []
+    for operand in operands:
+        s, copy = _copied(s, stage, operand.buffer, "global", None)
+        copies.append(copy)
+    return s, copies
+
+
+def both_whole(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """Copies of both operands that are made of whole tiles, with zeros at the edges, by one launch."""
+    s, copies = _in_tiles(s, stage, contraction_in(s, stage))
+    s = s.pad(stage)
+    blocks: list[str] = []
+    for copy in copies:
+        s = _filled(s, copy)
+        blocks.append(s.loops(copy)[0])
+    return s.merge(*blocks, side_by_side=True) if s.why("merge", *blocks, side_by_side=True) is None else s
 
 
 def _filled(s: lp.Schedule, copy: str) -> lp.Schedule:

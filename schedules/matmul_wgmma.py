@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import loopir as lp
 from schedules.matmul import contraction
-from schedules.matmul_mma import SHORT, contraction_in, tiles
+from schedules.matmul_mma import SHORT, both_whole, contraction_in, tiles
 from schedules.nests import batched, extent, step
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
@@ -50,6 +50,7 @@ def matmul_wgmma(
     group: int | None = None,
     blocks: int | None = None,
     whole_rows: bool = True,
+    whole: bool = False,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a; unless
     told, the largest of which there are enough for a GPU.
@@ -59,7 +60,8 @@ def matmul_wgmma(
     operands may lie either way, transposed or not. As many `stages` as there is room for,
     unless told, are there at once, and copies run two fewer ahead, so that products wait for nothing. `group` and
     `blocks` are those of `matmul_mma.tiles`. What is made of the sums goes through shared memory, if there is room,
-    from where rows are written whole, unless `whole_rows` is False.
+    from where rows are written whole, unless `whole_rows` is False. With `whole`, both operands are first copied into
+    whole tiles, with zeros at the edges, so that rows of any length begin where boxes can.
     """
     c = contraction(s, stage)
     if c is None:
@@ -83,7 +85,7 @@ def matmul_wgmma(
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = _results(s, stage, out, at, block) if whole_rows else _by_warpgroups(s, i)
     s = batched(s, batch)
-    return _sums(s, stage, block, depth, short, stages)
+    return _sums(s, stage, block, depth, short, stages, whole)
 
 
 def _by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
@@ -105,14 +107,17 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     return _together(s, copy, block[0] // ROWS, None)
 
 
-def _sums(s: lp.Schedule, stage: str, block: tuple[int, int], depth: int, short: str, stages: int) -> lp.Schedule:
+def _sums(
+    s: lp.Schedule, stage: str, block: tuple[int, int], depth: int, short: str, stages: int, whole: bool
+) -> lp.Schedule:
     """The tile of sums: copies to shared memory, and the products."""
     *_, i, j, k = s.loops(stage)
-    c = contraction_in(s, stage)
     s, (ko, kk) = step(s, "split", k, depth)
     s, (ki, k) = step(s, "split", kk, DEPTH, tail="exact")
     s, (wi, i) = step(s, "split", i, ROWS, tail="exact")
     s = s.reorder(ko, wi, ki, i, j, k).bind(wi, "warpgroup").unroll(ki)
+    s = both_whole(s, stage) if whole else s
+    c = contraction_in(s, stage)
     copies: list[str] = []
     for operand in c:
         before = set(s.stages)

@@ -10,9 +10,31 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Func, Loop, Stmt
+from loopir.ir.grammar import Alloc, Body, Func, Loop, Stmt
 from loopir.ir.walk import bodies, loops, places, rewrite, statements
 from loopir.schedule.facts import rewrite_loop
+from loopir.schedule.find import find_loop
+
+
+def brought_together(func: Func, first: str, second: str) -> Func:
+    """`func` with memory that is there only from after loop `first` on, and that loop `second` is the first to use, there
+    from before it: so the two stand one after the other."""
+    while True:
+        a, b = find_loop(func, first), find_loop(func, second)
+        body = body_with(func, a)
+        after = next(iter(body[body.index(a) + 1 :]), None)
+        if not isinstance(after, Alloc) or not _begins_with(after, b):
+            return func
+        wide = replace(after, body=(a, *after.body))
+        new = {id(a): (), id(after): (wide,)}
+        func = replace(func, body=rewrite(func.body, lambda s: new.get(id(s))))
+
+
+def _begins_with(alloc: Alloc, loop: Loop) -> bool:
+    inner: Stmt = alloc
+    while isinstance(inner, Alloc):
+        inner = inner.body[0]
+    return inner is loop
 
 
 def require_next(func: Func, first: Loop, second: Loop) -> None:
