@@ -35,8 +35,7 @@ def matmul_split(s: lp.Schedule, stage: str, *, parts: int, warpgroups: bool = T
     s = s.reorder(*own[1:], own[0])
     before = set(s.stages)
     s = s.cache_write(partial, "global")
-    (sums,) = (x for x in s.stages if x not in before)
-    made, left = (partial, sums) if s.stages.index(partial) < s.stages.index(sums) else (sums, partial)
+    made = next(x for x in s.stages if x not in before or x == partial)
     s = (matmul_wgmma if warpgroups else matmul_mma)(s, made, **options)
     out = s.stages[s.stages.index(stage) + 1]
     s = elementwise(s, out)
