@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loopir.emit.cuda_atomic import PRELUDE as ATOMIC_PRELUDE, update
-from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of
+from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of, met
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.emit.params import kernels_of, params_of
 from loopir.errors import LowerError, TargetError
@@ -19,6 +19,7 @@ from loopir.ir.grammar import (
     Await,
     Barrier,
     Body,
+    Budget,
     Buffer,
     Commit,
     Expect,
@@ -146,7 +147,9 @@ class _Emitter:
             *(self.parameter(b) for b in self.params.buffers),
             *(f"const __grid_constant__ lp_map {name}" for name in self.maps.values()),
         ])  # fmt: skip
-        bound = block[0] * block[1] * block[2]
+        bound = f"{block[0] * block[1] * block[2]}"
+        if any(isinstance(s, Budget) for s in statements(self.source.body)):
+            bound += ", 1"  # budgets are taken from what one block has
         cluster = _constant(extents.get("cluster", Int(1)), "cluster")
         dims = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
         self.line(0, f'extern "C" __global__ void __launch_bounds__({bound}) {dims}{self.source.name}({signature}) {{')
@@ -221,7 +224,10 @@ class _Emitter:
             case Init(ring, arrivals):
                 self.line(depth, f"lp_ring_init({self.values.name(ring.name)}, {_elements(ring)}, {arrivals});")
             case Expect(slot, count):
-                self.line(depth, f"lp_ring_expect({self.slot(slot)}, {count});")
+                self.line(
+                    depth,
+                    f"lp_ring_expect({self.slot(slot)}, {count});" if count else f"lp_ring_arrive({self.slot(slot)});",
+                )
             case Await(slot, turn):
                 self.line(depth, f"lp_ring_wait({self.slot(slot)}, {self.turns(slot)}, {turn});")
             case Hold(b, apart):
@@ -233,8 +239,14 @@ class _Emitter:
                     self.line(depth, f"{{ {never} }}")
             case Fence(kind):
                 self.line(depth, f'asm volatile("{FENCES[kind]};" ::: "memory");')
-            case Barrier():
+            case Budget(registers, more):
+                how = "inc" if more else "dec"
+                self.line(depth, f'asm volatile("setmaxnreg.{how}.sync.aligned.u32 {registers};");')
+            case Barrier(0):
                 self.line(depth, "__syncthreads();")
+            case Barrier(threads):
+                for line in met(threads, self.source):
+                    self.line(depth, line)
             case _:
                 raise LowerError(f"{type(s).__name__} cannot stand in a kernel")
 
@@ -353,10 +365,11 @@ def _elements(b: Buffer) -> int:
 
 
 def _matrices(kernel: Kernel) -> set[str]:
-    """The buffers that descriptors tell of, whose swizzles count addresses from a multiple of 1,024 bytes."""
+    """The buffers that descriptors tell of, or boxes come to; their swizzles count from a multiple of 1,024 bytes."""
     issued = [s for s in statements(kernel.body) if isinstance(s, Issue)]
     pairs = [(s, a, x) for s in issued for a, x in zip(s.fn.meaning.args, s.operands, strict=True)]
-    return {x.buffer.name for s, a, x in pairs if a.buffer.name in dict(s.words)}
+    told = ((s, x, a.buffer.name) for s, a, x in pairs)
+    return {x.buffer.name for s, x, n in told if n in dict(s.words) or (s.fn.boxed and n == s.fn.boxed[1])}
 
 
 def _carved(shared: list[Buffer], matrices: set[str]) -> tuple[dict[str, int], int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from loopir.ir.grammar import Box, Index, Issue, Kernel
+from loopir.ir.grammar import GROUP_WARPS, LANES, Barrier, Box, Index, Int, Issue, Kernel, Loop
 from loopir.ir.layouts import strides_of
 from loopir.ir.walk import statements
 
@@ -21,6 +22,9 @@ __device__ __forceinline__ void lp_ring_init(unsigned long long* ring, int slots
 __device__ __forceinline__ void lp_ring_expect(unsigned long long* slot, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                :: "r"(lp_shared_at(slot)), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void lp_ring_arrive(unsigned long long* slot) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(lp_shared_at(slot)) : "memory");
 }
 __device__ __forceinline__ void lp_ring_wait(unsigned long long* slot, unsigned int& turns, int n, unsigned int turn) {
   asm volatile("{\\n.reg .pred p;\\nlp_wait_%=:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n"
@@ -51,3 +55,24 @@ def maps_of(kernel: Kernel) -> dict[MapInfo, str]:
 
 def map_of(b: Box) -> MapInfo:
     return MapInfo(b.buffer.name, b.buffer.dtype.name, b.buffer.shape, strides_of(b.buffer), b.sizes, b.span)
+
+
+def met(threads: int, kernel: Kernel) -> list[str]:
+    """How each so many threads of `kernel`, in order, meet: at hardware barriers from number 1 on, named as constants,
+    for one whose number is computed takes all that there are."""
+    sizes = sorted({s.threads for s in statements(kernel.body) if isinstance(s, Barrier) and s.threads})
+    counts = {n: _meeting(n, kernel) for n in sizes}
+    first = 1 + sum(counts[n] for n in sizes[: sizes.index(threads)])
+    spelt = [f'asm volatile("bar.sync {first + n}, {threads};" ::: "memory");' for n in range(counts[threads])]
+    if len(spelt) == 1:
+        return spelt
+    which = f"(threadIdx.x + threadIdx.y * blockDim.x + threadIdx.z * blockDim.x * blockDim.y) / {threads}"
+    cases = " ".join(f"case {n}: {x} break;" for n, x in enumerate(spelt[:-1]))
+    return [f"switch ({which}) {{ {cases} default: {spelt[-1]} }}"]
+
+
+def _meeting(threads: int, kernel: Kernel) -> int:
+    """How many times so many threads may meet: as many as the block has, but the warpgroup of a role."""
+    extents = {s.kind: s.extent for s in statements(kernel.body) if isinstance(s, Loop) and s.kind.startswith("thread")}
+    total = prod(x.value for x in extents.values() if isinstance(x, Int))
+    return max(1, (total - GROUP_WARPS * LANES) // threads)

@@ -17,11 +17,12 @@ see through it.
            | Alloc(buffer b, stmt* body)                                 -- lifetime = body
            | If(cond c, stmt* then, stmt* orelse)
            | Do(instruction f, stmt* body)                       -- body is a nest that f does as a whole
-           | Kernel(name n, stmt* body) | Barrier()                      -- made by lowering
+           | Role(int* registers, stmt* body)                            -- body is done by warps of its own
+           | Kernel(name n, stmt* body) | Barrier(int threads)           -- made by lowering
            | Issue(instruction f, load* operands, word* words, box* boxes, load? ring)   -- made by lowering
            | Commit(name group) | Wait(int pending, name group)          -- made by lowering, as all that follows
            | Fence(async|registers kind) | Hold(buffer b)
-           | Init(buffer ring, int arrivals) | Expect(load slot, int bytes) | Await(load slot, int turn)
+           | Init(buffer ring, int arrivals) | Expect(load slot, int bytes) | Await(load slot, int turn) | Budget(int n)
     kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | cluster | threadIdx.x ...
            | lane | warp.x | warp.y | warpgroup
     index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Xor | Opaque(value)
@@ -302,8 +303,7 @@ class Store(Stmt):
 class Reduce(Stmt):
     """Fold `values` into element `at` of `buffers` by `monoid`, over the loops named in `over`.
 
-    With `atomic`, which only one buffer can have, a fold is one step that no other thread comes between.
-    """
+    With `atomic`, which only one buffer can have, a fold is one step that no other thread comes between."""
 
     label: str
     buffers: tuple[Buffer, ...]
@@ -334,12 +334,19 @@ class If(Stmt):
 class Do(Stmt):
     """`body`, a perfect nest around one statement, done as a whole by the instruction `fn`.
 
-    One whose bytes arrive by themselves is told by lowering of the barrier, an element of shared memory, to count at.
-    """
+    One whose bytes arrive by themselves is told by lowering of the barrier in shared memory to count at."""
 
     fn: Instruction
     body: Body
     ring: Load | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Role(Stmt):
+    """`body`, which warps of their own do ahead; `registers` are for each of their threads, and for each other."""
+
+    registers: tuple[int, int]
+    body: Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +374,7 @@ class Issue(Stmt):
 @dataclass(frozen=True, slots=True)
 class Box(Node):
     """A box of a global array, as a tensor map tells of it: operand `name`, from element `at`, so many elements along
-    each dimension, swizzled in shared memory in pieces of `span` bytes if that is not 0. Outside of the array it is 0.
-    """
+    each dimension, swizzled in shared memory in pieces of `span` bytes if that is not 0. Outside of the array is 0."""
 
     name: str
     buffer: Buffer
@@ -439,7 +445,17 @@ class Hold(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Barrier(Stmt):
-    """All threads of a block meet here, and see each other's writes."""
+    """All threads of a block meet here, and see each other's writes; or of each so many `threads`, in order."""
+
+    threads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget(Stmt):
+    """The warps of a warpgroup have so many registers for each thread from here on, `more` than before or fewer."""
+
+    registers: int
+    more: bool
 
 
 # ---------------------------------------------------------------- functions

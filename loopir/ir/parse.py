@@ -40,6 +40,7 @@ from loopir.ir.grammar import (
     Op,
     Param,
     Reduce,
+    Role,
     Scope,
     Size,
     Stmt,
@@ -253,6 +254,8 @@ class _Reader(Declarations):
                 return (self.augmented(s),)
             case ast.Pass():
                 return ()
+            case ast.Expr(value=ast.Call(func=ast.Name(id="barrier"), args=[ast.Constant(value=int(threads))])):
+                return (Barrier(threads),)
             case ast.Expr(value=ast.Call() as call) if name_of(call.func) == "barrier":
                 return (Barrier(),)
             case ast.Expr(value=ast.Call(func=ast.Name(id="commit"), args=[])):
@@ -325,6 +328,8 @@ class _Reader(Declarations):
         match s.items[0].context_expr:
             case ast.Call(func=ast.Name(id="kernel"), args=[ast.Constant(value=str(name))]) if len(s.items) == 1:
                 return Kernel(name, self.body(s.body))
+            case ast.Call(func=ast.Name(id="role"), args=[ast.Constant(int(own)), ast.Constant(int(others))]):
+                return Role((own, others), self.body(s.body))
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if (
                 len(s.items) == 1 and (fn := instruction_called(name)) is not None
             ):

@@ -46,11 +46,19 @@ class Together:
     perform: Callable[[Sequence[Any], Callable[[int], None]], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """A thread at a barrier of `threads` that follow one another, of which it is one."""
+
+    point: int
+    threads: int
+
+
 Passed = Callable[[], bool]
 """Whether a thread may pass a barrier in shared memory."""
-Stop = int | Exchange | Together | Passed | None
+Stop = int | Meet | Exchange | Together | Passed | None
 """Where a thread is: at a barrier, an exchange or a joint instruction, a barrier in shared memory, or at its end."""
-Thread = Generator[int | Exchange | Together | Passed, Any, None]
+Thread = Generator[int | Meet | Exchange | Together | Passed, Any, None]
 
 
 def launch(
@@ -128,6 +136,11 @@ class _Block:
         for n, x in enumerate(self.at):
             if isinstance(x, Exchange | Together) and n % SIZES[x.level] == 0:
                 out |= self.together(n, x)
+            elif isinstance(x, Meet) and n % x.threads == 0:
+                together = range(n, n + x.threads)
+                if all(k < len(self.at) and self.at[k] == x for k in together):
+                    self.who.meet([self.agents[k] for k in together])
+                    out |= dict.fromkeys(together)
             elif callable(x):
                 self.who.agent = self.agents[n]
                 out |= {n: None} if x() else {}
@@ -197,7 +210,7 @@ def _place(x: Stop) -> str:
     match x:
         case None:
             return "its end"
-        case int():
+        case int() | Meet():
             return "a barrier"
         case Exchange() | Together():
             return x.name

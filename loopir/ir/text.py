@@ -20,6 +20,7 @@ from loopir.ir.grammar import (
     Await,
     Barrier,
     Body,
+    Budget,
     Buffer,
     Cast,
     Cmp,
@@ -56,6 +57,7 @@ from loopir.ir.grammar import (
     Or,
     Param,
     Reduce,
+    Role,
     Select,
     Stmt,
     Store,
@@ -220,6 +222,9 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
         case Do(fn, body, ring):
             yield Line(depth, f"with {fn.name}({f'ring={_value(ring)}' if ring is not None else ''}):", s)
             yield from _nest(body, depth + 1, labels)
+        case Role((own, others), body):
+            yield Line(depth, f"with role({own}, {others}):", s)
+            yield from _body(body, depth + 1, labels)
         case Kernel(name, body):
             yield Line(depth, f'with kernel("{name}"):', s)
             yield from _body(body, depth + 1, labels)
@@ -242,8 +247,10 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             yield Line(depth, f"hold({buffer.name}{', apart=True' if apart else ''})", s)
         case Fence(kind):
             yield Line(depth, f'fence("{kind}")', s)
-        case Barrier():
-            yield Line(depth, "barrier()", s)
+        case Barrier(threads):
+            yield Line(depth, f"barrier({threads or ''})", s)
+        case Budget(registers, more):
+            yield Line(depth, f"registers({registers}, more={more})", s)
         case _:
             raise TypeError(f"{type(s).__name__} is no statement of the language")
 

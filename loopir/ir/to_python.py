@@ -23,6 +23,7 @@ from loopir.ir.grammar import (
     Await,
     Barrier,
     Body,
+    Budget,
     Cast,
     Commit,
     Cond,
@@ -44,6 +45,7 @@ from loopir.ir.grammar import (
     Opaque,
     Param,
     Reduce,
+    Role,
     Select,
     Stmt,
     Store,
@@ -53,7 +55,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.inits import explicit_init
 from loopir.ir.python import Python
-from loopir.ir.spmd import Exchange, launch
+from loopir.ir.spmd import Exchange, Meet, launch
 from loopir.ir.walk import places, statements
 from loopir.ir.watch import Fault, Outside
 
@@ -80,6 +82,7 @@ class _Compiler(Python):
             "Fault": Fault,
             "divisor": _divisor,
             "Exchange": Exchange,
+            "Meet": Meet,
         }
         self.loops = {p.stmt.label: tuple(x.var for x in p.loops) for p in places(func.body)}
         self.interned: dict[Any, str] = {}
@@ -146,16 +149,16 @@ class _Compiler(Python):
                 self.emit(depth, f"b_{s.buffer.name}.store({self.at(s.at)}, {value})")
             case Reduce():
                 self.reduce(s, depth)
-            case Do(_, body):
+            case Do(_, body) | Role(_, body):
                 self.body(body, depth)
-            case Barrier():
+            case Barrier(threads):
                 self.meetings += 1
-                self.emit(depth, f"yield {self.meetings}")
+                self.emit(depth, f"yield {f'Meet({self.meetings}, {threads})' if threads else self.meetings}")
             case Commit(group):
                 self.emit(depth, f"run.who.commit({group!r})")
             case Wait(pending, group):
                 self.emit(depth, f"run.who.wait({pending}, {group!r})")
-            case Hold():
+            case Hold() | Budget():
                 pass
             case Fence(kind):
                 self.emit(depth, f"run.who.fence({kind!r})")

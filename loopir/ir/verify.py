@@ -23,6 +23,7 @@ from loopir.ir.grammar import (
     Await,
     Barrier,
     Body,
+    Budget,
     Buffer,
     Cast,
     Cmp,
@@ -56,6 +57,7 @@ from loopir.ir.grammar import (
     Or,
     Param,
     Reduce,
+    Role,
     Select,
     Store,
     Strided,
@@ -131,6 +133,8 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                     _expr(ring, here)
                 _body(inner, here, sizes)
                 match(s, lowered=here.stage != "schedule")
+            case Role(_, inner):
+                _body(inner, here, sizes)
             case Issue(fn, operands):
                 if here.kernel is None or len(operands) != len(fn.meaning.args):
                     fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
@@ -143,7 +147,7 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
                 here.kernel = name
                 _body(inner, here, sizes)
                 here.kernel = None
-            case Barrier() | Commit() | Wait() | Fence() | Init() | Expect() | Await() | Hold():
+            case Barrier() | Commit() | Wait() | Fence() | Init() | Expect() | Await() | Hold() | Budget():
                 if here.kernel is None:
                     fail(f"a {type(s).__name__.lower()} stands outside a kernel; lowering places these, never a person")
             case _:

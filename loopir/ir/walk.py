@@ -34,6 +34,7 @@ from loopir.ir.grammar import (
     Mul,
     Node,
     Reduce,
+    Role,
     Stmt,
     Store,
     Var,
@@ -171,7 +172,7 @@ def rebuffer(node: N, env: Mapping[str, Buffer]) -> N:
     return each_nest(node, env.keys(), visit)
 
 
-_NESTS = frozenset({Loop, Alloc, Do, Kernel})
+_NESTS = frozenset({Loop, Alloc, Do, Role, Kernel})
 """Statements with one `body`."""
 
 
@@ -204,13 +205,13 @@ def map_stmts(stmt: Stmt, fn: Callable[[Stmt], Stmt | Body]) -> Stmt:
         then, orelse = map_body(stmt.then, fn), map_body(stmt.orelse, fn)
         same = then is stmt.then and orelse is stmt.orelse
         return stmt if same else If(stmt.cond, then, orelse)
-    if isinstance(stmt, Loop | Alloc | Do | Kernel):
+    if isinstance(stmt, Loop | Alloc | Do | Role | Kernel):
         body = map_body(stmt.body, fn)
         return stmt if body is stmt.body else with_body(stmt, body)
     return stmt
 
 
-def with_body(stmt: Loop | Alloc | Do | Kernel, body: Body) -> Stmt:
+def with_body(stmt: Loop | Alloc | Do | Role | Kernel, body: Body) -> Stmt:
     """`stmt` around `body`."""
     if isinstance(stmt, Loop):
         return Loop(stmt.var, stmt.extent, stmt.kind, body)
@@ -268,7 +269,7 @@ def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()
         s, outer, here = pending.pop()
         if isinstance(s, Store | Reduce):
             yield Place(s, outer, here)
-        elif isinstance(s, If | Loop | Alloc | Do | Kernel):
+        elif isinstance(s, If | Loop | Alloc | Do | Role | Kernel):
             inner = s.then + s.orelse if isinstance(s, If) else s.body
             pending.extend([(x, (*outer, s), (*here, n)) for n, x in enumerate(inner)][::-1])
 

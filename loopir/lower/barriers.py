@@ -34,6 +34,7 @@ from loopir.ir.grammar import (
     Node,
     Of,
     Reduce,
+    Role,
     Stmt,
     Store,
 )
@@ -121,6 +122,8 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
             clash = apart(func, s, t, same=launch, differ=axis)
             if clash is not None:
                 raise LowerError(_across_blocks(kernel, clash))
+        if _in_role(here[s.label]) != _in_role(here[t.label]):
+            continue  # the two sides are told of each other at barriers of their own, which `roles` asks and places
         for axis in threads:
             if not meet(func, s, t, same=block, differ=axis):
                 continue
@@ -138,6 +141,10 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
                     ends |= {id(x) for x in both.ends(around[n])}
                     break
     return _marked(kernel, before, ends) if before or ends else kernel
+
+
+def _in_role(p: Place) -> bool:
+    return any(isinstance(s, Role) for s in p.around)
 
 
 def _across_blocks(kernel: Kernel, clash: Clash) -> str:

@@ -24,6 +24,7 @@ from loopir.lower.kernels import kernels
 from loopir.lower.memories import memories
 from loopir.lower.products import products
 from loopir.lower.rings import rings
+from loopir.lower.roles import roles
 from loopir.lower.rooms import rooms
 from loopir.lower.share import share
 from loopir.lower.spread import spread
@@ -79,6 +80,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("waits", waits, "lowered", GPU,
          "a thread waits for its asynchronous copies, in time for the barrier that tells the others",
          after=("barriers",)),
+    Pass("roles", roles, "lowered", BOTH,
+         "what warps of their own do leaves the nest once the barriers of the rest are placed in it",
+         after=("barriers", "waits")),
     Pass("rings", rings, "lowered", GPU,
          "copies that count bytes are waited for where they are needed; that readers are done, barriers tell",
          after=("barriers", "waits")),

@@ -20,20 +20,24 @@ from loopir.ir.grammar import (
     Barrier,
     Body,
     Buffer,
+    Cmp,
     Commit,
     Do,
     Fence,
     Func,
     Hold,
     If,
+    Int,
     Kernel,
     Loop,
     Stmt,
     Store,
+    Var,
     Wait,
 )
 from loopir.ir.match import match
-from loopir.ir.walk import Place, accessed, map_body, map_stmts, places, rewrite, statements, written
+from loopir.ir.walk import Place, accessed, map_body, map_stmts, places, rewrite, statements, substitute, written
+from loopir.lower.roles import releases
 from loopir.lower.target import Target
 
 GROUP = "products"
@@ -87,11 +91,25 @@ def _grouped(body: Body, late: Mapping[int, int], pending: int = 0) -> Body:
         elif isinstance(s, Loop | Alloc):
             begun = late.get(id(s.body[0]), 0) if s.body else 0
             held = [Hold(b) for b in _registers((s,))] if begun else []
-            out += [*held, replace(s, body=_grouped(s.body, late, begun))]
-            out += [Wait(0, GROUP), *(replace(h, apart=True) for h in held)] if begun else []
+            body, after = _released_later(s, begun) if isinstance(s, Loop) and begun else (s.body, ())
+            out += [*held, replace(s, body=_grouped(body, late, begun))]
+            out += [Wait(0, GROUP), *after, *(replace(h, apart=True) for h in held)] if begun else []
         elif s is not None:
             out.append(s)
     return tuple(out)
+
+
+def _released_later(loop: Loop, by: int) -> tuple[Body, Body]:
+    """The body of `loop`, which says so many iterations later that buffers are read, and what says so after it."""
+    said = [s for s in loop.body if releases(s)]
+    body: list[Stmt] = []
+    for s in loop.body:
+        earlier = substitute(s, {loop.var: Var(loop.var) - by})
+        body.append(If(Cmp("<=", Int(by), Var(loop.var)), (earlier,)) if s in said else s)
+    last = [substitute(s, {loop.var: loop.extent - n}) for n in range(by, 0, -1) for s in said]
+    known = isinstance(loop.extent, Int) and loop.extent.value >= by
+    tested = [s if known else If(Cmp("<=", Int(by), loop.extent), (s,)) for s in last]
+    return tuple(body), tuple(tested)
 
 
 MOST = 4
@@ -102,14 +120,15 @@ def _late(func: Func, kernel: Kernel) -> dict[int, int]:
     """By the first statement of a loop's body, how many groups of products may still be under way at its wait.
 
     Nothing else in the loop touches their sums, and what they read is written again only so many iterations later,
-    after a barrier at the end of the iteration that waits for them.
+    after a barrier at the end of the iteration that waits for them, or once these are said to be read.
     """
     out: dict[int, int] = {}
     by_label = {s.label: s for s in statements_of(func)}
     for loop in statements(kernel.body):
         if not isinstance(loop, Loop) or loop.kind in AXES or not any(map(_only_products, loop.body)):
             continue
-        if not isinstance(loop.body[-1], Barrier) or _only_products(loop):
+        told = any(map(releases, loop.body))
+        if not (told or isinstance(loop.body[-1], Barrier)) or _only_products(loop):
             continue
         inside = [p for p in places(kernel.body) if any(x is loop for x in p.around)]
         run = [p for p in inside if any(map(_is_product, p.around))]
@@ -120,6 +139,7 @@ def _late(func: Func, kernel: Kernel) -> dict[int, int]:
         outer = [x.var for x in run[0].loops[: run[0].loops.index(loop)]]
         found = [n for p in run for q in others for n in _apart(func, by_label, p, q, loop.var, outer)]
         pending = 0 if None in found else min([n - 1 for n in found if n is not None], default=1)
+        pending = min(pending, 0 if found and not isinstance(loop.body[-1], Barrier) else 1) if told else pending
         if pending > 0:
             out[id(loop.body[0])] = min(pending, MOST)
     return out

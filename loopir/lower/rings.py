@@ -63,7 +63,7 @@ def rings(func: Func, target: Target) -> Func:
 
 
 def _is_copy(s: Stmt) -> TypeGuard[Do]:
-    return isinstance(s, Do) and s.fn.asynchronous == "bytes"
+    return isinstance(s, Do) and s.fn.asynchronous == "bytes" and s.ring is None
 
 
 def _copies(s: Stmt) -> list[Do]:
@@ -188,20 +188,20 @@ class _Kernel:
         """Copies, which fill `slot` together, after the barrier was told of their bytes."""
         marked = rewrite(tuple(run), lambda s: replace(s, ring=slot) if _is_copy(s) else None)
         first, *others = (s for s in marked if isinstance(s, If))
-        return (If(first.cond, (Expect(slot, sum(map(_bytes, run))), *first.then)), *others)
+        return (If(first.cond, (Expect(slot, sum(map(bytes_of, run))), *first.then)), *others)
 
 
 def _only_copies(s: Stmt) -> bool:
     return _is_copy(s) or (_is_serial(s) and isinstance(s.extent, Int) and all(map(_only_copies, s.body)))
 
 
-def _bytes(s: Stmt) -> int:
+def bytes_of(s: Stmt) -> int:
     """What the copies in `s` bring together: whole boxes, also where they reach out of the array."""
     if _is_copy(s):
         (b,) = (a.buffer for a in s.fn.meaning.args if a.access == "out")
         return prod(d.value for d in b.shape if isinstance(d, Int)) * b.dtype.bytes
     times = s.extent.value if isinstance(s, Loop) and isinstance(s.extent, Int) else 1
-    return times * sum(_bytes(x) for inner in bodies(s) for x in inner)
+    return times * sum(bytes_of(x) for inner in bodies(s) for x in inner)
 
 
 def _inside_axes(body: Body, make: Callable[[Body], Body]) -> Body:
@@ -282,7 +282,7 @@ class _Plan:
             if simplify_cond(conj(*tests), known) != wanted:
                 return False
         place = simplify(turn % self.slots, known)
-        return self.slots == 1 or all(simplify(at, known) == place for at in _slot_indices(p, self.filled))
+        return self.slots == 1 or all(simplify(at, known) == place for at in slot_indices(p, self.filled))
 
     def applied(self, k: _Kernel, body: Body) -> Body:
         ring = k.ring(self.slots)
@@ -347,7 +347,7 @@ def _precedes(body: Body, s: Stmt, loop: Stmt) -> bool:
     return False
 
 
-def _slot_indices(p: Place, names: frozenset[str]) -> Iterator[Index]:
+def slot_indices(p: Place, names: frozenset[str]) -> Iterator[Index]:
     """The first index of every access of `p` to the buffers called `names`."""
     for n in nodes(p.stmt):
         buffers = (n.buffer,) if isinstance(n, Load | Store) else n.buffers if isinstance(n, Reduce) else ()

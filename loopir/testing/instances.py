@@ -39,6 +39,7 @@ from loopir.ir.grammar import (
     Opaque,
     Or,
     Reduce,
+    Role,
     Select,
     Store,
     Truth,
@@ -143,7 +144,7 @@ class Run:
                     name = buffer.name
                     own = [Lane(x.env, {**x.homes, name: (name, frozenset(x.env))}, x.known) for x in lanes]
                     self.body(inner, own)
-                case Kernel(_, inner) | Do(_, inner):
+                case Kernel(_, inner) | Do(_, inner) | Role(_, inner):
                     self.body(inner, lanes)
                 case Store() | Reduce():
                     self.leaf(s, lanes)

@@ -123,7 +123,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
         raise ScheduleError(f"{stages} stage runs nothing ahead; there are to be 2 or more", loop=loop)
     require_stable_extent(target)
     require_outside_lanes(func, target)
-    parts = _parts(target)
+    parts = parts_of(target)
     if not parts.copies:
         reason = f"nothing at the start of {target.var!r} fills memory that each iteration has anew"
         raise ScheduleError(reason, loop=target.var, suggestion=f"cache_read at {target.var!r} first")
@@ -133,7 +133,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
         raise ScheduleError(f"{stages} stages have room for 1 to {stages - 1} iterations ahead, not {ahead}", loop=loop)
     taken = Taken.of(func)
     var = taken.name(f"{target.var}_ahead")
-    rings = {b.name: _ring(b, stages) for b in parts.buffers}
+    rings = {b.name: ring_of(b, stages) for b in parts.buffers}
     for b in parts.buffers:
         require_places_apart(rings[b.name], b)
 
@@ -231,7 +231,7 @@ class _Parts:
                 raise ScheduleError(f"{s.label} folds over {v!r}, so its iterations cannot be filled ahead", loop=v)
 
 
-def _parts(loop: Loop) -> _Parts:
+def parts_of(loop: Loop) -> _Parts:
     """The copies at the start of `loop`, through the allocations that stand one inside the other there."""
     own: dict[str, Buffer] = {}
     copies: list[Stmt] = []
@@ -260,7 +260,7 @@ def _is_copy(s: Stmt, own: dict[str, Buffer]) -> bool:
     return not folds and not reads((s,)) & own.keys()
 
 
-def _ring(b: Buffer, stages: int) -> Buffer:
+def ring_of(b: Buffer, stages: int) -> Buffer:
     """`b`, `stages` times, each at a multiple of `ALIGNMENT` bytes if it has a layout."""
     layout = b.layout
     line = ALIGNMENT // b.dtype.bytes
