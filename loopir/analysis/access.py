@@ -8,10 +8,9 @@ variables, compared lexicographically.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import chain
-from typing import cast
+from typing import Any
 
 from loopir.ir.grammar import (
     BLOCK_AXES,
@@ -44,8 +43,8 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.inits import outermost
-from loopir.ir.kept import kept
-from loopir.ir.walk import Place, accessed, children, loaded, places, root, variables, written
+from loopir.ir.kept import kept, once
+from loopir.ir.walk import Place, accessed, children, loaded, places_of, replace, root, variables, written
 
 When = tuple[int | str, ...]
 Renewed = dict[str, tuple[str, ...]]
@@ -99,56 +98,56 @@ class Statement:
     def name(self) -> str:
         return f"{self.label} (its init)" if self.init else self.label
 
-    @cached_property
+    @once
     def gone(self) -> frozenset[str]:
         """The loops that a reduction starts outside of."""
         stmt = self.place.stmt
         return frozenset(stmt.over) if self.init and isinstance(stmt, Reduce) else frozenset()
 
-    @cached_property
+    @once
     def loops(self) -> tuple[Loop, ...]:
         return tuple(x for x in self.place.loops if x.var not in self.gone)
 
-    @cached_property
+    @once
     def dims(self) -> tuple[str, ...]:
         return tuple(x.var for x in self.loops)
 
-    @cached_property
+    @once
     def extents(self) -> tuple[Index | None, ...]:
         """None for one that comes from memory, or speaks of a loop in `gone`: then there may be fewer instances."""
         return tuple(x.extent if self._sees(x.extent) else None for x in self.loops)
 
-    @cached_property
+    @once
     def guards(self) -> tuple[Cond, ...]:
         """The conditions around, but for those that speak of a loop in `gone`."""
         given = (t for c, held in self.place.conds() for t in (conjuncts(c) if held else (Not(c),)))
         return tuple(c for c in given if not (self.gone and variables(c) & self.gone))
 
-    @cached_property
+    @once
     def conds(self) -> tuple[Cond, ...]:
         """The guards that can be seen."""
         return tuple(c for c in self.guards if sees(c))
 
-    @cached_property
+    @once
     def maybe(self) -> bool:
         """Whether something that is not seen decides, too, if an instance runs."""
         return None in self.extents or len(self.conds) < len(self.guards)
 
-    @cached_property
+    @once
     def when(self) -> When:
         return _when_init(self.nth, self.place) if self.init else _when(self.place)
 
-    @cached_property
+    @once
     def accesses(self) -> tuple[Access, ...]:
         """What an instance does, in order."""
         return tuple(_accesses(self))
 
-    @cached_property
+    @once
     def writes(self) -> frozenset[str]:
         """The buffers that are written."""
         return written(self.place.stmt)
 
-    @cached_property
+    @once
     def touches(self) -> frozenset[str]:
         """The buffers that are read or written; found sooner than `accesses`."""
         control = (*(x.extent for x in self.place.loops if not isinstance(x.extent, Int)), *self.guards)
@@ -170,7 +169,7 @@ class Statement:
 @kept
 def statements_of(func: Func) -> tuple[Statement, ...]:
     """Every statement of `func` in textual order, initial stores before their folds."""
-    return tuple(s for n, p in enumerate(places(func.body)) for s in _statements(n, p))
+    return tuple(s for n, p in enumerate(places_of(func)) for s in _statements(n, p))
 
 
 def _statements(nth: int, p: Place) -> Iterator[Statement]:
@@ -307,7 +306,7 @@ def sees(n: Node) -> bool:
     """Whether analysis sees all of an index or condition: no part of it comes from memory."""
     kind = type(n)
     if kind in _PAIRS:
-        pair = cast(Add, n)
+        pair: Any = n
         return sees(pair.a) and sees(pair.b)
     match n:
         case And(terms) | Or(terms):

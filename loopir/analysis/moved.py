@@ -9,7 +9,7 @@ instance runs exactly once is not asked: it holds by the form of the rewrite, an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
@@ -21,7 +21,7 @@ from loopir.analysis.system import System, combine
 from loopir.ir.grammar import Func, Index, Loop, Var
 from loopir.ir.interpret import holds
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import nodes, substitute
+from loopir.ir.walk import nodes, replace, substitute
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Of a part of a loop that is not so, and there the guards that speak of the loop 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from loopir.analysis.affine import Monomial, Poly, add_to, plain, times, to_index
@@ -42,7 +42,7 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.kept import kept
-from loopir.ir.walk import children, map_body, map_stmts, rebuild, replaced, substitute, variables
+from loopir.ir.walk import children, map_body, map_stmts, rebuild, replace, replaced, substitute, variables
 
 N = TypeVar("N", bound=Node)
 Ask = Callable[[], Context]

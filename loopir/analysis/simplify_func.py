@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond, simplify_node
@@ -27,7 +27,7 @@ from loopir.ir.grammar import (
     conj,
     conjuncts,
 )
-from loopir.ir.walk import bodies, chain, map_body, map_stmts, started, statements, substitute, variables
+from loopir.ir.walk import bodies, chain, map_body, map_stmts, replace, started, statements, substitute, variables
 
 
 def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import Any
@@ -45,7 +45,7 @@ from loopir.ir.grammar import (
     Value,
 )  # fmt: skip
 from loopir.ir.layouts import evaluate
-from loopir.ir.walk import nodes, statements
+from loopir.ir.walk import nodes, replace, statements
 
 SAMPLES = 64
 """Warps in which each statement is met."""

@@ -48,7 +48,6 @@ nothing but loops, and none of them can come to disagree with what the hardware 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -83,6 +82,7 @@ from loopir.ir.index import (  # noqa: F401  (the whole language is imported fro
     index,
     maximum,
     minimum,
+    record,
 )
 from loopir.ir.ops import Instruction, Intrinsic
 
@@ -130,7 +130,7 @@ class Const(Value):
     def __post_init__(self) -> None:
         cast = {"float": float, "int": int, "uint": int, "bool": bool}[self.type.kind]
         value = cast(self.value)
-        object.__setattr__(self, "value", math.nan if value != value else value)
+        object.__setattr__(self, "value", float("nan") if value != value else value)
 
     @property
     def dtype(self) -> DType:
@@ -143,7 +143,7 @@ class Const(Value):
         return hash((repr(self.value), self.type))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Load(Value):
     buffer: Buffer
     at: tuple[Index, ...]
@@ -153,7 +153,7 @@ class Load(Value):
         return self.buffer.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Of(Value):
     """An index, or a condition, as a value."""
 
@@ -165,7 +165,7 @@ class Of(Value):
         return self.type
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cast(Value):
     """Conversion. Float to integer truncates, saturates, and takes NaN to 0; to a narrower integer wraps.
 
@@ -180,7 +180,7 @@ class Cast(Value):
         return self.type
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Select(Value):
     """`a` where `cond` holds, else `b`; the other side is not evaluated, so it may be out of bounds."""
 
@@ -193,7 +193,7 @@ class Select(Value):
         return self.a.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Op(Value):
     fn: Intrinsic
     args: tuple[Value, ...]
@@ -263,7 +263,7 @@ class Fragment(Node):
 Layout: TypeAlias = "Strided | Mapped | Fragment"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer(Node):
     """A multi-dimensional array of `dtype`; row-major and dense unless it has a `layout`."""
 
@@ -281,7 +281,7 @@ class Stmt(Node):
 Body: TypeAlias = "tuple[Stmt, ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loop(Stmt):
     """`var` runs over 0 .. extent-1."""
 
@@ -291,7 +291,7 @@ class Loop(Stmt):
     body: Body
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store(Stmt):
     label: str
     buffer: Buffer
@@ -299,7 +299,7 @@ class Store(Stmt):
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reduce(Stmt):
     """Fold `values` into element `at` of `buffers` by `monoid`, over the loops named in `over`.
 
@@ -315,7 +315,7 @@ class Reduce(Stmt):
     atomic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alloc(Stmt):
     """A buffer that lives for `body` and starts uninitialised; inside a loop, a new one every iteration."""
 
@@ -323,7 +323,7 @@ class Alloc(Stmt):
     body: Body
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If(Stmt):
     cond: Cond
     then: Body
@@ -478,7 +478,7 @@ class Arg(Node):
     access: Access
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Func(Node):
     """A program: sizes and arrays in, a nest of loops, arrays out. `assumes` are facts about the sizes."""
 

@@ -6,11 +6,11 @@ written once. A reduction over no iterations at all leaves `init`, because the n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from loopir.errors import VerifyError
 from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Reduce, Stmt, Store, Var, conj, conjuncts
-from loopir.ir.walk import Place, fresh, names, places, rewrite, substitute, variables
+from loopir.ir.walk import Place, fresh, names, places, replace, rewrite, substitute, variables
 
 
 def explicit_init(func: Func) -> Func:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any, TypeVar
 
 from loopir.ir.index import Node
@@ -37,3 +37,13 @@ def kept(fn: Callable[[N], T]) -> Callable[[N], T]:
 def learn(fn: Callable[[N], T], node: N, answer: T) -> None:
     """Keep what `fn`, one of the `kept`, would say of `node`, for who came to know it on the way."""
     memory(node).setdefault(fn.__wrapped__, answer)  # type: ignore[attr-defined]
+
+
+class once(cached_property[T]):
+    """A `cached_property` without its lock, which costs as much as what most of these work out."""
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        if instance is None:
+            return self
+        answer = instance.__dict__[self.attrname] = self.func(instance)
+        return answer

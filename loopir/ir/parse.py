@@ -11,7 +11,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
 from loopir.errors import ParseError
@@ -54,7 +54,7 @@ from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY, instruction_called
 from loopir.ir.parse_buffer import Declarations, name_of
 from loopir.ir.parse_expr import Names
 from loopir.ir.verify import Stage, verify
-from loopir.ir.walk import fresh, statements, substitute
+from loopir.ir.walk import fresh, replace, statements, substitute
 
 _UPDATES: dict[type[ast.operator], str] = {ast.Add: "sum", ast.Sub: "sum", ast.Mult: "prod"}
 _LOOPS = "a loop runs over range(...), grid(...), parallel(n), vectorize(n), unroll(n) or bind(axis, n)"

@@ -6,10 +6,11 @@ Every rewrite shares what it does not change: `rebuild` returns the node it was 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from operator import is_not
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from operator import attrgetter, is_not
 from types import MappingProxyType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from loopir.ir.grammar import (
     Add,
@@ -39,21 +40,36 @@ from loopir.ir.grammar import (
     Store,
     Var,
     Xor,
-    maximum,
-    minimum,
 )
+from loopir.ir.index import FOLDED
 from loopir.ir.kept import kept
 
 N = TypeVar("N", bound=Node)
-_FIELDS: dict[type, tuple[str, ...]] = {}
+_FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
 
-def _names(node: Node) -> tuple[str, ...]:
+def _fields(node: Node) -> tuple[Any, ...]:
+    """What the fields of `node` hold, in order."""
     kind = type(node)
-    names = _FIELDS.get(kind)
-    if names is None:
-        names = _FIELDS[kind] = tuple(f.name for f in fields(kind))  # pyright: ignore[reportArgumentType]
-    return names
+    found = _FIELDS.get(kind)
+    if found is None:
+        names = [f.name for f in fields(kind)]  # pyright: ignore[reportArgumentType]
+        found = _FIELDS[kind] = attrgetter(*names) if len(names) > 1 else _few(names)
+    return found(node)
+
+
+def _few(names: list[str]) -> Callable[[Node], tuple[Any, ...]]:
+    """What an attrgetter is not for: no name, or one, which it gives no tuple of."""
+    return lambda n: tuple([getattr(n, name) for name in names])
+
+
+R = TypeVar("R")
+
+
+def replace(node: R, **new: object) -> R:
+    """`node`, a node or another frozen record, with some fields exchanged: `dataclasses.replace`, sooner."""
+    kind = type(node)
+    return kind(**{name: getattr(node, name) for name in kind.__match_args__} | new)  # type: ignore[attr-defined]
 
 
 _LEAVES = frozenset({Var, Int, Const})
@@ -69,12 +85,11 @@ def children(node: Node) -> list[Node]:
     if type(node) in _PAIRS:
         return [node.a, node.b]  # type: ignore[attr-defined]
     out: list[Node] = []
-    for name in _names(node):
-        child = getattr(node, name)
-        if isinstance(child, Node):
+    for child in _fields(node):
+        if child.__class__ is tuple:
+            out += [c for c in child if isinstance(c, Node)]
+        elif isinstance(child, Node):
             out.append(child)
-        elif isinstance(child, tuple):
-            out += [c for c in cast("tuple[object, ...]", child) if isinstance(c, Node)]
     return out
 
 
@@ -90,26 +105,27 @@ def nodes(node: Node) -> Iterator[Node]:
 
 def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
     """`node` with `fn` applied to each direct child; the same object if nothing changed."""
-    kind = type(node)
+    kind: Any = type(node)
     if kind in _LEAVES:
         return node
     if kind in _PAIRS:
-        pair = cast(Add, node)
-        a, b = cast(Index, fn(pair.a)), cast(Index, fn(pair.b))
-        return node if a is pair.a and b is pair.b else cast(N, cast("type[Add]", kind)(a, b))
+        pair: Any = node
+        a: Any = fn(pair.a)
+        b: Any = fn(pair.b)
+        same: Any = node if a is pair.a and b is pair.b else kind(a, b)
+        return same
     values: list[object] = []
     changed = False
-    for name in _names(node):
-        old = getattr(node, name)
-        new = old
-        if isinstance(old, Node):
+    for old in _fields(node):
+        new: Any = old
+        if old.__class__ is tuple:
+            if old:
+                renewed = tuple([fn(c) if isinstance(c, Node) else c for c in old])
+                if any(map(is_not, old, renewed)):
+                    new, changed = renewed, True
+        elif isinstance(old, Node):
             new = fn(old)
             changed = changed or new is not old
-        elif isinstance(old, tuple) and old:
-            items = cast("tuple[object, ...]", old)
-            renewed = tuple([fn(c) if isinstance(c, Node) else c for c in items])
-            if any(map(is_not, items, renewed)):
-                new, changed = renewed, True
         values.append(new)
     return kind(*values) if changed else node
 
@@ -128,37 +144,24 @@ def substitute(node: N, env: Mapping[str, Index]) -> N:
     if not env:
         return node
 
-    def visit(n: Node) -> Node:
-        kind = type(n)
+    def visit(n: Any) -> Any:
+        kind = n.__class__
         if kind is Var:
-            return env.get(cast(Var, n).name, n)
+            return env.get(n.name, n)
         if kind is Buffer or kind in _LEAVES:
             return n
-        out = rebuild(n, visit)
-        return out if out is n or kind not in _PAIRS else refold(cast(Index, out))
+        if kind in _PAIRS:
+            a, b = visit(n.a), visit(n.b)
+            return n if a is n.a and b is n.b else FOLDED[kind](a, b)
+        return rebuild(n, visit)
 
-    return cast(N, visit(node))
+    return visit(node)
 
 
 def refold(ix: Index) -> Index:
     """Apply the folding constructors to the top node, after its children changed."""
-    match ix:
-        case Add(a, b):
-            return a + b
-        case Mul(a, b):
-            return a * b
-        case FloorDiv(a, b):
-            return a // b
-        case Mod(a, b):
-            return a % b
-        case Min(a, b):
-            return minimum(a, b)
-        case Max(a, b):
-            return maximum(a, b)
-        case Xor(a, b):
-            return a ^ b
-        case _:
-            return ix
+    pair: Any = ix
+    return FOLDED[type(ix)](pair.a, pair.b) if type(ix) in _PAIRS else ix
 
 
 def rebuffer(node: N, env: Mapping[str, Buffer]) -> N:
@@ -179,7 +182,7 @@ _NESTS = frozenset({Loop, Alloc, Do, Role, Kernel})
 def bodies(stmt: Stmt) -> tuple[Body, ...]:
     """The statement lists inside `stmt`."""
     if type(stmt) in _NESTS:
-        return (cast(Loop, stmt).body,)
+        return (stmt.body,)  # type: ignore[attr-defined]
     return (stmt.then, stmt.orelse) if isinstance(stmt, If) else ()
 
 
@@ -215,7 +218,7 @@ def with_body(stmt: Loop | Alloc | Do | Role | Kernel, body: Body) -> Stmt:
     """`stmt` around `body`."""
     if isinstance(stmt, Loop):
         return Loop(stmt.var, stmt.extent, stmt.kind, body)
-    return replace(stmt, body=body)
+    return Alloc(stmt.buffer, body) if isinstance(stmt, Alloc) else replace(stmt, body=body)
 
 
 def rewrite(body: Body, fn: Callable[[Stmt], Stmt | Body | None]) -> Body:
@@ -267,11 +270,19 @@ def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()
     pending = [(s, around, (*path, n)) for n, s in enumerate(body)][::-1]
     while pending:
         s, outer, here = pending.pop()
-        if isinstance(s, Store | Reduce):
-            yield Place(s, outer, here)
-        elif isinstance(s, If | Loop | Alloc | Do | Role | Kernel):
-            inner = s.then + s.orelse if isinstance(s, If) else s.body
-            pending.extend([(x, (*outer, s), (*here, n)) for n, x in enumerate(inner)][::-1])
+        kind = type(s)
+        if kind is Store or kind is Reduce:
+            yield Place(s, outer, here)  # type: ignore[arg-type]
+        elif kind is If or kind in _NESTS:
+            inner = inside(s)
+            outer = (*outer, s)
+            pending += [(x, outer, (*here, n)) for n, x in enumerate(inner)][::-1]
+
+
+@kept
+def places_of(func: Func) -> tuple[Place, ...]:
+    """Every leaf statement of `func` in textual order, with where it stands."""
+    return tuple(places(func.body))
 
 
 def root(place: Place) -> Stmt:
@@ -280,14 +291,47 @@ def root(place: Place) -> Stmt:
 
 
 def chain(body: Body, target: Stmt) -> tuple[Stmt, ...]:
-    """The statements around `target`, outermost first, and `target`."""
-    for s in body:
-        if s is target:
-            return (s,)
-        for inner in bodies(s):
-            if found := chain(inner, target):
-                return (s, *found)
-    return ()
+    """The statements around `target`, outermost first, and `target`; none if it is not in `body`.
+
+    Nests in which nothing is called as the target is are passed by.
+    """
+    name = called(target)
+
+    def search(body: Body, at_top: bool) -> tuple[Stmt, ...]:
+        for s in body:
+            if s is target:
+                return (s,)
+            if type(s) is Loop and at_top and name not in declared(s):
+                continue
+            for inner in bodies(s):
+                if found := search(inner, at_top and type(s) is Alloc):
+                    return (s, *found)
+        return ()
+
+    return search(body, name is not None)
+
+
+def exchanged(func: Func, old: Stmt, new: Stmt | Body) -> Func:
+    """`func` with `new` where `old` stands: what is around it is made anew, and nothing else is looked at."""
+    way = chain(func.body, old)
+    made = new if isinstance(new, tuple) else (new,)
+    for outer, inner in reversed([*pairwise(way)]):
+        made = (_spliced(outer, inner, made),)
+    return replace(func, body=_put(func.body, way[0], made))
+
+
+def _spliced(outer: Stmt, inner: Stmt, made: Body) -> Stmt:
+    if isinstance(outer, If):
+        if any(s is inner for s in outer.then):
+            return If(outer.cond, _put(outer.then, inner, made), outer.orelse)
+        return If(outer.cond, outer.then, _put(outer.orelse, inner, made))
+    assert isinstance(outer, Loop | Alloc | Do | Role | Kernel)
+    return with_body(outer, _put(outer.body, inner, made))
+
+
+def _put(body: Body, old: Stmt, made: Body) -> Body:
+    n = next(n for n, s in enumerate(body) if s is old)
+    return (*body[:n], *made, *body[n + 1 :])
 
 
 def statements(body: Body) -> Iterator[Stmt]:
@@ -297,7 +341,8 @@ def statements(body: Body) -> Iterator[Stmt]:
         s = pending.pop()
         yield s
         if type(s) in _NESTS:
-            pending += cast(Loop, s).body[::-1]
+            holder: Any = s
+            pending += holder.body[::-1]
         elif isinstance(s, If):
             pending += (s.then + s.orelse)[::-1]
 
@@ -315,7 +360,8 @@ def loops_of(func: Func) -> Mapping[str, Loop]:
 
 def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Func:
     """`func` with the loop called `name` replaced by what `fn` makes of it."""
-    return replace(func, body=rewrite(func.body, lambda s: fn(s) if isinstance(s, Loop) and s.var == name else None))
+    loop = loops_of(func)[name]
+    return exchanged(func, loop, fn(loop))
 
 
 def variables(node: Node) -> set[str]:
@@ -387,16 +433,16 @@ def stored(s: Stmt) -> frozenset[str]:
 @kept
 def declared(s: Stmt) -> frozenset[str]:
     """The loops, labels, buffers and kernels that are called something in `s`."""
-    found: set[str] = set()
-    for x in statements((s,)):
-        match x:
-            case Loop(name) | Store(name) | Reduce(name) | Kernel(name):
-                found.add(name)
-            case Alloc(buffer):
-                found.add(buffer.name)
-            case _:
-                pass
-    return frozenset(found)
+    return frozenset([name for x in statements((s,)) if (name := called(x)) is not None])
+
+
+def called(s: Stmt) -> str | None:
+    """The name of a loop, a kernel or what an Alloc allocates, or the label of a statement."""
+    match s:
+        case Loop(name) | Store(name) | Reduce(name) | Kernel(name) | Alloc(Buffer(name)):
+            return name
+        case _:
+            return None
 
 
 @kept

@@ -8,7 +8,7 @@ see, the copied elements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import TypeVar, cast
@@ -22,7 +22,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Do, FloorDiv, Func, Index, Int, Load, Loop, Node, Reduce, Scope, Stmt
 from loopir.ir.inits import outermost
 from loopir.ir.layouts import offset
-from loopir.ir.walk import Place, fresh, loops, names, nodes, places, rebuild, rewrite, statements
+from loopir.ir.walk import Place, fresh, loops, names, nodes, places, rebuild, replace, rewrite, statements
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeVar, cast
 
 from loopir.analysis.access import sees, statements_of, that_meet
@@ -11,7 +10,7 @@ from loopir.analysis.depend import Pair, before, conflicts, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import simplify_body
 from loopir.ir.grammar import THREAD_AXES, Alloc, Body, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Stmt, Store
-from loopir.ir.walk import accessed, chain, rebuild, rewrite, statements
+from loopir.ir.walk import accessed, chain, rebuild, replace, rewrite, statements
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_loop
 

@@ -6,7 +6,6 @@ That is what lets a loop be cut between the statement that fills such a buffer a
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import TypeVar, cast
 
 from loopir.analysis.upper import upper
@@ -14,7 +13,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Buffer, Func, Load, Loop, Node, Reduce, Store, Var
 from loopir.ir.layouts import made_of
 from loopir.ir.text import text
-from loopir.ir.walk import chain, rebuild
+from loopir.ir.walk import chain, rebuild, replace
 from loopir.schedule.find import listing
 
 N = TypeVar("N", bound=Node)

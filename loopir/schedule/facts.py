@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import lcm
 
 from loopir.analysis.rules import divisible
 from loopir.analysis.simplify import Context, poly, simplify, simplify_cond
 from loopir.analysis.simplify_func import Known, known_at as known_at, simplify_body
 from loopir.ir.grammar import TRUE, Body, Cmp, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum
-from loopir.ir.walk import nodes, rewrite
+from loopir.ir.walk import exchanged, nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body]) -> Fun
     """`func` with `loop` replaced by what `make` gives, its indices and guards simplified where they stand."""
     made = make()
     tidied = simplify_body(made if isinstance(made, tuple) else (made,), known_at(func, loop))
-    return replace(func, body=rewrite(func.body, lambda s: tidied if s is loop else None))
+    return exchanged(func, loop, tidied)
 
 
 def known_in(func: Func, loop: Loop) -> Known:

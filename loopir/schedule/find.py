@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, Alloc, Buffer, Func, Loop, Store
-from loopir.ir.walk import Place, loops_of, places, statements
+from loopir.ir.walk import Place, loops_of, places_of, statements
 
 PAST = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}
 
@@ -49,7 +49,7 @@ def find_serial(func: Func, name: str) -> Loop:
 
 def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[Place, ...]:
     """The statements of `stage`, in textual order: the one with that label, else those that write that buffer."""
-    every = tuple(places(func.body))
+    every = tuple(places_of(func))
     labelled = tuple(p for p in every if p.stmt.label == stage)
     found = labelled or tuple(p for p in every if any(b.name == stage for b in written(p)))
     if not found:

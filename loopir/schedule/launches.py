@@ -8,13 +8,12 @@ conditions that speak of these threads no longer keep blocks apart.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import combinations_with_replacement
 
 from loopir.analysis.access import statements_of
 from loopir.analysis.depend import apart, carried
 from loopir.ir.grammar import AXES, BLOCK_AXES, Body, Cond, Func, If, Loop, Stmt
-from loopir.ir.walk import chain, loaded, loops, rewrite, variables
+from loopir.ir.walk import chain, loaded, loops, replace, rewrite, variables
 from loopir.schedule.find import listing
 from loopir.schedule.reductions import Fold, nested
 from loopir.schedule.refusal import refusal

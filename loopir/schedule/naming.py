@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from loopir.errors import ScheduleError
@@ -14,8 +14,9 @@ from loopir.ir.walk import (
     fresh,
     names,
     over_replaced as over_replaced,
-    places,
+    places_of,
     rebuild,
+    replace,
     replaced as replaced,
     statements,
 )
@@ -83,7 +84,7 @@ def renamed(node: N, new: Names) -> N:
 
 def fresh_copy(func: Func, body: Body, taken: set[str]) -> Body:
     """A copy of `body`, for `func`, whose loops, labels and allocations have names of their own, not in `taken`."""
-    return Taken(set(taken), {place.stmt.label for place in places(func.body)}).copy(body)
+    return Taken(set(taken), {place.stmt.label for place in places_of(func)}).copy(body)
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class Taken:
 
     @staticmethod
     def of(func: Func) -> Taken:
-        return Taken(names(func), {place.stmt.label for place in places(func.body)})
+        return Taken(names(func), {place.stmt.label for place in places_of(func)})
 
     def name(self, hint: str) -> str:
         """A new name."""

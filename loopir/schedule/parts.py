@@ -7,7 +7,6 @@ part and goes on in the others. One part keeps the names of what is inside, the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 from loopir.analysis.relabel import Relabelling
@@ -15,7 +14,7 @@ from loopir.analysis.simplify import simplify
 from loopir.analysis.simplify_func import Known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Buffer, Func, Index, Loop, Node, Reduce, Stmt, Store, Value, Var
-from loopir.ir.walk import loops, rebuild, replaced, rewrite, statements, substitute, variables
+from loopir.ir.walk import loops, rebuild, replace, replaced, rewrite, statements, substitute, variables
 from loopir.schedule.find import listing
 from loopir.schedule.naming import Taken
 

@@ -9,7 +9,7 @@ holds what is needed of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from loopir.analysis.access import statements_of
 from loopir.analysis.depend import Clash, Pair, before, carried, conflicts, times
@@ -32,7 +32,19 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
 )
-from loopir.ir.walk import Place, accessed, bodies, chain, loops, map_body, places, rewrite, root
+from loopir.ir.walk import (
+    Place,
+    accessed,
+    bodies,
+    chain,
+    exchanged,
+    loops,
+    map_body,
+    places,
+    places_of,
+    replace,
+    root,
+)
 from loopir.schedule.effects import allocates, reads
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing
@@ -147,7 +159,7 @@ def opened(func: Func, stage: str, loop: str) -> Func:
 def require_sole_writer(move: Move) -> None:
     """Refuse if another statement writes what the stage does, or if its nest does anything else that is seen."""
     for name in sorted(move.names):
-        writers = [p.stmt.label for p in places(move.func.body) if any(b.name == name for b in written_by(p.stmt))]
+        writers = [p.stmt.label for p in places_of(move.func) if any(b.name == name for b in written_by(p.stmt))]
         if len(writers) > 1:
             raise move.refuse(f"{name} is written by {listing(writers)}; a stage that is moved is one statement")
     own = allocates((move.tree,)) | move.names
@@ -241,18 +253,13 @@ def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> M
     (after,) = simplify_body((replace(loop, body=body),), known)
     came = {p.stmt.label: Came(p.stmt.label, origin) for p in places((move.tree,))}
 
-    def put(left: Body) -> Func:
-        return replace(
-            move.func,
-            body=rewrite(move.func.body, lambda s: after if s is loop else left if s is move.tree else None),
-        )
-
-    return Moved(put(()), put((If(TRUE, ()),)), came)
+    new = exchanged(move.func, loop, after)
+    return Moved(exchanged(new, move.tree, ()), exchanged(new, move.tree, If(TRUE, ())), came)
 
 
 def promised(move: Move, new: Func) -> Func:
     """`new`, if the loops that now hold the stage, and those of its nest, keep what their kinds promise."""
-    (place,) = (p for p in places(new.body) if p.stmt.label == move.stmt.label)
+    (place,) = (p for p in places_of(new) if p.stmt.label == move.stmt.label)
     inside = {x.var for x in loops((move.tree,))}
     axes = [x.kind for x in place.loops if x.kind in AXES]
     if twice := next((k for k in axes if axes.count(k) > 1), None):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from loopir.analysis.depend import carried, lockstep
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, THREAD_AXES, Cond, Func, Loop, Reduce
-from loopir.ir.walk import loops, places, variables
+from loopir.ir.walk import loops, places_of, variables
 from loopir.schedule.find import listing
 from loopir.schedule.launches import gone_with, require_one_launch
 from loopir.schedule.reductions import Fold, require_inside
@@ -32,7 +32,7 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     together = kind in THREAD_AXES
     clash = carried(func, loop, together=together)
     if clash is None:
-        folds = [Fold.of(p) for p in places(func.body) if isinstance(p.stmt, Reduce)]
+        folds = [Fold.of(p) for p in places_of(func) if isinstance(p.stmt, Reduce)]
         for fold in folds if together else ():
             if loop in fold.reduce.over and fold.reduce.init is None:
                 require_inside(func, fold, _remaining(fold, loop), loop)
@@ -58,7 +58,7 @@ def _remaining(fold: Fold, loop: str) -> tuple[Loop | Cond, ...]:
 
 
 def _over(func: Func, label: str) -> tuple[str, ...]:
-    return next((p.stmt.over for p in places(func.body) if p.stmt.label == label and isinstance(p.stmt, Reduce)), ())
+    return next((p.stmt.over for p in places_of(func) if p.stmt.label == label and isinstance(p.stmt, Reduce)), ())
 
 
 def require_outside_lanes(func: Func, loop: Loop) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from loopir.analysis.bounds import outside
@@ -27,7 +27,7 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, loops, names, places, rewrite, variables
+from loopir.ir.walk import Place, exchanged, loops, names, places, replace, rewrite, variables
 from loopir.schedule.effects import reads
 from loopir.schedule.find import find_stage, listing, written
 from loopir.schedule.naming import Names, new_names, renamed
@@ -125,7 +125,7 @@ def require_delay(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop:
 def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop: str) -> None:
     """Refuse if the fold of what iterations of `loop` gave, which stands in `shells` alone, may touch no element."""
     total = nested(shells, (replace(fold.reduce, values=fold.reduce.monoid.identity, over=(), init=None),))
-    new = replace(func, body=rewrite(func.body, lambda s: total if s is fold.start else None))
+    new = exchanged(func, fold.start, total)
     found = outside(new, fold.reduce.label)
     if found is not None:
         raise ScheduleError(
@@ -147,7 +147,7 @@ def _delayed(func: Func, fold: Fold) -> Clash | None:
                  for b, v in zip(sinks, reduce.values, strict=True))  # fmt: skip
     bare = replace(reduce, values=reduce.monoid.identity)
     late, new = with_new_loops(func, nested(fold.shells, (bare,)))
-    before = replace(func, body=rewrite(func.body, lambda s: (*asks, bare) if s is reduce else None))
+    before = exchanged(func, reduce, (*asks, bare))
 
     def visit(s: Stmt) -> Body | None:
         if s is start:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from loopir.analysis.depend import Clash
 from loopir.errors import ScheduleError, Witness
 from loopir.ir.grammar import Func, Index
 from loopir.ir.layouts import made_of
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import loops
+from loopir.ir.walk import loops, replace
 
 
 def refusal(clash: Clash, reason: str, loop: str | None, suggestion: str) -> ScheduleError:

@@ -7,14 +7,14 @@ iterations that are left run in the order that they had.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
 from loopir.analysis.regions import Box, end, loose, proved
 from loopir.analysis.simplify import Context, divide, poly, simplify_cond
 from loopir.analysis.simplify_func import Known
 from loopir.ir.grammar import TRUE, Body, Cmp, Cond, If, Index, Int, Loop, Stmt, Var, conj
-from loopir.ir.walk import rewrite, substitute, variables
+from loopir.ir.walk import replace, rewrite, substitute, variables
 
 
 @dataclass(frozen=True, slots=True)

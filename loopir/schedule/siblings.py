@@ -7,11 +7,10 @@ place of both.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Func, Loop, Stmt
-from loopir.ir.walk import bodies, loops, places, rewrite, statements
+from loopir.ir.walk import bodies, exchanged, loops, places, statements
 from loopir.schedule.facts import rewrite_loop
 
 
@@ -60,7 +59,7 @@ def joined(func: Func, first: Loop, second: Loop, make: Callable[[], Stmt | Body
     What is known there is asked of `func` as it is: the reductions of the second nest count, too.
     """
     new = rewrite_loop(func, first, make)
-    return replace(new, body=rewrite(new.body, lambda s: () if s is second else None))
+    return exchanged(new, second, ())
 
 
 def labels(body: Body) -> tuple[str, ...]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-from loopir.ir.walk import rewrite
+from loopir.ir.walk import exchanged, replace
 from loopir.schedule.find import listing
 from loopir.schedule.reductions import find_reduce
 from loopir.schedule.schedule import primitive
@@ -45,4 +43,4 @@ def atomic(func: Func, stage: str) -> Func:
             suggestion=f"rfactor({reduce.label!r}, ...), or threads that fold together",
         )  # fmt: skip
     made = replace(reduce, atomic=True)
-    return replace(func, body=rewrite(func.body, lambda s: made if s is reduce else None))
+    return exchanged(func, reduce, made)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from loopir.analysis.access import sees
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, GROUP_WARPS, LANES, THREAD_AXES, Func, Int, Loop
 from loopir.ir.text import text
-from loopir.ir.walk import chain, loops, replace_loop
+from loopir.ir.walk import chain, loops, replace, replace_loop
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.promises import require_independent, require_outside_lanes
 from loopir.schedule.schedule import primitive

@@ -5,14 +5,12 @@ Several stages can read one copy: a row that softmax reads three times is then m
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.analysis.regions import Touch
 from loopir.analysis.simplify import Context, simplify
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, fresh, names, places, statements
+from loopir.ir.walk import Place, fresh, names, places, replace, statements
 from loopir.schedule.caches import (
     Copied,
     Site,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from loopir.analysis.regions import Touch
 from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, Load, Loop, Node, Reduce, Stmt, Store
 from loopir.ir.inits import Elements, outermost
-from loopir.ir.walk import fresh, names, places, statements, substitute
+from loopir.ir.walk import fresh, names, places, replace, statements, substitute
 from loopir.schedule.caches import Copied, Site, clash_in, copied, done_in, find_site, inside_nests, require_unwritten
 from loopir.schedule.find import find_stage, written
 from loopir.schedule.refusal import refusal

@@ -8,7 +8,7 @@ from loopir.analysis.access import statements_of
 from loopir.analysis.coverage import Values, first, missing
 from loopir.analysis.moved import order_broken
 from loopir.ir.grammar import TRUE, Func, Loop
-from loopir.ir.walk import places
+from loopir.ir.walk import places_of
 from loopir.schedule.confine import confined, renewable, touched
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_in
@@ -151,7 +151,7 @@ def _require_all(move: Move, after: Moved, readers: set[str], later: bool) -> No
     """Refuse if an element that is read elsewhere would not be computed."""
     label = move.stmt.label
     now = Values(
-        after.gap, first(after.gap, label), next(p.stmt.at for p in places(after.gap.body) if p.stmt.label == label)
+        after.gap, first(after.gap, label), next(p.stmt.at for p in places_of(after.gap) if p.stmt.label == label)
     )
     for name in sorted(move.names):
         for who, needed in _needed(move, name, readers, later):

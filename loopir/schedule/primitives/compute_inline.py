@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
@@ -16,10 +16,11 @@ from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Index, Load, Loop, 
 from loopir.ir.text import text
 from loopir.ir.walk import (
     bodies,
+    exchanged,
     loaded,
     map_body,
     map_stmts,
-    places,
+    places_of,
     rebuild,
     rewrite,
     statements,
@@ -68,7 +69,7 @@ def compute_inline(func: Func, stage: str) -> Func:
     body = tuple(_read_inline(s, producer) for s in _without(producer.alloc.body, producer.store))
     if not all(isinstance(x, Var) for x in producer.solution.values()):
         body = simplify_body(body, known_at(func, producer.alloc))
-    return replace(func, body=rewrite(func.body, lambda s: body if s is producer.alloc else None))
+    return exchanged(func, producer.alloc, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _producer(func: Func, stage: str) -> Producer:
     name = store.buffer.name
     if any(arg.buffer.name == name for arg in func.args):
         raise ScheduleError(f"{name} is an argument of {func.name!r}: the caller sees what is stored in it")
-    writers = [p.stmt.label for p in places(func.body) if name in writes_of(p.stmt)]
+    writers = [p.stmt.label for p in places_of(func) if name in writes_of(p.stmt)]
     if len(writers) > 1:
         raise ScheduleError(f"{name} is written by {listing(writers)}; a stage that is computed inline is one store")
     if any(isinstance(s, Do) for s in place.around):

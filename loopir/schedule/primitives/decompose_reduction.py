@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import Alloc, Func, If, Loop, Var
 from loopir.ir.inits import init_of
-from loopir.ir.walk import places
+from loopir.ir.walk import places, places_of, replace
 from loopir.schedule.effects import reads
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.reductions import Fold, find_reduce
@@ -96,7 +94,7 @@ def _require_known(fold: Fold, target: Loop) -> None:
 def _require_order(func: Func, fold: Fold, near: Func, far: Func, target: Loop) -> None:
     """Refuse if the stores in `far`, which run before all of `target`, pass one that they depend on in `near`."""
     kept = [x.var for x in fold.place.loops if x.var not in fold.reduce.over]
-    old = {p.stmt.label for p in places(func.body)}
+    old = {p.stmt.label for p in places_of(func)}
     here, there = ([p for p in places(f.body) if p.stmt.label not in old] for f in (near, far))
     origin: dict[str, Came] = {}
     for a, b in zip(here, there, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 from loopir.errors import ScheduleError
@@ -27,7 +26,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.layouts import span
-from loopir.ir.walk import accessed, fresh, names, rebuild, substitute
+from loopir.ir.walk import accessed, fresh, names, rebuild, replace, substitute
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import rewrite_loop
 from loopir.schedule.find import find_serial, listing

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.analysis.access import statements_of
 from loopir.analysis.lifetimes import moves_on, overwritten
 from loopir.analysis.regions import touches
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Func, Index, Int, Loop, Stmt
-from loopir.ir.walk import accessed, rewrite
+from loopir.ir.walk import accessed, exchanged, replace
 from loopir.schedule.confine import reindexed
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.schedule import primitive
@@ -96,4 +94,4 @@ def _folded(func: Func, alloc: Alloc, dim: int, factor: int) -> Func:
 
     body = tuple(reindexed(s, new, at) for s in alloc.body)
     (made,) = simplify_body((Alloc(new[b.name], body),), known_at(func, alloc))
-    return replace(func, body=rewrite(func.body, lambda s: made if s is alloc else None))
+    return exchanged(func, alloc, made)

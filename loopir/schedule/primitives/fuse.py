@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.analysis.relabel import Relabelling
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Index, Int, Loop, Reduce, Stmt, Var, maximum
 from loopir.ir.text import text
-from loopir.ir.walk import places, replace_loop, rewrite, variables
+from loopir.ir.walk import places, replace, replace_loop, rewrite, variables
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_serial

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.analysis.bounds import Subscript, unproved
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Func, Index, Int, Load, Reduce
 from loopir.ir.text import text
-from loopir.ir.walk import rewrite, statements
+from loopir.ir.walk import exchanged, replace, statements
 from loopir.schedule.confine import reindexed
 from loopir.schedule.facts import known_at
 from loopir.schedule.schedule import primitive
@@ -80,7 +78,7 @@ def fuse_dims(func: Func, buffer: str, first: int, count: int = 2) -> Func:
     new = replace(b, shape=(*b.shape[:first], total, *b.shape[first + count :]))
     body = tuple(reindexed(s, {b.name: new}, fused) for s in alloc.body)
     made = replace(alloc, buffer=new, body=simplify_body(body, known_at(func, alloc)))
-    return replace(func, body=rewrite(func.body, lambda s: made if s is alloc else None))
+    return exchanged(func, alloc, made)
 
 
 def _require_inside(func: Func, body: Body, name: str) -> None:

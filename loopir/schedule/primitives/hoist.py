@@ -7,7 +7,6 @@ scalars. Neither runs where the loop has no iterations, so nothing is read that 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 
 from loopir.analysis.access import sees, statements_of
@@ -33,7 +32,7 @@ from loopir.ir.grammar import (
     conj,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import Place, accessed, loops, nodes, rewrite, statements, variables
+from loopir.ir.walk import Place, accessed, loops, nodes, replace, rewrite, statements, variables
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import Facts, rewrite_loop
 from loopir.schedule.find import find_serial, find_stage, listing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from loopir.analysis.access import sees, statements_of
@@ -41,7 +41,19 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import Place, loaded, nodes, places, rewrite, statements, substitute, variables
+from loopir.ir.walk import (
+    Place,
+    exchanged,
+    loaded,
+    nodes,
+    places,
+    places_of,
+    replace,
+    rewrite,
+    statements,
+    substitute,
+    variables,
+)
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_stage, listing, written
 from loopir.schedule.schedule import primitive
@@ -159,7 +171,7 @@ class _Copy:
 
 def _copy(func: Func, b: Buffer) -> _Copy | None:
     """How `b` is filled, if one store does, under nothing but guards and a loop for each of its dimensions."""
-    writers = [p for p in places(func.body) if b in written(p)]
+    writers = [p for p in places_of(func) if b in written(p)]
     if len(writers) != 1:
         return None
     (place,) = writers
@@ -220,7 +232,7 @@ def _guarded_alike(func: Func, place: Place, dropped: Sequence[Cond], known: Con
     controls = (s.extent if isinstance(s, Loop) else s.cond for s in statements(func.body) if isinstance(s, Loop | If))
     if names & {a.buffer.name for a in func.args} or any(names & loaded(c) for c in controls):
         return False
-    for p in places(func.body):
+    for p in places_of(func):
         start = next((n for n, s in enumerate(p.around) if isinstance(s, Alloc) and s.buffer.name in names), 0)
         own = {s.var for s in p.around[start:] if isinstance(s, Loop)}
         terms = [t for c, held in p.conds() if held for t in conjuncts(c) if sees(t)]
@@ -284,7 +296,7 @@ def _beside(func: Func, place: Place, first: Stmt, dropped: Sequence[Cond], extr
             inner = (replace(s, body=inner),)
         elif isinstance(s, If):
             inner = (If(conj(*(c for c in conjuncts(s.cond) if c not in dropped)), inner),)
-    return replace(func, body=rewrite(func.body, lambda s: (s, *inner) if s is first else None))
+    return exchanged(func, first, (first, *inner))
 
 
 def _require_identity(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.ir.grammar import Func
-from loopir.ir.walk import replace_loop
+from loopir.ir.walk import replace, replace_loop
 from loopir.schedule.find import find_serial
 from loopir.schedule.promises import require_independent, require_outside_lanes
 from loopir.schedule.schedule import primitive

@@ -7,7 +7,7 @@ those before and after it get loops of their own, with what guards are left.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeVar, cast
 
@@ -50,6 +50,7 @@ from loopir.ir.walk import (
     nodes,
     rebuild,
     refold,
+    replace,
     replace_loop,
     rewrite,
     statements,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
@@ -28,7 +28,7 @@ from loopir.ir.grammar import (
     ceildiv,
 )
 from loopir.ir.layouts import span
-from loopir.ir.walk import chain, fresh, rewrite, statements, substitute
+from loopir.ir.walk import chain, exchanged, fresh, replace, rewrite, statements, substitute
 from loopir.schedule.confine import reindexed
 from loopir.schedule.effects import reads, require_stable_extent, writes
 from loopir.schedule.facts import known_at
@@ -153,7 +153,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     body = simplify_body(body, known_at(func, target))
     for b in reversed(parts.buffers):
         body = (Alloc(rings[b.name], body),)
-    return replace(func, body=rewrite(func.body, lambda s: body if s is target else None))
+    return exchanged(func, target, body)
 
 
 def _spread(rest: Body, copies: Body, guard: Cond, among: str, loop: Loop) -> Body:

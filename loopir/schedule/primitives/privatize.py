@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.analysis.access import statements_of
 from loopir.analysis.lifetimes import clobbered
 from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Func, Loop, Stmt
-from loopir.ir.walk import places, rewrite, statements
+from loopir.ir.walk import exchanged, places, replace, rewrite, statements
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc, require_place
@@ -65,7 +63,7 @@ def privatize(func: Func, buffer: str, loop: str) -> Func:
     require_place(name, alloc.buffer.scope, (*find_alloc(func, buffer)[1], *chain), target.body)
     own = replace(target, body=(Alloc(alloc.buffer, target.body),))
     kept = rewrite(alloc.body, lambda s: own if s is target else None)
-    return replace(func, body=rewrite(func.body, lambda s: kept if s is alloc else None))
+    return exchanged(func, alloc, kept)
 
 
 def _chain(alloc: Alloc, target: Loop) -> tuple[Stmt, ...]:

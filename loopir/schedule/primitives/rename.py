@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Loop, Reduce, Store
-from loopir.ir.walk import names, statements
+from loopir.ir.walk import names, replace, statements
 from loopir.schedule.find import all_buffers, find_loop, listing
 from loopir.schedule.naming import Names, free_name, renamed
 from loopir.schedule.schedule import primitive

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.analysis.access import statements_of
 from loopir.analysis.lifetimes import Done, clobbered
 from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Body, Func, Stmt
 from loopir.ir.text import text
-from loopir.ir.walk import accessed, bodies, loops, rebuffer, rewrite, statements
+from loopir.ir.walk import accessed, bodies, loops, rebuffer, replace, rewrite, statements
 from loopir.schedule.facts import Facts
 from loopir.schedule.promises import require_promises
 from loopir.schedule.schedule import primitive

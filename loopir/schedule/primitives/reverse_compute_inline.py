@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Func, Int, Loop, Reduce, Stmt, Store
-from loopir.ir.walk import Place, loaded, places, rewrite, statements, substitute
+from loopir.ir.walk import Place, loaded, places_of, replace, rewrite, statements, substitute
 from loopir.schedule.find import find_stage, listing
 from loopir.schedule.primitives.compute_inline import compute_inline
 from loopir.schedule.primitives.reverse_compute_at import reverse_compute_at
@@ -72,7 +70,7 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
 def _maker(func: Func, consumer: Store | Reduce) -> Place:
     """The one store of the last intermediate that `consumer` reads; refuses where it is no such thing."""
     own = {a.buffer.name for a in func.args}
-    made = [p for p in places(func.body) for b in _written(p) if b in loaded(consumer) and b not in own]
+    made = [p for p in places_of(func) for b in _written(p) if b in loaded(consumer) and b not in own]
     if not made:
         raise ScheduleError(f"{consumer.label} reads no intermediate", suggestion="a stage that reads another one")
     maker = made[-1]
@@ -81,7 +79,7 @@ def _maker(func: Func, consumer: Store | Reduce) -> Place:
         reason = f"{label} is a reduction, and has its value only when all of it is folded in"
         raise ScheduleError(reason, suggestion=f"reverse_compute_at of {consumer.label}, outside of the fold")
     (name,) = _written(maker)
-    others = [p.stmt.label for p in places(func.body) if name in loaded(p.stmt) and p.stmt is not consumer]
+    others = [p.stmt.label for p in places_of(func) if name in loaded(p.stmt) and p.stmt is not consumer]
     if others:
         raise ScheduleError(f"{listing(others)} reads {name}, too", suggestion=f"compute_inline of {label}")
     return maker

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from loopir.analysis.simplify_func import simplify_body
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.text import text
-from loopir.ir.walk import fresh, names, rewrite, variables
+from loopir.ir.walk import exchanged, fresh, names, replace, rewrite, variables
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.reductions import Fold, find_reduce, nested, require_delay, require_inside, with_new_loops
@@ -73,7 +73,7 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
     if fold.reduce.init is None:
         require_inside(func, fold, parts.again, target.var)
     tidied = simplify_body((parts.nest(),), known_at(func, fold.start))
-    return replace(func, body=rewrite(func.body, lambda s: tidied if s is fold.start else None))
+    return exchanged(func, fold.start, tidied)
 
 
 @dataclass(frozen=True, slots=True)

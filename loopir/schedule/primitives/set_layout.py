@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 from loopir.errors import ParseError, ScheduleError
@@ -10,7 +9,7 @@ from loopir.ir.grammar import Buffer, Func, Index, Int, Mapped, Strided
 from loopir.ir.layouts import evaluate, injective, made_of
 from loopir.ir.packing import packed
 from loopir.ir.parse import mapping
-from loopir.ir.walk import rebuffer
+from loopir.ir.walk import rebuffer, replace
 from loopir.schedule.find import listing
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc

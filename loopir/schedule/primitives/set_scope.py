@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.ir.grammar import Func
-from loopir.ir.walk import rebuffer
+from loopir.ir.walk import rebuffer, replace
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc, require_place, scope_called
 

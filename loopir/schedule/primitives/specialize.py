@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 from loopir.analysis.access import sees
@@ -27,7 +26,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.parse import condition
 from loopir.ir.text import text
-from loopir.ir.walk import bodies, loops, names, nodes, places, rebuild, rewrite, variables
+from loopir.ir.walk import bodies, exchanged, loops, names, nodes, places, rebuild, variables
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, listing
@@ -97,7 +96,7 @@ def specialize(func: Func, loop: str, when: str | None = None) -> Func:
     version = simplify_body((target,), known.given(cond))
     other = fresh_copy(func, (target,), names(func))
     made = If(cond, version, other if when is not None else _deselected(other, cond))
-    return replace(func, body=rewrite(func.body, lambda s: made if s is target else None))
+    return exchanged(func, target, made)
 
 
 def _around(func: Func, target: Loop) -> tuple[str, ...]:

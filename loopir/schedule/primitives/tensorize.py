@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from difflib import get_close_matches
 
 from loopir.analysis.operands import misfit
@@ -11,7 +10,7 @@ from loopir.ir.grammar import Buffer, Do, Fragment, Func
 from loopir.ir.layouts import tile, tiled
 from loopir.ir.match import Match, misplaced, unify
 from loopir.ir.ops import INSTRUCTIONS, Instruction, instruction_called
-from loopir.ir.walk import rebuffer, replace_loop
+from loopir.ir.walk import rebuffer, replace, replace_loop
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.schedule import primitive

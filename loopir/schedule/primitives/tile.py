@@ -8,14 +8,14 @@ iterations of the loops that change places.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from loopir.analysis.moved import tied
 from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify_func import Known, known_at
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import TRUE, Cond, Func, If, Index, Int, Loop, conj
-from loopir.ir.walk import fresh, loaded, loops_of, names as names_of, replace_loop
+from loopir.ir.walk import fresh, loaded, loops_of, names as names_of, replace, replace_loop
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_serial
 from loopir.schedule.primitives.reorder import Band, in_order, nested, rearranged, require_bounds

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Int
 from loopir.ir.text import text
-from loopir.ir.walk import replace_loop
+from loopir.ir.walk import replace, replace_loop
 from loopir.schedule.find import find_serial
 from loopir.schedule.schedule import primitive
 

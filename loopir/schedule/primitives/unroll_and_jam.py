@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from loopir.analysis.access import sees
@@ -10,7 +10,7 @@ from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Stmt, Var, conj
 from loopir.ir.text import text
-from loopir.ir.walk import loops as nest_loops, over_replaced, replace_loop, substitute, variables
+from loopir.ir.walk import loops as nest_loops, over_replaced, replace, replace_loop, substitute, variables
 from loopir.schedule.effects import reads, require_stable_extent, writes
 from loopir.schedule.expand import expanded, expanded_buffer
 from loopir.schedule.find import find_loop, find_serial, listing
