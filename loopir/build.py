@@ -131,8 +131,7 @@ def vector_unit() -> tuple[int, int]:
 
 
 def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
-    driver = import_module("loopir.runtime.driver")
-    device = driver.device()
+    device = import_module("loopir.runtime.driver").device()
     module = import_module("loopir.emit.cuda").emit(lowered)
     require_arch(module.needs, arch or device.arch)
     compiled = import_module("loopir.runtime.nvrtc").compile(module.source, arch or device.arch, fma=fma)
@@ -148,7 +147,7 @@ def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
         return [f"lp_rt.launch({n}, ({grid}), ({arguments}))"]
 
     source = host_source(lowered, spell)
-    runtime = driver.CudaRuntime(device, compiled.cubin, kernels)
+    runtime = import_module("loopir.runtime.launch").CudaRuntime(device, compiled.cubin, kernels)
     return Kernel(_signature(func), _host(func, lowered, source), runtime, source=module.source,
                   resources=compiled.resources, target="cuda", host_source=source)  # fmt: skip
 

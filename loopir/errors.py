@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
+from os import sep
+from pathlib import Path
+from traceback import extract_tb, format_list
 
-from loopir.witness import Witness as Witness, pairs as pairs
+from loopir.witness import Witness as Witness, page, pairs as pairs
 
 
 class LoopirError(Exception):
@@ -98,5 +100,16 @@ class ScheduleError(LoopirError):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the same words, and the two iterations drawn."""
-        picture = "" if self.witness is None else self.witness.svg()
-        return f"<pre>{escape(str(self))}</pre>{picture}"
+        return page(str(self), "" if self.witness is None else self.witness.svg())
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints: the lines of the person who asked, the words, and the two iterations on a grid."""
+        asked = [
+            f for f in extract_tb(self.__traceback__) if not (f.filename.startswith(_HERE) or _SHELL in f.filename)
+        ]
+        drawn = [] if self.witness is None else ["", self.witness.drawn()]
+        return [*format_list(asked), f"ScheduleError: {self}", *drawn]
+
+
+_HERE, _SHELL = f"{Path(__file__).parent}{sep}", f"{sep}IPython{sep}"
+"""Files whose lines a person who schedules did not write."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from math import hypot
 
 VERBS = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("writes", "writes")}
-CELL = 28
+CELL = 36
 """Pixels from one iteration to the next in a picture."""
 
 
@@ -112,11 +113,11 @@ class _Grid:
 
     def picture(self, label: str) -> str:
         """As SVG."""
-        left, top = 28 + 8 * len(self.down), 40
+        left, top = 28 + 8 * len(self.down), 64
         right = [left + CELL * (k + 1) for k in range(len(self.columns))]
         below = [top + CELL * n for n in range(len(self.rows))]
-        parts = [f'<text x="{right[0]}" y="14">{escape(self.across)}</text>']
-        parts += [f'<text x="{x - 4}" y="28">{"…" if c is None else c}</text>'
+        parts = [f'<text x="{right[0]}" y="14" text-anchor="middle">{escape(self.across)}</text>']
+        parts += [f'<text x="{x}" y="30" text-anchor="middle">{"…" if c is None else c}</text>'
                   for x, c in zip(right, self.columns, strict=True)]  # fmt: skip
         parts += [f'<text x="{left}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
                   for y, name in zip(below, self.names("…"), strict=True)]  # fmt: skip
@@ -124,11 +125,21 @@ class _Grid:
         (ax, ay), (bx, by) = ((right[column], below[row]) for row, column in self.ends)
         if (ax, ay) != (bx, by):
             parts.append(f'<line x1="{ax}" y1="{ay}" x2="{bx}" y2="{by}" class="arrow" marker-end="url(#lp-head)"/>')
-        ends = [(ax, ay, "A"), (bx, by, "B")] if (ax, ay) != (bx, by) else [(ax, ay, "A, B")]
-        for x, y, name in ends:
-            parts.append(f'<circle cx="{x}" cy="{y}" r="5" class="end"/><text x="{x + 7}" y="{y - 6}">{name}</text>')
-        width, height = right[-1] + CELL, below[-1] + CELL
+        far = max(1.0, hypot(bx - ax, by - ay))
+        dx, dy = 16 * (bx - ax) / far, 16 * (by - ay) / far  # letters stand before the arrow's tail and after its head
+        ends = [(ax, ay, -dx, -dy, "A"), (bx, by, dx, dy, "B")]
+        if (ax, ay) == (bx, by):
+            ends = [(ax, ay, 0.0, -16.0, "A, B")]
+        for x, y, over, up, name in ends:
+            parts.append(f'<circle cx="{x}" cy="{y}" r="5" class="end"/>')
+            parts.append(f'<text x="{x + over:.0f}" y="{y + up + 4:.0f}" text-anchor="middle">{name}</text>')
+        width, height = right[-1] + CELL, below[-1] + CELL * 2 // 3
         return _SVG.format(width=width, height=height, label=escape(label), parts="".join(parts))
+
+
+def page(words: str, *pictures: str) -> str:
+    """Words as a notebook shows them, a letter a column, with pictures under them."""
+    return f'<pre style="white-space: pre-wrap; font: 13px/1.45 {_FONT}">{escape(words)}</pre>{"".join(pictures)}'
 
 
 def pairs(values: dict[str, int]) -> str:
@@ -147,6 +158,7 @@ def _near(*values: int) -> Sequence[int | None]:
     return out
 
 
+_FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" class="loopir-witness" width="{width}" height="{height}" role="img">'
     "<title>{label}</title><style>.loopir-witness text{{font:12px monospace;fill:currentColor}}"

@@ -11,12 +11,12 @@ from schedules.direct import direct_gpu
 from schedules.elementwise import elementwise
 from schedules.fusion import epilogue, inlined
 from schedules.matmul import Contraction, contraction, matmul_gpu, worth_tiling
-from schedules.matmul_mma import matmul_mma, pairs
+from schedules.matmul_mma import matmul_mma, pairs, rounded
 from schedules.matmul_tiles import tensor_tile
 from schedules.matmul_wgmma import matmul_wgmma
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import extent, free_loops, one_nest
-from schedules.products import several
+from schedules.products import followed, several
 from schedules.reduction import reduction, streams
 from schedules.row_blocks import crowded, row_blocks
 from schedules.transpose import transpose, turned, worth_turning
@@ -66,16 +66,28 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.S
 def _tiled(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` is a contraction whose operands are used often enough to be brought near in tiles."""
     c = contraction(s, stage)
-    return c is not None and worth_tiling(s, c, THIN if pairs(s, c) else SHORT)
+    return c is not None and worth_tiling(s, c, THIN if pairs(s, c) or rounded(s, c) else SHORT)
 
 
 def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     """A contraction in tiles, on tensor cores where they take its elements."""
     c = contraction(s, stage)
+    if c is not None and rounded(s, c) and (made := _lowered(s, _tf32, stage)) is not None:
+        return made
     if arch == HOPPER and _whole_vectors(s, c) and (made := _lowered(s, matmul_wgmma, stage)) is not None:
         return made
     made = _lowered(s, matmul_mma, stage, **tensor_tile(s, c)) if c is not None and pairs(s, c) else None
     return made or epilogue(matmul_gpu(s, stage), stage)
+
+
+def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product that the program asks for in TF32; vectors have half as many elements as those of 16 bits."""
+    s, stage, _ = followed(s, stage)
+    c = contraction(s, stage)
+    assert c is not None
+    options = tensor_tile(s, c)
+    options |= {"depth": options["depth"] // 2, "whole": False}
+    return matmul_mma(s, stage, **options)
 
 
 def _whole_vectors(s: lp.Schedule, c: Contraction | None) -> bool:
@@ -83,7 +95,8 @@ def _whole_vectors(s: lp.Schedule, c: Contraction | None) -> bool:
     if c is None:
         return True
     vector = 16 // s.buffer(c.right.buffer).dtype.bytes
-    return all(n is None or n % vector == 0 for n in (extent(s, c.column), extent(s, c.reduced)))
+    along = (c.reduced if c.left.along else c.row, c.reduced if c.right.along else c.column)
+    return all(n is None or n % vector == 0 for n in (extent(s, x) for x in along))
 
 
 def _lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:

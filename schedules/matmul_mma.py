@@ -7,13 +7,37 @@ to a sum afterwards, a cast, a bias, a relu, is done by the lane that holds it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import loopir as lp
 from schedules.matmul import Contraction, Operand, contraction
 from schedules.nests import batched, fused, step
 
 SHORT = {"bfloat16": "bf16", "float16": "f16"}
-ROWS, COLUMNS, DEPTH, LANES, VECTOR = 16, 8, 16, 32, 8
+ROWS, COLUMNS, LANES, VECTOR = 16, 8, 32, 8
 """Of one mma instruction; lanes of a warp; elements of 16 bits in a vector."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How tensor cores multiply elements of a type: its name in instructions, the steps of the sum in one of these, the
+    elements in a vector of 16 bytes, and the operands that `ldmatrix` fills."""
+
+    short: str
+    product: str
+    depth: int
+    vector: int
+    loaded: tuple[str, ...]
+
+
+ALL = ("a", "at", "b", "bt")
+UNITS = {
+    "bfloat16": Unit("bf16", "mma_m16n8k16_bf16", 16, 8, ALL),
+    "float16": Unit("f16", "mma_m16n8k16_f16", 16, 8, ALL),
+    "float32": Unit("f32", "mma_m16n8k8_tf32", 8, 4, ("a", "bt")),
+}
+"""By dtype; elements of float32 are those that the program rounds to TF32."""
 
 
 @lp.composite
@@ -33,7 +57,8 @@ def matmul_mma(
     within: tuple[str, ...] = (),
     staged: bool = False,
 ) -> lp.Schedule:
-    """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block` for `warps` of warps.
+    """The contraction `stage`, float32 sums of products of bf16, f16 or `lp.tf32`, in tiles of `block` for `warps` of
+    warps.
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the warps,
     and the sums are made in it, `depth` steps of the reduced loop at a time. Either operand may have the reduced loop
@@ -51,8 +76,8 @@ def matmul_mma(
     if stage == s.stages[-1]:
         raise lp.ScheduleError(f"nothing is made of {stage}, whose sums are to be an intermediate")
     out = s.stages[s.stages.index(stage) + 1]
-    short = SHORT.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
-    if short is None:
+    unit = UNITS.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
+    if unit is None:
         raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
     batch, row, column = _loops_of(s, stage, out, c)
     s = s.reorder(*batch, row, column)
@@ -63,12 +88,17 @@ def matmul_mma(
     s, at = tiles(s, bi, bj, group, blocks)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = batched(s, batch)
-    return _sums(s, stage, block, warps, depth, short, stages, ahead, spread, whole, within)
+    return _sums(s, stage, block, warps, depth, unit, stages, ahead, spread, whole, within)
 
 
 def pairs(s: lp.Schedule, c: Contraction) -> bool:
     """Whether tensor cores take the elements of `c`, in pairs of 16 bits."""
     return all(t.dtype.name in SHORT for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer))
+
+
+def rounded(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether the elements of `c` are float32 that the program rounds to TF32."""
+    return all(t.by == "tf32" for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer))
 
 
 def _loops_of(s: lp.Schedule, stage: str, out: str, c: Contraction) -> tuple[list[str], str, str]:
@@ -121,7 +151,7 @@ def _sums(
     block: tuple[int, int],
     warps: tuple[int, int],
     depth: int,
-    short: str,
+    unit: Unit,
     stages: int,
     ahead: bool,
     spread: bool,
@@ -131,7 +161,7 @@ def _sums(
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
     *_, i, j, k = s.loops(stage)
     s, (ko, kk) = step(s, "split", k, depth)
-    s, (ki, k) = step(s, "split", kk, DEPTH, tail="exact")
+    s, (ki, k) = step(s, "split", kk, unit.depth, tail="exact")
     s, (wi, ii) = step(s, "split", i, block[0] // warps[0], tail="exact")
     s, (wj, jj) = step(s, "split", j, block[1] // warps[1], tail="exact")
     s, (ti, i) = step(s, "split", ii, ROWS, tail="exact")
@@ -153,11 +183,11 @@ def _sums(
     left, right = c
     kinds = ("a" if left.along else "at", "bt" if right.along else "b")
     for operand, tile, kind, length in zip(c, tiles, kinds, block, strict=True):
-        s = s.set_layout(tile, swizzled(depth if operand.along else length))
-        s = _together(s, tile, warps, f"cp_async_{short}" if stages > 1 else None)
+        s = s.set_layout(tile, swizzled(depth if operand.along else length, unit.vector))
+        s = _together(s, tile, warps, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
         s, mine = _copied(s, stage, tile, "fragment", ki)
-        s = _loaded(s, mine, f"ldmatrix_{kind}_{short}")
-    s = s.tensorize(i, f"mma_m16n8k16_{short}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
+        s = _loaded(s, mine, f"ldmatrix_{kind}_{unit.short}", unit.depth) if kind in unit.loaded else s
+    s = s.tensorize(i, f"{unit.product}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
     if ahead:
         s = s.pipeline(ki, stages=2)  # fragments are loaded one step ahead
     if stages > 1:
@@ -175,13 +205,29 @@ def _whole(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
     """Copies, of as few operands as can be, that are made of whole tiles, with zeros at the edges."""
     left, right = contraction_in(s, stage)
     for operands in ((left,), (right,), (left, right)):
-        made, copies = s, list[str]()
-        for operand in operands:
-            made, copy = _copied(made, stage, operand.buffer, "global", None)
-            copies.append(copy)
+        made, copies = _in_tiles(s, stage, operands)
         if made.why("pad", stage) is None:
             return made.pad(stage), copies
     return s, []
+
+
+def _in_tiles(s: lp.Schedule, stage: str, operands: Sequence[Operand]) -> tuple[lp.Schedule, list[str]]:
+    copies: list[str] = []
+    for operand in operands:
+        s, copy = _copied(s, stage, operand.buffer, "global", None)
+        copies.append(copy)
+    return s, copies
+
+
+def both_whole(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """Copies of both operands that are made of whole tiles, with zeros at the edges, by one launch."""
+    s, copies = _in_tiles(s, stage, contraction_in(s, stage))
+    s = s.pad(stage)
+    blocks: list[str] = []
+    for copy in copies:
+        s = _filled(s, copy)
+        blocks.append(s.loops(copy)[0])
+    return s.merge(*blocks, side_by_side=True) if s.why("merge", *blocks, side_by_side=True) is None else s
 
 
 def _filled(s: lp.Schedule, copy: str) -> lp.Schedule:
@@ -192,15 +238,15 @@ def _filled(s: lp.Schedule, copy: str) -> lp.Schedule:
     return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x").vectorize(element)
 
 
-def swizzled(width: int) -> str:
-    """A layout of rows of `width` 16-bit elements, in which vectors of 8 that stand below one another, 8 rows of them,
+def swizzled(width: int, vector: int = VECTOR) -> str:
+    """A layout of rows of `width` elements, in which vectors of 16 bytes that stand below one another, 8 rows of them,
     lie in different banks, as do those along a row: in each row, vectors change places by the row's number."""
-    vectors = width // VECTOR
+    vectors = width // vector
     n = min(8, vectors & -vectors)
     if n == 1:
         return f"lambda r, c: r * {width} + c"
-    along = f"c // {VECTOR * n}, c // {VECTOR} % {n}" if vectors > n else f"c // {VECTOR}"
-    return f"lambda r, c: (r, {along} ^ r // {8 // n} % {n}, c % {VECTOR})"
+    along = f"c // {vector * n}, c // {vector} % {n}" if vectors > n else f"c // {vector}"
+    return f"lambda r, c: (r, {along} ^ r // {8 // n} % {n}, c % {vector})"
 
 
 def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
@@ -219,10 +265,12 @@ def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None)
     return s, copy
 
 
-def _together(s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: str | None) -> lp.Schedule:
+def _together(
+    s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: str | None, vector: int = VECTOR
+) -> lp.Schedule:
     """The copy of a tile by all lanes of all warps, a vector each at a time, perhaps by an instruction."""
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
-    s, (flat, element) = step(s, "split", flat, VECTOR, tail="exact")
+    s, (flat, element) = step(s, "split", flat, vector, tail="exact")
     s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
     s, (flat, x) = step(s, "split", flat, warps[1], tail="exact")
     s, (turn, y) = step(s, "split", flat, warps[0], tail="exact")
@@ -244,9 +292,9 @@ def _all_or_nothing(s: lp.Schedule, vector: str) -> tuple[lp.Schedule, str] | No
     return None if t.why("specialize", vector) is None else (t, filling)
 
 
-def _loaded(s: lp.Schedule, copy: str, instruction: str) -> lp.Schedule:
-    """The copy of a part by one `ldmatrix` for each 16 x 16 of it."""
+def _loaded(s: lp.Schedule, copy: str, instruction: str, wide: int) -> lp.Schedule:
+    """The copy of a part by one `ldmatrix` for each 16 x `wide` of it."""
     x, y = s.loops(copy)[-2:]
     s, (to, x) = step(s, "split", x, ROWS, tail="exact")
-    s, (uo, y) = step(s, "split", y, ROWS, tail="exact")
+    s, (uo, y) = step(s, "split", y, wide, tail="exact")
     return s.reorder(to, uo, x, y).unroll(to).unroll(uo).tensorize(x, instruction)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import loopir as lp
 from schedules.matmul import contraction
-from schedules.matmul_mma import SHORT, contraction_in, tiles
+from schedules.matmul_mma import SHORT, both_whole, contraction_in, tiles
 from schedules.nests import batched, extent, step
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
@@ -50,6 +50,7 @@ def matmul_wgmma(
     group: int | None = None,
     blocks: int | None = None,
     whole_rows: bool = True,
+    whole: bool = False,
     roles: bool = False,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a; unless
@@ -57,14 +58,15 @@ def matmul_wgmma(
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the
     warpgroups, one for each 64 rows, and the sums are made in it, `depth` steps of the reduced loop at a time. The
-    left operand has the reduced loop along its rows, the right one either way. As many `stages` as there is room for,
+    operands may lie either way, transposed or not. As many `stages` as there is room for,
     unless told, are there at once, and copies run two fewer ahead, so that products wait for nothing. `group` and
     `blocks` are those of `matmul_mma.tiles`. What is made of the sums goes through shared memory, if there is room,
-    from where rows are written whole, unless `whole_rows` is False.
+    from where rows are written whole, unless `whole_rows` is False. With `whole`, both operands are first copied into
+    whole tiles, with zeros at the edges, so that rows of any length begin where boxes can.
     """
     c = contraction(s, stage)
-    if c is None or not c.left.along:
-        raise lp.ScheduleError(f"{stage} is no contraction with a left operand whose rows run along the reduced loop")
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
     if stage == s.stages[-1]:
         raise lp.ScheduleError(f"nothing is made of {stage}, whose sums are to be an intermediate")
     out = s.stages[s.stages.index(stage) + 1]
@@ -84,7 +86,7 @@ def matmul_wgmma(
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = _results(s, stage, out, at, block) if whole_rows else _by_warpgroups(s, i)
     s = batched(s, batch)
-    return _sums(s, stage, block, depth, short, stages, roles)
+    return _sums(s, stage, block, depth, short, stages, whole, roles)
 
 
 def _by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
@@ -107,15 +109,23 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
 
 
 def _sums(
-    s: lp.Schedule, stage: str, block: tuple[int, int], depth: int, short: str, stages: int, roles: bool
+    s: lp.Schedule,
+    stage: str,
+    block: tuple[int, int],
+    depth: int,
+    short: str,
+    stages: int,
+    whole: bool,
+    roles: bool,
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, and the products."""
     *_, i, j, k = s.loops(stage)
-    c = contraction_in(s, stage)
     s, (ko, kk) = step(s, "split", k, depth)
     s, (ki, k) = step(s, "split", kk, DEPTH, tail="exact")
     s, (wi, i) = step(s, "split", i, ROWS, tail="exact")
     s = s.reorder(ko, wi, ki, i, j, k).bind(wi, "warpgroup").unroll(ki)
+    s = both_whole(s, stage) if whole else s
+    c = contraction_in(s, stage)
     copies: list[str] = []
     for operand in c:
         before = set(s.stages)
@@ -128,7 +138,8 @@ def _sums(
         s = s.set_layout(copy, swizzled(rows))
         boxes = _boxes(s, copy, rows, short)
         s = boxes or _together(s, copy, block[0] // ROWS, f"cp_async_{short}" if stages > 1 else None)
-    s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{'_bt' if c[1].along else ''}")
+    ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
+    s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{ways}")
     if roles and stages > 1:
         return s.specialize_warps(ko, stages=stages)
     # a stage less ahead than there is room for: products are waited for an iteration later, if there are enough stages

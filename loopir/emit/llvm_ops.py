@@ -196,6 +196,8 @@ def spell(module: Any, b: Any, spelling: str, args: tuple[Any, ...], t: DType, f
         return _power_of_two(b, first, t)
     if word in ("significand", "binade"):
         return _split_float(b, first, word)
+    if word == "keep":
+        return _digits(b, first, *rest.split())
     if word == "call":
         return _scalar_calls(module, b, rest + ("f" if t == float32 else ""), args)
     if word == "same":
@@ -268,6 +270,17 @@ def _split_float(b: Any, x: Any, part: str) -> Any:
     bits = b.bitcast(x, _like(x, I32))
     e = b.ashr(b.sub(bits, _const(bits, I32, 0x3F3504F3)), _const(bits, I32, 23))
     return b.sitofp(e, x.type) if part == "binade" else b.bitcast(b.sub(bits, b.shl(e, _const(e, I32, 23))), x.type)
+
+
+def _digits(b: Any, x: Any, kept: str, how: str) -> Any:
+    """A float with only so many stored bits of its significand: the nearest, or what is below cut off; NaN stays."""
+    kind = x.type.element if isinstance(x.type, ir.VectorType) else x.type
+    bits, digits = (I32, 23) if kind == FLOAT else (I64, 52)
+    below = digits - int(kept)
+    word = b.bitcast(x, _like(x, bits))
+    near = b.add(word, _const(word, bits, 1 << (below - 1))) if how == "nearest" else word
+    cut = b.and_(near, _const(word, bits, ((1 << bits.width) - 1) ^ ((1 << below) - 1)))
+    return b.select(b.fcmp_unordered("uno", x, x), x, b.bitcast(cut, x.type))
 
 
 def _scalar_calls(module: Any, b: Any, name: str, args: tuple[Any, ...]) -> Any:

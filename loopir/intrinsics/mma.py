@@ -28,7 +28,7 @@ __device__ __forceinline__ void lp_mma_{short}(float* c, const void* a, const vo
                : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
 }}
 """
-_LDMATRIX = """\
+LDMATRIX = """\
 __device__ __forceinline__ void lp_ldmatrix_x4{name}(void* to, const void* row) {{
   unsigned int* r = (unsigned int*)to;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
@@ -87,7 +87,7 @@ def _load(short: str, dtype: str, operand: str) -> None:
     name, trans = ("_trans", ".trans") if turned else ("", "")
     instruction(
         level="warp", cuda=f"lp_ldmatrix_x4{name}({{dst}}, {{src}});",
-        cuda_prelude=_LDMATRIX.format(name=name, trans=trans), at={"src": Pointer(address, run=8)}, doc=doc,
+        cuda_prelude=LDMATRIX.format(name=name, trans=trans), at={"src": Pointer(address, run=8)}, doc=doc,
     )(f"""
 def ldmatrix_{operand}_{short}(dst: "out {dtype}[16, 16] fragment {layout}", src: "{dtype}[16, 16] shared"):
     for {at} in grid(16, 16):

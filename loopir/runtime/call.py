@@ -6,10 +6,11 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from loopir.runtime.arrays import Bound, Signature, bind, stream_of
-from loopir.runtime.plans import Plans
+from loopir.runtime.plans import Plans, Run
 
 
 class Runtime(Protocol):
@@ -61,24 +62,35 @@ class Kernel:
         self.signature, self.target = signature, target
         self.source, self.resources, self.host_source = source, resources, host_source
         self._host, self._runtime = host, runtime
-        self._on: Callable[[int], Any] = getattr(runtime, "on", lambda _: runtime)
-        self._plans = Plans(signature, runtime.device) if getattr(runtime, "takes_addresses", True) else None
+        wide: frozenset[str] = getattr(runtime, "wide", frozenset())
+        self._plans = Plans(signature, runtime.device, wide) if getattr(runtime, "takes_addresses", True) else None
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{a.name}: {a.access} {a.dtype}[{', '.join(a.shape)}]" for a in self.signature.args)
         return f"<{self.target} kernel {self.signature.name}({listed})>"
 
     def __call__(self, *args: Any, out: Sequence[Any] | None = None, **named: Any) -> Any:
-        short = None if named else self._plans
-        if short is not None and (ready := short.ready(args, out)) is not None:
-            self._host(self._on(ready.stream), *ready.sizes, *ready.pointers)
-            return _given(ready.results)
+        plans = self._plans
+        if plans is not None and not named:
+            short = plans.ready(args, out)
+            if short is not None:
+                run, pointers, results = short
+                run(pointers)
+                return results
         bound = bind(self.signature, args, named, out, self._runtime.device)
-        if short is not None:
-            short.learn(args, bound)
         with self._placed(bound) as (runtime, pointers):
             self._host(runtime, *bound.sizes, *pointers)
+        if plans is not None and not named:
+            plans.learn(args, bound, partial(self._prepared, bound.sizes))
         return _given(bound.results)
+
+    def _prepared(self, sizes: tuple[int, ...]) -> Run:
+        """What runs the program at these sizes, given addresses."""
+        prepared = getattr(self._runtime, "prepared", None)
+        if prepared is not None:
+            return prepared(self._host, sizes, len(self.signature.args))
+        host, runtime = self._host, self._runtime
+        return lambda pointers: host(runtime, *sizes, *pointers)
 
     def time(self, *args: Any, repeats: int = 7, **named: Any) -> float:
         """Median seconds of one run, without checking arguments or copying them to a GPU."""

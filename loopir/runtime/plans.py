@@ -1,8 +1,10 @@
 """The short way for a call like an earlier one: arrays of one library, of the same types and shapes.
 
-A plan keeps what `arrays.bind` found out from types and shapes; addresses, strides and overlaps are checked at every
-call. Whatever is unusual goes the long way, which also says what is wrong. NumPy's arrays go it to the CPU, torch's
-tensors on the GPU to the GPU.
+A plan keeps what `arrays.bind` found out from types and shapes, and how the program is run at these sizes; addresses,
+strides and overlaps are checked at every call. Whatever is unusual goes the long way, which also says what is wrong.
+NumPy's arrays go it to the CPU, torch's tensors on the GPU to the GPU.
+
+The checks of a signature are spelt as one Python function without loops: most of what a launch costs is Python.
 """
 
 from __future__ import annotations
@@ -10,158 +12,190 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from loopir.runtime.arrays import Bound, Signature, address, empty_like
+from loopir.runtime.arrays import ArgSpec, Bound, Signature, address
 
 MOST = 256
 """Plans kept; after as many combinations of shapes they are made anew."""
+WIDE = 16
+"""Bytes of the longest vectors, which what is moved in them is aligned to."""
+Run = Callable[[Sequence[int]], None]
+"""Runs a program, whose sizes are settled, on arrays at these addresses."""
+Short = tuple[Run, tuple[int, ...], Any]
+"""A call that may run: how, on which addresses, and what it returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """How arrays of one library are asked, in Python's words about an array `x`."""
+
+    kind: str
+    like: str
+    address: str
+    plain: str
+    writable: str
+    scope: Callable[[], dict[str, Any]]
+    """What these words need."""
+    maker: Callable[[tuple[int, ...], ArgSpec], Callable[[], Any]]
+    """What makes arrays of one shape and type."""
+
+
+def _torch() -> dict[str, Any]:
+    return {"Tensor": sys.modules["torch"].Tensor}
+
+
+def _torch_maker(shape: tuple[int, ...], spec: ArgSpec) -> Callable[[], Any]:
+    torch = sys.modules["torch"]
+    dtype, device = getattr(torch, spec.dtype), torch.device("cuda", 0)
+    return lambda: torch.empty(shape, dtype=dtype, device=device)
+
+
+NUMPY = Library(
+    "type({x}) is ndarray", "{x}.shape, {x}.dtype", "address({x})", "{x}.flags.c_contiguous", "{x}.flags.writeable",
+    lambda: {"ndarray": np.ndarray, "address": address}, lambda shape, spec: partial(np.empty, shape, spec.numpy),
+)  # fmt: skip
+TORCH = Library(
+    "type({x}) is Tensor and {x}.get_device() == 0", "{x}.shape, {x}.dtype", "{x}.data_ptr()",
+    "{x}.is_contiguous() and not {x}.requires_grad and not {x}.is_neg()", "True", _torch, _torch_maker,
+)  # fmt: skip
+"""torch is not imported: who has a tensor has it. A sparse tensor has no address, and asking for it raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One combination of types and shapes: the sizes, what each output is, and the bytes of every argument."""
+    """One combination of types and shapes: how to run it, what its new outputs are, and the bytes of each argument."""
 
-    sizes: tuple[int, ...]
-    outputs: tuple[tuple[tuple[int, ...], int], ...]
-    """Shape, and which argument of the signature it is."""
-    placed: tuple[Any, ...]
-    """What arrays given for the outputs are like, in the words of the library."""
+    run: Run
+    outputs: tuple[Callable[[], Any], ...]
+    """Each makes an output."""
     bytes: tuple[int, ...]
 
 
-class Ready(NamedTuple):
-    """The arguments of one call, checked: sizes and addresses in order, what to return, and the stream to run on."""
-
-    sizes: tuple[int, ...]
-    pointers: list[int]
-    results: tuple[Any, ...]
-    stream: int
-
-
 class Plans:
-    """The plans of one kernel, for arrays of the library that its target's arrays come from."""
+    """The plans of one kernel, for arrays of the library that its target's arrays come from.
 
-    def __init__(self, signature: Signature, device: str) -> None:
+    `wide` are the arguments that are moved in whole vectors.
+    """
+
+    def __init__(self, signature: Signature, device: str, wide: frozenset[str] = frozenset()) -> None:
         self.signature = signature
-        self.library: Library = Torch() if device == "cuda" else NumPy()
-        self.written = [n for n, a in enumerate(signature.args) if a.access != "in"]
+        self.library = TORCH if device == "cuda" else NUMPY
         self.made = [n for n, a in enumerate(signature.args) if a.access == "out"]
-        self.inplace = len(self.made) < len(self.written)
-        every = range(len(signature.args))
-        self.pairs = [(n, k) for n in self.written for k in every if k != n and (k not in self.written or n < k)]
-        """Written arguments, each with one that it may not overlap."""
-        self.items = [a.numpy.itemsize for a in signature.args]
-        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self.aligned = [WIDE if a.name in wide else a.numpy.itemsize for a in signature.args]
+        self.new: dict[Any, Plan] = {}
+        self.placed: dict[Any, Plan] = {}
+        self._spelt: dict[str, Callable[..., Short | None]] = {}
 
-    def ready(self, args: Sequence[Any], out: Sequence[Any] | None) -> Ready | None:
+    def ready(self, args: Sequence[Any], out: Sequence[Any] | None) -> Short | None:
         """The call with `args`, if it is like an earlier one and nothing is wrong with it."""
-        library = self.library
-        key = library.key(args)
-        plan = None if key is None else self._plans.get(key)
-        if plan is None:
-            return None
-        if out is None:
-            results = tuple([library.empty(shape, self.signature.args[n], args) for shape, n in plan.outputs])
-        elif type(out) is tuple and library.key(out) == plan.placed:
-            results = out
-        else:
-            return None
-        arrays = list(args)
-        for n, x in zip(self.made, results, strict=True):
-            arrays.insert(n, x)
-        pointers = [library.address(x) for x in arrays]
-        for x, pointer, item in zip(arrays, pointers, self.items, strict=True):
-            if pointer % item or not library.plain(x):
-                return None
-        if out is not None or self.inplace:  # new arrays are writable and apart
-            for n in self.written:
-                if not library.writable(arrays[n]):
-                    return None
-            for n, k in self.pairs:
-                begin, other = pointers[n], pointers[k]
-                if begin < other + plan.bytes[k] and other < begin + plan.bytes[n]:
-                    return None
-        return Ready(plan.sizes, pointers, results, library.stream())
+        return None  # until one was learnt
 
-    def learn(self, args: Sequence[Any], bound: Bound) -> None:
-        """Keep what was found out about a call that went the long way."""
-        key, placed = self.library.key(args), self.library.key(bound.results)
-        if key is None or placed is None or len(args) != len(self.signature.inputs) or not args:
+    def learn(self, args: Sequence[Any], bound: Bound, prepared: Callable[[], Run]) -> None:
+        """Keep what was found out about a call that went the long way, and what `prepared` gives to run such a call."""
+        if len(args) != len(self.signature.inputs) or not args:
             return
-        if len(self._plans) >= MOST:
-            self._plans.clear()
+        if not self._spelt:
+            spelt = self._functions()
+            if spelt is None:
+                return
+            self._spelt = spelt
+            self.ready = spelt["ready"]
+        new = self._spelt["key_new"](*args)
+        placed = self._spelt["key_placed"](*_merged(self.made, args, bound.results))
+        if new is None or placed is None:
+            return
+        if len(self.new) >= MOST:
+            self.new.clear()
+            self.placed.clear()
         shapes = [t.shape for t in bound.arrays]
-        outputs = tuple((shapes[n], n) for n in self.made)
-        sizes = tuple(prod(shape) * item for shape, item in zip(shapes, self.items, strict=True))
-        self._plans[key] = Plan(bound.sizes, outputs, placed, sizes)
+        outputs = tuple(self.library.maker(shapes[n], self.signature.args[n]) for n in self.made)
+        sizes = tuple(prod(t.shape) * a.numpy.itemsize for t, a in zip(bound.arrays, self.signature.args, strict=True))
+        self.new[new] = self.placed[placed] = Plan(prepared(), outputs, sizes)
+
+    def _functions(self) -> dict[str, Callable[..., Any]] | None:
+        try:
+            scope = self.library.scope()
+        except KeyError:  # the arrays are of another library, and this one was never imported
+            return None
+        scope |= {"new": self.new, "placed": self.placed}
+        exec(compile(self.source(), "<plans>", "exec"), scope)
+        return {name: scope[name] for name in ("ready", "key_new", "key_placed")}
+
+    def source(self) -> str:
+        """The checks of a call, in Python: x0, x1, ... are the arguments, p0 ... where they lie, b0 ... their bytes."""
+        args, say = self.signature.args, self.library
+        every = range(len(args))
+        given = [n for n in every if n not in self.made]
+        written = [n for n in every if args[n].access != "in"]
+        inplace = [n for n in written if n not in self.made]
+
+        def both(words: str, which: Sequence[int], between: str = " and ") -> str:
+            return between.join(words.format(x=f"x{n}") for n in which) or "True"
+
+        def names(letter: str, which: Sequence[int]) -> str:
+            return "".join(f"{letter}{n}, " for n in which)
+
+        def apart(which: Sequence[int]) -> str:
+            pairs = [(n, k) for n in which for k in every if k != n and (k not in written or n < k)]
+            return " or ".join(f"p{n} < p{k} + b{k} and p{k} < p{n} + b{n}" for n, k in pairs) or "False"
+
+        made = both(say.kind, self.made)
+        align: dict[int, list[int]] = {}
+        for n in every:
+            align.setdefault(self.aligned[n], []).append(n)
+        odd = " or ".join(f"({' | '.join(f'p{n}' for n in which)}) % {size}" for size, which in sorted(align.items()))
+        results = names("x", self.made)
+        lines = [
+            "def key_new(" + names("x", given) + "):",
+            f"    return ({both(say.like, given, ', ')},) if {both(say.kind, given)} else None",
+            "def key_placed(" + names("x", every) + "):",
+            f"    return ({both(say.like, every, ', ')},) if {both(say.kind, every)} else None",
+            "def ready(args, out):",
+            "    try:",
+            f"        {names('x', given)} = args",
+            f"        if not ({both(say.kind, given)}):",
+            "            return None",
+            "        if out is None:",
+            f"            plan = new.get(({both(say.like, given, ', ')},))",
+            "            if plan is None:",
+            "                return None",
+            *(f"            x{n} = plan.outputs[{k}]()" for k, n in enumerate(self.made)),
+            f"            {names('b', every)} = plan.bytes",
+            "        else:",
+            *([f"            {results} = out"] if results else []),
+            f"            if type(out) is not tuple or {'out or ' if not results else ''}not ({made}):",
+            "                return None",
+            f"            plan = placed.get(({both(say.like, every, ', ')},))",
+            "            if plan is None:",
+            "                return None",
+            f"            {names('b', every)} = plan.bytes",
+            f"        {names('p', every)} = {both(say.address, every, ', ')},",
+            f"        if {odd} or not ({both(say.plain, every)} and {both(say.writable, inplace)}):",
+            "            return None",
+            f"        if {apart(inplace)}:",
+            "            return None",
+            f"        if out is not None and ({apart(self.made)} or not ({both(say.writable, self.made)})):",
+            "            return None",
+            "    except (ValueError, RuntimeError):",
+            "        return None",
+            f"    return plan.run, ({names('p', every)}), {_given(self.made)}",
+        ]
+        return "\n".join(lines) + "\n"
 
 
-class NumPy:
-    """NumPy's arrays, for the CPU."""
-
-    address: Callable[[Any], int] = staticmethod(address)
-
-    def key(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
-        """Shapes and types, if all are plain arrays of the library."""
-        key: list[Any] = []
-        for x in arrays:
-            if type(x) is not np.ndarray:
-                return None
-            key += (x.shape, x.dtype)
-        return tuple(key)
-
-    def plain(self, x: Any) -> bool:
-        """Whether the elements lie in row-major order."""
-        return x.flags.c_contiguous
-
-    def writable(self, x: Any) -> bool:
-        return x.flags.writeable
-
-    def empty(self, shape: tuple[int, ...], spec: Any, args: Sequence[Any]) -> Any:
-        return np.empty(shape, spec.numpy)
-
-    def stream(self) -> int:
-        return 0
+def _merged(made: Sequence[int], args: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """All arguments in order."""
+    arrays = list(args)
+    for n, x in zip(made, results, strict=True):
+        arrays.insert(n, x)
+    return arrays
 
 
-class Torch:
-    """torch's tensors on the first GPU. torch is not imported: who has a tensor has it."""
-
-    def __init__(self) -> None:
-        self._raw: Callable[[int], int] | None = None
-
-    def key(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
-        key: list[Any] = []
-        for x in arrays:
-            if type(x).__name__ != "Tensor" or x.get_device() != 0:
-                return None
-            key += (x.shape, x.dtype)
-        return tuple(key)
-
-    def address(self, x: Any) -> int:
-        return x.data_ptr()
-
-    def plain(self, x: Any) -> bool:
-        return not x.requires_grad and not x.is_neg() and not x.is_sparse and x.is_contiguous()
-
-    def writable(self, x: Any) -> bool:
-        return True
-
-    def empty(self, shape: tuple[int, ...], spec: Any, args: Sequence[Any]) -> Any:
-        return empty_like(args[0], shape, spec)
-
-    def stream(self) -> int:
-        """The stream that torch works on; its raw handle where torch tells it, which takes a tenth of the time."""
-        raw = self._raw
-        if raw is None:
-            torch: Any = sys.modules["torch"]
-            asked = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-            raw = self._raw = asked or (lambda _: torch.cuda.current_stream().cuda_stream)
-        return raw(0)
-
-
-Library = NumPy | Torch
+def _given(made: Sequence[int]) -> str:
+    """What a call returns: one array, a tuple of several, or None."""
+    return f"x{made[0]}" if len(made) == 1 else f"({', '.join(f'x{n}' for n in made)})" if made else "None"

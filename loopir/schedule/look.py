@@ -6,13 +6,13 @@ Answers are exact or None; nothing here knows an operator by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from loopir.analysis.affine import Poly, to_index
 from loopir.analysis.simplify import Context, poly, simplify
 from loopir.analysis.simplify_func import context_at
 from loopir.ir.dtypes import DType
-from loopir.ir.grammar import Buffer, Func, Index, Int, Load, Reduce, Store, Strided, Var
+from loopir.ir.grammar import Buffer, Func, Index, Int, Load, Op, Reduce, Store, Strided, Value, Var
 from loopir.ir.layouts import strides_of
 from loopir.ir.text import text
 from loopir.ir.walk import nodes, variables
@@ -33,6 +33,8 @@ class Touch:
     text: str
     write: bool
     strides: Mapping[str, Index | None] = field(default_factory=dict[str, "Index | None"])
+    by: str = ""
+    """What is made of the element that is read: the name of the one operation that takes it, if there is one."""
 
     def contiguous(self, loop: str) -> bool:
         """Whether successive iterations of `loop` touch neighbours."""
@@ -51,9 +53,14 @@ def touches(func: Func, stage: str) -> Iterator[Touch]:
         around = [loop.var for loop in place.loops]
         values = (s.value,) if isinstance(s, Store) else s.values
         for load in dict.fromkeys(n for v in (*values, *s.at) for n in nodes(v) if isinstance(n, Load)):
-            yield _touch(load.buffer, load.at, False, around, ctx)
+            yield replace(_touch(load.buffer, load.at, False, around, ctx), by=_taken_by(values, load))
         for b in written(place):
             yield _touch(b, s.at, True, around, ctx)
+
+
+def _taken_by(values: tuple[Value, ...], load: Load) -> str:
+    found = {n.fn.name for v in values for n in nodes(v) if isinstance(n, Op) and load in n.args}
+    return found.pop() if len(found) == 1 else ""
 
 
 def reduced(func: Func, stage: str) -> tuple[str, ...]:

@@ -196,9 +196,16 @@ class Schedule(Methods):
 
     # ------------------------------------------------------------ lent by other rooms
 
-    def show(self) -> None:
-        """Print the nest in colour."""
-        _lent("show")(self)
+    def show(self, **sizes: int) -> None:
+        """Print the nest in colour, each loop with its trips, bytes, reuse, parallelism and occupancy; then the steps.
+
+        A size that is not given is taken for 1024. What is printed parses to the same nest.
+        """
+        _lent("show")(self, **sizes)
+
+    def beside(self, *others: Schedule, **sizes: int) -> Any:
+        """This Schedule and others, as branches that were tried: side by side, with what each costs by estimate."""
+        return _lent("beside")(self, *others, **sizes)
 
     def explain(self, loop: str) -> Any:
         """What `loop` carries from one iteration to later ones, what it steps through, and what it may be made."""
@@ -218,6 +225,9 @@ class Schedule(Methods):
 
     def _repr_html_(self) -> str:
         return _lent("html")(self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def build(self, target: str = "auto", **options: Any) -> Any:
         """The kernel for `target`: "cuda", "llvm", "interpret", or "auto" for the best that is here."""

@@ -7,11 +7,38 @@ place of both.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Func, Loop, Stmt
-from loopir.ir.walk import bodies, exchanged, loops, places, statements
+from loopir.ir.grammar import Alloc, Body, Func, Loop, Stmt
+from loopir.ir.walk import bodies, exchanged, loops, places, rewrite, statements
 from loopir.schedule.facts import rewrite_loop
+from loopir.schedule.find import find_loop
+
+
+def brought_together(func: Func, first: str, second: str) -> Func:
+    """`func` with memory that is there from after loop `first` on, for loop `second`, there from before `first`."""
+    a, b = find_loop(func, first), find_loop(func, second)
+    body = body_with(func, a)
+    after = next(iter(body[body.index(a) + 1 :]), None)
+    if not isinstance(after, Alloc) or not _begins_with(after, b):
+        return func
+    new: dict[int, Body] = {id(a): (), id(after): (_with_first(after, a),)}
+    return replace(func, body=rewrite(func.body, lambda s: new.get(id(s))))
+
+
+def _begins_with(alloc: Alloc, loop: Loop) -> bool:
+    first = alloc.body[0]
+    return _begins_with(first, loop) if isinstance(first, Alloc) else first is loop
+
+
+def _with_first(s: Stmt, loop: Loop) -> Stmt:
+    """`s` with `loop` inside all memory that it begins with."""
+    if not isinstance(s, Alloc):
+        return s
+    inner = s.body[0]
+    begun = (_with_first(inner, loop), *s.body[1:]) if isinstance(inner, Alloc) else (loop, *s.body)
+    return replace(s, body=begun)
 
 
 def require_next(func: Func, first: Loop, second: Loop) -> None:

@@ -6,14 +6,15 @@ The terminal needs rich, which is loaded when first used.
 from importlib import import_module
 
 from loopir.schedule.schedule import Schedule, lend
+from loopir.show.beside import Beside as Beside, beside as beside
 from loopir.show.explain import Explanation as Explanation, explain as explained
 from loopir.show.notebook import diff_html as diff_html, html as html
 from loopir.show.suggest import Suggestion as Suggestion, suggest as suggested
 
 
-def show(schedule: Schedule) -> None:
-    """Print the nest of `schedule` in colour, with the steps that led to it."""
-    import_module("loopir.show.terminal").show(schedule)
+def show(schedule: Schedule, **sizes: int) -> None:
+    """Print the nest of `schedule` in colour, with margins, and the steps that led to it with what each did."""
+    import_module("loopir.show.terminal").show(schedule, **sizes)
 
 
 def show_diff(schedule: Schedule) -> None:
@@ -21,4 +22,4 @@ def show_diff(schedule: Schedule) -> None:
     import_module("loopir.show.terminal").show_diff(schedule)
 
 
-lend(show=show, html=html, explain=explained, suggest=suggested)
+lend(show=show, html=html, beside=beside, explain=explained, suggest=suggested)

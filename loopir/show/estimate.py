@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from math import prod
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import BLOCK_AXES, THREAD_AXES, Func, Index, Int, Op, Reduce, Store, Value
+from loopir.ir.grammar import AXES, BLOCK_AXES, THREAD_AXES, Func, Index, Int, Op, Reduce, Store, Value
+from loopir.ir.kept import memory
 from loopir.ir.layouts import evaluate
-from loopir.ir.walk import Place, nodes, places
+from loopir.ir.walk import Place, loops, nodes, places
 from loopir.schedule.look import Touch, touches
 
 TYPICAL = 1024
@@ -55,22 +56,55 @@ class Estimate:
 
 def estimate(func: Func, sizes: Mapping[str, int], chip: Chip) -> Estimate:
     """The estimate for `func` at `sizes`; a size that is not given is TYPICAL."""
-    given = {n: sizes.get(n, TYPICAL) for n in func.sizes}
-    parts = [_statement(func, p, given, chip) for p in places(func.body)]
+    known, asked = memory(func), ("estimate", chip, tuple(sorted(sizes.items())))
+    if asked not in known:
+        known[asked] = _estimate(func, at_sizes(func, sizes), chip)
+    return known[asked]
+
+
+def _estimate(func: Func, given: Mapping[str, float], chip: Chip) -> Estimate:
+    parts = [_statement(met(func, p, given), chip) for p in places(func.body)]
     total = sum(p.seconds for p in parts)
     busiest = max(parts, key=lambda p: p.seconds, default=Estimate(0.0, 1.0, 0.0))
     return Estimate(total, busiest.at_once, sum(p.bytes for p in parts))
 
 
-def _statement(func: Func, place: Place, sizes: Mapping[str, int], chip: Chip) -> Estimate:
+def at_sizes(func: Func, sizes: Mapping[str, int]) -> dict[str, float]:
+    """Every size of `func`, as it is given, or TYPICAL."""
+    return {n: sizes.get(n, TYPICAL) for n in func.sizes}
+
+
+def chip_for(func: Func) -> Chip:
+    """What runs `func`, as its loops are bound."""
+    return GPU if any(loop.kind in AXES for loop in loops(func.body)) else CPU
+
+
+@dataclass(frozen=True)
+class Met:
+    """A statement as it is met at some sizes: the extents and kinds of the loops around it, outer ones first, what it
+    touches, and by how many elements an iteration of each loop moves each of these."""
+
+    place: Place
+    extents: Mapping[str, float]
+    kinds: Mapping[str, str]
+    own: list[Touch]
+    steps: list[Steps]
+
+
+def met(func: Func, place: Place, sizes: Mapping[str, float]) -> Met:
+    """The statement at `place` of `func`."""
     env: dict[str, float] = dict(sizes)
     extents: dict[str, float] = {}
     for loop in place.loops:
-        extents[loop.var] = max(1.0, _value(loop.extent, env))
+        extents[loop.var] = max(1.0, value_of(loop.extent, env))
         env[loop.var] = (extents[loop.var] - 1) / 2  # an inner loop that depends on it is as long as in the middle
-    kinds = {loop.var: loop.kind for loop in place.loops}
     own = list(touches(func, place.stmt.label))
     steps: list[Steps] = [{v: _step(t, v, env) for v in extents} for t in own]
+    return Met(place, extents, {loop.var: loop.kind for loop in place.loops}, own, steps)
+
+
+def _statement(m: Met, chip: Chip) -> Estimate:
+    place, extents, kinds, own, steps = m.place, m.extents, m.kinds, m.own, m.steps
     wide = [v for v, k in kinds.items() if k in ("vectorize", "threadIdx.x")]
     scattered = [v for v in wide if any(s[v] not in (0, 1) for s in steps)]
     lanes = min(chip.lanes, prod(extents[v] for v in wide if v not in scattered))
@@ -125,10 +159,10 @@ def _footprint(t: Touch, steps: Mapping[str, float | None], extents: Mapping[str
 
 def _step(t: Touch, loop: str, env: Mapping[str, float]) -> float | None:
     step = t.strides.get(loop, Int(0))
-    return None if step is None else _value(step, env)
+    return None if step is None else value_of(step, env)
 
 
-def _value(ix: Index, env: Mapping[str, float]) -> float:
+def value_of(ix: Index, env: Mapping[str, float]) -> float:
     """The index at these sizes and loops in the middle of their ranges; TYPICAL where memory decides."""
     try:
         return float(evaluate(ix, env))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 
 from loopir.analysis.depend import Clash, dependences
 from loopir.errors import ScheduleError
 from loopir.ir.text import text
 from loopir.schedule.look import Touch
 from loopir.schedule.schedule import Schedule
+from loopir.witness import page
 
 ASKED = ("parallel", "vectorize")
 """What a loop may be made, as far as its iterations allow."""
@@ -53,7 +53,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         pictures = "".join(c.witness.svg() for c in self.carried)
-        return f"<pre>{escape(str(self))}</pre>{pictures}"
+        return page(str(self), pictures)
 
 
 def explain(schedule: Schedule, loop: str) -> Explanation:

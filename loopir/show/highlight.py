@@ -12,7 +12,7 @@ from loopir.ir.ops import MONOIDS, REGISTRY
 Kind = Literal["keyword", "kind", "fold", "operation", "type", "string", "number", "buffer", "comment", "plain"]
 
 KEYWORDS = ("def", "for", "in", "with", "as", "if", "else", "elif", "and", "or", "not", "return", "assume", "pass")
-KINDS = ("range", "parallel", "vectorize", "unroll", "bind", "kernel", "barrier", "alloc")
+KINDS = ("range", "parallel", "vectorize", "unroll", "bind", "kernel", "barrier", "alloc", "grid")
 _PIECE = re.compile(
     r"""(?P<comment>\#.*) | (?P<string>"[^"\n]*"|'[^'\n]*') | (?P<number>\b\d[\w.]*(?:(?<=e)[+-]\d+)?)
       | (?P<buffer>\b[A-Za-z_]\w*(?=\[)) | (?P<name>\b[A-Za-z_]\w*) | (?P<plain>[^\w"'\#]+|.)""",

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import prod
 from typing import Any
 
 from loopir.analysis.traffic import Work, launches, work
 from loopir.ir.grammar import Func
 from loopir.ir.layouts import evaluate
+from loopir.show.units import seconds as time_of, si
+from loopir.witness import page
 
 
 @dataclass(frozen=True)
@@ -94,30 +95,30 @@ class Report:
     def __str__(self) -> str:
         sizes = f" at {', '.join(f'{k}={v}' for k, v in self.sizes.items())}" if self.sizes else ""
         lines = [
-            f"{self.gpu.name}{sizes}: {_time(self.seconds)} predicted, {_si(self.operations)} operations, "
-            f"{_si(self.compulsory)}B in and out, {self.operations / max(1.0, self.compulsory):.3g} operations a byte"
+            f"{self.gpu.name}{sizes}: {time_of(self.seconds)} predicted, {si(self.operations)} operations, "
+            f"{si(self.compulsory)}B in and out, {self.operations / max(1.0, self.compulsory):.3g} operations a byte"
         ]
         for k in self.kernels:
             w = k.work
             busy = 100 * k.resident * w.threads / self.gpu.threads
             often = f" x {k.times}" if k.times > 1 else ""
-            lines.append(f"{w.name}{often}: {_time(k.total)}, bound by {k.bound}")
+            lines.append(f"{w.name}{often}: {time_of(k.total)}, bound by {k.bound}")
             registers = "" if k.registers is None else f", {k.registers} registers a thread"
             lines.append(
-                f"  {w.blocks} blocks of {w.threads} threads, {_si(w.shared_bytes)}B shared{registers}; "
+                f"  {w.blocks} blocks of {w.threads} threads, {si(w.shared_bytes)}B shared{registers}; "
                 f"{k.resident} blocks a processor ({min(100.0, busy):.0f} % of its threads), limited by {k.limited_by}"
             )
-            lines.append("  " + ", ".join(f"{part} {_time(t)}" for part, t in k.seconds.items() if t > 0))
+            lines.append("  " + ", ".join(f"{part} {time_of(t)}" for part, t in k.seconds.items() if t > 0))
             for m in w.moved.values():
                 asked = m.read + m.written
                 ratio = f", {m.taken / asked:.2f} x what is asked" if asked else ""
                 lines.append(
-                    f"  {m.buffer.name} ({m.buffer.scope}): reads {_si(m.read)}B, writes {_si(m.written)}B{ratio}"
+                    f"  {m.buffer.name} ({m.buffer.scope}): reads {si(m.read)}B, writes {si(m.written)}B{ratio}"
                 )
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return page(str(self))
 
 
 def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any], gpu: Gpu = H200) -> Report:
@@ -175,14 +176,3 @@ def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Gpu) -> dict
 
 def _size(shape: Sequence[Any], item: int, sizes: Mapping[str, int]) -> int:
     return prod(max(0, int(evaluate(d, sizes))) for d in shape) * item
-
-
-def _si(x: float) -> str:
-    for factor, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if x >= factor:
-            return f"{x / factor:.3g} {letter}"
-    return f"{x:.3g} "
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from time import perf_counter
 
 from loopir.errors import LoopirError
@@ -17,6 +16,7 @@ from loopir.ir.grammar import AXES, Func, Int
 from loopir.schedule.schedule import Schedule
 from loopir.schedule.trace import Step, script
 from loopir.show.estimate import CPU, GPU, Chip, Estimate, estimate
+from loopir.witness import page
 
 BUDGET = 0.7
 """Seconds after which no further move is tried."""
@@ -53,7 +53,7 @@ class Suggestions(tuple[Suggestion, ...]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return page(str(self))
 
 
 def suggest(schedule: Schedule, n: int = 5, target: str | None = None, **sizes: int) -> Suggestions:

@@ -31,7 +31,7 @@ __all__ = [
     "abs", "all", "any", "argmax", "argmin", "broadcast_to", "cast", "ceil", "concatenate", "cos", "erf", "exp", "exp2",
     "floor", "gelu", "isnan", "log", "logical_and", "logical_not", "logical_or", "matmul", "max", "maximum", "mean",
     "min", "minimum", "monoid", "pad", "pow", "prod", "relu", "reshape", "round", "rsqrt", "select", "sigmoid", "silu",
-    "sin", "sqrt", "stack", "sum", "take", "tanh", "transpose", "where",
+    "sin", "sqrt", "stack", "sum", "take", "tanh", "tf32", "transpose", "where",
 ]  # fmt: skip
 
 _any = any
@@ -51,6 +51,15 @@ exp, exp2, log, sqrt, rsqrt = map(_real, ("exp", "exp2", "log", "sqrt", "rsqrt")
 tanh, erf, sin, cos = map(_real, ("tanh", "erf", "sin", "cos"))
 isnan = _real("isnan")
 pow = power
+
+
+def tf32(x: Any, *, nearest: bool = True) -> Tensor:
+    """Each float32 as a number of TF32, which has 11 bits of significand: the nearest, of two the one away from zero,
+    or unless `nearest` cut off towards zero.
+
+    Tensor cores multiply float32 in TF32 alone: `lp.tf32(a) @ lp.tf32(b)` asks for that, as it is another result.
+    """
+    return elementwise(Tensor, "tf32" if nearest else "tf32_below", x, to=real_type(common_type((x,))))
 
 
 def _whole(name: str) -> Callable[[Any], Tensor]:

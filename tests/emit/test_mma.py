@@ -6,6 +6,7 @@ import pytest
 from sass import HMMA, LDGSTS, LDSM, opcodes
 
 import loopir as lp
+import schedules
 from schedules.matmul_mma import matmul_mma
 
 NEST = """
@@ -96,3 +97,14 @@ def test_a_batched_product_scheduled_by_primitives_fits_its_registers(arch: str,
     found = opcodes(compiled.cubin)
     assert found[HMMA] % 32 == 0
     assert (LDGSTS in found) == (stages > 1)
+
+
+@pytest.mark.parametrize("right", ["n", "t"])
+def test_tf32_is_chosen_where_the_program_asks(right: str) -> None:
+    a, b = (lp.placeholder((256, 256), "float32", name=x) for x in "AB")
+    s = schedules.gpu(lp.Schedule(lp.relu(lp.tf32(a) @ lp.tf32(b.T if right == "t" else b))))
+    compiled = lp.compile_source(s, "sm_80")
+    (used,) = compiled.resources.values()
+    assert used.spill_stores == used.spill_loads == used.stack == 0
+    assert {HMMA, LDSM, LDGSTS} <= opcodes(compiled.cubin).keys()
+    assert "mma_" not in str(schedules.gpu(lp.Schedule(a @ b)))

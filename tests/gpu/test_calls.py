@@ -42,6 +42,77 @@ def test_a_kernel_runs_on_the_stream_that_torch_works_on(torch: Any, double: Any
         assert bool((b == 61.0).all())
 
 
+@pytest.fixture(scope="module")
+def total() -> Any:
+    """A sum in two kernels, with an intermediate."""
+    x = lp.placeholder((lp.symbol("n"),), "float32", name="x")
+    kernel = schedules.auto(lp.Schedule(x.sum()), "cuda").build("cuda")
+    assert kernel.host_source.count("lp_rt.launch") == 2
+    return kernel
+
+
+def test_intermediates_are_each_streams_own(torch: Any, total: Any) -> None:
+    """Calls of one program on several streams at once, from several threads, and one after the other on each."""
+    wrong: list[float] = []
+    streams = [torch.cuda.Stream() for _ in range(4)]
+
+    def work(k: int) -> None:
+        torch.cuda.set_device(0)
+        with torch.cuda.stream(streams[k % 4]):
+            inputs = [torch.full((N + 4096 * i,), float(k + i), device="cuda") for i in range(3)]
+            results = [(total(a), a) for _ in range(20) for a in inputs]
+            wrong.extend(float(r) for r, a in results if float(r) != float(a[0]) * a.numel())
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_a_captured_program_has_intermediates_of_its_own(torch: Any, total: Any) -> None:
+    """Replays on one stream and calls on another use the same kernels, and no memory in common."""
+    a, b = torch.ones(N, device="cuda"), torch.full((N,), 3.0, device="cuda")
+    out = torch.empty((), device="cuda")
+    total(a, out=(out,))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        total(a, out=(out,))
+    side = torch.cuda.Stream()
+    for _ in range(50):
+        graph.replay()
+        with torch.cuda.stream(side):
+            result = total(b)
+        torch.cuda.synchronize()
+        assert float(out) == N
+        assert float(result) == 3 * N
+
+
+def test_what_is_kept_for_later_calls_is_given_up_when_memory_ends(torch: Any) -> None:
+    x = lp.placeholder((lp.symbol("n"),), "float32", name="x")
+    t = lp.compute((lp.symbol("n"), 1024), lambda i, j: x[i] * 2.0, name="t")
+    nest = lp.Schedule(lp.compute((lp.symbol("n"),), lambda i: t[i, 0] + t[i, 1023], name="y"))
+    kernel = nest.bind("t.i", "blockIdx.x").bind("j", "threadIdx.x").bind("y.i", "blockIdx.x").build("cuda")
+
+    def right(n: int) -> None:
+        a = torch.arange(n, device="cuda", dtype=torch.float32)
+        assert torch.equal(kernel(a), a * 4)
+
+    right(1 << 18)  # 1 GiB is kept
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    held = torch.empty(free - (1 << 28), dtype=torch.uint8, device="cuda")
+    right((1 << 18) - 4096)  # fits only where the block was
+    with pytest.raises(lp.TargetError, match="bytes left"):
+        kernel(torch.ones(1 << 20, device="cuda"))
+    right(1000)
+    del held
+    torch.cuda.empty_cache()
+    right(1 << 20)
+
+
 def test_a_call_can_be_captured_in_a_graph(torch: Any, double: Any) -> None:
     a, b = torch.ones(N, device="cuda"), torch.empty(N, device="cuda")
     double(a, out=(b,))

@@ -55,6 +55,18 @@ def test_any_size(torch: Any) -> None:
     assert exact(torch, (127, 129, 33), tuple(map(lp.symbol, "mnk")), False, "bfloat16", stages=3)
 
 
+@pytest.mark.parametrize("right", ["n", "t"])
+@pytest.mark.parametrize("how", [{}, {"block": (64, 64), "stages": 1}, {"block": (128, 256)}])
+def test_a_left_operand_whose_rows_are_steps_of_the_sum(torch: Any, right: str, how: dict[str, Any]) -> None:
+    m, n, k = 264, 512, 328
+    shapes = (k, m), (n, k) if right == "t" else (k, n)
+    a, b = (lp.placeholder(v, "float16", name=x) for x, v in zip("AB", shapes, strict=True))
+    kernel = matmul_wgmma(lp.Schedule(a.T @ (b.T if right == "t" else b)), "matmul", **how).build("cuda")
+    x, y = (torch.randint(-2, 3, v, device="cuda").to(torch.float16) for v in shapes)
+    want = x.T.double() @ (y.T if right == "t" else y).double()
+    assert bool((kernel(x, y) == want.to(torch.float16)).all())
+
+
 @pytest.mark.parametrize("cluster", [2, 8])
 def test_blocks_in_clusters(torch: Any, cluster: int) -> None:
     n = lp.symbol("n")

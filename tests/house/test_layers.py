@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "lower": ("errors", "ir", "analysis", "intrinsics"),
     "emit": ("errors", "ir", "intrinsics"),
     "runtime": ("errors", "shapes"),
-    "show": ("errors", "ir", "analysis", "schedule"),
+    "show": ("witness", "errors", "ir", "analysis", "schedule"),
     "build": ("errors", "ir", "intrinsics", "schedule", "lower", "emit", "runtime", "show"),
     "testing": ("errors", "ir", "intrinsics", "analysis", "tensor", "schedule", "lower", "build"),
 }

@@ -33,6 +33,19 @@ def test_tiles_are_the_product(turned: bool, stages: int) -> None:
     assert np.array_equal(found.astype(np.float32), (a @ b).astype(bf16).astype(np.float32))
 
 
+@pytest.mark.parametrize(("right", "m", "n"), [("", 64, 64), ("_bt", 128, 8)])
+def test_a_left_operand_whose_rows_are_steps_of_the_sum(right: str, m: int, n: int) -> None:
+    a = lp.placeholder((64, m), "bfloat16", name="A")
+    b = lp.placeholder((n, 64) if right else (64, n), "bfloat16", name="B")
+    s = matmul_wgmma(lp.Schedule(a.T @ (b.T if right else b)), "matmul", block=(m, n), stages=1)
+    assert f"wgmma_m64n{n}k16_bf16_at{right}()" in str(s)
+    rng = np.random.default_rng(1)
+    x, y = rng.integers(-2, 3, (64, m)), rng.integers(-2, 3, b.shape)
+    bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
+    found = interpret(lp.lower(s, "cuda")[0], (x.astype(bf16), y.astype(bf16)))["out"]
+    assert np.array_equal(found.astype(np.float32), (x.T @ (y.T if right else y)).astype(bf16).astype(np.float32))
+
+
 def test_products_are_waited_for_an_iteration_later_and_not_two() -> None:
     func = lp.lower(product(64, 8, 256, block=(64, 8), stages=3), "cuda")[0]
     waits = [s for s in statements(func.body) if isinstance(s, Wait)]

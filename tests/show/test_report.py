@@ -18,7 +18,7 @@ def test_an_elementwise_kernel_is_bound_by_memory() -> None:
     assert told.compulsory == 2 * 4 * (1 << 26)
     assert told.seconds == pytest.approx(told.compulsory / told.gpu.memory, rel=0.05)
     assert "bound by memory" in str(told)
-    assert "<pre>" in told._repr_html_()
+    assert "<pre " in told._repr_html_()
 
 
 def test_sizes_are_asked_for() -> None:

@@ -14,6 +14,7 @@ from loopir.schedule import Schedule
 from loopir.show.highlight import diff_kind, pieces
 from loopir.show.notebook import diff_html, html
 from loopir.show.terminal import show, show_diff
+from loopir.testing.nests import constant, symbolic
 
 SOURCE = """\
 def f(n: "size", A: "float32[n, 8]", S: "out float32[n]"):
@@ -31,9 +32,10 @@ def s() -> Schedule:
 
 
 def stripped(page: str) -> str:
-    body = re.search(r'<pre class="loopir">(.*?)</pre>', page, re.DOTALL)
-    assert body
-    return unescape(re.sub(r"<[^>]*>", "", body[1]))
+    """The text of the lines alone, without heads and margins."""
+    page = re.sub(r'<div class="row heads">.*?</div>', "", page)
+    lines = re.findall(r'<pre(?: class="code")?>(.*?)</pre>', page, re.DOTALL)
+    return unescape(re.sub(r"<[^>]*>", "", "\n".join(lines)))
 
 
 def test_pieces_make_up_the_line() -> None:
@@ -58,18 +60,70 @@ def test_html_is_the_escaped_text(s: Schedule) -> None:
     page = s._repr_html_()
     assert stripped(page) == str(s)
     assert "i &lt; n" in page
-    assert "<ol" not in page
+    assert "<table" not in page
 
 
-def test_html_lists_the_steps(s: Schedule) -> None:
-    assert "<li><code>split(&quot;k&quot;, 4)</code></li>" in html(s.split("k", 4))
+def test_html_lists_the_steps_with_what_each_did(s: Schedule) -> None:
+    page = html(s.split("k", 4))
+    assert '<td>1</td><td class="step">split(&quot;k&quot;, 4)</td><td>' in page
+    assert page.count("<tr>") == 3
 
 
-def test_terminal_prints_the_text_and_the_steps(s: Schedule, capsys: pytest.CaptureFixture[str]) -> None:
-    s.split("k", 4).show()
+def test_html_folds_loops_without_script_and_is_small() -> None:
+    for nest in (Schedule(symbolic("attention")), Schedule(constant("stencils"))):
+        page = nest._repr_html_()
+        assert page.count("<details open>") == page.count("</details>") == len(nest.loops())
+        assert "<script" not in page
+        assert len(page) < 200_000
+        assert stripped(page) == str(nest)
+
+
+def test_terminal_prints_a_nest_with_margins_that_parses_and_the_steps(
+    s: Schedule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    after = s.split("k", 4)
+    after.show(n=64)
     out = capsys.readouterr().out
-    assert str(s.split("k", 4)) in out
-    assert '# 1. split("k", 4)' in out
+    assert parse(out) == after.func
+    assert re.search(r"for i in parallel\(n\): +# +n  2.3 kB +1.\d+ x +64 +100 %", out)
+    assert "at n=64" in out
+    assert re.search(r'# 1\. split\("k", 4\) ', out)
+
+
+def test_a_narrow_terminal_is_told_what_was_left_out(s: Schedule) -> None:
+    out = io.StringIO()
+    show(s, Console(file=out, force_terminal=True, width=50, color_system=None))
+    assert "margins left out: they need" in out.getvalue()
+    assert parse(out.getvalue()) == s.func
+
+
+def test_colour_goes_where_it_is_not_wanted(s: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = io.StringIO()
+    show(s, Console(file=out, force_terminal=True))
+    assert not re.search(r"\x1b\[[\d;]*3\dm", out.getvalue())
+
+
+def test_a_schedule_shows_itself_where_rich_is_wanted(s: Schedule) -> None:
+    assert s._repr_mimebundle_()["text/plain"] == str(s)
+    assert s._repr_mimebundle_()["text/html"] == s._repr_html_()
+
+
+def test_branches_stand_side_by_side(s: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    one, other = s.split("k", 4), s.split("k", 2)
+    wide = str(one.beside(other)).splitlines()
+    assert wide[0].startswith('1. split("k", 4): traffic')
+    assert '| 2. split("k", 2): traffic' in wide[0]
+    marked = [line for line in wide if "| *" in line]
+    assert len(marked) == 4
+    assert all("k_o" in line or "k_i" in line for line in marked)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert str(one.beside(other)).count("\n") > len(wide)
+    page = one.beside(other)._repr_html_()
+    assert page.count('class="row changed"') == 4
+    with pytest.raises(TypeError, match="beside another Schedule"):
+        one.beside()
 
 
 def test_terminal_colours_where_it_can(s: Schedule) -> None:

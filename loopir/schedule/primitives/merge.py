@@ -17,7 +17,7 @@ from loopir.schedule.primitives.fuse_loops import fuse_loops
 from loopir.schedule.promises import require_promises
 from loopir.schedule.refusal import refusal
 from loopir.schedule.schedule import primitive
-from loopir.schedule.siblings import joined, labels, lanes_around, require_next
+from loopir.schedule.siblings import brought_together, joined, labels, lanes_around, require_next
 
 
 @primitive
@@ -76,15 +76,38 @@ def merge(func: Func, *loops: str, side_by_side: bool = False, name: str | None 
             for j in bind("blockIdx.x", n):
                 C[j] = B[j]
     refuses: merge("i", "j", side_by_side=True)  # iterations of 'i' are not independent
+
+    before:
+        def copies(n: "size", A: "float32[n]", C: "out float32[n]"):
+            with alloc("float32[n]") as X:
+                for i in bind("blockIdx.x", n):
+                    X[i] = A[i]
+                with alloc("float32[n]") as Y:
+                    for j in bind("blockIdx.x", n):
+                        Y[j] = A[j]
+                    for k in bind("blockIdx.x", n):
+                        C[k] = X[k] + Y[k]
+    call:    merge("i", "j", side_by_side=True, name="block")
+    after:
+        def copies(n: "size", A: "float32[n]", C: "out float32[n]"):
+            with alloc("float32[n]") as X, alloc("float32[n]") as Y:
+                for block in bind("blockIdx.x", n * 2):
+                    if block < n:
+                        X[block] = A[block]
+                    else:
+                        Y[block - n] = A[block - n]
+                for k in bind("blockIdx.x", n):
+                    C[k] = X[k] + Y[k]
     """
     if len(loops) < 2:
         raise ScheduleError("there is nothing to merge", suggestion="two loops or more")
     first = find_loop(func, loops[0]).var
     for other in loops[1:]:
         if side_by_side:
-            func = _in_a_row(func, first, other, name)
+            func = _in_a_row(func, first, find_loop(func, other).var, name)
             first = first if name is None else name
         else:
+            func = brought_together(func, first, find_loop(func, other).var)
             a, b = find_loop(func, first), find_loop(func, other)
             require_next(func, a, b)
             try:
@@ -112,6 +135,7 @@ def _depth(facts: Facts, a: Loop, b: Loop) -> int:
 
 
 def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
+    func = brought_together(func, first, second)
     a, b = find_loop(func, first), find_loop(func, second)
     require_next(func, a, b)
     if a.kind != b.kind:

@@ -1,0 +1,54 @@
+"""Tensor maps: what tells the copy engine of an array, made by the driver for each array that a launch gives one."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from loopir.runtime.driver import Device
+
+MAP_TYPES = {
+    "bfloat16": ("BFLOAT16", 2), "float16": ("FLOAT16", 2), "float32": ("FLOAT32", 4), "int8": ("UINT8", 1),
+    "int32": ("INT32", 4),
+}  # fmt: skip
+"""What the driver calls an element type, and its bytes."""
+MOST_MAPS = 256
+
+
+class Map:
+    """The tensor maps of one parameter, by the array that each tells of; they are kept while they are in use."""
+
+    def __init__(self, gpu: Device, dtype: str, box: tuple[int, ...], span: int) -> None:
+        self.gpu, self.cu, self.dtype, self.box, self.span = gpu, gpu.cu, dtype, box, span
+        self.kept: dict[tuple[int, tuple[int, ...]], tuple[int, Any]] = {}
+        self.none = (ctypes.c_ulonglong * 16)()
+
+    def at(self, pointer: int, sizes: tuple[int, ...]) -> int:
+        """The address of the map, made when it is first asked for. Of an empty array it tells nothing."""
+        found = self.kept.get((pointer, sizes))
+        if found is None:
+            if len(self.kept) >= MOST_MAPS:
+                self.kept.clear()
+            made = self.encoded(pointer, sizes) if min(sizes[: len(self.box)]) > 0 else None
+            where = ctypes.addressof(self.none) if made is None else int(made.getPtr())
+            found = self.kept[pointer, sizes] = (where, made)
+        return found[0]
+
+    def encoded(self, pointer: int, sizes: tuple[int, ...]) -> Any:
+        cu, rank = self.cu, len(self.box)
+        kind, bytes_ = MAP_TYPES[self.dtype]
+        inner_first = [cu.cuuint64_t(x) for x in reversed(sizes[:rank])]
+        strides = [cu.cuuint64_t(x * bytes_) for x in reversed(sizes[rank:-1])]
+        swizzle = f"CU_TENSOR_MAP_SWIZZLE_{f'{self.span}B' if self.span else 'NONE'}"
+        return self.gpu.check(
+            cu.cuTensorMapEncodeTiled(
+                getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"), rank, pointer, inner_first, strides,
+                [cu.cuuint32_t(x) for x in reversed(self.box)], [cu.cuuint32_t(1)] * rank,
+                cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, getattr(cu.CUtensorMapSwizzle, swizzle),
+                cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            ),
+            f"make a tensor map of an array at {pointer:#x} of sizes and strides {sizes}",
+        )  # fmt: skip

@@ -1,0 +1,175 @@
+"""Launches as they were written down are those of the host function, with the addresses of the call; no GPU is here."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+from loopir.runtime import launch
+from loopir.runtime.record import MOST, Recorder, Slot, recorded
+
+INFO = SimpleNamespace(block=(32, 1, 1), shared_bytes=0, cluster=1, wide=frozenset({"x"}), maps=())
+
+
+@dataclass
+class Fake:
+    """A driver that notes what it is asked to launch: the function, the shape, and the arguments' values."""
+
+    counts: dict[str, int]
+    launched: list[Any] = field(default_factory=list[Any])
+    pieces: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0)
+
+    def cuModuleLoadData(self, cubin: bytes) -> Any:
+        return 0, cubin
+
+    def cuModuleGetFunction(self, module: Any, name: bytes) -> Any:
+        return 0, name.decode()
+
+    def cuLaunchKernel(self, name: str, *rest: Any) -> Any:
+        *shape, stream, addresses, _ = rest
+        each = (ctypes.c_void_p * self.counts[name]).from_address(addresses)
+        values = [ctypes.c_longlong.from_address(at or 0).value for at in each]
+        self.launched.append((name, tuple(shape), stream, values))
+        return (0,)
+
+
+class Gpu:
+    """A GPU with that driver."""
+
+    def __init__(self, cu: Fake) -> None:
+        self.cu, self.top = cu, 1 << 20
+
+    def check(self, result: Any, what: str) -> Any:
+        return result[1] if len(result) == 2 else result[1:]
+
+    def current(self) -> None:
+        pass
+
+    def stream(self, number: int) -> Any:
+        return SimpleNamespace(handle=number, alloc=self.alloc, free=self.free)
+
+    def alloc(self, size: int) -> int:
+        self.top += size
+        self.cu.pieces.append(("alloc", size))
+        return self.top
+
+    def free(self, pointer: int) -> None:
+        self.cu.pieces.append(("free", pointer))
+
+
+def program(monkeypatch: pytest.MonkeyPatch, *kernels: tuple[str, str]) -> tuple[Fake, launch.CudaRuntime]:
+    """A runtime with kernels of that name and those parameters, torch being on stream 5."""
+    infos = [
+        SimpleNamespace(**vars(INFO), name=name, params=[("?", p) for p in params.split()]) for name, params in kernels
+    ]
+    cu = Fake({k.name: len(k.params) for k in infos})
+    monkeypatch.setattr(launch, "_torch_stream", lambda: lambda _: 5)
+    return cu, launch.CudaRuntime(Gpu(cu), b"", infos)  # type: ignore[arg-type]
+
+
+def test_integers_are_settled_and_addresses_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    cu, runtime = program(monkeypatch, ("k", "n m y x"))
+
+    def host(rt: Any, n: int, m: int, x: int, y: int) -> None:
+        rt.launch(0, (n, m, 1), (n, m, y, x))
+
+    run = runtime.prepared(host, (3, 4), 2)
+    for at in (160, 320):
+        run((at, at + 16))
+    host(runtime.on(5), 3, 4, 160, 176)
+    shape = (3, 4, 1, 32, 1, 1, 0)
+    assert cu.launched == [("k", shape, 5, [3, 4, at + 16, at]) for at in (160, 320, 160)]
+
+
+def test_intermediates_are_parts_of_one_piece_that_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cu, runtime = program(monkeypatch, ("first", "x t"), ("second", "t u y"))
+
+    def host(rt: Any, x: int, y: int) -> None:
+        t = rt.alloc(100)
+        try:
+            rt.launch(0, (1, 1, 1), (x, t))
+            u = rt.alloc(1000)
+            try:
+                rt.launch(1, (0, 1, 1), (t, u, y))
+                rt.launch(1, (1, 1, 1), (t, u, y))
+            finally:
+                rt.free(u)
+        finally:
+            rt.free(t)
+
+    run = runtime.prepared(host, (), 2)
+    run((160, 320))
+    (_, size), (_, piece) = cu.pieces
+    assert size == 512 + 1024
+    assert [x[3] for x in cu.launched] == [[160, piece], [piece, piece + 512, 320]]
+
+
+def test_what_waits_for_words_runs_its_host_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    cu, runtime = program(monkeypatch, ("k", "x"))
+    seen: list[Any] = []
+
+    def host(rt: Any, n: int, x: int) -> None:
+        seen.append(rt)
+        if not isinstance(rt, Recorder):
+            rt.launch(0, (n, 1, 1), (x,))
+        else:
+            rt.lent(None)
+
+    runtime.prepared(host, (7,), 1)((160,))
+    assert seen[-1] is runtime.on(5)
+    assert cu.launched == [("k", (7, 1, 1, 32, 1, 1, 0), 5, [160])]
+
+
+def test_long_programs_are_not_written_down() -> None:
+    def host(rt: Any, n: int, x: int) -> None:
+        for _ in range(n):
+            rt.launch(0, (1, 1, 1), (x,))
+
+    assert recorded(host, (MOST,), 1) is not None
+    assert recorded(host, (MOST + 1,), 1) is None
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 40))
+@settings(max_examples=20, deadline=None)
+def test_a_program_is_written_down_as_its_host_function_runs(n: int, m: int, threads: int) -> None:
+    """Sums over two kernels and their intermediate, at any size."""
+    x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "float32", name="x")
+    s = lp.Schedule(x.sum(axis=1)).split("j", threads)
+    s = s.reorder("j_o", "i", "j_i").rfactor(s.stages[0], "j_o")
+    s = s.reorder("i_1", "j_o_1").bind("j_o", "blockIdx.x").bind("i_1", "blockIdx.x")
+    source = _host_source(s)
+    scope: dict[str, Any] = {"lp_max": max, "lp_min": min, "lp_range": range}
+    exec(source, scope)
+    seen: list[Any] = []
+    array, piece = (-1, -2), -3
+    direct = SimpleNamespace(alloc=lambda _: piece, free=lambda _: None, launch=lambda *what: seen.append(what))
+    scope["host"](direct, n, m, *array)
+    recording = recorded(scope["host"], (n, m), 2)
+    assert recording is not None
+    assert recording.workspace >= -(-m // threads) * n * 4
+    told = [
+        (x.kernel, x.grid, tuple((*array, piece)[a.n] if isinstance(a, Slot) else a for a in x.args))
+        for x in recording.launches
+    ]
+    assert told == seen
+
+
+def _host_source(s: lp.Schedule) -> str:
+    from loopir.emit.cuda import emit
+    from loopir.emit.host import host_source, python_index
+
+    (lowered,) = lp.lower(s, "cuda")
+    kernels = emit(lowered).kernels
+
+    def spell(n: int, _: Any) -> list[str]:
+        grid = ", ".join(map(python_index, kernels[n].grid))
+        return [f"lp_rt.launch({n}, ({grid}), ({''.join(f'{name}, ' for _, name in kernels[n].params)}))"]
+
+    return host_source(lowered, spell)
