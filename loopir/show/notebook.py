@@ -22,6 +22,7 @@ STYLE = """<style>
 .loopir .code { flex: 1 0 auto; background: none; border: 0 } .loopir summary { list-style: none; cursor: pointer }
 .loopir summary::-webkit-details-marker { display: none }
 .loopir details:not([open]) > summary .code::after { content: " \\2026"; color: var(--lp-dim) }
+.loopir .nest { width: max-content; min-width: 100% } .loopir .cells { display: flex; position: sticky; right: 0 }
 .loopir .cell { flex: none; width: 9ch; text-align: right; color: var(--lp-dim); user-select: none }
 .loopir .first { width: 14ch; padding-left: 2ch } .loopir .last { width: 12ch }
 .loopir .heads { border-bottom: 1px solid var(--lp-line) }
@@ -44,8 +45,8 @@ STYLE = """<style>
 
 def html(schedule: Schedule, **sizes: int) -> str:
     """The nest of `schedule` with its margins, and under it the steps that led to it with what each did."""
-    body = "".join(_nest(rows(schedule.func, sizes)))
-    return boxed(f"{_heads(taken_at(schedule.func, sizes))}{body}{_steps(schedule, sizes)}")
+    body = _heads(taken_at(schedule.func, sizes)) + "".join(_nest(rows(schedule.func, sizes)))
+    return boxed(f'<div class="nest">{body}</div>{_steps(schedule, sizes)}')
 
 
 def diff_html(schedule: Schedule) -> str:
@@ -69,6 +70,7 @@ def _heads(sizes: str) -> str:
         f'<span class="{_cell(n)}" title="{escape(meant)}">{head}</span>'
         for n, (head, meant) in enumerate(zip(HEADS, MEANINGS, strict=True))
     )
+    cells = f'<span class="cells">{cells}</span>'
     told = f"each loop {sizes}" if sizes else ""
     return f'<div class="row heads"><span class="code comment">{escape(told)}</span>{cells}</div>'
 
@@ -81,6 +83,7 @@ def _nest(lines: Sequence[Row]) -> Iterator[str]:
             open_at.pop()
             yield "</details>"
         cells = "".join(f'<span class="{_cell(k)}">{escape(c)}</span>' for k, c in enumerate(row.cells))
+        cells = f'<span class="cells">{cells}</span>' if cells else ""
         content = f'<pre class="code">{line_html(str(row.line))}</pre>{cells}'
         if n + 1 < len(lines) and lines[n + 1].line.depth > row.line.depth and row.cells:
             open_at.append(row.line.depth)

@@ -78,6 +78,11 @@ class IndexExpr:
     def __floordiv__(self, other: object) -> Any:
         return self._with(other, lambda a, b: a // b)
 
+    def __truediv__(self, other: object) -> Any:
+        if isinstance(other, int | float | IndexExpr):
+            raise TypeError(f"an index is a whole number: write // for /, or lp.cast of it for a real one, in {self!r}")
+        return NotImplemented
+
     def __mod__(self, other: object) -> Any:
         return self._with(other, lambda a, b: a % b)
 
