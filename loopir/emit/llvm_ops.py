@@ -192,8 +192,8 @@ def spell(module: Any, b: Any, spelling: str, args: tuple[Any, ...], t: DType, f
         return _integer_division(b, args[0], args[1], rest)
     if word == "shift":
         return _shift(b, args[0], args[1], rest, t)
-    if word == "exponent":
-        return _power_of_two(b, first, t)
+    if word == "scale":
+        return _scaled(b, first, args[1], rest)
     if word in ("significand", "binade"):
         return _split_float(b, first, word)
     if word == "keep":
@@ -254,12 +254,19 @@ def _shift(b: Any, x: Any, y: Any, how: str, t: DType) -> Any:
     return b.select(far, _const(x, kind, 0), getattr(b, how)(x, b.select(far, _const(y, kind, 0), y)))
 
 
-def _power_of_two(b: Any, n: Any, t: DType) -> Any:
-    """2 to an integral n whose result is normal: a sum brings n to the low bits, a shift to the exponent."""
-    bits, bias, mantissa = (32, 127, 23) if t == float32 else (64, 1023, 52)
-    kind = ir.IntType(bits)
-    low = b.bitcast(b.fadd(n, _const(n, register_type(t), 1.5 * 2.0**mantissa)), _like(n, kind))
-    return b.bitcast(b.add(b.shl(low, _const(low, kind, mantissa)), _const(low, kind, bias << mantissa)), n.type)
+def _scaled(b: Any, x: Any, n: Any, how: str) -> Any:
+    """x times 2 to the n - 1.5 * 2^23, which is in the low bits of n; NaN stays.
+
+    "once" takes 2^n for a factor. Where that is no normal number, it is made of two, and all but one product are exact.
+    """
+    low = b.bitcast(n, _like(n, I32))
+    bias, field = _const(low, I32, 127 << 23), b.shl(low, _const(low, I32, 23))
+    if how == "once":
+        return b.fmul(x, b.bitcast(b.add(field, bias), x.type))
+    half = b.and_(b.shl(low, _const(low, I32, 22)), _const(low, I32, -(1 << 23)))
+    for part in (half, b.sub(field, half)):
+        x = b.fmul(x, b.bitcast(b.add(part, bias), x.type))
+    return x
 
 
 def _split_float(b: Any, x: Any, part: str) -> Any:

@@ -34,12 +34,17 @@ _nearest = _private("nearest", np.rint, "llvm.roundeven", "rint")
 _down = _private("round_down", np.floor, "llvm.floor", "floor")
 _root = _private("square_root", np.sqrt, "llvm.sqrt", "sqrt")
 _library = {name: _private(f"library_{name}", getattr(np, name), f"llvm.{name}", name) for name in ("sin", "cos")}
-_power = Intrinsic(
-    "power_of_two", 1, FLOAT, lambda n: np.ldexp(np.ones_like(n), n.astype(np.int32)).astype(n.dtype),
-    llvm={"float32": "exponent float32", "float64": "exponent float64"},
-    cuda={"float32": "ldexpf(1.0f, (int){0})", "float64": "ldexp(1.0, (int){0})"},
-    doc="2 to an integral n that gives a normal number; private to the expansions.",
+_SHIFT = 1.5 * 2.0**23
+"""Added to a number below 2^22 it leaves the nearest whole number in the low bits of the sum."""
+_scaled = Intrinsic(
+    "scaled", 2, FLOAT, lambda x, n: np.ldexp(x, (n - n.dtype.type(_SHIFT)).astype(np.int32)).astype(x.dtype)[()],
+    llvm={"float32": "scale twice"},
+    doc="x, near 1, times 2 to the n - 1.5 * 2^23, rounded once; private to the expansions.",
 )  # fmt: skip
+_scaled_near = Intrinsic(
+    "scaled_near", 2, FLOAT, _scaled.meaning, llvm={"float32": "scale once"},
+    doc="The same where the result is normal; private to the expansions.",
+)
 
 
 def _binade(x: Any) -> tuple[Any, Any]:
@@ -82,8 +87,10 @@ class _X:
         return self.op(arith.mul, other)
 
     def clamp(self, low: float, high: float) -> _X:
-        """Into [low, high]; NaN stays."""
-        return self.op(arith.maximum, low).op(arith.minimum, high)
+        """Into [low, high]; NaN stays. One instruction each on a CPU, as a comparison with NaN is false."""
+        raised = _X(Select(self.below(low), self.lift(low), self.value))
+        above = Truth(Op(compare.lt, (self.lift(high), raised.value)))
+        return _X(Select(above, self.lift(high), raised.value))
 
     def below(self, bound: float) -> Truth:
         return Truth(Op(compare.lt, (self.value, Const(bound, self.value.dtype))))
@@ -104,27 +111,28 @@ _EXP = (0.0013926926614021907, 0.008363773874405574, 0.04166655011030512, 0.1666
 _LN2 = (0.693145751953125, 1.4286068203094173e-06)
 
 
-def _exp_reduced(r: _X, n: _X) -> Value:
-    """e^r * 2^n for |r| <= ln(2)/2: the scale in two steps, so that subnormal results are rounded once."""
-    e = _polynomial(r, _EXP) * (r * r) + r + 1.0
-    half = (n * 0.5).op(_nearest)
-    return (e * half.op(_power) * (n - half).op(_power)).value
+def _exp_reduced(r: _X, n: _X, scaled: Intrinsic) -> _X:
+    """e^r * 2^n for |r| <= ln(2)/2, `n` with _SHIFT added."""
+    return (_polynomial(r, _EXP) * (r * r) + r + 1.0).op(scaled, n)
+
+
+def _exp(v: _X, scaled: Intrinsic) -> _X:
+    """e^v for |v| < 105."""
+    shifted = v * 1.4426950408889634 + _SHIFT
+    n = shifted - _SHIFT
+    return _exp_reduced(v - n * _LN2[0] - n * _LN2[1], shifted, scaled)
 
 
 def exp(x: Value) -> Value | None:
-    if x.dtype != float32:
-        return None
-    v = _X(x).clamp(-104.0, 89.0)
-    n = (v * 1.4426950408889634).op(_nearest)
-    return _exp_reduced(v - n * _LN2[0] - n * _LN2[1], n)
+    return _exp(_X(x).clamp(-104.0, 89.0), _scaled).value if x.dtype == float32 else None
 
 
 def exp2(x: Value) -> Value | None:
     if x.dtype != float32:
         return None
     v = _X(x).clamp(-151.0, 128.5)
-    n = v.op(_nearest)
-    return _exp_reduced((v - n) * 0.6931471805599453, n)
+    shifted = v + _SHIFT
+    return _exp_reduced((v - (shifted - _SHIFT)) * 0.6931471805599453, shifted, _scaled).value
 
 
 _TANH = (
@@ -140,7 +148,7 @@ def tanh(x: Value) -> Value | None:
     size = v.op(arith.abs_)
     square = v * v
     small = _polynomial(square, _TANH) * square * v + v
-    power = _X(exp((size * 2.0).clamp(0.0, 20.0).value) or x)
+    power = _exp((size * 2.0).clamp(0.0, 20.0), _scaled_near)
     large = _X(Const(1.0, float32)) - _X(Op(arith.div, (Const(2.0, float32), (power + 1.0).value)))
     signed = Select(v.below(0.0), large.op(arith.neg).value, large.value)
     return Select(size.below(0.63), small.value, signed)
@@ -224,7 +232,7 @@ def erf(x: Value) -> Value | None:
     size = v.op(arith.abs_)
     near = _polynomial(v * v, _ERF) * v + v
     t = size.clamp(1.0, 4.0)
-    far = _X(Const(1.0, float32)) - _X(exp((_polynomial(t, _ERFC) * t).value) or x)
+    far = _X(Const(1.0, float32)) - _exp(_polynomial(t, _ERFC) * t, _scaled_near)
     signed = Select(v.below(0.0), far.op(arith.neg).value, far.value)
     return Select(size.below(1.0), near.value, signed)
 
