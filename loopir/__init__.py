@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from loopir import testing as testing
     from loopir.build import (
         Schedule as Schedule,
+        caches as caches,
         compile_source as compile_source,
         describe_target as describe_target,
         lower as lower,
@@ -53,6 +54,7 @@ _HOME = {
     "lower": "loopir.build",
     "resolve_target": "loopir.build",
     "describe_target": "loopir.build",
+    "caches": "loopir.build",
     "vector_unit": "loopir.build",
     "Func": "loopir.ir.grammar",
     "interpret": "loopir.ir.interpret",

@@ -36,7 +36,7 @@ from loopir.schedule import Schedule, lend
 from loopir.show.report import Report, report as made
 from loopir.show.view import page
 
-__all__ = ["Schedule", "build", "compile_source", "describe_target", "lower", "resolve_target", "vector_unit"]
+__all__ = ["Schedule", "build", "caches", "compile_source", "describe_target", "lower", "resolve_target", "vector_unit"]
 
 
 def build(
@@ -128,6 +128,11 @@ def describe_target(target: str) -> str:
 def vector_unit() -> tuple[int, int]:
     """The bytes of a vector register of this machine's CPU, and how many registers there are: what a tile may take."""
     return import_module("loopir.runtime.llvm_jit").vector_unit()
+
+
+def caches() -> tuple[int, int, int]:
+    """The bytes of this machine's caches for data, first to third level, by which a tile may be chosen."""
+    return import_module("loopir.runtime.llvm_jit").caches()
 
 
 def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:

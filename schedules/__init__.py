@@ -8,6 +8,7 @@ from schedules.conv import as_matmul as as_matmul, conv_mma as conv_mma
 from schedules.cpu import cpu as cpu
 from schedules.direct import direct_cpu as direct_cpu, direct_gpu as direct_gpu
 from schedules.elementwise import elementwise as elementwise
+from schedules.folds import folded as folded
 from schedules.fusion import epilogue as epilogue, inlined as inlined
 from schedules.gpu import gpu as gpu
 from schedules.matmul import matmul_cpu as matmul_cpu, matmul_gpu as matmul_gpu
@@ -20,5 +21,6 @@ from schedules.rows import rows as rows
 from schedules.scan import scan as scan
 from schedules.scatter import scatter as scatter
 from schedules.stencil import time_tiled as time_tiled
+from schedules.streams import streamed as streamed
 from schedules.transpose import transpose as transpose
 from schedules.windows import windows as windows

@@ -1,4 +1,7 @@
-"""A CPU schedule for any nest: threads over the outermost independent loop, vectors over an inner one."""
+"""A CPU schedule for any nest: threads over the outermost independent loop, vectors over an inner one.
+
+Stages along the same rows, and stages that read neighbours of what others make, are computed where they are read.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,31 @@ from collections.abc import Sequence
 
 import loopir as lp
 from schedules.direct import direct_cpu
+from schedules.folds import folded, lanes_of, runs_along
 from schedules.fusion import epilogue
 from schedules.matmul import contraction, matmul_cpu, worth_tiling
-from schedules.nests import extent, free_loops, one_nest
-from schedules.products import several
+from schedules.nests import extent, free_loops, one_nest, step
+from schedules.products import product, several
+from schedules.rows import rows
+from schedules.streams import streamed
+from schedules.windows import windows
 
-LANES = 8
 CHUNK = 8192
 """Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
+VECTORS = 4
+"""Vectors that one iteration takes of a long line, so that functions of several of them are evaluated meanwhile."""
 
 
-def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
-    """`s` with each stage run by threads over its outermost loop, by vectors of `lanes` over its innermost free one.
+def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
+    """`s` with each stage run by threads over its outermost loop, by vectors over its innermost free one.
 
-    A contraction of two operands runs in register tiles, as does a convolution. In another reduction the lanes are
-    brought inside the reduced loops, so that a vector of sums stays in a register.
+    Vectors have `lanes` elements, unless told as many as this machine's. A contraction of two operands runs in register
+    tiles, as does a convolution. Reductions along a row fold vectors; in others the lanes are brought inside the
+    reduced loops, so that a vector of sums stays in a register.
     """
+    together = _together(s, lanes)
+    if together is not None:
+        return together
     for stage in s.stages:  # first what takes the stages that it reads along
         if stage in s.stages and contraction(s, stage) is None and several(s, stage) and one_nest(s, stage):
             s = _direct(s, stage)
@@ -33,11 +45,28 @@ def cpu(s: lp.Schedule, lanes: int = LANES) -> lp.Schedule:
             s = epilogue(matmul_cpu(s, stage), stage)
             continue
         loops = free_loops(s, stage)
+        width = lanes or lanes_of(s, stage)
         if len(loops) == 1 and loops == s.loops(stage):
-            s = _line(s, loops[0], lanes)
+            s = _line(s, stage, loops[0], width)
+        elif loops and runs_along(s, stage):
+            s = folded(s, stage, lanes=lanes).parallel(loops[0])
         elif loops:
-            s = _grid(s, stage, loops, lanes)
+            s = _grid(s, stage, loops, width)
     return s
+
+
+def _together(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
+    """All stages in one loop over rows of the last one, if they can be there; rows of it are on threads then."""
+    last = s.stages[-1]
+    loops = s.loops(last)
+    if len(s.stages) < 2 or len(loops) < 2 or s.reduced(last) or loops[0] not in free_loops(s, last):
+        return None
+    folds = [x for x in s.stages if s.reduced(x)]
+    if any(product(s, x) is not None or not runs_along(s, x) for x in folds):
+        return None
+    t = rows(s, lanes=lanes) if folds else windows(s, lanes=lanes)
+    outer = t.loops(last)[0]
+    return t if all(outer in t.loops(x) for x in t.stages) and t.loop(outer).kind == "parallel" else None
 
 
 def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:
@@ -48,8 +77,11 @@ def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:
         return s
 
 
-def _line(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
-    """One loop over independent elements: whole chunks for the threads, what is left in a loop of its own."""
+def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
+    """One loop over independent elements: whole chunks for the threads, what is left in a loop of its own.
+
+    What is longer than the caches is stored past them.
+    """
     length = extent(s, loop)
     if length is not None and length < 2 * CHUNK:
         return _vectors(s, loop, lanes)
@@ -58,7 +90,11 @@ def _line(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
     before = set(s.loops())
     s = s.split(loop, CHUNK, tail="peel")
     outer, inner = [x for x in s.loops() if x not in before][:2]
-    return _vectors(s.parallel(outer), inner, lanes)
+    s, (_, lane) = step(s.parallel(outer), "split", inner, VECTORS * lanes)
+    if s.why("vectorize", lane) is not None:
+        return s
+    size = (length or 0) * max(t.dtype.bytes for t in s.accesses(stage) if t.write)
+    return streamed(s, stage, lane) if size > lp.caches()[2] else s.vectorize(lane)
 
 
 def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Schedule:

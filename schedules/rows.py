@@ -6,23 +6,25 @@ For softmax, layernorm and the like: stages whose rows depend on the same row of
 from __future__ import annotations
 
 import loopir as lp
-from schedules.cpu import LANES
+from schedules.folds import folded, lanes_of
 from schedules.nests import extent, step
 
 
 @lp.composite
-def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int = LANES) -> lp.Schedule:
+def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -> lp.Schedule:
     """`s` with all stages that can be placed there computed in `loop`, the outermost of the last stage unless told.
 
-    The rows run on threads, and the loops along a row, where they are independent, in vectors of `lanes`.
+    The rows run on threads, and the loops along a row in vectors of `lanes`, unless told those of this machine; what
+    is folded along a row is folded by vectors.
     """
     last = s.stages[-1]
     loop = s.loops(last)[0] if loop is None else loop
     s = gathered(s, loop)
     for stage in s.stages:
         inner = s.loops(stage)[-1]
-        if inner != loop and s.loop(inner).kind == "serial":
-            s = vectors(s, inner, lanes)
+        if inner == loop or s.loop(inner).kind != "serial":
+            continue
+        s = folded(s, stage, lanes=lanes) if s.reduced(stage) else vectors(s, inner, lanes or lanes_of(s, stage))
     return s.parallel(loop) if s.why("parallel", loop) is None else s
 
 

@@ -6,33 +6,57 @@ row that is new, into a ring of as many rows as the stages after it reach across
 
 from __future__ import annotations
 
+import os
+
 import loopir as lp
-from schedules.cpu import LANES
+from schedules.folds import lanes_of
 from schedules.nests import extent, step
 from schedules.rows import vectors
 
-STRIP = 32
-"""Rows that a thread takes at once: those that a strip shares with the one above are computed in both."""
+STRIP = 128
+"""Rows that a thread takes at once, at most: those that a strip shares with the one above are computed in both."""
+STRIPS = 8
+"""Strips that a thread has, at least."""
 RING = 16
+VECTORS = 4
+"""Vectors that one iteration along a row takes, so that its loop counts seldom."""
 
 
 @lp.composite
-def windows(s: lp.Schedule, *, strip: int = STRIP, lanes: int = LANES) -> lp.Schedule:
-    """`s` with the outermost loop of the last stage in strips of rows, and the stages before it in windows on them."""
+def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = None) -> lp.Schedule:
+    """`s` with the outermost loop of the last stage in strips of rows, and the stages before it in windows on them.
+
+    Unless told, a strip has as many rows as leave a few strips for each thread, and vectors are those of this machine.
+    """
     last = s.stages[-1]
     loops = s.loops(last)
     length = extent(s, loops[0])
-    if s.why("split", loops[0], min(strip, length or strip)) is not None:
+    strip = strip or _strip(length)
+    strip = min(strip, length or strip)
+    if s.why("split", loops[0], strip) is not None:
         return s
-    s, (outer, row) = step(s, "split", loops[0], min(strip, length or strip))
+    s, (outer, row) = step(s, "split", loops[0], strip)
     for stage in reversed(s.stages[:-1]):
         if s.why("compute_at", stage, row, store=outer) is None:
             s = ringed(s.compute_at(stage, row, store=outer), stage)
     for stage in s.stages:
         inner = s.loops(stage)[-1]
         if inner not in (outer, row):
-            s = vectors(s, inner, lanes)
+            s = vectors(s, inner, lanes or _lanes(s, stage))
     return s.parallel(outer) if s.why("parallel", outer) is None else s
+
+
+def _strip(length: int | None) -> int:
+    """How many of `length` rows make a strip."""
+    if length is None:
+        return STRIP // 2
+    return max(1, min(STRIP, length // (STRIPS * (os.cpu_count() or 1))))
+
+
+def _lanes(s: lp.Schedule, stage: str) -> int:
+    """Several vectors, where a row has them."""
+    length, width = extent(s, s.loops(stage)[-1]), lanes_of(s, stage)
+    return width if length is None or length < VECTORS * width * 2 else VECTORS * width
 
 
 @lp.composite

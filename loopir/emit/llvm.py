@@ -18,6 +18,7 @@ from typing import Any
 from llvmlite import ir
 
 from loopir.emit.llvm_atomic import update
+from loopir.emit.llvm_issue import issue
 from loopir.emit.llvm_ops import DOUBLE
 from loopir.emit.llvm_values import I32, I64, Values
 from loopir.emit.params import Params, kernels_of, params_of
@@ -29,6 +30,7 @@ from loopir.ir.grammar import (
     Func,
     If,
     Int,
+    Issue,
     Kernel,
     Loop,
     Reduce,
@@ -101,6 +103,8 @@ class _Emitter:
             self.loop(self.root.var, begin, end, lambda: self.body(self.root.body if self.root else ()))
         else:
             self.body(self.source.body)
+        if any(isinstance(s, Issue) for s in statements(self.source.body)):
+            self.b.fence("seq_cst")  # what went past the caches is there before another thread is told
         self.b.ret(ir.Constant(I32, 0))
         self.b.position_at_end(self.entry)
         self.b.branch(start)
@@ -126,6 +130,8 @@ class _Emitter:
                 self.reduce(s)
             case Alloc():
                 self.alloc(s)
+            case Issue():
+                issue(s, self.values)
             case _:
                 raise LowerError(f"{type(s).__name__} has no meaning on a CPU; barriers are for GPU kernels")
 

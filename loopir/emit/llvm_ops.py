@@ -255,17 +255,17 @@ def _shift(b: Any, x: Any, y: Any, how: str, t: DType) -> Any:
 
 
 def _scaled(b: Any, x: Any, n: Any, how: str) -> Any:
-    """x times 2 to the n - 1.5 * 2^23, which is in the low bits of n; NaN stays.
+    """x times 2^m, of which the low bits of n are the exponent's field, or the sum of two such fields; NaN stays.
 
-    "once" takes 2^n for a factor. Where that is no normal number, it is made of two, and all but one product are exact.
+    Of one, 2^m is a factor. Where that is no normal number, it is made of two, and all but one product are exact.
     """
     low = b.bitcast(n, _like(n, I32))
-    bias, field = _const(low, I32, 127 << 23), b.shl(low, _const(low, I32, 23))
-    if how == "once":
-        return b.fmul(x, b.bitcast(b.add(field, bias), x.type))
+    field = b.shl(low, _const(low, I32, 23))
+    if how == "1":
+        return b.fmul(x, b.bitcast(field, x.type))
     half = b.and_(b.shl(low, _const(low, I32, 22)), _const(low, I32, -(1 << 23)))
     for part in (half, b.sub(field, half)):
-        x = b.fmul(x, b.bitcast(b.add(part, bias), x.type))
+        x = b.fmul(x, b.bitcast(part, x.type))
     return x
 
 

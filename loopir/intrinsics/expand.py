@@ -34,17 +34,26 @@ _nearest = _private("nearest", np.rint, "llvm.roundeven", "rint")
 _down = _private("round_down", np.floor, "llvm.floor", "floor")
 _root = _private("square_root", np.sqrt, "llvm.sqrt", "sqrt")
 _library = {name: _private(f"library_{name}", getattr(np, name), f"llvm.{name}", name) for name in ("sin", "cos")}
-_SHIFT = 1.5 * 2.0**23
-"""Added to a number below 2^22 it leaves the nearest whole number in the low bits of the sum."""
-_scaled = Intrinsic(
-    "scaled", 2, FLOAT, lambda x, n: np.ldexp(x, (n - n.dtype.type(_SHIFT)).astype(np.int32)).astype(x.dtype)[()],
-    llvm={"float32": "scale twice"},
-    doc="x, near 1, times 2 to the n - 1.5 * 2^23, rounded once; private to the expansions.",
-)  # fmt: skip
-_scaled_near = Intrinsic(
-    "scaled_near", 2, FLOAT, _scaled.meaning, llvm={"float32": "scale once"},
-    doc="The same where the result is normal; private to the expansions.",
-)
+_BIAS = 127
+"""What the field of an exponent holds beyond it."""
+
+
+def _scaling(name: str, fields: int) -> tuple[float, Intrinsic]:
+    """A number, and x times 2^m, rounded once, from the sum of m and that number.
+
+    A float32 of 2^23 to 2^24 is a whole number, its last bits; so the sum is of the nearest m, as the exponent's field
+    of 2^m, or as the sum of `fields` of factors of which each is a normal number.
+    """
+    shift = 1.5 * 2.0**23 + fields * _BIAS
+    return shift, Intrinsic(
+        name, 2, FLOAT, lambda x, n: np.ldexp(x, (n - n.dtype.type(shift)).astype(np.int32)).astype(x.dtype)[()],
+        llvm={"float32": f"scale {fields}"}, doc="Part of an expansion.",
+    )  # fmt: skip
+
+
+_ANY = _scaling("scaled", 2)
+_NORMAL = _scaling("scaled_normal", 1)
+_Scaling = tuple[float, Intrinsic]
 
 
 def _binade(x: Any) -> tuple[Any, Any]:
@@ -112,27 +121,28 @@ _LN2 = (0.693145751953125, 1.4286068203094173e-06)
 
 
 def _exp_reduced(r: _X, n: _X, scaled: Intrinsic) -> _X:
-    """e^r * 2^n for |r| <= ln(2)/2, `n` with _SHIFT added."""
-    return (_polynomial(r, _EXP) * (r * r) + r + 1.0).op(scaled, n)
+    """e^r * 2^m for |r| <= ln(2)/2, and what is added to m in n."""
+    return _polynomial(r, (*_EXP, 1.0, 1.0)).op(scaled, n)
 
 
-def _exp(v: _X, scaled: Intrinsic) -> _X:
+def _exp(v: _X, scaling: _Scaling) -> _X:
     """e^v for |v| < 105."""
-    shifted = v * 1.4426950408889634 + _SHIFT
-    n = shifted - _SHIFT
+    shift, scaled = scaling
+    shifted = v * 1.4426950408889634 + shift
+    n = shifted - shift
     return _exp_reduced(v - n * _LN2[0] - n * _LN2[1], shifted, scaled)
 
 
 def exp(x: Value) -> Value | None:
-    return _exp(_X(x).clamp(-104.0, 89.0), _scaled).value if x.dtype == float32 else None
+    return _exp(_X(x).clamp(-104.0, 89.0), _ANY).value if x.dtype == float32 else None
 
 
 def exp2(x: Value) -> Value | None:
     if x.dtype != float32:
         return None
-    v = _X(x).clamp(-151.0, 128.5)
-    shifted = v + _SHIFT
-    return _exp_reduced((v - (shifted - _SHIFT)) * 0.6931471805599453, shifted, _scaled).value
+    v, (shift, scaled) = _X(x).clamp(-151.0, 128.5), _ANY
+    shifted = v + shift
+    return _exp_reduced((v - (shifted - shift)) * 0.6931471805599453, shifted, scaled).value
 
 
 _TANH = (
@@ -148,7 +158,7 @@ def tanh(x: Value) -> Value | None:
     size = v.op(arith.abs_)
     square = v * v
     small = _polynomial(square, _TANH) * square * v + v
-    power = _exp((size * 2.0).clamp(0.0, 20.0), _scaled_near)
+    power = _exp((size * 2.0).clamp(0.0, 20.0), _NORMAL)
     large = _X(Const(1.0, float32)) - _X(Op(arith.div, (Const(2.0, float32), (power + 1.0).value)))
     signed = Select(v.below(0.0), large.op(arith.neg).value, large.value)
     return Select(size.below(0.63), small.value, signed)
@@ -232,7 +242,7 @@ def erf(x: Value) -> Value | None:
     size = v.op(arith.abs_)
     near = _polynomial(v * v, _ERF) * v + v
     t = size.clamp(1.0, 4.0)
-    far = _X(Const(1.0, float32)) - _exp(_polynomial(t, _ERFC) * t, _scaled_near)
+    far = _X(Const(1.0, float32)) - _exp(_polynomial(t, _ERFC) * t, _NORMAL)
     signed = Select(v.below(0.0), far.op(arith.neg).value, far.value)
     return Select(size.below(1.0), near.value, signed)
 

@@ -44,6 +44,7 @@ def instruction(
     level: Level = "thread",
     cuda: str = "",
     cuda_prelude: str = "",
+    llvm: str = "",
     at: Mapping[str, Pointer] | None = None,
     asynchronous: Async = "",
     doc: str = "",
@@ -67,9 +68,10 @@ def instruction(
                 raise VerifyError(f"{func.name}: {name} is no operand with an element {pointer.at}, run a power of two")
         about = doc or (program.__doc__ or "" if callable(program) else "")
         made = Instruction(
-            func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about, dict(matrices or {}), boxed, arch
-        )
-        if cuda:
+            func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about, dict(matrices or {}), boxed,
+            arch, llvm,
+        )  # fmt: skip
+        if cuda or llvm:
             _require_reach(made)
         return made
 

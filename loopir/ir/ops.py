@@ -108,8 +108,9 @@ class Instruction:
     are `boxed`, a tensor map tells of the first, a box of a global array, in `{A}` and its corner in `{A_at}`, and the
     second is the box in shared memory; `{ring}` is the barrier that counts its bytes. One that is
     `asynchronous` has written when its thread has waited for it, which lowering sees to. `arch` is the least
-    architecture that has it, or with a letter the only one. Without a spelling for a target the instruction
-    is its meaning there. `loopir.ir.instruction` makes one from a Python function.
+    architecture that has it, or with a letter the only one. `llvm` is what `loopir.emit.llvm_issue` calls it on a
+    CPU. Without a spelling for a target the instruction is its meaning there. `loopir.ir.instruction` makes one from a
+    Python function.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Instruction:
     matrices: Mapping[str, Major] = field(default_factory=dict[str, "Major"])
     boxed: tuple[str, str] | None = None
     arch: str = ""
+    llvm: str = ""
 
     def __post_init__(self) -> None:
         if self.name in INSTRUCTIONS or self.name in REGISTRY:

@@ -13,7 +13,7 @@ def instructions(func: Func, target: Target) -> Func:
     """`func` with nothing but loops, and with fragments in plain local memory."""
 
     def visit(s: Stmt) -> Stmt | Body | None:
-        return (s if target.instructions and s.fn.cuda else s.body) if isinstance(s, Do) else None
+        return (s if getattr(s.fn, target.name) else s.body) if isinstance(s, Do) else None
 
     plain: dict[str, Buffer] = {
         s.buffer.name: replace(s.buffer, scope="local", layout=None)

@@ -91,7 +91,7 @@ PASSES: tuple[Pass, ...] = (
          after=("barriers", "waits")),
     Pass("checks", checks, "lowered", BOTH,
          "an access that is not proved is tested, while accesses are by element", after=("barriers",)),
-    Pass("fragments", fragments, "lowered", GPU,
+    Pass("fragments", fragments, "lowered", BOTH,
          "instructions get registers and addresses, once no analysis needs what they touch", after=("checks",)),
     Pass("flatten", flatten, "flat", BOTH,
          "elements become offsets, layouts are applied; no analysis of accesses after this", after=("checks",)),

@@ -8,7 +8,9 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -47,6 +49,22 @@ def vector_unit() -> tuple[int, int]:
     if has.get("avx"):
         return 32, 16
     return 16, 32 if has.get("neon") else 16
+
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_USUAL: tuple[int, ...] = (32 << 10, 512 << 10, 32 << 20)
+
+
+@lru_cache(maxsize=1)
+def caches() -> tuple[int, int, int]:
+    """The bytes of the host's caches for data, first to third level; where the system does not tell, usual ones."""
+    found = dict(enumerate(_USUAL, 1))
+    for index in _CACHES.glob("index*"):
+        with suppress(OSError, ValueError, KeyError):
+            if (index / "type").read_text().strip() != "Instruction":
+                size = (index / "size").read_text().strip()
+                found[int((index / "level").read_text())] = int(size[:-1]) << {"K": 10, "M": 20}[size[-1]]
+    return found[1], found[2], found[3]
 
 
 class Library:

@@ -1,0 +1,65 @@
+"""Reductions along rows on a CPU: vectors of partial results, several of them, so that additions need not wait.
+
+A sum of floats one by one takes as long as as many additions after one another. Here every lane of a few vectors folds
+on its own, the vectors are folded into one at the end of the row, and its lanes last.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+from schedules.nests import extent, step
+
+VECTORS = 4
+"""Vectors of partial results: an addition takes about as many cycles, and one can start in each."""
+
+
+def lanes_of(s: lp.Schedule, stage: str) -> int:
+    """The elements of a vector of this machine, of the widest type that `stage` touches."""
+    return max(1, lp.vector_unit()[0] // max(t.dtype.bytes for t in s.accesses(stage)))
+
+
+def runs_along(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` folds over an innermost loop along which all that it reads lies side by side, or stays."""
+    loops = s.loops(stage)
+    if not loops or loops[-1] not in s.reduced(stage):
+        return False
+    reads = [t for t in s.accesses(stage) if not t.write]
+    return any(t.contiguous(loops[-1]) for t in reads) and all(
+        t.contiguous(loops[-1]) or t.invariant(loops[-1]) for t in reads
+    )
+
+
+@lp.composite
+def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int = VECTORS) -> lp.Schedule:
+    """`s` with the innermost reduced loop of `stage` in `vectors` vectors of `lanes` partial results.
+
+    A stage whose rows are known to be shorter than a vector, or do not lie side by side, is left as it is.
+    """
+    lanes = lanes or lanes_of(s, stage)
+    loop = s.loops(stage)[-1]
+    length = extent(s, loop)
+    if not runs_along(s, stage) or lanes < 2 or (length is not None and length < lanes):
+        return s
+    vectors = vectors if length is None else min(vectors, length // lanes)
+    t, (outer, lane) = step(s, "split", loop, lanes * vectors)
+    if t.why("rfactor", stage, lane) is not None:
+        return s
+    t = _apart(t, stage, lane)
+    if t.why("vectorize", lane) is not None:
+        return s
+    t = t.vectorize(lane)
+    t = t.partition(outer) if t.why("partition", outer) is None else t
+    last = t.loops(stage)[-1]
+    if vectors > 1:
+        t, (vector, last) = step(t, "split", last, lanes)
+        t = _apart(t, stage, last).vectorize(last).unroll(vector)
+    return t.unroll(t.loops(stage)[-1])
+
+
+def _apart(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
+    """`stage` folded apart for each iteration of `loop`, in registers."""
+    before = set(s.buffers)
+    s = s.rfactor(stage, loop)
+    for buffer in (x for x in s.buffers if x not in before):
+        s = s.set_scope(buffer, "local")
+    return s

@@ -1,0 +1,101 @@
+"""CPU schedules: vectors of partial results, stores past the caches, stages placed where they are read."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopir as lp
+import schedules
+
+
+def same_in_the_ring(s: lp.Schedule, t: lp.Schedule, arrays: dict[str, Any], sizes: dict[str, int]) -> None:
+    want, got = (lp.interpret(x.func, arrays, sizes, domain="ring") for x in (s, t))
+    for name, x in want.items():
+        np.testing.assert_array_equal(got[name], x)
+
+
+def row_sums(m: Any) -> lp.Schedule:
+    x = lp.placeholder((5, m), "float32", name="x")
+    c = lp.reduce_axis(m, name="c")
+    return lp.Schedule(lp.compute((5,), lambda i: lp.sum(x[i, c], axis=c), name="S"))
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("length", [1, 3, 4, 7, 16, 33, 64])
+def test_rows_of_any_length_are_folded_by_vectors(length: int, symbolic: bool) -> None:
+    s = row_sums(lp.symbol("m") if symbolic else length)
+    t = schedules.folded(s, "S", lanes=4)
+    x = np.arange(5 * length, dtype=np.float32).reshape(5, length)
+    same_in_the_ring(s, t, {"x": x}, {"m": length} if symbolic else {})
+    np.testing.assert_array_equal(t.build("llvm")(x), x.sum(axis=1))
+
+
+def test_a_fold_has_as_many_vectors_as_told_and_no_guard_where_they_fit() -> None:
+    t = schedules.folded(row_sums(64), "S", lanes=4, vectors=2)
+    assert "S_rf[c_i] = sum(x[i, c_o * 8 + c_i]" in lp.text(t.func)
+    assert " if " not in lp.text(t.func)
+
+
+def test_what_does_not_lie_side_by_side_is_left_alone() -> None:
+    x = lp.placeholder((64, 5), "float32", name="x")
+    c = lp.reduce_axis(64, name="c")
+    s = lp.Schedule(lp.compute((5,), lambda i: lp.sum(x[c, i], axis=c), name="S"))
+    assert schedules.folded(s, "S").func == s.func
+
+
+def doubled(n: int, dtype: str) -> lp.Schedule:
+    x = lp.placeholder((n,), dtype, name="x")
+    return lp.Schedule(lp.compute((n,), lambda i: x[i] + x[i], name="y"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint16", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_stores_past_the_caches_at_any_address(dtype: str, first: int) -> None:
+    s = doubled(256, dtype).split("i", 16)
+    t = schedules.streamed(s, "y", "i_i")
+    assert f"stream_16_{dtype}()" in lp.text(t.func)
+    x = np.arange(256).astype(lp.placeholder((1,), dtype, name="p").dtype.numpy)
+    same_in_the_ring(s, t, {"x": x}, {})
+    kernel, whole = t.build("llvm"), np.empty(256 + first, x.dtype)
+    kernel(x, out=(whole[first:],))
+    assert (whole[first:] == x + x).all()
+    assert "nontemporal" in kernel.source
+
+
+def test_vectors_that_may_start_anywhere_are_stored_as_ever() -> None:
+    x = lp.placeholder((8, 33), "float32", name="x")
+    s = lp.Schedule(lp.compute((8, 33), lambda i, j: x[i, j] + 1.0, name="y")).split("j", 16, tail="peel")
+    assert "stream" not in lp.text(schedules.streamed(s, "y", "j_i").func)
+
+
+def test_only_what_is_longer_than_the_caches_goes_past_them() -> None:
+    most = lp.caches()[2] // 4
+    small, large = (lp.text(schedules.cpu(doubled(n, "float32")).func) for n in (most // 2, 2 * most))
+    assert "stream" not in small
+    assert "stream" in large
+
+
+def softmax(n: int, m: int) -> lp.Schedule:
+    x = lp.placeholder((n, m), "float32", name="x")
+    e = lp.exp(x - lp.max(x, axis=1)[:, None])
+    return lp.Schedule(e / e.sum(axis=1)[:, None])
+
+
+def blur(n: int, m: int) -> lp.Schedule:
+    x = lp.placeholder((n + 2, m), "float32", name="x")
+    h = lp.compute((n + 2, m), lambda i, j: x[i, j] + 1.0, name="h")
+    return lp.Schedule(lp.compute((n, m), lambda i, j: h[i, j] + h[i + 1, j] + h[i + 2, j], name="y"))
+
+
+@pytest.mark.parametrize(("program", "extra"), [(softmax, 0), (blur, 2)])
+def test_auto_places_stages_where_they_are_read(program: Any, extra: int) -> None:
+    s = program(24, 40)
+    t = schedules.auto(s, "llvm")
+    outer = t.loops(t.stages[-1])[0]
+    assert t.loop(outer).kind == "parallel"
+    assert all(outer in t.loops(x) for x in t.stages)
+    x = np.random.default_rng(0).integers(0, 9, (24 + extra, 40)).astype(np.float32)
+    same_in_the_ring(s, t, {"x": x}, {})
+    (want,) = lp.interpret(s.func, {"x": x}).values()
+    np.testing.assert_allclose(t.build("llvm")(x), want, rtol=1e-5)
