@@ -95,8 +95,8 @@ def settled(func: Func, names: set[str], loop: str) -> Func:
     """
     where = find_loop(func, loop)
     inside = [s for s in statements_of(func) if loop in s.dims]
-    here = {s.label for s in inside}
-    if any(s.touches & names and s.label not in here for s in statements_of(func)) or not renewable(func, names, where):
+    elsewhere = (s for s in statements_of(func) if loop not in s.dims)  # a reduction's start, for one
+    if any(s.touches & names for s in elsewhere) or not renewable(func, names, where):
         return func
     start = next(s.when[: s.when.index(loop) + 1] for s in inside if not s.init)
     for s, t in that_meet(inside):

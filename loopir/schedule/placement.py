@@ -141,8 +141,12 @@ def opened(func: Func, stage: str, loop: str) -> Func:
     mine, other = (*place.around, place.stmt), chain(func.body, target)
     depth = next((n for n, (a, b) in enumerate(zip(mine, other, strict=False)) if a is not b), None)
     alloc = None if depth is None else mine[depth]
-    if not isinstance(alloc, Alloc) or len(alloc.body) == 1:
+    if depth is None or not isinstance(alloc, Alloc) or len(alloc.body) == 1:
         return func
+    if depth and isinstance(guard := mine[depth - 1], If) and any(s is alloc for s in guard.then) != any(
+        s is other[depth] for s in guard.then
+    ):
+        return func  # on two sides of a condition, which the step is refused for
 
     def spread(body: Body) -> Body:
         n = next((n for n, s in enumerate(body) if s is alloc), None)

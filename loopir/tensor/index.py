@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from loopir.analysis.simplify import Context, simplify
+from loopir.analysis.system import System
 from loopir.errors import ExprError
 from loopir.ir import grammar as ir
 from loopir.ir.grammar import Cmp, Cond, Index, Int, Mod, Not, Var
@@ -196,7 +197,16 @@ def context(symbols: Symbols) -> Context:
 
 def same(a: Index, b: Index, symbols: Symbols) -> bool:
     """Whether two sizes are equal for all values of the symbols."""
-    return a == b or simplify(a - b, context(symbols)) == Int(0)
+    return a == b or simplify(a - b, context(symbols)) == Int(0) or _never_apart(a, b, symbols)
+
+
+def _never_apart(a: Index, b: Index, symbols: Symbols) -> bool:
+    """Whether no values of the symbols tell the two apart: by integer sets, where no rule of `simplify` says so."""
+    system, names = System(), {v: v for v in symbols}
+    for c in (*(Cmp("<=", Int(0), Var(v)) for v in names), *(c for s in symbols.values() for c in s.assumes())):
+        system.require(c, "", names)
+    system.require(Cmp("!=", a, b), "", names)
+    return not system.possible(tuple(names), ())
 
 
 def shown(d: Index, symbols: Symbols) -> int | IndexExpr:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import EllipsisType
 from typing import Any
 
@@ -95,21 +95,25 @@ class Views(Expr):
         return Int(k) if k >= 0 else size + k
 
     def _sliced(self, k: slice, size: Index, d: int) -> tuple[Index, int, Index]:
-        """(start, step, length) of a slice of a dimension, clamped as in Python."""
+        """(start, step, length) of a slice of a dimension, clamped as in Python.
+
+        What begins past the dimension's end has no element, as what ends before its beginning: so that each end is
+        clamped on its own side alone, and slices of one length have it in one form.
+        """
         step = 1 if k.step is None else k.step
         if not isinstance(step, int) or step == 0:
             raise ExprError(f"dimension {d} of {self.described()} is sliced with step {k.step!r}; a step is not 0")
         low, high = (Int(0), size) if step > 0 else (Int(-1), size - 1)
         known = context(self.symbols)
 
-        def end(x: Any, missing: Index) -> Index:
+        def end(x: Any, clamp: Callable[[Index, Index], Index], limit: Index) -> Index:
             if x is None:
-                return missing
+                return limit
             ix = x.ix if isinstance(x, IndexExpr) else dimension(x, "slice")[0] if x >= 0 else size + x
-            return simplify(minimum(maximum(ix, low), high), known)
+            return simplify(clamp(ix, limit), known)
 
-        start = end(k.start, Int(0) if step > 0 else size - 1)
-        stop = end(k.stop, size if step > 0 else Int(-1))
+        first, last = ((maximum, low), (minimum, high)) if step > 0 else ((minimum, high), (maximum, low))
+        start, stop = end(k.start, *first), end(k.stop, *last)
         length = ceildiv(stop - start, step) if step > 0 else ceildiv(start - stop, -step)
         return start, step, simplify(maximum(length, Int(0)), known)
 

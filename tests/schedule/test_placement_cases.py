@@ -12,6 +12,7 @@ from stages import programs
 import loopir as lp
 from loopir.analysis.bounds import outside
 from loopir.errors import InterpretError, ScheduleError
+from loopir.ir.grammar import Int
 from loopir.ir.parse import parse
 from loopir.schedule import Schedule
 from loopir.testing import nests
@@ -211,3 +212,50 @@ def f(n: "size", m: "size", Y: "out int32[n + 1, m + 1]", T: "out int32[1]"):
     )
     with pytest.raises(ScheduleError, match=r"would not be computed"):
         s.fuse("i", "j").compute_at("update", "i_1")
+
+
+def test_a_buffer_that_two_statements_of_the_loop_fill_is_settled_once() -> None:
+    s = nest("""
+with alloc("float32[8]") as S:
+    for i in range(8):
+        for k in range(8):
+            S[i] = sum(A[k], over=k, init=0.0)
+    for j in range(8):
+        B[j] = maximum(S[j], 0.0)
+""")
+    s = s.split("k", 5, tail="peel")
+    after = s.reverse_compute_at("B", "i")
+    assert after.buffer("S").shape == (Int(1),)
+    same(s, after)
+
+
+def test_memory_of_a_reduction_stays_outside_of_the_loop_that_it_folds_over() -> None:
+    s = nest("""
+for i in range(9):
+    with alloc("float32[]") as T:
+        for k_o in range(1):
+            for k_i in range(3):
+                T[()] = sum(A[k_o * 3 + k_i + i // 2], over=(k_o, k_i), init=0.0)
+        B[i] = A[i] + T[()]
+""", 'A: "float32[9]", B: "inout float32[9]"')
+    same(s, s.reverse_compute_at("B", "k_o"))
+
+
+def test_a_stage_on_the_other_side_of_a_condition_is_refused() -> None:
+    s = nest("""
+for r in range(3):
+    if r < 2:
+        with alloc("float32[9]") as T:
+            for i in range(9):
+                T[i] = A[i]
+            B[r] = T[8]
+        with alloc("float32[9]") as U:
+            for j in range(9):
+                U[j] = A[j] * 2.0
+            B[r + 3] = U[8]
+    else:
+        for k in range(9):
+            B[k] = A[k]
+""")
+    with pytest.raises(ScheduleError, match="on two sides of a condition"):
+        s.compute_at("T", "k")

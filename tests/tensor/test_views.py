@@ -2,7 +2,7 @@
 
 # ruff: noqa: B023  (functions made in loops are called at once)
 
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,21 @@ def test_slices_of_symbolic_sizes(start: int | None, stop: int | None, step: int
     x = np.arange(n, dtype=np.int32)
     t = lp.placeholder((lp.symbol("n", min=0),), "int32", name="x")
     assert run(t[start:stop:step] + 0, x).tolist() == x[start:stop:step].tolist()
+
+
+ALL_SLICES = [slice(a, b, c) for a in (None, 0, 1, 2, -2, -1) for b in (None, 1, 2, -2, -1) for c in (None, 2, -1)]
+
+
+@pytest.mark.parametrize("least", [0, 3])
+def test_slices_of_one_length_at_every_size_go_together(least: int) -> None:
+    t = lp.placeholder((lp.symbol("n", min=least),), "int32", name="x")
+    alike: dict[tuple[int, ...], lp.Tensor] = {}
+    for k in ALL_SLICES:
+        first = alike.setdefault(tuple(len(range(n)[k]) for n in range(least, 12)), t[k])
+        assert (first + t[k]).ndim == 1
+    for one, other in combinations([t for t in alike.values() if not isinstance(t.shape[0], int)], 2):
+        with pytest.raises(lp.ExprError, match="do not broadcast"):
+            one + other
 
 
 def test_a_view_of_a_view() -> None:

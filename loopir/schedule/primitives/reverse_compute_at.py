@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from loopir.analysis.access import sees
 from loopir.analysis.affine import const_of, plus
@@ -12,7 +12,7 @@ from loopir.analysis.regions import written_by
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Index, Load, Reduce, Var
-from loopir.ir.walk import nodes, places, variables
+from loopir.ir.walk import loaded, nodes, places, variables
 from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_in
@@ -125,12 +125,16 @@ def _placed(move: Move, anchor: Load) -> Func:
     return promised(move, new)
 
 
-def _groups(move: Move) -> Iterator[set[str]]:
-    """The buffers that the stage reads of what the loop writes, those that one reduction fills together."""
+def _groups(move: Move) -> list[set[str]]:
+    """The buffers that the stage reads of what the loop writes: those that one reduction fills, together."""
+    read = loaded(move.stmt)
+    groups: list[set[str]] = []
     for p in places(move.loop.body):
         names = {b.name for b in written_by(p.stmt)}
-        if any(isinstance(n, Load) and n.buffer.name in names for n in nodes(move.stmt)):
-            yield names
+        if names & read:
+            met = [g for g in groups if g & names]
+            groups = [*(g for g in groups if not g & names), names.union(*met)]
+    return groups
 
 
 def _require_whole_folds(move: Move, restriction: Restriction) -> None:
