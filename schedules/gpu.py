@@ -57,7 +57,10 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.S
             large = t is not None and worth_turning(s, t)
             near = _lowered(s, neighbours, stage) if not large and one_nest(s, stage) and reaches(s, stage) else None
             across = _lowered(s, transpose, stage) if large else None
-            s = across or near or elementwise(s, stage, threads=threads)
+            if one_nest(s, stage):
+                s = across or near or elementwise(s, stage, threads=threads)
+            else:  # blocks of one launch may have to wait for those of a stage beside it, which nothing orders
+                s = _lowered(s, elementwise, stage, threads=threads) or s
         except lp.ScheduleError:
             continue  # what stands in one nest with it has the grid already
     return s

@@ -88,8 +88,15 @@ def _ends_one_block(s: Alloc, target: Target) -> bool:
 
 
 def _unbound(s: Stmt, target: Target) -> Stmt | None:
-    """A loop that is bound to an axis that the target has not, as a serial one."""
-    if not isinstance(s, Loop) or s.kind not in AXES or s.kind in target.roots:
+    """A loop that is bound to an axis that the target has not, as a serial one; so a parallel one that memory bounds.
+
+    Threads are started for a range that the host knows. What is bound to an axis of the target is left as it is, and
+    refused later if memory bounds it.
+    """
+    if not isinstance(s, Loop):
+        return None
+    absent = s.kind in AXES and s.kind not in target.roots
+    if not absent and not (s.kind == "parallel" and _reads(s.extent)):
         return None
     return replace(s, kind="serial", body=rewrite(s.body, lambda x: _unbound(x, target)))
 

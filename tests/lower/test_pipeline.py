@@ -103,6 +103,37 @@ def f(T: "size", n: "size", a: "inout float32[n + 2]", b: "inout float32[n + 2]"
     assert sum(isinstance(s, Kernel) for s in statements(lowered.body)) == 2
 
 
+def test_a_time_loop_of_one_step_is_no_grid() -> None:
+    nest = lp.parse(
+        """
+def f(n: "size", X: "inout float32[n]", T: "inout float32[n]"):
+    for s in range(1):
+        for j in range(n):
+            T[j] = X[j]
+        for h in range(n):
+            X[h] = T[n - 1 - h]
+"""
+    )
+    lower(schedules.gpu(lp.Schedule(nest), threads=4).func, "cuda")
+
+
+def test_a_parallel_loop_that_memory_bounds_runs_on_the_cpu() -> None:
+    nest = lp.parse(
+        """
+def f(n: "size", L: "int32[2]", a: "float32[n]", b: "inout float32[n]"):
+    for t in range(2):
+        for i in parallel(L[t] % 7):
+            b[i] = a[i] * 2.0 + b[i]
+"""
+    )
+    lengths, a = np.array([5, 3], np.int32), np.arange(6, dtype=np.float32)
+    got, want = a.copy(), a.copy()
+    lp.Schedule(nest).build("llvm", threads=2)(lengths, a, got)
+    for length in lengths:
+        want[:length] += 2 * a[:length]
+    np.testing.assert_array_equal(got, want)
+
+
 def test_memory_that_threads_would_share_is_refused() -> None:
     nest = lp.parse(
         """
