@@ -7,7 +7,7 @@ see, the copied elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -19,7 +19,23 @@ from loopir.analysis.regions import Box, Touch, loads_in, region, sized
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Do, FloorDiv, Func, Index, Int, Load, Loop, Node, Reduce, Scope, Stmt
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Buffer,
+    Do,
+    FloorDiv,
+    Func,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Node,
+    Reduce,
+    Scope,
+    Stmt,
+    Store,
+)
 from loopir.ir.inits import outermost
 from loopir.ir.layouts import offset
 from loopir.ir.walk import Place, fresh, loops, names, nodes, places, rebuild, replace, rewrite, statements
@@ -27,6 +43,7 @@ from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing
 from loopir.schedule.naming import free_name
+from loopir.schedule.refusal import refusal
 from loopir.schedule.scopes import require_place, scope_called
 
 N = TypeVar("N", bound=Node)
@@ -249,6 +266,23 @@ def done_in(site: Site, name: str) -> list[Done]:
     every = [s for s in statements_of(site.func) if s.label in labels and name in s.touches]
     inside = [s for s in every if not s.init or id(outermost(s.place)) in here]
     return [(s, a) for s in inside for a in s.accesses if a.buffer == name and (a.write or not a.fold)]
+
+
+def require_kept(site: Site, names: Iterable[str], what: str, reads: Callable[[Access], bool] = lambda a: True) -> None:
+    """Refuse if the nests write an element of `names` after the copy is made and before a stage reads it there.
+
+    `reads` tells the stages' accesses that read what the copy is made of.
+    """
+    if site.alone and isinstance(site.place.stmt, Store):
+        return
+    stages = {p.stmt.label for p in site.places}
+    for name in sorted({*names} & writes(site.nests)):
+        done = done_in(site, name)
+        mine = [(s, a) for s, a in done if not a.write and s.label in stages and reads(a)]
+        clash = clash_in(site, [(s, a) for s, a in done if a.write], mine)
+        if clash is not None:
+            reason = f"{what} is written by {clash.first} in the same nest"
+            raise refusal(clash, reason, None, "a loop further inside, between the write and the read")
 
 
 def _cache(name: str, source: Buffer, shape: tuple[Index, ...], scope: Scope) -> Buffer:

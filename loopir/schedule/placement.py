@@ -143,8 +143,10 @@ def opened(func: Func, stage: str, loop: str) -> Func:
     alloc = None if depth is None else mine[depth]
     if depth is None or not isinstance(alloc, Alloc) or len(alloc.body) == 1:
         return func
-    if depth and isinstance(guard := mine[depth - 1], If) and any(s is alloc for s in guard.then) != any(
-        s is other[depth] for s in guard.then
+    if (
+        depth
+        and isinstance(guard := mine[depth - 1], If)
+        and any(s is alloc for s in guard.then) != any(s is other[depth] for s in guard.then)
     ):
         return func  # on two sides of a condition, which the step is refused for
 

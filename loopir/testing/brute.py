@@ -160,7 +160,7 @@ def _races(after: Func, at_once: Iterable[Loop], at: Sizes) -> Iterator[str]:
 def tagged(func: Func) -> Func:
     """`func` with another number in every instance added to each value that is stored or folded.
 
-    Maxima, minima and differences become sums, which do not swallow one of two.
+    Maxima, differences, shifts and all else of several numbers become sums, which do not swallow one of two.
     """
     around = {p.stmt.label: [x.var for x in p.loops] for p in places(func.body)}
 
@@ -189,8 +189,13 @@ def _summed(n: Node) -> Node:
     if isinstance(n, Buffer | Index | Cond):
         return n
     new = rebuild(n, _summed)
-    lossy = isinstance(new, Op) and new.fn.name in ("maximum", "minimum", "sub") and new.dtype.kind != "bool"
-    return replace(new, fn=REGISTRY["add"]) if lossy and isinstance(new, Op) else new
+    lossy = isinstance(new, Op) and len(new.args) > 1 and all(a.dtype == new.dtype for a in new.args)
+    if not isinstance(new, Op) or not lossy or new.dtype.kind == "bool":
+        return new
+    first, *rest = new.args
+    for other in rest:
+        first = Op(REGISTRY["add"], (first, other))
+    return first
 
 
 def observed(func: Func) -> Func:

@@ -82,3 +82,81 @@ def test_windows_of_any_size_become_a_matrix() -> None:
     assert 'alloc("float32[4, 3]") as X_at' in str(made)
     for sizes in ({"n": 2, "h": 3}, {"n": 1, "h": 1}, {"n": 0, "h": 2}):
         assert_same(s.func, made.func, sizes)
+
+
+def test_a_stored_value_read_from_a_buffer_of_another_rank() -> None:
+    s = Schedule(
+        parse(
+            """
+def f(n: "size", A: "float32[n]", Y: "out float32[n, 3]"):
+    with alloc("float32[]") as T:
+        T[()] = 2.0
+        for i in range(n):
+            for j in range(3):
+                Y[i, j] = T[()]
+"""
+        )
+    )
+    for n in (0, 1, 4):
+        assert_same(s.func, s.reindex("Y", "Y", "j").func, {"n": n})
+
+
+def test_a_constant_is_kept_where_the_stage_may_not_run() -> None:
+    s = Schedule(parse('def f(n: "size", Y: "out float32[n]"):\n    for i in range(n):\n        Y[i] = 1.0\n'))
+    for n in (0, 3):
+        assert_same(s.func, s.reindex("Y", "Y").func, {"n": n})
+
+
+RAGGED = """
+def f(n: "size", L: "int32[n]", A: "float32[n, 8]", B: "out float32[n]", C: "out float32[n]"):
+    for b in range(n * 2):
+        if b < n:
+            B[b] = A[b, 0]
+        else:
+            for j in range(L[b - n] % 5):
+                C[b - n] = sum(A[b - n, j] * 2.0, over=j, init=0.0)
+"""
+
+
+@pytest.mark.parametrize("at", [None, "b"])
+def test_lengths_in_memory_are_asked_under_their_guards(at: str | None) -> None:
+    s = Schedule(parse(RAGGED))
+    made = s.reindex("C", "A", at=at)
+    for n in (0, 1, 4):
+        assert_same(s.func, made.func, {"n": n})
+
+
+def test_a_guard_that_the_copy_lacks_guards_no_length_in_memory() -> None:
+    s = Schedule(parse(RAGGED.replace("if b < n:", "if b < n or L[b - n] < 2:")))
+    s.reindex("C", "A")
+    loose = parse(
+        """
+def f(n: "size", L: "int32[n]", A: "float32[8]", C: "out float32[n]"):
+    for b in range(n * 2):
+        if n <= b:
+            for j in range(L[b - n] % 5):
+                C[b - n] = sum(A[j] * 2.0, over=j, init=0.0)
+"""
+    )
+    with pytest.raises(ScheduleError, match="the extent of 'j' depends on 'b'"):
+        Schedule(loose).reindex("C", "A", "j")
+
+
+@pytest.mark.parametrize("at", [None, "i"])
+def test_what_the_nest_writes_before_it_is_read_decides_and_not_its_name(at: str | None) -> None:
+    s = Schedule(
+        parse(
+            """
+def f(n: "size", X: "inout float32[n + 4]"):
+    for i in range(n // 4):
+        for j in range(4):
+            X[i * 4 + j + 4] = X[i * 4 + j] * 2.0
+"""
+        )
+    )
+    if at is None:
+        with pytest.raises(ScheduleError, match=r"X at \(i=0, j=0\) writes X\[4\], which X at \(i=1, j=0\) reads"):
+            s.reindex("X", "X")
+        return
+    for n in (0, 3, 9):
+        assert_same(s.func, s.reindex("X", "X", at="i").func, {"n": n})

@@ -14,17 +14,15 @@ from loopir.ir.walk import Place, fresh, names, places, replace, statements
 from loopir.schedule.caches import (
     Copied,
     Site,
-    clash_in,
     copied,
-    done_in,
     find_site,
     inside_nests,
     loads,
     redirected,
+    require_kept,
     require_unwritten,
 )
-from loopir.schedule.find import find_buffer, written
-from loopir.schedule.refusal import refusal
+from loopir.schedule.find import find_buffer
 from loopir.schedule.schedule import primitive
 
 
@@ -126,7 +124,7 @@ def cache_read(
     source = find_buffer(func, buffer)
     site = find_site(func, stage, at, [source.name])
     read = [t for place in site.places for t in _reads(site, place, source.name)]
-    _require_kept(site, source.name)
+    require_kept(site, [source.name], f"{source.name}, which the copy would hold,")
     require_unwritten(site, [x for t in read for x in t.at], f"which elements {site.labels} reads")
     copies = copied(site, source, read, scope, name)
     return site.replaced((Alloc(copies.cache, (_copy(site, copies), *_redirected(site, copies))),))
@@ -148,19 +146,6 @@ def _reads(site: Site, place: Place, name: str) -> list[Touch]:
     if not found:
         raise ScheduleError(f"{s.label} reads nothing of {name}" + ("" if whole else " inside that loop"))
     return found
-
-
-def _require_kept(site: Site, name: str) -> None:
-    """Refuse if the nests write an element of the buffer after the copy is made and before it is read."""
-    writers = [p.stmt.label for p in places(site.nests) if any(b.name == name for b in written(p))]
-    if not writers or (site.alone and isinstance(site.place.stmt, Store)):
-        return
-    done, stages = done_in(site, name), {p.stmt.label for p in site.places}
-    mine = [(s, a) for s, a in done if not a.write and s.label in stages]
-    clash = clash_in(site, [(s, a) for s, a in done if a.write], mine)
-    if clash is not None:
-        reason = f"{name}, which the copy would hold, is written by {clash.first} in the same nest"
-        raise refusal(clash, reason, None, "a loop further inside, between the write and the read")
 
 
 def _copy(site: Site, copies: Copied) -> Stmt:

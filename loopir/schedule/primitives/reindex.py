@@ -6,7 +6,7 @@ whole; and the stage reads it at its own loops alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopir.analysis.bounds import Outside, outside
@@ -16,7 +16,6 @@ from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     Alloc,
-    Body,
     Buffer,
     Cmp,
     Cond,
@@ -33,17 +32,17 @@ from loopir.ir.grammar import (
     Truth,
     Value,
     Var,
-    conj,
     conjuncts,
     maximum,
 )
 from loopir.ir.layouts import made_of
 from loopir.ir.text import text
-from loopir.ir.walk import children, fresh, nodes, substitute, variables
-from loopir.schedule.caches import Site, find_site, inside_nests, require_unwritten
+from loopir.ir.walk import children, fresh, loaded, nodes, substitute, variables
+from loopir.schedule.caches import Site, find_site, inside_nests, require_kept, require_unwritten
 from loopir.schedule.find import find_buffer, find_loop, listing
 from loopir.schedule.naming import Taken, free_name
 from loopir.schedule.parts import with_values
+from loopir.schedule.reductions import nested
 from loopir.schedule.schedule import primitive
 
 
@@ -92,7 +91,14 @@ def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = N
         def g(A: "inout float32[9]"):
             for i in range(8):
                 A[i + 1] = A[i] * 2.0
-    refuses: reindex("A", "A")                   # A is read from A, which is written in the same nest
+    refuses: reindex("A", "A")                   # A at (i=0) writes A[1], which A at (i=1) reads later
+    call:    reindex("A", "A", at="i")
+    after:
+        def g(A: "inout float32[9]"):
+            for i in range(8):
+                with alloc("float32[]") as A_at:
+                    A_at[()] = A[i] * 2.0
+                    A[i + 1] = A_at[()]
     """
     source = find_buffer(func, buffer)
     site = find_site(func, stage, at, [source.name])
@@ -106,7 +112,10 @@ def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = N
     part = _part(site, source, chosen or list(inner), inner)
     along = chosen or [v for v in inner if v in variables(part)]
     made = _Copy(site, part, [inner[v] for v in along], inner)
-    require_unwritten(site, made.parts(), f"what {site.place.stmt.label} makes of {source.name}")
+    what = f"what {site.place.stmt.label} makes of {source.name}"
+    require_unwritten(site, made.deciding(), f"for which iterations there is {what}")
+    ats = {n.at for n in nodes(part) if isinstance(n, Load)}
+    require_kept(site, loaded(part), f"what {what} is read from", lambda a: None in a.at or a.at in ats)
     return made.applied(source, name)
 
 
@@ -161,6 +170,11 @@ def _loaded(n: Node) -> Iterator[str]:
             yield from _loaded(x)
 
 
+def _asks(n: Node) -> bool:
+    """Whether memory tells where something is found, or if it is."""
+    return any(isinstance(x, Opaque | Truth) for x in nodes(n))
+
+
 # ---------------------------------------------------------------- the copy
 
 
@@ -173,20 +187,28 @@ class _Copy:
     along: Sequence[Loop]
     inner: dict[str, Loop]
 
-    def parts(self) -> list[Node]:
-        """What is evaluated for the copy."""
+    def deciding(self) -> list[Node]:
+        """What decides which iterations the copy has."""
         kept, _ = self.guards()
-        return [self.part, *kept, *(x.extent for x in self.along)]
+        return [*(c for c, _ in kept), *(x.extent for x in self.along)]
 
-    def guards(self) -> tuple[list[Cond], list[Cond]]:
-        """The conditions in the nest under which the stage runs: those that the copy can have, and the others."""
-        own = {x.var for x in self.along}
-        outside = len([s for s in self.site.around if isinstance(s, If)])
-        kept: list[Cond] = []
+    def guards(self) -> tuple[list[tuple[Cond, frozenset[str]]], list[Cond]]:
+        """The conditions in the nest under which the stage runs: those that the copy can have, each with the loops of
+        the copy that it stands in, and the others.
+        """
+        own = frozenset(x.var for x in self.along)
+        kept: list[tuple[Cond, frozenset[str]]] = []
         dropped: list[Cond] = []
-        for c, held in list(self.site.place.conds())[outside:]:
-            for t in conjuncts(c) if held else (Not(c),):
-                (dropped if variables(t) & self.inner.keys() - own else kept).append(t)
+        opened: frozenset[str] = frozenset()
+        for s, n in zip(self.site.place.around, self.site.place.path[1:], strict=True):
+            if isinstance(s, Loop):
+                opened |= {s.var} & own
+            elif isinstance(s, If) and not any(s is x for x in self.site.around):
+                for t in conjuncts(s.cond) if n < len(s.then) else (Not(s.cond),):
+                    if variables(t) & self.inner.keys() - own:
+                        dropped.append(t)
+                    else:
+                        kept.append((t, opened))
         return kept, dropped
 
     def applied(self, source: Buffer, name: str | None) -> Func:
@@ -199,22 +221,43 @@ class _Copy:
         kept, dropped = self.guards()
         everywhere = not dropped and self.runs()
         if not everywhere and isinstance(self.part, Load):  # a copy, made where there is something to copy
-            ends = zip(self.part.at, source.shape, strict=True)
-            kept += (c for x, size in ends for c in (Cmp("<=", Int(0), x), Cmp("<", x, size)))
-        at = tuple(env[x.var] for x in self.along)
+            ends = zip(self.part.at, self.part.buffer.shape, strict=True)
+            inside = [c for x, size in ends for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))]
+            kept += [(c, frozenset(new)) for c in inside]
         label = fresh(called, taken.labels)
-        body: Body = (Store(label, cache, at, substitute(self.part, env)),)
-        if kept:
-            body = (If(substitute(conj(*kept), env), body),)
-        for x in reversed(self.along):
-            body = (Loop(new[x.var], substitute(x.extent, env), "serial", body),)
+        store = Store(label, cache, tuple(env[x.var] for x in self.along), substitute(self.part, env))
+        body = nested([self.renewed(s, new, env) for s in self.shells(kept)], (store,))
         old = site.place.stmt
         read = Load(cache, tuple(Var(x.var) for x in self.along))
         nests = inside_nests(site.nests, old, with_values(old, {self.part: read}))
         made = site.replaced((Alloc(cache, (*body, *nests)),))
         if not everywhere:
-            self.require_safe(made, label, source)
+            self.require_safe(made, label)
         return made
+
+    def shells(self, kept: Sequence[tuple[Cond, frozenset[str]]]) -> Iterator[Loop | Cond]:
+        """The copy's loops, and the guards: each as soon as the loops are open that it stands in.
+
+        What memory tells of a loop's extent is asked under the guards that stand around the loop.
+        """
+        opened: set[str] = set()
+        left = list(kept)
+        for x in (None, *self.along):
+            if x is not None:
+                late = [c for c, around in left if x.var not in around]
+                if late and _asks(x.extent):
+                    reason = f"how often {x.var!r} runs is read from memory under the guard {text(late[0])}"
+                    raise ScheduleError(reason, loop=x.var, suggestion="the loops in the order in which they are")
+                opened.add(x.var)
+                yield x
+            yield from (c for c, around in left if around <= opened)
+            left = [(c, around) for c, around in left if not around <= opened]
+
+    @staticmethod
+    def renewed(s: Loop | Cond, new: Mapping[str, str], env: Mapping[str, Index]) -> Loop | Cond:
+        if isinstance(s, Loop):
+            return Loop(new[s.var], substitute(s.extent, env), "serial", ())
+        return substitute(s, env)
 
     def size(self, loop: Loop) -> Index:
         """How many iterations `loop` has at most, at any sizes."""
@@ -238,16 +281,16 @@ class _Copy:
         rest = [x for x in self.inner.values() if x not in self.along]
         return all(nonnegative(poly(x.extent - 1, known[id(x)]), known[id(x)]) for x in rest)
 
-    def require_safe(self, made: Func, label: str, source: Buffer) -> None:
+    def require_safe(self, made: Func, label: str) -> None:
         """Refuse if the copy would evaluate what the stage does not, and that is not known to have a value."""
         s = self.site.place.stmt
         given = {a.buffer.name for a in made.args if a.access != "out"}
-        if any(isinstance(n, Opaque | Truth) for n in nodes(self.part)):
-            bad: object = f"{text(self.part)} is found by memory"
+        if asked := next((x for x in (self.part, *self.deciding()) if _asks(x)), None):
+            bad: object = f"{text(asked)} is found by memory"
         elif isinstance(found := outside(made, label), Outside):
             bad = str(found)
-        elif source.name not in given and not isinstance(self.part, Load):
-            bad = f"{source.name} may not be written there"
+        elif (own := loaded(self.part) - given) and not isinstance(self.part, Load):
+            bad = f"{listing(sorted(own))} may not be written there"
         else:
             return
         raise ScheduleError(
