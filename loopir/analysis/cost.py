@@ -1,8 +1,9 @@
 """What a nest costs, as formulas in its sizes: operations, elements moved, and the bytes that no schedule avoids.
 
 Formulas are sympy expressions in symbols named as the sizes; sympy is loaded when the first one is asked for. A loop
-whose extent depends on an outer loop is summed exactly. Guards are taken to hold and data-dependent loops to be
-unknown, so counts under guards are upper bounds, and a loop bound read from memory becomes a symbol of its own.
+whose extent depends on an outer loop is summed exactly, and so is a guard that leaves an interval of a loop. Others are
+taken to hold, with the dearer side of a condition (`loopir.analysis.counts`), so that counts are upper bounds; a loop
+bound read from memory becomes a symbol of its own.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -15,26 +16,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from loopir.ir.grammar import (
-    Add,
-    FloorDiv,
-    Func,
-    Index,
-    Int,
-    Load,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Op,
-    Reduce,
-    Store,
-    Value,
-    Var,
-)
+from loopir.analysis.counts import Counts, counted, formula, symbol as symbol
+from loopir.ir.grammar import Func, Load, Op, Reduce, Store, Value
 from loopir.ir.inits import explicit_init
-from loopir.ir.text import text
-from loopir.ir.walk import Place, nodes, places
+from loopir.ir.walk import nodes
 
 FMA_FLOPS = 2
 
@@ -65,23 +50,38 @@ def cost(func: Func) -> Cost:
     """The formulas of `func`, initial values of reductions counted as stores."""
     import sympy
 
-    flops = special = loaded = stored = sympy.Integer(0)
-    counts: dict[str, Any] = {}
-    moved: dict[str, Any] = {}
-    for p in places(explicit_init(func).body):
-        times = instances(p)
-        counts[p.stmt.label] = times
-        values, targets, folds = _parts(p.stmt)
-        ops = [n for v in values for n in nodes(v) if isinstance(n, Op)]
-        loads = [n for x in (*values, *p.stmt.at) for n in nodes(x) if isinstance(n, Load)]
-        flops += times * sum(FMA_FLOPS if o.fn.name == "fma" else 1 for o in ops if not o.fn.ulp or o.fn.name == "fma")
-        special += times * sum(1 for o in ops if o.fn.ulp and o.fn.name != "fma")
-        width = sum(b.dtype.bytes for b in targets)
-        loaded += times * (sum(n.buffer.dtype.bytes for n in loads) + (width if folds else 0))
-        stored += times * width
-        for b in (*(n.buffer for n in loads), *targets, *(targets if folds else ())):
-            moved[b.name] = moved.get(b.name, 0) + times * b.dtype.bytes
+    found = counted(explicit_init(func), _instance)
+    zero = sympy.Integer(0)
+    flops, special, loaded, stored = (found.get(k, zero) for k in ("flops", "special", "loaded", "stored"))
+    counts, moved = (
+        {k.removeprefix(kind): v for k, v in found.items() if k.startswith(kind)} for kind in (RUNS, MOVES)
+    )
     return Cost(flops, special, loaded, stored, _compulsory(func), counts, moved)
+
+
+RUNS, MOVES = "runs of ", "bytes of "
+
+
+def _named(kind: str, found: Counts) -> Counts:
+    return {k.removeprefix(kind): v for k, v in found.items() if k.startswith(kind)}
+
+
+def _instance(s: Store | Reduce) -> Counts:
+    """What an instance of a statement costs."""
+    values, targets, folds = _parts(s)
+    ops = [n for v in values for n in nodes(v) if isinstance(n, Op)]
+    loads = [n for x in (*values, *s.at) for n in nodes(x) if isinstance(n, Load)]
+    width = sum(b.dtype.bytes for b in targets)
+    out: dict[str, Any] = {
+        f"{RUNS}{s.label}": 1,
+        "flops": sum(FMA_FLOPS if o.fn.name == "fma" else 1 for o in ops if not o.fn.ulp or o.fn.name == "fma"),
+        "special": sum(1 for o in ops if o.fn.ulp and o.fn.name != "fma"),
+        "loaded": sum(n.buffer.dtype.bytes for n in loads) + (width if folds else 0),
+        "stored": width,
+    }
+    for b in (*(n.buffer for n in loads), *targets, *(targets if folds else ())):
+        out[f"{MOVES}{b.name}"] = out.get(f"{MOVES}{b.name}", 0) + b.dtype.bytes
+    return out
 
 
 def evaluate(formula: Any, sizes: Mapping[str, int]) -> float:
@@ -95,49 +95,6 @@ def _compiled(formula: Any, names: tuple[str, ...]) -> Any:
     import sympy
 
     return sympy.lambdify([symbol(n) for n in names], formula, "math")
-
-
-def symbol(name: str) -> Any:
-    """The sympy symbol of a size or loop: an integer of at least 0."""
-    import sympy
-
-    return sympy.Symbol(name, integer=True, nonnegative=True)
-
-
-def formula(ix: Index) -> Any:
-    """An index as a sympy expression; what comes from memory is a symbol."""
-    import sympy
-
-    match ix:
-        case Int(value):
-            return sympy.Integer(value)
-        case Var(name):
-            return symbol(name)
-        case Add(a, b):
-            return formula(a) + formula(b)
-        case Mul(a, b):
-            return formula(a) * formula(b)
-        case FloorDiv(a, b):
-            return sympy.floor(formula(a) / formula(b))
-        case Mod(a, b):
-            return sympy.Mod(formula(a), formula(b))
-        case Min(a, b):
-            return sympy.Min(formula(a), formula(b))
-        case Max(a, b):
-            return sympy.Max(formula(a), formula(b))
-        case _:
-            return symbol(f"[{text(ix)}]")
-
-
-def instances(p: Place) -> Any:
-    """How often the statement at `p` runs, guards taken to hold: inner extents summed over outer loops."""
-    import sympy
-
-    total = sympy.Integer(1)
-    for loop in reversed(p.loops):
-        var, extent = symbol(loop.var), formula(loop.extent)
-        total = sympy.summation(total, (var, 0, extent - 1)) if total.has(var) else total * extent
-    return sympy.expand(total)
 
 
 def _parts(s: Store | Reduce) -> tuple[tuple[Value, ...], tuple[Any, ...], bool]:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
+
+import pytest
 import sympy
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import loopir as lp
 import loopir.intrinsics
 from loopir.analysis.bounds import outside
 from loopir.analysis.cost import cost, evaluate, symbol
+from loopir.ir.grammar import If, Loop, Reduce, Stmt, Store
+from loopir.ir.interpret import holds
+from loopir.ir.verify import evaluate as evaluated
+from loopir.ir.walk import places
+from loopir.testing.strategies import funcs, sizes as sizes_of
 
 
 def test_matmul_by_its_textbook_formula() -> None:
@@ -45,6 +55,75 @@ def f(n: "size", a: "inout float32[n, n]"):
         assert evaluate(c.by_statement["a"], {"n": n}) == count
         assert evaluate(c.flops, {"n": n}) == count
         assert evaluate(c.special, {"n": n}) == count
+
+
+def runs(func: lp.Func, sizes: dict[str, int]) -> dict[str, int]:
+    """How often each statement runs, counted."""
+    found = {p.stmt.label: 0 for p in places(func.body)}
+
+    def body(stmts: Iterable[Stmt], env: dict[str, int]) -> None:
+        for s in stmts:
+            match s:
+                case Loop(var, extent, _, inner):
+                    for i in range(evaluated(extent, env)):
+                        body(inner, {**env, var: i})
+                case If(cond, then, orelse):
+                    body(then if holds(cond, env) else orelse, env)
+                case Store(label) | Reduce(label):
+                    found[label] += 1
+                case _:
+                    body(s.body, env)
+
+    body(func.body, sizes)
+    return found
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_no_count_is_below_what_runs(data: st.DataObject) -> None:
+    func = data.draw(funcs(memory=False))
+    sizes = data.draw(sizes_of(func))
+    formulas = cost(func).by_statement
+    for label, count in runs(func, sizes).items():
+        assert evaluate(formulas[label], sizes) >= count, label
+
+
+ARMS = """
+def f(n: "size", m: "size", A: "float32[n + m]", B: "inout float32[n + m]"):
+    for b in range(n + m):
+        if {}:
+            for j in range(b):
+                B[b] = sum(exp(A[b]), over=j, label="one")
+        else:
+            B[b]: "two" = A[b] * 2.0
+"""
+
+
+@pytest.mark.parametrize("cond", ["b < n", "n <= b", "b + 2 <= n", "b < n and 1 <= b", "b == 3", "not b < m"])
+def test_both_sides_of_a_condition_are_counted(cond: str) -> None:
+    func = lp.parse(ARMS.format(cond))
+    c = cost(func)
+    for n, m in product((4, 6, 9), (4, 7)):
+        at = {"n": n, "m": m}
+        want = runs(func, at)
+        assert {k: evaluate(v, at) for k, v in c.by_statement.items()} == want
+        assert evaluate(c.special, at) == want["one"]
+
+
+def test_of_two_sides_that_memory_decides_between_the_dearer_is_counted() -> None:
+    func = lp.parse(
+        """
+def f(n: "size", p: "int32[n]", A: "float32[n]", B: "inout float32[n]"):
+    for i in range(n):
+        if p[i] == 0:
+            B[i] = A[i] * 2.0 + 1.0
+        else:
+            B[i]: "other" = A[i] * 2.0
+"""
+    )
+    c = cost(func)
+    assert evaluate(c.flops, {"n": 5}) == 10
+    assert evaluate(c.bytes_stored, {"n": 5}) == 20
 
 
 def nest(extent: str, at: str, guard: str = "True", assume: str = "n >= 0") -> lp.Func:

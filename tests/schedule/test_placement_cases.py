@@ -230,14 +230,17 @@ with alloc("float32[8]") as S:
 
 
 def test_memory_of_a_reduction_stays_outside_of_the_loop_that_it_folds_over() -> None:
-    s = nest("""
+    s = nest(
+        """
 for i in range(9):
     with alloc("float32[]") as T:
         for k_o in range(1):
             for k_i in range(3):
                 T[()] = sum(A[k_o * 3 + k_i + i // 2], over=(k_o, k_i), init=0.0)
         B[i] = A[i] + T[()]
-""", 'A: "float32[9]", B: "inout float32[9]"')
+""",
+        'A: "float32[9]", B: "inout float32[9]"',
+    )
     same(s, s.reverse_compute_at("B", "k_o"))
 
 
