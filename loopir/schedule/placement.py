@@ -259,8 +259,8 @@ def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> M
     (after,) = simplify_body((replace(loop, body=body),), known)
     came = {p.stmt.label: Came(p.stmt.label, origin) for p in places((move.tree,))}
 
-    new = exchanged(move.func, loop, after)
-    return Moved(exchanged(new, move.tree, ()), exchanged(new, move.tree, If(TRUE, ())), came)
+    gone, gap = (exchanged(exchanged(move.func, move.tree, left), loop, after) for left in ((), If(TRUE, ())))
+    return Moved(gone, gap, came)  # in this order: what moves may stand in the loop as it was
 
 
 def promised(move: Move, new: Func) -> Func:
