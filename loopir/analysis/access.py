@@ -7,7 +7,7 @@ variables, compared lexicographically.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -153,14 +153,17 @@ class Statement:
         control = (*(x.extent for x in self.place.loops if not isinstance(x.extent, Int)), *self.guards)
         return self.writes.union(*map(loaded, (self.place.stmt, *control)))
 
+    def widened(self, by: Mapping[str, int]) -> Statement:
+        """This statement with dimensions beside its loops, from 0 on and so long, in which its accesses may move."""
+        new = Statement(self.place, self.nth, self.init)
+        known = {"conds": self.conds, "maybe": self.maybe, "when": self.when, "gone": self.gone}
+        extents = (*self.extents, *map(Int, by.values()))
+        vars(new).update(known, dims=(*self.dims, *by), extents=extents)
+        return new
+
     def meets(self, other: Statement) -> bool:
         """Whether the two touch one buffer, and one of them writes it."""
         return not (self.writes.isdisjoint(other.touches) and self.touches.isdisjoint(other.writes))
-
-    def runs_as(self, other: Statement) -> bool:
-        """Whether the two, of two Funcs, run at the same times; those of a nest that a step left alone do."""
-        here, there = self.place, other.place
-        return (here.path == there.path and root(here) is root(there)) or self.when == other.when
 
     def _sees(self, extent: Index) -> bool:
         return sees(extent) and not (self.gone and variables(extent) & self.gone)

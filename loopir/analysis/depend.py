@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
+from loopir.analysis.bundles import unclear
 from loopir.analysis.offsets import NOTHING, Offsets, Order as Order, ahead, allowed, offsets
 from loopir.analysis.refute import Linear
 from loopir.analysis.system import SIZE, Names, System, combine
@@ -227,7 +228,11 @@ def _at_once(
     func: Func, s: Statement, t: Statement, orders: Sequence[Order], *, folds_commute: bool = False
 ) -> Iterator[Clash]:
     if orders:
-        for a, b in conflicts(s, t, folds_commute=folds_commute, at_once=True):
+
+        def clear(s: Statement, a: Access, t: Statement, b: Access) -> bool:
+            return not Pair(func, s, a, t, b).possible(orders)
+
+        for a, b in unclear(s, t, conflicts(s, t, folds_commute=folds_commute, at_once=True), clear):
             yield from Pair(func, s, a, t, b).clashes(orders)
 
 
@@ -244,7 +249,10 @@ class Pair:
     def clashes(self, orders: Sequence[Order]) -> Iterator[Clash]:
         """The least instances, in one of `orders`, that touch the same element, if there are any."""
         apart = offsets(self.s, self.a, self.t, self.b)
-        orders = [] if apart is None else allowed(orders, apart)
+        yield from self.among([] if apart is None else allowed(orders, apart))
+
+    def among(self, orders: Sequence[Order]) -> Iterator[Clash]:
+        """`clashes`, of orders that the offsets of the two are known to allow."""
         if not orders:
             return
         base = self.system({})
@@ -262,7 +270,10 @@ class Pair:
     def possible(self, orders: Sequence[Order]) -> bool:
         """Whether there are such instances, or may be."""
         apart = offsets(self.s, self.a, self.t, self.b)
-        orders = [] if apart is None else allowed(orders, apart)
+        return apart is not None and self.possible_among(allowed(orders, apart))
+
+    def possible_among(self, orders: Sequence[Order]) -> bool:
+        """`possible`, of orders that the offsets of the two are known to allow."""
         base = self.system({}) if orders else System()
         return any(base.possible(self.dims(), order) for order in orders)
 

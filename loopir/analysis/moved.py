@@ -8,20 +8,21 @@ instance runs exactly once is not asked: it holds by the form of the rewrite, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
+from loopir.analysis.bundles import unclear
 from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, may_precede, times
-from loopir.analysis.offsets import NOTHING, Offsets, allowed, back, offsets
+from loopir.analysis.offsets import NOTHING, allowed, offsets
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
-from loopir.ir.grammar import Func, Index, Loop, Var
+from loopir.ir.grammar import Func, Index, Int, Loop, Var
 from loopir.ir.interpret import holds
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import nodes, replace, substitute
+from loopir.ir.walk import nests, nodes, replace, root, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +51,45 @@ def order_broken(
     The folds of one reduction commute, so their mutual order is free. An instance may run several times in `new`, where
     its old loops do not tell these apart: then each time counts. `asks` says which dependences matter.
     """
-    after = _images(func, new, origin)
-    apart_by = _Remembered()
+    images = _Images(func, new, origin)
 
     def found() -> Iterator[Clash]:
-        for s, t in that_meet(statements_of(func), lambda s: not all(x.stayed for x in after.get(s.key, ()))):
-            images = product(after.get(s.key, ()), after.get(t.key, ()))
-            turned = [(x, y) for x, y in images if not (x.stayed and y.stayed) and may_precede(y.when, x.when)]
-            for a, b in conflicts(s, t, folds_commute=True) if turned and may_precede(s.when, t.when) else ():
-                apart = apart_by(s, a, t, b)
-                if apart is None or not asks(a.buffer, s.label, t.label):
-                    continue
-                now = before(times(s.when, "s"), times(t.when, "t"), apart=apart)
-                for one, other in turned if now else ():
-                    if one.turns(a, other, b):
-                        orders = both(now, before(other.times("t"), one.times("s"), apart=apart))
-                        yield from _MovedPair(func, s, a, t, b, one, other).clashes(orders)
+        for s, t in that_meet(statements_of(func), lambda s: not images.kept(s)):
+            if not may_precede(s.when, t.when):
+                continue
+            turned = [(x, y) for x, y in product(images.of(s), images.of(t)) if x.may_turn(y)]
+            asked = (x for x in conflicts(s, t, folds_commute=True) if asks(x[0].buffer, s.label, t.label))
+            pairs = unclear(s, t, asked, _Turning(func, turned).clear) if turned else ()
+            for a, b in pairs:
+                for pair, orders in _Turning(func, turned).ways(s, a, t, b):
+                    yield from pair.among(orders)
 
     return least(found())
+
+
+@dataclass(frozen=True, slots=True)
+class _Turning:
+    """What two statements become, of which the later one may come first then."""
+
+    func: Func
+    images: Sequence[tuple[_Image, _Image]]
+
+    def ways(self, s: Statement, a: Access, t: Statement, b: Access) -> Iterator[tuple[_MovedPair, list[Order]]]:
+        """The orders in which `a` and then `b` touch one element now, and the other way round afterwards."""
+        shared = not frozenset(s.dims).isdisjoint(t.dims)
+        apart = offsets(s, a, t, b) if shared else NOTHING
+        if apart is None:
+            return
+        now = before(times(s.when, "s"), times(t.when, "t"), apart=apart)
+        for one, other in self.images if now else ():
+            x, y = one.widened(s), other.widened(t)
+            if x.turns(a, y, b):
+                orders = both(now, before(y.times("t"), x.times("s"), apart=apart))
+                yield _MovedPair(self.func, s, a, t, b, x, y), allowed(orders, apart)
+
+    def clear(self, s: Statement, a: Access, t: Statement, b: Access) -> bool:
+        """Whether there is no such way."""
+        return not any(pair.possible_among(orders) for pair, orders in self.ways(s, a, t, b))
 
 
 def tied(func: Func, nest: Loop, loops: Collection[str]) -> bool:
@@ -86,21 +108,15 @@ def tied(func: Func, nest: Loop, loops: Collection[str]) -> bool:
         if s.init and t.init and not (s.gone ^ t.gone).isdisjoint(loops):
             return False
         shared = [v for v in loops if v in s.dims and v in t.dims]
-        found = (offsets(s, a, t, b) for a, b in conflicts(s, t, folds_commute=True))
-        if any(apart is not None and any(apart.get(v) != (0, 0) for v in shared) for apart in found):
+
+        def clear(s: Statement, a: Access, t: Statement, b: Access, shared: Collection[str] = shared) -> bool:
+            apart = offsets(s, a, t, b)
+            return apart is None or all(apart.get(v) == (0, 0) for v in shared)
+
+        pairs = unclear(s, t, conflicts(s, t, folds_commute=True), clear)
+        if not all(clear(s, a, t, b) for a, b in pairs):
             return False
     return True
-
-
-class _Remembered(dict[tuple[int, int], "Offsets | None"]):
-    """The offsets of accesses; what is known of two is known of them the other way round."""
-
-    def __call__(self, s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
-        if (id(b), id(a)) in self:
-            return back(self[id(b), id(a)])
-        shared = not frozenset(s.dims).isdisjoint(t.dims)
-        found = self[id(a), id(b)] = offsets(s, a, t, b) if shared else NOTHING
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +131,8 @@ class _Image:
     moved: bool
     came: Came
     whole: bool = False
+    kept: bool = False
+    """Whether it is the same nest, one of those that a step left alone, and in their order."""
     moved_by: dict[int, Access] = field(default_factory=dict[int, Access], compare=False)
     """Accesses over the new loops, by those that they were."""
 
@@ -127,15 +145,29 @@ class _Image:
         return self.now.when
 
     @property
-    def stayed(self) -> bool:
-        return not self.moved and self.now.runs_as(self.old)
+    def still(self) -> bool:
+        """Whether the instances run when they ran."""
+        return not self.moved and self.now.when == self.old.when
+
+    def may_turn(self, other: _Image) -> bool:
+        """Whether `other` may come first now, which came second, by the places of the two alone."""
+        return may_precede(other.when, self.when) and not ((self.kept and other.kept) or (self.still and other.still))
+
+    def widened(self, s: Statement) -> _Image:
+        """What `s` is, which is the old statement, or that with dimensions beside its loops."""
+        if s is self.old:
+            return self
+        beside = dict(zip(s.dims, s.extents, strict=True))
+        by = {v: n.value for v, n in beside.items() if v not in self.old.dims and isinstance(n, Int)}
+        return replace(self, old=s, now=self.now.widened(by), moved_by={})
 
     def names(self, prefix: str) -> dict[str, str | int]:
         """The dimensions of the new loops: a loop that was kept is the old one's."""
         dims = self.new.dims if self.new is not None else self.old.dims
-        return {v: f"{prefix}.{v}" if self.kept(v) else f"{prefix}'.{v}" for v in dims}
+        return {v: f"{prefix}.{v}" if self.there(v) else f"{prefix}'.{v}" for v in dims}
 
-    def kept(self, v: str) -> bool:
+    def there(self, v: str) -> bool:
+        """Whether loop `v` is the old one."""
         return v in self.old.dims and self.came.loops.get(v, Var(v)) == Var(v)
 
     def times(self, prefix: str) -> When:
@@ -159,32 +191,52 @@ class _Image:
             return a
         if id(a) not in self.moved_by:
             at = tuple([None if x is None else substitute(x, self.came.loops) for x in a.at])
-            kept = tuple(v for v in a.private if v in self.now.dims and self.kept(v))
+            kept = tuple(v for v in a.private if v in self.now.dims and self.there(v))
             self.moved_by[id(a)] = replace(a, at=at, private=kept)
         return self.moved_by[id(a)]
 
     def own(self, prefix: str) -> list[str]:
         """The dimensions that the old nest does not have."""
-        return [d for v, d in self.names(prefix).items() if not self.kept(v) and isinstance(d, str)]
+        return [d for v, d in self.names(prefix).items() if not self.there(v) and isinstance(d, str)]
 
 
-def _images(func: Func, new: Func, origin: Origin) -> dict[tuple[str, bool], list[_Image]]:
-    """By the old statement, what it has become: one statement, or several that share its instances."""
-    old = {s.key: s for s in statements_of(func)}
-    out: dict[tuple[str, bool], list[_Image]] = {}
-    for s in statements_of(new):
-        came = origin.get(s.label, Came(s.label))
-        key = (came.label, s.init)
-        out.setdefault(key, []).append(_Image(old[key], s, s.label in origin, came))
-    for key, images in out.items():
-        if len(images) == 1 and _solvable(images[0]):
-            out[key] = [replace(images[0], whole=True)]
-    return out
+class _Images:
+    """What each statement of `func` has become in `new`: one statement, or several that share its instances."""
+
+    def __init__(self, func: Func, new: Func, origin: Origin) -> None:
+        self._left = _left_alone(func, new)
+        self._became: dict[tuple[str, bool], list[tuple[Statement, Came | None]]] = {}
+        self._found: dict[tuple[str, bool], list[_Image]] = {}
+        for s in statements_of(new):
+            came = origin.get(s.label)
+            key = (s.label if came is None else came.label, s.init)
+            self._became.setdefault(key, []).append((s, came))
+
+    def kept(self, s: Statement) -> bool:
+        """Whether the nest of `s` is one of those that the step left alone."""
+        return id(root(s.place)) in self._left
+
+    def of(self, s: Statement) -> list[_Image]:
+        found = self._found.get(s.key)
+        if found is None:
+            became, kept = self._became.get(s.key, []), self.kept(s)
+            found = [_Image(s, x, c is not None, c or Came(s.label), kept=kept) for x, c in became]
+            if len(found) == 1 and (not found[0].moved or _solvable(found[0])):
+                found = [replace(found[0], whole=True)]
+            self._found[s.key] = found
+        return found
+
+
+def _left_alone(func: Func, new: Func) -> set[int]:
+    """The nests, by identity, that are in both and in the same order; none if there are some in another order."""
+    old, now = ([id(s) for s in nests(f.body)] for f in (func, new))
+    common = set(old).intersection(now)
+    return common if [n for n in old if n in common] == [n for n in now if n in common] else set()
 
 
 def _solvable(image: _Image) -> bool:
     """Whether the old loops give the new ones: one after the other stands alone in an old one, as it is or negated."""
-    unknown = {v for v in image.new.dims if not image.kept(v)} if image.new is not None else set[str]()
+    unknown = {v for v in image.new.dims if not image.there(v)} if image.new is not None else set[str]()
     forms = [poly(image.came.loops[v], EMPTY) for v in image.old.dims if v in image.came.loops]
     while unknown:
         found = next((v for p in forms if (v := _alone(p, unknown)) is not None), None)
@@ -229,10 +281,8 @@ class _MovedPair(Pair):
                     system.constraints.append((combine(came, {f"{prefix}.{v}": 1}, -1), True))
         return system
 
-    def least(self, base: System, order: Order) -> dict[str, int] | None:
-        own = [*self.one.own("s"), *self.other.own("t")]
-        sizes = [f"{SIZE}{n}" for n in self.func.sizes]
-        return base.smallest([*sizes, *(f"s.{v}" for v in self.s.dims), *(f"t.{v}" for v in self.t.dims), *own], order)
+    def dims(self) -> list[str]:
+        return [*Pair.dims(self), *self.one.own("s"), *self.other.own("t")]
 
     def happens(self, point: Mapping[str, int]) -> bool:
         """Whether both instances touch the same element, and run in the new nest, the later one first."""

@@ -287,7 +287,21 @@ def places_of(func: Func) -> tuple[Place, ...]:
 
 def root(place: Place) -> Stmt:
     """The nest that `place` is in: what stands under nothing but allocations."""
-    return next((s for s in place.around if not isinstance(s, Alloc)), place.stmt)
+    for s in place.around:
+        if type(s) is not Alloc:
+            return s
+    return place.stmt
+
+
+def nests(body: Body) -> Iterator[Stmt]:
+    """What stands in `body` under nothing but allocations, in order."""
+    pending = [*reversed(body)]
+    while pending:
+        s = pending.pop()
+        if type(s) is Alloc:
+            pending += s.body[::-1]
+        else:
+            yield s
 
 
 def chain(body: Body, target: Stmt) -> tuple[Stmt, ...]:
