@@ -262,3 +262,22 @@ for r in range(3):
 """)
     with pytest.raises(ScheduleError, match="on two sides of a condition"):
         s.compute_at("T", "k")
+
+
+def test_a_nest_that_is_not_restricted_moves_as_it_is() -> None:
+    """It is the same object in its new place; what goes is the one that stood where it was."""
+    f = parse(
+        """
+def f(A: "float32[9]", B: "out float32[9, 9]"):
+    with alloc("float32[3]") as T:
+        for i in range(3):
+            T[i] = A[i] + A[i + 1]
+        for j in range(9):
+            for k in range(9):
+                B[j, k] = T[0] + T[1] * T[2]
+"""
+    )
+    s = Schedule(f).reverse_compute_at("B", "i")
+    assert s.loops("B") == ("i", "j", "k")
+    assert s.loops() == ("i", "j", "k")
+    assert_same(f, s.func, {})
