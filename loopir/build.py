@@ -20,7 +20,7 @@ import numpy as np
 import loopir.show  # noqa: F401  # pyright: ignore[reportUnusedImport]  # lends Schedule its pictures
 from loopir.emit.host import host_function, host_source, python_cond, python_index
 from loopir.emit.params import kernels_of, params_of
-from loopir.errors import TargetError
+from loopir.errors import CompileError, TargetError
 from loopir.ir.grammar import Func, Kernel as KernelNode, Loop
 from loopir.ir.interpret import interpret
 from loopir.ir.sizes import linear
@@ -34,7 +34,7 @@ from loopir.runtime.checks import Checked
 from loopir.runtime.pool import pool
 from loopir.schedule import Schedule, lend
 from loopir.show.report import Report, report as made
-from loopir.show.view import page
+from loopir.show.view import Line, page
 
 __all__ = ["Schedule", "build", "caches", "compile_source", "describe_target", "lower", "resolve_target", "vector_unit"]
 
@@ -90,16 +90,31 @@ def report(schedule: Schedule, **sizes: int) -> Report:
 def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda") -> Path:
     """Write `schedule` beside the code it becomes on `target`, "cuda" or "llvm", as one HTML page, and give its path.
 
+    On "cuda" machine code stands there, too, where NVRTC and nvdisasm are installed; else the page says what is not.
     Without a `path`, it is named after the program, in the current directory.
     """
-    lowered = pipeline.lower(schedule.func, target)
-    module = import_module(f"loopir.emit.{target}").emit(lowered)
-    source = module.source.splitlines()
-    loops = getattr(module, "loops", ()) or [None] * len(source)
-    name = "CUDA C" if target == "cuda" else "LLVM IR"
     written = Path(path) if path is not None else Path(f"{schedule.func.name}.html")
-    written.write_text(page(schedule, [(name, list(zip(source, loops, strict=True)))]), encoding="utf-8")
+    lowered = pipeline.lower(schedule.func, target)
+    emitter = import_module(f"loopir.emit.{target}")
+    if target == "cuda":
+        module = emitter.emit(lowered)
+        code, left_out = _machine_code(module)
+        sides = [("CUDA C", list(zip(module.source.splitlines(), module.loops, strict=True))), *code]
+    else:
+        module, left_out = emitter.emit(lowered, lines=True), ""
+        sides = [("LLVM IR", list(zip(module.source.splitlines(), module.loops, strict=True)))]
+    written.write_text(page(schedule, sides, left_out), encoding="utf-8")
     return written
+
+
+def _machine_code(module: Any) -> tuple[list[tuple[str, list[Line]]], str]:
+    """The SASS of a module of CUDA C, compiled for sm_90a; or nothing, and why."""
+    try:
+        compiled = import_module("loopir.runtime.nvrtc").compile(module.source, "sm_90a", lines=True)
+        code = import_module("loopir.runtime.disassembler").disassemble(compiled.cubin)
+    except (TargetError, CompileError) as error:
+        return [], f"Left out: SASS. {error}"
+    return [("SASS (sm_90a)", [(line, None if at is None else module.loops[at - 1]) for line, at in code])], ""
 
 
 # ---------------------------------------------------------------- targets

@@ -11,6 +11,7 @@ Statements are here, expressions in `llvm_values`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -19,6 +20,7 @@ from llvmlite import ir
 
 from loopir.emit.llvm_atomic import update
 from loopir.emit.llvm_issue import issue
+from loopir.emit.llvm_lines import Marks
 from loopir.emit.llvm_ops import DOUBLE
 from loopir.emit.llvm_values import I32, I64, Values
 from loopir.emit.params import Params, kernels_of, params_of
@@ -58,28 +60,37 @@ class LlvmKernel:
 
 @dataclass(frozen=True, slots=True)
 class LlvmModule:
+    """The source, how its kernels are called and, if that was asked for, the loop that each line came from."""
+
     source: str
     kernels: tuple[LlvmKernel, ...]
+    loops: tuple[str | None, ...] = ()
 
 
-def emit(func: Func, *, fma: bool = True) -> LlvmModule:
-    """The LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be rounded once."""
-    module = ir.Module(name=func.name)
-    kernels = tuple(_Emitter(module, k, fma).kernel() for k in kernels_of(func))
-    return LlvmModule(str(module), kernels)
+def emit(func: Func, *, fma: bool = True, lines: bool = False) -> LlvmModule:
+    """The LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be rounded once.
+
+    With `lines`, the loop that each line came from, for who looks at it.
+    """
+    module, marks = ir.Module(name=func.name), Marks() if lines else None
+    kernels = tuple(_Emitter(module, k, fma, marks).kernel() for k in kernels_of(func))
+    source = str(module)
+    return LlvmModule(source, kernels, () if marks is None else marks.lines(source))
 
 
 class _Emitter:
     """One kernel."""
 
-    def __init__(self, module: Any, kernel: Kernel, fma: bool) -> None:
-        self.module, self.source = module, kernel
+    def __init__(self, module: Any, kernel: Kernel, fma: bool, marks: Marks | None) -> None:
+        self.module, self.source, self.marks = module, kernel, marks
         self.params = params_of(kernel)
         first = kernel.body[0] if len(kernel.body) == 1 else None
         self.root = first if isinstance(first, Loop) and first.kind == "parallel" else None
         extra = [I64, I64] if self.root else []
         types = [*(I64 for _ in self.params.integers), *(ir.PointerType() for _ in self.params.buffers), *extra]
         self.fn = ir.Function(module, ir.FunctionType(I32, types), kernel.name)
+        if marks is not None:
+            marks.functions.append(self.fn)
         self.entry = self.fn.append_basic_block("entry")
         self.b = ir.IRBuilder(self.entry)
         self.values = Values(module, self.b, fma)
@@ -100,7 +111,8 @@ class _Emitter:
         self.b.position_at_end(start)
         if self.root is not None:
             begin, end = self.fn.args[-2:]
-            self.loop(self.root.var, begin, end, lambda: self.body(self.root.body if self.root else ()))
+            with self.marked(self.root.var):
+                self.loop(self.root.var, begin, end, lambda: self.body(self.root.body if self.root else ()))
         else:
             self.body(self.source.body)
         if any(isinstance(s, Issue) for s in statements(self.source.body)):
@@ -119,7 +131,8 @@ class _Emitter:
     def stmt(self, s: Stmt) -> None:
         match s:
             case Loop():
-                self.any_loop(s)
+                with self.marked(s.var):
+                    self.any_loop(s)
             case If():
                 self.guard(s)
             case Store():
@@ -134,6 +147,10 @@ class _Emitter:
                 issue(s, self.values)
             case _:
                 raise LowerError(f"{type(s).__name__} has no meaning on a CPU; barriers are for GPU kernels")
+
+    def marked(self, loop: str) -> AbstractContextManager[None]:
+        """What is emitted in this context came from `loop`, if that is asked for."""
+        return nullcontext() if self.marks is None else self.marks.of(loop, self.fn, self.b)
 
     def any_loop(self, s: Loop) -> None:
         values = self.values

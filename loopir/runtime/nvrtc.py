@@ -37,13 +37,15 @@ class Compiled:
     resources: dict[str, Resources]
 
 
-def compile(source: str, arch: str = "sm_90a", *, fma: bool = True) -> Compiled:
+def compile(source: str, arch: str = "sm_90a", *, fma: bool = True, lines: bool = False) -> Compiled:
     """Compile `source` straight to machine code for `arch`. Division and square roots are IEEE; nothing is fast-math.
 
+    With `lines`, the machine code tells the lines of the source that it came from; it is the same code.
     Raises CompileError with the source and NVRTC's log where it is turned down, or where ptxas serialises or ignores
     what it was told (messages C75xx), TargetError where NVRTC is not installed.
     """
     options = [f"--gpu-architecture={arch}", f"--fmad={'true' if fma else 'false'}", "--ptxas-options=-v", "-std=c++17"]
+    options += ["--generate-line-info"] if lines else []
     nvrtc = _nvrtc()
     entry = cache.key("cubin", source, *options, str(_check(nvrtc, nvrtc.nvrtcVersion())), "1")
     kept = cache.load(entry)

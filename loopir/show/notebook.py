@@ -5,9 +5,10 @@ Every loop is a <details>, its head the summary; pieces of lines have classes th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
+from loopir.ir.grammar import Func
 from loopir.schedule.schedule import Schedule
 from loopir.show.highlight import diff_kind, pieces
 from loopir.show.history import HEADS as EFFECTS, MEANINGS as EFFECTS_MEAN, history
@@ -19,10 +20,11 @@ STYLE = """<style>
 .loopir { --lp-line: #8c959f55; --lp-dim: #6e7781; max-width: 100%; overflow-x: auto }
 .loopir pre, .loopir pre.code { font: inherit; color: inherit; margin: 0; padding: 0; white-space: pre }
 .loopir .row { display: flex; white-space: pre; min-height: 1.45em } .loopir .row:hover { background: #8c959f22 }
-.loopir .code { flex: 1 0 auto; background: none; border: 0 } .loopir summary { list-style: none; cursor: pointer }
+.loopir .code { flex: none; min-width: var(--lp-at); background: none; border: 0 }
+.loopir summary { list-style: none; cursor: pointer }
 .loopir summary::-webkit-details-marker { display: none }
 .loopir details:not([open]) > summary .code::after { content: " \\2026"; color: var(--lp-dim) }
-.loopir .nest { width: max-content; min-width: 100% } .loopir .cells { display: flex; position: sticky; right: 0 }
+.loopir .cells { display: flex; flex: none }
 .loopir .cell { flex: none; width: 9ch; text-align: right; color: var(--lp-dim); user-select: none }
 .loopir .first { width: 14ch; padding-left: 2ch } .loopir .last { width: 12ch }
 .loopir .heads { border-bottom: 1px solid var(--lp-line) }
@@ -45,8 +47,9 @@ STYLE = """<style>
 
 def html(schedule: Schedule, **sizes: int) -> str:
     """The nest of `schedule` with its margins, and under it the steps that led to it with what each did."""
-    body = _heads(taken_at(schedule.func, sizes)) + "".join(_nest(rows(schedule.func, sizes)))
-    return boxed(f'<div class="nest">{body}</div>{_steps(schedule, sizes)}')
+    lines = rows(schedule.func, sizes)
+    body = margin_heads(schedule.func, sizes) + "".join(_nest(lines))
+    return boxed(f'<div style="{margins_at(lines)}">{body}</div>{steps_html(schedule, sizes)}')
 
 
 def diff_html(schedule: Schedule) -> str:
@@ -65,13 +68,15 @@ def line_html(line: str) -> str:
     return "".join(_span(kind, piece) for kind, piece in pieces(line))
 
 
-def _heads(sizes: str) -> str:
+def margin_heads(func: Func, sizes: Mapping[str, int] | None = None) -> str:
+    """The line over the margins of `func`."""
+    told = taken_at(func, sizes)
     cells = "".join(
         f'<span class="{_cell(n)}" title="{escape(meant)}">{head}</span>'
         for n, (head, meant) in enumerate(zip(HEADS, MEANINGS, strict=True))
     )
     cells = f'<span class="cells">{cells}</span>'
-    told = f"each loop {sizes}" if sizes else ""
+    told = f"each loop {told}" if told else ""
     return f'<div class="row heads"><span class="code comment">{escape(told)}</span>{cells}</div>'
 
 
@@ -82,9 +87,7 @@ def _nest(lines: Sequence[Row]) -> Iterator[str]:
         while open_at and open_at[-1] >= row.line.depth:
             open_at.pop()
             yield "</details>"
-        cells = "".join(f'<span class="{_cell(k)}">{escape(c)}</span>' for k, c in enumerate(row.cells))
-        cells = f'<span class="cells">{cells}</span>' if cells else ""
-        content = f'<pre class="code">{line_html(str(row.line))}</pre>{cells}'
+        content = f'<pre class="code">{line_html(str(row.line))}</pre>{margin_html(row)}'
         if n + 1 < len(lines) and lines[n + 1].line.depth > row.line.depth and row.cells:
             open_at.append(row.line.depth)
             yield f'<details open><summary class="row">{content}</summary>'
@@ -93,11 +96,22 @@ def _nest(lines: Sequence[Row]) -> Iterator[str]:
     yield "</details>" * len(open_at)
 
 
+def margins_at(lines: Sequence[Row]) -> str:
+    """Where margins begin, as a style of what is around `lines`: after the longest line that has one."""
+    return f"--lp-at: {max((len(str(row.line)) for row in lines if row.cells), default=0)}ch"
+
+
+def margin_html(row: Row) -> str:
+    """What stands beside a line."""
+    cells = "".join(f'<span class="{_cell(k)}">{escape(c)}</span>' for k, c in enumerate(row.cells))
+    return f'<span class="cells">{cells}</span>' if cells else ""
+
+
 def _cell(n: int) -> str:
     return "cell" + (" first" if n == 0 else " last" if n == len(HEADS) - 1 else "")
 
 
-def _steps(schedule: Schedule, sizes: dict[str, int]) -> str:
+def steps_html(schedule: Schedule, sizes: dict[str, int]) -> str:
     """A table of the steps, if there are any."""
     if not schedule.trace:
         return ""

@@ -1,68 +1,90 @@
 """A schedule as one page: the nest, the steps, and the code it becomes, lines linked by the loop they came from.
 
-The page is a single file with nothing to fetch. Pointing at a line lights up the lines of the same loop on both sides.
+The page is a single file with nothing to fetch. Every loop has a colour, on all sides. Pointing at a line lights up
+the lines of the same loop; a click keeps them lit, brings them in sight and puts the loop in the address.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from loopir.schedule.schedule import Schedule
-from loopir.show.notebook import STYLE, line_html
+from loopir.show.notebook import STYLE, line_html, margin_heads, margin_html, margins_at, steps_html
+from loopir.show.rows import Row, rows
 
 Line = tuple[str, str | None]
 """A line of code, and the loop that it came from."""
-_HEAD = re.compile(r"\s*for (\w+) in ")
+COLOURS = 12
 
 _PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>{style}<style>
-body {{ font-family: system-ui, sans-serif; margin: 1rem; color-scheme: light dark }}
-main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(36rem, 1fr)); gap: 1rem }}
-section {{ min-width: 0 }} h2 {{ font-size: 1rem; margin: .4rem 0 }}
-pre {{ overflow: auto; max-height: 85vh; border: 1px solid #8c959f55; padding: .5rem; margin: 0; font-size: 12px }}
-pre div {{ min-height: 1.35em; white-space: pre }} pre div.lit {{ background: #ffd33d55 }}
-ol.loopir {{ font-size: 12px }}
-</style></head><body><h1>{title}</h1><main>{sections}</main>{steps}
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta http-equiv="Content-Security-Policy"
+content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+{style}<style>
+body {{ font-family: system-ui, sans-serif; margin: .8rem; color-scheme: light dark }} h1 {{ font-size: 1.2rem }}
+main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(28rem, 1fr)); gap: .8rem }}
+section {{ min-width: 0 }} h2 {{ font-size: .9rem; margin: .3rem 0 }} p {{ font-size: .8rem }}
+.code-of {{ overflow: auto; max-height: 72vh; border: 1px solid #8c959f55; padding: .4rem 0 }}
+.code-of > div {{ width: max-content; min-width: 100% }}
+.loopir {{ font-size: 12px }} .loopir .row {{ padding: 0 .5rem; border-left: 4px solid transparent; cursor: default }}
+{colours}
+.loopir .lit {{ background: #ffd33d55 !important }}
+</style></head><body><h1>{title}</h1><main>{sections}</main>{notes}<div class="loopir">{steps}</div>
 <script>
 const lines = document.querySelectorAll("[data-loop]");
+let kept = null;
 function light(name) {{
   for (const x of lines) x.classList.toggle("lit", name !== null && x.dataset.loop === name);
 }}
+function keep(name) {{
+  kept = name;
+  light(name);
+  for (const side of document.querySelectorAll(".code-of")) {{
+    const first = side.querySelector(".lit");
+    if (first) side.scrollTop = first.offsetTop - side.offsetTop - side.clientHeight / 3;
+  }}
+}}
 for (const x of lines) {{
   x.addEventListener("mouseenter", () => light(x.dataset.loop));
-  x.addEventListener("mouseleave", () => light(null));
+  x.addEventListener("mouseleave", () => light(kept));
+  x.addEventListener("click", () => {{ location.hash = kept === x.dataset.loop ? "" : x.dataset.loop; }});
 }}
+const told = () => keep(decodeURIComponent(location.hash.slice(1)) || null);
+window.addEventListener("hashchange", told);
+told();
 </script></body></html>
 """
 
 
-def page(schedule: Schedule, code: Sequence[tuple[str, Sequence[Line]]]) -> str:
-    """The page of `schedule` beside `code`: what each part is called, and its lines."""
-    parts = [("Loop nest", list(nest_lines(str(schedule)))), *code]
-    sections = "".join(_section(name, lines, coloured=n == 0) for n, (name, lines) in enumerate(parts))
-    taken = "".join(f"<li><code>{escape(str(step))}</code></li>" for step in schedule.trace)
-    steps = f'<h2>Steps</h2><ol class="loopir">{taken}</ol>' if taken else ""
-    return _PAGE.format(title=escape(schedule.func.name), style=STYLE, sections=sections, steps=steps)
+def page(schedule: Schedule, code: Sequence[tuple[str, Sequence[Line]]], left_out: str = "") -> str:
+    """The page of `schedule` beside `code`: what each part is called, and its lines. `left_out` is told under it."""
+    colour = {loop: n % COLOURS for n, loop in enumerate(schedule.loops())}
+    lines = rows(schedule.func)
+    nest = margin_heads(schedule.func) + "".join(_nest_line(row, colour) for row in lines)
+    sections = _section("Loop nest", nest, margins_at(lines))
+    for name, part in code:
+        sections += _section(name, "".join(_line(loop, escape(line), colour) for line, loop in part))
+    return _PAGE.format(
+        title=escape(schedule.func.name), style=STYLE, sections=sections, steps=steps_html(schedule, {}),
+        notes=f"<p>{escape(left_out)}</p>" if left_out else "", colours="\n".join(map(_colour, range(COLOURS))),
+    )  # fmt: skip
 
 
-def nest_lines(text: str) -> Iterator[Line]:
-    """The lines of a nest's text, each with the innermost loop around it, or the loop whose head it is."""
-    around: list[tuple[int, str]] = []
-    for line in text.splitlines():
-        depth = len(line) - len(line.lstrip())
-        while around and around[-1][0] >= depth:
-            around.pop()
-        head = _HEAD.match(line)
-        if head is not None:
-            around.append((depth, head[1]))
-        yield line, around[-1][1] if around else None
+def _nest_line(row: Row, colour: dict[str, int]) -> str:
+    return _line(row.loop, line_html(str(row.line)), colour, margin_html(row))
 
 
-def _section(name: str, lines: Sequence[Line], *, coloured: bool) -> str:
-    out: list[str] = []
-    for line, loop in lines:
-        told = "" if loop is None else f' data-loop="{escape(loop)}"'
-        out.append(f"<div{told}>{line_html(line) if coloured else escape(line)}</div>")
-    return f'<section><h2>{escape(name)}</h2><pre class="loopir">{"".join(out)}</pre></section>'
+def _line(loop: str | None, code: str, colour: dict[str, int], margin: str = "") -> str:
+    kind = f" of-{colour[loop]}" if loop in colour else ""
+    told = "" if loop is None else f' data-loop="{escape(loop)}"'
+    return f'<div class="row{kind}"{told}><pre class="code">{code}</pre>{margin}</div>'
+
+
+def _section(name: str, lines: str, style: str = "") -> str:
+    inner = f'<div style="{style}">{lines}</div>'
+    return f'<section><h2>{escape(name)}</h2><div class="loopir code-of">{inner}</div></section>'
+
+
+def _colour(n: int) -> str:
+    return f".loopir .of-{n} {{ border-left-color: hsl({n * 360 // COLOURS * 5 % 360} 65% 55%) }}"
