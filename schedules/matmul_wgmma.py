@@ -52,6 +52,7 @@ def matmul_wgmma(
     whole_rows: bool = True,
     whole: bool = False,
     roles: bool = False,
+    cluster: int = 1,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a; unless
     told, the largest of which there are enough for a GPU.
@@ -82,11 +83,26 @@ def matmul_wgmma(
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
-    s, at = tiles(s, bi, bj, group, blocks)
+    s, at = tiles(s, bi, bj, group, blocks) if cluster == 1 else _clustered(s, bi, bj, group, blocks, cluster)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = _results(s, stage, out, at, block) if whole_rows else _by_warpgroups(s, i)
     s = batched(s, batch)
-    return _sums(s, stage, block, depth, short, stages, whole, roles)
+    return _sums(s, stage, block, depth, short, stages, whole, roles, cluster)
+
+
+def _clustered(
+    s: lp.Schedule, row: str, column: str, group: int, blocks: int | None, cluster: int
+) -> tuple[lp.Schedule, str]:
+    """As `matmul_mma.tiles`, with `cluster` tiles below one another for the blocks of a cluster."""
+    s, (band, inner) = step(s, "split", row, group)
+    s, (inner, rank) = step(s, "split", inner, cluster, tail="exact")
+    s = s.reorder(band, column, inner, rank)
+    s, (tile,) = step(s, "fuse", band, column)
+    s, (tile,) = step(s, "fuse", tile, inner)
+    if blocks is None:
+        return s.bind(tile, "blockIdx.x").bind(rank, "cluster"), rank
+    s, (turn, tile) = step(s, "split", tile, blocks // cluster)
+    return s.reorder(tile, rank, turn).bind(tile, "blockIdx.x").bind(rank, "cluster"), turn
 
 
 def _by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
@@ -117,6 +133,7 @@ def _sums(
     stages: int,
     whole: bool,
     roles: bool,
+    cluster: int,
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, and the products."""
     *_, i, j, k = s.loops(stage)
@@ -134,9 +151,8 @@ def _sums(
     if s.why("pad", stage) is None:
         s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around a product
     for operand, copy in zip(c, copies, strict=True):
-        rows = block[copies.index(copy)] if operand.along else depth
-        s = s.set_layout(copy, swizzled(rows))
-        boxes = _boxes(s, copy, rows, short)
+        s = s.set_layout(copy, swizzled(block[copies.index(copy)] if operand.along else depth))
+        boxes = _boxes(s, copy, short, cluster)
         s = boxes or _together(s, copy, block[0] // ROWS, f"cp_async_{short}" if stages > 1 else None)
     ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
     s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{ways}")
@@ -152,14 +168,28 @@ def swizzled(rows: int) -> str:
     return f"lambda x, y: y // {PIECE} * {rows * PIECE} + {within}"
 
 
-def _boxes(s: lp.Schedule, copy: str, rows: int, short: str) -> lp.Schedule | None:
+def _boxes(s: lp.Schedule, copy: str, short: str, cluster: int) -> lp.Schedule | None:
     """The copy of a tile as boxes of 128 bytes a row, begun by one thread; None if it is no such copy."""
+    s = _shared(s, copy, cluster) if cluster > 1 else s
     x, y = s.loops(copy)[-2:]
     s, (piece, y) = step(s, "split", y, PIECE, tail="exact")
-    s, (part, x) = step(s, "split", x, high := min(rows, BOX), tail="exact")
+    s, (part, x) = step(s, "split", x, high := min(extent(s, x) or BOX, BOX), tail="exact")
     s = s.reorder(piece, part, x, y).unroll(piece).unroll(part)
     box = f"tma_load_{high}x{PIECE}_{short}"
     return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
+
+
+def _shared(s: lp.Schedule, copy: str, cluster: int) -> lp.Schedule:
+    """The copy of a tile in as many parts as a cluster has blocks, if all copy the same: each makes one for all."""
+    x, y = s.loops(copy)[-2:]
+    for loop, least in ((y, PIECE), (x, VECTOR)):
+        size = (extent(s, loop) or 0) // cluster
+        if size and size % least == 0:
+            parted, (share, inner) = step(s, "split", loop, size, tail="exact")
+            parted = parted.reorder(share, x, inner) if loop == y else parted
+            if parted.why("multicast", share) is None:
+                return parted.multicast(share)
+    return s
 
 
 def _together(s: lp.Schedule, copy: str, groups: int, instruction: str | None) -> lp.Schedule:

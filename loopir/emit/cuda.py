@@ -55,6 +55,7 @@ GROUPS = {
     "products": ("wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned"),
 }
 FENCES = {"async": "fence.proxy.async.shared::cta", "registers": "wgmma.fence.sync.aligned"}
+CLUSTER_MEETS = "barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;"
 HELD = {4: "f", 2: "h"}
 """Of a register, by the bytes of its type, what inline assembly calls it."""
 VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
@@ -223,11 +224,11 @@ class _Emitter:
                 self.line(depth, f'asm volatile("{GROUPS[group][1]} {pending};" ::: "memory");')
             case Init(ring, arrivals):
                 self.line(depth, f"lp_ring_init({self.values.name(ring.name)}, {_elements(ring)}, {arrivals});")
+            case Expect(slot, 0, block):
+                there = "" if block is None else f", {self.values.index(block)}"
+                self.line(depth, f"lp_ring_arrive({self.slot(slot)}{there});")
             case Expect(slot, count):
-                self.line(
-                    depth,
-                    f"lp_ring_expect({self.slot(slot)}, {count});" if count else f"lp_ring_arrive({self.slot(slot)});",
-                )
+                self.line(depth, f"lp_ring_expect({self.slot(slot)}, {count});")
             case Await(slot, turn):
                 self.line(depth, f"lp_ring_wait({self.slot(slot)}, {self.turns(slot)}, {turn});")
             case Hold(b, apart):
@@ -242,6 +243,8 @@ class _Emitter:
             case Budget(registers, more):
                 how = "inc" if more else "dec"
                 self.line(depth, f'asm volatile("setmaxnreg.{how}.sync.aligned.u32 {registers};");')
+            case Barrier(cluster=True):
+                self.line(depth, f'asm volatile("{CLUSTER_MEETS}" ::: "memory");')
             case Barrier(0):
                 self.line(depth, "__syncthreads();")
             case Barrier(threads):
@@ -292,7 +295,9 @@ class _Emitter:
             at |= {b.name: f"&{self.maps[map_of(b)]}", f"{b.name}_at": corner}
             self.wide |= {b.buffer.name}
         at |= {} if s.ring is None else {"ring": self.slot(s.ring)}
-        self.line(depth, s.fn.cuda.format(**at, **{f"{name}_word": f"{word:#x}ull" for name, word in s.words}))
+        spelt = s.fn.cuda if s.blocks == 1 else s.fn.cuda_blocks
+        at |= {f"{name}_word": f"{word:#x}ull" for name, word in s.words}
+        self.line(depth, spelt.format(**at, mask=(1 << s.blocks) - 1))
 
     def slot(self, slot: Load) -> str:
         return f"{self.values.name(slot.buffer.name)} + {self.values.index(slot.at[0])}"

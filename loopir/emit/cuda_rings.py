@@ -26,6 +26,10 @@ __device__ __forceinline__ void lp_ring_expect(unsigned long long* slot, int byt
 __device__ __forceinline__ void lp_ring_arrive(unsigned long long* slot) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(lp_shared_at(slot)) : "memory");
 }
+__device__ __forceinline__ void lp_ring_arrive(unsigned long long* slot, int block) {
+  asm volatile("{\\n.reg .b32 there;\\nmapa.shared::cluster.u32 there, %0, %1;\\n"
+               "mbarrier.arrive.shared::cluster.b64 _, [there];\\n}" :: "r"(lp_shared_at(slot)), "r"(block) : "memory");
+}
 __device__ __forceinline__ void lp_ring_wait(unsigned long long* slot, unsigned int& turns, int n, unsigned int turn) {
   asm volatile("{\\n.reg .pred p;\\nlp_wait_%=:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n"
                "@!p bra lp_wait_%=;\\n}" :: "r"(lp_shared_at(slot)), "r"((turns >> n & 1u) ^ turn) : "memory");

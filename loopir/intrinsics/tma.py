@@ -27,12 +27,24 @@ __device__ __forceinline__ void lp_tma_load(void* to, const lp_map* map, void* r
 """
 
 
+_ALL = """\
+__device__ __forceinline__ void lp_tma_load_all(void* to, const lp_map* map, void* ring, unsigned short blocks,
+                                                {ints}) {{
+  asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1, {{{at}}}], [%2], %3;"
+               :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(map),
+                  "r"((unsigned int)__cvta_generic_to_shared(ring)), "h"(blocks), {given} : "memory");
+}}
+"""
+
+
 def _spelt(rank: int) -> str:
     names = [f"x{n}" for n in range(rank)]
-    return _LOAD.format(
-        rank=rank, ints=", ".join(f"int {x}" for x in names), at=", ".join(f"%{n + 3}" for n in range(rank)),
-        given=", ".join(f'"r"({x})' for x in names),
-    )  # fmt: skip
+    ints, given = ", ".join(f"int {x}" for x in names), ", ".join(f'"r"({x})' for x in names)
+    one, all_of = (", ".join(f"%{n + first}" for n in range(rank)) for first in (3, 4))
+    return _LOAD.format(rank=rank, ints=ints, at=one, given=given) + _ALL.format(
+        rank=rank, ints=ints, at=all_of, given=given
+    )
 
 
 def _load(height: str, width: str, short: str) -> None:
@@ -41,6 +53,7 @@ def _load(height: str, width: str, short: str) -> None:
         return
     instruction(
         cuda="lp_tma_load({dst}, {src}, {ring}, {src_at});", cuda_prelude="".join(_spelt(n) for n in range(2, 6)),
+        cuda_blocks="lp_tma_load_all({dst}, {src}, {ring}, {mask}, {src_at});",
         asynchronous="bytes", boxed=("src", "dst"), arch="sm_90",
         doc=f"{h} rows of {w} elements of {dtype}, while the thread goes on.",
     )(f"""

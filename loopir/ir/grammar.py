@@ -24,7 +24,7 @@ see through it.
            | Fence(async|registers kind) | Hold(buffer b)
            | Init(buffer ring, int arrivals) | Expect(load slot, int bytes) | Await(load slot, int turn) | Budget(int n)
     kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | cluster | threadIdx.x ...
-           | lane | warp.x | warp.y | warpgroup
+           | lane | warp.x | warp.y | warpgroup | multicast
     index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Xor | Opaque(value)
     cond   = And(cond*) | Or(cond*) | Not(cond) | Cmp(op, index, index) | Truth(value)
     value  = Const | Load(buffer, index*) | Of(index|cond, dtype) | Cast(value, dtype) | Select(cond, a, b)
@@ -52,7 +52,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from loopir.ir.dtypes import DType, bool_
+from loopir.ir.dtypes import DType
 from loopir.ir.index import (  # noqa: F401  (the whole language is imported from here)
     FALSE,
     TRUE,
@@ -84,7 +84,8 @@ from loopir.ir.index import (  # noqa: F401  (the whole language is imported fro
     minimum,
     record,
 )
-from loopir.ir.ops import Instruction, Intrinsic
+from loopir.ir.ops import Instruction
+from loopir.ir.values import Cast, Const, Load, Monoid, Of, Op, Param, Select, Value  # noqa: F401
 
 Scope = str
 """Where a buffer lives: one of SCOPES, or a memory that is declared beside them (`loopir.ir.ops.Memory`).
@@ -103,131 +104,8 @@ THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z", *WARP_AXES)
 LANES = 32
 GROUP_WARPS = 4
 AXES = BLOCK_AXES + THREAD_AXES
-KINDS = ("serial", "parallel", "vectorize", "unroll", *AXES)
+KINDS = ("serial", "parallel", "vectorize", "unroll", "multicast", *AXES)
 SCOPES: tuple[Scope, ...] = ("global", "shared", "local", "fragment")
-
-
-# ---------------------------------------------------------------- value
-
-
-class Value(Node):
-    """A scalar of an element type. Every Value has a `.dtype`."""
-
-    __slots__ = ()
-
-    @property
-    def dtype(self) -> DType:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Const(Value):
-    """A literal. Two are equal when their bits are, so NaN equals NaN and 0.0 differs from -0.0."""
-
-    value: int | float | bool
-    type: DType
-
-    def __post_init__(self) -> None:
-        cast = {"float": float, "int": int, "uint": int, "bool": bool}[self.type.kind]
-        value = cast(self.value)
-        object.__setattr__(self, "value", float("nan") if value != value else value)
-
-    @property
-    def dtype(self) -> DType:
-        return self.type
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and (repr(self.value), self.type) == (repr(other.value), other.type)
-
-    def __hash__(self) -> int:
-        return hash((repr(self.value), self.type))
-
-
-@record
-class Load(Value):
-    buffer: Buffer
-    at: tuple[Index, ...]
-
-    @property
-    def dtype(self) -> DType:
-        return self.buffer.dtype
-
-
-@record
-class Of(Value):
-    """An index, or a condition, as a value."""
-
-    of: Index | Cond
-    type: DType
-
-    @property
-    def dtype(self) -> DType:
-        return self.type
-
-
-@record
-class Cast(Value):
-    """Conversion. Float to integer truncates, saturates, and takes NaN to 0; to a narrower integer wraps.
-
-    To a float it rounds to nearest, ties to even; to bfloat16 by way of float32, as NumPy does with ml_dtypes.
-    """
-
-    value: Value
-    type: DType
-
-    @property
-    def dtype(self) -> DType:
-        return self.type
-
-
-@record
-class Select(Value):
-    """`a` where `cond` holds, else `b`; the other side is not evaluated, so it may be out of bounds."""
-
-    cond: Cond
-    a: Value
-    b: Value
-
-    @property
-    def dtype(self) -> DType:
-        return self.a.dtype
-
-
-@record
-class Op(Value):
-    fn: Intrinsic
-    args: tuple[Value, ...]
-
-    @property
-    def dtype(self) -> DType:
-        return bool_ if self.fn.result == "bool" else self.args[0].dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Param(Value):
-    """A scalar that a monoid's `combine` takes: one side's old or new component."""
-
-    name: str
-    type: DType
-
-    @property
-    def dtype(self) -> DType:
-        return self.type
-
-
-@dataclass(frozen=True, slots=True)
-class Monoid(Node):
-    """An associative, commutative fold of `len(left)` values with its identity.
-
-    `combine[k]` is component k of the fold of (left) with (right). That it is a commutative monoid is the
-    declarer's word; `loopir.testing` can try it.
-    """
-
-    name: str
-    left: tuple[Param, ...]
-    right: tuple[Param, ...]
-    combine: tuple[Value, ...]
-    identity: tuple[Const, ...]
 
 
 # ---------------------------------------------------------------- buffers and statements
@@ -339,6 +217,8 @@ class Do(Stmt):
     fn: Instruction
     body: Body
     ring: Load | None = None
+    blocks: int = 1
+    """Of a cluster, in the memory of each of which it is done, at the same place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +249,7 @@ class Issue(Stmt):
     boxes: tuple[Box, ...] = ()
     ring: Load | None = None
     """The barrier in shared memory that counts the bytes which arrive."""
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,10 +275,12 @@ class Init(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Expect(Stmt):
-    """This thread arrives at the barrier `slot`, whose turn is over only after so many more bytes."""
+    """This thread arrives at the barrier `slot`, whose turn is over only after so many more bytes; at that of `block`
+    of its cluster, if one is given."""
 
     slot: Load
     bytes: int
+    block: Index | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,9 +328,11 @@ class Hold(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Barrier(Stmt):
-    """All threads of a block meet here, and see each other's writes; or of each so many `threads`, in order."""
+    """All threads of a block meet here, and see each other's writes; or of each so many `threads`, in order; or of all
+    blocks of a `cluster`."""
 
     threads: int = 0
+    cluster: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ def instruction(
     matrices: Mapping[str, Major] | None = None,
     boxed: tuple[str, str] | None = None,
     arch: str = "",
+    cuda_blocks: str = "",
 ) -> Callable[[Callable[..., Any] | str], Instruction]:
     """Make a nest of constant loops around one statement, as a function or as text, an Instruction; see there.
 
@@ -69,7 +70,7 @@ def instruction(
         about = doc or (program.__doc__ or "" if callable(program) else "")
         made = Instruction(
             func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about, dict(matrices or {}), boxed,
-            arch, llvm,
+            arch, llvm, cuda_blocks,
         )  # fmt: skip
         if cuda or llvm:
             _require_reach(made)

@@ -173,15 +173,20 @@ class _Run:
         words: Mapping[str, int],
         boxes: Sequence[tuple[str, tuple[int, ...], int]] = (),
         ring: tuple[Memory, int] | None = None,
+        blocks: int = 1,
     ) -> Together | None:
         """An instruction: done at once by a thread, and by a warp or a warpgroup when all its lanes are there."""
         here = self.issued(fn, site)
         if fn.level == "thread":
-            slot = None if ring is None else self.who.slot(*ring)
             self.here = here
-            perform(fn, words, [operands], self.domain.name, lambda lane: None, {n: (a, s) for n, a, s in boxes}, slot)
-            if ring is not None:
-                self.who.landed(*ring, _bytes(fn))
+            corners = {n: (a, s) for n, a, s in boxes}
+            for b in range(blocks):
+                there = ring if ring is None or blocks == 1 else (self.who.beside(ring[0], b), ring[1])
+                cells = [(m if blocks == 1 or m.scope != "shared" else self.who.beside(m, b), c) for m, c in operands]
+                slot = None if there is None else self.who.slot(*there)
+                perform(fn, words, [cells], self.domain.name, lambda lane: None, corners, slot)
+                if there is not None:
+                    self.who.landed(*there, _bytes(fn))
             return None
 
         def done(lanes: Sequence[Sequence[Cell]], enter: Callable[[int], None]) -> None:

@@ -109,7 +109,8 @@ class Instruction:
     second is the box in shared memory; `{ring}` is the barrier that counts its bytes. One that is
     `asynchronous` has written when its thread has waited for it, which lowering sees to. `arch` is the least
     architecture that has it, or with a letter the only one. `llvm` is what `loopir.emit.llvm_issue` calls it on a
-    CPU. Without a spelling for a target the instruction is its meaning there. `loopir.ir.instruction` makes one from a
+    CPU. `cuda_blocks` is its spelling where it is done in the memory of several blocks of a cluster, those in `{mask}`.
+    Without a spelling for a target the instruction is its meaning there. `loopir.ir.instruction` makes one from a
     Python function.
     """
 
@@ -125,6 +126,7 @@ class Instruction:
     boxed: tuple[str, str] | None = None
     arch: str = ""
     llvm: str = ""
+    cuda_blocks: str = ""
 
     def __post_init__(self) -> None:
         if self.name in INSTRUCTIONS or self.name in REGISTRY:

@@ -257,7 +257,7 @@ class _Reader(Declarations):
             case ast.Expr(value=ast.Call(func=ast.Name(id="barrier"), args=[ast.Constant(value=int(threads))])):
                 return (Barrier(threads),)
             case ast.Expr(value=ast.Call() as call) if name_of(call.func) == "barrier":
-                return (Barrier(),)
+                return (Barrier(cluster=bool(call.keywords)),)
             case ast.Expr(value=ast.Call(func=ast.Name(id="commit"), args=[])):
                 return (Commit(),)
             case ast.Expr(value=ast.Call(func=ast.Name(id="commit"), args=[ast.Constant(value=str(group))])):

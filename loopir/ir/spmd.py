@@ -70,22 +70,30 @@ def launch(
     touched: Iterator[Memory],
     who: Who,
     seed: int,
+    cluster: int | None = None,
 ) -> None:
     """Run `body(shared, *block index, *thread index)` for every thread, to the end.
 
-    `axes` says which of x, y and z each thread index runs along.
+    `axes` says which of x, y and z each thread index runs along; blocks that are apart in index `cluster` alone, if
+    it is given, run together.
     """
     order = random.Random(seed)
-    blocks = list(product(*map(range, grid)))
+    counts = [1 if n == cluster else size for n, size in enumerate(grid)]
+    blocks = list(product(*map(range, counts)))
     order.shuffle(blocks)
+    threads = _in_order(block, axes)
     watched = list(touched)
     for m in watched:
         m.forget()
     who.active = True
     try:
         for b in blocks:
-            mine = shared()
-            _Block(b, [(t, body(mine, *b, *t)) for t in _in_order(block, axes)], who, order).run()
+            near = [b] if cluster is None else [(*b[:cluster], c, *b[cluster + 1 :]) for c in range(grid[cluster])]
+            who.near = [shared() for _ in near]
+            all_of = [
+                (t if cluster is None else (*x, *t), body(m, *x, *t)) for x, m in zip(near, who.near) for t in threads
+            ]
+            _Block(b, all_of, who, order).run()
     finally:
         who.active = False
         for m in watched:

@@ -232,6 +232,7 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             told = [f"{name}={word:#x}" for name, word in words]
             told += [f"{b.name}={b.buffer.name}[{', '.join(map(_from, b.at, b.sizes))}]" for b in boxes]
             told += [f"ring={_value(ring)}"] if ring is not None else []
+            told += [f"blocks={s.blocks}"] if s.blocks > 1 else []
             yield Line(depth, f"{fn.name}({', '.join([*map(_value, operands), *told])})", s)
         case Commit(group):
             yield Line(depth, "commit()" if group == "copies" else f'commit("{group}")', s)
@@ -239,16 +240,17 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             yield Line(depth, f"wait({pending})" if group == "copies" else f'wait({pending}, "{group}")', s)
         case Init(ring, arrivals):
             yield Line(depth, f"init({ring.name}, {arrivals})", s)
-        case Expect(slot, count):
-            yield Line(depth, f"expect({_value(slot)}, {count})", s)
+        case Expect(slot, count, block):
+            to = "" if block is None else f", block={_index(block)}"
+            yield Line(depth, f"expect({_value(slot)}, {count}{to})", s)
         case Await(slot, turn):
             yield Line(depth, f"wait_for({_value(slot)}, {turn})", s)
         case Hold(buffer, apart):
             yield Line(depth, f"hold({buffer.name}{', apart=True' if apart else ''})", s)
         case Fence(kind):
             yield Line(depth, f'fence("{kind}")', s)
-        case Barrier(threads):
-            yield Line(depth, f"barrier({threads or ''})", s)
+        case Barrier(threads, cluster):
+            yield Line(depth, f"barrier({'cluster=True' if cluster else threads or ''})", s)
         case Budget(registers, more):
             yield Line(depth, f"registers({registers}, more={more})", s)
         case _:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from loopir.errors import InterpretBoundsError, InterpretError
@@ -36,6 +37,7 @@ from loopir.ir.grammar import (
     If,
     Index,
     Init,
+    Int,
     Issue,
     Kernel,
     Load,
@@ -88,6 +90,7 @@ class _Compiler(Python):
         self.interned: dict[Any, str] = {}
         self.meetings = 0
         self.private: set[str] = set()
+        self.threads, self.together = 0, False
 
     def program(self) -> Program:
         self.emit(0, f"def entry(run, {''.join(f'v_{n}, ' for n in self.func.sizes)}):")
@@ -151,9 +154,10 @@ class _Compiler(Python):
                 self.reduce(s, depth)
             case Do(_, body) | Role(_, body):
                 self.body(body, depth)
-            case Barrier(threads):
+            case Barrier(threads, cluster):
                 self.meetings += 1
-                self.emit(depth, f"yield {f'Meet({self.meetings}, {threads})' if threads else self.meetings}")
+                who = threads or self.threads * (not cluster and self.together)
+                self.emit(depth, f"yield {f'Meet({self.meetings}, {who})' if who else self.meetings}")
             case Commit(group):
                 self.emit(depth, f"run.who.commit({group!r})")
             case Wait(pending, group):
@@ -164,8 +168,9 @@ class _Compiler(Python):
                 self.emit(depth, f"run.who.fence({kind!r})")
             case Init(ring, arrivals):
                 self.emit(depth, f"run.who.init(b_{ring.name}, {arrivals})")
-            case Expect(slot, count):
-                self.emit(depth, f"run.who.expect({self.slot(slot)}, {count})")
+            case Expect(slot, count, block):
+                to = "" if block is None else f", {self.index(block)}"
+                self.emit(depth, f"run.who.expect({self.slot(slot)}, {count}{to})")
             case Await(slot, turn):
                 self.emit(depth, f"x = run.who.awaited({self.slot(slot)}, {turn})")
                 self.emit(depth, "if not x(): yield x")
@@ -173,12 +178,15 @@ class _Compiler(Python):
                 cells = "".join(f"(b_{x.buffer.name}, {self.index(x.at[0])}), " for x in operands)
                 corners = "".join(f"({b.name!r}, {self.at(b.at)}, {b.span}), " for b in boxes)
                 where = f"({self.slot(ring)})" if ring is not None else "None"
+                all_of = f", {s.blocks}" if s.blocks > 1 else ""
                 self.meetings += 1
                 self.emit(depth, f"at = ({fn.name!r}, ())")
                 key = self.share(("instruction", fn), fn)
                 told = self.share(("words", words), dict(words))
                 stop = "yield " * (fn.level != "thread")
-                self.emit(depth, f"{stop}run.issue({key}, {self.meetings}, ({cells}), {told}, ({corners}), {where})")
+                self.emit(
+                    depth, f"{stop}run.issue({key}, {self.meetings}, ({cells}), {told}, ({corners}), {where}{all_of})"
+                )
             case Kernel():
                 self.kernel(s, depth)
             case _:
@@ -235,8 +243,10 @@ class _Compiler(Python):
             return
         shared = [x.buffer for x in [*allocs, *_allocs(body)] if x.buffer.scope == "shared"]
         self.private = {b.name for b in shared}
+        self.together = any(isinstance(x, Barrier) and x.cluster for x in statements(body))
         blocks = [x for x in axes if x.kind in BLOCK_AXES]
         threads = [x for x in axes if x.kind not in BLOCK_AXES]
+        self.threads = prod(x.extent.value for x in threads if isinstance(x.extent, Int))
         params = ", ".join(["mine", *(f"v_{x.var}" for x in blocks + threads)])
         self.emit(depth, f"def k_{s.name}({params}):")
         if shared:
@@ -252,7 +262,8 @@ class _Compiler(Python):
             depth,
             f"launch(k_{s.name}, ({grid}), ({block}), ({axes_of}), lambda: [run.allocate(b) for b in ({keys})],",
         )
-        self.emit(depth + 2, f"{watched}, run.who, run.seed)")
+        cluster = next((n for n, x in enumerate(blocks) if x.kind == "cluster" and self.together), None)
+        self.emit(depth + 2, f"{watched}, run.who, run.seed, {cluster})")
         self.private = set()
 
     # ------------------------------------------------------------ expressions

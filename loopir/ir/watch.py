@@ -105,6 +105,8 @@ class Who:
     rings: dict[int, list[Slot]] = field(default_factory=dict[int, "list[Slot]"])
     """The barriers in shared memory, by the memory they are in."""
     slots: int = 0
+    near: list[list[Memory]] = field(default_factory=list["list[Memory]"])
+    """By block of the cluster that runs, its shared memory."""
 
     def me(self) -> Touch:
         a = self.agent
@@ -163,8 +165,16 @@ class Who:
         m.reads.clear()
         return self.rings[id(m)][n]
 
-    def expect(self, m: Memory, n: int, count: int) -> None:
-        """This thread arrives, and the turn waits for `count` bytes more."""
+    def beside(self, m: Memory, block: int) -> Memory:
+        """What `m` of one block is in `block` of its cluster."""
+        if not 0 <= block < len(self.near):
+            raise Fault(f"speaks of {m.name} in block {block} of a cluster of {len(self.near)}")
+        mine = next(x for x in self.near if any(y is m for y in x))
+        return self.near[block][next(n for n, y in enumerate(mine) if y is m)]
+
+    def expect(self, m: Memory, n: int, count: int, block: int | None = None) -> None:
+        """This thread arrives, perhaps at that of another block, and the turn waits for `count` bytes more."""
+        m = m if block is None else self.beside(m, block)
         s, a = self.slot(m, n), self.agent
         if not s.pending:
             raise Fault(f"arrives at {m.name}[{n}] once more than a turn of it has arrivals")

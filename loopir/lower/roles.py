@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
+from loopir.analysis.multicast import told_by
 from loopir.analysis.simplify import Context, simplify
 from loopir.errors import LowerError, TargetError
 from loopir.ir.dtypes import uint64
@@ -150,15 +151,16 @@ class _Kernel:
         one = conj(Cmp("==", lane, Int(0)), Cmp("==", warp, Int(0)))
         first = conj(one, Cmp("==", Var(group), Int(0)))
         by_warp = all(isinstance(p.around[-1], Do) or self.is_product(p) for p in self.readers())
-        arrivals = self.groups * (GROUP_WARPS if by_warp else GROUP)
+        arrivals = self.groups * (GROUP_WARPS if by_warp else GROUP) * self.blocks
         whole: Body = (
             If(first, (Init(full, 1), Init(empty, arrivals))),
-            Barrier(),
+            Barrier(cluster=self.blocks > 1),
             If(
                 Cmp("<", Var(group), Int(self.groups)),
-                (Budget(others, more=True), *self.using(inner, full, empty, lane if by_warp else None)),
+                (Budget(others, more=True), *self.using(inner, full, self.released(empty, lane if by_warp else None))),
                 (Budget(own, more=False), If(one, filling)),
             ),
+            *((Barrier(cluster=True),) if self.blocks > 1 else ()),  # others may still arrive here
         )
         for b in (*reversed(shared), empty, full):
             whole = (Alloc(b, whole),)
@@ -180,6 +182,30 @@ class _Kernel:
     def is_product(self, p: Place) -> bool:
         return any(isinstance(s, Do) and s.fn.asynchronous == "products" for s in p.around)
 
+    @property
+    def blocks(self) -> int:
+        """How many blocks of a cluster fill each other's memory."""
+        shared = [s for s in statements(self.role.body) if isinstance(s, Loop) and s.kind == "multicast"]
+        return max((s.extent.value for s in shared if isinstance(s.extent, Int)), default=1)
+
+    def marked(self, body: Body, slot: Load, blocks: int = 1) -> Body:
+        """`body` with its copies told where they count; a loop whose iterations are one for each block of a cluster is
+        the iteration of this one, for all."""
+
+        def visit(s: Stmt) -> Stmt | Body | None:
+            if isinstance(s, Do):
+                return replace(s, ring=slot, blocks=blocks)
+            if not isinstance(s, Loop) or s.kind != "multicast":
+                return None
+            cluster = self.axes.get("cluster")
+            if cluster is None or cluster.extent != s.extent:
+                raise LowerError(f"loop {s.var} has not one iteration for each block of a cluster")
+            if (odd := told_by(self.kernel.body, s, cluster.var)) is not None:
+                raise LowerError(f"iterations of {s.var} are not the same in all blocks of a cluster: {odd}")
+            return self.marked(tuple(substitute(x, {s.var: Var(cluster.var)}) for x in s.body), slot, self.blocks)
+
+        return rewrite(body, visit)
+
     # ------------------------------------------------------------ the two sides
 
     def filling(self, body: Body, full: Buffer, empty: Buffer, taken: set[str]) -> Body:
@@ -189,7 +215,7 @@ class _Kernel:
             if s is self.role:
                 slot = Load(full, (self.slot,))
                 told = Expect(slot, sum(map(bytes_of, self.role.body)))
-                out += [Await(Load(empty, (self.slot,)), 1), told, *_marked(self.role.body, slot)]
+                out += [Await(Load(empty, (self.slot,)), 1), told, *self.marked(self.role.body, slot)]
             elif any(x is self.role for x in statements((s,))):
                 then, *orelse = (self.filling(x, full, empty, taken) for x in bodies(s))
                 if isinstance(s, Loop):
@@ -208,12 +234,18 @@ class _Kernel:
         alone = len(s.then) == 1 and s.then[0] is self.role and not s.orelse
         return alone and all(variables(c) <= threads for c in conjuncts(s.cond))
 
-    def using(self, body: Body, full: Buffer, empty: Buffer, lane: Var | None) -> Body:
-        """What of `body` the others do."""
-        filled = _filled(self.role)
-        done: Stmt = Expect(Load(empty, (self.slot,)), 0)
+    def released(self, empty: Buffer, lane: Var | None) -> Body:
+        """A turn's buffer is read: that is told to all blocks that fill it; by a lane of each warp, or each thread."""
+        slot = Load(empty, (self.slot,))
+        if self.blocks == 1:
+            return (Expect(slot, 0),) if lane is None else (If(Cmp("==", lane, Int(0)), (Expect(slot, 0),)),)
         if lane is not None:
-            done = If(Cmp("==", lane, Int(0)), (done,))
+            return (If(Cmp("<", lane, Int(self.blocks)), (Expect(slot, 0, lane),)),)
+        return tuple(Expect(slot, 0, Int(n)) for n in range(self.blocks))
+
+    def using(self, body: Body, full: Buffer, done: Body) -> Body:
+        """What of `body` the others do, with what they tell when a turn is `done`."""
+        filled = _filled(self.role)
 
         def visit(s: Stmt) -> Stmt | Body | None:
             if isinstance(s, If) and self.is_elected(s):
@@ -228,7 +260,7 @@ class _Kernel:
             inner = [x for x in s.body if not (isinstance(x, If) and self.is_elected(x))]
             reading = [n for n, x in enumerate(inner) if accessed(x) & filled]
             begin, end = reading[0], reading[-1] + 1
-            turn = (*inner[:begin], Await(Load(full, (self.slot,))), *inner[begin:end], done, *inner[end:])
+            turn = (*inner[:begin], Await(Load(full, (self.slot,))), *inner[begin:end], *done, *inner[end:])
             return map_stmts(replace(s, body=turn), lambda x: y if (y := visit(x)) is not None else map_stmts(x, deep))
 
         def deep(s: Stmt) -> Stmt | Body:
@@ -236,11 +268,6 @@ class _Kernel:
             return map_stmts(s, deep) if new is None else new
 
         return rewrite(body, visit)
-
-
-def _marked(body: Body, slot: Load) -> Body:
-    """`body` with its copies told where they count."""
-    return rewrite(body, lambda s: replace(s, ring=slot) if isinstance(s, Do) else None)
 
 
 def _inside(body: Body) -> Body:

@@ -91,6 +91,10 @@ class Methods:
         """Merge the nests of `loops`, which stand one after the other, into one."""
         raise NotImplementedError
 
+    def multicast(self, loop: str) -> Self:
+        """Let each block of a cluster do one iteration of `loop`, a copy to shared memory, for all of its blocks."""
+        raise NotImplementedError
+
     def pad(self, stage: str, *loops: str, value: float | int = 0.0) -> Self:
         """Run `stage` without the guards that speak of `loops`, or without any where none is named."""
         raise NotImplementedError

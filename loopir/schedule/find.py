@@ -40,7 +40,7 @@ def find_serial(func: Func, name: str) -> Loop:
     """The loop that `name` means; ScheduleError if it is parallel, a vector, unrolled or bound by now."""
     loop = find_loop(func, name)
     if loop.kind != "serial":
-        how = f"bound to {loop.kind}" if loop.kind in AXES else PAST[loop.kind]
+        how = f"bound to {loop.kind}" if loop.kind in AXES else PAST.get(loop.kind, loop.kind)
         raise ScheduleError(
             f"loop {loop.var!r} is {how} already", loop=name, suggestion="take this step before that one"
         )

@@ -13,6 +13,8 @@ from loopir.schedule.launches import gone_with, require_one_launch
 from loopir.schedule.reductions import Fold, require_inside
 from loopir.schedule.refusal import refusal
 
+IN_ORDER = ("serial", "unroll")
+
 
 def require_promises(func: Func, names: Iterable[str]) -> None:
     """Refuse if a loop in `names` has a kind that its dependences no longer allow."""
@@ -20,7 +22,7 @@ def require_promises(func: Func, names: Iterable[str]) -> None:
     for name in names:
         if kinds[name] == "vectorize":
             require_lockstep(func, name)
-        elif kinds[name] == "parallel" or kinds[name] in AXES:
+        elif kinds[name] not in IN_ORDER:
             require_independent(func, name, kinds[name])
 
 
