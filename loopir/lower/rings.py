@@ -55,7 +55,7 @@ def rings(func: Func, target: Target) -> Func:
     taken = names(func)
 
     def kernel(s: Stmt) -> Stmt | None:
-        if not isinstance(s, Kernel) or not any(map(_is_copy, statements(s.body))):
+        if not isinstance(s, Kernel) or not any(_is_copy(x) and x.ring is None for x in statements(s.body)):
             return None
         return _Kernel(func, _sunk(s), taken).rewritten()
 
@@ -63,7 +63,7 @@ def rings(func: Func, target: Target) -> Func:
 
 
 def _is_copy(s: Stmt) -> TypeGuard[Do]:
-    return isinstance(s, Do) and s.fn.asynchronous == "bytes" and s.ring is None
+    return isinstance(s, Do) and s.fn.asynchronous == "bytes"
 
 
 def _copies(s: Stmt) -> list[Do]:

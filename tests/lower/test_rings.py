@@ -80,6 +80,8 @@ def test_copies_run_ahead_and_one_wait_stands_in_the_loop(stages: int) -> None:
     assert wait.slot.buffer.shape == (Int(stages),)
     assert isinstance(around[-1], Loop)
     assert around[-1].var == "o"
+    copies = [n for n, s in enumerate(around[-1].body) if any(isinstance(x, Issue) for x in statements((s,)))]
+    assert max(copies) < around[-1].body.index(wait)  # the coming copies are begun before this one is waited for
 
 
 def changed(func: Func, change: Callable[[Stmt], Stmt | Body | None]) -> Func:
