@@ -1,45 +1,15 @@
-"""The command line: `python -m loopir demo | doctor | show FILE | view FILE | cache`."""
+"""The command line: `python -m loopir demo | doctor | show FILE | view FILE | bench | cache`."""
 
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 
 import loopir as lp
-from loopir import demo
+from loopir import bench, demo, doctor
 from loopir.runtime import cache
-
-PACKAGES = (
-    "numpy",
-    "ml_dtypes",
-    "islpy",
-    "llvmlite",
-    "sympy",
-    "rich",
-    "cuda-bindings",
-    "cuda-core",
-    "nvidia-cuda-nvrtc",
-)
-
-
-def doctor() -> int:
-    """What is installed, what runs here, and what to do about what is missing."""
-    print(f"loopir {lp.__version__}, Python {platform.python_version()}, {platform.machine()} {platform.system()}")
-    for name in PACKAGES:
-        try:
-            print(f"  {name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            print(f"  {name} is not installed: pip install 'loopir[cuda]'")
-    for target in ("llvm", "cuda"):
-        try:
-            print(f"  target {target}: {lp.describe_target(target)}")
-        except lp.TargetError as error:
-            print(f"  target {target}: not here; {error}")
-    print(f"  compile cache: {cache.directory()}")
-    return 0
 
 
 def loaded(path: str) -> lp.Schedule | int:
@@ -88,6 +58,18 @@ def view(path: str, target: str, out: str | None) -> int:
     return 0
 
 
+def benched(target: str, size: int, rows: str) -> int:
+    """Print the table of `bench`."""
+    if size < 1:
+        print(f"matrices of {size} rows have nothing to compute; --size is at least 1", file=sys.stderr)
+        return 2
+    try:
+        return bench.main(target, size, rows)
+    except lp.TargetError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m loopir", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -100,20 +82,32 @@ def main(arguments: list[str] | None = None) -> int:
     page.add_argument("file")
     page.add_argument("--target", choices=("cuda", "llvm"), default="cuda")
     page.add_argument("--out", help="the page; named after the program unless told")
-    commands.add_parser("cache", help="the compile cache").add_argument("action", choices=("path", "clear"))
+    table = commands.add_parser("bench", help="how fast the ready-made schedules are here, every result checked")
+    table.add_argument("--target", choices=("auto", "cuda", "llvm"), default="auto")
+    table.add_argument("--size", type=int, default=2048, help="rows and columns of the matrices")
+    table.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
+    commands.add_parser("cache", help="the compile cache").add_argument("action", choices=("path", "size", "clear"))
     options = parser.parse_args(arguments)
     match options.command:
         case "demo":
             return demo.main(options.target, options.elements)
         case "doctor":
-            return doctor()
+            return doctor.main()
+        case "bench":
+            return benched(options.target, options.size, options.rows)
         case "show":
             return show(options.file)
         case "view":
             return view(options.file, options.target, options.out)
         case _:
-            print(cache.directory() if options.action == "path" else f"removed {cache.clear()} entries")
+            print(_cache(options.action))
             return 0
+
+
+def _cache(action: str) -> str:
+    if action == "clear":
+        return f"removed {cache.clear()} entries"
+    return str(cache.directory()) if action == "path" else "{} entries, {} bytes".format(*cache.size())
 
 
 if __name__ == "__main__":

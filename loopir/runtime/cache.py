@@ -97,6 +97,15 @@ def trim(limit: int) -> int:
     return removed
 
 
+def size() -> tuple[int, int]:
+    """How many entries there are, and the bytes that they take."""
+    sizes: list[int] = []
+    for path in directory().glob("??/*"):
+        with suppress(OSError):  # another process has removed it
+            sizes.append(path.stat().st_size)
+    return len(sizes), sum(sizes)
+
+
 def clear() -> int:
     """Remove all entries; how many there were."""
     removed = 0

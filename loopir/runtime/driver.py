@@ -41,6 +41,18 @@ def _driver() -> Any:
     return driver
 
 
+def version() -> tuple[int, int]:
+    """The newest CUDA that the driver runs; TargetError where there is no driver."""
+    cu = _driver()
+    try:
+        error, number = cu.cuDriverGetVersion()
+    except RuntimeError as missing:
+        raise TargetError(f"no CUDA driver is here ({missing}); a GPU needs NVIDIA's driver installed") from None
+    if error != cu.CUresult.CUDA_SUCCESS:
+        raise TargetError(f"the CUDA driver does not tell its version: {error.name}")
+    return number // 1000, number % 1000 // 10
+
+
 class Device:
     """One GPU with its primary context: `.arch` ("sm_90a"), `.name`, `.description`."""
 

@@ -63,6 +63,15 @@ def compile(source: str, arch: str = "sm_90a", *, fma: bool = True, lines: bool 
     return compiled
 
 
+def version() -> tuple[int, int]:
+    """NVRTC's version; TargetError where it is not installed."""
+    nvrtc = _nvrtc()
+    try:
+        return _check(nvrtc, nvrtc.nvrtcVersion())
+    except RuntimeError as error:  # the shared library is not to be found
+        raise TargetError(f'NVRTC cannot be loaded ({error}); pip install "loopir[cuda]"') from None
+
+
 def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc  # pyright: ignore[reportAttributeAccessIssue]

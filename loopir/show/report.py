@@ -15,6 +15,7 @@ from typing import Any
 from loopir.analysis.traffic import Work, launches, work
 from loopir.ir.grammar import Func
 from loopir.ir.layouts import evaluate
+from loopir.show.plot import plot
 from loopir.show.units import seconds as time_of, si
 from loopir.witness import page
 
@@ -116,6 +117,13 @@ class Report:
                     f"  {m.buffer.name} ({m.buffer.scope}): reads {si(m.read)}B, writes {si(m.written)}B{ratio}"
                 )
         return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The roofline, drawn into `ax`, axes of matplotlib, or into a figure of its own; the axes.
+
+        TargetError where matplotlib is not installed.
+        """
+        return plot(self, ax)
 
     def _repr_html_(self) -> str:
         return page(str(self))

@@ -27,10 +27,10 @@ MAY_IMPORT = {
 }
 """What each room may import, beside itself."""
 
-ABOVE = ("__init__", "__main__", "build", "demo")
+ABOVE = ("__init__", "__main__", "bench", "build", "demo", "doctor")
 """The files that may know every room."""
 
-OPTIONAL = {"cuda", "sympy", "hypothesis"}
+OPTIONAL = {"cuda", "sympy", "hypothesis", "matplotlib"}
 """Packages that a function may import when it is called, as not everyone has them or wants to wait for them."""
 
 FILES = sorted(PACKAGE.rglob("*.py"))
