@@ -7,8 +7,9 @@ all of the reduced loop; `wgmma` takes both operands from shared memory, in swiz
 from __future__ import annotations
 
 import loopir as lp
-from schedules.matmul import contraction
+from schedules.matmul import Contraction, contraction
 from schedules.matmul_mma import SHORT, both_whole, contraction_in, tiles
+from schedules.matmul_tiles import PROCESSORS
 from schedules.nests import batched, extent, step
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
@@ -51,7 +52,7 @@ def matmul_wgmma(
     blocks: int | None = None,
     whole_rows: bool = True,
     whole: bool = False,
-    roles: bool = False,
+    roles: bool | None = None,
     cluster: int = 1,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a; unless
@@ -64,6 +65,11 @@ def matmul_wgmma(
     `blocks` are those of `matmul_mma.tiles`. What is made of the sums goes through shared memory, if there is room,
     from where rows are written whole, unless `whole_rows` is False. With `whole`, both operands are first copied into
     whole tiles, with zeros at the edges, so that rows of any length begin where boxes can.
+
+    With `roles`, a warpgroup of its own makes the copies, and each multiprocessor has one block, which takes tile after
+    tile; so the copies for a tile begin while the one before it is made and stored. That is so unless told for the
+    largest tile, if there are enough, and copies are of boxes. With a `cluster`, that many blocks share the copies of
+    columns.
     """
     c = contraction(s, stage)
     if c is None:
@@ -83,11 +89,21 @@ def matmul_wgmma(
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
+    if roles is None:
+        there = (extent(s, bi) or 0) * (extent(s, bj) or 0)
+        roles = block == BLOCKS[0] and there > PROCESSORS and stages > 1 and not whole and _boxed(s, c)
+    blocks = PROCESSORS if roles and blocks is None and not batch else blocks
     s, at = tiles(s, bi, bj, group, blocks) if cluster == 1 else _clustered(s, bi, bj, group, blocks, cluster)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = _results(s, stage, out, at, block) if whole_rows else _by_warpgroups(s, i)
     s = batched(s, batch)
     return _sums(s, stage, block, depth, short, stages, whole, roles, cluster)
+
+
+def _boxed(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether the rows of both operands are known to begin where boxes can."""
+    along = (c.reduced if c.left.along else c.row, c.reduced if c.right.along else c.column)
+    return all((extent(s, x) or 1) % VECTOR == 0 for x in along)
 
 
 def _clustered(
@@ -153,6 +169,7 @@ def _sums(
     for operand, copy in zip(c, copies, strict=True):
         s = s.set_layout(copy, swizzled(block[copies.index(copy)] if operand.along else depth))
         boxes = _boxes(s, copy, short, cluster)
+        roles = roles and boxes is not None
         s = boxes or _together(s, copy, block[0] // ROWS, f"cp_async_{short}" if stages > 1 else None)
     ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
     s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{ways}")
