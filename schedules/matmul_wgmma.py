@@ -16,6 +16,8 @@ BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
 """Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""
 SHARED, LEAST_STAGES, MOST_STAGES = 226 * 1024, 3, 6
 """Bytes of shared memory for a tile, and steps of the reduced loop that are there at once."""
+REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160), 4: (32, 112)}
+"""Of a thread that copies and of one that multiplies, by how many warpgroups multiply."""
 ROWS, DEPTH, LANES, WARPS, VECTOR, PIECE, BOX = 64, 16, 32, 4, 8, 64, 256
 """Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector, and in 128 bytes;
 rows of a box."""
@@ -174,7 +176,7 @@ def _sums(
     ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
     s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{ways}")
     if roles and stages > 1:
-        return s.specialize_warps(ko, stages=stages)
+        return s.specialize_warps(ko, stages=stages, registers=REGISTERS[block[0] // ROWS])
     # a stage less ahead than there is room for: products are waited for an iteration later, if there are enough stages
     return s.pipeline(ko, stages=stages, ahead=max(1, stages - 2)) if stages > 1 else s
 
