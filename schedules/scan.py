@@ -1,8 +1,7 @@
 """Prefix sums in three steps: the sum of each block of elements, the sums before each block, the sums inside it.
 
-A running sum is one long chain of dependences, and no order of its loop is another. Cut into blocks it is three nests,
-of which the first and the last have as many independent iterations as there are blocks; the program says so, and the
-schedule gives them to threads.
+A running sum is one long chain of dependences, and no order of its loop is another; `scan_blocks` cuts the chain. On a
+GPU it cuts each block again, into the parts of threads, which meet in shared memory.
 """
 
 from __future__ import annotations
@@ -12,39 +11,34 @@ from schedules.nests import step
 
 PROGRAM = """
 def prefix_sum(n: "size", A: "{t}[n]", B: "out {t}[n]"):
-    with alloc("{t}[(n + {w} - 1) // {w}]") as total, alloc("{t}[(n + {w} - 1) // {w} + 1]") as before:
-        for b in range((n + {w} - 1) // {w}):
-            for k in range({w}):
-                if b * {w} + k < n:
-                    total[b] = sum(A[b * {w} + k], over=k, init=0)
-        before[0] = 0
-        for c in range((n + {w} - 1) // {w}):
-            before[c + 1]: "before_next" = before[c] + total[c]
-        for d in range((n + {w} - 1) // {w}):
-            with alloc("{t}[1]") as running:
-                running[0] = before[d]
-                for i in range({w}):
-                    if d * {w} + i < n:
-                        running[0] = sum(A[d * {w} + i], label="running_sum")
-                        B[d * {w} + i] = running[0]
+    for i in range(n):
+        B[i] = select(1 <= i, B[i - 1], {zero}) + A[i]
 """
 
 
-def prefix_sum(dtype: str, width: int = 1024) -> lp.Func:
-    """B[i] = A[0] + ... + A[i] for `dtype`, in blocks of `width` elements; a program at any size."""
-    zero = "0.0" if "float" in dtype else "0"
-    return lp.parse(PROGRAM.format(t=dtype, w=width).replace("init=0", f"init={zero}").replace("= 0\n", f"= {zero}\n"))
+def prefix_sum(dtype: str) -> lp.Func:
+    """B[i] = A[0] + ... + A[i] for `dtype`; a program at any size."""
+    return lp.parse(PROGRAM.format(t=dtype, zero="0.0" if "float" in dtype else "0"))
 
 
 @lp.composite
-def scan(s: lp.Schedule, target: str, *, threads: int = 128) -> lp.Schedule:
-    """`prefix_sum` with its blocks spread over threads, of a GPU ("cuda") or a CPU.
+def scan(s: lp.Schedule, target: str, *, width: int = 1024, threads: int = 128) -> lp.Schedule:
+    """The running fold that is the innermost loop of the only stage, in blocks of `width` elements that run at once.
 
-    On a GPU a block of threads folds the sum of a block of elements together.
+    On a GPU ("cuda") `threads` threads share a block: each has a part of it, of which it folds the sum first.
     """
+    (stage,) = s.stages
+    names = ("block", "within")
+    s = s.scan_blocks(s.loops(stage)[-1], width, names=names)
+    sums, _, _, _ = s.stages
+    outer, inner = s.loops(sums)[-2:]
     if target != "cuda":
-        return s.parallel("b").parallel("d")
-    s, (_, lane) = step(s, "split", "k", threads)
-    s = s.bind("b", "blockIdx.x").bind(lane, "threadIdx.x").set_scope("running", "local")
-    s, (block, thread) = step(s, "split", "d", threads)
-    return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+        return s.parallel(outer).parallel("block")
+    s, (_, lane) = step(s, "split", inner, threads)
+    s = s.bind(outer, "blockIdx.x").bind(lane, "threadIdx.x")
+    before = set(s.buffers)
+    s = s.scan_blocks("within", -(-width // threads), names=("thread", "x"))
+    for b in (b for b in s.buffers if b not in before):
+        s = s.set_scope(b, "shared")
+    part = next(x for x in s.stages if x in s.buffers and x not in before)
+    return s.bind("block", "blockIdx.x").bind(s.loops(part)[-2], "threadIdx.x").bind("thread", "threadIdx.x")

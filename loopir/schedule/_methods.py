@@ -153,6 +153,11 @@ class Methods:
         """Fold each iteration of `loop`, over which `stage` reduces, into an element of its own; then fold these."""
         raise NotImplementedError
 
+    def scan_blocks(self, loop: str, factor: int, *, names: tuple[str, str] | None = None) -> Self:
+        """Run `loop`, which stores a running fold, in blocks of `factor` iterations that do not wait for one
+        another."""
+        raise NotImplementedError
+
     def set_layout(self, buffer: str, layout: str) -> Self:
         """Lay the elements of the intermediate `buffer` out by `layout`, a mapping of indices written as a lambda."""
         raise NotImplementedError

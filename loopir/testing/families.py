@@ -396,11 +396,26 @@ def ragged(d: Draws) -> str:
     )
 
 
+def scans(d: Draws) -> str:
+    """A row in which every element goes on from the one before, forwards mostly."""
+    (decl, n), t = d.size("n"), d.type()
+    step = d.pick("A[i]", d.value("A[i]", t=t), f"A[{n} - 1 - i]", "S[i + 1]")
+    last = d.pick("S[i]", "S[i]", "S[i]", f"select(1 <= i, S[i], A[{n} - 1])", "S[i // 2]")
+    fold = d.pick("{} + {}", "{1} + {0}", "maximum({}, {})", "{} * {}").format(last, step)
+    store = d.pick(f"S[i + 1] = {fold}", f"S[i + 1] = {fold}", f"if i < {n} - 1:", f"if i % 2 == {n} % 2:")
+    return lines(
+        f'def scan({decl}A: "{t}[{n}]", S: "inout {t}[{n} + 1]"):',
+        f"    for i in range({n}):",
+        f"        {store}",
+        *((f"            S[i + 1] = {fold}",) if store.endswith(":") else ()),
+    )
+
+
 FAMILIES: dict[str, Callable[[Draws], str]] = {
     f.__name__: f
     for f in (
         pointwise, stencils, product, dots, copied, tails, several, folds, sweeps, steps_in_time, triangles, rings,
-        dead, invariant, ragged,
+        dead, invariant, scans, ragged,
     )
 }  # fmt: skip
 """By name, each a text of the draws."""

@@ -1,4 +1,4 @@
-"""`python -m loopir.testing.legality --seconds N`: what primitives refuse and accept, beside what is legal.
+"""`python -m loopir.testing.legality --seconds N [--each N]`: what primitives refuse and accept, beside what is legal.
 
 Steps are drawn on random affine programs. One that is refused is taken all the same, without its checks, and both
 programs are run at every small size (`loopir.testing.brute`): where nothing changes, a legal step was refused. One that
@@ -12,8 +12,9 @@ import argparse
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from time import monotonic
 from typing import Any
@@ -35,6 +36,7 @@ from loopir.testing.steps import arguments_of, schedules
 from loopir.testing.strategies import funcs
 from loopir.testing.unchecked import unchecked
 
+Say = Callable[[str], object]
 VERDICTS = ("accepted", "accepted, illegal", "refused", "refused, legal", "no rewrite", "crash")
 BEFORE = ("split", "reorder", "fuse", "compute_at", "cache_read", "decompose_reduction", "distribute", "fuse_loops")
 """Steps that a program may have been through already."""
@@ -60,9 +62,17 @@ class Table:
         head = (
             "| primitive | tried | accepted | refused | legal but refused | illegal but accepted | no rewrite | crash |"
         )
-        rows = [self._row(name, self.counts[name]) for name in sorted(self.counts)]
+        rows = [self.row(name) for name in sorted(self.counts)]
         total = self._row("all", sum(self.counts.values(), Counter[str]()))
         return "\n".join((head, "|---|---|---|---|---|---|---|---|", *rows, total))
+
+    def counted(self, name: str) -> int:
+        """How many steps of a primitive there was something to take of."""
+        counts = self.counts.get(name, Counter[str]())
+        return counts.total() - counts["no rewrite"]
+
+    def row(self, name: str) -> str:
+        return self._row(name, self.counts.get(name, Counter[str]()))
 
     @staticmethod
     def _row(name: str, n: Counter[str]) -> str:
@@ -147,6 +157,27 @@ def measure(
     """Rounds of `examples` programs from `seed` on, with `each` steps on every one, until `seconds` have gone by."""
     table, end = Table(), monotonic() + seconds
     names = sorted(primitives or PRIMITIVES)
+    while True:
+        judge_round(table, names, seed, each, examples)
+        seed += 1
+        if monotonic() >= end:
+            return table
+
+
+def evenly(least: int, seconds: float, seed: int = 0, primitives: Sequence[str] = (), *, say: Say = str) -> Table:
+    """Rounds for one primitive after the other, until `least` of its steps are counted or `seconds` have gone by."""
+    table = Table()
+    for name in sorted(primitives or PRIMITIVES):
+        end, n = monotonic() + seconds, seed
+        while table.counted(name) < least and (n == seed or monotonic() < end):
+            judge_round(table, [name], n, 4, 25)
+            n += 1
+        say(table.row(name))
+    return table
+
+
+def judge_round(table: Table, names: Sequence[str], seed: int, each: int, examples: int) -> None:
+    """Judge `each` steps, of primitives among `names`, on each of `examples` programs."""
     drawn: dict[tuple[Func, Step], None] = {}
 
     def draw(data: st.DataObject) -> None:
@@ -156,14 +187,9 @@ def measure(
         taken = [theme] * (each - len(rest)) + rest
         drawn.update({(func, Step(n, *_call(data.draw(arguments_of(PRIMITIVES[n], func))))): None for n in taken})
 
-    while True:
-        drawn.clear()
-        seeded(seed)(settings(QUIET, max_examples=examples)(given(st.data())(draw)))()
-        for func, step in drawn:
-            table.judge(func, step)
-        seed += 1
-        if monotonic() >= end:
-            return table
+    seeded(seed)(settings(QUIET, max_examples=examples)(given(st.data())(draw)))()
+    for func, step in drawn:
+        table.judge(func, step)
 
 
 def _call(drawn: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], tuple[tuple[str, Any], ...]]:
@@ -175,9 +201,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on (0: one round)")
     parser.add_argument("--seed", type=int, default=0, help="the first round")
     parser.add_argument("--primitives", nargs="*", default=[], help="these only")
+    parser.add_argument("--each", type=int, help="so many counted steps of every primitive, for SECONDS each at most")
     parser.add_argument("--cases", help="a file for the cases that should not be")
     chosen: Any = parser.parse_args(argv)
-    table = measure(chosen.seconds, chosen.seed, chosen.primitives)
+    if chosen.each is None:
+        table = measure(chosen.seconds, chosen.seed, chosen.primitives)
+    else:
+        told = partial(print, file=sys.stderr, flush=True)
+        table = evenly(chosen.each, chosen.seconds, chosen.seed, chosen.primitives, say=told)
     print(table)
     if chosen.cases:
         with open(chosen.cases, "w") as file:

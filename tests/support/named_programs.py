@@ -221,21 +221,8 @@ def batched_on_gpu(s: lp.Schedule) -> lp.Schedule:
 
 PREFIX = """
 def prefix_sum(SIZES, A: "float32[{0}]", B: "out float32[{0}]"):
-    with alloc("float32[({0} + 7) // 8]") as total, alloc("float32[({0} + 7) // 8 + 1]") as before:
-        for b in range(({0} + 7) // 8):
-            for k in range(8):
-                if b * 8 + k < {0}:
-                    total[b] = sum(A[b * 8 + k], over=k, init=0.0)
-        before[0] = 0.0
-        for c in range(({0} + 7) // 8):
-            before[c + 1]: "before_next" = before[c] + total[c]
-        for d in range(({0} + 7) // 8):
-            with alloc("float32[1]") as running:
-                running[0] = before[d]
-                for i in range(8):
-                    if d * 8 + i < {0}:
-                        running[0] = sum(A[d * 8 + i], label="running_sum")
-                        B[d * 8 + i] = running[0]
+    for i in range({0}):
+        B[i] = select(1 <= i, B[i - 1], 0.0) + A[i]
 """
 HISTOGRAM = """
 def histogram(SIZES, x: "uint8[{0}, {1}]", bins: "inout int32[256]"):
@@ -306,8 +293,8 @@ PROGRAMS: dict[str, Named] = {
         lambda s: schedules.matmul_gpu(s, "C", block=16, part=4, depth=4),
     ),
     "prefix sum": Named(
-        text(PREFIX), ("n",), (64,), (45,), lambda s: schedules.scan(s, "llvm"),
-        lambda s: schedules.scan(s, "cuda", threads=4),
+        text(PREFIX), ("n",), (64,), (45,), lambda s: schedules.scan(s, "llvm", width=8),
+        lambda s: schedules.scan(s, "cuda", width=8, threads=4),
     ),
     "histogram": Named(
         text(HISTOGRAM), ("n", "m"), (4, 16), (5, 7), lambda s: schedules.scatter(s, "bins", "llvm", chunk=16),
