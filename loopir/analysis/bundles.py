@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from loopir.analysis.access import Access, Statement
 from loopir.analysis.affine import Poly, plain, plus, to_index
-from loopir.ir.grammar import Index, Var
+from loopir.ir.grammar import Add, Index, Int, Var
 
 Clear = Callable[[Statement, Access, Statement, Access], bool]
 """Whether accesses of two statements cannot clash: these may be bundles, and the statements wider than they were."""
@@ -20,25 +20,25 @@ def unclear(
     s: Statement, t: Statement, pairs: Iterable[tuple[Access, Access]], clear: Clear
 ) -> Iterator[tuple[Access, Access]]:
     """Those of `pairs`, accesses of `s` and of `t`, whose bundles are not clear of one another."""
-    met: dict[tuple[int, int], list[tuple[Access, Access]]] = {}
-    one, other = _bundled(s), _bundled(t)
+    pairs = [*pairs]
+    if len(pairs) < 2:
+        yield from pairs
+        return
+    met: dict[tuple[object, object], list[tuple[Access, Access]]] = {}
+    kinds = {id(x): _kind(x) for pair in pairs for x in pair}
     for a, b in pairs:
-        met.setdefault((one[id(a)], other[id(b)]), []).append((a, b))
+        met.setdefault((kinds[id(a)], kinds[id(b)]), []).append((a, b))
     for several in met.values():
-        first, second = (list({id(x): x for x in side}.values()) for side in zip(*several, strict=True))
-        if len(several) == 1 or not clear(*_whole(s, first, "s"), *_whole(t, second, "t")):
-            yield from several
-
-
-def _bundled(s: Statement) -> dict[int, int]:
-    """By access, the number of the bundle that it is in."""
-    found: dict[object, int] = {}
-    return {id(a): found.setdefault(_kind(a), len(found)) for a in s.accesses}
+        if len(several) > 1:
+            first, second = (list({id(x): x for x in side}.values()) for side in zip(*several, strict=True))
+            if clear(*_whole(s, first, "s"), *_whole(t, second, "t")):
+                continue
+        yield from several
 
 
 def _kind(a: Access) -> object:
-    """What all in a bundle have in common: everything but the constants in their subscripts."""
-    shape = tuple([None if x is None else frozenset(_moving(x).items()) for x in a.at])
+    """What all in a bundle have in common: everything but a constant at the end of their subscripts."""
+    shape = tuple([x.a if isinstance(x, Add) and isinstance(x.b, Int) else x for x in a.at])
     return a.buffer, a.write, shape, a.conds, a.private, a.fold, a.maybe, a.atomic
 
 

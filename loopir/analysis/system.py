@@ -233,10 +233,10 @@ class System:
     def solutions(self, dims: Sequence[str], order: Sequence[Constraint]) -> list[isl.BasicSet]:
         """The system as isl sets over `dims`, then the hidden ones; one for each choice of cases that is possible."""
         position = {name: n for n, name in enumerate((*dims, *self.hidden))}
-        space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(position)))
-        found = [_constrained(isl.BasicSet.universe(space.get_space()), space, position, [*self.constraints, *order])]
+        found = [_points(position, [*self.constraints, *order])]
         for choice in (*self.cases, *self.monotone()):
-            found = [_constrained(s, space, position, case) for s in found for case in choice if not s.is_empty()]
+            sides = [_points(position, case) for case in choice]
+            found = [s.intersect(side) for s in found for side in sides if not s.is_empty()]
         return found
 
     def smallest(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
@@ -270,18 +270,28 @@ def _few(parts: Iterable[Sequence[object]]) -> bool:
     return total <= MAX_CASES
 
 
-def _constrained(
-    s: isl.BasicSet, space: isl.LocalSpace, position: Mapping[str, int], constraints: Iterable[Constraint]
-) -> isl.BasicSet:
-    for linear, equality in constraints:
-        c = isl.Constraint.alloc_equality(space) if equality else isl.Constraint.alloc_inequality(space)
-        for name, value in linear.items():
-            if name and value:
-                c = c.set_coefficient_val(isl.dim_type.set, position[name], _val(value))
-            elif value:
-                c = c.set_constant_val(_val(value))
-        s = s.add_constraint(c)
-    return s
+def _points(position: Mapping[str, int], constraints: Sequence[Constraint]) -> isl.BasicSet:
+    """The points, their dimensions as `position` has them, that meet all the constraints.
+
+    They are given to isl as matrices: added one by one each would be worked into all that were there.
+    """
+    width = len(position)
+    rows = [[linear for linear, equal in constraints if equal == wanted] for wanted in (True, False)]
+    matrices: list[isl.Mat] = []
+    for part in rows:
+        matrix = isl.Mat.alloc(isl.DEFAULT_CONTEXT, 0, width + 1).insert_zero_rows(0, len(part))
+        for n, linear in enumerate(part):
+            for name, value in linear.items():
+                if value:
+                    matrix = matrix.set_element_val(n, position[name] if name else width, _val(value))
+        matrices.append(matrix)
+    kinds = (isl.dim_type.set, isl.dim_type.div, isl.dim_type.param, isl.dim_type.cst)
+    return isl.BasicSet.from_constraint_matrices(_space(width), *matrices, *kinds)
+
+
+@lru_cache(maxsize=64)
+def _space(dims: int) -> isl.Space:
+    return isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, dims)
 
 
 @lru_cache(maxsize=1024)

@@ -303,6 +303,13 @@ def _monoid_name(m: Monoid, here: Here) -> None:
 
 
 def _buffer(b: Buffer, sizes: frozenset[str], stage: Stage = "schedule") -> None:
+    known = memory(b)
+    if (found := known.get((_buffer, stage))) is None or not found <= sizes:
+        _checked_buffer(b, sizes, stage)
+        known[_buffer, stage] = sizes
+
+
+def _checked_buffer(b: Buffer, sizes: frozenset[str], stage: Stage) -> None:
     if b.scope not in SCOPES and b.scope not in MEMORIES and (b.scope, stage) != ("any", "meaning"):
         fail(f"buffer {b.name} has scope {b.scope!r}; there are {', '.join((*SCOPES, *MEMORIES))}")
     for d in b.shape:

@@ -6,162 +6,43 @@ Every rewrite shares what it does not change: `rebuild` returns the node it was 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter, is_not
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from loopir.ir.grammar import (
-    Add,
     Alloc,
     Arg,
     Body,
     Buffer,
     Cond,
-    Const,
     Do,
-    FloorDiv,
     Func,
     If,
-    Index,
-    Int,
     Kernel,
     Load,
     Loop,
-    Max,
-    Min,
-    Mod,
-    Mul,
     Node,
     Reduce,
     Role,
     Stmt,
     Store,
     Var,
-    Xor,
 )
-from loopir.ir.index import FOLDED
 from loopir.ir.kept import kept
+from loopir.ir.rebuild import (
+    LEAVES,
+    children as children,
+    nodes as nodes,
+    rebuild as rebuild,
+    refold as refold,
+    replace as replace,
+    substitute as substitute,
+    transform as transform,
+)
 
 N = TypeVar("N", bound=Node)
-_FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
-
-
-def _fields(node: Node) -> tuple[Any, ...]:
-    """What the fields of `node` hold, in order."""
-    kind = type(node)
-    found = _FIELDS.get(kind)
-    if found is None:
-        names = [f.name for f in fields(kind)]  # pyright: ignore[reportArgumentType]
-        found = _FIELDS[kind] = attrgetter(*names) if len(names) > 1 else _few(names)
-    return found(node)
-
-
-def _few(names: list[str]) -> Callable[[Node], tuple[Any, ...]]:
-    """What an attrgetter is not for: no name, or one, which it gives no tuple of."""
-    return lambda n: tuple([getattr(n, name) for name in names])
-
-
-R = TypeVar("R")
-
-
-def replace(node: R, **new: object) -> R:
-    """`node`, a node or another frozen record, with some fields exchanged: `dataclasses.replace`, sooner."""
-    kind = type(node)
-    return kind(**{name: getattr(node, name) for name in kind.__match_args__} | new)  # type: ignore[attr-defined]
-
-
-_LEAVES = frozenset({Var, Int, Const})
-"""Nodes that hold no others, and are met most."""
-
-
-_PAIRS = frozenset({Add, Mul, FloorDiv, Mod, Min, Max, Xor})
-"""Nodes that hold two others, `a` and `b`, and are met most of those that hold any."""
-
-
-def children(node: Node) -> list[Node]:
-    """The nodes directly under `node`, in the order they are written."""
-    if type(node) in _PAIRS:
-        return [node.a, node.b]  # type: ignore[attr-defined]
-    out: list[Node] = []
-    for child in _fields(node):
-        if child.__class__ is tuple:
-            out += [c for c in child if isinstance(c, Node)]
-        elif isinstance(child, Node):
-            out.append(child)
-    return out
-
-
-def nodes(node: Node) -> Iterator[Node]:
-    """`node` and everything under it, parents first; a Buffer is yielded and not entered."""
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        yield node
-        if type(node) not in _LEAVES and type(node) is not Buffer:
-            pending += reversed(children(node))
-
-
-def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
-    """`node` with `fn` applied to each direct child; the same object if nothing changed."""
-    kind: Any = type(node)
-    if kind in _LEAVES:
-        return node
-    if kind in _PAIRS:
-        pair: Any = node
-        a: Any = fn(pair.a)
-        b: Any = fn(pair.b)
-        same: Any = node if a is pair.a and b is pair.b else kind(a, b)
-        return same
-    values: list[object] = []
-    changed = False
-    for old in _fields(node):
-        new: Any = old
-        if old.__class__ is tuple:
-            if old:
-                renewed = tuple([fn(c) if isinstance(c, Node) else c for c in old])
-                if any(map(is_not, old, renewed)):
-                    new, changed = renewed, True
-        elif isinstance(old, Node):
-            new = fn(old)
-            changed = changed or new is not old
-        values.append(new)
-    return kind(*values) if changed else node
-
-
-def transform(node: N, fn: Callable[[Node], Node]) -> N:
-    """Bottom-up: children first, then `fn` on the rebuilt node."""
-    return cast(N, fn(rebuild(node, lambda child: transform(child, fn))))
-
-
-def substitute(node: N, env: Mapping[str, Index]) -> N:
-    """`node` with each variable named in `env` replaced; indices fold as they are rebuilt.
-
-    Loops are not renamed: `env` must not name a variable that a loop inside `node` binds. Buffers stay as
-    they are: their shapes and layouts speak of sizes only.
-    """
-    if not env:
-        return node
-
-    def visit(n: Any) -> Any:
-        kind = n.__class__
-        if kind is Var:
-            return env.get(n.name, n)
-        if kind is Buffer or kind in _LEAVES:
-            return n
-        if kind in _PAIRS:
-            a, b = visit(n.a), visit(n.b)
-            return n if a is n.a and b is n.b else FOLDED[kind](a, b)
-        return rebuild(n, visit)
-
-    return visit(node)
-
-
-def refold(ix: Index) -> Index:
-    """Apply the folding constructors to the top node, after its children changed."""
-    pair: Any = ix
-    return FOLDED[type(ix)](pair.a, pair.b) if type(ix) in _PAIRS else ix
 
 
 def rebuffer(node: N, env: Mapping[str, Buffer]) -> N:
@@ -335,17 +216,21 @@ def exchanged(func: Func, old: Stmt, new: Stmt | Body) -> Func:
 
 
 def _spliced(outer: Stmt, inner: Stmt, made: Body) -> Stmt:
+    if type(outer) is Alloc:
+        return Alloc(outer.buffer, _put(outer.body, inner, made))
     if isinstance(outer, If):
         if any(s is inner for s in outer.then):
             return If(outer.cond, _put(outer.then, inner, made), outer.orelse)
         return If(outer.cond, outer.then, _put(outer.orelse, inner, made))
-    assert isinstance(outer, Loop | Alloc | Do | Role | Kernel)
+    assert isinstance(outer, Loop | Do | Role | Kernel)
     return with_body(outer, _put(outer.body, inner, made))
 
 
 def _put(body: Body, old: Stmt, made: Body) -> Body:
-    n = next(n for n, s in enumerate(body) if s is old)
-    return (*body[:n], *made, *body[n + 1 :])
+    out: list[Stmt] = []
+    for s in body:
+        out += made if s is old else (s,)
+    return tuple(out)
 
 
 def statements(body: Body) -> Iterator[Stmt]:
@@ -415,7 +300,7 @@ def loaded(node: Node) -> frozenset[str]:
         if type(n) is Load:
             found.add(n.buffer.name)
             pending += n.at
-        elif type(n) not in _LEAVES and type(n) is not Buffer:
+        elif type(n) not in LEAVES and type(n) is not Buffer:
             pending += children(n)
     return frozenset(found)
 

@@ -9,8 +9,8 @@ from loopir.analysis.access import sees, statements_of, that_meet
 from loopir.analysis.depend import Pair, before, conflicts, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import simplify_body
-from loopir.ir.grammar import THREAD_AXES, Alloc, Body, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Stmt, Store
-from loopir.ir.walk import accessed, chain, rebuild, replace, rewrite, statements
+from loopir.ir.grammar import THREAD_AXES, Alloc, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Stmt, Store
+from loopir.ir.walk import accessed, chain, exchanged, rebuild, replace, statements
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_loop
 
@@ -67,16 +67,10 @@ def confined(func: Func, names: set[str], loop: str, box: Box) -> Func:
         body = (Alloc(new[n], body),)
     known = known_at(func, where)
     (after,) = simplify_body((replace(where, body=body),), known)
-
-    def visit(s: Stmt) -> Stmt | Body | None:
-        if s is where:
-            return after
-        if any(s is a for a in old.values()):
-            assert isinstance(s, Alloc)
-            return rewrite(s.body, visit)
-        return None
-
-    return replace(func, body=rewrite(func.body, visit))
+    for n in old:
+        there = next(s for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name == n)
+        func = exchanged(func, there, there.body)
+    return exchanged(func, where, after)
 
 
 def renewable(func: Func, names: set[str], loop: Loop) -> bool:

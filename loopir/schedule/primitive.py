@@ -11,6 +11,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable
+from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, cast
@@ -24,13 +25,15 @@ from loopir.schedule.trace import Step, spell
 P = ParamSpec("P")
 Rewrite = Callable[Concatenate[Func, P], Func]
 PRIMITIVES: dict[str, Callable[..., Func]] = {}
+_TYPED = ContextVar("_TYPED", default=True)
+"""Whether a primitive that is called now is the one that the user typed, and none that it is made of."""
 
 
 def checked(f: Rewrite[P]) -> Rewrite[P]:
     """`f` with its arguments checked before it and its result verified after it.
 
     A ScheduleError that leaves it carries the call as it was typed; where primitives call one another, the
-    outermost call, which is the one that the user typed.
+    outermost call, which is the one that the user typed. Its result is the one that is verified.
     """
     name = cast("Any", f).__name__
     signature = inspect.signature(f)
@@ -44,13 +47,18 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
             bound = signature.bind(func, *args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{Step(name, args, tuple(kwargs.items()))}: {error}") from None
+        typed = _TYPED.get()
+        outermost = _TYPED.set(False)
         try:
             _conform(name, bound, hints)
             result = f(*bound.args, **bound.kwargs)
-            _verify(result)
+            if typed:
+                _verify(result)
         except ScheduleError as error:
             error.primitive, error.call = name, str(Step(name, args, tuple(kwargs.items())))
             raise
+        finally:
+            _TYPED.reset(outermost)
         return result
 
     return primitive

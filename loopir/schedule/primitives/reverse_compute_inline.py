@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Func, Int, Loop, Reduce, Stmt, Store
-from loopir.ir.walk import Place, loaded, places_of, replace, rewrite, statements, substitute
+from loopir.ir.grammar import Body, Func, Index, Int, Loop, Reduce, Stmt, Store
+from loopir.ir.walk import Place, declared, exchanged, loaded, loops_of, nests, places_of, rewrite, substitute
 from loopir.schedule.find import find_stage, listing
 from loopir.schedule.primitives.compute_inline import compute_inline
 from loopir.schedule.primitives.reverse_compute_at import reverse_compute_at
@@ -92,11 +92,15 @@ def _written(place: Place) -> list[str]:
 
 def _unit_loops_gone(func: Func, names: list[str]) -> Func:
     """`func` without those of the loops that run once."""
-    reduced = {v for s in statements(func.body) if isinstance(s, Reduce) for v in s.over}
+    reduced = {v for p in places_of(func) if isinstance(p.stmt, Reduce) for v in p.stmt.over}
+    known = loops_of(func)
+    gone = [x for v in names if (x := known.get(v)) is not None and x.extent == Int(1) and v not in reduced]
+    if not gone:
+        return func
+    at: dict[str, Index] = {x.var: Int(0) for x in gone}
 
-    def visit(s: Stmt) -> Stmt | Body | None:
-        if isinstance(s, Loop) and s.var in names and s.extent == Int(1) and s.var not in reduced:
-            return rewrite(tuple(substitute(x, {s.var: Int(0)}) for x in s.body), visit)
-        return None
+    def visit(s: Stmt) -> Body | None:
+        return tuple(y for x in s.body for y in rewrite((x,), visit)) if isinstance(s, Loop) and s.var in at else None
 
-    return replace(func, body=rewrite(func.body, visit))
+    nest = next(s for s in nests(func.body) if gone[0].var in declared(s))
+    return exchanged(func, nest, rewrite((substitute(nest, at),), visit))
