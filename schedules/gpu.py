@@ -12,7 +12,8 @@ from schedules.elementwise import elementwise
 from schedules.fusion import epilogue, inlined
 from schedules.matmul import Contraction, contraction, matmul_gpu, worth_tiling
 from schedules.matmul_mma import matmul_mma, pairs, rounded
-from schedules.matmul_tiles import tensor_tile
+from schedules.matmul_split import matmul_split
+from schedules.matmul_tiles import tensor_tile, warpgroup_tile
 from schedules.matmul_wgmma import matmul_wgmma
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import extent, free_loops, one_nest
@@ -77,8 +78,11 @@ def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     c = contraction(s, stage)
     if c is not None and rounded(s, c) and (made := _lowered(s, _tf32, stage)) is not None:
         return made
-    if arch == HOPPER and _whole_vectors(s, c) and (made := _lowered(s, matmul_wgmma, stage)) is not None:
-        return made
+    if arch == HOPPER and c is not None and pairs(s, c):
+        options = {**warpgroup_tile(s, c), "whole": not _whole_vectors(s, c)}
+        schedule = matmul_split if "parts" in options else matmul_wgmma
+        if (made := _lowered(s, schedule, stage, **options)) is not None:
+            return made
     made = _lowered(s, matmul_mma, stage, **tensor_tile(s, c)) if c is not None and pairs(s, c) else None
     return made or epilogue(matmul_gpu(s, stage), stage)
 
@@ -93,10 +97,8 @@ def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:
     return matmul_mma(s, stage, **options)
 
 
-def _whole_vectors(s: lp.Schedule, c: Contraction | None) -> bool:
+def _whole_vectors(s: lp.Schedule, c: Contraction) -> bool:
     """Whether no row of the operands is known to start where vectors of 16 bytes cannot."""
-    if c is None:
-        return True
     vector = 16 // s.buffer(c.right.buffer).dtype.bytes
     along = (c.reduced if c.left.along else c.row, c.reduced if c.right.along else c.column)
     return all(n is None or n % vector == 0 for n in (extent(s, x) for x in along))

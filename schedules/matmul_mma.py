@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 from schedules.matmul import Contraction, Operand, contraction
-from schedules.nests import batched, fused, step
+from schedules.nests import batched, fused, reader, step
 
 SHORT = {"bfloat16": "bf16", "float16": "f16"}
 ROWS, COLUMNS, LANES, VECTOR = 16, 8, 32, 8
@@ -73,9 +73,9 @@ def matmul_mma(
     c = contraction(s, stage)
     if c is None:
         raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
-    if stage == s.stages[-1]:
-        raise lp.ScheduleError(f"nothing is made of {stage}, whose sums are to be an intermediate")
-    out = s.stages[s.stages.index(stage) + 1]
+    out = reader(s, stage)
+    if out is None:
+        raise lp.ScheduleError(f"{stage} is read by no one stage alone, and its sums are to be an intermediate")
     unit = UNITS.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
     if unit is None:
         raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")

@@ -13,7 +13,7 @@ from schedules.elementwise import elementwise
 from schedules.matmul import contraction
 from schedules.matmul_mma import matmul_mma
 from schedules.matmul_wgmma import matmul_wgmma
-from schedules.nests import extent, step
+from schedules.nests import extent, reader, step
 
 
 @lp.composite
@@ -37,7 +37,9 @@ def matmul_split(s: lp.Schedule, stage: str, *, parts: int, warpgroups: bool = T
     s = s.cache_write(partial, "global")
     made = next(x for x in s.stages if x not in before or x == partial)
     s = (matmul_wgmma if warpgroups else matmul_mma)(s, made, **options)
-    out = s.stages[s.stages.index(stage) + 1]
+    out = reader(s, stage)
+    if out is None:
+        return elementwise(s, stage)
     s = elementwise(s, out)
     thread = next((x for x in reversed(s.loops(out)) if s.loop(x).kind == "threadIdx.x"), None)
     if thread is None or s.why("compute_at", stage, thread) is not None:

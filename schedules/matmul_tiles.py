@@ -27,6 +27,8 @@ COPY = 10000
 """Cycles that a kernel takes which copies an operand, beside those for its bytes."""
 MEMORY = 2400
 """What all multiprocessors together get from memory in a cycle."""
+UNDER_WAY = 64 * 1024
+"""Bytes that a multiprocessor has to have asked for, to get its share of what memory gives."""
 SHARED = 200 * 1024
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
@@ -66,7 +68,7 @@ def choice(sizes: Sizes) -> dict[str, Any]:
     fits = [b for b in BLOCKS if b[0] <= sizes.rows and b[1] <= sizes.columns] or [(16, 32)]
     block = min(fits, key=lambda b: (cycles(sizes, b), -b[0] * b[1]))
     depth = _depth(sizes, block)
-    stages = min(4, SHARED // _room(block, depth))
+    stages = _stages(sizes, block, depth)
     bands = sizes.rows * sizes.columns >= 1 << 22
     return {
         "block": block, "warps": BLOCKS[block], "depth": depth, "stages": stages, "whole": True,
@@ -93,5 +95,96 @@ def _depth(sizes: Sizes, block: tuple[int, int]) -> int:
     return next((d for d in (best, 64, 32) if (sizes.depth or 0) % d == 0), 32)
 
 
+def _stages(sizes: Sizes, block: tuple[int, int], depth: int) -> int:
+    """As many as have, in thin tiles, enough bytes under way for the memory that these wait for; four in others."""
+    room = _room(block, depth)
+    if min(block) > 32:
+        return min(4, SHARED // room)
+    tiles = -(-(sizes.rows or UNKNOWN) // block[0]) * -(-(sizes.columns or UNKNOWN) // block[1]) * sizes.batch
+    beside = max(1, tiles // PROCESSORS)
+    return min(SHARED // room, max(4, 1 + -(-UNDER_WAY // (room * beside))))
+
+
 def _room(block: tuple[int, int], depth: int) -> int:
     return 2 * depth * sum(block)
+
+
+# ---------------------------------------------------------------- warpgroups
+
+HIGH, WIDE, STEP = (128, 64), 256, 64
+"""Rows of a tile of warpgroups, the most columns, and the steps of the reduced loop that are there at once."""
+RATE = 2048
+"""Multiplications with additions that a multiprocessor does in a cycle by wgmma, at best."""
+SHARE = 230
+"""Bytes of a step's boxes, as they arrive, that hold products up by a cycle."""
+CACHE = 60
+"""Bytes that a multiprocessor gets from the level-2 cache in a cycle, by boxes, while all do."""
+LATENCY = 1150
+"""Cycles from when a step's boxes are asked for to when they are there."""
+BEGIN, RESULTS = 1700, 8
+"""Cycles before the first product of a block, and after its last; results that leave it in a cycle beside these."""
+ROOM, LEAST_STAGES, MOST_STAGES = 226 * 1024, 4, 8
+PARTS = (1, 2, 4)
+LAUNCH, SUMS = 3400, 1400
+"""Cycles of another launch, and bytes of sums of parts that all multiprocessors write and read again in a cycle."""
+CLOSE = 1.03
+"""Costs are no better known than that."""
+
+
+def warpgroup_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
+    """The options of `matmul_wgmma` for the contraction `c`; none where its sizes are not known."""
+    batch = 1
+    for loop in c.batch:
+        batch *= extent(s, loop) or 1
+    sizes = Sizes(extent(s, c.row), extent(s, c.column), extent(s, c.reduced), batch)
+    return warpgroup_choice(sizes, c.right.along)
+
+
+def warpgroup_choice(sizes: Sizes, along: bool) -> dict[str, Any]:
+    """The options of `matmul_wgmma` for products of `sizes`: the cheapest tile, of those about as cheap the largest.
+
+    A right operand whose rows run `along` the reduced loop may have any multiple of 8 columns in a tile, as whole
+    pieces of 128 bytes are what one that lies the other way round is made of.
+    """
+    if sizes.rows is None or sizes.columns is None or sizes.depth is None:
+        return {}
+    high = HIGH if sizes.rows > HIGH[1] else HIGH[1:]
+    wide = range(32, WIDE + 1, 8) if along else range(STEP, WIDE + 1, STEP)
+    blocks = [(m, n) for m in high for n in wide if n <= max(wide.start, sizes.columns)]
+    parts = [p for p in PARTS if p == 1 or (sizes.depth % (p * STEP) == 0 and sizes.batch == 1)]
+    costs = {(b, p): warpgroup_cycles(sizes, b, p) for b in blocks for p in parts}
+    least = CLOSE * min(costs.values())
+    block, part = max((x for x in costs if costs[x] <= least), key=lambda x: (-x[1], x[0][0] * x[0][1], x[0][1]))
+    stages, _ = _held(sizes, block, part)
+    if part > 1:
+        return {"block": block, "stages": stages, "parts": part, "whole_rows": False}
+    return {"block": block, "stages": stages} if stages > LEAST_STAGES else {"block": block}
+
+
+def warpgroup_cycles(sizes: Sizes, block: tuple[int, int], parts: int = 1) -> float:
+    """What a product costs in tiles of `block`: of all that a multiprocessor does in turn, or a few side by side.
+
+    In `parts` of the reduced loop it has as many tiles more, whose sums are written, and added up by another launch.
+    """
+    rows, columns, depth = sizes.rows or UNKNOWN, sizes.columns or UNKNOWN, sizes.depth or UNKNOWN
+    m, n = block
+    stage, turns = 2 * STEP * (m + n), _turns(sizes, block, parts)
+    stages, beside = _held(sizes, block, parts)
+    step = max(m * n * STEP / RATE + stage / SHARE, stage / CACHE, LATENCY / (max(1, stages - 2) * beside))
+    total = turns * -(-depth // (parts * STEP)) * step + -(-turns // beside) * (BEGIN + m * n / RESULTS)
+    return total if parts == 1 else total + LAUNCH + 4 * parts * rows * columns / SUMS
+
+
+def _turns(sizes: Sizes, block: tuple[int, int], parts: int) -> int:
+    """The most tiles that a multiprocessor gets."""
+    rows, columns = sizes.rows or UNKNOWN, sizes.columns or UNKNOWN
+    return -(-(-(-rows // block[0]) * -(-columns // block[1]) * sizes.batch * parts) // PROCESSORS)
+
+
+def _held(sizes: Sizes, block: tuple[int, int], parts: int) -> tuple[int, int]:
+    """The stages of a tile that there is room for, and the tiles side by side: more than one if they are small."""
+    m, n = block
+    stage, results = 2 * STEP * (m + n), m * (n + 8) * 2 if parts == 1 else 0
+    fits = [b for b in range(1, 5) if (ROOM // b - results) // stage >= LEAST_STAGES and b * 2 * m <= 2048]
+    beside = min(_turns(sizes, block, parts), max(fits, default=1))
+    return min(MOST_STAGES, (ROOM // beside - results) // stage), beside

@@ -10,7 +10,7 @@ import loopir as lp
 from schedules.matmul import Contraction, contraction
 from schedules.matmul_mma import SHORT, both_whole, contraction_in, tiles
 from schedules.matmul_tiles import PROCESSORS
-from schedules.nests import batched, extent, step
+from schedules.nests import batched, extent, reader, step
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
 """Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""
@@ -76,9 +76,9 @@ def matmul_wgmma(
     c = contraction(s, stage)
     if c is None:
         raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
-    if stage == s.stages[-1]:
-        raise lp.ScheduleError(f"nothing is made of {stage}, whose sums are to be an intermediate")
-    out = s.stages[s.stages.index(stage) + 1]
+    out = reader(s, stage)
+    if out is None:
+        raise lp.ScheduleError(f"{stage} is read by no one stage alone, and its sums are to be an intermediate")
     short = SHORT.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
     if short is None:
         raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")

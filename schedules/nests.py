@@ -33,6 +33,13 @@ def free_loops(s: lp.Schedule, stage: str) -> tuple[str, ...]:
     return tuple(out)
 
 
+def reader(s: lp.Schedule, stage: str) -> str | None:
+    """The one stage that reads what `stage` writes; None if there is none, or several are."""
+    written = {t.buffer for t in s.accesses(stage) if t.write}
+    found = [x for x in s.stages if x != stage and any(t.buffer in written and not t.write for t in s.accesses(x))]
+    return found[0] if len(found) == 1 else None
+
+
 def one_nest(s: lp.Schedule, stage: str) -> bool:
     """Whether nothing else stands in the outermost loop around `stage`."""
     loops = s.loops(stage)

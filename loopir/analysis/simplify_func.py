@@ -13,6 +13,7 @@ from loopir.ir.grammar import (
     TRUE,
     Body,
     Cond,
+    Do,
     Func,
     If,
     Index,
@@ -167,6 +168,8 @@ def _simplified(s: Stmt, known: Known, drop: bool) -> Stmt | Body:
             return replace(done, at=at, init=tuple(simplify_node(v, known.start) for v in init))
         case Store() | Reduce() | Issue():
             return simplify_node(s, known.here)
+        case Do() if drop:
+            return _simplified(s, known, False)  # an instruction's loops are those of its meaning
         case Kernel(_, inner):
             done = map_body(inner, lambda x: _simplified(x, known, drop))
             return () if not done else s if done is inner else replace(s, body=done)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from loopir.emit.cuda_atomic import PRELUDE as ATOMIC_PRELUDE, update
 from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of, met
+from loopir.emit.cuda_shared import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, carved, elements_of, matrices
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.emit.params import kernels_of, params_of
-from loopir.errors import LowerError, TargetError
+from loopir.errors import LowerError
 from loopir.ir.grammar import (
     AXES,
     Alloc,
@@ -47,9 +48,6 @@ from loopir.ir.walk import nodes, statements
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 STATIC_SHARED = 48 * 1024
-ALIGNMENT, MATRIX_ALIGNMENT = 16, 1024
-"""Of shared memory, in bytes."""
-MAX_SHARED = 232448
 GROUPS = {
     "copies": ("cp.async.commit_group", "cp.async.wait_group"),
     "products": ("wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned"),
@@ -133,7 +131,8 @@ class _Emitter:
     def kernel(self) -> KernelInfo:
         extents: dict[str, Index] = {}
         shared = [s.buffer for s in statements(self.source.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
-        offsets, total = _carved(shared, _matrices(self.source))
+        offsets, total = carved(self.source, shared)
+        dynamic = max(total, sum(map(bytes_of, shared))) > STATIC_SHARED
         body = self.source.body
         heads: list[tuple[str, str]] = []
         while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind in AXES:
@@ -154,15 +153,15 @@ class _Emitter:
         cluster = _constant(extents.get("cluster", Int(1)), "cluster")
         dims = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
         self.line(0, f'extern "C" __global__ void __launch_bounds__({bound}) {dims}{self.source.name}({signature}) {{')
-        at = MATRIX_ALIGNMENT if _matrices(self.source) else ALIGNMENT
-        if total > STATIC_SHARED:
+        at = MATRIX_ALIGNMENT if matrices(self.source) else ALIGNMENT
+        if dynamic:
             self.line(1, f"extern __shared__ __align__({at}) unsigned char lp_shared[];")
         for b in shared:
-            if total > STATIC_SHARED:
+            if dynamic:
                 where = f"reinterpret_cast<{memory_type(b.dtype)}*>(lp_shared + {offsets[b.name]})"
                 self.line(1, f"{memory_type(b.dtype)}* const {self.values.name(b.name)} = {where};")
             else:
-                size = _elements(b)
+                size = elements_of(b)
                 self.line(1, f"__shared__ __align__({at}) {memory_type(b.dtype)} {self.values.name(b.name)}[{size}];")
         for var, kind in heads:
             name = self.values.name(var)
@@ -177,9 +176,8 @@ class _Emitter:
         self.line(0, "}")
         params = (*(("int", n) for n in self.params.integers), *(("buffer", b.name) for b in self.params.buffers))
         x, y, z = (extents.get(a, Int(1)) for a in GRID)
-        dynamic = total if total > STATIC_SHARED else 0
         return KernelInfo(
-            self.source.name, params, (x * cluster, y, z), (block[0], block[1], block[2]), dynamic,
+            self.source.name, params, (x * cluster, y, z), (block[0], block[1], block[2]), total if dynamic else 0,
             frozenset(self.wide), cluster, tuple(self.maps),
         )  # fmt: skip
 
@@ -223,7 +221,7 @@ class _Emitter:
             case Wait(pending, group):
                 self.line(depth, f'asm volatile("{GROUPS[group][1]} {pending};" ::: "memory");')
             case Init(ring, arrivals):
-                self.line(depth, f"lp_ring_init({self.values.name(ring.name)}, {_elements(ring)}, {arrivals});")
+                self.line(depth, f"lp_ring_init({self.values.name(ring.name)}, {elements_of(ring)}, {arrivals});")
             case Expect(slot, 0, block):
                 there = "" if block is None else f", {self.values.index(block)}"
                 self.line(depth, f"lp_ring_arrive({self.slot(slot)}{there});")
@@ -233,7 +231,7 @@ class _Emitter:
                 self.line(depth, f"lp_ring_wait({self.slot(slot)}, {self.turns(slot)}, {turn});")
             case Hold(b, apart):
                 name, one = self.values.name(b.name), HELD[b.dtype.bytes]
-                registers = ", ".join(f'"+{one}"({name}[{n}])' for n in range(_elements(b)))
+                registers = ", ".join(f'"+{one}"({name}[{n}])' for n in range(elements_of(b)))
                 self.line(depth, f'asm volatile("" : {registers} :: "memory");')
                 if apart:  # ptxas moves uses in the same block of code up, past the wait; so the block ends here
                     never = 'int lp_no; asm volatile("mov.u32 %0, 0;" : "=r"(lp_no)); if (lp_no) return;'
@@ -339,7 +337,7 @@ class _Emitter:
 
     def alloc(self, s: Alloc, depth: int) -> None:
         if s.buffer.scope != "shared":
-            size = _elements(s.buffer)
+            size = elements_of(s.buffer)
             self.line(depth, "{")
             kind = memory_type(s.buffer.dtype)
             self.line(depth + 1, f"__align__(16) {kind} {self.values.name(s.buffer.name)}[{size}];")
@@ -358,37 +356,6 @@ def _vector_copy(s: Loop) -> Store | None:
         return None
     local = store.buffer.scope == "local" or store.value.buffer.scope == "local"
     return store if local and s.extent.value * store.buffer.dtype.bytes in VECTORS else None
-
-
-def _elements(b: Buffer) -> int:
-    total = 1
-    for d in b.shape:
-        if not isinstance(d, Int):
-            raise LowerError(f"{b.name} is allocated in a kernel, so its size has to be a constant")
-        total *= d.value
-    return max(1, total)
-
-
-def _matrices(kernel: Kernel) -> set[str]:
-    """The buffers that descriptors tell of, or boxes come to; their swizzles count from a multiple of 1,024 bytes."""
-    issued = [s for s in statements(kernel.body) if isinstance(s, Issue)]
-    pairs = [(s, a, x) for s in issued for a, x in zip(s.fn.meaning.args, s.operands, strict=True)]
-    told = ((s, x, a.buffer.name) for s, a, x in pairs)
-    return {x.buffer.name for s, x, n in told if n in dict(s.words) or (s.fn.boxed and n == s.fn.boxed[1])}
-
-
-def _carved(shared: list[Buffer], matrices: set[str]) -> tuple[dict[str, int], int]:
-    """The offset of each shared buffer, aligned to 16 bytes, or as a matrix, and the bytes they take together."""
-    offsets: dict[str, int] = {}
-    total = 0
-    for b in shared:
-        total += -total % (MATRIX_ALIGNMENT if b.name in matrices else ALIGNMENT)
-        offsets[b.name] = total
-        total += _elements(b) * b.dtype.bytes
-    if total > MAX_SHARED:
-        names = ", ".join(f"{b.name} {_elements(b) * b.dtype.bytes}" for b in shared)
-        raise TargetError(f"a block would take {total} bytes of shared memory ({names}), and there are {MAX_SHARED}")
-    return offsets, total
 
 
 def _head(kind: str, cluster: int) -> str:

@@ -1,4 +1,5 @@
-"""Asynchronous copies of 16 bytes from global to shared memory, past the registers (PTX ISA, cp.async; sm_80 on)."""
+"""Asynchronous copies of 16 bytes, or of 4, from global to shared memory, past the registers (PTX ISA, cp.async; sm_80
+on). Elements of 4 bytes can each go anywhere, so copies may turn a matrix of them around."""
 
 from __future__ import annotations
 
@@ -12,13 +13,21 @@ __device__ __forceinline__ void lp_cp_async(void* to, const void* from) {
 """
 
 
-def _copy(short: str, dtype: str, count: int) -> None:
+_SINGLE = """\
+__device__ __forceinline__ void lp_cp_async_4(void* to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+               :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)) : "memory");
+}
+"""
+
+
+def _copy(short: str, dtype: str, count: int, name: str = "", suffix: str = "", prelude: str = _PRELUDE) -> None:
     run = Pointer((0,), run=count)
     instruction(
-        cuda="lp_cp_async({dst}, {src});", cuda_prelude=_PRELUDE, at={"dst": run, "src": run}, asynchronous="copies",
-        doc=f"{count} elements of {dtype}, while the thread goes on.",
+        cuda=f"lp_cp_async{suffix}({{dst}}, {{src}});", cuda_prelude=prelude, at={"dst": run, "src": run},
+        asynchronous="copies", doc=f"{count} elements of {dtype}, while the thread goes on.",
     )(f"""
-def cp_async_{short}(dst: "out {dtype}[{count}] shared", src: "{dtype}[{count}] global"):
+def cp_async_{short}{name}(dst: "out {dtype}[{count}] shared", src: "{dtype}[{count}] global"):
     for e in range({count}):
         dst[e] = src[e]
 """)  # fmt: skip
@@ -26,3 +35,5 @@ def cp_async_{short}(dst: "out {dtype}[{count}] shared", src: "{dtype}[{count}] 
 
 for _short, _dtype, _count in (("bf16", "bfloat16", 8), ("f16", "float16", 8), ("f32", "float32", 4)):
     _copy(_short, _dtype, _count)
+for _short, _dtype in (("f32", "float32"), ("i32", "int32")):
+    _copy(_short, _dtype, 1, "x1", "_4", _SINGLE)

@@ -97,8 +97,8 @@ def _require_plain(func: Func) -> None:
     loops, stmt = nest(func.body)
     if stmt is None or func.sizes or not loops:
         raise VerifyError(f"{func.name}: an instruction means loops right inside one another around one statement")
-    if any(not isinstance(x.extent, Int) or x.extent.value < 2 or x.kind != "serial" for x in loops):
-        raise VerifyError(f"{func.name}: the loops of an instruction are serial, with a constant extent of 2 or more")
+    if any(not isinstance(x.extent, Int) or x.extent.value < 1 or x.kind != "serial" for x in loops):
+        raise VerifyError(f"{func.name}: the loops of an instruction are serial, with a constant extent of 1 or more")
     if isinstance(stmt, Reduce) and (stmt.over or stmt.init is not None):
         raise VerifyError(f"{func.name}: an instruction folds into what is there; it has no over= and no init=")
     extents = {x.var: x.extent for x in loops}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from loopir.analysis.access import Statement, statements_of
-from loopir.analysis.affine import coefficient, const_of, constant, plus, to_index
+from loopir.analysis.affine import Poly, constant, plus, to_index
 from loopir.analysis.depend import Pair
 from loopir.analysis.simplify import Context, interval, poly, simplify
 from loopir.analysis.simplify_func import Known, statements_known
@@ -38,7 +38,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.layouts import tiled
 from loopir.ir.text import text
-from loopir.ir.walk import nodes, places, rebuffer, rebuild, rewrite, statements
+from loopir.ir.walk import nodes, places, rebuffer, rebuild, rewrite, statements, substitute, variables
 
 Axes = dict[str, str]
 """By axis, the loop that is bound to it around a statement, and inside the allocation."""
@@ -137,9 +137,15 @@ class _Element:
 def _without(ix: Index, zero: dict[str, Int], known: Context) -> Index:
     p = poly(ix, known)
     for v in zero:
-        split = coefficient(p, Var(v))
-        p = p if split is None else split[1]
+        share, p = _split(p, v)
+        p = plus(p, poly(substitute(to_index(share), {v: Int(0)}), known))
     return to_index(p)
+
+
+def _split(p: Poly, v: str) -> tuple[Poly, Poly]:
+    """What speaks of `v` in a sum, and the rest."""
+    share = {m: c for m, c in p.items() if any(v in variables(a) for a in m)}
+    return share, {m: c for m, c in p.items() if m not in share}
 
 
 def _part(func: Func, original: Alloc, alloc: Alloc) -> Alloc:
@@ -193,17 +199,16 @@ def _elements(func: Func, alloc: Alloc) -> Iterator[_Element]:
                 yield _Element(n.at, known.here, axes[s.label])
 
 
-def _shares(b: Buffer, e: _Element) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """How far the element moves, in each dimension, from one thread of an axis to the next."""
-    out: list[tuple[str, tuple[int, ...]]] = []
+def _shares(b: Buffer, e: _Element) -> tuple[tuple[str, tuple[Index, ...]], ...]:
+    """How far the element is, in each dimension, for a thread of an axis, from that of thread 0."""
+    out: list[tuple[str, tuple[Index, ...]]] = []
     for axis, v in e.axes.items():
-        steps: list[int] = []
+        steps: list[Index] = []
         for x in e.at:
-            split = coefficient(poly(x, e.known), Var(v))
-            step = None if split is None else const_of(split[0])
-            if step is None or any(Var(v) in nodes(a) for m in (split[1] if split else {}) for a in m):
+            step = to_index(_split(poly(x, e.known), v)[0])
+            if variables(step) - {v}:
                 raise _unclear(b, f"{text(Load(b, e.at))} is not a fixed step from thread to thread")
-            steps.append(step)
+            steps.append(substitute(step, {v: Var(axis)}))
         out.append((axis, tuple(steps)))
     return tuple(out)
 

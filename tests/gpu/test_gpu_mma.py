@@ -128,3 +128,17 @@ def test_tf32_is_asked_for_and_rounded_to_nearest(torch: Any, lies: str, m: int,
     x, y = ((v * (1 + torch.randint(-1, 2, v.shape, device="cuda") * 2.0**-12)).float() for v in whole)
     want = (whole[0].T if lies[0] == "t" else whole[0]) @ (whole[1].T if lies[1] == "t" else whole[1])
     assert bool((s.build("cuda")(x, y).double() == want).all())
+
+
+def test_memory_between_kernels_is_lent_again_and_graphs_have_their_own(torch: Any) -> None:
+    a, b = (lp.placeholder((129, 131), "bfloat16", name=x) for x in "AB")
+    kernel = matmul_mma(lp.Schedule(a @ b.T), "matmul", whole=True, block=(64, 64), warps=(2, 2)).build("cuda")
+    pairs = [[torch.randint(-2, 3, (129, 131), device="cuda").to(torch.bfloat16) for _ in range(2)] for _ in range(3)]
+    want = [(x.double() @ y.double().T).to(torch.bfloat16) for x, y in pairs]
+    assert all(bool((kernel(x, y) == z).all()) for (x, y), z in zip(pairs, want, strict=True))
+    graph, out = torch.cuda.CUDAGraph(), torch.empty_like(want[0])
+    with torch.cuda.graph(graph):
+        kernel(*pairs[0], out=(out,))
+    kernel(*pairs[1])
+    graph.replay()
+    assert bool((out == want[0]).all())

@@ -1,0 +1,35 @@
+"""Two products in one grid on a GPU: small integers, whose sums are exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from side_by_side import side_by_side
+
+from schedules.matmul_mma import matmul_mma
+from schedules.matmul_wgmma import matmul_wgmma
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("there is no GPU of sm_90a")
+    return torch
+
+
+@pytest.mark.parametrize(("schedule", "how"), [(matmul_mma, {"warps": (2, 2)}), (matmul_wgmma, {})])
+@pytest.mark.parametrize("stages", [1, 4])
+@pytest.mark.parametrize(("m", "n", "p", "k"), [(512, 256, 384, 320), (200, 264, 72, 72)])
+def test_both_are_torchs_in_one_launch(
+    torch: Any, schedule: Any, how: dict[str, Any], stages: int, m: int, n: int, p: int, k: int
+) -> None:
+    kernel = side_by_side(schedule, m, n, p, k, block=(128, 128), group=2, stages=stages, **how).build("cuda")
+    a, b, c = (torch.randint(-2, 3, x, device="cuda").to(torch.bfloat16) for x in ((m, k), (k, n), (k, p)))
+    one, other = kernel(a, b, c)
+    assert len(kernel.resources) == 1
+    assert bool((one == torch.relu(a.double() @ b.double()).to(torch.bfloat16)).all())
+    assert bool((other == (a.double() @ c.double()).to(torch.bfloat16)).all())

@@ -1,0 +1,27 @@
+"""Products of float32 without tensor cores: exact on the interpreter, at any size, and what they compile to."""
+
+import numpy as np
+import pytest
+
+import loopir as lp
+from loopir.ir.interpret import interpret
+from schedules.matmul_simt import matmul_simt
+
+
+def product(lies: str, m: object, n: object, k: object) -> lp.Schedule:
+    a = lp.placeholder((k, m) if lies[0] == "t" else (m, k), "float32", name="A")
+    b = lp.placeholder((n, k) if lies[1] == "t" else (k, n), "float32", name="B")
+    left, right = (x.T if how == "t" else x for x, how in zip((a, b), lies, strict=True))
+    return lp.Schedule(left @ right)
+
+
+@pytest.mark.parametrize(("lies", "stages"), [("nn", 3), ("nt", 1), ("tn", 1), ("tt", 1)])
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 32, 16), (37, 29, 11)])
+def test_tiles_are_the_product(lies: str, stages: int, m: int, n: int, k: int) -> None:
+    s = product(lies, m, n, k)
+    s = matmul_simt(s, s.stages[-1], block=(64, 32), depth=8, stages=stages)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-4, 5, (m, k)), rng.integers(-4, 5, (k, n))
+    given = [np.ascontiguousarray(x.T if how == "t" else x, np.float32) for x, how in zip((a, b), lies, strict=True)]
+    (found,) = interpret(lp.lower(s, "cuda")[0], given).values()
+    assert np.array_equal(found, a @ b)

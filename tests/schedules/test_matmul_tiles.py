@@ -1,0 +1,52 @@
+"""The tile of a product from a formula: what it gave for shapes that were measured, and for any other."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from schedules.matmul_tiles import Sizes, choice, warpgroup_choice, warpgroup_cycles
+
+MEASURED = {
+    (256, 12288, 4096, 1): {(128, 192): 39.9, (128, 128): 47.8, (128, 256): 48.1, (64, 256): 52.8},
+    (256, 11008, 4096, 1): {(128, 168): 36.5, (128, 176): 36.9, (128, 128): 47.3, (128, 256): 48.6},
+    (256, 32000, 4096, 1): {(128, 256): 105.2, (128, 128): 109.8, (128, 192): 115.7, (128, 160): 131.7},
+    (1024, 1024, 512, 16): {(128, 256): 37.0, (128, 128): 41.3, (128, 192): 41.4},
+    (4096, 4096, 4096, 1): {(128, 256): 178.0},
+}
+"""Microseconds on one H200 (benchmarks/notes/gpu_matmul.md), by tile."""
+
+
+@pytest.mark.parametrize("shape", MEASURED)
+def test_what_was_fastest_is_chosen_and_costs_are_near(shape: tuple[int, int, int, int]) -> None:
+    sizes, times = Sizes(*shape), MEASURED[shape]
+    along = shape[3] == 1 and shape[0] != shape[1]
+    assert warpgroup_choice(sizes, along)["block"] == min(times, key=lambda b: times[b])
+    for block, measured in times.items():
+        assert warpgroup_cycles(sizes, block) / 1700 == pytest.approx(measured, rel=0.16)
+
+
+def test_a_product_of_few_tiles_is_made_in_parts() -> None:
+    """256 x 4096 x 11008: 40.4 microseconds so, 49.0 in tiles of 64 x 128."""
+    assert warpgroup_choice(Sizes(256, 4096, 11008), True) == {
+        "block": (128, 128), "stages": 7, "parts": 2, "whole_rows": False
+    }  # fmt: skip
+    assert "parts" not in warpgroup_choice(Sizes(1024, 1024, 1024), False)
+
+
+def test_thin_tiles_ask_for_more_where_there_are_few() -> None:
+    """16 x 8192 x 28672: 131.3 microseconds with 4 stages of 16 x 64, 107.8 with 5."""
+    few, many = choice(Sizes(16, 8192, 28672)), choice(Sizes(16, 28672, 8192))
+    assert few["stages"] >= 5
+    assert many["stages"] == 4
+
+
+@given(st.integers(1, 20000), st.integers(1, 20000), st.integers(1, 20000), st.integers(1, 64), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_any_size_has_a_tile_that_warpgroups_take(m: int, n: int, k: int, batch: int, along: bool) -> None:
+    rows, columns = warpgroup_choice(Sizes(m, n, k, batch), along)["block"]
+    assert rows in (64, 128)
+    assert columns % (8 if along else 64) == 0
+    assert 8 <= columns <= 256
+
+
+def test_sizes_that_are_not_known_leave_the_choice() -> None:
+    assert warpgroup_choice(Sizes(None, 64, 64), True) == {}

@@ -1,0 +1,30 @@
+"""Products that share an operand in one launch: `merge` of their grids, on warps and on warpgroups."""
+
+import numpy as np
+import pytest
+from side_by_side import side_by_side
+
+import loopir as lp
+from loopir.ir.interpret import interpret
+from schedules.matmul_mma import matmul_mma
+from schedules.matmul_wgmma import matmul_wgmma
+
+
+def test_two_products_are_one_launch_and_both_right() -> None:
+    s = side_by_side(matmul_mma, 64, 32, 64, 32, block=(32, 32), warps=(1, 1), depth=16, group=2)
+    (func,) = lp.lower(s, "cuda")
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.integers(-2, 3, x) for x in ((64, 32), (32, 32), (32, 64)))
+    bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
+    found = interpret(func, [x.astype(bf16) for x in (a, b, c)])
+    one, other = (found[x.buffer.name].astype(np.float32) for x in func.args if x.access == "out")
+    assert np.array_equal(one, np.maximum(a @ b, 0))
+    assert np.array_equal(other, a @ c)
+    assert len(lp.compile_source(s, "sm_80").resources) == 1
+
+
+@pytest.mark.parametrize("stages", [1, 4])
+def test_warpgroups_of_two_products_share_a_grid(stages: int) -> None:
+    s = side_by_side(matmul_wgmma, 256, 256, 384, 256, block=(128, 128), group=2, stages=stages)
+    (used,) = lp.compile_source(s, "sm_90a").resources.values()
+    assert used.spill_stores == used.spill_loads == used.stack == 0

@@ -1,0 +1,20 @@
+"""Two products that share an operand, in one grid: the tiles of the one, then those of the other."""
+
+from collections.abc import Callable
+from typing import Any
+
+import loopir as lp
+from schedules.nests import reader
+
+
+def side_by_side(schedule: Callable[..., lp.Schedule], m: int, n: int, p: int, k: int, **how: Any) -> lp.Schedule:
+    """relu(A @ B) and A @ C, each by `schedule`, which leaves one loop of blocks around each."""
+    a, b = lp.placeholder((m, k), "bfloat16", name="A"), lp.placeholder((k, n), "bfloat16", name="B")
+    s = lp.Schedule([lp.relu(a @ b), a @ lp.placeholder((k, p), "bfloat16", name="C")])
+    blocks: list[str] = []
+    for stage in [x for x in s.stages if s.reduced(x)]:
+        out = reader(s, stage)
+        assert out is not None
+        s = schedule(s, stage, **how)
+        blocks.append(s.loops(out)[0])
+    return s.merge(*blocks, side_by_side=True, name="tile")
