@@ -21,12 +21,15 @@ import numpy.typing as npt
 from loopir.errors import VerifyError
 from loopir.ir.grammar import (
     BLOCK_AXES,
+    GROUP_WARPS,
     LANES,
     THREAD_AXES,
     Alloc,
     And,
+    Barrier,
     Body,
     Buffer,
+    Cast,
     Cmp,
     Cond,
     Func,
@@ -45,7 +48,7 @@ from loopir.ir.grammar import (
     Value,
 )  # fmt: skip
 from loopir.ir.layouts import evaluate
-from loopir.ir.walk import nodes, replace, statements
+from loopir.ir.walk import loaded, nodes, replace, statements, stored, variables
 
 SAMPLES = 64
 """Warps in which each statement is met."""
@@ -76,8 +79,9 @@ class Work:
     """What one kernel does: its grid and block, operations by kind, and the bytes of every buffer that it shares.
 
     `plain` are arithmetic operations of single lanes, `special` functions of real numbers, `issued` the instructions
-    that these take, a product and a sum being one; `matrix` are operations (two a
-    multiplication and sum) of instructions that warps issue together; `accesses` are loads and stores of single lanes.
+    that these take, a product and a sum being one; `matrix` are operations (two a multiplication and sum) of
+    instructions that warps issue together, `matrix_wide` those of whole warpgroups; `accesses` are loads and stores of
+    single lanes.
     `in_flight` are the bytes of global memory that a thread asks for before it has to wait.
     """
 
@@ -89,6 +93,7 @@ class Work:
     special: float = 0.0
     issued: float = 0.0
     matrix: float = 0.0
+    matrix_wide: float = 0.0
     accesses: float = 0.0
     in_flight: float = 0.0
     moved: dict[str, Moved] = field(default_factory=dict[str, Moved])
@@ -140,6 +145,10 @@ class _Met:
     times: Floats
     run: int = 1
     unrolled: tuple[tuple[str, int], ...] = ()
+    around: tuple[tuple[Loop, float], ...] = ()
+    """The loops around that a thread goes through, outer ones first, and how often."""
+    rounds: float = 1.0
+    """How often a thread meets others at a barrier meanwhile, before which its loads have to be there."""
 
     @property
     def lanes(self) -> float:
@@ -177,7 +186,7 @@ class _Counter:
                 self.values((value, *at), met)
                 self.access(b, [at], met, write=True)
             case Reduce(_, buffers, at, monoid, values):
-                self.values((*values, *monoid.combine, *at), met)
+                self.values((*values, *at), met, monoid.combine)
                 both = sum(_is(c, "+") and _is(v, "*") for c, v in zip(monoid.combine, values, strict=False))
                 self.work.issued -= both * met.lanes
                 for b in buffers:
@@ -190,6 +199,9 @@ class _Counter:
     def inside(self, loop: Loop, met: _Met) -> _Met:
         """What is met in the body of `loop`."""
         length = _known(loop.extent, met.env)
+        met = replace(met, around=(*met.around, (loop, float(length.max(initial=0)))))
+        if any(isinstance(s, Barrier) for s in statements(loop.body)):
+            met = replace(met, rounds=met.rounds * max(1.0, float(length.mean())))
         if loop.kind == "vectorize" and _contiguous(loop, met):
             env = met.at(loop.var, np.zeros((SAMPLES, LANES), np.int64))
             return replace(met, env=env, run=met.run * int(length.max(initial=0)))
@@ -207,26 +219,39 @@ class _Counter:
         """An instruction: of each lane, or of a warp together."""
         fn = s.fn
         count = sum(_OPERATIONS * _instances(fn.meaning) for n in nodes(fn.meaning) if isinstance(n, Reduce))
+        warps = float((met.times * met.active.any(axis=1)).sum())
         if fn.level == "thread":
             self.work.plain += met.lanes * count
             self.work.issued += met.lanes
+        elif fn.level == "warpgroup":
+            self.work.matrix_wide += warps / GROUP_WARPS * count
         else:
-            self.work.matrix += float((met.times * met.active.any(axis=1)).sum()) * count
+            self.work.matrix += warps * count
+        if fn.asynchronous:  # asked for as far ahead as there is room for
+            self.work.in_flight = max(self.work.in_flight, self.work.shared_bytes / self.work.threads)
+        for box in s.boxes:
+            moved = self.work.moved.setdefault(box.buffer.name, Moved(box.buffer))
+            size = met.lanes * prod(box.sizes) * box.buffer.dtype.bytes
+            moved.read, moved.read_taken = moved.read + size, moved.read_taken + size
         for a, operand in zip(fn.meaning.args, s.operands, strict=True):
             pointer = fn.pointers.get(a.buffer.name)
             wide = replace(met, run=1 if pointer is None else pointer.run)
             self.access(operand.buffer, [operand.at], wide, write=a.access != "in")
 
-    def values(self, values: Sequence[Value | Index], met: _Met) -> None:
+    def values(self, values: Sequence[Value | Index], met: _Met, combine: Sequence[Value] = ()) -> None:
         loads: dict[Buffer, list[tuple[Index, ...]]] = {}
+        folds = {n for v in combine for n in nodes(v)}  # of what changes every time
+        values = (*values, *combine)
         for n in (n for v in values for n in nodes(v)):
             if isinstance(n, Op):
                 special = n.fn.ulp > 0 and n.fn.work > 1
                 self.work.special += met.lanes * special
                 self.work.plain += met.lanes * (not special)
-                self.work.issued += met.lanes * (n.fn.work - _contracted(n))
             elif isinstance(n, Load):
                 loads.setdefault(n.buffer, []).append(n.at)
+        for n in dict.fromkeys(n for v in values for n in nodes(v) if isinstance(n, Op | Cast)):
+            issued = n.fn.work - _contracted(n) if isinstance(n, Op) else _converted(n)
+            self.work.issued += met.lanes / (_repeats(n, met) if n not in folds else 1.0) * issued
         for b, elements in loads.items():
             self.access(b, list(dict.fromkeys(elements)), met, write=False)
 
@@ -249,8 +274,24 @@ class _Counter:
             moved.read, moved.read_taken = moved.read + asked, moved.read_taken + total
         self.work.accesses += asked / max(1, width)
         if b.scope == "global" and not write:
-            per_thread = asked / max(1, self.work.blocks * self.work.threads)
+            per_thread = asked / max(1, self.work.blocks * self.work.threads) / met.rounds
             self.work.in_flight += min(per_thread, _BYTES_AT_ONCE, _LOADS_AT_ONCE * width)
+
+
+def _repeats(n: Value, met: _Met) -> float:
+    """How often in a row `n` is the same: compilers take it out of the innermost loops that do not change it."""
+    times = 1.0
+    read, memory = variables(n), loaded(n)
+    for loop, length in reversed(met.around):
+        if loop.var in read or any(memory & stored(s) for s in loop.body):
+            break
+        times *= max(1.0, length)
+    return times
+
+
+def _converted(n: Cast) -> float:
+    """Instructions for a conversion: one, or half of one where a pair is packed into a register."""
+    return 0.5 if n.dtype.is_float and n.dtype.bytes == 2 else 1.0
 
 
 def _contracted(n: Op) -> int:

@@ -36,8 +36,8 @@ def plot(report: Report, ax: Any = None) -> Any:
     high = max([1e3, *(x * 3 for _, x, _ in points)])
     across = np.geomspace(low, high, 200)
     for rate, name, style in ((gpu.memory, "memory", "-"), (gpu.cache, "L2 cache", "--")):
-        ax.plot(across, np.minimum(rate * across, gpu.matrix), style, color="0.3", lw=1.2, label=name)
-    for rate, name in ((lanes, "single lanes"), (gpu.matrix, "tensor cores")):
+        ax.plot(across, np.minimum(rate * across, gpu.matrix_wide), style, color="0.3", lw=1.2, label=name)
+    for rate, name in ((lanes, "single lanes"), (gpu.matrix_wide, "tensor cores")):
         ax.axhline(rate, color="0.6", lw=0.8, ls=":")
         ax.annotate(name, (high, rate), ha="right", va="bottom", fontsize=8, color="0.4")
     for n, (kernel, x, y) in enumerate(points):
@@ -53,6 +53,7 @@ def plot(report: Report, ax: Any = None) -> Any:
 
 def _at(kernel: KernelReport, memory: float) -> tuple[float, float]:
     """Operations a byte, and a second."""
-    operations = kernel.work.plain + kernel.work.special + kernel.work.matrix
+    w = kernel.work
+    operations = w.plain + w.special + w.matrix + w.matrix_wide
     moved = kernel.seconds["memory"] * memory
     return operations / max(1.0, moved), operations * kernel.times / max(1e-12, kernel.total)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import loopir as lp
+import schedules
 from loopir.analysis.traffic import SECTOR, Work, launches, work
 from loopir.ir.parse import parse
 
@@ -91,3 +92,32 @@ def test_launches_of_the_host_are_counted() -> None:
     )
     (lowered,) = lp.lower(lp.Schedule(func), "cuda")
     assert [times for *_, times in launches(lowered.body, {"t": 7})] == [7]
+
+
+def test_what_a_loop_does_not_change_is_computed_before_it() -> None:
+    def issued(value: str) -> float:
+        func = parse(f"""
+def f(x: "float32[4096, 64]", z: "float32[4096]", y: "out float32[4096, 64]"):
+    for i in bind("threadIdx.x", 256):
+        for j in range(64):
+            y[i, j] = {value}
+""")
+        (w,) = counted(lp.Schedule(func))
+        return w.issued / 256
+
+    assert issued("x[i, j] + sqrt(z[i])") - issued("x[i, j] + z[i]") < 64
+    assert issued("x[i, j] + sqrt(x[i, j])") - issued("x[i, j] + z[i]") >= 64
+
+
+def test_products_of_warpgroups_move_boxes_and_are_counted_once() -> None:
+    A, B = (lp.placeholder((1024, 1024), "bfloat16", name=x) for x in "AB")
+    over = lp.reduce_axis(1024, name="k")
+    terms = lambda i, j: lp.cast(A[i, over], "float32") * lp.cast(B[over, j], "float32")  # noqa: E731
+    C = lp.compute((1024, 1024), lambda i, j: lp.sum(terms(i, j), axis=over), name="C").astype("bfloat16")
+    s = schedules.auto(lp.Schedule(C), "cuda", arch="sm_90a")
+    (w,) = counted(s)
+    assert w.matrix == 0
+    assert w.matrix_wide == pytest.approx(2 * 1024**3, rel=0.01)
+    for name in "AB":
+        assert w.moved[name].read >= 1024 * 1024 * 2
+        assert w.moved[name].read <= 1024 * 1024 * 2 * 32
