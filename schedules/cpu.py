@@ -11,13 +11,16 @@ import loopir as lp
 from schedules.direct import direct_cpu
 from schedules.folds import folded, lanes_of, runs_along
 from schedules.fusion import epilogue
-from schedules.matmul import contraction, matmul_cpu, worth_tiling
+from schedules.matmul import contraction, worth_tiling
+from schedules.matmul_cpu import matmul_cpu
 from schedules.nests import extent, free_loops, one_nest, step
 from schedules.products import product, several
 from schedules.rows import rows
 from schedules.streams import streamed
 from schedules.windows import windows
 
+SHORT = 4
+"""How long each loop of a contraction is at least that is worth tiles of registers."""
 CHUNK = 8192
 """Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
 VECTORS = 4
@@ -41,7 +44,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
         if stage not in s.stages or not one_nest(s, stage):
             continue
         c = contraction(s, stage)
-        if c is not None and worth_tiling(s, c):
+        if c is not None and worth_tiling(s, c, SHORT):
             s = epilogue(matmul_cpu(s, stage), stage)
             continue
         loops = free_loops(s, stage)
