@@ -146,7 +146,7 @@ def sweep(threads: int) -> Iterator[str]:
         ratios[f"{m}x{n}x{k}"] = times["NumPy"] / times["loopir"]
     mean, least = statistics.geometric_mean(ratios.values()), min(ratios, key=lambda x: ratios[x])
     yield ""
-    yield f"{len(ratios)} products {_at(threads)}, NumPy / loopir: geometric mean {mean:.2f}, least {ratios[least]:.2f}."
+    yield f"{len(ratios)} products {_at(threads)}, NumPy / loopir: mean {mean:.2f}, least {ratios[least]:.2f}."
     yield "Rows x columns x depth, by ratio:"
     yield ""
     yield ", ".join(f"{size} {ratios[size]:.2f}" for size in sorted(ratios, key=lambda x: ratios[x])) + "."

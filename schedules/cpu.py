@@ -12,7 +12,7 @@ from schedules.direct import direct_cpu
 from schedules.folds import folded, lanes_of, runs_along
 from schedules.fusion import epilogue
 from schedules.matmul import contraction, worth_tiling
-from schedules.matmul_cpu import matmul_cpu
+from schedules.matmul_cpu import matmul_cpu, whole_vectors
 from schedules.nests import extent, free_loops, one_nest, step
 from schedules.products import product, several
 from schedules.rows import rows
@@ -45,7 +45,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
             continue
         c = contraction(s, stage)
         if c is not None and worth_tiling(s, c, SHORT):
-            s = epilogue(matmul_cpu(s, stage), stage)
+            s = _product(s, stage)
             continue
         loops = free_loops(s, stage)
         width = lanes or lanes_of(s, stage)
@@ -70,6 +70,19 @@ def _together(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
     t = rows(s, lanes=lanes) if folds else windows(s, lanes=lanes)
     outer = t.loops(last)[0]
     return t if all(outer in t.loops(x) for x in t.stages) and t.loop(outer).kind == "parallel" else None
+
+
+def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A contraction in register tiles, and what is made of it in its stores."""
+    t = epilogue(matmul_cpu(s, stage), stage)
+    for x in s.stages:
+        if x in t.stages and _in_vectors(t, x) and not _in_vectors(s, x):
+            t = whole_vectors(t, x)
+    return t
+
+
+def _in_vectors(s: lp.Schedule, stage: str) -> bool:
+    return any(s.loop(x).kind == "vectorize" for x in s.loops(stage)[-1:])
 
 
 def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:

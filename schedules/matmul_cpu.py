@@ -45,7 +45,14 @@ def matmul_cpu(
         return _as_it_lies(s, c, lanes, height)
     rows, columns = extent(s, c.row), extent(s, c.column)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
-    return _in_panels(s, c, width, height, lanes, tiles, flat)
+    s = _in_panels(s, c, width, height, lanes, tiles, flat)
+    return whole_vectors(s, stage) if _is_last(s, c) else s
+
+
+def _is_last(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether the product is a result; else what goes on with it is to be in its stores, which are not to be parted."""
+    given = {a.buffer.name for a in s.func.args}
+    return all(t.buffer in given for t in s.accesses(c.stage) if t.write)
 
 
 # ---------------------------------------------------------------- small ones
@@ -60,13 +67,19 @@ def _is_small(s: lp.Schedule, c: Contraction, lanes: int) -> bool:
 
 
 def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, height: int) -> lp.Schedule:
-    """Register tiles on the operands themselves. The last tiles are moved back, so that all are whole."""
+    """Register tiles on the operands themselves.
+
+    The last tiles are moved back, so that all are whole. Where others go on with the product, which are to be in its
+    stores, each element has to be stored once.
+    """
     rows, columns = extent(s, c.row) or 1, extent(s, c.column) or 1
     width = 2 * lanes if columns >= 2 * lanes else lanes
-    s, (i, ii) = step(s, "split", c.row, min(height, rows), tail="shift_inwards")
-    s, (j, jj) = step(s, "split", c.column, width, tail="shift_inwards")
+    tail = "shift_inwards" if _is_last(s, c) else "guard"
+    s, (i, ii) = step(s, "split", c.row, min(height, rows), tail=tail)
+    s, (j, jj) = step(s, "split", c.column, width, tail=tail)
     s = s.reorder(*c.batch, i, j, c.reduced, ii, jj)
-    s = s.cache_write(c.stage, "local", at=j).vectorize(jj).unroll(ii)
+    s, (inner,) = stages(s, "cache_write", c.stage, "local", at=j)
+    s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
     s = s.vectorize(s.loops(c.stage)[-1]).unroll(s.loops(c.stage)[-2])
     return s.parallel(c.batch[0]) if c.batch else s
 
@@ -102,9 +115,19 @@ def _in_panels(
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
     s = _filled(s, mine, one, tall, lanes)
     s = _filled(s, shared, all_, wide, lanes, threads=not c.batch)
-    s = s.parallel(c.batch[0] if c.batch else block)
-    vectors = tile if flat else j
-    return s.partition(vectors) if s.why("partition", vectors) is None else s
+    return s.parallel(c.batch[0] if c.batch else block)
+
+
+@lp.composite
+def whole_vectors(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the tiles whose vectors `stage` stores in part in a loop of their own: others then need no masks."""
+    lane = s.loops(stage)[-1]
+    out = next(t for t in s.accesses(stage) if t.write)
+    for loop in s.loops(stage)[:-1]:
+        stride = getattr(out.strides.get(loop), "value", None)
+        if stride == extent(s, lane) and s.why("partition", loop) is None:
+            return s.partition(loop)
+    return s
 
 
 def _depth(length: int | None) -> int | None:
