@@ -455,6 +455,8 @@ def documented(draw: st.DrawFn, names: Collection[str] | None = None, *, memory:
 
 @cache
 def _documented(names: tuple[str, ...], *, memory: bool) -> list[Func]:
-    texts = dict.fromkeys(e.before for name in names for e in examples(PRIMITIVES[name]))
+    every = [e for name in names for e in examples(PRIMITIVES[name])]
+    taken = [*dict.fromkeys(e.before for e in every if e.after is not None)]
+    texts = [*taken, *taken, *dict.fromkeys(e.before for e in every)]  # those of a step that is taken more often
     found = [parse(x) for x in texts if all(int(n) <= LARGE for n in re.findall(r"\b\d+\b", x))]
     return [f for f in found if memory or not asks_memory(f)] or _documented(tuple(sorted(PRIMITIVES)), memory=memory)
