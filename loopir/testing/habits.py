@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
+import loopir.testing.questions_memory  # noqa: F401  # pyright: ignore[reportUnusedImport]  (adds to the questions)
 from loopir.ir.parse import parse
 from loopir.schedule.doc import examples
 from loopir.testing.questions import Nest, Question, questions

@@ -104,11 +104,11 @@ def _in_mood(
     draw: st.DrawFn, f: Callable[..., Any], nest: Nest, given: Mapping[str, st.SearchStrategy[Any]]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Mostly usual arguments for `f`; NoPlace where there are none. Now and then some that lack one need, or any."""
-    mood = draw(between(0, 7))
-    if mood == 6:
+    mood = draw(between(0, 11))
+    if mood == 10:
         return _arguments_of(draw, f, nest, given, draw(between(0, 7)))
     usual = _arguments_of(draw, f, nest, given, USUAL)
-    return usual if mood < 7 else _arguments_of(draw, f, nest, given, ANY)
+    return usual if mood < 11 else _arguments_of(draw, f, nest, given, ANY)
 
 
 @st.composite
