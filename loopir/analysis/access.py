@@ -79,6 +79,8 @@ class Statement:
     place: Place
     nth: int
     init: bool
+    under: int = 0
+    """Allocations around all of the Func: they tell nothing of when it runs."""
 
     @property
     def label(self) -> str:
@@ -135,7 +137,17 @@ class Statement:
 
     @once
     def when(self) -> When:
-        return _when_init(self.nth, self.place) if self.init else _when(self.place)
+        return _when_init(self.nth, self.place, self.under) if self.init else _when(self.place, self.under)
+
+    @once
+    def as_s(self) -> When:
+        """When an instance runs, with its loops as the dimensions that they are for the first of two."""
+        return tuple([x if isinstance(x, int) else f"s.{x}" for x in self.when])
+
+    @once
+    def as_t(self) -> When:
+        """The same for the second of two."""
+        return tuple([x if isinstance(x, int) else f"t.{x}" for x in self.when])
 
     @once
     def accesses(self) -> tuple[Access, ...]:
@@ -155,7 +167,7 @@ class Statement:
 
     def widened(self, by: Mapping[str, int]) -> Statement:
         """This statement with dimensions beside its loops, from 0 on and so long, in which its accesses may move."""
-        new = Statement(self.place, self.nth, self.init)
+        new = Statement(self.place, self.nth, self.init, self.under)
         known = {"conds": self.conds, "maybe": self.maybe, "when": self.when, "gone": self.gone}
         extents = (*self.extents, *map(Int, by.values()))
         vars(new).update(known, dims=(*self.dims, *by), extents=extents)
@@ -172,13 +184,17 @@ class Statement:
 @kept
 def statements_of(func: Func) -> tuple[Statement, ...]:
     """Every statement of `func` in textual order, initial stores before their folds."""
-    return tuple(s for n, p in enumerate(places_of(func)) for s in _statements(n, p))
+    under = 0
+    body = func.body
+    while len(body) == 1 and isinstance(alloc := body[0], Alloc):
+        under, body = under + 1, alloc.body
+    return tuple([s for n, p in enumerate(places_of(func)) for s in _statements(n, p, under)])
 
 
-def _statements(nth: int, p: Place) -> Iterator[Statement]:
-    if isinstance(p.stmt, Reduce) and p.stmt.init is not None:
-        yield Statement(p, nth, True)
-    yield Statement(p, nth, False)
+def _statements(nth: int, p: Place, under: int) -> list[Statement]:
+    folds = Statement(p, nth, False, under)
+    starts = isinstance(p.stmt, Reduce) and p.stmt.init is not None
+    return [Statement(p, nth, True, under), folds] if starts else [folds]
 
 
 def that_meet(
@@ -255,23 +271,23 @@ def _renewed(p: Place) -> Renewed:
     return out
 
 
-def _when(p: Place) -> When:
+def _when(p: Place, under: int) -> When:
     """Positions doubled plus one, so that initial stores fit in front."""
     out: list[int | str] = []
-    for n, s in zip(p.path, (*p.around, p.stmt), strict=True):
+    for n, s in zip(p.path[under:], (*p.around[under:], p.stmt), strict=True):
         out.append(2 * n + 1)
         if isinstance(s, Loop):
             out.append(s.var)
     return tuple(out)
 
 
-def _when_init(nth: int, p: Place) -> When:
+def _when_init(nth: int, p: Place, under: int) -> When:
     """Before the outermost `over` loop, the initial stores of each statement in a nest of their own: the `nth`."""
     assert isinstance(p.stmt, Reduce)
     first = outermost(p)
     out: list[int | str] = []
     inside = False
-    for n, s in zip(p.path, (*p.around, p.stmt), strict=True):
+    for n, s in zip(p.path[under:], (*p.around[under:], p.stmt), strict=True):
         if s is first:
             out += (2 * n, nth)
             inside = True

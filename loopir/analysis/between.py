@@ -40,7 +40,7 @@ def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:
     names = {a.buffer for a in inputs}
     writes = [(s, a) for s in every if s.writes & names for a in s.accesses if a.write and a.buffer in names]
     loads = [(s, a) for s in every if buffer in s.touches for a in s.accesses if a.buffer == buffer and not a.write]
-    writes = [w for w in writes if before(times(maker.when, "s"), times(w[0].when, "t"))]
+    writes = [w for w in writes if before(maker.as_s, w[0].as_t)]
     for read, write, load in product(inputs, writes, loads):
         if read.buffer == write[1].buffer:
             for found in _cases(func, (maker, stored), read, write, load):

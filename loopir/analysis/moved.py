@@ -15,7 +15,7 @@ from itertools import product
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
 from loopir.analysis.bundles import unclear
-from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, may_precede, times
+from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, may_precede
 from loopir.analysis.offsets import NOTHING, allowed, offsets
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
@@ -80,7 +80,7 @@ class _Turning:
         apart = offsets(s, a, t, b) if shared else NOTHING
         if apart is None:
             return
-        now = before(times(s.when, "s"), times(t.when, "t"), apart=apart)
+        now = before(s.as_s, t.as_t, apart=apart)
         for one, other in self.images if now else ():
             x, y = one.widened(s), other.widened(t)
             if x.turns(a, y, b):
@@ -161,7 +161,7 @@ class _Image:
         by = {v: n.value for v, n in beside.items() if v not in self.old.dims and isinstance(n, Int)}
         return replace(self, old=s, now=self.now.widened(by), moved_by={})
 
-    def names(self, prefix: str) -> dict[str, str | int]:
+    def names(self, prefix: str) -> Mapping[str, str | int]:
         """The dimensions of the new loops: a loop that was kept is the old one's."""
         dims = self.new.dims if self.new is not None else self.old.dims
         return {v: f"{prefix}.{v}" if self.there(v) else f"{prefix}'.{v}" for v in dims}
@@ -172,7 +172,7 @@ class _Image:
 
     def times(self, prefix: str) -> When:
         if self.new is None:
-            return times(self.when, prefix)
+            return self.now.as_s if prefix == "s" else self.now.as_t
         names = self.names(prefix)
         return tuple(x if isinstance(x, int) else str(names[x]) for x in self.when)
 
@@ -182,8 +182,7 @@ class _Image:
         It may not where the subscripts, over the new loops, say how far apart these are, and that it is the wrong way.
         """
         apart = offsets(self.now, self.moves(a), other.now, other.moves(b))
-        when = times(other.when, "t"), times(self.when, "s")
-        return apart is not None and bool(allowed(before(*when, apart=apart), apart))
+        return apart is not None and bool(allowed(before(other.now.as_t, self.now.as_s, apart=apart), apart))
 
     def moves(self, a: Access) -> Access:
         """`a` over the new loops."""

@@ -125,7 +125,7 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
     low = least(p, known)
     if low is not None and low >= 0:
         return True
-    if (len(p) == 1 and () in p) or _unbounded(p, known) or refuted(p, known):
+    if hopeless(p, known):
         return False
     trail: list[Mapping[Monomial, int]] = []
     if _reduced(p, known, STEPS, trail):
@@ -134,6 +134,11 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
         return True
     whole = _undivided(p)
     return whole is not None and nonnegative(whole, known)
+
+
+def hopeless(p: Mapping[Monomial, int], known: Premises) -> bool:
+    """Whether `p`, which the ends of its terms do not prove to be >= 0, is seen to be negative somewhere."""
+    return (len(p) == 1 and () in p) or _unbounded(p, known) or refuted(p, known)
 
 
 def _unbounded(p: Mapping[Monomial, int], known: Premises) -> bool:

@@ -14,11 +14,13 @@ from itertools import product
 
 from loopir.analysis.access import sees
 from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, times, to_index
+from loopir.analysis.prove import hopeless
 from loopir.analysis.simplify import Context, divide, extreme, interval, modulo, nonnegative, poly
 from loopir.analysis.simplify_func import Known, statements_known
 from loopir.analysis.system import System, combine
 from loopir.errors import VerifyError
 from loopir.ir.grammar import (
+    Add,
     Body,
     Buffer,
     Cmp,
@@ -188,7 +190,7 @@ def _spanned(found: Sequence[Touch], d: int, outer: Context, inside: Context, si
     low: Poly | None = None
     high: Poly | None = None
     whole = (Int(0), size, size)
-    for t in found:
+    for t in _furthest(found, d):
         ends = ends_at(t.at[d], t.known, outer)
         if ends is None or any(loose(p) & t.inner for p in ends):
             return whole
@@ -206,6 +208,27 @@ def _spanned(found: Sequence[Touch], d: int, outer: Context, inside: Context, si
         changes = loose(extent) & {v.name for v, _ in outer.tops}
         return (Int(0), to_index(extent), size) if changes else whole
     return (to_index(low), to_index(extent), to_index(bound))
+
+
+def _furthest(found: Iterable[Touch], d: int) -> Iterator[Touch]:
+    """Of those in `found` that are alike in subscript `d` but for a constant, those with the least and the greatest."""
+    alike: dict[object, list[Touch]] = {}
+    for t in found:
+        ix = t.at[d]
+        shape = ix.a if isinstance(ix, Add) and isinstance(ix.b, Int) else ix
+        alike.setdefault((shape, t.known, t.inner), []).append(t)
+    for several in alike.values():
+        if len(several) == 1:
+            yield several[0]
+            continue
+        several.sort(key=lambda t: _constant(t.at[d]))
+        yield several[0]
+        if _constant(several[0].at[d]) != _constant(several[-1].at[d]):
+            yield several[-1]
+
+
+def _constant(ix: Index) -> int:
+    return ix.b.value if isinstance(ix, Add) and isinstance(ix.b, Int) else 0
 
 
 def ends_of(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] | None:
@@ -331,7 +354,7 @@ def proved(p: Poly, ctx: Context) -> bool:
         return True
     if not ctx.facts and all(isinstance(a, Var) for m in p for a in m):
         return False  # linear over constant loops: the forms have seen it all
-    if any(_counts(p, ctx, size, last) for size in EXAMPLES for last in (False, True)):
+    if hopeless(p, ctx) or any(_counts(p, ctx, size, last) for size in EXAMPLES for last in (False, True)):
         return False
     system, dims = system_of(ctx, p)
     below = combine({"": -1}, system.linear(to_index(p), "s", {v: v for v in dims}), -1)

@@ -16,7 +16,7 @@ from loopir.errors import VerifyError
 from loopir.ir.grammar import Var
 from loopir.ir.verify import evaluate
 
-KINDS = ((0, 0), (0, 1), (13, 1), (13, 2), (13, 3), (1009, 0))
+KINDS = ((0, 0), (0, 1), (13, 2), (13, 3), (1009, 0), (1009, 1))
 """How far above its least value a size is, in multiples, and which iteration of a loop is taken: the first, the last,
 these by turns, or by turns the other way round."""
 

@@ -26,10 +26,11 @@ def kept(fn: Callable[[N], T]) -> Callable[[N], T]:
 
     @wraps(fn)
     def answer(node: N) -> T:
-        known = memory(node)
-        if fn not in known:
-            known[fn] = fn(node)
-        return known[fn]
+        try:
+            return node._kept[fn]  # type: ignore[attr-defined]
+        except (AttributeError, KeyError):
+            found = memory(node)[fn] = fn(node)
+            return found
 
     return answer
 

@@ -166,16 +166,20 @@ def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
         known[verify, here.stage] = found
         learn(accessed, s, frozenset(alone.used))
         learn(declared, s, frozenset(alone.names | alone.labels))
-    for name in sorted(found.names & here.names):
-        new_name(name, here)
-    for label in sorted(found.labels & here.labels):
-        _label(label, here)
+    if not here.names.isdisjoint(found.names):
+        new_name(min(found.names & here.names), here)
+    if not here.labels.isdisjoint(found.labels):
+        _label(min(found.labels & here.labels), here)
     for m in found.monoids.values():
         _monoid_name(m, here)
-    for b in found.used.values():
-        _declared(b, here)
-    for name, label in found.written.items():
-        _writable(label, name, here)
+    for name, b in found.used.items():
+        if here.buffers.get(name) is not b:
+            _declared(b, here)
+    here.used.update(found.used)
+    if not here.readonly.isdisjoint(found.written):
+        name = min(here.readonly & found.written.keys())
+        _writable(found.written[name], name, here)
+    here.written.update(found.written)
     here.names |= found.names
     here.labels |= found.labels
 

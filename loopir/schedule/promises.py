@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from loopir.analysis.depend import carried, lockstep
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, THREAD_AXES, Cond, Func, Loop, Reduce
-from loopir.ir.walk import loops, places_of, variables
+from loopir.ir.walk import loops, loops_of, places_of, variables
 from loopir.schedule.find import listing
 from loopir.schedule.launches import gone_with, require_one_launch
 from loopir.schedule.reductions import Fold, require_inside
@@ -18,12 +18,12 @@ IN_ORDER = ("serial", "unroll")
 
 def require_promises(func: Func, names: Iterable[str]) -> None:
     """Refuse if a loop in `names` has a kind that its dependences no longer allow."""
-    kinds = {loop.var: loop.kind for loop in loops(func.body)}
     for name in names:
-        if kinds[name] == "vectorize":
+        kind = loops_of(func)[name].kind
+        if kind == "vectorize":
             require_lockstep(func, name)
-        elif kinds[name] not in IN_ORDER:
-            require_independent(func, name, kinds[name])
+        elif kind not in IN_ORDER:
+            require_independent(func, name, kind)
 
 
 def require_independent(func: Func, loop: str, kind: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Func, Loop, Stmt
-from loopir.ir.walk import bodies, exchanged, loops, places, rewrite, statements
+from loopir.ir.walk import bodies, exchanged, loops, loops_of, places, rewrite, statements
 from loopir.schedule.facts import rewrite_loop
 from loopir.schedule.find import find_loop
 
@@ -95,4 +95,5 @@ def labels(body: Body) -> tuple[str, ...]:
 
 def lanes_around(func: Func, loop: Loop) -> list[str]:
     """The vectorized loops around `loop`, in which the order of statements matters."""
-    return [x.var for x in loops(func.body) if x.kind == "vectorize" and any(y is loop for y in loops(x.body))]
+    vectors = (x for x in loops_of(func).values() if x.kind == "vectorize")
+    return [x.var for x in vectors if any(y is loop for y in loops(x.body))]
