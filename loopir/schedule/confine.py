@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import TypeVar, cast
 
-from loopir.analysis.access import sees, statements_of, that_meet
-from loopir.analysis.depend import Pair, before, conflicts, times
+from loopir.analysis.access import Access, Statement, sees, statements_of
+from loopir.analysis.bundles import unclear
+from loopir.analysis.depend import Pair, before, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import simplify_body
 from loopir.ir.grammar import THREAD_AXES, Alloc, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Stmt, Store
@@ -93,12 +95,18 @@ def settled(func: Func, names: set[str], loop: str) -> Func:
     if any(s.touches & names for s in elsewhere) or not renewable(func, names, where):
         return func
     start = next(s.when[: s.when.index(loop) + 1] for s in inside if not s.init)
-    for s, t in that_meet(inside):
-        if any(x.when[: len(start)] != start for x in (s, t) if x.touches & names):
-            return func  # a reduction that starts outside
-        earlier = before(times(start, "s"), times(start, "t"))
-        for a, b in conflicts(s, t):
-            if a.buffer in names and a.write and not b.write and any(Pair(func, s, a, t, b).clashes(earlier)):
+    using = [s for s in inside if s.touches & names]
+    if any(s.when[: len(start)] != start for s in using):
+        return func  # a reduction that starts outside
+    earlier = before(times(start, "s"), times(start, "t"))
+
+    def clear(s: Statement, a: Access, t: Statement, b: Access) -> bool:
+        return not Pair(func, s, a, t, b).possible(earlier)
+
+    for s, t in product(using, using):
+        made = [(a, b) for a in s.accesses if a.write and a.buffer in names for b in t.accesses if a.buffer == b.buffer]
+        for a, b in unclear(s, t, ((a, b) for a, b in made if not b.write), clear):
+            if not clear(s, a, t, b):
                 return func
     one = next(s.buffer for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name in names)
     box = touched(func, where, one, names)

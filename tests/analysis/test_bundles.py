@@ -1,0 +1,68 @@
+"""What is asked of accesses together is what is found of them one by one."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir.intrinsics  # noqa: F401
+from loopir.analysis import depend, moved
+from loopir.analysis.access import statements_of
+from loopir.analysis.bundles import unclear
+from loopir.analysis.depend import carried, conflicts
+from loopir.analysis.moved import Came, order_broken
+from loopir.ir.grammar import Func, Var
+from loopir.ir.parse import parse
+from loopir.ir.walk import replace, replace_loop
+
+OFFSETS = st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2)), min_size=1, max_size=5, unique=True)
+
+
+def stencil(reads: list[tuple[int, int]], buffer: str) -> Func:
+    terms = " + ".join(f"{buffer}[i + {u + 2}, j + {v + 2}]" for u, v in reads)
+    head = 'def f(n: "size", a: "inout float32[n + 4, n + 4]", b: "inout float32[n + 4, n + 4]"):'
+    return parse(f"{head}\n    for i in range(n):\n        for j in range(n):\n            a[i + 2, j + 2] = {terms}\n")
+
+
+@settings(max_examples=40, deadline=None)
+@given(OFFSETS)
+def test_what_a_loop_carries_is_what_each_read_tells(reads: list[tuple[int, int]]) -> None:
+    f = stencil(reads, "a")
+    for loop in "ij":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(depend, "unclear", lambda s, t, pairs, clear: pairs)
+            alone = carried(f, loop)
+        assert carried(f, loop) == alone
+
+
+@settings(max_examples=40, deadline=None)
+@given(OFFSETS)
+def test_an_order_that_is_broken_is_so_for_one_read(reads: list[tuple[int, int]]) -> None:
+    f = stencil(reads, "a")
+    new = replace_loop(f, "i", lambda i: replace(i.body[0], body=(replace(i, body=i.body[0].body),)))
+    shifted = {"a": Came("a", {"j": f.args[0].buffer.shape[0] - Var("j") - 5})}  # j from its end
+    for origin in ({}, shifted):
+        after = f if origin else new
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(moved, "unclear", lambda s, t, pairs, clear: pairs)
+            alone = order_broken(f, after, origin)
+        assert order_broken(f, after, origin) == alone
+
+
+def test_reads_of_a_neighbourhood_are_asked_about_once() -> None:
+    f = stencil([(u, v) for u in (-1, 0, 1) for v in (-1, 0, 1)], "b")
+    g = parse(
+        """
+def f(n: "size", a: "inout float32[n + 4, n + 4]", b: "inout float32[n + 4, n + 4]"):
+    for i in range(n):
+        for j in range(n):
+            b[i + 2, j + 2] = 1.0
+"""
+    )
+    (s,), (t,) = statements_of(f), statements_of(g)
+    asked: list[tuple[str, str]] = []
+
+    def clear(_s: object, a: object, _t: object, b: object) -> bool:
+        asked.append((str(a), str(b)))
+        return True
+
+    assert not [*unclear(s, t, conflicts(s, t), clear)]
+    assert len(asked) == 1
