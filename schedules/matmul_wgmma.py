@@ -18,6 +18,8 @@ SHARED, LEAST_STAGES, MOST_STAGES = 226 * 1024, 3, 6
 """Bytes of shared memory for a tile, and steps of the reduced loop that are there at once."""
 REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160), 4: (32, 112)}
 """Of a thread that copies and of one that multiplies, by how many warpgroups multiply."""
+LARGE = 128
+"""Rows and columns of a tile of which a multiprocessor has one at a time."""
 ROWS, DEPTH, LANES, WARPS, VECTOR, PIECE, BOX = 64, 16, 32, 4, 8, 64, 256
 """Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector, and in 128 bytes;
 rows of a box."""
@@ -56,6 +58,7 @@ def matmul_wgmma(
     whole: bool = False,
     roles: bool | None = None,
     cluster: int = 1,
+    alternate: bool = False,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a; unless
     told, the largest of which there are enough for a GPU.
@@ -69,9 +72,10 @@ def matmul_wgmma(
     whole tiles, with zeros at the edges, so that rows of any length begin where boxes can.
 
     With `roles`, a warpgroup of its own makes the copies, and each multiprocessor has one block, which takes tile after
-    tile; so the copies for a tile begin while the one before it is made and stored. That is so unless told for the
-    largest tile, if there are enough, and copies are of boxes. With a `cluster`, that many blocks share the copies of
-    columns.
+    tile; so the copies for a tile begin while the one before it is made and stored. That is so unless told for tiles so
+    large that a multiprocessor has one at a time, if copies are of boxes. With a `cluster`, that many blocks share the
+    copies of columns. With `alternate`, two warpgroups have tiles in turn, each a whole one, so that what is made of
+    one's sums is made while the other multiplies.
     """
     c = contraction(s, stage)
     if c is None:
@@ -91,15 +95,18 @@ def matmul_wgmma(
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
+    there = (extent(s, bi) or 0) * (extent(s, bj) or 0)
     if roles is None:
-        there = (extent(s, bi) or 0) * (extent(s, bj) or 0)
-        roles = block == BLOCKS[0] and there > PROCESSORS and stages > 1 and not whole and _boxed(s, c)
-    blocks = PROCESSORS if roles and blocks is None and not batch else blocks
-    s, at = tiles(s, bi, bj, group, blocks) if cluster == 1 else _clustered(s, bi, bj, group, blocks, cluster)
+        roles = min(block) >= LARGE and there > 0 and stages > 1 and not whole and _boxed(s, c)
+    blocks = PROCESSORS if roles and blocks is None and there > PROCESSORS and not batch else blocks
+    many = cluster > 1 or alternate
+    s, at = _clustered(s, bi, bj, group, blocks, cluster, alternate) if many else tiles(s, bi, bj, group, blocks)
+    whole_rows = whole_rows and not alternate
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
-    s = _results(s, stage, out, at, block) if whole_rows else _by_warpgroups(s, i)
+    s = _results(s, stage, out, at, block) if whole_rows else s if alternate else _by_warpgroups(s, i)
     s = batched(s, batch)
-    return _sums(s, stage, block, depth, short, stages, whole, roles, cluster)
+    s = _sums(s, stage, block, depth, short, stages, whole, roles, cluster, alternate)
+    return s.bind(at, "warpgroup") if alternate else s
 
 
 def _boxed(s: lp.Schedule, c: Contraction) -> bool:
@@ -109,7 +116,7 @@ def _boxed(s: lp.Schedule, c: Contraction) -> bool:
 
 
 def _clustered(
-    s: lp.Schedule, row: str, column: str, group: int, blocks: int | None, cluster: int
+    s: lp.Schedule, row: str, column: str, group: int, blocks: int | None, cluster: int, alternate: bool
 ) -> tuple[lp.Schedule, str]:
     """As `matmul_mma.tiles`, with `cluster` tiles below one another for the blocks of a cluster."""
     s, (band, inner) = step(s, "split", row, group)
@@ -120,7 +127,12 @@ def _clustered(
     if blocks is None:
         return s.bind(tile, "blockIdx.x").bind(rank, "cluster"), rank
     s, (turn, tile) = step(s, "split", tile, blocks // cluster)
-    return s.reorder(tile, rank, turn).bind(tile, "blockIdx.x").bind(rank, "cluster"), turn
+    s = s.reorder(tile, rank, turn).bind(tile, "blockIdx.x")
+    s = s.bind(rank, "cluster") if cluster > 1 else s
+    if not alternate:
+        return s, turn
+    s, (turn, mine) = step(s, "split", turn, 2)
+    return s, mine
 
 
 def _by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
@@ -152,13 +164,15 @@ def _sums(
     whole: bool,
     roles: bool,
     cluster: int,
+    alternate: bool,
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, and the products."""
     *_, i, j, k = s.loops(stage)
     s, (ko, kk) = step(s, "split", k, depth)
     s, (ki, k) = step(s, "split", kk, DEPTH, tail="exact")
     s, (wi, i) = step(s, "split", i, ROWS, tail="exact")
-    s = s.reorder(ko, wi, ki, i, j, k).bind(wi, "warpgroup").unroll(ki)
+    s = s.reorder(ko, wi, ki, i, j, k).unroll(ki)
+    s = s.unroll(wi) if alternate else s.bind(wi, "warpgroup")
     s = both_whole(s, stage) if whole else s
     c = contraction_in(s, stage)
     copies: list[str] = []
@@ -176,7 +190,7 @@ def _sums(
     ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
     s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{ways}")
     if roles and stages > 1:
-        return s.specialize_warps(ko, stages=stages, registers=REGISTERS[block[0] // ROWS])
+        return s.specialize_warps(ko, stages=stages, registers=REGISTERS[2 if alternate else block[0] // ROWS])
     # a stage less ahead than there is room for: products are waited for an iteration later, if there are enough stages
     return s.pipeline(ko, stages=stages, ahead=max(1, stages - 2)) if stages > 1 else s
 

@@ -286,10 +286,11 @@ class Expect(Stmt):
 @dataclass(frozen=True, slots=True)
 class Await(Stmt):
     """This thread waits for the end of a turn of the barrier `slot`, each time for that of the next one: of the first
-    one at first, or if `turn` is 1 for none."""
+    one at first, or if `turn` is 1 for none. With `skip` it does not wait, and comes by that turn all the same."""
 
     slot: Load
     turn: int = 0
+    skip: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,8 +243,8 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
         case Expect(slot, count, block):
             to = "" if block is None else f", block={_index(block)}"
             yield Line(depth, f"expect({_value(slot)}, {count}{to})", s)
-        case Await(slot, turn):
-            yield Line(depth, f"wait_for({_value(slot)}, {turn})", s)
+        case Await(slot, turn, skip):
+            yield Line(depth, f"wait_for({_value(slot)}, {turn}{', skip=True' * skip})", s)
         case Hold(buffer, apart):
             yield Line(depth, f"hold({buffer.name}{', apart=True' if apart else ''})", s)
         case Fence(kind):

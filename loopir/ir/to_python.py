@@ -171,6 +171,8 @@ class _Compiler(Python):
             case Expect(slot, count, block):
                 to = "" if block is None else f", {self.index(block)}"
                 self.emit(depth, f"run.who.expect({self.slot(slot)}, {count}{to})")
+            case Await(slot, _, True):
+                self.emit(depth, f"run.who.skipped({self.slot(slot)})")
             case Await(slot, turn):
                 self.emit(depth, f"x = run.who.awaited({self.slot(slot)}, {turn})")
                 self.emit(depth, "if not x(): yield x")

@@ -189,6 +189,11 @@ class Who:
         s.bytes -= count
         s.end()
 
+    def skipped(self, m: Memory, n: int) -> None:
+        """This thread comes by a turn without waiting."""
+        s, a = self.slot(m, n), self.agent
+        a.turns[s.number] = a.turns.get(s.number, 0) + 1
+
     def awaited(self, m: Memory, n: int, turn: int) -> Callable[[], bool]:
         """A test of whether this thread may pass barrier `n` of `m`. As on the machine, that is told from one bit: it
         passes if the last turn that is over is odd, or even, like the one it waits for; a Fault if it is another one.

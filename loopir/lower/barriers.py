@@ -122,8 +122,8 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
             clash = apart(func, s, t, same=launch, differ=axis)
             if clash is not None:
                 raise LowerError(_across_blocks(kernel, clash))
-        if _in_role(here[s.label]) != _in_role(here[t.label]):
-            continue  # the two sides are told of each other at barriers of their own, which `roles` asks and places
+        if _in_role(here[s.label]) or _in_role(here[t.label]):
+            continue  # one thread does it all, and who it meets at barriers of their own, `roles` asks and places
         for axis in threads:
             if not meet(func, s, t, same=block, differ=axis):
                 continue

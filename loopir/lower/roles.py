@@ -8,7 +8,10 @@ waits until it is full, and arrives at the other barrier when all is read. So no
 through these buffers, which is asked here: they are filled by nobody else and used in no other turn, and what one side
 writes the other does not touch. Nobody waits for ever: in the order in which the loops say it all, each waits for what
 stands before it, a fill for the end of an earlier turn, the rest of a turn for its fill; so the first of those that
-wait has what it waits for. How many warps of the block meet at a barrier follows: those of the side that it is on.
+wait has what it waits for. Where a Role is in a loop bound to warpgroup, turns are those of one warpgroup after the
+other, who passes by those of the others; one bit tells turns apart only if none is missed, so each waits until
+the one before has been told of its last turn. How many warps of the block meet at a barrier follows: those of the side
+that it is on.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from loopir.ir.grammar import (
     Budget,
     Buffer,
     Cmp,
+    Cond,
     Do,
     Expect,
     Func,
@@ -56,6 +60,7 @@ from loopir.ir.walk import (
     chain,
     fresh,
     loaded,
+    map_body,
     map_stmts,
     names,
     places,
@@ -108,6 +113,8 @@ class _Kernel:
     """Which buffer a turn has."""
     count: int
     """How many there are."""
+    around: tuple[Stmt, ...]
+    """What is around the Role, outermost first, inside the axes."""
 
     @staticmethod
     def of(func: Func, kernel: Kernel) -> _Kernel:
@@ -125,7 +132,10 @@ class _Kernel:
         if loop is None:
             raise LowerError(f"nothing in {kernel.name} takes turns with its role, which is in no loop")
         slot, count = _turns(kernel, found[0], loop)
-        return _Kernel(func, kernel, axes, found[0], loop, slot, count)
+        within = tuple(s for s in around if not (isinstance(s, Loop) and s.kind in AXES))
+        made = _Kernel(func, kernel, axes, found[0], loop, slot, count, within)
+        made.require_alike()
+        return made
 
     @property
     def groups(self) -> int:
@@ -133,6 +143,40 @@ class _Kernel:
         z = self.axes.get("threadIdx.z")
         assert z is None or isinstance(z.extent, Int)
         return z.extent.value if z is not None and isinstance(z.extent, Int) else 1
+
+    @property
+    def whose(self) -> Stmt | None:
+        """Where turns are those of one warpgroup or another, what has those of one; None where all have each together.
+
+        That is what stands right in the innermost loop around that of the turns.
+        """
+        z = self.axes.get("threadIdx.z")
+        if z is None or not any(z.var in variables(x) for x in (self.role, *self.deciding())):
+            return None
+        depth = next(n for n, s in enumerate(self.around) if s is self.loop)
+        outer = max((n + 1 for n, s in enumerate(self.around[:depth]) if isinstance(s, Loop)), default=0)
+        return self.around[outer]
+
+    def deciding(self) -> list[Index | Cond]:
+        """What decides how often the Role is done."""
+        tests = [s.cond for s in self.around if isinstance(s, If) and not self.is_elected(s)]
+        return [s.extent for s in self.around if isinstance(s, Loop)] + tests
+
+    def require_alike(self) -> None:
+        """Refuse unless all threads that take turns together, and the Role, come by the same ones."""
+        threads = {x.var for k, x in self.axes.items() if k.startswith("threadIdx")}
+        whose = self.whose
+        inside = self.around[self.around.index(whose) :] if whose is not None else ()
+        group = {self.axes["threadIdx.z"].var} if whose is not None else set[str]()
+        for s in self.around:
+            decides = (
+                s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) and not self.is_elected(s) else None
+            )
+            if decides is not None and variables(decides) & (threads - (group if s in inside else set())):
+                raise LowerError(f"how often the role in {self.kernel.name} runs is not the same for all threads")
+        met = whose is not None and any(isinstance(s, Barrier) for s in statements((whose,)))
+        if met:
+            raise LowerError(f"warpgroups of {self.kernel.name} meet inside of turns that are not those of all of them")
 
     def apart(self) -> Kernel:
         own, others = self.role.registers
@@ -147,22 +191,31 @@ class _Kernel:
         shared = [s.buffer for s in statements(self.kernel.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
         lane, warp = (Var(self.axes[f"threadIdx.{a}"].var) for a in "xy")
         inner = _inside(self.kernel.body)
-        filling = self.filling(inner, full, empty, taken)
+        filled = Load(full, (self.slot,))
+        filling = self.filling(inner, self.fill(filled, Load(empty, (self.slot,))), taken)
         one = conj(Cmp("==", lane, Int(0)), Cmp("==", warp, Int(0)))
         first = conj(one, Cmp("==", Var(group), Int(0)))
         by_warp = all(isinstance(p.around[-1], Do) or self.is_product(p) for p in self.readers())
-        arrivals = self.groups * (GROUP_WARPS if by_warp else GROUP) * self.blocks
+        readers = self.groups if self.whose is None else 1
+        order = None
+        if self.whose is not None:
+            order = _Order(self.ring("ring_order", taken, self.groups), group, lane, self.groups)
+        arrivals = readers * (GROUP_WARPS if by_warp else GROUP) * self.blocks
         whole: Body = (
-            If(first, (Init(full, 1), Init(empty, arrivals))),
+            If(first, (Init(full, 1), Init(empty, arrivals), *(() if order is None else order.made()))),
             Barrier(cluster=self.blocks > 1),
             If(
                 Cmp("<", Var(group), Int(self.groups)),
-                (Budget(others, more=True), *self.using(inner, full, self.released(empty, lane if by_warp else None))),
+                (
+                    Budget(others, more=True),
+                    *(() if order is None else order.begun()),
+                    *self.using(inner, filled, self.released(empty, lane if by_warp else None), order, taken),
+                ),
                 (Budget(own, more=False), If(one, filling)),
             ),
             *((Barrier(cluster=True),) if self.blocks > 1 else ()),  # others may still arrive here
         )
-        for b in (*reversed(shared), empty, full):
+        for b in (*reversed(shared), *(() if order is None else (order.ring,)), empty, full):
             whole = (Alloc(b, whole),)
         launch = [(x.var, x.extent, k) for k, x in self.axes.items() if k != "threadIdx.z"]
         launch.append((group, Int(self.groups + 1), "threadIdx.z"))
@@ -170,9 +223,9 @@ class _Kernel:
             whole = (Loop(var, extent, kind, whole),)
         return replace(self.kernel, body=whole)
 
-    def ring(self, hint: str, taken: set[str]) -> Buffer:
+    def ring(self, hint: str, taken: set[str], count: int | None = None) -> Buffer:
         taken.add(name := fresh(hint, taken))
-        return Buffer(name, (Int(self.count),), uint64, "shared")
+        return Buffer(name, (Int(count or self.count),), uint64, "shared")
 
     def readers(self) -> list[Place]:
         filled = _filled(self.role)
@@ -208,25 +261,35 @@ class _Kernel:
 
     # ------------------------------------------------------------ the two sides
 
-    def filling(self, body: Body, full: Buffer, empty: Buffer, taken: set[str]) -> Body:
-        """What of `body` the Role does, in loops with names of their own."""
+    def fill(self, full: Load, empty: Load) -> Body:
+        """What the Role does in a turn."""
+        told = Expect(full, sum(map(bytes_of, self.role.body)))
+        return (Await(empty, 1), told, *self.marked(self.role.body, full))
+
+    def filling(self, body: Body, fill: Body, taken: set[str]) -> Body:
+        """What of `body` the Role does, in loops with names of their own: `fill` in each turn, for each warpgroup."""
         out: list[Stmt] = []
         for s in body:
-            if s is self.role:
-                slot = Load(full, (self.slot,))
-                told = Expect(slot, sum(map(bytes_of, self.role.body)))
-                out += [Await(Load(empty, (self.slot,)), 1), told, *self.marked(self.role.body, slot)]
-            elif any(x is self.role for x in statements((s,))):
-                then, *orelse = (self.filling(x, full, empty, taken) for x in bodies(s))
-                if isinstance(s, Loop):
-                    taken.add(name := fresh(s.var, taken))
-                    inner = tuple(substitute(x, {s.var: Var(name)}) for x in then)
-                    out.append(Loop(name, s.extent, s.kind, inner))
-                elif isinstance(s, If) and not self.is_elected(s):
-                    out.append(If(s.cond, then, *orelse))
-                else:
-                    out += then
+            if s is self.whose:
+                z = self.axes["threadIdx.z"].var
+                taken.add(name := fresh(f"{z}_of", taken))
+                inner = tuple(substitute(x, {z: Var(name)}) for x in self.passing(s, fill, taken))
+                out.append(Loop(name, Int(self.groups), "serial", inner))
+            else:
+                out += self.passing(s, fill, taken)
         return tuple(out)
+
+    def passing(self, s: Stmt, fill: Body, taken: set[str]) -> Body:
+        """The loops and tests in `s` that are around the Role, and `fill` in its place."""
+        if s is self.role:
+            return fill
+        if not any(x is self.role for x in statements((s,))):
+            return ()
+        then, *orelse = (self.filling(x, fill, taken) for x in bodies(s))
+        if isinstance(s, Loop):
+            taken.add(name := fresh(s.var, taken))
+            return (Loop(name, s.extent, s.kind, tuple(substitute(x, {s.var: Var(name)}) for x in then)),)
+        return (If(s.cond, then, *orelse),) if isinstance(s, If) and not self.is_elected(s) else then
 
     def is_elected(self, s: If) -> bool:
         """Whether `s` picks the thread that does the Role's part, and has nothing else."""
@@ -243,31 +306,77 @@ class _Kernel:
             return (If(Cmp("<", lane, Int(self.blocks)), (Expect(slot, 0, lane),)),)
         return tuple(Expect(slot, 0, Int(n)) for n in range(self.blocks))
 
-    def using(self, body: Body, full: Buffer, done: Body) -> Body:
-        """What of `body` the others do, with what they tell when a turn is `done`."""
-        filled = _filled(self.role)
+    def using(self, body: Body, full: Load, done: Body, order: _Order | None, taken: set[str]) -> Body:
+        """What of `body` the others do, with what they tell when a turn is `done`, in `order` if they take turns."""
+        filled, whose = _filled(self.role), self.whose
 
-        def visit(s: Stmt) -> Stmt | Body | None:
+        def visit(s: Stmt, own: bool = False) -> Stmt | Body:
             if isinstance(s, If) and self.is_elected(s):
                 return ()
             if isinstance(s, Barrier):
                 return Barrier(GROUP * self.groups)
+            if s is whose and not own:
+                z = self.axes["threadIdx.z"].var
+                taken.add(name := fresh(f"{z}_of", taken))
+                passed = self.passing(s, (replace(Await(full), skip=True),), taken)
+                passed = tuple(substitute(x, {z: Var(name)}) for x in passed)
+                mine = visit(s, own=True)
+                turns = If(Cmp("==", Var(name), Var(z)), mine if isinstance(mine, tuple) else (mine,), passed)
+                return Loop(name, Int(self.groups), "serial", (turns,))
             if isinstance(s, Alloc) and s.buffer.scope == "shared":
-                return rewrite(s.body, visit)
-            if s is not self.loop:
-                return None
-            assert isinstance(s, Loop)
+                return map_body(s.body, visit)
+            if isinstance(s, If) and order is not None and s in self.around:
+                other = (*s.orelse, order.wait(), order.next())
+                return map_stmts(replace(s, orelse=other), visit)  # who has no turns lets the next one have its
+            if s is self.loop and isinstance(s, Loop):
+                return turn(s)
+            return map_stmts(s, visit)
+
+        def turn(s: Loop) -> Body:
             inner = [x for x in s.body if not (isinstance(x, If) and self.is_elected(x))]
             reading = [n for n, x in enumerate(inner) if accessed(x) & filled]
             begin, end = reading[0], reading[-1] + 1
-            turn = (*inner[:begin], Await(Load(full, (self.slot,))), *inner[begin:end], *done, *inner[end:])
-            return map_stmts(replace(s, body=turn), lambda x: y if (y := visit(x)) is not None else map_stmts(x, deep))
+            waiting: Body = (Await(full),)
+            if order is not None:
+                waiting = (Await(full), If(Cmp("==", Var(s.var), s.extent - 1), (order.next(),)))
+            whole = replace(s, body=(*inner[:begin], *waiting, *inner[begin:end], *done, *inner[end:]))
+            made = map_stmts(whole, visit)
+            if order is None:
+                return (made,)
+            none = () if isinstance(s.extent, Int) and s.extent.value > 0 else (order.unless(s.extent),)
+            return (order.wait(), made, *none)
 
-        def deep(s: Stmt) -> Stmt | Body:
-            new = visit(s)
-            return map_stmts(s, deep) if new is None else new
+        return map_body(body, visit)
 
-        return rewrite(body, visit)
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The order in which warpgroups have their turns: `ring` has a barrier for each, at which the one before it, when
+    it has been told of its last turn, arrives with all of its warps."""
+
+    ring: Buffer
+    group: str
+    lane: Var
+    groups: int
+
+    def made(self) -> Body:
+        return (Init(self.ring, GROUP_WARPS),)
+
+    def begun(self) -> Body:
+        """The first one may begin."""
+        last = conj(Cmp("==", Var(self.group), Int(self.groups - 1)), Cmp("==", self.lane, Int(0)))
+        return (If(last, (Expect(Load(self.ring, (Int(0),)), 0),)),)
+
+    def wait(self) -> Stmt:
+        return Await(Load(self.ring, (Var(self.group),)))
+
+    def next(self) -> Stmt:
+        coming = (Var(self.group) + 1) % self.groups
+        return If(Cmp("==", self.lane, Int(0)), (Expect(Load(self.ring, (coming,)), 0),))
+
+    def unless(self, extent: Index) -> Stmt:
+        """Where there are no turns at all."""
+        return If(Cmp("<=", extent, Int(0)), (self.next(),))
 
 
 def _inside(body: Body) -> Body:

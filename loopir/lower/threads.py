@@ -33,6 +33,7 @@ from loopir.ir.grammar import (
     Loop,
     Opaque,
     Reduce,
+    Role,
     Stmt,
     Store,
     Var,
@@ -168,7 +169,7 @@ def _under(
         if any(isinstance(x, Loop) and x.kind in AXES for x in statements((s,))):
             return map_stmts(s, visit)
         for x in statements((s,)):
-            if isinstance(x, Alloc) and x.buffer.scope == "shared" and held - set(BLOCK_AXES):
+            if isinstance(x, Alloc) and x.buffer.scope == "shared" and held - set(BLOCK_AXES) and not _by_role(x):
                 raise LowerError(
                     f"{x.buffer.name} is shared memory, allocated inside a loop bound to a thread axis, so that each "
                     f'thread would have its own; allocate it outside that loop, or give it scope "local"'
@@ -206,6 +207,12 @@ def _over_axis(loop: Loop, name: str) -> Body:
         return replace(s, over=replaced(s.over, over))
 
     return rewrite(loop.body, visit)
+
+
+def _by_role(alloc: Alloc) -> bool:
+    """Whether warps of their own fill this memory, who do so for one thread after the other."""
+    filling = [p for p in places(alloc.body) if alloc.buffer.name in _writes(p.stmt)]
+    return bool(filling) and all(any(isinstance(s, Role) for s in p.around) for p in filling)
 
 
 def _writes(s: Store | Reduce) -> set[str]:

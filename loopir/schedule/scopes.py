@@ -6,10 +6,10 @@ Accesses are not looked at here: lowering proves that no thread needs what anoth
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Scope, Stmt
+from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Role, Scope, Stmt
 from loopir.ir.layouts import injective
 from loopir.ir.ops import MEMORIES
-from loopir.ir.walk import bodies, loops
+from loopir.ir.walk import bodies, loops, places, stored
 from loopir.schedule.find import find_buffer, listing
 
 
@@ -71,12 +71,18 @@ def require_place(name: str, scope: Scope, around: tuple[Stmt, ...], body: tuple
             loop=inside.var, suggestion='scope "global", or a place inside the loops that are bound to blocks',
         )  # fmt: skip
     thread = next((x for x in around if isinstance(x, Loop) and x.kind in THREAD_AXES), None)
-    if scope == "shared" and thread is not None:
+    if scope == "shared" and thread is not None and not (thread.kind == "warpgroup" and filled_by_role(name, body)):
         raise ScheduleError(
             f"{name} would be shared memory inside {thread.var!r}, which is bound to {thread.kind}, so that each "
             f"thread would have its own",
             loop=thread.var, suggestion=f'scope "local", or a place outside {thread.var!r}',
         )  # fmt: skip
+
+
+def filled_by_role(name: str, body: tuple[Stmt, ...]) -> bool:
+    """Whether warps of their own fill the memory called `name`, who do so for one warpgroup after the other."""
+    filling = [p for p in places(body) if name in stored(p.stmt)]
+    return bool(filling) and all(any(isinstance(s, Role) for s in p.around) for p in filling)
 
 
 def require_places_apart(larger: Buffer, b: Buffer) -> None:

