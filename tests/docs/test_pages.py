@@ -1,7 +1,10 @@
 """The pages hang together: links lead somewhere, everything public is documented. The site's builder is not needed."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -75,6 +78,20 @@ def test_every_public_name_is_documented() -> None:
     members = set(re.split(r",\s*", re.split(r"\n", shown[1])[0]))
     own = {n for n in vars(Schedule) if not n.startswith("_")} - set(PRIMITIVES) - {"steps_since", "grouped"}
     assert members == own
+
+
+def test_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
+    source = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", source, re.DOTALL)
+    (tmp_path / "readme.py").write_text("\n".join(blocks))
+    run = subprocess.run(
+        [sys.executable, "readme.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    rest = re.sub(r"```python\n.*?```\n", "", source, flags=re.DOTALL)
+    (quoted,) = re.findall(r"```\n(.*?)```", rest, re.DOTALL)
+    assert quoted in run.stdout
 
 
 def test_pictures_are_small() -> None:
