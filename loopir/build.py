@@ -9,8 +9,9 @@ for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -152,24 +153,32 @@ def caches() -> tuple[int, int, int]:
 
 def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
     device = import_module("loopir.runtime.driver").device()
-    module = import_module("loopir.emit.cuda").emit(lowered)
+    emit = import_module("loopir.emit.cuda").emit
+    compile_ = partial(import_module("loopir.runtime.nvrtc").compile, arch=arch or device.arch, fma=fma)
+    module = emit(lowered)
     require_arch(module.needs, arch or device.arch)
-    compiled = import_module("loopir.runtime.nvrtc").compile(module.source, arch or device.arch, fma=fma)
-    kernels = module.kernels
+    compiled = compile_(module.source)
 
-    def spell(n: int, _: KernelNode) -> list[str]:
-        k = kernels[n]
-        grid = "".join(f"{python_index(x)}, " for x in k.grid)
-        arguments = "".join(f"{name}, " for _, name in k.params)
-        for m, info in enumerate(k.maps):
-            sizes = "".join(f"{python_index(x)}, " for x in (*info.shape, *info.strides))
-            arguments += f"lp_rt.map({n}, {m}, {info.buffer}, ({sizes})), "
-        return [f"lp_rt.launch({n}, ({grid}), ({arguments}))"]
+    def other(long: bool, scalar: bool) -> tuple[bytes, Sequence[Any]]:
+        text = emit(lowered, long=long, scalar=scalar)
+        return compile_(text.source).cubin, text.kernels
 
-    source = host_source(lowered, spell)
-    runtime = import_module("loopir.runtime.launch").CudaRuntime(device, compiled.cubin, kernels)
+    source = host_source(lowered, partial(_launch, module.kernels))
+    runtime = import_module("loopir.runtime.launch").CudaRuntime(device, compiled.cubin, module.kernels, other)
     return Kernel(_signature(func), _host(func, lowered, source), runtime, source=module.source,
                   resources=compiled.resources, target="cuda", host_source=source)  # fmt: skip
+
+
+def _launch(kernels: Sequence[Any], n: int, _: KernelNode) -> list[str]:
+    """How the host launches kernel `n`: its grid, its arguments, and whether its indices fit ints if that is open."""
+    k = kernels[n]
+    grid = "".join(f"{python_index(x)}, " for x in k.grid)
+    arguments = "".join(f"{name}, " for _, name in k.params)
+    for m, info in enumerate(k.maps):
+        sizes = "".join(f"{python_index(x)}, " for x in (*info.shape, *info.strides))
+        arguments += f"lp_rt.map({n}, {m}, {info.buffer}, ({sizes})), "
+    within = "".join(f", lp_max({', '.join(map(python_index, k.within))}, 0) < {1 << 31}" if k.within else "")
+    return [f"lp_rt.launch({n}, ({grid}), ({arguments}){within})"]
 
 
 def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loopir.emit.cuda_atomic import PRELUDE as ATOMIC_PRELUDE, update
+from loopir.emit.cuda_index import bounds
 from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of, met
 from loopir.emit.cuda_shared import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, carved, elements_of, matrices
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
@@ -36,7 +37,6 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Op,
-    Opaque,
     Reduce,
     Stmt,
     Store,
@@ -76,6 +76,8 @@ class KernelInfo:
     cluster: int = 1
     maps: tuple[MapInfo, ...] = ()
     """Tensor maps, which are the last parameters."""
+    within: tuple[Index, ...] = ()
+    """What has to be below 2^31 at a launch: the kernel counts in ints. Another text of it has no such bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,12 @@ class CudaModule:
     """What not every GPU has, and the least architecture that has it."""
 
 
-def emit(func: Func) -> CudaModule:
-    """The CUDA C of every kernel in `func`."""
+def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
+    """The CUDA C of every kernel in `func`.
+
+    With `long`, indices are counted in 64 bits whatever the sizes are. With `scalar`, copies between memory and
+    registers go element by element, so that arrays may start anywhere; those that are instructions still may not.
+    """
     kernels = kernels_of(func)
     used = {n.fn for k in kernels for n in nodes(k) if isinstance(n, Op | Issue)}
     atomic = any(isinstance(s, Reduce) and s.atomic for k in kernels for s in statements(k.body))
@@ -101,7 +107,7 @@ def emit(func: Func) -> CudaModule:
     lines = [(line, None) for text in (PRELUDE, *preludes) for line in text.rstrip().split("\n")]
     infos: list[KernelInfo] = []
     for k in kernels:
-        emitter = _Emitter(k)
+        emitter = _Emitter(k, long, scalar)
         infos.append(emitter.kernel())
         lines += [("", None), *emitter.lines]
     needs = [(f"a cluster of {k.cluster} blocks, which {k.name} has,", "sm_90") for k in infos if k.cluster > 1]
@@ -116,8 +122,8 @@ def emit(func: Func) -> CudaModule:
 class _Emitter:
     """One kernel."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.source = kernel
+    def __init__(self, kernel: Kernel, long: bool, scalar: bool) -> None:
+        self.source, self.scalar = kernel, scalar
         self.params = params_of(kernel)
         self.maps = maps_of(kernel)
         self.lines: list[tuple[str, str | None]] = []
@@ -126,7 +132,10 @@ class _Emitter:
         allocated = (s.buffer for s in statements(kernel.body) if isinstance(s, Alloc))
         self.own = {b.name for b in allocated if b.scope != "shared"}
         """What a thread has for itself, whatever its scope is called."""
-        self.values = CudaValues(_index_type(kernel, self.params.buffers))
+        found = None if long else bounds(kernel)
+        never = found is None or any(isinstance(b, Int) for b in found)
+        self.within = () if found is None or never else found
+        self.values = CudaValues("long long" if never else "int")
 
     def kernel(self) -> KernelInfo:
         extents: dict[str, Index] = {}
@@ -143,7 +152,7 @@ class _Emitter:
             body = loop.body
         block = tuple(_constant(extents.get(a, Int(1)), a) for a in THREADS)
         signature = ", ".join([
-            *(f"long long {self.values.name(n)}" for n in self.params.integers),
+            *(f"{self.values.index_type} {self.values.name(n)}" for n in self.params.integers),
             *(self.parameter(b) for b in self.params.buffers),
             *(f"const __grid_constant__ lp_map {name}" for name in self.maps.values()),
         ])  # fmt: skip
@@ -178,7 +187,7 @@ class _Emitter:
         x, y, z = (extents.get(a, Int(1)) for a in GRID)
         return KernelInfo(
             self.source.name, params, (x * cluster, y, z), (block[0], block[1], block[2]), total if dynamic else 0,
-            frozenset(self.wide), cluster, tuple(self.maps),
+            frozenset(self.wide), cluster, tuple(self.maps), self.within,
         )  # fmt: skip
 
     def parameter(self, b: Buffer) -> str:
@@ -260,7 +269,7 @@ class _Emitter:
                 f"loop {s.var} is bound to {s.kind} inside a kernel's other loops; `threads` puts it outside"
             )
         copy = _vector_copy(s)
-        if copy is not None:
+        if copy is not None and not self.scalar:
             self.copy(s, copy, depth)
             return
         var, kind = self.values.name(s.var), self.values.index_type
@@ -372,19 +381,3 @@ def _constant(extent: Index, axis: str) -> int:
     if not isinstance(extent, Int):
         raise LowerError(f"the number of threads along {axis} has to be a constant")
     return extent.value
-
-
-def _index_type(kernel: Kernel, buffers: tuple[Buffer, ...]) -> str:
-    """int where every size is constant, no buffer has 2^31 elements and no index is from memory; else long long."""
-    if any(isinstance(n, Opaque) for n in nodes(kernel)):
-        return "long long"
-    extents = [s.extent for s in statements(kernel.body) if isinstance(s, Loop)]
-    if not all(isinstance(e, Int) and e.value < 1 << 31 for e in extents) or params_of(kernel).integers:
-        return "long long"
-    for b in buffers:
-        total = 1
-        for d in b.shape:
-            total *= d.value if isinstance(d, Int) else 1 << 31
-        if total >= 1 << 31:
-            return "long long"
-    return "int"

@@ -30,6 +30,8 @@ from loopir.runtime.record import Launch, MapOf, Slot, recorded
 PORTABLE_CLUSTER = 8
 """Blocks of a cluster that every GPU with clusters takes."""
 MAX_GRID = (2**31 - 1, 65535, 65535)
+Other = Callable[[bool, bool], tuple[bytes, Sequence[Any]]]
+"""Compiles a program again: counting in 64 bits or not, copying element by element or not."""
 
 
 class CudaRuntime:
@@ -37,13 +39,21 @@ class CudaRuntime:
 
     device = "cuda"
 
-    def __init__(self, gpu: Device, cubin: bytes, kernels: Sequence[Any]) -> None:
-        self.gpu, cu = gpu, gpu.cu
+    def __init__(self, gpu: Device, cubin: bytes, kernels: Sequence[Any], other: Other | None = None) -> None:
+        self.gpu = gpu
+        self._other, self._others = other, dict[tuple[bool, bool], list[Loaded]]()
+        self.kernels = self._loaded(cubin, kernels)
+        self.wide: frozenset[str] = frozenset().union(*(k.wide for k in kernels))
+        """The arrays that some kernel moves in vectors of 16 bytes."""
+        self._running: dict[int, Running] = {}
+
+    def _loaded(self, cubin: bytes, kernels: Sequence[Any]) -> list[Loaded]:
+        gpu, cu = self.gpu, self.gpu.cu
         gpu.current()
-        self.module = gpu.check(cu.cuModuleLoadData(cubin), "load the kernels")
-        self.kernels: list[Loaded] = []
+        module = gpu.check(cu.cuModuleLoadData(cubin), "load the kernels")
+        loaded: list[Loaded] = []
         for k in kernels:
-            function = gpu.check(cu.cuModuleGetFunction(self.module, k.name.encode()), f"find {k.name}")
+            function = gpu.check(cu.cuModuleGetFunction(module, k.name.encode()), f"find {k.name}")
             if k.shared_bytes:
                 attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 gpu.check(cu.cuFuncSetAttribute(function, attribute, k.shared_bytes), "give a block its shared memory")
@@ -52,10 +62,19 @@ class CudaRuntime:
                 gpu.check(cu.cuFuncSetAttribute(function, attribute, 1), f"run clusters of {k.cluster} blocks")
             wide = tuple(n for n, (_, name) in enumerate(k.params) if name in k.wide)
             plain, maps = len(k.params), tuple(Map(gpu, m.dtype, m.box, m.span) for m in k.maps)
-            self.kernels.append(Loaded(k.name, function, (*k.block, k.shared_bytes), wide, plain, maps))
-        self.wide: frozenset[str] = frozenset().union(*(k.wide for k in kernels))
-        """The arrays that some kernel moves in vectors of 16 bytes."""
-        self._running: dict[int, Running] = {}
+            loaded.append(Loaded(k.name, function, (*k.block, k.shared_bytes), wide, plain, maps))
+        return loaded
+
+    def kernel(self, n: int, fits: bool = True, scalar: bool = False) -> Loaded:
+        """Kernel `n`: as it was built, if its indices fit ints and its arrays vectors; else compiled anew, and kept."""
+        if fits and not scalar:
+            return self.kernels[n]
+        which = (not fits, scalar)
+        if which not in self._others:
+            if self._other is None:
+                return self.kernels[n]
+            self._others[which] = self._loaded(*self._other(*which))
+        return self._others[which][n]
 
     def on(self, handle: int) -> Running:
         """The program on the stream with that handle, in this thread."""
@@ -72,7 +91,7 @@ class CudaRuntime:
         recording = recorded(host, sizes, count)
         if recording is None:
             return lambda pointers: host(self.on(current(0)), *sizes, *pointers)
-        steps = [Prepared(self.kernels[x.kernel], x) for x in recording.launches]
+        steps = [Prepared(self.kernel(x.kernel, x.fits), x) for x in recording.launches]
 
         def run(pointers: Sequence[int]) -> None:
             stream = current(0)
@@ -171,7 +190,7 @@ class Running:
     """A program's kernels on a stream: what its host function calls. Arrays of the host are copied there and back."""
 
     def __init__(self, runtime: CudaRuntime, stream: Stream) -> None:
-        self.gpu, self.kernels, self.stream, self.handle = runtime.gpu, runtime.kernels, stream, stream.handle
+        self.gpu, self.kernel, self.stream, self.handle = runtime.gpu, runtime.kernel, stream, stream.handle
         self.alloc, self.free = stream.alloc, stream.free
         self._launch, self._done = self.gpu.cu.cuLaunchKernel, self.gpu.cu.CUresult.CUDA_SUCCESS
 
@@ -185,9 +204,9 @@ class Running:
         finally:
             self.free(pointer)
 
-    def launch(self, n: int, grid: tuple[int, int, int], args: tuple[int, ...]) -> None:
-        """Launch kernel `n`; nothing for an empty grid."""
-        k = self.kernels[n]
+    def launch(self, n: int, grid: tuple[int, int, int], args: tuple[int, ...], fits: bool = True) -> None:
+        """Launch kernel `n`, whose indices fit ints or not; nothing for an empty grid."""
+        k = self.kernel(n, fits)
         x, y, z = grid
         if x <= 0 or y <= 0 or z <= 0:
             return
@@ -195,11 +214,14 @@ class Running:
             raise TargetError(
                 f"{k.name} would have a grid of {grid} blocks, and a GPU takes {MAX_GRID}; bind fewer blocks"
             )
-        for a in k.wide:
-            if args[a] % 16:
-                raise ValueError(
-                    f"{k.name} moves vectors of 16 bytes, and argument {a} starts at {args[a]:#x}; pass a copy"
-                )
+        if any(args[a] % 16 for a in k.wide):
+            k = self.kernel(n, fits, scalar=True)
+            for a in k.wide:
+                if args[a] % 16:
+                    raise ValueError(
+                        f"{k.name} moves 16 bytes in one instruction, and argument {a} starts at {args[a]:#x}; "
+                        "pass a copy"
+                    )
         try:
             room = k.rooms.pop()
         except IndexError:  # the first launch, or as many at once as never before
@@ -223,7 +245,7 @@ class Running:
 
     def map(self, n: int, m: int, pointer: int, sizes: tuple[int, ...]) -> int:
         """Where tensor map `m` of kernel `n` is, for an array at `pointer` of so many elements, and strides."""
-        return self.kernels[n].maps[m].at(pointer, sizes)
+        return self.kernel(n).maps[m].at(pointer, sizes)
 
     def enter(self, bound: Bound, signature: Signature) -> list[int]:
         """The arguments' addresses on the GPU: theirs, or those of copies."""

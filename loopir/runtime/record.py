@@ -44,6 +44,8 @@ class Launch:
     kernel: int
     grid: tuple[int, int, int]
     args: tuple[int | Slot | MapOf, ...]
+    fits: bool
+    """Whether its indices are known to be below 2^31."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,13 @@ class Recorder:
         assert slot.offset is not None
         self.top = slot.offset
 
-    def launch(self, n: int, grid: tuple[int, int, int], args: tuple[int | Slot | MapOf, ...]) -> None:
+    def launch(
+        self, n: int, grid: tuple[int, int, int], args: tuple[int | Slot | MapOf, ...], fits: bool = True
+    ) -> None:
         if len(self.launches) >= MOST:
             raise Unrecorded
         if min(grid) > 0:
-            self.launches.append(Launch(n, grid, args))
+            self.launches.append(Launch(n, grid, args, fits))
 
     def map(self, n: int, m: int, slot: Slot, sizes: tuple[int, ...]) -> MapOf:
         return MapOf(n, m, slot, sizes)
