@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
+from loopir.errors import TargetError
 from loopir.runtime.arrays import Bound, Signature, bind, stream_of
 from loopir.runtime.plans import Plans, Run
 
@@ -91,6 +92,24 @@ class Kernel:
             return prepared(self._host, sizes, len(self.signature.args))
         host, runtime = self._host, self._runtime
         return lambda pointers: host(runtime, *sizes, *pointers)
+
+    def graph(self, *args: Any, out: Sequence[Any] | None = None, **named: Any) -> Any:
+        """The launches of such a call as a CUDA graph: `graph()` replays them on the same arrays and gives the results.
+
+            replay = kernel.graph(a, out=(b,))
+            replay()                     # b is made of what a holds by now
+
+        A replay costs one launch, however many kernels the program has, and nothing is checked again. The arrays are
+        on the GPU and live as long as the graph. The call itself is made once first. Raises what a call raises, and
+        TargetError for another target than "cuda", and for a program that waits for tests of its subscripts.
+        """
+        graph = getattr(self._runtime, "graph", None)
+        if graph is None:
+            raise TargetError(f"a graph is of launches on a GPU, and {self.signature.name} was built for {self.target}")
+        results = self(*args, out=out, **named)
+        placed = (results,) if len(self.signature.outputs) == 1 else results or ()
+        bound = bind(self.signature, args, named, placed if self.signature.outputs else out, self._runtime.device)
+        return graph(self._host, bound.sizes, bound, results)
 
     def time(self, *args: Any, repeats: int = 7, **named: Any) -> float:
         """Median seconds of one run, without checking arguments or copying them to a GPU."""

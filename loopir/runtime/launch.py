@@ -13,6 +13,7 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from operator import itemgetter
 from struct import Struct
@@ -21,8 +22,10 @@ from typing import Any
 import numpy as np
 
 from loopir.errors import TargetError
-from loopir.runtime.arrays import Bound, Signature
+from loopir.runtime.arrays import Bound, Signature, stream_of
+from loopir.runtime.checks import Checked
 from loopir.runtime.driver import MOST_STREAMS, Device, Stream
+from loopir.runtime.graphs import Graph
 from loopir.runtime.maps import Map
 from loopir.runtime.plans import Run
 from loopir.runtime.record import Launch, MapOf, Slot, recorded
@@ -110,6 +113,20 @@ class CudaRuntime:
                 here.free(start)
 
         return with_workspace if recording.workspace else run
+
+    def graph(self, host: Callable[..., None], sizes: tuple[int, ...], bound: Bound, results: Any) -> Graph:
+        """The launches of a call on these arrays, as a CUDA graph."""
+        if isinstance(host, Checked):
+            raise TargetError("a program that tests subscripts from memory waits for that, and a graph never waits")
+        for t in bound.arrays:
+            if t.device == "cpu":
+                raise ValueError("a graph runs on arrays on the GPU, and one is the host's; move it there")
+        pointers = [t.pointer for t in bound.arrays]
+
+        def launches(stream: int) -> None:
+            host(Running(self, Stream(self.gpu, stream)), *sizes, *pointers)
+
+        return Graph(self.gpu, launches, partial(stream_of, bound.arrays), bound.arrays, results)
 
 
 class Loaded:

@@ -89,6 +89,28 @@ def test_a_captured_program_has_intermediates_of_its_own(torch: Any, total: Any)
         assert float(result) == 3 * N
 
 
+def test_a_call_as_a_graph_is_replayed_on_what_its_arrays_hold(torch: Any, total: Any, double: Any) -> None:
+    a = torch.ones(N, device="cuda")
+    replay = total.graph(a)
+    assert float(replay()) == N
+    a.fill_(2.0)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        assert float(replay()) == 2 * N
+    for _ in range(20):  # calls beside it have memory of their own
+        a += 1.0
+        out = replay()
+        other = total(a)
+    assert float(out) == float(other) == 22 * N
+    b = torch.empty(N, device="cuda")
+    again = double.graph(a, out=(b,))
+    assert again() is b
+    assert bool((b == 44.0).all())
+    with pytest.raises(ValueError, match="on the GPU"):
+        double.graph(np.ones(16, np.float32))
+
+
 def test_what_is_kept_for_later_calls_is_given_up_when_memory_ends(torch: Any) -> None:
     x = lp.placeholder((lp.symbol("n"),), "float32", name="x")
     t = lp.compute((lp.symbol("n"), 1024), lambda i, j: x[i] * 2.0, name="t")

@@ -168,3 +168,8 @@ def test_targets_that_are_not_there() -> None:
     with pytest.raises(lp.TargetError, match="no target 'metal'; there are cuda, llvm, interpret and auto"):
         lp.Schedule((x + 1.0).named("y")).build("metal")
     assert lp.resolve_target("auto") in ("cuda", "llvm")
+
+
+def test_graphs_are_of_a_gpu(add: Any) -> None:
+    with pytest.raises(lp.TargetError, match="built for llvm"):
+        add.graph(ones(2, 3), ones(2, 3))
