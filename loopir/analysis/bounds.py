@@ -40,9 +40,11 @@ from loopir.ir.grammar import (
     Select,
     Stmt,
     Store,
+    Var,
     Xor,
     conjuncts,
 )
+from loopir.ir.index import without
 from loopir.ir.verify import evaluate
 from loopir.ir.walk import bodies, children, nodes
 
@@ -198,7 +200,22 @@ class Here:
     def unproved(self, x: Subscript | Divisor) -> tuple[Cond, ...]:
         """The ends of `x` that are not proved to hold."""
         context = self.context.given(*x.given)
-        return tuple(end for end in x.ends if simplify_cond(end, context) != TRUE and not self._solved(x, end))
+        if isinstance(x, Divisor) and self._counted(x.index, context):
+            return ()
+        spans = {Cmp("<", Var(s.var), s.extent) for s in self.loops}
+        ends = [end for end in x.ends if end not in spans and simplify_cond(end, context) != TRUE]
+        return tuple(end for end in ends if not self._solved(x, end))
+
+    def _counted(self, divisor: Index, context: Context) -> bool:
+        """Whether something counts up to a product of this, a loop or what a guard tests: then no factor of it is 0."""
+        zero = Int(0)
+
+        def known(low: Index) -> bool:
+            return simplify_cond(Cmp("<=", zero, low), context) == TRUE
+
+        below = [(c.a, c.b) for c in self.conds if isinstance(c, Cmp) and c.op == "<"]
+        below += [(zero, s.extent) for s in self.loops]
+        return any(without(most, divisor) is not None and known(low) for low, most in below) and known(divisor)
 
     def _solved(self, x: Subscript | Divisor, end: Cond) -> bool:
         """Whether integer sets show that `end` holds in every iteration."""

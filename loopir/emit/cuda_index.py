@@ -8,11 +8,9 @@ memory have no bound.
 
 from __future__ import annotations
 
-from math import prod
-
 from loopir.errors import LowerError
 from loopir.ir.grammar import Add, FloorDiv, Index, Int, Kernel, Loop, Max, Min, Mod, Mul, Opaque, Var, Xor
-from loopir.ir.index import maximum
+from loopir.ir.index import maximum, without
 from loopir.ir.walk import nodes, statements
 
 MOST = 1 << 31
@@ -54,7 +52,7 @@ class _Bounds:
             case Min(a, b) | Max(a, b):
                 self.parts |= {a, b}
                 return maximum(self.of(a), self.of(b))
-            case FloorDiv(Var(name), b) if (others := _without(self.extents.get(name), b)) is not None:
+            case FloorDiv(Var(name), b) if (others := without(self.extents.get(name, ix), b)) is not None:
                 return self.of(others)  # which of the loops that were fused into one this is
             case FloorDiv(a, Int(value)):
                 return self.of(a) // value + 1
@@ -70,22 +68,6 @@ class _Bounds:
                 raise Unbounded
             case _:
                 raise LowerError(f"{type(ix).__name__} is no index that a kernel counts")
-
-
-def _factors(ix: Index) -> list[Index]:
-    return [*_factors(ix.a), *_factors(ix.b)] if isinstance(ix, Mul) else [ix]
-
-
-def _without(product: Index | None, divisor: Index) -> Index | None:
-    """The other factors of `product`, if `divisor` is some of them."""
-    if product is None:
-        return None
-    left = _factors(product)
-    for factor in _factors(divisor):
-        if factor not in left:
-            return None
-        left.remove(factor)
-    return prod(left, start=Int(1))
 
 
 def bounds(kernel: Kernel, most: int = MOST) -> tuple[Index, ...] | None:

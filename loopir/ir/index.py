@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
+from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypeVar, cast, dataclass_transform
 
@@ -280,6 +281,20 @@ FOLDED: dict[type[Index], Callable[[Index, Index], Index]] = {
     Add: _add, Mul: _mul, FloorDiv: _floordiv, Mod: _mod, Min: minimum, Max: maximum, Xor: _xor,
 }  # fmt: skip
 """How an index of two others is made so that constants fold."""
+
+
+def without(product: Index, divisor: Index) -> Index | None:
+    """The other factors of `product`, as it is written, if `divisor` is some of them."""
+    left = _factors(product)
+    for factor in _factors(divisor):
+        if factor not in left:
+            return None
+        left.remove(factor)
+    return prod(left, start=Int(1))
+
+
+def _factors(ix: Index) -> list[Index]:
+    return [*_factors(ix.a), *_factors(ix.b)] if isinstance(ix, Mul) else [ix]
 
 
 # ---------------------------------------------------------------- condition

@@ -280,3 +280,30 @@ def f(n: "size", A: "float32[n]", B: "inout float32[8 // n]"):
         kernel(np.zeros(2, np.float32), np.zeros(4, np.float32))
     kernel(np.zeros(4, np.float32), b)
     assert (b == 8).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("target", ["cuda", "llvm"])
+def test_sums_of_what_may_be_empty_have_no_tests(axis: int | None, target: str) -> None:
+    """Fused loops divide by a size that may be 0, but not in an iteration; a loop of that many parts writes as many."""
+    x = lp.placeholder((lp.symbol("n", min=0), lp.symbol("m", min=0)), "float32", name="x")
+    s = lp.Schedule(x.sum(axis=axis).named("y"))
+    for made in (schedules.gpu(s), s):
+        assert not words_of(made.func, target)
+    for n, m in ((0, 3), (3, 0), (0, 0), (2, 5)):
+        a = np.arange(n * m, dtype=np.float32).reshape(n, m)
+        np.testing.assert_array_equal(schedules.cpu(s).build("llvm")(a), a.sum(axis=axis))
+        np.testing.assert_array_equal(schedules.gpu(s).build("interpret")(a), a.sum(axis=axis))
+
+
+def test_a_divisor_that_a_guard_counts_to_is_positive_only_if_it_is_not_negative() -> None:
+    for divisor, tests in (("n", 0), ("(n - 5)", 1)):
+        s = lp.parse(f"""
+def f(n: "size", m: "size", A: "float32[m]", B: "out float32[m]"):
+    for i in range(m):
+        if i < m * {divisor}:
+            B[i] = A[i % {divisor}] if i % {divisor} < m else 0.0
+        else:
+            B[i] = 0.0
+""")
+        assert len(words_of(s, "llvm")) == tests
