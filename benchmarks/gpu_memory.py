@@ -1,6 +1,6 @@
 """Memory-bound kernels on the GPU beside torch eager and torch.compile, in one run on one GPU.
 
-    python benchmarks/gpu_memory.py [--rows gelu,softmax] [--no-compile]
+    python benchmarks/gpu_memory.py [--rows gelu,softmax] [--no-compile] [--write]
 
 Each row is checked against torch in float64 before it is timed, then the three are timed in turns, and medians are
 taken. Printed: TB/s of the compulsory bytes (inputs once, outputs once), the share of a device-to-device copy that was
@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import gpu_timing
+import memory_rows
+import tables
 import torch
 import torch.nn.functional as F
 
@@ -26,6 +28,7 @@ import loopir as lp
 import schedules
 
 ROUNDS, REPEATS = 7, 20
+RESULTS = "gpu_memory.txt"
 DTYPES = {"f32": (torch.float32, "float32"), "bf16": (torch.bfloat16, "bfloat16")}
 
 
@@ -42,113 +45,22 @@ class Row:
 
 
 def rows() -> Iterator[Row]:
-    for short, (dtype, name) in DTYPES.items():
-        yield from elementwise_rows(short, dtype, name)
-        for shape in ((8192, 8192), (32768, 1024), (4096, 32768), (8191, 5003)):
-            yield from along_rows(short, dtype, name, *shape)
-    yield jacobi(8192)
-
-
-def elementwise_rows(short: str, dtype: Any, name: str) -> Iterator[Row]:
-    n, size = 1 << 26, dtype.itemsize
-    for kernel, (expression, eager) in CHAINS.items():
+    for row in memory_rows.rows():
+        dtype = getattr(torch, row.dtype)
+        loose = 0.0 if row.kernel == "transpose" else tolerance(dtype)
+        if "sum" in row.kernel:
+            loose *= 64  # of the largest sum, where a sum of n numbers of either sign is sqrt(n) of them
         yield Row(
-            f"{kernel} {short} 64M",
-            lambda e=expression: one(e, [(n,)], name),
-            eager,
-            lambda: (random(n, dtype=dtype),),
-            2 * n * size,
-            tolerance(dtype),
-        )
-    for r, c in ((8192, 8192), (8191, 5003)):
-        yield Row(
-            f"transpose {short} {r}x{c}",
-            lambda r=r, c=c: lp.Schedule(lp.placeholder((r, c), name, name="x").T),
-            lambda x: x.t().contiguous(),
-            lambda r=r, c=c: (random(r, c, dtype=dtype),),
-            2 * r * c * size,
-            0.0,
-        )
-        yield Row(
-            f"scale+bias+relu {short} {r}x{c}",
-            lambda r=r, c=c: one(lambda x, s, b: lp.relu(x * s + b), [(r, c), (c,), (c,)], name),
-            lambda x, s, b: torch.relu(x * s + b),
-            lambda r=r, c=c: (random(r, c, dtype=dtype), random(c, dtype=dtype), random(c, dtype=dtype)),
-            (2 * r * c + 2 * c) * size,
-            tolerance(dtype),
+            row.name,
+            row.ours,
+            BY_TORCH[row.kernel],
+            lambda shapes=row.shapes, dtype=dtype: tuple(random(*shape, dtype=dtype) for shape in shapes),
+            row.bytes,
+            loose,
         )
 
 
-def along_rows(short: str, dtype: Any, name: str, r: int, c: int) -> Iterator[Row]:
-    """Softmax, norms and sums of an r by c matrix."""
-    size, shape = dtype.itemsize, f"{short} {r}x{c}"
-
-    def inputs(count: int) -> Callable[[], tuple[Any, ...]]:
-        return lambda: (random(r, c, dtype=dtype), *(random(c, dtype=dtype) for _ in range(count)))
-
-    def given(expression: Callable[..., Any], count: int) -> Callable[[], lp.Schedule]:
-        return lambda: one(expression, [(r, c)] + count * [(c,)], name)
-
-    both = 2 * r * c * size
-    yield Row(f"softmax {shape}", given(lp.softmax, 0), lambda x: F.softmax(x, -1), inputs(0), both, tolerance(dtype))
-    yield Row(
-        f"layernorm {shape}",
-        given(layernorm, 2),
-        lambda x, w, b: F.layer_norm(x, (c,), w, b),
-        inputs(2),
-        both + 2 * c * size,
-        tolerance(dtype),
-    )
-    yield Row(f"rmsnorm {shape}", given(rmsnorm, 1), torch_rmsnorm, inputs(1), both + c * size, tolerance(dtype))
-    for kernel, axis, count in (("row", 1, r), ("column", 0, c), ("full", None, 1)):
-        yield Row(
-            f"{kernel} sum {shape}",
-            given(lambda x, axis=axis: x.sum(axis=axis), 0),
-            lambda x, axis=axis: x.sum() if axis is None else x.sum(axis),
-            inputs(0),
-            (r * c + count) * size,
-            tolerance(dtype) * 64,  # of the largest sum, where a sum of n numbers of either sign is sqrt(n) of them
-        )
-
-
-def jacobi(n: int) -> Row:
-    def ours() -> lp.Schedule:
-        u = lp.placeholder((n + 2, n + 2), "float32", name="u")
-        return lp.Schedule(0.2 * (u[1:-1, 1:-1] + u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]))
-
-    return Row(
-        f"jacobi f32 {n}x{n}",
-        ours,
-        lambda u: 0.2 * (u[1:-1, 1:-1] + u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]),
-        lambda: (random(n + 2, n + 2, dtype=torch.float32),),
-        2 * n * n * 4,
-        tolerance(torch.float32),
-    )
-
-
-# ---------------------------------------------------------------- expressions, in float32 between load and store
-
-
-def one(expression: Callable[..., Any], shapes: list[tuple[Any, ...]], dtype: str) -> lp.Schedule:
-    given = [lp.placeholder(shape, dtype, name=f"x{k}") for k, shape in enumerate(shapes)]
-    return lp.Schedule(expression(*(lp.cast(x, "float32") for x in given)).astype(dtype))
-
-
-def gelu(x: Any) -> Any:
-    return x * 0.5 * (1.0 + lp.tanh(x * 0.7978845608028654 + x * x * x * (0.044715 * 0.7978845608028654)))
-
-
-def sincos(x: Any) -> Any:
-    return lp.sin(x) * lp.sin(x) + lp.cos(x) * lp.cos(x)
-
-
-def layernorm(x: Any, w: Any, b: Any) -> Any:
-    off = x - lp.mean(x, axis=-1, keepdims=True)
-    return off * lp.rsqrt(lp.mean(off * off, axis=-1, keepdims=True) + 1e-5) * w + b
-
-
-def rmsnorm(x: Any, w: Any) -> Any:
-    return x * lp.rsqrt(lp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * w
+# ---------------------------------------------------------------- the same by torch
 
 
 def torch_rmsnorm(x: Any, w: Any) -> Any:
@@ -156,13 +68,19 @@ def torch_rmsnorm(x: Any, w: Any) -> Any:
     return (wide * torch.rsqrt((wide**2).mean(-1, keepdim=True) + 1e-6) * w).to(x.dtype)
 
 
-CHAINS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "gelu": (
-        gelu,
-        lambda x: x * 0.5 * (1.0 + torch.tanh(x * 0.7978845608028654 + x * x * x * 0.044715 * 0.7978845608028654)),
-    ),
-    "sin^2+cos^2": (sincos, lambda x: torch.sin(x) ** 2 + torch.cos(x) ** 2),
-    "add": (lambda x: x + 2.0, lambda x: x + 2),
+BY_TORCH: dict[str, Callable[..., Any]] = {
+    "gelu": lambda x: x * 0.5 * (1.0 + torch.tanh(x * 0.7978845608028654 + x * x * x * 0.044715 * 0.7978845608028654)),
+    "sin^2+cos^2": lambda x: torch.sin(x) ** 2 + torch.cos(x) ** 2,
+    "add": lambda x: x + 2,
+    "transpose": lambda x: x.t().contiguous(),
+    "scale+bias+relu": lambda x, s, b: torch.relu(x * s + b),
+    "softmax": lambda x: F.softmax(x, -1),
+    "layernorm": lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
+    "rmsnorm": torch_rmsnorm,
+    "row sum": lambda x: x.sum(1),
+    "column sum": lambda x: x.sum(0),
+    "full sum": lambda x: x.sum(),
+    "jacobi": lambda u: 0.2 * (u[1:-1, 1:-1] + u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]),
 }
 
 
@@ -214,27 +132,34 @@ def measure(row: Row, compiled: bool) -> tuple[dict[str, float], float]:
     return in_turns(runs), wrong
 
 
+def shown(row: Row, times: dict[str, float], wrong: float) -> tuple[str, float]:
+    """A line of the table, and how many times as fast as torch.compile we are."""
+    speed, copy = row.bytes / times["ours"] / 1e12, 2 * (1 << 30) / times["copy"] / 1e12
+    ratio, eager = times.get("compile", math.nan) / times["ours"], times["eager"] / times["ours"]
+    return f"{row.name:34} {speed:6.2f} {speed / copy:8.1%} {eager:8.2f} {ratio:9.2f} {wrong:9.1e}", ratio
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results and docs/performance.md")
     asked = parser.parse_args()
     wanted = [w for w in asked.rows.split(",") if w]
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
-    print(f"{'kernel':34} {'TB/s':>6} {'of copy':>8} {'x eager':>8} {'x compile':>9} {'error':>9}")
+    record = tables.Record(RESULTS, asked.write)
+    record(f"commit {tables.commit()}")
+    record(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
+    record(f"{'kernel':34} {'TB/s':>6} {'of copy':>8} {'x eager':>8} {'x compile':>9} {'error':>9}")
     ratios: list[float] = []
     for row in rows():
         if wanted and not any(w in row.name for w in wanted):
             continue
-        times, wrong = measure(row, not asked.no_compile)
-        speed = row.bytes / times["ours"] / 1e12
-        copy = 2 * (1 << 30) / times["copy"] / 1e12
-        ratio = times.get("compile", math.nan) / times["ours"]
+        line, ratio = shown(row, *measure(row, not asked.no_compile))
         ratios.append(ratio)
-        eager = times["eager"] / times["ours"]
-        print(f"{row.name:34} {speed:6.2f} {speed / copy:8.1%} {eager:8.2f} {ratio:9.2f} {wrong:9.1e}", flush=True)
+        record(line)
     if ratios and not asked.no_compile:
-        print(f"geometric mean over torch.compile: {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+        record(f"geometric mean over torch.compile: {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    record.done("gpu_memory")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ The commit is git's, or LOOPIR_COMMIT where the tree has no history.
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
 from pathlib import Path
+
+import tables
 
 import loopir as lp
 
@@ -19,15 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SHOWN = ("loopir", "accuracy", "ok ", "FAIL", "digits;", "passed")
 
 
-def commit() -> str:
-    named = os.environ.get("LOOPIR_COMMIT")
-    if named:
-        return named
-    return subprocess.check_output(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True).strip()
-
-
 def main() -> int:
-    print(f"commit {commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
+    print(f"commit {tables.commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
     suite = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", "tests/gpu"]
     tests = subprocess.run(suite, cwd=ROOT, capture_output=True, text=True)
     print(tests.stdout.strip())

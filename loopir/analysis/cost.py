@@ -27,9 +27,9 @@ FMA_FLOPS = 2
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Formulas: `flops` (one an arithmetic operation, two an fma), `special` (functions of real numbers), bytes loaded
-    and stored by the statements as written, and `compulsory` bytes, each argument moved once in each direction it is
-    used in. `by_statement` has the number of instances of each statement, `by_buffer` the bytes of each buffer that are
-    loaded and stored."""
+    and stored by the statements as written, where what one statement names twice is loaded once, and `compulsory`
+    bytes, each argument moved once in each direction it is used in. `by_statement` has the number of instances of each
+    statement, `by_buffer` the bytes of each buffer that are loaded and stored."""
 
     flops: Any
     special: Any
@@ -70,7 +70,7 @@ def _instance(s: Store | Reduce) -> Counts:
     """What an instance of a statement costs."""
     values, targets, folds = _parts(s)
     ops = [n for v in values for n in nodes(v) if isinstance(n, Op)]
-    loads = [n for x in (*values, *s.at) for n in nodes(x) if isinstance(n, Load)]
+    loads = dict.fromkeys(n for x in (*values, *s.at) for n in nodes(x) if isinstance(n, Load))
     width = sum(b.dtype.bytes for b in targets)
     out: dict[str, Any] = {
         f"{RUNS}{s.label}": 1,

@@ -1,0 +1,73 @@
+"""One kernel for all sizes beside its twin for the sizes that are measured, in one run on one GPU.
+
+    python benchmarks/gpu_symbolic.py [--rows softmax,sum] [--write]
+
+The rows are those of gpu_memory.py. The two results are compared, and the two are timed
+in turns. Printed: TB/s of each, and how many times as fast as its twin the kernel for all sizes is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import sys
+from typing import Any
+
+import gpu_timing
+import memory_rows
+import tables
+import torch
+
+import schedules
+
+ROUNDS, REPEATS = 5, 20
+
+
+def measure(row: memory_rows.Row) -> tuple[float, float]:
+    """Seconds of the kernel for these sizes, and of the one for all."""
+    dtype = getattr(torch, row.dtype)
+    inputs = tuple(torch.randn(*shape, device="cuda", dtype=dtype) for shape in row.shapes)
+    kernels = [schedules.auto(row.ours(symbolic=s), "cuda").build("cuda") for s in (False, True)]
+    results = [kernel(*inputs) for kernel in kernels]
+    close(row, *results)
+    times = gpu_timing.in_turns(
+        {str(n): lambda k=k, out=(out,): k(*inputs, out=out) for n, (k, out) in enumerate(zip(kernels, results))},
+        ROUNDS,
+        REPEATS,
+    )
+    return times["0"], times["1"]
+
+
+def close(row: memory_rows.Row, one: Any, other: Any) -> None:
+    """Stop if the two results are further apart than the order of their sums explains."""
+    limit = 64 * torch.finfo(one.dtype).eps * one.double().abs().max()
+    if not bool((one.double() - other.double()).abs().max() <= limit):
+        raise SystemExit(f"{row.name}: the kernel for all sizes gives another result")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results and docs/performance.md")
+    asked = parser.parse_args()
+    wanted = [w for w in asked.rows.split(",") if w]
+    record = tables.Record("gpu_symbolic.txt", asked.write)
+    record(f"commit {tables.commit()}")
+    record(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
+    record(f"{'kernel':34} {'fixed':>6} {'all sizes':>9} {'x fixed':>8}")
+    ratios: list[float] = []
+    for row in memory_rows.rows():
+        if wanted and not any(w in row.name for w in wanted):
+            continue
+        fixed, symbolic = measure(row)
+        ratios.append(fixed / symbolic)
+        tb = row.bytes / 1e12
+        record(f"{row.name:34} {tb / fixed:6.2f} {tb / symbolic:9.2f} {fixed / symbolic:8.2f}")
+    if ratios:
+        record(f"geometric mean over the twins: {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    record.done("gpu_symbolic")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
