@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_sanitizer.py [--rows softmax,sum] [--write]
 
-The rows are those of gpu_memory.py, with as many rows as keep the GPU busy and columns as they are, and the same kernels
+The rows are those of gpu_memory.py, with as many rows as keep the GPU busy and all their columns, and the same kernels
 for all sizes. Each result is checked against that of the CPU. `compute-sanitizer` comes with CUDA's toolkit.
 """
 
