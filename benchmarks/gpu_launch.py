@@ -1,16 +1,19 @@
 """What a call from Python costs on the GPU: microseconds until it returns, for kernels that do next to nothing.
 
-    python benchmarks/gpu_launch.py
+    python benchmarks/gpu_launch.py [--write]
 
 Beside ours, in turns: torch's smallest operation in place, the driver's launch of an empty kernel by cuda-bindings with
-everything prepared, and Triton's launch where it is installed. Medians of rounds of a thousand calls.
+everything prepared, and Triton's launch where it is installed; a sum in two kernels, and its replay as a CUDA graph.
+Medians of rounds of a thousand calls.
 """
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
+import tables
 import torch
 from cuda.bindings import driver as cu
 
@@ -36,6 +39,14 @@ def ours(shape: tuple[Any, ...]) -> Callable[[], Any]:
     return lambda: kernel(a, out=out)
 
 
+def total(*, graph: bool) -> Callable[[], Any]:
+    x = lp.placeholder((lp.symbol("n"),), "float32", name="x")
+    kernel = schedules.auto(lp.Schedule(x.sum()), "cuda").build("cuda")
+    a, out = torch.zeros(1 << 14, device="cuda"), (torch.empty((), device="cuda"),)
+    kernel(a, out=out)
+    return kernel.graph(a, out=out) if graph else lambda: kernel(a, out=out)
+
+
 def empty() -> Callable[[], Any]:
     cubin = nvrtc.compile('extern "C" __global__ void nothing() {}', driver.device().arch).cubin
     _, module = cu.cuModuleLoadData(cubin)
@@ -59,10 +70,15 @@ def by_triton() -> Callable[[], Any] | None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results and docs/performance.md")
+    record = tables.Record("gpu_launch.txt", parser.parse_args().write)
     a = torch.zeros(16, device="cuda")
     runs: dict[str, Callable[[], Any] | None] = {
         "loopir, constant size": ours((16,)),
         "loopir, symbolic size": ours((lp.symbol("n"),)),
+        "loopir, a sum in two kernels": total(graph=False),
+        "the same as a graph": total(graph=True),
         "torch, x.add_(1)": lambda: a.add_(1),
         "empty kernel, cuda-bindings": empty(),
         "triton": by_triton(),
@@ -79,9 +95,11 @@ def main() -> None:
                 run()
             taken[name].append((time.perf_counter() - start) / CALLS)
             torch.cuda.synchronize()
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    record(f"commit {tables.commit()}")
+    record(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     for name, times in taken.items():
-        print(f"{name:30} {statistics.median(times) * 1e6:7.2f} us")
+        record(f"{name:30} {statistics.median(times) * 1e6:7.2f} us")
+    record.done("gpu_launch")
 
 
 if __name__ == "__main__":

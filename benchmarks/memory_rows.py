@@ -52,7 +52,8 @@ class Row:
         """The naive program; with `symbolic`, for all sizes."""
         shapes: list[tuple[Any, ...]] = list(self.shapes)
         if symbolic:
-            names = tuple(lp.symbol(f"n{k}") for k in range(len(shapes[0])))
+            least = 3 if self.kernel == "jacobi" else 1
+            names = tuple(lp.symbol(f"n{k}", min=least) for k in range(len(shapes[0])))
             shapes = [names[len(names) - len(shape) :] for shape in shapes]  # what is shorter runs along the rows
         given = [lp.placeholder(shape, self.dtype, name=f"x{k}") for k, shape in enumerate(shapes)]
         return lp.Schedule(self.expression(*(lp.cast(x, "float32") for x in given)).astype(self.dtype))

@@ -22,6 +22,9 @@ TOGETHER = 128
 SHARED_BYTES = 16384
 KEPT_BYTES = 256
 """What a thread keeps of a row, at most: as much as is in 64 registers."""
+NEAR_ELEMENTS, NEAR_BYTES = 48, 65536
+"""A row of which threads would have more elements is kept in shared memory, if three blocks' rows fit a processor: an
+element has a register, however short it is, and with twice as many of them one block would be all that fits."""
 
 
 @lp.composite
@@ -150,7 +153,7 @@ def _size(s: lp.Schedule, buffer: str) -> int | None:
 
 
 def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int) -> lp.Schedule:
-    """What several stages read of a row of their inputs copied into registers first, where that is known to fit."""
+    """What several stages read of a row of their inputs copied near first, where that is known to fit."""
     for buffer in sorted(given):
         readers = [x for x in _stages(s, row) if _reads_rows(s, x, buffer, row)]
         if len(readers) < 2 or s.why("cache_read", tuple(readers), buffer, "local", row) is not None:
@@ -158,7 +161,10 @@ def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int) -> lp.Sch
         t = s.cache_read(tuple(readers), buffer, "local", row)
         (copy,) = set(t.buffers) - set(s.buffers)
         size = _size(t, copy)
-        s = t if size is not None and size <= KEPT_BYTES * lanes else s
+        if size is None or size > KEPT_BYTES * lanes:
+            continue
+        many = size // t.buffer(copy).dtype.bytes > NEAR_ELEMENTS * lanes
+        s = t.set_scope(copy, "shared") if many and size <= NEAR_BYTES else t
     return s
 
 

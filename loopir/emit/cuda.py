@@ -162,6 +162,7 @@ class _Emitter:
         cluster = _constant(extents.get("cluster", Int(1)), "cluster")
         dims = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
         self.line(0, f'extern "C" __global__ void __launch_bounds__({bound}) {dims}{self.source.name}({signature}) {{')
+        self.line(1, "if (lp_after_previous()) return;")
         at = MATRIX_ALIGNMENT if matrices(self.source) else ALIGNMENT
         if dynamic:
             self.line(1, f"extern __shared__ __align__({at}) unsigned char lp_shared[];")

@@ -41,6 +41,14 @@ from loopir.ir.grammar import (
 from loopir.ir.walk import substitute
 
 PRELUDE = """\
+__device__ __forceinline__ bool lp_after_previous() {  // false, which no compiler knows: no load moves past the branch
+  int blocks = 1;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\\n\\tgriddepcontrol.wait;" ::: "memory");
+  asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(blocks) :: "memory");
+#endif
+  return blocks == 0;
+}
 struct __align__(8) lp_u2 { unsigned int x, y; };
 struct __align__(16) lp_u4 { unsigned int x, y, z, w; };
 __device__ __forceinline__ float lp_from_f16(unsigned short h) {

@@ -26,6 +26,7 @@ from loopir.runtime.arrays import Bound, Signature, stream_of
 from loopir.runtime.checks import Checked
 from loopir.runtime.driver import MOST_STREAMS, Device, Stream
 from loopir.runtime.graphs import Graph
+from loopir.runtime.machine import waits_first
 from loopir.runtime.maps import Map
 from loopir.runtime.plans import Run
 from loopir.runtime.record import Launch, MapOf, Slot, recorded
@@ -33,6 +34,10 @@ from loopir.runtime.record import Launch, MapOf, Slot, recorded
 PORTABLE_CLUSTER = 8
 """Blocks of a cluster that every GPU with clusters takes."""
 MAX_GRID = (2**31 - 1, 65535, 65535)
+SHAPE, STREAM, VALUES = Struct("7I"), 32, 7
+"""CUlaunchConfig: grid, block and shared memory; the byte where the stream, the attributes and their number stand; the
+number of words of 8 bytes that it has."""
+NOTHING = ctypes.c_void_p(0)
 Other = Callable[[bool, bool], tuple[bytes, Sequence[Any]]]
 """Compiles a program again: counting in 64 bits or not, copying element by element or not."""
 
@@ -53,7 +58,7 @@ class CudaRuntime:
     def _loaded(self, cubin: bytes, kernels: Sequence[Any]) -> list[Loaded]:
         gpu, cu = self.gpu, self.gpu.cu
         gpu.current()
-        module = gpu.check(cu.cuModuleLoadData(cubin), "load the kernels")
+        module, early = gpu.check(cu.cuModuleLoadData(cubin), "load the kernels"), waits_first(cubin)
         loaded: list[Loaded] = []
         for k in kernels:
             function = gpu.check(cu.cuModuleGetFunction(module, k.name.encode()), f"find {k.name}")
@@ -65,7 +70,8 @@ class CudaRuntime:
                 gpu.check(cu.cuFuncSetAttribute(function, attribute, 1), f"run clusters of {k.cluster} blocks")
             wide = tuple(n for n, (_, name) in enumerate(k.params) if name in k.wide)
             plain, maps = len(k.params), tuple(Map(gpu, m.dtype, m.box, m.span) for m in k.maps)
-            loaded.append(Loaded(k.name, function, (*k.block, k.shared_bytes), wide, plain, maps))
+            told = gpu.attributes if k.name in early else (0, 0)
+            loaded.append(Loaded(k.name, function, k.block, k.shared_bytes, told, wide, plain, maps))
         return loaded
 
     def kernel(self, n: int, fits: bool = True, scalar: bool = False) -> Loaded:
@@ -90,28 +96,31 @@ class CudaRuntime:
 
     def prepared(self, host: Callable[..., None], sizes: tuple[int, ...], count: int) -> Run:
         """What runs the program at these sizes on `count` arrays of torch's, on the stream that torch works on."""
-        current, running = _torch_stream(), self._running
+        current = _torch_stream()
         recording = recorded(host, sizes, count)
         if recording is None:
             return lambda pointers: host(self.on(current(0)), *sizes, *pointers)
-        steps = [Prepared(self.kernel(x.kernel, x.fits), x) for x in recording.launches]
+        steps = [Prepared(self.gpu, self.kernel(x.kernel, x.fits), x) for x in recording.launches]
 
         def run(pointers: Sequence[int]) -> None:
             stream = current(0)
-            here = running.get(stream) or self.on(stream)
             for step in steps:
-                step(here, pointers)
+                step(stream, pointers)
 
         def with_workspace(pointers: Sequence[int]) -> None:
-            here = self.on(current(0))
+            stream = current(0)
+            here = self.gpu.stream(stream)
             start = here.alloc(recording.workspace)
             try:
                 memory = (*pointers, *[start + offset for offset in recording.offsets])
                 for step in steps:
-                    step(here, memory)
+                    step(stream, memory)
             finally:
                 here.free(start)
 
+        if len(steps) == 1 and not recording.workspace:
+            (only,) = steps
+            return lambda pointers: only(current(0), pointers)
         return with_workspace if recording.workspace else run
 
     def graph(self, host: Callable[..., None], sizes: tuple[int, ...], bound: Bound, results: Any) -> Graph:
@@ -130,61 +139,68 @@ class CudaRuntime:
 
 
 class Loaded:
-    """A kernel on a GPU, and memory for the arguments of launches; a launch copies them before it returns."""
+    """A kernel on a GPU, and rooms for launches that are not prepared."""
 
     def __init__(
-        self,
-        name: str,
-        function: Any,
-        shape: tuple[int, ...],
-        wide: tuple[int, ...],
-        count: int,
-        maps: tuple[Map, ...] = (),
-    ) -> None:
-        self.name, self.function, self.shape, self.wide, self.count = name, function, shape, wide, count
-        self.maps = maps
-        self.pack = Struct(f"{count}q").pack_into
-        self.rooms: list[tuple[Any, int, Any]] = []
+        self, name: str, function: Any, block: tuple[int, int, int], shared: int, attributes: tuple[int, int],
+        wide: tuple[int, ...], count: int, maps: tuple[Map, ...] = (),
+    ) -> None:  # fmt: skip
+        self.name, self.block, self.shared, self.wide, self.count, self.maps = name, block, shared, wide, count, maps
+        self.attributes = attributes
+        self.function = ctypes.c_void_p(int(function))
+        self.pack = Struct(f"{3 + count}q").pack_into
+        self.rooms: list[Room] = []
 
-    def room(self) -> tuple[Any, int, Any]:
-        """Room for the values, where the addresses of each stand, and what keeps those; every argument has 8 bytes."""
-        values = (ctypes.c_longlong * max(1, self.count))()
-        first = ctypes.addressof(values)
-        each = (ctypes.c_void_p * max(1, self.count + len(self.maps)))(*range(first, first + 8 * self.count, 8))
-        return values, ctypes.addressof(each), each
+
+class Room:
+    """What the driver is told of one launch: a CUlaunchConfig, values behind it, and where each argument's value is.
+
+    Arguments have 8 bytes each, of which the driver takes as many as the kernel's parameter has; `order` says which of
+    the values each is. The driver has copied all when a launch returns.
+    """
+
+    def __init__(self, kernel: Loaded, order: Sequence[int]) -> None:
+        self.words = (ctypes.c_longlong * (VALUES + len(order)))()
+        first = ctypes.addressof(self.words)
+        values = [first + 8 * (VALUES + n) for n in order]
+        self.each = (ctypes.c_void_p * max(1, len(order) + len(kernel.maps)))(*values)
+        self.config, self.arguments = ctypes.c_void_p(first), ctypes.c_void_p(ctypes.addressof(self.each))
+
+    def shape(self, grid: tuple[int, int, int], kernel: Loaded) -> None:
+        SHAPE.pack_into(self.words, 0, *grid, *kernel.block, kernel.shared)
 
 
 class Prepared:
-    """One launch at settled sizes: addresses are written where the driver reads them, and it is told."""
+    """One launch at settled sizes: the stream and addresses are written where the driver reads them, and it is told."""
 
-    def __init__(self, kernel: Loaded, launch: Launch) -> None:
-        self.kernel, self.grid = kernel, launch.grid
+    def __init__(self, gpu: Device, kernel: Loaded, launch: Launch) -> None:
+        self.gpu, self.kernel, self.grid = gpu, kernel, launch.grid
         plain, maps = launch.args[: kernel.count], launch.args[kernel.count :]
         self.integers = [a for a in plain if isinstance(a, int)]
         places = [a.n for a in plain if isinstance(a, Slot)]
-        self.pick = _picker(places)
-        self.pack = Struct(f"{len(places)}q").pack_into
-        self.start = 8 * len(self.integers)  # a kernel's integers are its first parameters
+        self.pick, self.pack = _picker(places), Struct(f"{3 + len(places)}q").pack_into
+        self.order = (*range(len(places), kernel.count), *range(len(places)))  # integers are the first parameters
         self.maps = [a for a in maps if isinstance(a, MapOf)]
-        self.rooms: list[tuple[Any, int, Any]] = []
-        self.shape = (kernel.function, *launch.grid, *kernel.shape)
+        self.rooms = [self.room()]
 
-    def room(self) -> tuple[Any, int, Any]:
-        room = self.kernel.room()
-        room[0][: len(self.integers)] = self.integers
+    def room(self) -> Room:
+        room, start = Room(self.kernel, self.order), VALUES + self.kernel.count - len(self.integers)
+        room.shape(self.grid, self.kernel)
+        room.words[start : start + len(self.integers)] = self.integers
         return room
 
-    def __call__(self, running: Running, memory: Sequence[int]) -> None:
+    def __call__(self, stream: int, memory: Sequence[int]) -> None:
         try:
             room = self.rooms.pop()
-        except IndexError:  # the first launch, or as many at once as never before
+        except IndexError:  # as many launches at once as never before
             room = self.room()
-        values, addresses, each = room
-        self.pack(values, self.start, *self.pick(memory))
+        gpu = self.gpu
+        self.pack(room.words, STREAM, stream, *self.kernel.attributes, *self.pick(memory))
         if self.maps:
             for n, m in enumerate(self.maps, self.kernel.count):
-                each[n] = self.kernel.maps[m.map].at(memory[m.slot.n], m.sizes)
-        running.submit(self.shape, addresses)
+                room.each[n] = self.kernel.maps[m.map].at(memory[m.slot.n], m.sizes)
+        if gpu.launch(room.config, self.kernel.function, room.arguments, NOTHING):
+            gpu.relaunch(self.kernel.name, room.config, self.kernel.function, room.arguments, NOTHING)
         self.rooms.append(room)
 
 
@@ -207,9 +223,8 @@ class Running:
     """A program's kernels on a stream: what its host function calls. Arrays of the host are copied there and back."""
 
     def __init__(self, runtime: CudaRuntime, stream: Stream) -> None:
-        self.gpu, self.kernel, self.stream, self.handle = runtime.gpu, runtime.kernel, stream, stream.handle
+        self.gpu, self.kernel, self.stream, self.number = runtime.gpu, runtime.kernel, stream, stream.number
         self.alloc, self.free = stream.alloc, stream.free
-        self._launch, self._done = self.gpu.cu.cuLaunchKernel, self.gpu.cu.CUresult.CUDA_SUCCESS
 
     @contextmanager
     def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
@@ -242,23 +257,14 @@ class Running:
         try:
             room = k.rooms.pop()
         except IndexError:  # the first launch, or as many at once as never before
-            room = k.room()
-        if k.maps:
-            for n, where in enumerate(args[k.count :], k.count):
-                room[2][n] = where  # a map is read from where it is kept
-            args = args[: k.count]
-        k.pack(room[0], 0, *args)
-        self.submit((k.function, x, y, z, *k.shape), room[1])
+            room = Room(k, range(k.count))
+        room.shape(grid, k)
+        k.pack(room.words, STREAM, self.number, *k.attributes, *args[: k.count])
+        for n, where in enumerate(args[k.count :], k.count):
+            room.each[n] = where  # a map is read from where it is kept
+        if self.gpu.launch(room.config, k.function, room.arguments, NOTHING):
+            self.gpu.relaunch(k.name, room.config, k.function, room.arguments, NOTHING)
         k.rooms.append(room)
-
-    def submit(self, shape: tuple[Any, ...], addresses: int) -> None:
-        """Launch a function with its grid, block and shared memory, on arguments whose addresses stand there."""
-        (error,) = self._launch(*shape, self.handle, addresses, 0)
-        if error != self._done:
-            self.gpu.current()  # this thread may have had another context, or none yet
-            (error,) = self._launch(*shape, self.handle, addresses, 0)
-            if error != self._done:
-                self.gpu.check((error,), "launch a kernel")
 
     def map(self, n: int, m: int, pointer: int, sizes: tuple[int, ...]) -> int:
         """Where tensor map `m` of kernel `n` is, for an array at `pointer` of so many elements, and strides."""

@@ -39,6 +39,8 @@ class Library:
     address: str
     plain: str
     writable: str
+    lazy: str
+    """Of an array of one element, whether it has to be computed first. A lazy view of more is not contiguous."""
     scope: Callable[[], dict[str, Any]]
     """What these words need."""
     maker: Callable[[tuple[int, ...], ArgSpec], Callable[[], Any]]
@@ -57,11 +59,12 @@ def _torch_maker(shape: tuple[int, ...], spec: ArgSpec) -> Callable[[], Any]:
 
 NUMPY = Library(
     "type({x}) is ndarray", "{x}.shape, {x}.dtype", "address({x})", "{x}.flags.c_contiguous", "{x}.flags.writeable",
-    lambda: {"ndarray": np.ndarray, "address": address}, lambda shape, spec: partial(np.empty, shape, spec.numpy),
+    "False", lambda: {"ndarray": np.ndarray, "address": address},
+    lambda shape, spec: partial(np.empty, shape, spec.numpy),
 )  # fmt: skip
 TORCH = Library(
     "type({x}) is Tensor and {x}.get_device() == 0", "{x}.shape, {x}.dtype", "{x}.data_ptr()",
-    "{x}.is_contiguous() and not {x}.requires_grad and not {x}.is_neg()", "True", _torch, _torch_maker,
+    "{x}.is_contiguous() and not {x}.requires_grad", "True", "{x}.is_neg()", _torch, _torch_maker,
 )  # fmt: skip
 """torch is not imported: who has a tensor has it. A sparse tensor has no address, and asking for it raises."""
 
@@ -74,6 +77,8 @@ class Plan:
     outputs: tuple[Callable[[], Any], ...]
     """Each makes an output."""
     bytes: tuple[int, ...]
+    single: bool
+    """Whether some array has one element."""
 
 
 class Plans:
@@ -115,7 +120,8 @@ class Plans:
         shapes = [t.shape for t in bound.arrays]
         outputs = tuple(self.library.maker(shapes[n], self.signature.args[n]) for n in self.made)
         sizes = tuple(prod(t.shape) * a.numpy.itemsize for t, a in zip(bound.arrays, self.signature.args, strict=True))
-        self.new[new] = self.placed[placed] = Plan(prepared(), outputs, sizes)
+        single = any(prod(shape) == 1 for shape in shapes)
+        self.new[new] = self.placed[placed] = Plan(prepared(), outputs, sizes, single)
 
     def _functions(self) -> dict[str, Callable[..., Any]] | None:
         try:
@@ -177,7 +183,7 @@ class Plans:
             f"        {names('p', every)} = {both(say.address, every, ', ')},",
             f"        if {odd} or not ({both(say.plain, every)} and {both(say.writable, inplace)}):",
             "            return None",
-            f"        if {apart(inplace)}:",
+            f"        if plan.single and ({both(say.lazy, every, ' or ')}) or {apart(inplace)}:",
             "            return None",
             f"        if out is not None and ({apart(self.made)} or not ({both(say.writable, self.made)})):",
             "            return None",
