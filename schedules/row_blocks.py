@@ -49,9 +49,10 @@ def row_blocks(
             raise lp.ScheduleError(f"{stage} is the same for every row")
     given = frozenset(a.buffer.name for a in s.func.args)
     length = _length(s, row) if keep and threads is None else None
-    for most in LONGEST if length is not None else ():
-        width = VECTOR_BYTES // _widest(s, _stages(s, row), given)
-        inside = f"{length} % {width} == 0 and 1 <= {length} and {length} <= {most}"
+    size = _widest(s, _stages(s, row), given)
+    for most, rest in _kernels(s, row, size) if length is not None else ():
+        width = VECTOR_BYTES // size
+        inside = f"{length} % {width} == 0 and 1 <= {length} and {length} <= {most}{rest}"
         if s.why("specialize", row, inside) is not None:
             break
         s, (other, *_) = step(s, "specialize", row, inside)
@@ -76,6 +77,17 @@ def _length(s: lp.Schedule, row: str) -> str | None:
     found = {lp.text(s.loop(x).extent) for stage in _stages(s, row) for x in _inner(s, stage, row)}
     length = found.pop() if len(found) == 1 else ""
     return length if length.isidentifier() and length not in s.loops() else None
+
+
+def _kernels(s: lp.Schedule, row: str, size: int) -> tuple[tuple[int, str], ...]:
+    """Up to what length there is a kernel for rows that are known to be whole vectors, and what else has to hold.
+
+    Short rows of elements of `size` bytes have a warp each, and several of them a block, if that leaves no row out.
+    """
+    count = lp.text(s.loop(row).extent)
+    shared = count.isidentifier() and worth(LONGEST[0], size) == WARP
+    several = ((LONGEST[0], f" and {count} % {TOGETHER // WARP} == 0"),) if shared else ()
+    return (*several, *((most, "") for most in LONGEST))
 
 
 def _of_length(s: lp.Schedule, row: str, most: int, width: int) -> lp.Schedule:

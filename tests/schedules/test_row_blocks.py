@@ -132,3 +132,23 @@ def test_what_has_no_rows_is_refused() -> None:
     for t in (x + 1.0, x.sum(), x.sum(axis=1), (x - x.sum(axis=0)) / x.sum(axis=1, keepdims=True)):
         with pytest.raises(lp.ScheduleError):
             schedules.row_blocks(lp.Schedule(t))
+
+
+@pytest.mark.parametrize("n", [4, 6])
+def test_short_rows_of_any_length_share_blocks_where_none_is_left_out(n: int) -> None:
+    """Four rows, a warp each, if their number is a multiple of four; else a row has a block."""
+    x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "bfloat16", name="x")
+    s = schedules.gpu(lp.Schedule(lp.softmax(lp.cast(x, "float32")).astype("bfloat16").named("y")))
+    assert 'bind("threadIdx.y", 4)' in str(s)
+    a = np.random.default_rng(0).standard_normal((n, 40)).astype(x.dtype.numpy)
+    want = np.exp(a.astype(np.float32) - a.astype(np.float32).max(axis=1, keepdims=True))
+    got = np.asarray(s.build("interpret")(a)).astype(np.float32)
+    np.testing.assert_allclose(got, want / want.sum(axis=1, keepdims=True), rtol=2**-7)
+    assert lp.testing.memory_report(s, [a]).fault is None
+
+
+def test_long_rows_of_short_elements_are_near_in_shared_memory() -> None:
+    for dtype, scope in (("bfloat16", "shared"), ("float32", "local")):
+        x = lp.placeholder((4096, 32768), dtype, name="x")
+        s = schedules.gpu(lp.Schedule(lp.softmax(lp.cast(x, "float32")).astype(dtype).named("y")))
+        assert s.buffer("x_local").scope == scope
