@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from loopir.analysis.access import statements_of
+from loopir.analysis.coverage import Values, first, missing, twice
 from loopir.analysis.depend import Clash, Pair, before, carried, conflicts, times
 from loopir.analysis.moved import Came
 from loopir.analysis.regions import written_by
@@ -31,6 +32,7 @@ from loopir.ir.grammar import (
     Reduce,
     Stmt,
     Store,
+    Var,
 )
 from loopir.ir.walk import (
     Place,
@@ -177,12 +179,9 @@ def require_sole_writer(move: Move) -> None:
 
 
 def require_value(move: Move) -> None:
-    """Refuse unless what the stage stores is a function of the element, which may be computed again."""
+    """Refuse unless what the stage stores is a function of the element, or of it and what is folded into there."""
     label, names = move.stmt.label, move.names
     if isinstance(move.stmt, Reduce):
-        if move.stmt.init is None:
-            reason = f"{label} folds into what is there, and would do so again wherever it is computed"
-            raise move.refuse(reason, "a reduction with an init")
         require_folds_inside(move)
     if names & reads([move.stmt]):
         raise move.refuse(f"{label} is computed from {listing(sorted(names))} itself")
@@ -276,3 +275,23 @@ def promised(move: Move, new: Func) -> Func:
             require_outside_lanes(new, x)
     require_promises(new, dict.fromkeys([*(x.var for x in place.loops), *inside]))
     return new
+
+
+def require_each_once(move: Move, after: Moved, instead: str = "an outer loop") -> None:
+    """Refuse unless every instance of the stage runs in exactly one iteration."""
+    label = move.stmt.label
+    starts = isinstance(move.stmt, Reduce) and move.stmt.init is not None
+    own = [x.var for x in move.own_loops if x.var not in move.over or not starts]
+    old: list[Index] = [Var(v) for v in own]
+    now = [after.origin[label].loops.get(v, Var(v)) for v in own]
+    new = Values(after.gap, first(after.gap, label), now)
+    lost = missing(Values(move.func, first(move.func, label), old), new, move.shared_loops)
+    if lost is not None:
+        at = ", ".join(f"{v}={x}" for v, x in zip(own, lost.values, strict=True))
+        reason = f"no iteration of {move.loop.var!r} would compute {label} at ({at}){lost.at}"
+        raise move.refuse(reason, f"keep {label} where it is")
+    again = twice(after.gap, label, now, move.shared_loops, move.path)
+    if again is not None:
+        at = ", ".join(f"{v}={x}" for v, x in zip(own, again.values, strict=True))
+        reason = f"more than one iteration of {move.loop.var!r} would compute {label} at ({at}){again.at}"
+        raise move.refuse(reason, instead)

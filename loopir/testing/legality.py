@@ -107,7 +107,8 @@ def _on_refusal(func: Func, step: Step, error: ScheduleError) -> tuple[str, str]
     """On a step that was refused: what is broken where it is taken, in the program and in one that hides nothing."""
     sizes = small_sizes(func, error.witness)
     after = _unchecked(func, step)
-    if after is None or not runs(func, sizes):
+    told = [error.witness.sizes] if error.witness is not None and error.witness.sizes else []
+    if after is None or not runs(func, sizes) or not all(runs(func, [dict(at)]) for at in told):
         return "no rewrite", ""
     for f in (func, tagged(func)):
         new = _unchecked(f, step)
@@ -124,8 +125,12 @@ def _taken(func: Func, step: Step) -> Func:
 def _unchecked(func: Func, step: Step) -> Func | None:
     """What the step makes of `func` without its checks; None if there is nothing that it could make.
 
-    A wavefront promises that the iterations of its outer loop are independent, and so that loop is parallel here.
+    A wavefront promises that the iterations of its outer loop are independent, and so that loop is parallel here. Warps
+    of their own copy ahead, which pipeline puts in an order.
     """
+    if step.name == "specialize_warps":
+        given = dict(zip(("loop", "stages"), step.args, strict=False)) | dict(step.kwargs)
+        step = Step("pipeline", (given["loop"], given.get("stages", 2)), ())
     with unchecked():
         try:
             new = _taken(func, step)

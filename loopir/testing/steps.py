@@ -312,6 +312,9 @@ class _Arguments:
     def _stages(self) -> int:
         return self.draw(between(1 if self.rarely() else 2, 4))
 
+    def _registers(self) -> tuple[int, int]:
+        return self.draw(st.tuples(*[st.integers(3, 32).map(lambda n: 8 * n)] * 2))
+
     def _shift(self) -> int | tuple[int, ...]:
         return self.draw(st.integers(-2, 2) | st.tuples(st.integers(-1, 1), st.integers(-1, 1)))
 

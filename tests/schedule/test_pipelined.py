@@ -130,3 +130,47 @@ def test_copies_are_not_made_in_a_loop_that_runs_again_and_again() -> None:
 def test_other_threads_do_not_copy_among_them() -> None:
     s = lp.Schedule(lp.parse(AMONG.format(tiles=3, threads=16)))
     assert "are not of one length" in str(s.why("pipeline", "ko", stages=2, among="ki"))
+
+
+ROWS = """
+def f(n: "size", L: "int32[n]", A: "inout float32[n + {d}, 8]"):
+    for i in range(n):
+        with alloc("float32[8]", scope="shared") as T:
+            for x in range(8):
+                T[x] = A[i, x]
+            for y in range(8):
+                A[i + {d}, y] = T[7 - y]
+"""
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_copies_may_read_what_iterations_write_that_they_do_not_run_before(stages: int) -> None:
+    s = lp.Schedule(lp.parse(ROWS.format(d=3)))
+    if stages == 4:
+        with pytest.raises(
+            lp.ScheduleError, match=r"A at \(i=0, y=0\) writes A\[3, 0\], which T at \(i=3, x=0\) reads"
+        ):
+            s.pipeline("i", stages=stages)
+        s = s.pipeline("i", stages=stages, ahead=2)
+    else:
+        s = s.pipeline("i", stages=stages)
+    for n in (0, 1, 5, 8):
+        assert_same(lp.parse(ROWS.format(d=3)), s.func, {"n": n})
+
+
+def test_what_decides_whether_there_is_a_copy_is_read_ahead_too() -> None:
+    s = lp.Schedule(
+        lp.parse(
+            """
+def f(n: "size", L: "inout int32[n + 1]", A: "float32[n]", B: "inout float32[n]"):
+    for i in range(n):
+        with alloc("float32[1]") as T:
+            for x in range(L[i] % 2):
+                T[x] = A[i]
+            B[i] = 1.0
+            L[i + 1] = 1
+"""
+        )
+    )
+    with pytest.raises(lp.ScheduleError, match="the copies read L, which the rest of 'i' writes"):
+        s.pipeline("i", stages=2)

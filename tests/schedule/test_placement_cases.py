@@ -109,7 +109,9 @@ with alloc("float32[9]") as T:
 REFUSED = {
     ("compute_at", "T", "j", "T is written by T and T_1"): CHAIN.replace("    for j", "    T[0] = 1.0\n    for j"),
     ("compute_at", "T", "j", "T is computed from T itself"): CHAIN.replace("A[i] * 2.0", "T[i] + A[i]"),
-    ("compute_at", "T", "j", "T folds into what is there"): CHAIN.replace("A[i] * 2.0", "sum(A[i])"),
+    ("compute_at", "T", "j", "more than one iteration of 'j' would compute T at"): CHAIN.replace(
+        "A[i] * 2.0", "sum(A[i])"
+    ),
     ("compute_at", "T", "k", "nothing in 'k' reads T"): CHAIN,
     ("compute_at", "T", "j", "writes A, and would move with it"): CHAIN.replace(
         "        T[i] = A[i] * 2.0", "        T[i] = A[i] * 2.0\n        A[i] = 1.0"
@@ -281,3 +283,25 @@ def f(A: "float32[9]", B: "out float32[9, 9]"):
     assert s.loops("B") == ("i", "j", "k")
     assert s.loops() == ("i", "j", "k")
     assert_same(f, s.func, {})
+
+
+ACCUMULATED = """
+for i in range(9):
+    for k in range(3):
+        B[i] = sum(A[i] * 2.0, over=k)
+for r in range(9):
+    D[{at}] = B[r] + 1.0
+"""
+THREE = 'A: "float32[9]", B: "inout float32[9]", D: "inout float32[9]"'
+
+
+def test_a_fold_into_what_is_there_is_computed_where_each_element_is_once() -> None:
+    s = nest(ACCUMULATED.format(at="8 - r"), THREE)
+    same(s, s.compute_at("B", "r"))
+
+
+@pytest.mark.parametrize("read", ["B[r // 2]", "B[r] + B[8 - r]", "B[max(r - 1, 0)]"])
+def test_a_fold_into_what_is_there_is_not_computed_again_nor_left_out(read: str) -> None:
+    s = nest(ACCUMULATED.format(at="r").replace("B[r]", read), THREE)
+    with pytest.raises(ScheduleError, match="iteration of 'r' would compute B at"):
+        s.compute_at("B", "r")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loopir.analysis.access import statements_of
 from loopir.analysis.coverage import Values, first, missing
 from loopir.analysis.moved import order_broken
-from loopir.ir.grammar import TRUE, Func, Loop
+from loopir.ir.grammar import TRUE, Func, Loop, Reduce
 from loopir.ir.walk import places_of
 from loopir.schedule.confine import confined, renewable, touched
 from loopir.schedule.effects import allocates
@@ -22,6 +22,7 @@ from loopir.schedule.placement import (
     other_readers,
     promised,
     read_later,
+    require_each_once,
     require_repeatable,
     require_sole_writer,
     require_value,
@@ -96,6 +97,7 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
         raise move.refuse(f"{move.stmt.label} runs after {move.loop.var!r}", "a loop around what reads it")
     require_sole_writer(move)
     require_value(move)
+    goes_on = isinstance(move.stmt, Reduce) and move.stmt.init is None  # from what is there, so once and in order
     readers, later = other_readers(move), read_later(move) is not None
     box = touched(func, move.loop, move.buffers[0], move.names, write=False)
     if box is None:
@@ -108,7 +110,10 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
     restriction.conds.append(window)
     require_repeatable(move, restriction.ranges)
     after = moved(move, (restriction.apply(move.tree),), restriction.origin(), first=True)
-    _require_order(move, after, readers)
+    if goes_on:
+        instead = f"an init: {move.stmt.label} folds into what is there, and so once alone"
+        require_each_once(move, after, instead)
+    _require_order(move, after, move.names if goes_on else set(), readers)
     new = after.func
     if readers or later or any(b.name in move.names for b in func.outputs()):
         _require_all(move, after, readers, later)
@@ -133,12 +138,16 @@ def _home(move: Move, store: str | None, readers: set[str]) -> Loop | None:
     return home
 
 
-def _require_order(move: Move, after: Moved, readers: set[str]) -> None:
-    """Refuse if what the stage reads is written before its new place, or what it writes is read before that."""
+def _require_order(move: Move, after: Moved, ordered: set[str], readers: set[str]) -> None:
+    """Refuse if what the stage reads is written before its new place, or what it writes is read before that.
+
+    What it writes is its own in the loop, but for the buffers `ordered`.
+    """
     private = allocates((move.tree,))
 
     def asks(buffer: str, one: str, other: str) -> bool:
-        return buffer not in private and (buffer not in move.names or one in readers or other in readers)
+        own = buffer in move.names and buffer not in ordered
+        return buffer not in private and (not own or one in readers or other in readers)
 
     clash = order_broken(move.func, after.gap, after.origin, asks=asks)
     if clash is not None:

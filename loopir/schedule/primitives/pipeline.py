@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
+from loopir.analysis.access import statements_of
+from loopir.analysis.depend import Clash, Order, Pair
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
@@ -28,13 +31,14 @@ from loopir.ir.grammar import (
     ceildiv,
 )
 from loopir.ir.layouts import span
-from loopir.ir.walk import chain, exchanged, fresh, replace, rewrite, statements, substitute
+from loopir.ir.walk import chain, exchanged, fresh, places, replace, rewrite, statements, substitute
 from loopir.schedule.confine import reindexed
 from loopir.schedule.effects import reads, require_stable_extent, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.naming import Taken
 from loopir.schedule.promises import require_outside_lanes
+from loopir.schedule.refusal import refusal
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import require_places_apart
 
@@ -116,7 +120,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
                         T[x] = A[i, x]
                     for y in range(8):
                         A[i + 1, y] = T[7 - y]
-    refuses: pipeline("i", stages=2)  # the copies read A, which the rest of 'i' writes
+    refuses: pipeline("i", stages=2)  # A at (i=0, y=0) writes A[1, 0], which T at (i=1, x=0) reads later
     """
     target = find_serial(func, loop)
     if stages < 2:
@@ -127,10 +131,10 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     if not parts.copies:
         reason = f"nothing at the start of {target.var!r} fills memory that each iteration has anew"
         raise ScheduleError(reason, loop=target.var, suggestion=f"cache_read at {target.var!r} first")
-    parts.require_ahead()
     ahead = stages - 1 if ahead is None else ahead
     if not 1 <= ahead < stages:
         raise ScheduleError(f"{stages} stages have room for 1 to {stages - 1} iterations ahead, not {ahead}", loop=loop)
+    parts.require_ahead(func, ahead)
     taken = Taken.of(func)
     var = taken.name(f"{target.var}_ahead")
     rings = {b.name: ring_of(b, stages) for b in parts.buffers}
@@ -216,19 +220,34 @@ class _Parts:
     copies: Body
     rest: Body
 
-    def require_ahead(self) -> None:
-        """Refuse if the copies may not run before the rest of earlier iterations."""
+    def require_ahead(self, func: Func, ahead: int | None = None) -> None:
+        """Refuse if the copies may not run before the rest of earlier iterations: of the last `ahead`, or of all."""
         v = self.loop.var
-        if changed := sorted(reads(self.copies) & writes(self.rest)):
-            raise ScheduleError(
-                f"the copies read {listing(changed)}, which the rest of {v!r} writes",
-                loop=v, suggestion="a copy of what is not written in the loop",
-            )  # fmt: skip
+        if clash := self.overwritten(func, ahead):
+            reason = f"the copies read {clash.witness.buffer}, which the rest of {v!r} writes"
+            raise refusal(clash, reason, v, "a copy of what earlier iterations do not write, or fewer iterations ahead")
         if again := sorted(writes(self.rest) & {b.name for b in self.buffers}):
             raise ScheduleError(f"the rest of {v!r} writes {listing(again)}, which the copies fill", loop=v)
         for s in (x for c in self.copies for x in statements((c,)) if isinstance(x, Reduce)):
             if v in s.over:
                 raise ScheduleError(f"{s.label} folds over {v!r}, so its iterations cannot be filled ahead", loop=v)
+
+    def overwritten(self, func: Func, ahead: int | None) -> Clash | None:
+        """An element that the rest of an iteration writes, and the copies of one of the next `ahead` read."""
+        v = self.loop.var
+        outer = [s.var for s in chain(func.body, self.loop)[:-1] if isinstance(s, Loop)]
+        order: Order = [({f"s.{x}": 1, f"t.{x}": -1}, True) for x in outer]
+        order.append(({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False))
+        if ahead is not None:
+            order.append(({f"s.{v}": 1, f"t.{v}": -1, "": ahead}, False))
+        here, there = ({p.stmt.label for p in places(part)} for part in (self.rest, self.copies))
+        names, every = reads(self.copies) & writes(self.rest), statements_of(func)
+        writing = [(s, a) for s in every if s.label in here for a in s.accesses if a.write and a.buffer in names]
+        reading = [(s, a) for s in every if s.label in there for a in s.accesses if not a.write and a.buffer in names]
+        for (s, a), (t, b) in product(writing, reading):
+            if a.buffer == b.buffer and (found := next(Pair(func, s, a, t, b).clashes([order]), None)) is not None:
+                return found
+        return None
 
 
 def parts_of(loop: Loop) -> _Parts:

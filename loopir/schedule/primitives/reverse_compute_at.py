@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from loopir.analysis.access import sees
 from loopir.analysis.affine import const_of, plus
-from loopir.analysis.coverage import Values, first, missing, twice
 from loopir.analysis.moved import order_broken
 from loopir.analysis.regions import written_by
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Index, Load, Reduce, Var
+from loopir.ir.grammar import Func, Load, Reduce
 from loopir.ir.walk import loaded, nodes, places, variables
 from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
@@ -19,10 +18,10 @@ from loopir.schedule.facts import known_in
 from loopir.schedule.find import listing
 from loopir.schedule.placement import (
     Move,
-    Moved,
     find_move,
     moved,
     promised,
+    require_each_once,
     require_folds_inside,
     require_repeatable,
     require_sole_writer,
@@ -113,7 +112,7 @@ def _placed(move: Move, anchor: Load) -> Func:
     _require_whole_folds(move, restriction)
     require_repeatable(move, restriction.ranges)
     after = moved(move, (restriction.apply(move.tree),), restriction.origin(), first=False)
-    _require_each_once(move, after)
+    require_each_once(move, after)
     private = allocates((move.tree,))
     clash = order_broken(func, after.gap, after.origin, asks=lambda buffer, one, other: buffer not in private)
     if clash is not None:
@@ -145,26 +144,3 @@ def _require_whole_folds(move: Move, restriction: Restriction) -> None:
         if cut := sorted(variables(c) & set(move.over)):
             reason = f"an iteration of {move.loop.var!r} has not all that {move.stmt.label} folds over {listing(cut)}"
             raise move.refuse(reason, "an outer loop")
-
-
-def _require_each_once(move: Move, after: Moved) -> None:
-    """Refuse unless every instance of the stage runs in exactly one iteration."""
-    label = move.stmt.label
-    own = [x.var for x in move.own_loops if x.var not in move.over or not _starts(move)]
-    old: list[Index] = [Var(v) for v in own]
-    now = [after.origin[label].loops.get(v, Var(v)) for v in own]
-    new = Values(after.gap, first(after.gap, label), now)
-    lost = missing(Values(move.func, first(move.func, label), old), new, move.shared_loops)
-    if lost is not None:
-        at = ", ".join(f"{v}={x}" for v, x in zip(own, lost.values, strict=True))
-        reason = f"no iteration of {move.loop.var!r} would compute {label} at ({at}){lost.at}"
-        raise move.refuse(reason, f"keep {label} where it is")
-    again = twice(after.gap, label, now, move.shared_loops, move.path)
-    if again is not None:
-        at = ", ".join(f"{v}={x}" for v, x in zip(own, again.values, strict=True))
-        reason = f"more than one iteration of {move.loop.var!r} would compute {label} at ({at}){again.at}"
-        raise move.refuse(reason, "an outer loop")
-
-
-def _starts(move: Move) -> bool:
-    return isinstance(move.stmt, Reduce) and move.stmt.init is not None

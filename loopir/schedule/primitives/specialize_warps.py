@@ -73,7 +73,7 @@ def specialize_warps(func: Func, loop: str, *, stages: int, registers: tuple[int
     if not parts.copies:
         reason = f"nothing at the start of {target.var!r} fills memory that each iteration has anew"
         raise ScheduleError(reason, loop=target.var, suggestion=f"cache_read at {target.var!r} first")
-    parts.require_ahead()
+    parts.require_ahead(func)
     rings = {b.name: ring_of(b, stages) for b in parts.buffers}
     for b in parts.buffers:
         require_places_apart(rings[b.name], b)
