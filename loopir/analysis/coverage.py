@@ -43,13 +43,13 @@ class Missing:
         return f"[{', '.join(map(str, self.values))}]{self.at}"
 
 
-def first(func: Func, label: str) -> Statement | None:
-    """The statement `label`; of a reduction with an init the initial stores, which are made in any case.
+def first(func: Func, label: str, *, starts: bool = True) -> Statement | None:
+    """The statement `label`; if it `starts`, of a reduction with an init the initial stores, which are always made.
 
     None where there is no such statement: it stands where nothing runs, and is left out.
     """
     found = {s.key: s for s in statements_of(func) if s.label == label}
-    return found.get((label, True)) or found.get((label, False))
+    return (found.get((label, True)) if starts else None) or found.get((label, False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,9 @@ def image(of: Values, outer: Sequence[str]) -> Image:
 
 
 def twice(
-    func: Func, label: str, indices: Sequence[Index], outer: Sequence[str], loops: Sequence[str]
+    func: Func, s: Statement | None, indices: Sequence[Index], outer: Sequence[str], loops: Sequence[str]
 ) -> Missing | None:
-    """Values that the indices take in two instances of `label` that differ in one of `loops`, in one of `outer`."""
-    s = first(func, label)
+    """Values that the indices take in two instances of `s` that differ in one of `loops`, in one of `outer`."""
     if s is None:
         return None
     for n, differ in enumerate(loops):

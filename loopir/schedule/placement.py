@@ -277,21 +277,29 @@ def promised(move: Move, new: Func) -> Func:
     return new
 
 
-def require_each_once(move: Move, after: Moved, instead: str = "an outer loop") -> None:
-    """Refuse unless every instance of the stage runs in exactly one iteration."""
-    label = move.stmt.label
+def starts_inside(move: Move) -> bool:
+    """Whether the stage is a reduction that starts in its own nest, and not outside of loops around both."""
     starts = isinstance(move.stmt, Reduce) and move.stmt.init is not None
-    own = [x.var for x in move.own_loops if x.var not in move.over or not starts]
-    old: list[Index] = [Var(v) for v in own]
-    now = [after.origin[label].loops.get(v, Var(v)) for v in own]
-    new = Values(after.gap, first(after.gap, label), now)
-    lost = missing(Values(move.func, first(move.func, label), old), new, move.shared_loops)
-    if lost is not None:
-        at = ", ".join(f"{v}={x}" for v, x in zip(own, lost.values, strict=True))
-        reason = f"no iteration of {move.loop.var!r} would compute {label} at ({at}){lost.at}"
-        raise move.refuse(reason, f"keep {label} where it is")
-    again = twice(after.gap, label, now, move.shared_loops, move.path)
-    if again is not None:
-        at = ", ".join(f"{v}={x}" for v, x in zip(own, again.values, strict=True))
-        reason = f"more than one iteration of {move.loop.var!r} would compute {label} at ({at}){again.at}"
-        raise move.refuse(reason, instead)
+    return starts and not any(v in move.shared_loops for v in move.over)
+
+
+def require_each_once(move: Move, after: Moved, instead: str = "an outer loop") -> None:
+    """Refuse unless every instance of the stage runs in exactly one iteration, and a reduction starts as it did."""
+    label = move.stmt.label
+    for starts in (False, True) if not starts_inside(move) else (True,):
+        own = [x.var for x in move.own_loops if x.var not in move.over or not starts]
+        old: list[Index] = [Var(v) for v in own]
+        now = [after.origin[label].loops.get(v, Var(v)) for v in own]
+        s, t = (first(f, label, starts=starts) for f in (move.func, after.gap))
+        if starts and s is not None and not s.init:
+            return  # it is no reduction that starts, and all of it was asked
+        lost = missing(Values(move.func, s, old), Values(after.gap, t, now), move.shared_loops)
+        if lost is not None:
+            at = ", ".join(f"{v}={x}" for v, x in zip(own, lost.values, strict=True))
+            reason = f"no iteration of {move.loop.var!r} would compute {label} at ({at}){lost.at}"
+            raise move.refuse(reason, f"keep {label} where it is")
+        again = twice(after.gap, t, now, move.shared_loops, move.path) if starts == starts_inside(move) else None
+        if again is not None:
+            at = ", ".join(f"{v}={x}" for v, x in zip(own, again.values, strict=True))
+            reason = f"more than one iteration of {move.loop.var!r} would compute {label} at ({at}){again.at}"
+            raise move.refuse(reason, instead)

@@ -63,6 +63,14 @@ def small_sizes(func: Func, witness: Witness | None = None) -> list[Sizes]:
     return [at for at in found if all(holds(c, at) for c in func.assumes)]
 
 
+def larger_sizes(func: Func) -> list[Sizes]:
+    """A few larger assignments: each size large beside small ones, and all of them together."""
+    names = func.sizes
+    found = [{n: 9 if n == large else small for n in names} for large in names for small in (1, 2)] if names else []
+    found += [dict.fromkeys(names, 6)] if len(names) > 1 else []
+    return [at for at in found if all(holds(c, at) for c in func.assumes)]
+
+
 def broken(before: Func, after: Func, sizes: Iterable[Sizes], *, once: bool = False) -> str | None:
     """What is no longer so in `after`, at one of `sizes`; None if all is.
 
@@ -192,7 +200,7 @@ def _summed(n: Node) -> Node:
     lossy = isinstance(new, Op) and len(new.args) > 1 and all(a.dtype == new.dtype for a in new.args)
     if not isinstance(new, Op) or not lossy or new.dtype.kind == "bool":
         return new
-    first, *rest = new.args
+    first, rest = new.args[0], new.args[1:]
     for other in rest:
         first = Op(REGISTRY["add"], (first, other))
     return first

@@ -28,7 +28,7 @@ from loopir.ir.walk import replace_loop
 from loopir.schedule.find import find_loop
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step
-from loopir.testing.brute import broken, observed, runs, small_sizes, tagged
+from loopir.testing.brute import broken, larger_sizes, observed, runs, small_sizes, tagged
 from loopir.testing.checking import QUIET
 from loopir.testing.draws import between
 from loopir.testing.families import FAMILIES, FROM_MEMORY, documented, forms
@@ -105,7 +105,7 @@ def verdict(func: Func, step: Step) -> tuple[str, str]:
 
 def _on_refusal(func: Func, step: Step, error: ScheduleError) -> tuple[str, str]:
     """On a step that was refused: what is broken where it is taken, in the program and in one that hides nothing."""
-    sizes = small_sizes(func, error.witness)
+    sizes = [*small_sizes(func, error.witness), *larger_sizes(func)]
     after = _unchecked(func, step)
     told = [error.witness.sizes] if error.witness is not None and error.witness.sizes else []
     if after is None or not runs(func, sizes) or not all(runs(func, [dict(at)]) for at in told):

@@ -305,3 +305,25 @@ def test_a_fold_into_what_is_there_is_not_computed_again_nor_left_out(read: str)
     s = nest(ACCUMULATED.format(at="r").replace("B[r]", read), THREE)
     with pytest.raises(ScheduleError, match="iteration of 'r' would compute B at"):
         s.compute_at("B", "r")
+
+
+BESIDE = """
+for k in range(n):
+    with alloc("float32[3]") as X:
+        for x in range({xs}):
+            X[x] = A[k + x]
+        for h in range({hs}):
+            B[0] = sum(X[h], over=(k, h), init=0.0)
+"""
+
+
+def test_a_fold_that_starts_outside_moves_beside_what_it_reads() -> None:
+    s = nest(BESIDE.format(xs=3, hs=3), 'A: "float32[9]", B: "inout float32[9]"')
+    same(s, s.reverse_compute_at("B", "x"))
+    same(s, s.reverse_compute_inline("B"))
+
+
+def test_a_fold_that_starts_outside_starts_all_the_same() -> None:
+    s = nest(BESIDE.format(xs="min(m, 3)", hs="min(m, 3)"), 'A: "float32[9]", B: "inout float32[9]"')
+    with pytest.raises(ScheduleError, match=r"no iteration of 'x' would compute B"):
+        s.reverse_compute_at("B", "x")

@@ -314,3 +314,20 @@ def f(A: "float32[8]", B: "out float32[8]"):
     )
     with pytest.raises(ScheduleError, match="U is allocated neither around T nor before it"):
         s.reuse("T", "U")
+
+
+def test_pad_drops_a_guard_that_always_holds_whatever_is_stored() -> None:
+    s = Schedule(
+        parse(
+            """
+def f(A: "float32[8]", B: "out float32[8]"):
+    for i in range(2):
+        for j in range(4):
+            if i * 4 + j < 8:
+                B[i * 4 + j] = A[(i * 4 + j) % 8]
+"""
+        )
+    )
+    made = s.pad("B")
+    assert "if" not in str(made)
+    assert_same(s.func, made.func, {})

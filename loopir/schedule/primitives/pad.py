@@ -8,7 +8,8 @@ from typing import Any
 
 from loopir.analysis.access import sees, statements_of
 from loopir.analysis.affine import plus, to_index
-from loopir.analysis.depend import Pair
+from loopir.analysis.bounds import instance_of
+from loopir.analysis.depend import SIZE, Pair
 from loopir.analysis.simplify import EMPTY, Context, poly, simplify_cond
 from loopir.analysis.simplify_func import Known, simplify_func, statements_known
 from loopir.errors import ScheduleError
@@ -123,6 +124,8 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
         raise ScheduleError(f"there is no guard around {place.stmt.label}{about}")
     copies = {b.name: _copy(func, b) for b in _sources(place.stmt)}
     new = _unguarded(func, place, dropped)
+    if not (dropped := [c for c in dropped if _may_fail(new, place.stmt.label, c)]):
+        return simplify_func(new)
     known = next(k.here for s, k in statements_known(new.body, Known.top(new)) if s is place.stmt)
     _require_inside(place.stmt, known)
     _require_held(func, place.stmt, copies)
@@ -146,6 +149,16 @@ def _guards(place: Place, loops: set[str]) -> list[Cond]:
         if isinstance(s, If) and not s.orelse and len([*places((s,))]) == 1 and place.path[depth + 1] < len(s.then):
             out += (c for c in conjuncts(s.cond) if sees(c) and (not loops or variables(c) & loops))
     return out
+
+
+def _may_fail(new: Func, label: str, guard: Cond) -> bool:
+    """Whether there is an instance of the stage, which has no guard any more, in which `guard` does not hold."""
+    (s, *_) = [s for s in statements_of(new) if s.label == label and not s.init] or (None,)
+    if s is None or simplify_cond(guard, Facts.at(new, s.place.stmt).known) == TRUE:
+        return False
+    system, names = instance_of(new, s, None)
+    system.require(Not(guard), "s", names)
+    return system.possible([*(f"{SIZE}{n}" for n in new.sizes), *(f"s.{v}" for v in s.dims)], ())
 
 
 def _sources(stmt: Store | Reduce) -> list[Buffer]:

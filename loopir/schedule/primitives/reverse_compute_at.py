@@ -10,7 +10,7 @@ from loopir.analysis.moved import order_broken
 from loopir.analysis.regions import written_by
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Load, Reduce
+from loopir.ir.grammar import Func, Load
 from loopir.ir.walk import loaded, nodes, places, variables
 from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
@@ -22,9 +22,9 @@ from loopir.schedule.placement import (
     moved,
     promised,
     require_each_once,
-    require_folds_inside,
     require_repeatable,
     require_sole_writer,
+    starts_inside,
 )
 from loopir.schedule.refusal import refusal
 from loopir.schedule.restriction import Restriction
@@ -70,7 +70,6 @@ def reverse_compute_at(func: Func, stage: str, loop: str) -> Func:
     if move.earlier:
         raise move.refuse(f"{move.stmt.label} runs before {move.loop.var!r}", "a loop that computes what it reads")
     require_sole_writer(move)
-    require_folds_inside(move)
     refused: dict[Load, ScheduleError] = {}
     anchors = _anchors(move)
     for anchor in _furthest_first(anchors):
@@ -137,8 +136,8 @@ def _groups(move: Move) -> list[set[str]]:
 
 
 def _require_whole_folds(move: Move, restriction: Restriction) -> None:
-    """Refuse if only a part of what a reduction folds would be there: it starts over in each iteration."""
-    if not isinstance(move.stmt, Reduce) or move.stmt.init is None:
+    """Refuse if only a part would be there of what a reduction folds that starts over in each iteration."""
+    if not starts_inside(move):
         return
     for c in restriction.undecided():
         if cut := sorted(variables(c) & set(move.over)):
