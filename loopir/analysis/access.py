@@ -7,7 +7,7 @@ variables, compared lexicographically.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -172,6 +172,10 @@ class Statement:
         extents = (*self.extents, *map(Int, by.values()))
         vars(new).update(known, dims=(*self.dims, *by), extents=extents)
         return new
+
+    def uses(self, names: Set[str]) -> bool:
+        """Whether it touches one of the buffers called `names`; its nest says sooner that it does not."""
+        return not names.isdisjoint(accessed(root(self.place))) and not names.isdisjoint(self.touches)
 
     def meets(self, other: Statement) -> bool:
         """Whether the two touch one buffer, and one of them writes it."""

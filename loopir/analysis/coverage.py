@@ -14,6 +14,7 @@ import islpy as isl
 
 from loopir.analysis.access import Access, Statement, sees, statements_of
 from loopir.analysis.bounds import instance_of
+from loopir.analysis.offsets import offsets
 from loopir.analysis.system import SIZE, combine, least_point
 from loopir.ir.grammar import Func, Index
 
@@ -102,14 +103,18 @@ def twice(
     """Values that the indices take in two instances of `s` that differ in one of `loops`, in one of `outer`."""
     if s is None:
         return None
+    same = Access("", tuple([ix if sees(ix) else None for ix in indices]), False, (), ())
+    apart = offsets(s, same, s, same)
+    if apart is None or all(apart.get(v) == (0, 0) for v in loops):
+        return None
     for n, differ in enumerate(loops):
         system, left = instance_of(func, s, None)
         right = instance_of(func, s, None, "t", system)[1]
         for ix in indices:
             difference = combine(system.linear(ix, "s", left), system.linear(ix, "t", right), -1)
             system.constraints.append((difference, True))
-        same = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in (*outer, *loops[:n])]
-        order = [*same, ({f"t.{differ}": 1, f"s.{differ}": -1, "": -1}, False)]
+        alike = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in (*outer, *loops[:n])]
+        order = [*alike, ({f"t.{differ}": 1, f"s.{differ}": -1, "": -1}, False)]
         for d, ix in enumerate(indices):
             system.constraints.append((combine(system.linear(ix, "s", left), {f"e{d}": 1}, -1), True))
         dims = _dims(func, outer, indices)

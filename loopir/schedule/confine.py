@@ -92,10 +92,10 @@ def settled(func: Func, names: set[str], loop: str) -> Func:
     where = find_loop(func, loop)
     inside = [s for s in statements_of(func) if loop in s.dims]
     elsewhere = (s for s in statements_of(func) if loop not in s.dims)  # a reduction's start, for one
-    if any(s.touches & names for s in elsewhere) or not renewable(func, names, where):
+    if any(s.uses(names) for s in elsewhere) or not renewable(func, names, where):
         return func
     start = next(s.when[: s.when.index(loop) + 1] for s in inside if not s.init)
-    using = [s for s in inside if s.touches & names]
+    using = [s for s in inside if s.uses(names)]
     if any(s.when[: len(start)] != start for s in using):
         return func  # a reduction that starts outside
     earlier = before(times(start, "s"), times(start, "t"))

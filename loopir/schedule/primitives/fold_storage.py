@@ -78,7 +78,7 @@ def _in_a_window(func: Func, alloc: Alloc, dim: int, factor: int) -> bool:
     if not isinstance(loop, Loop):
         return False
     start = next(s.when[: s.when.index(loop.var) + 1] for s in statements_of(func) if loop.var in s.dims and not s.init)
-    if any(s.when[: len(start)] != start for s in statements_of(func) if name in s.touches):
+    if any(s.when[: len(start)] != start for s in statements_of(func) if s.uses({name})):
         return False  # a reduction that starts outside
     known = known_in(func, loop)
     return moves_on([*touches(loop.body, known, {name})], dim, known.here, loop.var, factor)
