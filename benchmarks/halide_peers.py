@@ -36,8 +36,8 @@ def gelu(x: Array, out: Array) -> Callable[[], None]:
     """0.5 x (1 + tanh(u)) as x / (1 + exp(-2 u)): Halide's own tanh calls the C library for each element."""
     given, f, i, o, inner = hl.Buffer(x), hl.Func("gelu"), hl.Var("i"), hl.Var("o"), hl.Var("inner")
     v = given[i]
-    u = v * (0.7978845608028654 + v * v * 0.035677408136300125)
-    f[i] = v / (1.0 + hl.exp(-2.0 * u))
+    u = v * (hl.f32(0.7978845608028654) + v * v * hl.f32(0.035677408136300125))
+    f[i] = v / (1.0 + hl.exp(hl.f32(-2) * u))
     f.split(i, o, inner, 8192).parallel(o).vectorize(inner, 2 * lanes(hl.Float(32)))
     return ready(f, out)
 
@@ -84,7 +84,7 @@ def layernorm(x: Array, scale: Array, shift: Array, out: Array) -> Callable[[], 
     square[r] = hl.f32(0)
     d = given[k, r] - mean[r]
     square[r] += d * d
-    inverse[r] = 1.0 / hl.sqrt(square[r] / columns + 1e-5)
+    inverse[r] = 1.0 / hl.sqrt(square[r] / columns + hl.f32(1e-5))
     f[c, r] = (given[c, r] - mean[r]) * inverse[r] * weight[c] + bias[c]
     width = lanes(hl.Float(32))
     f.parallel(r, 16).vectorize(c, width)
@@ -110,21 +110,23 @@ def blur(x: Array, out: Array) -> Callable[[], None]:
 
 
 def matmul(a: Array, b: Array, out: Array) -> Callable[[], None]:
-    """Register tiles of two vectors by as many rows as leave registers for them, the right operand packed."""
+    """That of Halide's `test/performance/matrix_multiplication.cpp`, in wider blocks, with the right operand packed."""
     left, right = hl.Buffer(a), hl.Buffer(b)
-    width = lanes(hl.Float(32))
-    wide, high = 2 * width, 12 if width == 16 else 6
-    x, y, xi, yi, xo, yo, p = (hl.Var(n) for n in ("x", "y", "xi", "yi", "xo", "yo", "p"))
-    k = hl.RDom([(0, a.shape[1])])
+    (rows, depth), columns = a.shape, b.shape[1]
+    lane = lanes(hl.Float(32))
+    wide, high = 2 * lane, 12 if lane == 16 else 6
+    x, y, xi, yi, xo, yo, p, both = (hl.Var(n) for n in ("x", "y", "xi", "yi", "xo", "yo", "p", "both"))
+    k = hl.RDom([(0, depth)])
     packed, product, f = hl.Func("packed"), hl.Func("product"), hl.Func("matmul")
-    packed[xi, p, xo] = hl.BoundaryConditions.constant_exterior(right, hl.f32(0))[xo * wide + xi, p]
+    source = right if columns % wide == 0 else hl.BoundaryConditions.repeat_edge(right)
+    packed[xi, p, xo] = source[xo * wide + xi, p]
     product[x, y] = hl.f32(0)
     product[x, y] += packed[x % wide, k, x / wide] * left[k, y]
     f[x, y] = product[x, y]
-    tail = hl.TailStrategy.GuardWithIf
-    f.tile(x, y, xo, yo, xi, yi, wide, high, tail).reorder(xi, yi, yo, xo)
-    f.split(yo, y, yo, 8).reorder(xi, yi, yo, xo, y).parallel(y).vectorize(xi, width).unroll(xi).unroll(yi)
-    product.compute_at(f, yo).bound_extent(x, wide).vectorize(x, width).unroll(x).unroll(y)
-    product.update().reorder(x, y, k).vectorize(x, width).unroll(x).unroll(y).unroll(k, 2)
-    packed.compute_root().vectorize(xi).reorder(xi, p, xo).parallel(xo)
+    f.bound(x, 0, columns).bound(y, 0, rows)
+    f.tile(x, y, xi, yi, 16 * wide, 16 * high).fuse(x, y, both).parallel(both)
+    f.split(yi, yi, yo, high).split(xi, xi, xo, wide).reorder(xo, yo, yi, xi).vectorize(xo, lane).unroll(xo).unroll(yo)
+    product.compute_at(f, yi).vectorize(x, lane).unroll(x).unroll(y)
+    product.update().reorder(x, y, k).vectorize(x, lane).unroll(x).unroll(y).unroll(k, 2)
+    packed.compute_root().bound(xi, 0, wide).vectorize(xi, lane).unroll(xi).reorder(xi, xo, p).parallel(p, 16)
     return ready(f, out)

@@ -11,7 +11,8 @@ from schedules.elementwise import elementwise as elementwise
 from schedules.folds import folded as folded
 from schedules.fusion import epilogue as epilogue, inlined as inlined
 from schedules.gpu import gpu as gpu
-from schedules.matmul import matmul_cpu as matmul_cpu, matmul_gpu as matmul_gpu
+from schedules.matmul import matmul_gpu as matmul_gpu
+from schedules.matmul_cpu import matmul_cpu as matmul_cpu
 from schedules.matmul_mma import matmul_mma as matmul_mma
 from schedules.matmul_wgmma import matmul_wgmma as matmul_wgmma
 from schedules.neighbours import neighbours as neighbours

@@ -11,13 +11,16 @@ import loopir as lp
 from schedules.direct import direct_cpu
 from schedules.folds import folded, lanes_of, runs_along
 from schedules.fusion import epilogue
-from schedules.matmul import contraction, matmul_cpu, worth_tiling
+from schedules.matmul import contraction, worth_tiling
+from schedules.matmul_cpu import matmul_cpu, whole_vectors
 from schedules.nests import extent, free_loops, one_nest, step
 from schedules.products import product, several
 from schedules.rows import rows
 from schedules.streams import streamed
 from schedules.windows import windows
 
+SHORT = 4
+"""How long each loop of a contraction is at least that is worth tiles of registers."""
 CHUNK = 8192
 """Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
 VECTORS = 4
@@ -41,8 +44,8 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
         if stage not in s.stages or not one_nest(s, stage):
             continue
         c = contraction(s, stage)
-        if c is not None and worth_tiling(s, c):
-            s = epilogue(matmul_cpu(s, stage), stage)
+        if c is not None and worth_tiling(s, c, SHORT):
+            s = _product(s, stage)
             continue
         loops = free_loops(s, stage)
         width = lanes or lanes_of(s, stage)
@@ -67,6 +70,19 @@ def _together(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
     t = rows(s, lanes=lanes) if folds else windows(s, lanes=lanes)
     outer = t.loops(last)[0]
     return t if all(outer in t.loops(x) for x in t.stages) and t.loop(outer).kind == "parallel" else None
+
+
+def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A contraction in register tiles, and what is made of it in its stores."""
+    t = epilogue(matmul_cpu(s, stage), stage)
+    for x in s.stages:
+        if x in t.stages and _in_vectors(t, x) and not _in_vectors(s, x):
+            t = whole_vectors(t, x)
+    return t
+
+
+def _in_vectors(s: lp.Schedule, stage: str) -> bool:
+    return any(s.loop(x).kind == "vectorize" for x in s.loops(stage)[-1:])
 
 
 def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -18,6 +18,12 @@ def lanes_of(s: lp.Schedule, stage: str) -> int:
     return max(1, lp.vector_unit()[0] // max(t.dtype.bytes for t in s.accesses(stage)))
 
 
+def several(s: lp.Schedule, stage: str) -> int:
+    """The elements of a few vectors, where a row has them twice: functions of several are evaluated meanwhile."""
+    length, width = extent(s, s.loops(stage)[-1]), lanes_of(s, stage)
+    return width if length is None or length < 2 * VECTORS * width else VECTORS * width
+
+
 def runs_along(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` folds over an innermost loop along which all that it reads lies side by side, or stays."""
     loops = s.loops(stage)

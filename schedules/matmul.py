@@ -7,7 +7,6 @@ it is: they are copied into panels that the inner loops run along.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import loopir as lp
@@ -15,9 +14,6 @@ from schedules.nests import batched, extent, free_loops, step
 
 LARGE = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
-DEEP = 1152
-PART = 640
-"""A reduced loop longer than DEEP is taken at most PART at a time on a CPU, so that its caches hold the panels."""
 
 
 @dataclass(frozen=True)
@@ -80,96 +76,24 @@ def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:
     return all(n is None or n >= least for n in lengths)
 
 
-# ---------------------------------------------------------------- CPU
-
-
-@lp.composite
-def matmul_cpu(
-    s: lp.Schedule, stage: str, *, lanes: int | None = None, registers: int | None = None, tiles: int = 8
-) -> lp.Schedule:
-    """The contraction `stage` in register tiles, threads over blocks of `tiles` rows of them, both operands in panels.
-
-    A vector has `lanes` elements, and there are `registers` of them; unless told, as this machine has them. A tile is
-    two vectors wide, and as high as leaves a register for each vector of the right operand and one for an element of
-    the left: 6 x 16 elements of float32 with AVX2, 14 x 32 with AVX-512.
-    """
-    c = contraction(s, stage)
-    if c is None:
-        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
-    bytes_, count = lp.vector_unit()
-    lanes, registers = lanes or max(1, bytes_ // c.bytes), registers or count
-    width, height = 2 * lanes, (registers - 2 - 1) // 2
-    s, (j, jj) = step(s, "split", c.column, width)
-    s, (i, ii) = step(s, "split", c.row, height)
-    s, (block, tile) = step(s, "split", i, tiles or _tiles(extent(s, i)))
-    around, k, depth = c.batch[-1] if c.batch else None, c.reduced, _depth(extent(s, c.reduced))
-    home = block
-    if depth is None:
-        s = s.reorder(*c.batch, block, j, tile, k, ii, jj)
-    else:
-        s, (home, k) = step(s, "split", k, depth)
-        s = s.reorder(*c.batch, block, home, j, tile, k, ii, jj).decompose_reduction(stage)
-    s, nests = _stages(s, "cache_write", stage, "local", at=tile)
-    inner = next(x for x in nests if k in s.loops(x))
-    s, right = _packed(s, inner, c.right, width, around)
-    s, _ = _packed(s, inner, c.left, height, home)
-    s = _padded(s, inner, ii, jj)
-    s = s.vectorize(jj).unroll(ii)
-    for copy in (stage, *(x for x in nests if x != inner)):
-        s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
-    s = s.parallel(block if not c.batch else c.batch[0])
-    return s if c.batch else _spread(s, right, lanes)
-
-
-def _depth(length: int | None) -> int | None:
-    """How much of the reduced loop to take at a time where all of it is more than caches hold; None for all."""
-    if length is None or length <= DEEP:
-        return None
-    return next((length // n for n in range(-(-length // PART), 17) if length % n == 0), None)
-
-
-def _stages(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, tuple[str, ...]]:
+def stages(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, tuple[str, ...]]:
     """One step, and the stages that are new after it."""
     before = set(s.stages)
     s = getattr(s, primitive)(*args, **kwargs)
     return s, tuple(x for x in s.stages if x not in before)
 
 
-def _tiles(count: int | None) -> int:
-    """How many rows of tiles make a block: as many as use a panel often, four blocks a thread, and few left over."""
-    if count is None:
-        return 16
-    most = min(32, max(4, count // (4 * (os.cpu_count() or 1))))
-    return min(range(most - most // 4, most + 1), key=lambda n: (-(-count // n) * n, -n))
-
-
-def _packed(s: lp.Schedule, stage: str, operand: Operand, width: int, at: str | None) -> tuple[lp.Schedule, str]:
-    """A copy of `operand` in panels of `width`; and what it is called."""
-    s, copy = _copied(s, stage, operand.buffer, "global", at)
-    return s.set_layout(copy, operand.panels(width)), copy
-
-
-def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
-    s, (copy,) = _stages(s, "cache_read", stage, buffer, scope, at=at)
+def copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
+    s, (copy,) = stages(s, "cache_read", stage, buffer, scope, at=at)
     return s, copy
 
 
-def _padded(s: lp.Schedule, stage: str, *loops: str) -> lp.Schedule:
+def padded(s: lp.Schedule, stage: str, *loops: str) -> lp.Schedule:
     """`stage` without the guards of each of `loops` that can be padded away."""
     for loop in loops:
         if s.why("pad", stage, loop) is None:
             s = s.pad(stage, loop)
     return s
-
-
-def _spread(s: lp.Schedule, copy: str, lanes: int) -> lp.Schedule:
-    """The copy of a whole operand by threads, and by vectors along its rows."""
-    outer, inner = s.loops(copy)[-2:]
-    length = extent(s, inner)
-    if length is not None and length % lanes == 0:
-        s, (inner, lane) = step(s, "split", inner, lanes)
-        s = s.vectorize(lane)
-    return s.parallel(outer)
 
 
 # ---------------------------------------------------------------- GPU
@@ -200,17 +124,17 @@ def matmul_gpu(
     s = s.reorder(*c.batch, bi, bj, ko, ti, tj, ki, ii, jj)
     s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
     s = batched(s, c.batch)
-    s, (inner,) = _stages(s, "cache_write", stage, "local", at=bj)
+    s, (inner,) = stages(s, "cache_write", stage, "local", at=bj)
     tiles: list[str] = []
     for operand in (c.left, c.right):
-        s, copy = _copied(s, inner, operand.buffer, "shared", ko)
+        s, copy = copied(s, inner, operand.buffer, "shared", ko)
         if operand.along:  # rows of four more, so that the threads that turn a tile around meet few banks twice
             s = s.set_layout(copy, f"lambda x, k: k * {block + vector} + x")
         tiles.append(copy)
-    s = _padded(s, inner, ii, jj, ki)
+    s = padded(s, inner, ii, jj, ki)
     for copy in tiles:
         s = _together(s, copy, side, vector)
-        s, mine = _copied(s, inner, copy, "local", ki)
+        s, mine = copied(s, inner, copy, "local", ki)
         s = s.vectorize(s.loops(mine)[-1])
     s = s.unroll(ii).unroll(jj).unroll(ki)
     out = s.loops(stage)

@@ -6,7 +6,7 @@ For softmax, layernorm and the like: stages whose rows depend on the same row of
 from __future__ import annotations
 
 import loopir as lp
-from schedules.folds import folded, lanes_of
+from schedules.folds import folded, several
 from schedules.nests import extent, step
 
 
@@ -24,7 +24,7 @@ def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -
         inner = s.loops(stage)[-1]
         if inner == loop or s.loop(inner).kind != "serial":
             continue
-        s = folded(s, stage, lanes=lanes) if s.reduced(stage) else vectors(s, inner, lanes or lanes_of(s, stage))
+        s = folded(s, stage, lanes=lanes) if s.reduced(stage) else vectors(s, inner, lanes or several(s, stage))
     return s.parallel(loop) if s.why("parallel", loop) is None else s
 
 

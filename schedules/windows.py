@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 import loopir as lp
-from schedules.folds import lanes_of
+from schedules.folds import several
 from schedules.nests import extent, step
 from schedules.rows import vectors
 
@@ -18,8 +18,6 @@ STRIP = 128
 STRIPS = 8
 """Strips that a thread has, at least."""
 RING = 16
-VECTORS = 4
-"""Vectors that one iteration along a row takes, so that its loop counts seldom."""
 
 
 @lp.composite
@@ -42,7 +40,7 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
     for stage in s.stages:
         inner = s.loops(stage)[-1]
         if inner not in (outer, row):
-            s = vectors(s, inner, lanes or _lanes(s, stage))
+            s = vectors(s, inner, lanes or several(s, stage))
     return s.parallel(outer) if s.why("parallel", outer) is None else s
 
 
@@ -51,12 +49,6 @@ def _strip(length: int | None) -> int:
     if length is None:
         return STRIP // 2
     return max(1, min(STRIP, length // (STRIPS * (os.cpu_count() or 1))))
-
-
-def _lanes(s: lp.Schedule, stage: str) -> int:
-    """Several vectors, where a row has them."""
-    length, width = extent(s, s.loops(stage)[-1]), lanes_of(s, stage)
-    return width if length is None or length < VECTORS * width * 2 else VECTORS * width
 
 
 @lp.composite

@@ -43,7 +43,7 @@ from loopir.ir.grammar import (
     Wait,
 )
 from loopir.ir.ops import Instruction
-from loopir.ir.walk import nodes, statements
+from loopir.ir.walk import loaded, nodes, statements, stored
 
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -193,7 +193,8 @@ class _Emitter:
 
     def parameter(self, b: Buffer) -> str:
         const = "" if b.name in self.params.written else "const "
-        return f"{const}{memory_type(b.dtype)}* __restrict__ {self.values.name(b.name)}"
+        alone = "" if b.name in self.params.handed else "__restrict__ "
+        return f"{const}{memory_type(b.dtype)}* {alone}{self.values.name(b.name)}"
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append(("  " * depth + text, self.around[-1] if self.around else None))
@@ -277,7 +278,11 @@ class _Emitter:
         if s.kind in ("unroll", "vectorize"):
             self.line(depth, "#pragma unroll")
         note = "" if s.kind == "serial" else f"  // {s.kind}"
-        self.line(depth, f"for ({kind} {var} = 0; {var} < {self.values.index(s.extent)}; ++{var}) {{{note}")
+        extent = self.values.index(s.extent)
+        if loaded(s.extent) & frozenset[str]().union(*map(stored, s.body)):  # how often it runs is asked once
+            self.line(depth, f"const {kind} lp_end_{var} = {extent};")
+            extent = f"lp_end_{var}"
+        self.line(depth, f"for ({kind} {var} = 0; {var} < {extent}; ++{var}) {{{note}")
         self.around.append(s.var)
         self.body(s.body, depth + 1)
         self.around.pop()

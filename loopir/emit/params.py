@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
-from loopir.ir.grammar import Alloc, Buffer, Func, Issue, Kernel, Loop, Reduce, Store, Var
+from loopir.ir.grammar import Alloc, Await, Barrier, Buffer, Func, Issue, Kernel, Loop, Reduce, Store, Var, Wait
 from loopir.ir.walk import nodes, statements
 
 
@@ -15,6 +16,9 @@ class Params:
     integers: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     written: frozenset[str]
+    handed: frozenset[str]
+    """Those that one thread may write and another read or write when they have met: to a compiler that takes their
+    memory for one pointer's alone (`__restrict__`), no barrier keeps a read after it from being done before it."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -37,7 +41,17 @@ def params_of(kernel: Kernel) -> Params:
         if isinstance(s, Alloc):
             integers |= {n.name: None for d in s.buffer.shape for n in nodes(d) if isinstance(n, Var)}
     written = {b.name for s in inner if isinstance(s, Store | Reduce | Issue) for b in _targets(s)}
-    return Params(tuple(integers), tuple(buffers.values()), frozenset(written))
+    return Params(tuple(integers), tuple(buffers.values()), frozenset(written), _handed(kernel, written))
+
+
+def _handed(kernel: Kernel, written: set[str]) -> frozenset[str]:
+    """Of the buffers `written`, those that are touched twice where threads meet."""
+    inner = list(statements(kernel.body))
+    if not any(isinstance(s, Barrier | Wait | Await) for s in inner):
+        return frozenset()
+    touched = Counter(n.name for n in nodes(kernel) if isinstance(n, Buffer))
+    touched.update(b.name for s in inner if isinstance(s, Reduce) for b in s.buffers)  # which is read, too
+    return frozenset(b for b in written if touched[b] > 1)
 
 
 def _targets(s: Store | Reduce | Issue) -> tuple[Buffer, ...]:

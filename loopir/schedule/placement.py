@@ -264,7 +264,9 @@ def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> M
 
 def promised(move: Move, new: Func) -> Func:
     """`new`, if the loops that now hold the stage, and those of its nest, keep what their kinds promise."""
-    (place,) = (p for p in places_of(new) if p.stmt.label == move.stmt.label)
+    place = next((p for p in places_of(new) if p.stmt.label == move.stmt.label), None)
+    if place is None:
+        return new  # no iteration of it runs
     inside = {x.var for x in loops((move.tree,))}
     axes = [x.kind for x in place.loops if x.kind in AXES]
     if twice := next((k for k in axes if axes.count(k) > 1), None):

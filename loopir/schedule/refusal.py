@@ -10,11 +10,12 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from loopir.analysis.depend import Clash
+from loopir.analysis.moved import Came, Origin
 from loopir.errors import ScheduleError, Witness
-from loopir.ir.grammar import Func, Index
+from loopir.ir.grammar import Func, Index, Var
 from loopir.ir.layouts import made_of
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import loops, replace
+from loopir.ir.walk import loops, places, replace
 
 
 def refusal(clash: Clash, reason: str, loop: str | None, suggestion: str) -> ScheduleError:
@@ -24,6 +25,8 @@ def refusal(clash: Clash, reason: str, loop: str | None, suggestion: str) -> Sch
     return ScheduleError(reason, loop=loop, witness=clash.witness, suggestion=suggestion)
 
 
+INIT = " (its init)"
+"""What is said after the label of a reduction whose start is meant."""
 Back = Mapping[str, Sequence[Index]]
 """What a loop that there was is in the loops on the way: the first index that speaks of a statement's loops alone."""
 
@@ -36,6 +39,29 @@ def on_the_way_from(func: Func, back: Back) -> Generator[None]:
     except ScheduleError as error:
         if error.witness is not None:
             error.witness = told(func, error.witness, back)
+        raise
+
+
+@contextmanager
+def told_as(func: Func, origin: Origin) -> Generator[None]:
+    """A refusal inside, about a nest that `func` was rewritten to, with its witness told in `func`, by `origin`."""
+    around = {p.stmt.label: p.loops for p in places(func.body)}
+
+    def side(statement: str, values: dict[str, int], sizes: dict[str, int]) -> tuple[str, dict[str, int]]:
+        label, init, rest = statement.partition(INIT)
+        came = origin.get(label, Came(label))
+        env = {**sizes, **values}
+        was = {x.var: came.loops.get(x.var, Var(x.var)) for x in around.get(came.label, ())}
+        return came.label + init + rest, {v: evaluate(ix, env) for v, ix in was.items() if made_of(ix, frozenset(env))}
+
+    try:
+        yield
+    except ScheduleError as error:
+        if (w := error.witness) is not None:
+            (one, first), (other, second) = (
+                side(name, at, w.sizes) for name, at in ((w.first_statement, w.first), (w.second_statement, w.second))
+            )
+            error.witness = replace(w, first_statement=one, first=first, second_statement=other, second=second)
         raise
 
 

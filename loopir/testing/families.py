@@ -196,6 +196,22 @@ def copied(d: Draws) -> str:
     return lines(*(x for x in out if x))
 
 
+def scratch(d: Draws) -> str:
+    """Memory outside of a loop that each iteration fills anew, mostly, and uses."""
+    (decl, n), t, w = d.size("n"), d.type(), d.number(1, 4)
+    fill = f"                T[x] = {d.value('A[i, x]', t=t)}"
+    some = d.number(0, 5) == 0
+    return lines(
+        f'def scratch({decl}A: "{t}[{n}, {w}]", Y: "inout {t}[{n}, {w}]"):',
+        f'    with alloc("{t}[{w}]") as T:',
+        f"        for i in range({n}):",
+        f"            for x in range({w}):",
+        *([f"                if i + x < {w}:", f"    {fill}"] if some else [fill]),
+        f"            for y in range({w}):",
+        f"                Y[i, y] = {d.value(f'T[{w - 1} - y]', *(['T[y]'] if d.chance() else []), t=t)}",
+    )
+
+
 def tails(d: Draws) -> str:
     """Tiles that stick out over an edge, copied under a guard and used under one, as pad wants them."""
     decl, n = ('n: "size", ', "n") if d.symbolic else ("", str(d.number(1, 9)))
@@ -414,8 +430,8 @@ def scans(d: Draws) -> str:
 FAMILIES: dict[str, Callable[[Draws], str]] = {
     f.__name__: f
     for f in (
-        pointwise, stencils, product, dots, copied, tails, several, folds, sweeps, steps_in_time, triangles, rings,
-        dead, invariant, scans, ragged,
+        pointwise, stencils, product, dots, copied, scratch, tails, several, folds, sweeps, steps_in_time, triangles,
+        rings, dead, invariant, scans, ragged,
     )
 }  # fmt: skip
 """By name, each a text of the draws."""
@@ -455,6 +471,8 @@ def documented(draw: st.DrawFn, names: Collection[str] | None = None, *, memory:
 
 @cache
 def _documented(names: tuple[str, ...], *, memory: bool) -> list[Func]:
-    texts = dict.fromkeys(e.before for name in names for e in examples(PRIMITIVES[name]))
+    every = [e for name in names for e in examples(PRIMITIVES[name])]
+    taken = [*dict.fromkeys(e.before for e in every if e.after is not None)]
+    texts = [*taken, *taken, *dict.fromkeys(e.before for e in every)]  # those of a step that is taken more often
     found = [parse(x) for x in texts if all(int(n) <= LARGE for n in re.findall(r"\b\d+\b", x))]
     return [f for f in found if memory or not asks_memory(f)] or _documented(tuple(sorted(PRIMITIVES)), memory=memory)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
+from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step, script
 from loopir.testing.checking import Wrong, put, quietly, repro
 from loopir.testing.draws import between
@@ -34,6 +35,14 @@ SHARE = 8
 """One case in so many is put to all oracles."""
 
 
+@st.composite
+def themed(draw: st.DrawFn, theme: str, primitives: Iterable[str] | None = None) -> tuple[Func, list[str]]:
+    """A program, perhaps one that the docstring of the primitive `theme` shows, and primitives, half of them that."""
+    names = sorted(PRIMITIVES if primitives is None else primitives)
+    func = draw(documented([theme])) if not draw(between(0, 2)) else draw(funcs())
+    return func, [*names, *[theme] * len(names)]
+
+
 def trial(
     data: st.DataObject, oracles: Iterable[str], tally: Counter[str], primitives: Iterable[str] | None = None,
     share: int = 1,
@@ -43,15 +52,15 @@ def trial(
     `oracles` are asked about one case in `share`, and those of QUICK about the others.
     """
     asked = tuple(oracles) if not data.draw(between(0, share - 1)) else QUICK
-    func = data.draw(documented()) if not data.draw(between(0, 9)) else data.draw(funcs())
+    names = sorted(PRIMITIVES if primitives is None else primitives)
+    func, weighted = data.draw(themed(names[data.draw(between(0, len(names) - 1))], names))
 
     def refused(before: Func, step: Step, error: ScheduleError) -> None:
         if why := false_witness(before, error):
             raise Wrong("witness", why, str(step), before, None, {})
 
-    chosen = None if primitives is None else tuple(primitives)
     try:
-        s = data.draw(schedules(func, primitives=chosen, refused=refused))
+        s = data.draw(schedules(func, primitives=weighted, refused=refused))
     except Crash as crash:
         taken = [*crash.before.trace, crash.step]
         why = f"{type(crash.cause).__name__}: {crash.cause}\n\n{repro(func, taken)}"

@@ -12,6 +12,7 @@ import inspect
 import itertools
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal, TypeVar
 
@@ -19,15 +20,15 @@ from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, SCOPES, Func, Loop, Reduce
-from loopir.ir.match import unify
 from loopir.ir.ops import INSTRUCTIONS
-from loopir.ir.walk import accessed, fresh, inside, loops, names, places, statements
+from loopir.ir.walk import accessed, fresh, inside, loops, names, statements
 from loopir.schedule import Schedule
 from loopir.schedule.find import all_buffers
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step
 from loopir.testing.draws import between, choose
-from loopir.testing.habits import Context, fitting
+from loopir.testing.habits import NoPlace, fitting
+from loopir.testing.questions import Nest, done_by
 
 T = TypeVar("T")
 
@@ -43,18 +44,22 @@ def schedules(
 ) -> Schedule:
     """Up to `most` steps that apply to `func`, as the Schedule that they lead to; `.trace` holds them.
 
-    `primitives` names those to draw from: all that are registered, if it is None. `refused(func, step, error)` is told
-    of every step that was tried and turned down.
+    `primitives` names those to draw from, one of them twice if it is to come twice as often: all that are registered,
+    if it is None. `refused(func, step, error)` is told of every step that was tried and turned down.
     """
     s = Schedule(func)
     chosen = sorted(PRIMITIVES if primitives is None else primitives)
+    turned_down: set[str] = set()
     for _ in range(4 * most):
         if len(s.trace) == most or not draw(between(0, 9)):
             break
         step = _step(draw, s.func, chosen)
+        if str(step) in turned_down:
+            continue
         try:
-            s = s.apply(step)
+            s, turned_down = s.apply(step), set()
         except ScheduleError as error:
+            turned_down.add(str(step))
             if refused is not None:
                 refused(s.func, step, error)
         except Exception as error:
@@ -77,9 +82,33 @@ def steps(draw: st.DrawFn, func: Func, primitives: Sequence[str] = ()) -> Step:
 
 
 def _step(draw: st.DrawFn, func: Func, primitives: Sequence[str]) -> Step:
+    """A step of a primitive that has a place in `func`: such as its docstring shows, or not quite, or any at all."""
+    nest = Nest(func)
+    for _ in range(ATTEMPTS):
+        name = choose(draw, primitives)
+        with suppress(NoPlace):
+            args, kwargs = _in_mood(draw, PRIMITIVES[name], nest, {})
+            return Step(name, args, tuple(kwargs.items()))
     name = choose(draw, primitives)
-    args, kwargs = _arguments_of(draw, PRIMITIVES[name], func, {})
+    args, kwargs = _arguments_of(draw, PRIMITIVES[name], nest, {}, ANY)
     return Step(name, args, tuple(kwargs.items()))
+
+
+ATTEMPTS = 8
+"""So many primitives are tried until one has a place."""
+USUAL, ANY = -1, -2
+"""Arguments such as a docstring shows, and any at all; a number from 0 on is a need that they may miss."""
+
+
+def _in_mood(
+    draw: st.DrawFn, f: Callable[..., Any], nest: Nest, given: Mapping[str, st.SearchStrategy[Any]]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Mostly usual arguments for `f`; NoPlace where there are none. Now and then some that lack one need, or any."""
+    mood = draw(between(0, 11))
+    if mood == 10:
+        return _arguments_of(draw, f, nest, given, draw(between(0, 7)))
+    usual = _arguments_of(draw, f, nest, given, USUAL)
+    return usual if mood < 11 else _arguments_of(draw, f, nest, given, ANY)
 
 
 @st.composite
@@ -90,7 +119,10 @@ def arguments_of(
     given: Mapping[str, st.SearchStrategy[Any]] | None = None,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What to call `f` with after its first parameter; `given` are strategies by the name of a parameter."""
-    return _arguments_of(draw, f, func, given or {})
+    nest = Nest(func)
+    with suppress(NoPlace):
+        return _in_mood(draw, f, nest, given or {})
+    return _arguments_of(draw, f, nest, given or {}, ANY)
 
 
 @cache
@@ -102,9 +134,10 @@ def _parameters(f: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, Any], .
 
 
 def _arguments_of(
-    draw: st.DrawFn, f: Callable[..., Any], func: Func, given: Mapping[str, st.SearchStrategy[Any]]
+    draw: st.DrawFn, f: Callable[..., Any], nest: Nest, given: Mapping[str, st.SearchStrategy[Any]], mood: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    arguments = _Arguments(draw, func, f)
+    """Arguments for `f`: usual ones, any, or such as miss the need that `mood` counts to. NoPlace where none are."""
+    arguments = _Arguments(draw, nest, f, mood)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for p, hint in _parameters(f):
@@ -129,17 +162,16 @@ def _arguments_of(
 class _Arguments:
     """Draws one argument after the other, each near those before it."""
 
-    def __init__(self, draw: st.DrawFn, func: Func, f: Callable[..., Any]) -> None:
-        self.draw, self.func, self.f = draw, func, f
-        self.usual = draw(between(0, 2)) > 0
-        """Whether arguments are to be like those that the docstring of `f` shows."""
-        self.context = Context(func)
+    def __init__(self, draw: st.DrawFn, nest: Nest, f: Callable[..., Any], mood: int) -> None:
+        self.draw, self.nest, self.f = draw, nest, f
+        self.usual, self.but = mood != ANY, mood if mood >= 0 else None
+        self.func = nest.func
         self.chosen: dict[str, Any] = {}
-        self.places = tuple(places(func.body))
-        self.loops = tuple(loops(func.body))
+        self.places = nest.places
+        self.loops = tuple(nest.loops.values())
         self.around = {p.stmt.label: tuple(x.var for x in p.loops) for p in self.places}
-        self.buffers = tuple(b.name for b in all_buffers(func))
-        self.own = tuple(b.name for b in all_buffers(func)[len(func.args) :])
+        self.buffers = tuple(b.name for b in all_buffers(self.func))
+        self.own = tuple(nest.allocs)
         self.touched = {p.stmt.label: accessed(p.stmt) for p in self.places}
 
     def one(self, name: str, hint: Any, *, many: bool) -> Any:
@@ -165,8 +197,10 @@ class _Arguments:
         return choose(self.draw, found) if found else default
 
     def like(self, name: str, options: Iterable[T], default: Any = "none") -> Any:
-        """One of `options` for the parameter `name`, mostly one such as the docstring shows."""
-        return self.pick(fitting(self.f, self.context, name, options, self.chosen) if self.usual else options, default)
+        """One of `options` for the parameter `name`: if it is to be usual, one such as the docstring shows."""
+        if self.usual:
+            return self.pick(fitting(self.f, self.nest, name, options, self.chosen, but=self.but))
+        return self.pick(options, default)
 
     def rarely(self) -> bool:
         return self.draw(between(0, 5)) == 5
@@ -174,9 +208,12 @@ class _Arguments:
     # ------------------------------------------------------------ loops
 
     def _loop(self) -> str:
-        """Any loop; beside a stage, one around it or around what shares a buffer with it; beside a buffer, one near."""
+        """Any loop; where nothing else is asked, beside a stage one around it or around what shares a buffer with it,
+        beside a buffer one near."""
         every = [x.var for x in self.loops]
         found: list[str] = []
+        if self.usual:
+            return self.like("loop", every)
         if (stage := self.chosen.get("stage")) in self.around:
             own = self.around[stage]
             near = [v for label in self.around if self._share(stage, label) for v in self.around[label]]
@@ -184,16 +221,7 @@ class _Arguments:
             found = found or list(own)
         elif (buffer := self.chosen.get("buffer")) is not None:
             found = [v for p in self.places if buffer in accessed(p.stmt) for v in self.around[p.stmt.label]]
-        if self.usual:
-            found = self.matching() or every
-        return self.like("loop", dict.fromkeys(found) if found and not self.rarely() else every)
-
-    def matching(self) -> list[str]:
-        """The loops that some instruction does as they stand, where an instruction is to be chosen."""
-        if all(p.name != "instruction" for p, _ in _parameters(self.f)):
-            return []
-        known = INSTRUCTIONS.values()
-        return [x.var for x in self.loops if any(not isinstance(unify(fn, (x,)), str) for fn in known)]
+        return self.pick(dict.fromkeys(found) if found and not self.rarely() else every)
 
     def _share(self, one: str, other: str) -> bool:
         """Whether two statements touch one buffer."""
@@ -206,27 +234,36 @@ class _Arguments:
     _store = _at
 
     def _outer(self) -> str:
-        return self.pick([x.var for x in self.loops if any(loops(x.body))] or [x.var for x in self.loops])
+        return self.like("outer", [x.var for x in self.loops if any(loops(x.body))])
 
     def _inner(self) -> str:
         outer = [x for x in self.loops if x.var == self.chosen.get("outer")]
         nested = [x.var for o in outer for x in loops(o.body)]
-        return self.pick(nested[:2] or [x.var for x in self.loops])
+        return self.like("inner", nested[:2] if self.usual else nested or [x.var for x in self.loops])
 
     def _first(self) -> Any:
-        """A loop with another one after it; where loops are chosen already, a count."""
+        """A loop with another one after it, or a dimension; where loops are chosen already, a count."""
         if "loop" in self.chosen:
             return self.draw(between(0, 2))
-        return self.pick([one for one, _ in self._pairs()] or [x.var for x in self.loops])
+        if "buffer" in self.chosen:
+            return self.like("first", range(3), 0)
+        return self.like("first", [one for one, _ in self._pairs()] or [x.var for x in self.loops])
 
     def _second(self) -> str:
         """Mostly the loop right after the first one."""
         first = self.chosen.get("first")
         after = [other for one, other in self._pairs() if one == first]
-        return self.pick(after if after and not self.rarely() else [x.var for x in self.loops])
+        return self.like("second", after if after and not self.rarely() else [x.var for x in self.loops])
+
+    def _count(self) -> int:
+        """So many dimensions, from the first on."""
+        left = self._rank() - int(self.chosen.get("first", 0))
+        return self.draw(between(2, max(2, left)) if self.usual else between(0, 3))
 
     def _pairs(self) -> list[tuple[str, str]]:
         """Loops that stand one right after the other, most often."""
+        if self.usual:
+            return [(a.var, b.var) for a, b in self.nest.pairs]
         return [(a.var, b.var) for row in self._rows() for a, b in itertools.pairwise(row)]
 
     def _last(self) -> int:
@@ -252,7 +289,8 @@ class _Arguments:
     def _loops(self) -> list[str]:
         """Several loops: of one nest in any order, or beside one another."""
         if (stage := self.chosen.get("stage")) in self.around:
-            return [v for v in self.around[stage] if self.draw(st.booleans())]
+            each = [v for v in self.around[stage] if self.draw(st.booleans())]
+            return self.like("loops", [each], [])
         rows = [[x.var for x in row] for row in self._rows()]
         chains = [c for c in self._chains() if len(c) > 1]
         pairs = self.like("loops", [*rows, *chains], [])
@@ -283,7 +321,7 @@ class _Arguments:
 
     def _old(self) -> str:
         if "buffer" in self.chosen:
-            return self.pick([b for b in self.own if b != self.chosen["buffer"]] or self.buffers)
+            return self.like("old", [b for b in self.own or self.buffers if b != self.chosen["buffer"]])
         return self.pick([*(x.var for x in self.loops), *self.around, *self.buffers])
 
     def _new(self) -> str:
@@ -304,10 +342,12 @@ class _Arguments:
         """Small, and as often as not one that does not divide; of a skew also below 0."""
         return self.draw(between(-2 if "outer" in self.chosen else 1, 5))
 
+    def _rank(self) -> int:
+        return next((len(b.shape) for b in all_buffers(self.func) if b.name == self.chosen.get("buffer")), 0)
+
     def _dim(self) -> int:
-        ranks = {b.name: len(b.shape) for b in all_buffers(self.func)}
-        rank = ranks.get(str(self.chosen.get("buffer")), 0)
-        return self.draw(st.integers(0, rank if self.rarely() else max(0, rank - 1)))
+        rank = self._rank()
+        return self.like("dim", range(max(1, rank) + (not self.usual and self.rarely())), 0)
 
     def _stages(self) -> int:
         return self.draw(between(1 if self.rarely() else 2, 4))
@@ -316,7 +356,12 @@ class _Arguments:
         return self.draw(st.tuples(*[st.integers(3, 32).map(lambda n: 8 * n)] * 2))
 
     def _shift(self) -> int | tuple[int, ...]:
-        return self.draw(st.integers(-2, 2) | st.tuples(st.integers(-1, 1), st.integers(-1, 1)))
+        """Of one loop, or of two where one holds another."""
+        first = self.nest.loops.get(str(self.chosen.get("first")))
+        if self.usual and not (first and len(first.body) == 1 and isinstance(first.body[0], Loop)):
+            return self.draw(between(-2, 2))
+        one = self.draw(between(-2, 2))
+        return (one, self.draw(between(-1, 1))) if self.draw(st.booleans()) else one
 
     def _value(self) -> float:
         return choose(self.draw, (0.0, 1.0))
@@ -330,13 +375,20 @@ class _Arguments:
     def _instruction(self) -> str:
         """Mostly one that does what the chosen loop does, if there is any."""
         nest = next((x for x in self.loops if x.var == self.chosen.get("loop")), None)
-        fits = [n for n, fn in INSTRUCTIONS.items() if nest is not None and not isinstance(unify(fn, (nest,)), str)]
+        fits = [n for n, fn in INSTRUCTIONS.items() if nest is not None and done_by(fn, nest)]
         return self.pick(fits if fits and not self.rarely() else INSTRUCTIONS)
 
     def _when(self) -> str:
-        """A condition on the sizes and on loops."""
-        known = [*self.func.sizes, *(x.var for x in self.loops)]
+        """A condition on the sizes and on loops around the one that is chosen."""
+        inside = next(([y.var for y in loops((x,))] for x in self.loops if x.var == self.chosen.get("loop")), [])
+        known = [*self.func.sizes, *(x.var for x in self.loops if not self.usual or self._holds(x, inside))]
+        if self.usual and not known:
+            raise NoPlace("no when")
         return self.pick(("{v} % 2 == 0", "{v} > 2", "{v} == 1")).format(v=self.pick(known, "1"))
+
+    def _holds(self, loop: Loop, names: list[str]) -> bool:
+        """Whether `loop` is around all of `names`."""
+        return {*names} < {x.var for x in loops((loop,))}
 
     def _layout(self) -> str:
         shapes = {b.name: b.shape for b in all_buffers(self.func)}

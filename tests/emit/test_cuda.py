@@ -164,3 +164,33 @@ def f(a: "inout float32[64, 64]"):
             a[i, j] = 1.0
 """
         )
+
+
+def test_what_threads_hand_to_one_another_is_not_restricted() -> None:
+    """With `__restrict__` the read of T[0] was done before the barrier by threads that do not write it."""
+    c = compiled(
+        """
+def f(A: "float32[4]", B: "out float32[4]"):
+    with alloc("float32[1]") as T:
+        for b in bind("blockIdx.x", 1):
+            T[0] = A[0]
+            for i in bind("threadIdx.x", 4):
+                B[i] = T[0]
+"""
+    )
+    assert "float* T," in c.source
+    assert "float* __restrict__ B" in c.source
+    assert "const float* __restrict__ A" in c.source
+
+
+def test_how_often_a_loop_runs_is_asked_once() -> None:
+    """The loop's own stores changed how often it ran."""
+    c = compiled(
+        """
+def f(X: "inout int32[4]"):
+    for i in range(X[0] % 3):
+        X[i] += X[0]
+"""
+    )
+    assert "const long long lp_end_i = " in c.source
+    assert "i < lp_end_i;" in c.source

@@ -1,5 +1,8 @@
 """Contractions in tiles, on either target: at any size, either operand turned around, batched, by any monoid."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,7 +11,7 @@ import schedules
 from loopir.lower.pipeline import lower
 from schedules.matmul import contraction
 
-SHAPES = [(12, 32, 8), (20, 35, 9), (1, 3, 2), (7, 16, 3)]
+SHAPES = [(12, 32, 8), (20, 35, 9), (1, 3, 2), (7, 16, 3), (5, 50, 3)]
 
 
 def program(n: object, m: object, depth: object, *, turned: str = "", batch: int = 0, fold: str = "sum") -> lp.Schedule:
@@ -40,9 +43,10 @@ def check(s: lp.Schedule, **sizes: int) -> None:
     """Exact, as the values are small integers: scheduled for both targets, in order, as threads, and on the CPU."""
     arrays = inputs(s, **sizes)
     want = lp.interpret(s.func, arrays)["C"]
-    on_cpu = schedules.matmul_cpu(s, "C", lanes=4, tiles=2)
-    assert np.array_equal(lp.interpret(on_cpu.func, arrays)["C"], want)
-    assert np.array_equal(on_cpu.build("llvm")(*arrays), want)
+    for tiles in (2, None):  # in panels, and as the sizes would have it
+        on_cpu = schedules.matmul_cpu(s, "C", lanes=4, tiles=tiles)
+        assert np.array_equal(lp.interpret(on_cpu.func, arrays)["C"], want)
+        assert np.array_equal(on_cpu.build("llvm")(*arrays), want)
     on_gpu = schedules.matmul_gpu(s, "C", block=8, depth=4, part=2, vector=2)
     assert np.array_equal(lp.interpret(lower(on_gpu.func, "cuda"), arrays, seed=2)["C"], want)
 
@@ -57,8 +61,44 @@ def test_with_transposed_operands(turned: str) -> None:
     check(program(20, 35, 9, turned=turned))
 
 
+def test_small_ones_are_taken_as_they_lie_by_whole_tiles_alone() -> None:
+    text = lp.text(schedules.matmul_cpu(program(31, 33, 31), "C").func)
+    assert "_global" not in text
+    assert " if " not in text
+
+
+def test_long_reductions_are_taken_in_parts() -> None:
+    s = program(4, 16, 1300)
+    t = schedules.matmul_cpu(s, "C", lanes=4, tiles=2)
+    assert "range(325)" in lp.text(t.func)
+    arrays = inputs(s)
+    assert np.array_equal(t.build("llvm")(*arrays), lp.interpret(s.func, arrays)["C"])
+
+
+def test_blocks_are_of_columns_where_these_are_many_more() -> None:
+    t = schedules.matmul_cpu(program(12, 600, 8), "C", tiles=2)
+    block = next(x for x in t.loops("C") if t.loop(x).kind == "parallel")
+    assert block.startswith("j")
+
+
 def test_in_batches() -> None:
     check(program(9, 17, 5, batch=3))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "float64"])
+@pytest.mark.parametrize("tiles", [2, None])
+def test_by_other_numbers_on_a_cpu(dtype: str, tiles: int | None) -> None:
+    """16-bit floats are added up in float32, int8 in int32."""
+    A, B = lp.placeholder((23, 41), dtype, name="A"), lp.placeholder((41, 35), dtype, name="B")
+    k = lp.reduce_axis(41, name="k")
+    wide: Callable[[Any], Any] = (lambda v: v.astype("int32")) if dtype == "int8" else (lambda v: v)
+    C = lp.compute((23, 35), lambda i, j: lp.sum(wide(A[i, k]) * wide(B[k, j]), axis=k), name="C")
+    s = lp.Schedule(C)
+    stage = next(x for x in s.stages if s.reduced(x))
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-3, 4, shape).astype(A.dtype.numpy) for shape in ((23, 41), (41, 35)))
+    got = schedules.matmul_cpu(s, stage, tiles=tiles).build("llvm")(a, b)
+    assert np.array_equal(got.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64))
 
 
 def test_by_another_monoid() -> None:

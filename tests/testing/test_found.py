@@ -299,3 +299,21 @@ def scan(a: "inout float32[19]"):
     )
     with pytest.raises(ScheduleError, match="the lanes of 'i_i' would run together"):
         s.vectorize("i_i")
+
+
+def test_a_fold_that_is_fused_away_still_starts_before_what_stood_before_it() -> None:
+    """Y saw what was there before the fold had started."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "int32[3]", Y: "out int32[5, 1]"):
+    with alloc("int32[3]") as T:
+        for i in range(3):
+            T[i] = A[i] + 1
+        for i_1 in range(5):
+            for j in range(1):
+                Y[i_1, j] = T[0]
+                T[0] = sum(A[j // 2] * 2, over=j, init=A[0])
+""")
+    )
+    with pytest.raises(ScheduleError, match="T_1 starts over from its init when it enters 'j'"):
+        s.fuse("i_1", "j")

@@ -90,9 +90,13 @@ def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> None:
     for b in buffers:
         done = done_in(site, b.name)
         mine = [x for x in done if x[1].write and x[0].label == s.label]
-        clash = clash_in(site, mine, [x for x in done if x[1].write and x[0].label != s.label], ordered=False)
-        if clash is not None:
-            reason = f"{b.name} is written by {clash.second}, too, in the same nest"
+        others = [x for x in done if x[1].write and x[0].label != s.label]
+        if clash_in(site, mine, others, ordered=False) is not None:
+            clash, who = clash_in(site, mine, others), 1
+            if clash is None:
+                clash, who = clash_in(site, others, mine), 0
+            assert clash is not None
+            reason = f"{b.name} is written by {(clash.first, clash.second)[who]}, too, in the same nest"
             raise refusal(clash, reason, None, _FURTHER)
         clash = clash_in(site, mine, [x for x in done if not x[1].write])
         if clash is not None:

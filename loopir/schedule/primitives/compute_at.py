@@ -160,7 +160,9 @@ def _require_all(move: Move, after: Moved, readers: set[str], later: bool) -> No
     """Refuse if an element that is read elsewhere would not be computed."""
     label = move.stmt.label
     now = Values(
-        after.gap, first(after.gap, label), next(p.stmt.at for p in places_of(after.gap) if p.stmt.label == label)
+        after.gap,
+        first(after.gap, label),
+        next((p.stmt.at for p in places_of(after.gap) if p.stmt.label == label), move.stmt.at),  # none may run
     )
     for name in sorted(move.names):
         for who, needed in _needed(move, name, readers, later):

@@ -8,9 +8,10 @@ from loopir.analysis.regions import touches
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Func, Index, Int, Loop, Stmt
-from loopir.ir.walk import accessed, exchanged, replace
+from loopir.ir.walk import accessed, exchanged, loops, replace
 from loopir.schedule.confine import reindexed
 from loopir.schedule.facts import known_at, known_in
+from loopir.schedule.promises import require_promises
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc
 
@@ -62,7 +63,13 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
     size = b.shape[dim]
     if isinstance(size, Int) and size.value <= factor:
         return func
-    return _folded(func, alloc, dim, factor)
+    new = _folded(func, alloc, dim, factor)
+    try:
+        require_promises(new, [x.var for x in loops(alloc.body)])
+    except ScheduleError as error:  # its witness is about the rows that there would be
+        reason = f"with {factor} rows of {b.name}, {error.reason}: {error.witness}"
+        raise ScheduleError(reason, loop=error.loop, suggestion="a ring for each iteration that runs at once") from None
+    return new
 
 
 def _in_a_window(func: Func, alloc: Alloc, dim: int, factor: int) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from loopir.analysis.relabel import Relabelling
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Index, Int, Loop, Reduce, Stmt, Var, maximum
+from loopir.ir.grammar import Func, If, Index, Int, Loop, Reduce, Stmt, Var, maximum
 from loopir.ir.text import text
-from loopir.ir.walk import places, replace, replace_loop, rewrite, variables
+from loopir.ir.walk import Place, places, replace, replace_loop, rewrite, variables
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_serial
@@ -85,7 +85,7 @@ def _require_whole_folds(a: Loop, b: Loop) -> None:
         s = place.stmt
         if isinstance(s, Reduce) and s.init is not None and (a.var in s.over) != (b.var in s.over):
             one, other = (a, b) if a.var in s.over else (b, a)
-            if one is b and b.extent == Int(1):
+            if one is b and b.extent == Int(1) and _begins(b, place):
                 continue  # it starts in every iteration of `a`, and folds once
             reason = (
                 f"{s.label} starts over from its init when it enters {one.var!r}, and does not fold over {other.var!r}"
@@ -93,3 +93,8 @@ def _require_whole_folds(a: Loop, b: Loop) -> None:
             raise ScheduleError(
                 reason, loop=b.var, suggestion="fuse two loops that it folds over, or two that it does not"
             )
+
+
+def _begins(loop: Loop, place: Place) -> bool:
+    """Whether the start of the fold at `place` could as well stand in `loop`: nothing comes between the two."""
+    return len([*places(loop.body)]) == 1 and not any(isinstance(s, If) for s in place.around)

@@ -20,7 +20,7 @@ from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import new_names, over_replaced
 from loopir.schedule.promises import require_promises
-from loopir.schedule.refusal import refusal
+from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.schedule import primitive
 from loopir.schedule.siblings import band, joined, labels, lanes_around, require_next
 
@@ -110,12 +110,14 @@ def fuse_loops(
     freed = [x.var for x in (*nests.first, *nests.second)]
     vars = new_names(func, [x.var for x in nests.first], names, freed)
     new = nests.fused(shifts, vars)
-    clash = order_broken(func, new, nests.origin(shifts, vars))
+    origin = nests.origin(shifts, vars)
+    clash = order_broken(func, new, origin)
     if clash is not None:
         fused = listing(f"{x.var} with {y.var}" for x, y in zip(nests.first, nests.second, strict=True))
         reason = f"fusing {fused} runs these two the other way round"
         raise refusal(clash, reason, a.var, nests.suggestion(vars) or f"keep the two nests for {clash.witness.buffer}")
-    require_promises(new, [*lanes_around(func, a), *vars])
+    with told_as(func, origin):
+        require_promises(new, [*lanes_around(func, a), *vars])
     return new
 
 

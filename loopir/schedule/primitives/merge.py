@@ -15,7 +15,7 @@ from loopir.schedule.naming import new_names, over_replaced
 from loopir.schedule.parts import moved_to
 from loopir.schedule.primitives.fuse_loops import fuse_loops
 from loopir.schedule.promises import require_promises
-from loopir.schedule.refusal import refusal
+from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.schedule import primitive
 from loopir.schedule.siblings import brought_together, joined, labels, lanes_around, require_next
 
@@ -163,5 +163,6 @@ def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
     if clash is not None:
         reason = f"one loop for {listing((a.var, b.var))} runs these two the other way round"
         raise refusal(clash, reason, a.var, f"keep the two nests for {clash.witness.buffer}")
-    require_promises(new, [*lanes_around(func, a), v])
+    with told_as(func, origin):
+        require_promises(new, [*lanes_around(func, a), v])
     return new

@@ -294,10 +294,11 @@ def _require_unseen(func: Func, place: Place, dropped: Sequence[Cond]) -> None:
                         clash = next(Pair(lifted, s, a, t, b).clashes([[]]), None)
                         if clash is not None:
                             guard = listing(text(c) for c in dropped)
-                            raise ScheduleError(
-                                f"where {guard} does not hold, {stmt.label} would write what {t.name} touches",
-                                witness=clash.witness, suggestion=f"cache_write({stmt.label!r}, ...) first",
-                            )  # fmt: skip
+                            raise ScheduleError(  # no witness, as what is padded does not run yet
+                                f"where {guard} does not hold, {stmt.label} would write what {t.name} touches: "
+                                f"{clash.witness}",
+                                suggestion=f"cache_write({stmt.label!r}, ...) first",
+                            )
 
 
 def _beside(func: Func, place: Place, first: Stmt, dropped: Sequence[Cond], extra: Stmt) -> Func:

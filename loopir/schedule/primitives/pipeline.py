@@ -172,6 +172,7 @@ def _spread(rest: Body, copies: Body, guard: Cond, among: str, loop: Loop) -> Bo
     if (
         inner is None
         or not isinstance(inner.extent, Int)
+        or inner.extent.value < 1
         or len(threads) < sum(not isinstance(s, Alloc) for s in around)
     ):
         raise ScheduleError(f"{among!r} is no loop of constant length right in the rest of {loop.var!r}", loop=among)

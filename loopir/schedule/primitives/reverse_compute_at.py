@@ -10,7 +10,7 @@ from loopir.analysis.moved import order_broken
 from loopir.analysis.regions import written_by
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Load
+from loopir.ir.grammar import Func, Load, Reduce
 from loopir.ir.walk import loaded, nodes, places, variables
 from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
@@ -18,6 +18,7 @@ from loopir.schedule.facts import known_in
 from loopir.schedule.find import listing
 from loopir.schedule.placement import (
     Move,
+    Moved,
     find_move,
     moved,
     promised,
@@ -111,6 +112,7 @@ def _placed(move: Move, anchor: Load) -> Func:
     _require_whole_folds(move, restriction)
     require_repeatable(move, restriction.ranges)
     after = moved(move, (restriction.apply(move.tree),), restriction.origin(), first=False)
+    _require_elements_apart(move, after)
     require_each_once(move, after)
     private = allocates((move.tree,))
     clash = order_broken(func, after.gap, after.origin, asks=lambda buffer, one, other: buffer not in private)
@@ -143,3 +145,14 @@ def _require_whole_folds(move: Move, restriction: Restriction) -> None:
         if cut := sorted(variables(c) & set(move.over)):
             reason = f"an iteration of {move.loop.var!r} has not all that {move.stmt.label} folds over {listing(cut)}"
             raise move.refuse(reason, "an outer loop")
+
+
+def _require_elements_apart(move: Move, after: Moved) -> None:
+    """Refuse if a loop that the stage folds over would now tell the element that it folds into."""
+    for p in places(after.func.body):
+        if p.stmt.label == move.stmt.label and isinstance(p.stmt, Reduce):
+            at = set[str]().union(*map(variables, p.stmt.at))
+            if told := sorted(at & set(p.stmt.over)):
+                reason = f"in {move.loop.var!r}, where {p.stmt.label} folds to would depend on {listing(told)}"
+                reason += ", which it folds over"
+                raise move.refuse(reason, f"keep {p.stmt.label} where it is")

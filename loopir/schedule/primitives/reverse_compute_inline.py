@@ -64,7 +64,12 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
         )
     own = [x.var for x in place.loops if x not in maker.loops]
     beside = reverse_compute_at(func, consumer.label, maker.loops[-1].var)
-    return _unit_loops_gone(compute_inline(beside, label), own)
+    try:
+        return _unit_loops_gone(compute_inline(beside, label), own)
+    except ScheduleError as error:  # about a nest that nobody has seen
+        raise ScheduleError(
+            f"with {consumer.label} beside {label}, {error.reason}", loop=error.loop, suggestion=error.suggestion
+        ) from None
 
 
 def _maker(func: Func, consumer: Store | Reduce) -> Place:

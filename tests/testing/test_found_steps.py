@@ -1,0 +1,166 @@
+"""What random schedules have found in steps, each as the smallest script that showed it: refused with a witness that
+is there, or taken and right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import loopir as lp
+from loopir.errors import ScheduleError
+from loopir.testing import assert_equivalent
+from loopir.testing.oracles import Case, false_witness, promises
+
+Steps = Callable[[lp.Schedule], lp.Schedule]
+
+SHARED = """
+def f(A: "float32[16]", B: "out float32[16]"):
+    with alloc("float32[16]") as T:
+        for i in bind("threadIdx.x", 16):
+            T[i] = A[i] + 1.0
+        for j in bind("threadIdx.x", 16):
+            B[j] = T[15 - j]
+"""
+TWO_WRITERS = """
+def f(n: "size", A: "float32[n]", Y: "out float32[2, n]"):
+    for i in range(2):
+        for j in range(n):
+            Y[0, 0]: "first" = A[j]
+        Y[0, 0] = A[0]
+"""
+IN_A_GUARD = """
+def f(x: "int32[4]", B: "inout float32[1]"):
+    with alloc("float32[1]", scope="local") as T:
+        for i in range(4):
+            T[0] = 2.0
+        for i_1 in range(5):
+            if i_1 % 2 == 0:
+                T[0]: "U" = 1.0
+        B[0] = T[0]
+"""
+SAME = """
+def f(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
+    for i in bind("blockIdx.x", n):
+        B[i] = A[i]
+    for j in bind("blockIdx.x", n):
+        C[j] = B[j]
+"""
+IN_TIME = """
+def f(n: "size", X: "inout float32[n + 2]"):
+    with alloc("float32[n]") as T:
+        for s in range(2):
+            for j in range(n):
+                T[j] = X[j]
+            for h in range(n):
+                X[h] = T[h]
+"""
+BLOCKS = """
+def f(n: "size", A: "float32[n, 8]", B: "out float32[n]"):
+    with alloc("float32[n]") as S:
+        for i in bind("blockIdx.x", n):
+            for k in range(8):
+                S[i] = sum(A[i, k], over=k, init=0.0)
+            B[i] = maximum(S[i], 0.0)
+"""
+COPIED = """
+def f(A: "float32[3, 3]", S: "inout float32[3]"):
+    for i in range(3):
+        with alloc("float32[3]") as T:
+            for x in range(3):
+                T[x] = A[i, 2 - x]
+            for y in range(3):
+                S[y] = sum(T[y], over=i)
+"""
+AMONG = """
+def f(A: "float32[2, 3]", Y: "inout float32[2, 3]"):
+    for i in range(2):
+        with alloc("float32[3]") as T:
+            for x in range(3):
+                T[x] = A[i, x]
+            for y in range(0):
+                Y[i, y] = T[y]
+"""
+
+REFUSED: dict[str, tuple[str, Steps, str]] = {
+    "merged, no iteration is told that there was not": (
+        SHARED, lambda s: s.merge("i", "j", side_by_side=True), r"T at \(i=0\) writes T\[0\], which B at \(j=15\)",
+    ),
+    "fused with a shift, too": (
+        SAME, lambda s: s.fuse_loops("i", "j", shift=1, tail="guard"), r"writes B\[0\], which C at \(j=0\)",
+    ),
+    "what is written before is not told as written later": (
+        TWO_WRITERS, lambda s: s.cache_write("Y", "local"), "writes Y.* which .* writes later",
+    ),
+    "what is padded does not run yet, and is no witness": (
+        IN_A_GUARD, lambda s: s.pad("U"), "U would write what T touches: what is padded at",
+    ),
+    "about a nest on the way": (
+        IN_TIME, lambda s: s.reverse_compute_inline("X"), "with X beside T, ",
+    ),
+    "blocks that run at once would share a row": (
+        BLOCKS, lambda s: s.fold_storage("S", 0, 1), "with 1 rows of S, iterations of 'i' are not independent",
+    ),
+    "a loop that is folded over would tell the element": (
+        COPIED, lambda s: s.skew("i", "x", 2).reverse_compute_inline("S"), "would depend on i, which it folds over",
+    ),
+    "copies among no iterations": (
+        AMONG, lambda s: s.pipeline("i", stages=2, among="y"), "'y' is no loop of constant length",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused_with_what_is_there(what: str) -> None:
+    source, step, message = REFUSED[what]
+    s = lp.Schedule(lp.parse(source))
+    with pytest.raises(ScheduleError, match=message) as refused:
+        step(s)
+    assert false_witness(s.func, refused.value) is None
+
+
+TAKEN: dict[str, tuple[str, Steps]] = {
+    "what never runs moves to where it does not either": (
+        """
+def f(n: "size", A: "int32[n]", X: "inout int32[n]", Y: "inout int32[n]"):
+    for i in range(5):
+        if i < 0:
+            X[i] = -2
+    for k in range(n):
+        Y[k] = A[k]
+""",
+        lambda s: s.compute_at("X", "k") if s.why("compute_at", "X", "k") is None else s,
+    ),
+    "what a stage stores is kept in as many dimensions as it has loops": (
+        """
+def f(n: "size", B: "int32[]", Y: "out int32[1, n]"):
+    for i in range(1):
+        for j in range(n):
+            Y[i, j] = B[()]
+""",
+        lambda s: s.reindex("Y", "Y"),
+    ),
+    "a stage that a layout leaves nothing to do": (
+        """
+def f(n: "size", A: "float32[n]", X: "inout float32[1]"):
+    with alloc("float32[1, 1]") as T:
+        for i in range(1):
+            for j in range(1):
+                T[i, j] = A[0] if 0 < n else 0.0
+        for i_1 in range(n):
+            for j_1 in range(1):
+                if j_1 < 0:
+                    X[0] += T[0, 0]
+""".replace("A[0] if 0 < n else 0.0", "select(0 < n, A[0], 0.0)"),
+        lambda s: s.set_layout("T", "lambda i, j: (j, i)").reverse_compute_inline("X"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_taken_and_right(what: str) -> None:
+    source, steps = TAKEN[what]
+    s = lp.Schedule(lp.parse(source))
+    after = steps(s)
+    assert_equivalent(s, after)
+    assert promises(Case(s.func, after.func, dict.fromkeys(s.func.sizes, 3), {})) is None
