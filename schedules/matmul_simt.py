@@ -47,14 +47,15 @@ def matmul_simt(
     s = batched(s, c.batch)
     s, inner = _new(s, "cache_write", stage, "local", at=bj)
     *_, i, j = s.loops(stage)
-    s = _parts(s, (i, j), part, ())
+    apart = (c.left.along, c.right.along)
+    s = _parts(s, (i, j), part, apart, ())
     *_, kv, k, i, j = s.loops(inner)
     copies: list[str] = []
     for operand in (c.left, c.right):
         s, copy = _new(s, "cache_read", inner, operand.buffer, "shared", at=ko)
         copies.append(copy)
     s = s.pad(inner) if s.why("pad", inner) is None else s
-    s = _parts(s, (i, j), part, (kv, k))
+    s = _parts(s, (i, j), part, apart, (kv, k))
     for operand, copy in zip((c.left, c.right), copies, strict=True):
         s = _together(s, copy, operand, depth, warps, stages)
     *_, i2, j2, _, _, _ = s.loops(inner)
@@ -75,20 +76,25 @@ def _new(s: lp.Schedule, primitive: str, *args: object, **options: object) -> tu
     return s, new
 
 
-def _parts(s: lp.Schedule, tile: tuple[str, str], part: tuple[int, int], steps: tuple[str, ...]) -> lp.Schedule:
-    """The two loops over a `tile` as warps, lanes, and the squares of 4 x 4 of a thread, each for `steps`, if any."""
+def _parts(
+    s: lp.Schedule, tile: tuple[str, str], part: tuple[int, int], apart: tuple[bool, bool], steps: tuple[str, ...]
+) -> lp.Schedule:
+    """The two loops over a `tile` as warps, lanes, and the squares of 4 x 4 of a thread, each for `steps`, if any.
+
+    The elements of a square are neighbours, or `apart`: then lanes have neighbours, where rows are loaded along steps.
+    """
     names: list[tuple[str, str, str, str]] = []
-    for loop, own, lanes in zip(tile, part, (DOWN, ACROSS), strict=True):
+    for loop, own, lanes, far in zip(tile, part, (DOWN, ACROSS), apart, strict=True):
         s, (warp, x) = step(s, "split", loop, lanes * own, tail="exact")
         s, (square, x) = step(s, "split", x, lanes * VECTOR, tail="exact")
-        s, (lane, element) = step(s, "split", x, VECTOR, tail="exact")
-        names.append((warp, square, lane, element))
+        s, (outer, inner) = step(s, "split", x, lanes if far else VECTOR, tail="exact")
+        names.append((warp, square, *((inner, outer) if far else (outer, inner))))
     (wi, si, li, ei), (wj, sj, lj, ej) = names
     s = s.reorder(wi, wj, li, lj, *steps[:1], si, sj, *steps[1:], ei, ej)
     s, (lane,) = step(s, "fuse", li, lj)
     s = s.bind(wi, "warp.y").bind(wj, "warp.x").bind(lane, "lane")
     s = s.unroll(si).unroll(sj).unroll(ei)
-    return s.unroll(ej) if steps else s.vectorize(ej)
+    return s.unroll(ej) if steps or apart[1] else s.vectorize(ej)
 
 
 def _together(

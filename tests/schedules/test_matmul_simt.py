@@ -5,6 +5,7 @@ import pytest
 
 import loopir as lp
 from loopir.ir.interpret import interpret
+from loopir.testing import bank_conflicts
 from schedules.matmul_simt import matmul_simt
 
 
@@ -25,3 +26,10 @@ def test_tiles_are_the_product(lies: str, stages: int, m: int, n: int, k: int) -
     given = [np.ascontiguousarray(x.T if how == "t" else x, np.float32) for x, how in zip((a, b), lies, strict=True)]
     (found,) = interpret(lp.lower(s, "cuda")[0], given).values()
     assert np.array_equal(found, a @ b)
+
+
+@pytest.mark.parametrize("lies", ["nn", "nt", "tn", "tt"])
+def test_no_two_lanes_meet_in_a_bank(lies: str) -> None:
+    s = product(lies, 64, 64, 32)
+    s = matmul_simt(s, s.stages[-1], block=(64, 64), stages=2)
+    assert set(bank_conflicts(lp.lower(s, "cuda")[0]).values()) == {1.0}
