@@ -14,7 +14,7 @@ from schedules.matmul import Contraction, contraction, matmul_gpu, worth_tiling
 from schedules.matmul_mma import matmul_mma, pairs, rounded
 from schedules.matmul_split import matmul_split
 from schedules.matmul_tiles import tensor_tile, warpgroup_tile
-from schedules.matmul_wgmma import matmul_wgmma
+from schedules.matmul_wgmma import along_rows, matmul_wgmma
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import extent, free_loops, one_nest
 from schedules.products import followed, several
@@ -78,6 +78,8 @@ def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     c = contraction(s, stage)
     if c is not None and rounded(s, c) and (made := _lowered(s, _tf32, stage)) is not None:
         return made
+    if arch == HOPPER and c is not None and along_rows(s, c) and (made := _lowered(s, _along_rows, stage)) is not None:
+        return made
     if arch == HOPPER and c is not None and pairs(s, c):
         options = {**warpgroup_tile(s, c), "whole": not _whole_vectors(s, c)}
         schedule = matmul_split if "parts" in options else matmul_wgmma
@@ -95,6 +97,12 @@ def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:
     options = tensor_tile(s, c)
     options |= {"depth": options["depth"] // 2, "whole": False}
     return matmul_mma(s, stage, **options)
+
+
+def _along_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product of int8 or of TF32 on warpgroups, whose sums are copied out if nothing else is made of them."""
+    s, stage, _ = followed(s, stage)
+    return matmul_wgmma(s, stage)
 
 
 def _whole_vectors(s: lp.Schedule, c: Contraction) -> bool:

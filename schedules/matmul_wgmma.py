@@ -6,9 +6,11 @@ all of the reduced loop; `wgmma` takes both operands from shared memory, in swiz
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import loopir as lp
 from schedules.matmul import Contraction, contraction
-from schedules.matmul_mma import SHORT, both_whole, contraction_in, tiles
+from schedules.matmul_mma import both_whole, contraction_in, tiles
 from schedules.matmul_tiles import PROCESSORS
 from schedules.nests import batched, extent, reader, step
 
@@ -20,9 +22,43 @@ REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160), 4: (32, 112)}
 """Of a thread that copies and of one that multiplies, by how many warpgroups multiply."""
 LARGE = 128
 """Rows and columns of a tile of which a multiprocessor has one at a time."""
-ROWS, DEPTH, LANES, WARPS, VECTOR, PIECE, BOX = 64, 16, 32, 4, 8, 64, 256
+ROWS, LANES, WARPS, VECTOR, PIECE, BOX = 64, 32, 4, 8, 64, 256
 """Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector, and in 128 bytes;
 rows of a box."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How elements of a type are called by copies and by products, and how many make 16 bytes."""
+
+    short: str
+    name: str
+    vector: int
+
+    @property
+    def depth(self) -> int:
+        """Steps of the reduced loop in one product."""
+        return 2 * self.vector
+
+    @property
+    def piece(self) -> int:
+        """Elements in 128 bytes."""
+        return 8 * self.vector
+
+
+UNITS = {
+    "bfloat16": Unit("bf16", "bf16", 8), "float16": Unit("f16", "f16", 8), "float32": Unit("f32", "tf32", 4),
+    "int8": Unit("i8", "s8", 16),
+}  # fmt: skip
+"""By dtype. Elements of float32 are those that the program cuts off to TF32; their rows run along the reduced loop, and
+those of int8 do."""
+
+
+def along_rows(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether warpgroups multiply the elements of `c` as they lie, which are not of 16 bits."""
+    reads = [t for t in s.accesses(c.stage) if not t.write]
+    kinds = {(t.dtype.name, t.by) for t in reads}
+    return c.left.along and c.right.along and kinds in ({("int8", "")}, {("float32", "tf32_below")})
 
 
 def _block(rows: int | None, columns: int | None) -> tuple[int, int]:
@@ -39,9 +75,9 @@ def _band(rows: int | None, high: int) -> int:
 
 
 def _stages(block: tuple[int, int], depth: int, made: int) -> int:
-    """As many as there is room for beside results of so many bytes each; operands have 16 bits."""
+    """As many as there is room for of rows of `depth` bytes beside results of so many bytes each."""
     results = block[0] * (block[1] + VECTOR) * made
-    return min(MOST_STAGES, (SHARED - results) // (sum(block) * depth * 2))
+    return min(MOST_STAGES, (SHARED - results) // (sum(block) * depth))
 
 
 @lp.composite
@@ -50,7 +86,7 @@ def matmul_wgmma(
     stage: str,
     *,
     block: tuple[int, int] | None = None,
-    depth: int = 64,
+    depth: int | None = None,
     stages: int | None = None,
     group: int | None = None,
     blocks: int | None = None,
@@ -60,7 +96,7 @@ def matmul_wgmma(
     cluster: int = 1,
     alternate: bool = False,
 ) -> lp.Schedule:
-    """The contraction `stage`, float32 sums of products of bf16 or f16, in tiles of `block`, for sm_90a; unless
+    """The contraction `stage`, sums of products of bf16, f16, int8 or TF32, in tiles of `block`, for sm_90a; unless
     told, the largest of which there are enough for a GPU.
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the
@@ -83,15 +119,17 @@ def matmul_wgmma(
     out = reader(s, stage)
     if out is None:
         raise lp.ScheduleError(f"{stage} is read by no one stage alone, and its sums are to be an intermediate")
-    short = SHORT.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
-    if short is None:
+    (dtype,) = {t.dtype for t in s.accesses(stage) if t.buffer == c.left.buffer}
+    unit = UNITS.get(dtype.name)
+    if unit is None or (unit.short == "f32" and any(t.by != "tf32_below" for t in s.accesses(stage) if not t.write)):
         raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
+    depth = depth or unit.piece
     *batch, row, column = s.loops(out)
     block = block or _block(extent(s, row), extent(s, column))
     (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
     group = group or _band(extent(s, row), block[0])
-    whole_rows = whole_rows and _stages(block, depth, made) >= LEAST_STAGES
-    stages = stages or _stages(block, depth, made if whole_rows else 0)
+    whole_rows = whole_rows and _stages(block, depth * dtype.bytes, made) >= LEAST_STAGES
+    stages = stages or _stages(block, depth * dtype.bytes, made if whole_rows else 0)
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
@@ -105,7 +143,7 @@ def matmul_wgmma(
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = _results(s, stage, out, at, block) if whole_rows else s if alternate else _by_warpgroups(s, i)
     s = batched(s, batch)
-    s = _sums(s, stage, block, depth, short, stages, whole, roles, cluster, alternate)
+    s = _sums(s, stage, block, depth, unit, stages, whole, roles, cluster, alternate)
     return s.bind(at, "warpgroup") if alternate else s
 
 
@@ -159,7 +197,7 @@ def _sums(
     stage: str,
     block: tuple[int, int],
     depth: int,
-    short: str,
+    unit: Unit,
     stages: int,
     whole: bool,
     roles: bool,
@@ -169,7 +207,7 @@ def _sums(
     """The tile of sums: copies to shared memory, and the products."""
     *_, i, j, k = s.loops(stage)
     s, (ko, kk) = step(s, "split", k, depth)
-    s, (ki, k) = step(s, "split", kk, DEPTH, tail="exact")
+    s, (ki, k) = step(s, "split", kk, unit.depth, tail="exact")
     s, (wi, i) = step(s, "split", i, ROWS, tail="exact")
     s = s.reorder(ko, wi, ki, i, j, k).unroll(ki)
     s = s.unroll(wi) if alternate else s.bind(wi, "warpgroup")
@@ -183,32 +221,33 @@ def _sums(
     if s.why("pad", stage) is None:
         s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around a product
     for operand, copy in zip(c, copies, strict=True):
-        s = s.set_layout(copy, swizzled(block[copies.index(copy)] if operand.along else depth))
-        boxes = _boxes(s, copy, short, cluster)
+        s = s.set_layout(copy, swizzled(block[copies.index(copy)] if operand.along else depth, unit.vector))
+        boxes = _boxes(s, copy, unit, cluster)
         roles = roles and boxes is not None
-        s = boxes or _together(s, copy, block[0] // ROWS, f"cp_async_{short}" if stages > 1 else None)
+        s = boxes or _together(s, copy, block[0] // ROWS, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
     ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
-    s = s.tensorize(i, f"wgmma_m64n{block[1]}k{DEPTH}_{short}{ways}")
+    s = s.tensorize(i, f"wgmma_m64n{block[1]}k{unit.depth}_{unit.name}{ways}")
     if roles and stages > 1:
         return s.specialize_warps(ko, stages=stages, registers=REGISTERS[2 if alternate else block[0] // ROWS])
     # a stage less ahead than there is room for: products are waited for an iteration later, if there are enough stages
     return s.pipeline(ko, stages=stages, ahead=max(1, stages - 2)) if stages > 1 else s
 
 
-def swizzled(rows: int) -> str:
+def swizzled(rows: int, vector: int = VECTOR) -> str:
     """The layout of a tile of so many rows in pieces of 128 bytes, their parts of 16 exchanged by the row."""
-    within = f"x * {PIECE} + (y // {VECTOR} % 8 ^ x % 8) * {VECTOR} + y % {VECTOR}"
-    return f"lambda x, y: y // {PIECE} * {rows * PIECE} + {within}"
+    piece = 8 * vector
+    within = f"x * {piece} + (y // {vector} % 8 ^ x % 8) * {vector} + y % {vector}"
+    return f"lambda x, y: y // {piece} * {rows * piece} + {within}"
 
 
-def _boxes(s: lp.Schedule, copy: str, short: str, cluster: int) -> lp.Schedule | None:
+def _boxes(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule | None:
     """The copy of a tile as boxes of 128 bytes a row, begun by one thread; None if it is no such copy."""
     s = _shared(s, copy, cluster) if cluster > 1 else s
     x, y = s.loops(copy)[-2:]
-    s, (piece, y) = step(s, "split", y, PIECE, tail="exact")
+    s, (piece, y) = step(s, "split", y, unit.piece, tail="exact")
     s, (part, x) = step(s, "split", x, high := min(extent(s, x) or BOX, BOX), tail="exact")
     s = s.reorder(piece, part, x, y).unroll(piece).unroll(part)
-    box = f"tma_load_{high}x{PIECE}_{short}"
+    box = f"tma_load_{high}x{unit.piece}_{unit.short}"
     return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
 
 
@@ -225,10 +264,10 @@ def _shared(s: lp.Schedule, copy: str, cluster: int) -> lp.Schedule:
     return s
 
 
-def _together(s: lp.Schedule, copy: str, groups: int, instruction: str | None) -> lp.Schedule:
+def _together(s: lp.Schedule, copy: str, groups: int, instruction: str | None, vector: int = VECTOR) -> lp.Schedule:
     """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction."""
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
-    s, (flat, element) = step(s, "split", flat, VECTOR, tail="exact")
+    s, (flat, element) = step(s, "split", flat, vector, tail="exact")
     s, (flat, lane) = step(s, "split", flat, LANES)
     s, (flat, warp) = step(s, "split", flat, WARPS)
     s, (_, warpgroup) = step(s, "split", flat, groups)

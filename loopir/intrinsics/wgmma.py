@@ -1,5 +1,5 @@
-"""Tensor cores by `wgmma`: 64 rows by n columns, 16 steps of the sum, issued by a warpgroup (PTX ISA, "Asynchronous
-warpgroup level matrix instructions"; sm_90a alone).
+"""Tensor cores by `wgmma`: 64 rows by n columns, 32 bytes of the reduced loop, issued by a warpgroup (PTX ISA,
+"Asynchronous warpgroup level matrix instructions"; sm_90a alone).
 
 Both operands come straight from shared memory, each told by a descriptor; the sums are a fragment that the 128 threads
 hold. There is one instruction for every n that is a multiple of 8 up to 256, declared when its name is first used.
@@ -8,14 +8,41 @@ hold. There is one instruction for every n that is a multiple of 8 up to 256, de
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from loopir.intrinsics import monoids as monoids  # the meanings fold
+from loopir.intrinsics import monoids as monoids, rounding as rounding  # the meanings fold, and round
+from loopir.ir.dtypes import BY_NAME
 from loopir.ir.instruction import instruction
 from loopir.ir.ops import FAMILIES
 
-DTYPES = {"bf16": "bfloat16", "f16": "float16"}
-MOST = 256
-"""Columns of one product."""
+
+@dataclass(frozen=True)
+class Kind:
+    """What is multiplied and added up: the operands' type, what is made of an element first, the sums' type, how these
+    are spelt, their registers, and whether operands may lie with their other loop along rows. 32 bytes of a row are a
+    product's."""
+
+    dtype: str
+    of: str
+    sums: str
+    spelt: str
+    register: str = "f"
+    either: bool = False
+
+    @property
+    def depth(self) -> int:
+        return BYTES // BY_NAME[self.dtype].bytes
+
+
+KINDS = {
+    "bf16": Kind("bfloat16", "float32({})", "float32", "f32.bf16.bf16", either=True),
+    "f16": Kind("float16", "float32({})", "float32", "f32.f16.f16", either=True),
+    "tf32": Kind("float32", "tf32_below({})", "float32", "f32.tf32.tf32"),
+    "s8": Kind("int8", "int32({})", "int32", "s32.s8.s8", "r"),
+}
+"""By name in instructions. Of a float32 in shared memory tensor cores read the bits of TF32 alone."""
+MOST, BYTES, WHOLE = 256, 32, 32
+"""Columns of one product; bytes of its rows; columns of integers are multiples of 16 from here on."""
 
 _PRELUDE = """\
 __device__ __forceinline__ unsigned long long lp_matrix(const void* p, unsigned long long word) {{
@@ -23,10 +50,9 @@ __device__ __forceinline__ unsigned long long lp_matrix(const void* p, unsigned 
 }}
 """
 _WGMMA = """\
-__device__ __forceinline__ void lp_{name}(float* d, unsigned long long a, unsigned long long b) {{
+__device__ __forceinline__ void lp_{name}({sums}* d, unsigned long long a, unsigned long long b) {{
   asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n"
-               "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{short}.{short} {{{registers}}}, %{a}, %{b}, "
-               "p, 1, 1, {left}, {right};\\n}}"
+               "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{kind} {{{registers}}}, %{a}, %{b}, p{more};\\n}}"
                : {outputs} : "l"(a), "l"(b));
 }}
 """
@@ -38,30 +64,35 @@ def accumulator(n: int) -> str:
     return f"fragment(128, {n // 2}, lambda t, v: ({row}, {column}))"
 
 
-def _product(columns: str, short: str, by_columns: str | None, transposed: str | None) -> None:
+def _product(columns: str, steps: str, short: str, by_columns: str | None, transposed: str | None) -> None:
     """Each operand lies with the reduced loop along its rows, or with its other loop, which the descriptor tells."""
-    n = int(columns)
-    if n % 8 or not 8 <= n <= MOST:
+    n, kind = int(columns), KINDS[short]
+    left, right, k = by_columns is not None, transposed is None, kind.depth
+    wide = n % (16 if kind.register == "r" and n > WHOLE else 8) == 0 and 8 <= n <= MOST
+    if not wide or int(steps) != k or ((left or right) and not kind.either):
         return
-    left, right, dtype = by_columns is not None, transposed is None, DTYPES[short]
-    name = f"wgmma_m64n{n}k16_{short}{by_columns or ''}{transposed or ''}"
-    count = n // 2
+    name = f"wgmma_m64n{n}k{k}_{short}{by_columns or ''}{transposed or ''}"
+    count, signs = n // 2, "" if kind.register == "r" else ", 1, 1"
     spelt = _WGMMA.format(
-        name=name, n=n, short=short, left=int(left), right=int(right), a=count, b=count + 1,
-        registers=", ".join(f"%{i}" for i in range(count)), outputs=", ".join(f'"+f"(d[{i}])' for i in range(count)),
+        name=name, n=n, k=k, kind=kind.spelt, sums={"f": "float", "r": "int"}[kind.register], a=count, b=count + 1,
+        more=signs + (f", {int(left)}, {int(right)}" if kind.either else ""),
+        registers=", ".join(f"%{i}" for i in range(count)),
+        outputs=", ".join(f'"+{kind.register}"(d[{i}])' for i in range(count)),
     )  # fmt: skip
+    a, b = "A[k, i]" if left else "A[i, k]", "B[k, j]" if right else "B[j, k]"
     instruction(
         level="warpgroup", cuda=f"lp_{name}({{C}}, lp_matrix({{A}}, {{A_word}}), lp_matrix({{B}}, {{B_word}}));",
         cuda_prelude=_PRELUDE.format() + spelt, asynchronous="products", arch="sm_90a",
         matrices={"A": "mn" if left else "k", "B": "mn" if right else "k"},
-        doc=f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {dtype}, 64 x 16 by {n} columns, in float32.",
+        doc=f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {kind.dtype}, 64 x {k} by {n} columns, "
+        f"{kind.of.format('each')}, in {kind.sums}.",
     )(f"""
-def {name}(C: "inout float32[64, {n}] fragment {accumulator(n)}",
-           A: "{dtype}[{'16, 64' if left else '64, 16'}] shared",
-           B: "{dtype}[{f'16, {n}' if right else f'{n}, 16'}] shared"):
-    for i, j, k in grid(64, {n}, 16):
-        C[i, j] += float32(A[{'k, i' if left else 'i, k'}]) * float32(B[{'k, j' if right else 'j, k'}])
+def {name}(C: "inout {kind.sums}[64, {n}] fragment {accumulator(n)}",
+           A: "{kind.dtype}[{f'{k}, 64' if left else f'64, {k}'}] shared",
+           B: "{kind.dtype}[{f'{k}, {n}' if right else f'{n}, {k}'}] shared"):
+    for i, j, k in grid(64, {n}, {k}):
+        C[i, j] += {kind.of.format(a)} * {kind.of.format(b)}
 """)  # fmt: skip
 
 
-FAMILIES.append((re.compile(r"wgmma_m64n(\d+)k16_(bf16|f16)(_at)?(_bt)?"), _product))
+FAMILIES.append((re.compile(rf"wgmma_m64n(\d+)k(\d+)_({'|'.join(KINDS)})(_at)?(_bt)?"), _product))

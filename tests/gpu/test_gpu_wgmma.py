@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import loopir as lp
+from schedules.fusion import inlined
 from schedules.matmul_wgmma import matmul_wgmma
 
 pytestmark = pytest.mark.gpu
@@ -65,6 +66,20 @@ def test_a_left_operand_whose_rows_are_steps_of_the_sum(torch: Any, right: str, 
     x, y = (torch.randint(-2, 3, v, device="cuda").to(torch.float16) for v in shapes)
     want = x.T.double() @ (y.T if right == "t" else y).double()
     assert bool((kernel(x, y) == want.to(torch.float16)).all())
+
+
+@pytest.mark.parametrize("how", [{}, {"block": (128, 256)}, {"block": (64, 32), "stages": 1}])
+@pytest.mark.parametrize("kind", ["s8", "tf32"])
+def test_int8_and_tf32(torch: Any, kind: str, how: dict[str, Any]) -> None:
+    """Of float32 the product reads the bits of TF32 alone: what is added below them changes nothing."""
+    m, n, k = 264, 520, 400
+    a, b = (lp.placeholder((x, k), "int8" if kind == "s8" else "float32", name=y) for x, y in ((m, "A"), (n, "B")))
+    left, right = (lp.cast(x, "int32") if kind == "s8" else lp.tf32(x, nearest=False) for x in (a, b))
+    kernel = matmul_wgmma(inlined(lp.Schedule(lp.relu(left @ right.T))), "matmul", **how).build("cuda")
+    x, y = (torch.randint(-4, 5, (v, k), device="cuda") for v in (m, n))
+    want = torch.relu(x.double() @ y.double().T)
+    given = [v.to(torch.int8) if kind == "s8" else v.float() * (1 + 2.0**-12) for v in (x, y)]
+    assert bool((kernel(*given).double() == want).all())
 
 
 @pytest.mark.parametrize("cluster", [2, 8])

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import loopir as lp
+import schedules
 from loopir.ir.grammar import Stmt, Wait
 from loopir.ir.interpret import interpret
 from loopir.ir.walk import rewrite, statements
+from schedules.fusion import inlined
 from schedules.matmul_wgmma import matmul_wgmma
 
 
@@ -59,6 +61,39 @@ def test_products_are_waited_for_an_iteration_later_and_not_two() -> None:
     interpret(func, ones)
     with pytest.raises(lp.InterpretError, match="still read; they have not been waited for"):
         interpret(replace(func, body=rewrite(func.body, later)), ones)
+
+
+def other(kind: str, m: int, n: int, k: int, **how: object) -> lp.Schedule:
+    """relu(A @ B.T) of int8, in int32, or of float32 cut off to TF32."""
+    a, b = (lp.placeholder((x, k), "int8" if kind == "s8" else "float32", name=y) for x, y in ((m, "A"), (n, "B")))
+    left, right = (lp.cast(x, "int32") if kind == "s8" else lp.tf32(x, nearest=False) for x in (a, b))
+    return matmul_wgmma(inlined(lp.Schedule(lp.relu(left @ right.T))), "matmul", **how)
+
+
+@pytest.mark.parametrize(("kind", "k"), [("s8", 128), ("tf32", 32)])
+def test_other_types_are_multiplied_as_the_program_says(kind: str, k: int) -> None:
+    s = other(kind, 64, 8, k, block=(64, 8), stages=1)
+    assert f"wgmma_m64n8k{32 if kind == 's8' else 8}_{kind}_bt()" in str(s)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-4, 5, (64, k)), rng.integers(-4, 5, (8, k))
+    given = [x.astype(np.int8) if kind == "s8" else np.float32(x * (1 + 2.0**-12)) for x in (a, b)]
+    found = interpret(lp.lower(s, "cuda")[0], given)["out"]
+    assert np.array_equal(found, np.maximum(a @ b.T, 0))
+
+
+@pytest.mark.parametrize("kind", ["s8", "tf32"])
+def test_other_types_compile_without_spills(kind: str) -> None:
+    compiled = lp.compile_source(other(kind, 512, 512, 512, block=(128, 256)), "sm_90a")
+    (used,) = compiled.resources.values()
+    assert used.spill_stores == used.spill_loads == used.stack == 0
+
+
+@pytest.mark.parametrize("kind", ["s8", "tf32"])
+def test_other_types_are_chosen_where_warpgroups_take_them(kind: str) -> None:
+    a, b = (lp.placeholder((512, 512), "int8" if kind == "s8" else "float32", name=y) for y in "AB")
+    left, right = (lp.cast(x, "int32") if kind == "s8" else lp.tf32(x, nearest=False) for x in (a, b))
+    assert "with wgmma" in str(schedules.gpu(lp.Schedule(left @ right.T), arch="sm_90a"))
+    assert "with wgmma" not in str(schedules.gpu(lp.Schedule(left @ right), arch="sm_90a"))
 
 
 def test_what_it_is_not_for_is_refused() -> None:
