@@ -10,8 +10,9 @@ from schedules.conv import conv_mma
 from schedules.direct import direct_gpu
 from schedules.elementwise import elementwise
 from schedules.fusion import epilogue, inlined
-from schedules.matmul import Contraction, contraction, matmul_gpu, worth_tiling
+from schedules.matmul import LARGE, Contraction, contraction, matmul_gpu, worth_tiling
 from schedules.matmul_mma import matmul_mma, pairs, rounded
+from schedules.matmul_simt import matmul_simt
 from schedules.matmul_split import matmul_split
 from schedules.matmul_tiles import tensor_tile, warpgroup_tile
 from schedules.matmul_wgmma import along_rows, matmul_wgmma
@@ -86,7 +87,19 @@ def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
         if (made := _lowered(s, schedule, stage, **options)) is not None:
             return made
     made = _lowered(s, matmul_mma, stage, **tensor_tile(s, c)) if c is not None and pairs(s, c) else None
+    if made is None and c is not None and _whole_tiles(s, c):
+        made = _lowered(s, matmul_simt, stage, turn=True)
+        return epilogue(made, stage) if made is not None else epilogue(matmul_gpu(s, stage), stage)
     return made or epilogue(matmul_gpu(s, stage), stage)
+
+
+def _whole_tiles(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether a product of float32 is known to be made of whole tiles, of which there are enough for a GPU."""
+    rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
+    float32 = all(t.dtype.name == "float32" for t in s.accesses(c.stage))
+    if rows is None or columns is None or depth is None or c.batch or not float32:
+        return False
+    return rows % 128 == columns % 128 == depth % 32 == 0 and rows * columns >= LARGE**2
 
 
 def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -10,8 +10,9 @@ at a time.
 from __future__ import annotations
 
 import loopir as lp
-from schedules.matmul import Operand, contraction
+from schedules.matmul import Contraction, Operand, contraction
 from schedules.nests import batched, step
+from schedules.transpose import transpose
 
 LANES, VECTOR, ACROSS, DOWN = 32, 4, 4, 8
 """Lanes of a warp, along columns and along rows; elements of a vector of 16 bytes."""
@@ -22,18 +23,24 @@ def matmul_simt(
     s: lp.Schedule,
     stage: str,
     *,
-    block: tuple[int, int] = (64, 128),
+    block: tuple[int, int] = (128, 128),
     part: tuple[int, int] = (8, 8),
-    depth: int = 16,
+    depth: int = 32,
     stages: int = 3,
     unrolled: bool = True,
+    turn: bool = False,
 ) -> lp.Schedule:
     """The contraction `stage` of float32 in tiles of `block`, `part` of it for each thread, `depth` steps at a time.
 
     A thread's part is made of squares of 4 x 4, as far apart as lets lanes load neighbours. Copies to shared memory run
-    `stages` less one steps ahead.
+    `stages` less one steps ahead. The steps of a tile are one piece of code if `unrolled`, else every four are. With
+    `turn`, operands whose rows run along the reduced loop are first copied so that they run along the tile, of which
+    a thread then holds fewer elements at a time.
     """
     c = contraction(s, stage)
+    if c is not None and turn:
+        s = _turned(s, c)
+        c = contraction(s, stage)
     if c is None:
         raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
     if any(t.dtype.bytes != VECTOR for t in s.accesses(stage)):
@@ -66,6 +73,15 @@ def matmul_simt(
     s = s.unroll(kv) if unrolled else s
     s = s.unroll(k)
     return s.pipeline(ko, stages=stages) if stages > 1 else s
+
+
+def _turned(s: lp.Schedule, c: Contraction) -> lp.Schedule:
+    """Copies of the operands whose rows run along the reduced loop, the other loop along theirs."""
+    for operand, loop in ((c.left, c.row), (c.right, c.column)):
+        if operand.along:
+            s, copy = _new(s, "reindex", c.stage, operand.buffer, *c.batch, c.reduced, loop)
+            s = transpose(s, copy)
+    return s
 
 
 def _new(s: lp.Schedule, primitive: str, *args: object, **options: object) -> tuple[lp.Schedule, str]:

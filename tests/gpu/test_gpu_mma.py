@@ -10,6 +10,7 @@ from int8_tile import TILE
 import loopir as lp
 import schedules
 from schedules.matmul_mma import matmul_mma
+from schedules.matmul_simt import matmul_simt
 
 pytestmark = pytest.mark.gpu
 
@@ -142,3 +143,17 @@ def test_memory_between_kernels_is_lent_again_and_graphs_have_their_own(torch: A
     kernel(*pairs[1])
     graph.replay()
     assert bool((out == want[0]).all())
+
+
+@pytest.mark.parametrize("lies", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("turn", [False, True])
+def test_float32_without_tensor_cores_is_exact_on_integers(torch: Any, lies: str, turn: bool) -> None:
+    m, n, k = 256, 384, 320
+    shapes = [(k, m) if lies[0] == "t" else (m, k), (n, k) if lies[1] == "t" else (k, n)]
+    a, b = (lp.placeholder(v, "float32", name=x) for x, v in zip("AB", shapes, strict=True))
+    left, right = (v.T if how == "t" else v for v, how in zip((a, b), lies, strict=True))
+    s = lp.Schedule(left @ right)
+    kernel = matmul_simt(s, s.stages[-1], turn=turn).build("cuda")
+    x, y = (torch.randint(-4, 5, v, device="cuda").float() for v in shapes)
+    want = (x.T if lies[0] == "t" else x).double() @ (y.T if lies[1] == "t" else y).double()
+    assert bool((kernel(x, y).double() == want).all())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import loopir as lp
+import schedules
 from loopir.ir.interpret import interpret
 from loopir.testing import bank_conflicts
 from schedules.matmul_simt import matmul_simt
@@ -33,3 +34,21 @@ def test_no_two_lanes_meet_in_a_bank(lies: str) -> None:
     s = product(lies, 64, 64, 32)
     s = matmul_simt(s, s.stages[-1], block=(64, 64), stages=2)
     assert set(bank_conflicts(lp.lower(s, "cuda")[0]).values()) == {1.0}
+
+
+def test_operands_along_the_reduced_loop_are_turned_first() -> None:
+    s = product("nt", 64, 32, 32)
+    s = matmul_simt(s, s.stages[-1], block=(64, 32), depth=8, stages=2, turn=True)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-4, 5, (64, 32)), rng.integers(-4, 5, (32, 32))
+    (found,) = interpret(lp.lower(s, "cuda")[0], [np.float32(a), np.float32(b)]).values()
+    assert np.array_equal(found, a @ b.T)
+
+
+def test_it_is_chosen_for_whole_tiles_and_fits_its_registers() -> None:
+    s = schedules.gpu(product("nn", 2048, 2048, 2048))
+    assert "matmul_simt" in s.script()
+    for used in lp.compile_source(s, "sm_80").resources.values():
+        assert used.spill_stores == used.spill_loads == used.stack == 0
+        assert used.registers <= 128  # two blocks of 256 threads a multiprocessor
+    assert "matmul_simt" not in schedules.gpu(product("nn", 2048, 2048, 2040)).script()
