@@ -20,6 +20,8 @@ SHARED, LEAST_STAGES, MOST_STAGES = 226 * 1024, 3, 6
 """Bytes of shared memory for a tile, and steps of the reduced loop that are there at once."""
 REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160), 4: (32, 112)}
 """Of a thread that copies and of one that multiplies, by how many warpgroups multiply."""
+ROWS_AT_ONCE = 8
+"""Rows of results that a warp has under way from shared memory."""
 LARGE = 128
 """Rows and columns of a tile of which a multiprocessor has one at a time."""
 ROWS, LANES, WARPS, VECTOR, PIECE, BOX = 64, 32, 4, 8, 64, 256
@@ -189,7 +191,11 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     (tile,) = {t.buffer for t in s.accesses(made) if t.write}
     s = s.set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")  # rows apart by other banks
     s = _by_warpgroups(s, s.loops(made)[-2])
-    return _together(s, copy, block[0] // ROWS, None)
+    s = _together(s, copy, block[0] // ROWS, None)
+    rows = next(x for x in s.loops(copy) if x not in s.loops(made) and s.loop(x).kind == "serial")
+    if (count := extent(s, rows)) is not None and count > ROWS_AT_ONCE and count % ROWS_AT_ONCE == 0:
+        s, (_, rows) = step(s, "split", rows, ROWS_AT_ONCE, tail="exact")
+    return s.unroll(rows) if extent(s, rows) is not None else s
 
 
 def _sums(
