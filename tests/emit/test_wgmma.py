@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sass import HGMMA, opcodes
+from sass import HGMMA, MEMORY_BARRIER, opcodes, sequences
 
 import loopir as lp
 import schedules
@@ -23,6 +23,25 @@ def test_registers_suffice_and_products_are_not_serialised(how: dict[str, object
     (used,) = compiled.resources.values()
     assert used.spill_stores == used.spill_loads == used.stack == 0
     assert opcodes(compiled.cubin)[HGMMA] >= 4
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"block": (128, 256)},
+        {"block": (128, 256), "cluster": 2},
+        {"block": (128, 128), "alternate": True, "stages": 6},
+        {"block": (128, 128), "alternate": True, "stages": 6, "cluster": 2},
+    ],
+)
+def test_warps_of_their_own_for_copies_leave_the_others_all_to_themselves(how: dict[str, object]) -> None:
+    compiled = lp.compile_source(product(4096, 4096, 4096, roles=True, blocks=132, **how))
+    (used,) = compiled.resources.values()
+    assert used.spill_stores == used.spill_loads == used.stack == 0
+    (code,) = sequences(compiled.cubin)
+    first, last = code.index(HGMMA), len(code) - code[::-1].index(HGMMA)
+    assert MEMORY_BARRIER not in code[first - 100 : last + 40]  # which an arrival spelt otherwise has
+    assert compiled.source.count("setmaxnreg") == 2
 
 
 def test_they_are_chosen_for_the_gpu_that_has_them() -> None:
