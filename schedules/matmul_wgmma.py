@@ -20,7 +20,7 @@ SHARED, LEAST_STAGES, MOST_STAGES = 226 * 1024, 3, 6
 """Bytes of shared memory for a tile, and steps of the reduced loop that are there at once."""
 REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160), 4: (32, 112)}
 """Of a thread that copies and of one that multiplies, by how many warpgroups multiply."""
-ROWS_AT_ONCE = 8
+ROWS_AT_ONCE = 4
 """Rows of results that a warp has under way from shared memory."""
 LARGE = 128
 """Rows and columns of a tile of which a multiprocessor has one at a time."""
