@@ -7,9 +7,11 @@ The commit is git's, or LOOPIR_COMMIT where the tree has no history.
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import tables
@@ -20,18 +22,25 @@ ROOT = Path(__file__).resolve().parent.parent
 SHOWN = ("loopir", "accuracy", "ok ", "FAIL", "digits;", "passed")
 
 
-def main() -> int:
-    print(f"commit {tables.commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
-    suite = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", "tests/gpu"]
+def ran(which: str, *options: str) -> int:
+    """Run the tests marked so, print what they printed, and give pytest's exit status."""
+    suite = [sys.executable, "-m", "pytest", "-m", which, "-p", "no:cacheprovider", *options, "tests/gpu"]
     tests = subprocess.run(suite, cwd=ROOT, capture_output=True, text=True)
     print(tests.stdout.strip())
+    return tests.returncode
+
+
+def main() -> int:
+    print(f"commit {tables.commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
+    several = ["-n", str(min(8, os.cpu_count() or 1))] if find_spec("xdist") else []
+    failed = ran("gpu and not alone", *several) + ran("gpu and alone")
     demo = subprocess.run(
         [sys.executable, "-m", "loopir", "demo", "--target", "cuda"], cwd=ROOT, capture_output=True, text=True
     )
     lines = demo.stdout.split("\n")
     print("\n".join(line for line in lines if any(word in line for word in SHOWN) and "def " not in line))
     print(demo.stderr, end="")
-    return tests.returncode or demo.returncode
+    return failed or demo.returncode
 
 
 if __name__ == "__main__":

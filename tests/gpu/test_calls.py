@@ -111,6 +111,7 @@ def test_a_call_as_a_graph_is_replayed_on_what_its_arrays_hold(torch: Any, total
         double.graph(np.ones(16, np.float32))
 
 
+@pytest.mark.alone
 def test_what_is_kept_for_later_calls_is_given_up_when_memory_ends(torch: Any) -> None:
     x = lp.placeholder((lp.symbol("n"),), "float32", name="x")
     t = lp.compute((lp.symbol("n"), 1024), lambda i, j: x[i] * 2.0, name="t")
