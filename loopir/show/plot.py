@@ -53,7 +53,5 @@ def plot(report: Report, ax: Any = None) -> Any:
 
 def _at(kernel: KernelReport, memory: float) -> tuple[float, float]:
     """Operations a byte, and a second."""
-    w = kernel.work
-    operations = w.plain + w.special + w.matrix + w.matrix_wide
     moved = kernel.seconds["memory"] * memory
-    return operations / max(1.0, moved), operations * kernel.times / max(1e-12, kernel.total)
+    return kernel.operations / max(1.0, moved), kernel.operations * kernel.times / max(1e-12, kernel.total)

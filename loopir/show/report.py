@@ -76,6 +76,21 @@ class KernelReport:
         """What it runs out of first."""
         return max(self.seconds, key=lambda k: self.seconds[k])
 
+    def bytes(self, gpu: Gpu) -> dict[str, float]:
+        """Bytes of one launch at each level of memory."""
+        shared = sum(m.taken for m in self.work.of("shared"))
+        return {
+            "memory": self.seconds["memory"] * gpu.memory,
+            "the L2 cache": self.seconds["cache"] * gpu.cache,
+            "shared memory": shared,
+        }
+
+    @property
+    def operations(self) -> float:
+        """Operations of one launch."""
+        w = self.work
+        return w.plain + w.special + w.matrix + w.matrix_wide
+
     @property
     def total(self) -> float:
         """Predicted seconds of all its launches."""
@@ -97,7 +112,7 @@ class Report:
 
     @property
     def operations(self) -> float:
-        return sum(k.times * (k.work.plain + k.work.special + k.work.matrix + k.work.matrix_wide) for k in self.kernels)
+        return sum(k.times * k.operations for k in self.kernels)
 
     def __str__(self) -> str:
         sizes = f" at {', '.join(f'{k}={v}' for k, v in self.sizes.items())}" if self.sizes else ""
@@ -116,6 +131,11 @@ class Report:
                 f"{k.resident} blocks a processor ({min(100.0, busy):.0f} % of its threads), limited by {k.limited_by}"
             )
             lines.append("  " + ", ".join(f"{part} {time_of(t)}" for part, t in k.seconds.items() if t > 0))
+            levels = k.bytes(self.gpu)
+            told = ", ".join(f"{si(n)}B of {level}" for level, n in levels.items() if n)
+            lines.append(
+                f"  moves {told or 'nothing'}; {k.operations / max(1.0, levels['memory']):.3g} operations a byte"
+            )
             for m in w.moved.values():
                 asked = m.read + m.written
                 ratio = f", {m.taken / asked:.2f} x what is asked" if asked else ""

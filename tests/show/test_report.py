@@ -20,6 +20,8 @@ def test_an_elementwise_kernel_is_bound_by_memory() -> None:
     assert told.compulsory == 2 * 4 * (1 << 26)
     assert told.seconds == pytest.approx(told.compulsory / told.gpu.memory, rel=0.05)
     assert "bound by memory" in str(told)
+    assert "moves 537 MB of memory, 537 MB of the L2 cache; " in str(told)
+    assert kernel.bytes(told.gpu)["shared memory"] == 0
     assert "<pre " in told._repr_html_()
 
 
