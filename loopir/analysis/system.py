@@ -286,7 +286,8 @@ def _points(position: Mapping[str, int], constraints: Sequence[Constraint]) -> i
                     matrix = matrix.set_element_val(n, position[name] if name else width, _val(value))
         matrices.append(matrix)
     kinds = (isl.dim_type.set, isl.dim_type.div, isl.dim_type.param, isl.dim_type.cst)
-    return isl.BasicSet.from_constraint_matrices(_space(width), *matrices, *kinds)
+    equal, unequal = matrices
+    return isl.BasicSet.from_constraint_matrices(_space(width), equal, unequal, *kinds)
 
 
 @lru_cache(maxsize=64)
