@@ -188,6 +188,9 @@ class _Arguments:
             return None
         if hint is bool:
             return self.draw(st.booleans())
+        several = next((t for t in (hint, *options) if typing.get_origin(t) is tuple), None)
+        if several is not None:
+            return tuple(self._factor() if t is int else self._loop() for t in typing.get_args(several) if t is not ...)
         if hint is int or int in options:
             return self._factor()
         return self._loop()
