@@ -328,7 +328,7 @@ class _Arguments:
         return self.pick([*(x.var for x in self.loops), *self.around, *self.buffers])
 
     def _new(self) -> str:
-        return fresh(self.pick(("x", "T", "i")), names(self.func))
+        return fresh(self.pick(("x_new", "T_new", "i_new")), names(self.func))  # as no program has it
 
     def _name(self) -> str | None:
         return self._new() if self.rarely() else None

@@ -72,6 +72,12 @@ def f(A: "float32[3, 3]", S: "inout float32[3]"):
             for y in range(3):
                 S[y] = sum(T[y], over=i)
 """
+BOUND = """
+def f(n: "size", A: "int32[n]", Y: "inout int32[n]"):
+    for i in range(n):
+        for j in range(A[n - 1] % 3):
+            Y[i] += 1
+"""
 AMONG = """
 def f(A: "float32[2, 3]", Y: "inout float32[2, 3]"):
     for i in range(2):
@@ -103,6 +109,9 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
     ),
     "a loop that is folded over would tell the element": (
         COPIED, lambda s: s.skew("i", "x", 2).reverse_compute_inline("S"), "would depend on i, which it folds over",
+    ),
+    "a bound from memory where there are no iterations": (
+        BOUND, lambda s: s.fuse("i", "j"), "how often 'j' runs is read from memory, and 'i' may have no iterations",
     ),
     "copies among no iterations": (
         AMONG, lambda s: s.pipeline("i", stages=2, among="y"), "'y' is no loop of constant length",

@@ -6,7 +6,7 @@ from loopir.analysis.relabel import Relabelling
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, If, Index, Int, Loop, Reduce, Stmt, Var, maximum
 from loopir.ir.text import text
-from loopir.ir.walk import Place, places, replace, replace_loop, rewrite, variables
+from loopir.ir.walk import Place, loaded, places, replace, replace_loop, rewrite, variables
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_serial
@@ -55,6 +55,7 @@ def fuse(func: Func, outer: str, inner: str, *, name: str | None = None) -> Func
         raise ScheduleError(reason, loop=inner, suggestion="fuse loops of a rectangular nest")
     require_stable_extent(a, b)
     _require_whole_folds(a, b)
+    _require_bound_there(Facts.at(func, a), a, b)
     (fused,) = new_names(func, (f"{a.var}_{b.var}",), None if name is None else (name,), freed=(a.var, b.var))
     return replace_loop(func, a.var, lambda _: _fused(Facts.at(func, a), a, b, fused))
 
@@ -77,6 +78,13 @@ def _refold(s: Stmt, a: str, b: str, name: str) -> Stmt | None:
     if not isinstance(s, Reduce):
         return None
     return replace(s, over=replaced(s.over, {a: (name,) if b in s.over else (), b: ()}))
+
+
+def _require_bound_there(facts: Facts, a: Loop, b: Loop) -> None:
+    """Refuse if how often `b` runs would be read from memory where `a` has no iterations, and nobody reads it."""
+    if loaded(b.extent) and not facts.at_least(a.extent, 1):
+        reason = f"how often {b.var!r} runs is read from memory, and {a.var!r} may have no iterations"
+        raise ScheduleError(reason, loop=b.var, suggestion=f"keep {b.var!r} inside")
 
 
 def _require_whole_folds(a: Loop, b: Loop) -> None:

@@ -81,9 +81,9 @@ def search(hunt: Hunt, examples: int, seed: int, patience: float) -> Found | Non
 
     try:
         run()
-    except (Wrong, Flaky):
-        return Found(min(failures, key=_size), drawn[0])
-    return None
+    except (Wrong, Flaky):  # Flaky without a failure: more was to be drawn when all examples had been
+        pass
+    return Found(min(failures, key=_size), drawn[0]) if failures else None
 
 
 def clean(mutants: Sequence[Mutant], cases: int, seed: int) -> tuple[list[str], int]:
