@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from statistics import median
@@ -79,10 +80,8 @@ def search(hunt: Hunt, examples: int, seed: int, patience: float) -> Found | Non
             until[:] = until or [monotonic() + patience]
             raise
 
-    try:
+    with suppress(Wrong, Flaky):  # Flaky without a failure: more was to be drawn when all examples had been
         run()
-    except (Wrong, Flaky):  # Flaky without a failure: more was to be drawn when all examples had been
-        pass
     return Found(min(failures, key=_size), drawn[0]) if failures else None
 
 
