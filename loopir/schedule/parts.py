@@ -14,7 +14,7 @@ from loopir.analysis.simplify import simplify
 from loopir.analysis.simplify_func import Known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Buffer, Func, Index, Loop, Node, Reduce, Stmt, Store, Value, Var
-from loopir.ir.walk import loops, rebuild, replace, replaced, rewrite, statements, substitute, variables
+from loopir.ir.walk import loaded, loops, rebuild, replace, replaced, rewrite, statements, substitute, variables
 from loopir.schedule.find import listing
 from loopir.schedule.naming import Taken
 
@@ -62,6 +62,22 @@ def require_starts(func: Func, new: Func, loop: Loop) -> None:
         if sum(_starts_over(s, parts) for s in statements(new.body)) < len(starting):
             reason = f"{listing(starting)} starts where {loop.var!r} does, of which the first part has nothing to do"
             raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({starting[0]!r}) first")
+    _require_starts_apart(loop)
+
+
+def _require_starts_apart(loop: Loop) -> None:
+    """Refuse if reductions that start outside of `loop` start in an order that matters: each part has starts of its
+    own, those of the first part before those of the next."""
+    inner = {loop.var, *(x.var for x in loops(loop.body))}
+    outside = [s for s in statements(loop.body) if isinstance(s, Reduce) and s.init and not inner >= {*s.over}]
+    written = [b.name for s in outside for b in s.buffers]
+    for s in outside:
+        told = {x.name for x in s.at if isinstance(x, Var)}
+        read = frozenset[str]().union(*map(loaded, s.init or ()))
+        asked = set[str]().union(*map(variables, s.init or ()))
+        if read & {*written} or not asked & inner <= told or any(written.count(b.name) > 1 for b in s.buffers):
+            reason = f"{s.label} starts outside of {loop.var!r}, from values that depend on the order of its starts"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({s.label!r}) first")
 
 
 def _starts_over(s: Stmt, names: set[str]) -> bool:

@@ -78,6 +78,20 @@ def f(n: "size", A: "int32[n]", Y: "inout int32[n]"):
         for j in range(A[n - 1] % 3):
             Y[i] += 1
 """
+STARTS = """
+def f(n: "size", A: "int32[n]", X: "inout int32[n + 2, n]"):
+    for i in range(6):
+        for j in range(n):
+            for k in range(n):
+                if i - k == j * 2:
+                    X[(j + 2) // 2, k // 2] = min(A[k], over=i, init=X[k + 1, min(k + 1, n - 1)])
+"""
+PARITY = """
+def f(S: "inout float32[7]"):
+    for i in range(6):
+        if i % 2 == 0:
+            S[i + 1] = S[i] + S[i + 1]
+"""
 AMONG = """
 def f(A: "float32[2, 3]", Y: "inout float32[2, 3]"):
     for i in range(2):
@@ -112,6 +126,12 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
     ),
     "a bound from memory where there are no iterations": (
         BOUND, lambda s: s.fuse("i", "j"), "how often 'j' runs is read from memory, and 'i' may have no iterations",
+    ),
+    "starts that depend on one another, in parts": (
+        STARTS, lambda s: s.partition("k"), "X starts outside of 'k', from values that depend on the order",
+    ),
+    "a copy of more than its block's own": (
+        PARITY, lambda s: s.bind("i", "blockIdx.x").cache_read("S", "S", "shared", "i"), "with the copy, iterations",
     ),
     "copies among no iterations": (
         AMONG, lambda s: s.pipeline("i", stages=2, among="y"), "'y' is no loop of constant length",

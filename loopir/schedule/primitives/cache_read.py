@@ -10,7 +10,7 @@ from loopir.analysis.simplify import Context, simplify
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, fresh, names, places, replace, statements
+from loopir.ir.walk import Place, fresh, names, places, replace, statements, stored
 from loopir.schedule.caches import (
     Copied,
     Site,
@@ -23,6 +23,7 @@ from loopir.schedule.caches import (
     require_unwritten,
 )
 from loopir.schedule.find import find_buffer
+from loopir.schedule.promises import require_promises
 from loopir.schedule.schedule import primitive
 
 
@@ -127,7 +128,21 @@ def cache_read(
     require_kept(site, [source.name], f"{source.name}, which the copy would hold,")
     require_unwritten(site, [x for t in read for x in t.at], f"which elements {site.labels} reads")
     copies = copied(site, source, read, scope, name)
-    return site.replaced((Alloc(copies.cache, (_copy(site, copies), *_redirected(site, copies))),))
+    made = site.replaced((Alloc(copies.cache, (_copy(site, copies), *_redirected(site, copies))),))
+    _require_unshared(site, made, source.name)
+    return made
+
+
+def _require_unshared(site: Site, made: Func, name: str) -> None:
+    """Refuse if the copy reads, as it is whole, what another iteration that runs at the same time writes."""
+    at_once = [x for x in site.around if isinstance(x, Loop) and x.kind not in ("serial", "unroll")]
+    if not any(name in stored(x) for x in at_once):
+        return
+    try:
+        require_promises(made, [x.var for x in at_once])
+    except ScheduleError as error:  # about a copy that there is not
+        reason = f"with the copy, {error.reason}: {error.witness}"
+        raise ScheduleError(reason, loop=error.loop, suggestion="a copy of what the iteration alone touches") from None
 
 
 def _whole(site: Site, place: Place) -> bool:
