@@ -92,6 +92,12 @@ def f(S: "inout float32[7]"):
         if i % 2 == 0:
             S[i + 1] = S[i] + S[i + 1]
 """
+DOTS = """
+def dots(A: "int8[8]", B: "int8[8]", Y: "inout int32[1]"):
+    for q in range(2):
+        for k in range(4):
+            Y[0] = sum(int32(A[q * 4 + k]) * int32(B[q * 4 + k]), over=(q, k))
+"""
 AMONG = """
 def f(A: "float32[2, 3]", Y: "inout float32[2, 3]"):
     for i in range(2):
@@ -132,6 +138,9 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
     ),
     "a copy of more than its block's own": (
         PARITY, lambda s: s.bind("i", "blockIdx.x").cache_read("S", "S", "shared", "i"), "with the copy, iterations",
+    ),
+    "an instruction that others come between": (
+        DOTS, lambda s: s.tensorize("k", "dp4a").atomic("Y"), "dp4a folds into Y, and no instruction of that kind",
     ),
     "copies among no iterations": (
         AMONG, lambda s: s.pipeline("i", stages=2, among="y"), "'y' is no loop of constant length",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func
+from loopir.ir.grammar import Do, Func
 from loopir.ir.walk import exchanged, replace
-from loopir.schedule.find import listing
+from loopir.schedule.find import find_stage, listing
 from loopir.schedule.reductions import find_reduce
 from loopir.schedule.schedule import primitive
 
@@ -42,5 +42,11 @@ def atomic(func: Func, stage: str) -> Func:
             f"and no step updates several elements",
             suggestion=f"rfactor({reduce.label!r}, ...), or threads that fold together",
         )  # fmt: skip
+    done = next((s for p in find_stage(func, stage) for s in p.around if isinstance(s, Do)), None)
+    if done is not None:
+        raise ScheduleError(
+            f"{done.fn.name} folds into {reduce.label}, and no instruction of that kind updates memory at one go",
+            suggestion="atomic of a fold that no instruction does",
+        )
     made = replace(reduce, atomic=True)
     return exchanged(func, reduce, made)

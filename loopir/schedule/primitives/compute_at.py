@@ -27,7 +27,7 @@ from loopir.schedule.placement import (
     require_sole_writer,
     require_value,
 )
-from loopir.schedule.refusal import refusal
+from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.restriction import Restriction
 from loopir.schedule.schedule import primitive
 from loopir.schedule.window import unseen
@@ -121,7 +121,8 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
         room = box if home is move.loop else touched(new, find_loop(new, home.var), move.buffers[0], move.names)
         assert room is not None
         new = confined(new, move.names, home.var, room)
-    return promised(move, new)
+    with told_as(move.func, after.origin):
+        return promised(move, new)
 
 
 def _home(move: Move, store: str | None, readers: set[str]) -> Loop | None:

@@ -73,7 +73,11 @@ def reuse(func: Func, buffer: str, old: str) -> Func:
     else:
         body = _joined(func.body, beside, giver, taker)
     made = rebuffer(replace(func, body=body), {new.name: b})
-    require_promises(made, [x.var for x in loops(made.body) if x.kind != "serial" and b.name in accessed(x)])
+    try:
+        require_promises(made, [x.var for x in loops(made.body) if x.kind != "serial" and b.name in accessed(x)])
+    except ScheduleError as error:  # its witness is about the memory that there would be
+        reason = f"with {new.name} in the memory of {b.name}, {error.reason}: {error.witness}"
+        raise ScheduleError(reason, loop=error.loop, suggestion=f"keep {new.name} where it is") from None
     return made
 
 

@@ -27,7 +27,7 @@ from loopir.schedule.placement import (
     require_sole_writer,
     starts_inside,
 )
-from loopir.schedule.refusal import refusal
+from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.restriction import Restriction
 from loopir.schedule.schedule import primitive
 
@@ -122,7 +122,8 @@ def _placed(move: Move, anchor: Load) -> Func:
     new = after.func
     for names in _groups(move):
         new = settled(new, names, move.loop.var)
-    return promised(move, new)
+    with told_as(func, after.origin):
+        return promised(move, new)
 
 
 def _groups(move: Move) -> list[set[str]]:

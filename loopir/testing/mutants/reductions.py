@@ -41,8 +41,8 @@ REDUCTIONS = family(
         steps("decompose_reduction", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
     ),
     Mutant(
-        "over what it is not", "a fold over one of two fused loops is over the fused loop",
-        "schedule.primitives.fuse:_refold", "a: (name,) if b in s.over else ()", "a: (name,)",
+        "over neither", "a fold over two loops that are fused starts in each iteration of the fused one",
+        "schedule.primitives.fuse:_refold", "a: (name,) if b in s.over else ()", "a: ()",
         steps("fuse", programs=FOLDS, most=1),
     ),
     Mutant(
