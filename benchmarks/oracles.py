@@ -10,7 +10,7 @@ from time import process_time
 
 from hypothesis import given, seed, settings, strategies as st
 
-from loopir.ir.to_python import compiled
+from loopir.ir.to_python import compiled, spelled
 from loopir.testing import ORACLES, Case, arrays_for, funcs, schedules
 from loopir.testing.checking import QUIET
 
@@ -37,6 +37,7 @@ def rate(names: tuple[str, ...], every: list[Case]) -> float:
     best = float("inf")
     for _ in range(3):
         compiled.cache_clear()
+        spelled.cache_clear()
         fresh = [Case(c.before, c.after, c.sizes, c.arrays) for c in every]
         start = process_time()
         for c in fresh:

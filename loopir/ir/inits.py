@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from loopir.errors import VerifyError
 from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Reduce, Stmt, Store, Var, conj, conjuncts
+from loopir.ir.kept import kept
 from loopir.ir.walk import Place, fresh, names, places, replace, rewrite, substitute, variables
 
 
+@kept
 def explicit_init(func: Func) -> Func:
     """`func` with every reduction's `init` stored by a nest of its own before the loops that it reduces over."""
     for place in places(func.body):

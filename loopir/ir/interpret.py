@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from loopir.errors import InterpretError
 from loopir.ir.domains import DOMAINS, Domain
+from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     And,
     Buffer,
@@ -130,9 +132,10 @@ class _Run:
         return out
 
     def allocate(self, b: Buffer, values: Array | None = None, env: Mapping[str, int] | None = None) -> Memory:
-        shape = tuple(max(0, evaluate(d, {**self.sizes, **(env or {})})) for d in b.shape)
+        known = {**self.sizes, **env} if env else self.sizes
+        shape = tuple([max(0, evaluate(d, known)) for d in b.shape])
         place, size = layout_of(b, self.sizes, shape)
-        m = Memory(b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=self.domain.const(0, b.dtype))
+        m = Memory(b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=_zero(self.domain.name, b.dtype))
         if values is not None:
             loaded = self.domain.load(values, b.dtype)
             if place is None:
@@ -206,6 +209,11 @@ class _Run:
             self.here = (label, at)
 
 
+@cache
+def _zero(domain: str, t: DType) -> Any:
+    return DOMAINS[domain]().const(0, t)
+
+
 def _bytes(fn: Instruction) -> int:
     """What arrives of an instruction that fills memory."""
     (b,) = (a.buffer for a in fn.meaning.args if a.access == "out")
@@ -255,6 +263,8 @@ def _named(func: Func, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Arr
 
 def bind_sizes(func: Func, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes that make `shapes` fit, checked against every dimension and assumption; ValueError if none do."""
+    if sizes.keys() >= {*func.sizes} and _fit(func, shapes, sizes):
+        return {n: int(sizes[n]) for n in func.sizes}
     given = [(a.buffer, shapes[a.buffer.name]) for a in func.args if a.buffer.name in shapes]
     for b, shape in given:
         if len(shape) != len(b.shape):
@@ -273,6 +283,15 @@ def bind_sizes(func: Func, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping
         if not holds(c, found):
             raise ValueError(f"{func.name} assumes {text(c)}, which {found} does not meet")
     return found
+
+
+def _fit(func: Func, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> bool:
+    """Whether nothing is wrong with sizes that are all given: what there is to say where it is takes longer."""
+    for a in func.args:
+        shape = shapes.get(a.buffer.name)
+        if shape is not None and shape != tuple([max(0, evaluate(d, sizes)) for d in a.buffer.shape]):
+            return False
+    return all(sizes[n] >= 0 for n in func.sizes) and all(holds(c, sizes) for c in func.assumes)
 
 
 def holds(c: Cond, env: Mapping[str, int]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from types import CodeType
 from typing import Any
 
 from loopir.errors import InterpretBoundsError, InterpretError
@@ -74,6 +75,12 @@ def compiled(func: Func, domain: str, *, traced: bool = False) -> Program:
     return _Compiler(explicit_init(func), DOMAINS[domain](), traced=traced).program()
 
 
+@lru_cache(maxsize=256)
+def spelled(source: str, name: str) -> CodeType:
+    """Kinds of loops, names of sizes in shapes and the like are not in the source: many programs share one."""
+    return compile(source, f"<{name}>", "exec")
+
+
 class _Compiler(Python):
     def __init__(self, func: Func, domain: Domain, *, traced: bool) -> None:
         self.func, self.domain, self.traced = func, domain, traced
@@ -98,7 +105,7 @@ class _Compiler(Python):
             self.emit(1, f"b_{a.buffer.name} = run.memory[{a.buffer.name!r}]")
         self.guarded(1, lambda depth: self.body(self.func.body, depth))
         source = "\n".join(self.lines)
-        exec(compile(source, f"<{self.func.name}>", "exec"), self.pool)
+        exec(spelled(source, self.func.name), self.pool)
         return Program(source, self.pool["entry"])
 
     def emit(self, depth: int, line: str) -> None:
