@@ -22,7 +22,7 @@ def prefix_sum(dtype: str) -> lp.Func:
 
 
 @lp.composite
-def scan(s: lp.Schedule, target: str, *, width: int = 1024, threads: int = 128) -> lp.Schedule:
+def scan(s: lp.Schedule, target: str, *, width: int = 4096, threads: int = 256) -> lp.Schedule:
     """The running fold that is the innermost loop of the only stage, in blocks of `width` elements that run at once.
 
     On a GPU ("cuda") `threads` threads share a block: each has a part of it, of which it folds the sum first.

@@ -200,7 +200,7 @@ def _summed(n: Node) -> Node:
     lossy = isinstance(new, Op) and len(new.args) > 1 and all(a.dtype == new.dtype for a in new.args)
     if not isinstance(new, Op) or not lossy or new.dtype.kind == "bool":
         return new
-    first, rest = new.args[0], new.args[1:]
+    first, *rest = list(new.args)
     for other in rest:
         first = Op(REGISTRY["add"], (first, other))
     return first

@@ -327,3 +327,17 @@ def test_a_fold_that_starts_outside_starts_all_the_same() -> None:
     s = nest(BESIDE.format(xs="min(m, 3)", hs="min(m, 3)"), 'A: "float32[9]", B: "inout float32[9]"')
     with pytest.raises(ScheduleError, match=r"no iteration of 'x' would compute B"):
         s.reverse_compute_at("B", "x")
+
+
+def test_a_stage_that_would_run_nowhere_is_missed() -> None:
+    s = nest("""
+for s in range(3):
+    if s < 1:
+        for j in range(2):
+            A[j] = B[j + 2] * 2.0
+    if 2 <= s:
+        for h in range(2):
+            B[h + 1] = A[h]
+""")
+    with pytest.raises(ScheduleError, match="would not be computed"):
+        s.compute_at("A", "h")
