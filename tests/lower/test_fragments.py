@@ -3,6 +3,7 @@
 # ruff: noqa: E501  (nests as they are printed)
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -130,17 +131,18 @@ def test_a_wrong_address_or_register_is_a_wrong_value(name: str, which: int) -> 
 
 @pytest.mark.parametrize("name", [n for n in INSTRUCTIONS if n.startswith("ldmatrix")])
 def test_ldmatrix_is_what_the_manual_says(name: str) -> None:
-    """Matrix n of 8 x 8 has its rows from lanes 8 n on; register n of lane t is two elements of its row t // 4, or,
-    transposed, of its column (PTX ISA, ldmatrix)."""
+    """Matrix n of eight rows of 16 bytes has its rows from lanes 8 n on; register n of lane t is four bytes of its row
+    t // 4, or, transposed, two elements of its column (PTX ISA, ldmatrix)."""
     fn = INSTRUCTIONS[name]
     (dst, src), aim = fn.meaning.args, fn.pointers["src"]
     held = elements(dst.buffer.layout)
-    tiles_of = [(t, n) for t in range(32) for n in range(8)]
-    for t, n in tiles_of:
+    each = 4 // dst.buffer.dtype.bytes
+    for t, n in product(range(32), range(4 * each)):
         tile, register = divmod(n, dst.buffer.layout.registers)
         want = held[t, register] + ((8 * tile, 0) if "_bt_" in name else (0, 8 * tile))
-        matrix, part = divmod(n, 2)
-        r, c = (t % 4 * 2 + part, t // 4) if ".trans" in fn.cuda_prelude else (t // 4, t % 4 * 2 + part)
+        matrix, part = divmod(n, each)
+        r, c = t // 4, t % 4 * each + part
+        r, c = (c, r) if ".trans" in fn.cuda_prelude else (r, c)
         at = [evaluate(x, {"lane": 8 * matrix + r}) for x in aim.at]
         assert (at[0], at[1] + c) == tuple(want)
     assert src.buffer.scope == "shared"
