@@ -138,7 +138,7 @@ def matmul_wgmma(
     there = (extent(s, bi) or 0) * (extent(s, bj) or 0)
     if roles is None:
         roles = min(block) >= LARGE and there > 0 and stages > 1 and not whole and _boxed(s, c)
-    blocks = PROCESSORS if roles and blocks is None and there > PROCESSORS and not batch else blocks
+    blocks = _blocks(there) if roles and blocks is None and there > PROCESSORS and not batch else blocks
     many = cluster > 1 or alternate
     s, at = _clustered(s, bi, bj, group, blocks, cluster, alternate) if many else tiles(s, bi, bj, group, blocks)
     whole_rows = whole_rows and not alternate
@@ -153,6 +153,12 @@ def _boxed(s: lp.Schedule, c: Contraction) -> bool:
     """Whether the rows of both operands are known to begin where boxes can."""
     along = (c.reduced if c.left.along else c.row, c.reduced if c.right.along else c.column)
     return all((extent(s, x) or 1) % VECTOR == 0 for x in along)
+
+
+def _blocks(count: int) -> int:
+    """So many blocks that `count` tiles take as few turns as with one for each multiprocessor, and few of them idle."""
+    turns = -(-count // PROCESSORS)
+    return -(-count // turns)
 
 
 def _clustered(
