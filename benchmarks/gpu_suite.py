@@ -32,7 +32,7 @@ def ran(which: str, *options: str) -> int:
 
 def main() -> int:
     print(f"commit {tables.commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
-    several = ["-n", str(min(8, os.cpu_count() or 1))] if find_spec("xdist") else []
+    several = ["-n", str(min(8, os.cpu_count() or 1)), "-p", "no:benchmark"] if find_spec("xdist") else []
     failed = ran("gpu and not alone", *several) + ran("gpu and alone")
     demo = subprocess.run(
         [sys.executable, "-m", "loopir", "demo", "--target", "cuda"], cwd=ROOT, capture_output=True, text=True
