@@ -111,7 +111,7 @@ assert (found == want).all()
 # | | TFLOP/s |
 # |---|---|
 # | one thread an element | 5.3 |
-# | tiles in shared memory and registers | 31.9 |
-# | tensor cores by warps (`mma.sync`, `cp.async`) | 389 |
-# | tensor cores by warpgroups (`wgmma`, TMA), the steps above for any size | 756 |
-# | cuBLAS | 744 |
+# | tiles in shared memory and registers | 31.8 |
+# | tensor cores by warps (`mma.sync`, `cp.async`) | 369 |
+# | tensor cores by warpgroups (`wgmma`, TMA), the steps above for any size | 714 |
+# | cuBLAS | 648 |
