@@ -77,8 +77,10 @@ def matmul_mma(
     if out is None:
         raise lp.ScheduleError(f"{stage} is read by no one stage alone, and its sums are to be an intermediate")
     unit = UNITS.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
-    if unit is None:
-        raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
+    if unit is None or not (pairs(s, c) or rounded(s, c)):
+        raise lp.ScheduleError(
+            f"{stage} multiplies elements that are neither of 16 bits, bfloat16 or float16, nor rounded by lp.tf32"
+        )
     batch, row, column = _loops_of(s, stage, out, c)
     s = s.reorder(*batch, row, column)
     s, (bi, i) = step(s, "split", row, block[0])

@@ -94,7 +94,10 @@ def evaluate(formula: Any, sizes: Mapping[str, int]) -> float:
 def _compiled(formula: Any, names: tuple[str, ...]) -> Any:
     import sympy
 
-    return sympy.lambdify([symbol(n) for n in names], formula, "math")
+    # a quotient of integers is rounded down as one: in floats, the floor of 7 / 3 + 2 / 3 is 2
+    over = sympy.Function("over")
+    exact = sympy.sympify(formula).replace(sympy.floor, lambda x: over(*sympy.fraction(sympy.together(x))))
+    return sympy.lambdify([symbol(n) for n in names], exact, [{"over": lambda a, b: a // b}, "math"])
 
 
 def _parts(s: Store | Reduce) -> tuple[tuple[Value, ...], tuple[Any, ...], bool]:

@@ -120,7 +120,10 @@ class _Kernel:
     def of(func: Func, kernel: Kernel) -> _Kernel:
         found = [s for s in statements(kernel.body) if isinstance(s, Role)]
         if len(found) > 1:
-            raise LowerError(f"{kernel.name} has {len(found)} parts for warps of their own, and there is room for one")
+            raise LowerError(
+                f"{kernel.name} has {len(found)} parts for warps of their own, and there is "
+                "room for one; leave the others without specialize_warps"
+            )
         axes = {s.kind: s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES}
         extents = [x.extent if (x := axes.get(f"threadIdx.{a}")) else None for a in "xy"]
         if extents != [Int(LANES), Int(GROUP_WARPS)]:

@@ -158,3 +158,10 @@ def test_the_least_access_outside_is_told() -> None:
 def test_what_comes_from_memory_is_called_as_it_is_written() -> None:
     f = lp.parse('def f(p: "int32[2]", B: "out float32[8]"):\n    for i in range(index(p[1])):\n        B[i] = 0.0\n')
     assert str(cost(f).by_statement["B"]) == "[p[1]]"
+
+
+def test_quotients_are_rounded_down_exactly() -> None:
+    n = sympy.Symbol("n", integer=True, nonnegative=True)
+    assert [evaluate(3 * sympy.floor(n / 3 + sympy.Rational(2, 3)), {"n": k}) for k in range(9)] == [
+        0, 3, 3, 3, 6, 6, 6, 9, 9
+    ]  # fmt: skip

@@ -21,7 +21,7 @@ def torch() -> Any:
     return torch
 
 
-@pytest.mark.parametrize(("schedule", "how"), [(matmul_mma, {"warps": (2, 2)}), (matmul_wgmma, {})])
+@pytest.mark.parametrize(("schedule", "how"), [(matmul_mma, {"warps": (2, 2)}), (matmul_wgmma, {"roles": False})])
 @pytest.mark.parametrize("stages", [1, 4])
 @pytest.mark.parametrize(("m", "n", "p", "k"), [(512, 256, 384, 320), (200, 264, 136, 72)])
 def test_both_are_torchs_in_one_launch(

@@ -182,7 +182,7 @@ def test_the_cpu_and_the_interpreter_agree() -> None:
         ('def bad2(n: "size", A: "out float32[n]"):\n    for i in range(n):\n        A[i] = 1.0', "right inside"),
         ('def bad3(A: "out float32[8]"):\n    for i in range(4):\n        A[2 * i] = 1.0', "indexed by loops"),
         ('def bad4(A: "float32[4]", B: "out float32[4]"):\n    for i in range(4):\n        B[i] = 1.0', "never used"),
-        ('def bad5(A: "out float32[1]"):\n    for i in range(1):\n        A[i] = 1.0', "2 or more"),
+        ('def bad5(A: "out float32[1]"):\n    for i in range(0):\n        A[i] = 1.0', "1 or more"),
     ],
 )
 def test_what_no_instruction_can_mean(source: str, reason: str) -> None:

@@ -25,6 +25,6 @@ def test_two_products_are_one_launch_and_both_right() -> None:
 
 @pytest.mark.parametrize("stages", [1, 4])
 def test_warpgroups_of_two_products_share_a_grid(stages: int) -> None:
-    s = side_by_side(matmul_wgmma, 256, 256, 384, 256, block=(128, 128), group=2, stages=stages)
+    s = side_by_side(matmul_wgmma, 256, 256, 384, 256, block=(128, 128), group=2, stages=stages, roles=False)
     (used,) = lp.compile_source(s, "sm_90a").resources.values()
     assert used.spill_stores == used.spill_loads == used.stack == 0
