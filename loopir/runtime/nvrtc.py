@@ -46,8 +46,10 @@ def compile(source: str, arch: str = "sm_90a", *, fma: bool = True, lines: bool 
     """
     options = [f"--gpu-architecture={arch}", f"--fmad={'true' if fma else 'false'}", "--ptxas-options=-v", "-std=c++17"]
     options += ["--generate-line-info"] if lines else []
-    nvrtc = _nvrtc()
-    entry = cache.key("cubin", source, *options, str(_check(nvrtc, nvrtc.nvrtcVersion())), "1")
+    nvrtc, made_by = _nvrtc(), version()
+    if made_by >= (12, 9):  # what NVRTC's own cache gives back comes without ptxas' report and its warnings
+        options.append("--no-cache")
+    entry = cache.key("cubin", source, *options, str(made_by), "1")
     kept = cache.load(entry)
     if kept is not None:
         head, _, cubin = kept.partition(b"\n")
@@ -98,14 +100,14 @@ def _compile(nvrtc: Any, source: str, arch: str, options: list[str]) -> Compiled
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         size = _check(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
-        text = b" " * size
+        text = bytes(size)  # its own memory, which is written to; b" " * 1 is an object that the whole process shares
         _check(nvrtc, nvrtc.nvrtcGetProgramLog(program, text))
         log = text.rstrip(b"\0 ").decode(errors="replace")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise CompileError(f"NVRTC turns the emitted source down for {arch}:\n{log}", source=source, log=log)
         if ignored := re.findall(r".*C75\d\d.*", log):
             raise CompileError("ptxas did not do as it was told:\n" + "\n".join(ignored), source=source, log=log)
-        cubin = b" " * _check(nvrtc, nvrtc.nvrtcGetCUBINSize(program))
+        cubin = bytes(_check(nvrtc, nvrtc.nvrtcGetCUBINSize(program)))
         _check(nvrtc, nvrtc.nvrtcGetCUBIN(program, cubin))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
