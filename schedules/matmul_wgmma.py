@@ -50,7 +50,7 @@ class Unit:
 
 UNITS = {
     "bfloat16": Unit("bf16", "bf16", 8), "float16": Unit("f16", "f16", 8), "float32": Unit("f32", "tf32", 4),
-    "int8": Unit("i8", "s8", 16),
+    "int8": Unit("i8", "s8", 16), "float8_e4m3fn": Unit("e4m3", "e4m3", 16), "float8_e5m2": Unit("e5m2", "e5m2", 16),
 }  # fmt: skip
 """By dtype. Elements of float32 are those that the program cuts off to TF32; their rows run along the reduced loop, and
 those of int8 do."""
@@ -60,7 +60,8 @@ def along_rows(s: lp.Schedule, c: Contraction) -> bool:
     """Whether warpgroups multiply the elements of `c` as they lie, which are not of 16 bits."""
     reads = [t for t in s.accesses(c.stage) if not t.write]
     kinds = {(t.dtype.name, t.by) for t in reads}
-    return c.left.along and c.right.along and kinds in ({("int8", "")}, {("float32", "tf32_below")})
+    whole = ({("float32", "tf32_below")}, {("int8", "")}, {("float8_e4m3fn", "")}, {("float8_e5m2", "")})
+    return c.left.along and c.right.along and kinds in whole
 
 
 def _block(rows: int | None, columns: int | None) -> tuple[int, int]:

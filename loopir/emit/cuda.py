@@ -6,15 +6,18 @@ This room only spells. Statements are here, expressions in `cuda_values`. What a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loopir.emit.cuda_atomic import PRELUDE as ATOMIC_PRELUDE, update
 from loopir.emit.cuda_index import bounds
+from loopir.emit.cuda_narrow import PRELUDE as NARROW_PRELUDE
 from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of, met
 from loopir.emit.cuda_shared import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, carved, elements_of, matrices
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.emit.params import kernels_of, params_of
 from loopir.errors import LowerError
+from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     AXES,
     Alloc,
@@ -23,6 +26,7 @@ from loopir.ir.grammar import (
     Body,
     Budget,
     Buffer,
+    Cast,
     Commit,
     Expect,
     Fence,
@@ -104,6 +108,8 @@ def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
     rings = any(isinstance(s, Init | Issue) for k in kernels for s in statements(k.body))
     preludes = ({RING_PRELUDE: None} if rings else {}) | preludes
     preludes |= {ATOMIC_PRELUDE: None} if atomic else {}
+    eight = any(t.is_narrow and t.bits == 8 for k in kernels for t in _types(k))
+    preludes = ({NARROW_PRELUDE: None} if eight else {}) | preludes
     lines = [(line, None) for text in (PRELUDE, *preludes) for line in text.rstrip().split("\n")]
     infos: list[KernelInfo] = []
     for k in kernels:
@@ -117,6 +123,17 @@ def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
     return CudaModule(
         "\n".join(text for text, _ in lines) + "\n", tuple(infos), tuple(loop for _, loop in lines), tuple(needs)
     )
+
+
+def _types(kernel: Kernel) -> Iterator[DType]:
+    """Of what a kernel has in memory, and converts to."""
+    for n in nodes(kernel):
+        if isinstance(n, Cast):
+            yield n.type
+        if isinstance(n, Load | Store):
+            yield n.buffer.dtype
+        elif isinstance(n, Reduce):
+            yield from (b.dtype for b in n.buffers)
 
 
 class _Emitter:

@@ -1,4 +1,4 @@
-"""Expressions in CUDA C. 16-bit floats are held as float and rounded after every operation."""
+"""Expressions in CUDA C. Floats of 16 bits and fewer are held as float and rounded after every operation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from loopir.emit.cuda_narrow import NARROW
 from loopir.errors import LowerError
-from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32, uint64
+from loopir.ir.dtypes import DType, bool_, float16, float32, uint64
 from loopir.ir.grammar import (
     Add,
     And,
@@ -210,14 +211,14 @@ RESERVED = frozenset(
 
 def memory_type(t: DType) -> str:
     """How an element lies in memory."""
-    if t in (float16, bfloat16):
-        return "unsigned short"
+    if t in NARROW:
+        return NARROW[t][0]
     return "unsigned char" if t == bool_ else _C[t.name]
 
 
 def value_type(t: DType) -> str:
     """How a value is held."""
-    if t in (float16, bfloat16):
+    if t in NARROW:
         return "float"
     return "bool" if t == bool_ else _C[t.name]
 
@@ -328,16 +329,12 @@ class CudaValues:
         return f"{self.name(b.name)} + {at}"
 
     def from_memory(self, source: str, t: DType) -> str:
-        if t == float16:
-            return f"lp_from_f16({source})"
-        if t == bfloat16:
-            return f"lp_from_bf16({source})"
+        if t in NARROW:
+            return f"lp_from_{NARROW[t][1]}({source})"
         return f"({source} != 0)" if t == bool_ else source
 
     def to_memory(self, source: str, t: DType) -> str:
-        if t == float16:
-            return f"lp_to_f16({source})"
-        return f"lp_to_bf16({source})" if t == bfloat16 else source
+        return f"lp_to_{NARROW[t][1]}({source})" if t in NARROW else source
 
     # ------------------------------------------------------------ values
 
@@ -370,9 +367,9 @@ class CudaValues:
                 raise TypeError(f"{type(v).__name__} is no value")
 
     def held(self, v: Value) -> str:
-        """`v` as memory holds it. A 16-bit float is rounded once, and a copy of one is not touched."""
+        """`v` as memory holds it. A narrow float is rounded once, and a copy of one is not touched."""
         t = v.dtype
-        if t not in (float16, bfloat16):
+        if t not in NARROW:
             return self.value(v)
         match v:
             case Load(buffer, at):
@@ -391,9 +388,9 @@ class CudaValues:
         return source if v.fn.result == "bool" else self.rounded(source, v.args[0].dtype)
 
     def unrounded(self, v: Op) -> str:
-        """The operation, of 16-bit floats in float32."""
+        """The operation, of narrow floats in float32."""
         t = v.args[0].dtype
-        work = float32 if t in (float16, bfloat16) else t
+        work = float32 if t in NARROW else t
         template = v.fn.cuda.get(work.name) or v.fn.cuda.get(work.kind)
         if template is None:
             raise LowerError(f"{v.fn.name} of {t} has no spelling in CUDA C; cast to float32 or float64 first")
@@ -402,8 +399,8 @@ class CudaValues:
         return template.format(*args, T=value_type(t), U=unsigned)
 
     def rounded(self, source: str, t: DType) -> str:
-        """A float rounded to a 16-bit type, held as float."""
-        return self.from_memory(self.to_memory(source, t), t) if t in (float16, bfloat16) else source
+        """A float rounded to a narrow type, held as float."""
+        return self.from_memory(self.to_memory(source, t), t) if t in NARROW else source
 
     def convert(self, source: str, have: DType, to: DType) -> str:
         """Floats to integers truncate and saturate, NaN becomes 0; integers wrap."""
@@ -411,7 +408,7 @@ class CudaValues:
             return source
         if to == bool_:
             return f"({source} != 0)"
-        if to in (float16, bfloat16):
+        if to in NARROW:
             return self.rounded(_as_float(source, have, to), to)
         if have.is_float and to.is_integer:
             info = np.iinfo(to.numpy)
@@ -424,7 +421,7 @@ class CudaValues:
 
 
 def _as_float(source: str, have: DType, to: DType) -> str:
-    """What is rounded to a 16-bit float: float64 to float16 at once, all else as float32, as NumPy and ml_dtypes do."""
+    """What is rounded to a narrow float: float64 to float16 at once, all else as float32, as NumPy and ml_dtypes do."""
     return source if have == float32 or (have.bits == 64 and have.is_float and to == float16) else f"(float)({source})"
 
 

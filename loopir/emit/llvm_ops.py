@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from loopir.errors import LowerError
-from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32
+from loopir.ir.dtypes import DType, bfloat16, bool_, float8_e4m3fn, float8_e5m2, float16, float32
 
 HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
@@ -27,15 +27,15 @@ def memory_type(t: DType) -> Any:
     """How an element lies in memory."""
     if t == float16:
         return HALF
-    if t == bfloat16:
-        return I16
+    if t.is_narrow:
+        return ir.IntType(t.bits)
     if t.is_float:
         return FLOAT if t == float32 else DOUBLE
     return I8 if t == bool_ else ir.IntType(t.bits)
 
 
 def register_type(t: DType) -> Any:
-    """How a value is held: 16-bit floats as float32, a bool as one bit."""
+    """How a value is held: narrow floats as float32, a bool as one bit."""
     if t.is_float:
         return DOUBLE if t.bits == 64 else FLOAT
     return I1 if t == bool_ else ir.IntType(t.bits)
@@ -72,6 +72,11 @@ def from_memory(b: Any, raw: Any, t: DType) -> Any:
     if t == bfloat16:
         wide = b.zext(raw, _like(raw, I32))
         return b.bitcast(b.shl(wide, _const(wide, I32, 16)), _like(raw, FLOAT))
+    if t == float8_e5m2:  # the upper half of a float16
+        wide = b.zext(raw, _like(raw, I16))
+        return b.fpext(b.bitcast(b.shl(wide, _const(wide, I16, 8)), _like(raw, HALF)), _like(raw, FLOAT))
+    if t == float8_e4m3fn:
+        return _from_e4m3(b, raw)
     return b.icmp_unsigned("!=", raw, _const(raw, I8, 0)) if t == bool_ else raw
 
 
@@ -80,6 +85,8 @@ def to_memory(b: Any, v: Any, t: DType) -> Any:
         return b.fptrunc(v, _like(v, HALF))
     if t == bool_:
         return b.zext(v, _like(v, I8))
+    if t in _EIGHT:
+        return _to_eight(b, v, *_EIGHT[t])
     if t != bfloat16:
         return v
     bits = b.bitcast(v, _like(v, I32))
@@ -90,6 +97,39 @@ def to_memory(b: Any, v: Any, t: DType) -> Any:
     return b.trunc(b.lshr(kept, _const(kept, I32, 16)), _like(v, I16))
 
 
+_EIGHT = {float8_e4m3fn: (3, 7, 0x7F, 0x7F), float8_e5m2: (2, 15, 0x7C, 0x7E)}
+"""Of floats of 8 bits: stored bits of the significand, the exponent's bias, what is too large, and NaN."""
+
+
+def _from_e4m3(b: Any, raw: Any) -> Any:
+    """Exponents count from 120 more in float32, so its bits there, and times 2^120; of its last number, NaN."""
+    wide = b.zext(raw, _like(raw, I32))
+    bits = b.and_(wide, _const(wide, I32, 0x7F))
+    sign = b.shl(b.and_(wide, _const(wide, I32, 0x80)), _const(wide, I32, 24))
+    near = b.bitcast(b.or_(b.shl(bits, _const(wide, I32, 20)), sign), _like(raw, FLOAT))
+    nan = b.bitcast(b.or_(sign, _const(wide, I32, 0x7FC00000)), near.type)
+    last = b.icmp_unsigned("==", bits, _const(wide, I32, 0x7F))
+    return b.select(last, nan, b.fmul(near, _const(near, FLOAT, 2.0**120)))
+
+
+def _to_eight(b: Any, v: Any, digits: int, bias: int, most: int, nan: int) -> Any:
+    """To nearest, ties to even. What is below the normal numbers is counted by a sum with a float in such units."""
+    word = b.bitcast(v, _like(v, I32))
+    bits = b.and_(word, _const(word, I32, 0x7FFFFFFF))
+    below = 23 - digits
+    unit = 2.0 ** (24 - bias - digits)
+    counted = b.bitcast(b.fadd(b.bitcast(bits, v.type), _const(v, FLOAT, unit)), word.type)
+    small = b.sub(counted, _const(word, I32, (151 - bias - digits) << 23))
+    odd = b.and_(b.lshr(bits, _const(word, I32, below)), _const(word, I32, 1))
+    up = b.add(b.add(bits, odd), _const(word, I32, (1 << (below - 1)) - 1))
+    normal = b.sub(b.lshr(up, _const(word, I32, below)), _const(word, I32, (127 - bias) << digits))
+    near = b.select(b.icmp_unsigned("<", bits, _const(word, I32, (128 - bias) << 23)), small, normal)
+    near = b.select(b.icmp_unsigned("<", near, _const(word, I32, most)), near, _const(word, I32, most))
+    near = b.select(b.icmp_unsigned(">", bits, _const(word, I32, 0x7F800000)), _const(word, I32, nan), near)
+    sign = b.and_(b.lshr(word, _const(word, I32, 24)), _const(word, I32, 0x80))
+    return b.trunc(b.or_(near, sign), _like(v, I8))
+
+
 def convert(module: Any, b: Any, v: Any, source: DType, to: DType) -> Any:
     """The value of `source` as a `to`: floats to integers truncate and saturate, integers wrap."""
     kind = _like(v, register_type(to))
@@ -98,7 +138,7 @@ def convert(module: Any, b: Any, v: Any, source: DType, to: DType) -> Any:
             out = v if to.bits == 64 else _to_odd(b, v) if to == float16 else b.fptrunc(v, _like(v, FLOAT))
         else:
             out = b.fpext(v, kind) if to.bits == 64 else v
-        return from_memory(b, to_memory(b, out, to), to) if to.bits == 16 else out
+        return from_memory(b, to_memory(b, out, to), to) if to.is_narrow else out
     if source.is_float:
         if to == bool_:
             return b.fcmp_unordered("!=", v, _const(v, register_type(source), 0.0))
@@ -107,7 +147,7 @@ def convert(module: Any, b: Any, v: Any, source: DType, to: DType) -> Any:
     if to.is_float:
         wide = _like(v, DOUBLE if to.bits == 64 else FLOAT)
         out = b.sitofp(v, wide) if source.kind == "int" else b.uitofp(v, wide)
-        return from_memory(b, to_memory(b, out, to), to) if to.bits == 16 else out
+        return from_memory(b, to_memory(b, out, to), to) if to.is_narrow else out
     if to == bool_:
         return v if source == bool_ else b.icmp_unsigned("!=", v, _const(v, ir.IntType(source.bits), 0))
     have = 1 if source == bool_ else source.bits

@@ -1,7 +1,8 @@
 """Expressions in LLVM IR: scalars, or one vector for all lanes of a vector loop.
 
-A value that is the same in all lanes stays a scalar until it meets one that is not. 16-bit floats are held as float32
-and rounded after every operation. Integer division never traps, and an arm of a Select that is not chosen is not read.
+A value that is the same in all lanes stays a scalar until it meets one that is not. Floats of 16 bits and fewer are
+held as float32 and rounded after every operation. Integer division never traps, and an arm of a Select that is not
+chosen is not read.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from loopir.emit import llvm_ops as ops
-from loopir.ir.dtypes import DType, bfloat16, bool_, float16, float32, int64, uint64
+from loopir.ir.dtypes import DType, bool_, float32, int64, uint64
 from loopir.ir.grammar import (
     Add,
     And,
@@ -422,7 +423,7 @@ class Values:
     def op(self, v: Op) -> Any:
         t = v.args[0].dtype
         args = self.alike(*(self.value(a) for a in v.args))
-        work = float32 if t in (float16, bfloat16) else t
+        work = float32 if t.is_narrow else t
         if v.fn.expand is not None:
             names = [Param(f"{v.fn.name}.{n}", work) for n in range(v.fn.arity)]
             expansion = v.fn.expand(*names)
@@ -443,7 +444,7 @@ class Values:
         return out
 
     def rounded(self, v: Any, t: DType, result: str) -> Any:
-        if result == "bool" or t not in (float16, bfloat16):
+        if result == "bool" or not t.is_narrow:
             return v
         return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
 

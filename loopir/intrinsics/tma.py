@@ -12,8 +12,9 @@ import re
 from loopir.ir.instruction import instruction
 from loopir.ir.ops import FAMILIES
 
-DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "i8": "int8", "i32": "int32"}
-BYTES = {"bf16": 2, "f16": 2, "f32": 4, "i8": 1, "i32": 4}
+DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "i8": "int8", "i32": "int32",
+          "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}  # fmt: skip
+BYTES = {"bf16": 2, "f16": 2, "f32": 4, "i8": 1, "i32": 4, "e4m3": 1, "e5m2": 1}
 MOST, PART = 256, 16
 """Elements of a box along a dimension; what the bytes of its rows are a multiple of."""
 

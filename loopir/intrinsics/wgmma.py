@@ -1,5 +1,6 @@
 """Tensor cores by `wgmma`: 64 rows by n columns, 32 bytes of the reduced loop, issued by a warpgroup (PTX ISA,
-"Asynchronous warpgroup level matrix instructions"; sm_90a alone).
+"Asynchronous warpgroup level matrix instructions"; sm_90a alone). How sums are rounded, the hardware says: those of
+8-bit floats are kept to some 14 bits from product to product, so long ones are less exact than float32 is.
 
 Both operands come straight from shared memory, each told by a descriptor; the sums are a fragment that the 128 threads
 hold. There is one instruction for every n that is a multiple of 8 up to 256, declared when its name is first used.
@@ -28,6 +29,8 @@ class Kind:
     spelt: str
     register: str = "f"
     either: bool = False
+    right: str = ""
+    """The right operand's type, where it is another."""
 
     @property
     def depth(self) -> int:
@@ -39,6 +42,10 @@ KINDS = {
     "f16": Kind("float16", "float32({})", "float32", "f32.f16.f16", either=True),
     "tf32": Kind("float32", "tf32_below({})", "float32", "f32.tf32.tf32"),
     "s8": Kind("int8", "int32({})", "int32", "s32.s8.s8", "r"),
+    "e4m3": Kind("float8_e4m3fn", "float32({})", "float32", "f32.e4m3.e4m3"),
+    "e5m2": Kind("float8_e5m2", "float32({})", "float32", "f32.e5m2.e5m2"),
+    "e4m3_e5m2": Kind("float8_e4m3fn", "float32({})", "float32", "f32.e4m3.e5m2", right="float8_e5m2"),
+    "e5m2_e4m3": Kind("float8_e5m2", "float32({})", "float32", "f32.e5m2.e4m3", right="float8_e4m3fn"),
 }
 """By name in instructions. Of a float32 in shared memory tensor cores read the bits of TF32 alone."""
 MOST, BYTES, WHOLE = 256, 32, 32
@@ -79,17 +86,18 @@ def _product(columns: str, steps: str, short: str, by_columns: str | None, trans
         registers=", ".join(f"%{i}" for i in range(count)),
         outputs=", ".join(f'"+{kind.register}"(d[{i}])' for i in range(count)),
     )  # fmt: skip
+    of = f"{kind.dtype} and {kind.right}" if kind.right else kind.dtype
     a, b = "A[k, i]" if left else "A[i, k]", "B[k, j]" if right else "B[j, k]"
     instruction(
         level="warpgroup", cuda=f"lp_{name}({{C}}, lp_matrix({{A}}, {{A_word}}), lp_matrix({{B}}, {{B_word}}));",
         cuda_prelude=_PRELUDE.format() + spelt, asynchronous="products", arch="sm_90a",
         matrices={"A": "mn" if left else "k", "B": "mn" if right else "k"},
-        doc=f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {kind.dtype}, 64 x {k} by {n} columns, "
+        doc=f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {of}, 64 x {k} by {n} columns, "
         f"{kind.of.format('each')}, in {kind.sums}.",
     )(f"""
 def {name}(C: "inout {kind.sums}[64, {n}] fragment {accumulator(n)}",
            A: "{kind.dtype}[{f'{k}, 64' if left else f'64, {k}'}] shared",
-           B: "{kind.dtype}[{f'{k}, {n}' if right else f'{n}, {k}'}] shared"):
+           B: "{kind.right or kind.dtype}[{f'{k}, {n}' if right else f'{n}, {k}'}] shared"):
     for i, j, k in grid(64, {n}, {k}):
         C[i, j] += {kind.of.format(a)} * {kind.of.format(b)}
 """)  # fmt: skip

@@ -36,12 +36,17 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype:
-        """The NumPy dtype with the same bits (bfloat16 through ml_dtypes)."""
+        """The NumPy dtype with the same bits (bfloat16 and those of 8 bits through ml_dtypes)."""
         return _NUMPY[self.name]
 
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is a float of 16 bits or fewer: computed in float32, and rounded after every operation."""
+        return self.kind == "float" and self.bits <= 16
 
     @property
     def is_integer(self) -> bool:
@@ -55,6 +60,9 @@ class DType:
 
 float16 = DType("float16", "float", 16)
 bfloat16 = DType("bfloat16", "float", 16)
+float8_e4m3fn = DType("float8_e4m3fn", "float", 8)
+float8_e5m2 = DType("float8_e5m2", "float", 8)
+"""What is too large for the first, which has no infinity, becomes NaN, and infinity in the second, as in ml_dtypes."""
 float32 = DType("float32", "float", 32)
 float64 = DType("float64", "float", 64)
 int8, int16, int32, int64 = (DType(f"int{b}", "int", b) for b in (8, 16, 32, 64))
@@ -64,6 +72,8 @@ bool_ = DType("bool", "bool", 1)
 ALL: tuple[DType, ...] = (
     float16,
     bfloat16,
+    float8_e4m3fn,
+    float8_e5m2,
     float32,
     float64,
     int8,
@@ -77,10 +87,13 @@ ALL: tuple[DType, ...] = (
     bool_,
 )
 BY_NAME: dict[str, DType] = {t.name: t for t in ALL}
-_NUMPY: dict[str, np.dtype] = {t.name: np.dtype(t.name) for t in ALL if t is not bfloat16}
-_NUMPY["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
+_NUMPY: dict[str, np.dtype] = {t.name: np.dtype(getattr(ml_dtypes, t.name, t.name)) for t in ALL}
 _FROM_NUMPY = {v: BY_NAME[k] for k, v in _NUMPY.items()}
-_SHORT = {"f16": float16, "bf16": bfloat16, "f32": float32, "f64": float64}
+_SHORT = {
+    "f16": float16, "bf16": bfloat16, "f32": float32, "f64": float64, "e4m3": float8_e4m3fn, "e5m2": float8_e5m2,
+}  # fmt: skip
+_HELD_BY = {float8_e4m3fn: (float16, bfloat16), float8_e5m2: (float16, bfloat16)}
+"""Of a narrow float, the other narrow ones that have all of its numbers."""
 
 DTypeLike = DType | str | npt.DTypeLike
 
@@ -104,14 +117,16 @@ def dtype(spec: DTypeLike) -> DType:
 def promote(a: DType, b: DType) -> DType:
     """The type NumPy's rules give for mixing `a` and `b`.
 
-    bfloat16 follows ml_dtypes and the array-API extension of it: with float16 it gives float32, with an
-    integer or bool it stays bfloat16.
+    bfloat16 and floats of 8 bits follow ml_dtypes and the array-API extension of it: of two narrow floats it is the
+    one that has all numbers of the other, or else float32; with an integer or bool they stay what they are.
     """
     if a == b:
         return a
-    if bfloat16 in (a, b):
-        other = b if a == bfloat16 else a
-        if not other.is_float:
-            return bfloat16
-        return float64 if other == float64 else float32
+    for t, other in ((a, b), (b, a)):
+        if t.is_narrow and t != float16:
+            if not other.is_float:
+                return t
+            if not other.is_narrow:
+                return other
+            return next((x for x, y in ((other, t), (t, other)) if x in _HELD_BY.get(y, ())), float32)
     return _FROM_NUMPY[np.promote_types(a.numpy, b.numpy)]

@@ -39,7 +39,7 @@ class Intrinsic:
     with `{0}`, `{1}` for the arguments, `{T}` for their C type and `{U}` for an unsigned type that wraps as it does;
     `cuda_prelude` declares what the expression calls. `cuda_atomic` is the hardware's own update of the element at
     address `{0}` by `{1}`, as one step, where it has one. For LLVM it is an instruction ("fadd"), a comparison
-    ("icmp slt") or an intrinsic ("llvm.fma"). 16-bit floats compute in float32 on both and are rounded after.
+    ("icmp slt") or an intrinsic ("llvm.fma"). Narrow floats compute in float32 on both and are rounded after.
     `commutes`: its two arguments may change places.
     `expand` says the operation in terms of simpler ones, for a target with no spelling for that dtype.
     `lane`, if given, makes it an exchange between the threads of a warp: the result in lane n is the argument in lane

@@ -72,7 +72,8 @@ class Of(Value):
 class Cast(Value):
     """Conversion. Float to integer truncates, saturates, and takes NaN to 0; to a narrower integer wraps.
 
-    To a float it rounds to nearest, ties to even; to bfloat16 by way of float32, as NumPy does with ml_dtypes.
+    To a float it rounds to nearest, ties to even; to bfloat16 and to 8 bits by way of float32, as
+    NumPy does with ml_dtypes.
     """
 
     value: Value

@@ -14,13 +14,14 @@ from math import prod
 from operator import index
 from typing import Any
 
-import ml_dtypes
+import ml_dtypes as ml_dtypes  # NumPy knows bfloat16 and floats of 8 bits by name from here on
 import numpy as np
 
 from loopir.errors import positive
 from loopir.shapes import Given, Linear, sizes_of
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+UNTOLD = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+"""Types that an array interface has no word for."""
 Check = Callable[..., bool]
 SCOPE = {"lp_min": min, "lp_max": max, "lp_positive": positive}
 """What the expressions of a signature may call."""
@@ -38,7 +39,7 @@ class ArgSpec:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        return BFLOAT16 if self.dtype == "bfloat16" else np.dtype(self.dtype)
+        return np.dtype(self.dtype)
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ class Taken:
 
     @property
     def bytes(self) -> int:
-        size = BFLOAT16.itemsize if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
-        return prod(self.shape) * size
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _scalar(x: float, spec: ArgSpec) -> np.ndarray[Any, Any]:
 
 
 def _numpy(a: np.ndarray[Any, Any]) -> Taken:
-    name = "bfloat16" if a.dtype == BFLOAT16 else a.dtype.name
+    name = a.dtype.name
     if not a.dtype.isnative:
         name = f"byte-swapped {name}"
     flags = a.flags
@@ -173,7 +173,7 @@ def _cuda(x: Any) -> Taken:
     dtype = np.dtype(interface["typestr"])
     pointer, readonly = interface["data"]
     dense = strides is None or _dense(shape, strides, dtype.itemsize)
-    name = "bfloat16" if str(getattr(x, "dtype", "")) == "bfloat16" else dtype.name
+    name = told if (told := str(getattr(x, "dtype", ""))) in UNTOLD else dtype.name
     device = f"cuda:{getattr(getattr(x, 'device', None), 'id', 0)}"
     return Taken(x, pointer or 0, shape, name, dense, device, not readonly, strides)
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from loopir.errors import TargetError
-from loopir.runtime.arrays import Bound, Signature, stream_of
+from loopir.runtime.arrays import UNTOLD, Bound, Signature, stream_of
 from loopir.runtime.checks import Checked
 from loopir.runtime.driver import MOST_STREAMS, Device, Stream
 from loopir.runtime.graphs import Graph
@@ -313,6 +313,7 @@ def _host_array(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if isinstance(x, np.ndarray):
         return x
     if type(x).__module__.partition(".")[0] == "torch":
-        # NumPy does not know torch's bfloat16; both know int16
-        return x.view(dtype=sys.modules["torch"].int16).numpy().view(dtype) if dtype.itemsize == 2 else x.numpy()
+        # NumPy does not know torch's bfloat16 and floats of 8 bits; both know the integers
+        word = {1: "int8", 2: "int16"}.get(dtype.itemsize) if dtype.name in UNTOLD else None
+        return x.numpy() if word is None else x.view(dtype=getattr(sys.modules["torch"], word)).numpy().view(dtype)
     return np.asarray(x)

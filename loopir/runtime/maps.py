@@ -11,7 +11,7 @@ from loopir.runtime.driver import Device
 
 MAP_TYPES = {
     "bfloat16": ("BFLOAT16", 2), "float16": ("FLOAT16", 2), "float32": ("FLOAT32", 4), "int8": ("UINT8", 1),
-    "int32": ("INT32", 4),
+    "int32": ("INT32", 4), "float8_e4m3fn": ("UINT8", 1), "float8_e5m2": ("UINT8", 1),
 }  # fmt: skip
 """What the driver calls an element type, and its bytes."""
 MOST_MAPS = 256

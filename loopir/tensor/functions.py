@@ -144,14 +144,14 @@ def where(cond: Any, a: Any, b: Any) -> Tensor:
 select = where
 
 
-# ---------------------------------------------------------------- composites: 16-bit floats work in float32
+# ---------------------------------------------------------------- composites: narrow floats work in float32
 
 
 def _widened(fn: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
     def function(x: Any) -> Tensor:
         e = as_expr(Tensor, x, None)
         t = real_type(e.dtype)
-        work = dtypes.float32 if t.bits == 16 else t
+        work = dtypes.float32 if t.is_narrow else t
         return cast_expr(fn(cast_expr(e, work)), t)
 
     function.__name__, function.__doc__ = fn.__name__, fn.__doc__
@@ -198,7 +198,7 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
 def sum(x: Any, axis: Any = None, keepdims: bool = False, accum_dtype: DTypeLike | None = None) -> Tensor:
     """The sum over `axis`: a reduce_axis inside compute, or integer axes of a whole tensor (None: all).
 
-    Small integers are summed in 64 bits, as NumPy does; 16-bit floats in float32, or in `accum_dtype`.
+    Small integers are summed in 64 bits, as NumPy does; narrow floats in float32, or in `accum_dtype`.
     """
     return reduce_sum(x, axis=axis, keepdims=keepdims, accum_dtype=accum_dtype)
 
@@ -242,7 +242,7 @@ def monoid(name: str, *, identity: Sequence[float], combine: Callable[..., Any])
 
 
 def matmul(a: Tensor, b: Tensor, accum_dtype: DTypeLike | None = None) -> Tensor:
-    """The matrix product as NumPy's; 16-bit floats accumulate in float32, or in `accum_dtype`."""
+    """The matrix product as NumPy's; narrow floats accumulate in float32, or in `accum_dtype`."""
     return red.product(a, b, accum_dtype)
 
 

@@ -35,12 +35,12 @@ Axis = Any
 
 
 def sum_type(t: DType) -> DType:
-    """The type that NumPy sums `t` in; 16-bit floats are summed in float32."""
+    """The type that NumPy sums `t` in; narrow floats are summed in float32."""
     if t == bool_ or (t.kind == "int" and t.bits < 64):
         return dtypes.int64
     if t.kind == "uint" and t.bits < 64:
         return dtypes.uint64
-    return float32 if t.is_float and t.bits == 16 else t
+    return float32 if t.is_narrow else t
 
 
 def fold(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool, accum: DType, name_as: str) -> Any:
@@ -174,7 +174,7 @@ def product(a: Expr, b: Expr, accum: DTypeLike | None) -> Any:
     if not same(x.dims[-1], y.dims[-2], {**x.symbols, **y.symbols}):
         raise ExprError(f"matmul of {a.described()} and {b.described()}: the inner sizes differ")
     left, right = x[..., :, :, None], y[..., None, :, :]
-    kind = dtypes.dtype(accum) if accum is not None else (float32 if t.is_float and t.bits == 16 else t)
+    kind = dtypes.dtype(accum) if accum is not None else (float32 if t.is_narrow else t)
     multiplied = elementwise(cls, "and_" if t == bool_ else "mul", cast(left, kind), cast(right, kind), to=kind)
     name = "or" if t == bool_ else "sum"
     total = _reduce(cls, MONOIDS["any" if name == "or" else "sum"]((kind,)), (multiplied,), -2, False, "matmul")[0]

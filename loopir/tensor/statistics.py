@@ -54,16 +54,16 @@ _expsum = monoid("expsum", identity=(-math.inf, 0.0), combine=_largest_and_sum)
 
 
 def _work(x: Any) -> tuple[Tensor, DType]:
-    """`x` in the type that it is computed in, and the type of results: 16-bit floats are computed in float32."""
+    """`x` in the type that it is computed in, and the type of results: narrow floats are computed in float32."""
     e = as_expr(Tensor, x, None)
     t = real_type(e.dtype)
-    return cast(e, float32 if t.bits == 16 else t), t
+    return cast(e, float32 if t.is_narrow else t), t
 
 
 def welford(x: Any, axis: Any = None, keepdims: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """How many, their mean, and the sum of their squared deviations from it, over `axis`, in one pass.
 
-    The count is int64; the others are float32 for 16-bit floats, else of the type of `x`. `axis` may be a reduce_axis.
+    The count is int64; the others are float32 for narrow floats, else of the type of `x`. `axis` may be a reduce_axis.
     """
     e, _ = _work(x)
     one = as_expr(Tensor, 1, None).astype("int64")

@@ -287,7 +287,7 @@ def as_bool(x: Tensor) -> Tensor:
 
 
 def _result(x: Tensor) -> dtypes.DType:
-    """The type of a sum of `x`: the accumulator's, but 16-bit floats come back as they went in."""
+    """The type of a sum of `x`: the accumulator's, but narrow floats come back as they went in."""
     return x.dtype if x.dtype.is_float else red.sum_type(x.dtype)
 
 
@@ -300,7 +300,7 @@ def reduce_sum(x: Any, *, axis: Any, keepdims: bool, accum_dtype: DTypeLike | No
 def reduce_mean(x: Any, *, axis: Any, keepdims: bool) -> Tensor:
     e = as_expr(Tensor, x, None)
     t = e.dtype if e.dtype.is_float else dtypes.float64
-    work = dtypes.float32 if t.bits == 16 else t
+    work = dtypes.float32 if t.is_narrow else t
     total = red.fold(Tensor, "sum", cast(e, work), axis, keepdims, work, "sum")
     count: Any = 1
     over = range(e.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)

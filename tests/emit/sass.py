@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 HMMA = 0x23C
-HGMMA = 0x9F0
+HGMMA, QGMMA = 0x9F0, 0x9F3
 LDSM = 0x83B
 LDGSTS = 0xFAE
 MEMORY_BARRIER = 0x992

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import pytest
 
 import loopir as lp
+import schedules
 from schedules.fusion import inlined
 from schedules.matmul_wgmma import matmul_wgmma
 
@@ -80,6 +82,28 @@ def test_int8_and_tf32(torch: Any, kind: str, how: dict[str, Any]) -> None:
     want = torch.relu(x.double() @ y.double().T)
     given = [v.to(torch.int8) if kind == "s8" else v.float() * (1 + 2.0**-12) for v in (x, y)]
     assert bool((kernel(*given).double() == want).all())
+
+
+@pytest.mark.parametrize("how", [{}, {"block": (128, 256)}, {"block": (64, 32), "stages": 1}])
+@pytest.mark.parametrize("t", ["float8_e4m3fn", "float8_e5m2"])
+def test_floats_of_8_bits(torch: Any, t: str, how: dict[str, Any]) -> None:
+    m, n, k = 264, 520, 400
+    a, b = (lp.cast(lp.placeholder((x, k), t, name=y), "float32") for x, y in ((m, "A"), (n, "B")))
+    kernel = matmul_wgmma(inlined(lp.Schedule(lp.relu(a @ b.T))), "matmul", **how).build("cuda")
+    x, y = (torch.randint(-4, 5, (v, k), device="cuda").float().to(getattr(torch, t)) for v in (m, n))
+    want = torch.relu(x.double() @ y.double().T)
+    assert bool((kernel(x, y).double() == want).all())
+
+
+@pytest.mark.parametrize("t", ["float8_e4m3fn", "float8_e5m2"])
+def test_conversions_to_8_bits(torch: Any, t: str) -> None:
+    x = torch.randn(1 << 16, device="cuda").exp2() ** 6
+    x[:6] = torch.tensor([448.0, 464.0, 465.0, 61439.0, 61440.0, float("inf")], device="cuda")
+    kernel = schedules.auto(lp.Schedule(lp.placeholder((1 << 16,), "float32", name="x").astype(t)), "cuda").build(
+        "cuda"
+    )
+    want = torch.from_numpy(x.cpu().numpy().astype(getattr(ml_dtypes, t)).view("uint8")).cuda()
+    assert bool((kernel(x).view(torch.uint8) == want).all())
 
 
 @pytest.mark.parametrize("cluster", [2, 8])

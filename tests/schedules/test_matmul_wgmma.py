@@ -63,20 +63,28 @@ def test_products_are_waited_for_an_iteration_later_and_not_two() -> None:
         interpret(replace(func, body=rewrite(func.body, later)), ones)
 
 
+TYPES = {"s8": "int8", "tf32": "float32", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+
+
+def others(kind: str, *shapes: tuple[int, int]) -> list[lp.Tensor]:
+    given = [lp.placeholder(x, TYPES[kind], name=y) for x, y in zip(shapes, "AB", strict=True)]
+    sums = "int32" if kind == "s8" else "float32"
+    return [lp.tf32(x, nearest=False) if kind == "tf32" else lp.cast(x, sums) for x in given]
+
+
 def other(kind: str, m: int, n: int, k: int, **how: object) -> lp.Schedule:
-    """relu(A @ B.T) of int8, in int32, or of float32 cut off to TF32."""
-    a, b = (lp.placeholder((x, k), "int8" if kind == "s8" else "float32", name=y) for x, y in ((m, "A"), (n, "B")))
-    left, right = (lp.cast(x, "int32") if kind == "s8" else lp.tf32(x, nearest=False) for x in (a, b))
+    """relu(A @ B.T) of int8, in int32, of float32 cut off to TF32, or of floats of 8 bits, in float32."""
+    left, right = others(kind, (m, k), (n, k))
     return matmul_wgmma(inlined(lp.Schedule(lp.relu(left @ right.T))), "matmul", **how)
 
 
-@pytest.mark.parametrize(("kind", "k"), [("s8", 128), ("tf32", 32)])
+@pytest.mark.parametrize(("kind", "k"), [("s8", 128), ("tf32", 32), ("e4m3", 128), ("e5m2", 128)])
 def test_other_types_are_multiplied_as_the_program_says(kind: str, k: int) -> None:
     s = other(kind, 64, 8, k, block=(64, 8), stages=1)
-    assert f"wgmma_m64n8k{32 if kind == 's8' else 8}_{kind}_bt()" in str(s)
+    assert f"wgmma_m64n8k{8 if kind == 'tf32' else 32}_{kind}_bt()" in str(s)
     rng = np.random.default_rng(0)
     a, b = rng.integers(-4, 5, (64, k)), rng.integers(-4, 5, (8, k))
-    given = [x.astype(np.int8) if kind == "s8" else np.float32(x * (1 + 2.0**-12)) for x in (a, b)]
+    given = [np.float32(x * (1 + 2.0**-12)) if kind == "tf32" else x.astype(TYPES[kind]) for x in (a, b)]
     found = interpret(lp.lower(s, "cuda")[0], given)["out"]
     assert np.array_equal(found, np.maximum(a @ b.T, 0))
 
@@ -88,10 +96,9 @@ def test_other_types_compile_without_spills(kind: str) -> None:
     assert used.spill_stores == used.spill_loads == used.stack == 0
 
 
-@pytest.mark.parametrize("kind", ["s8", "tf32"])
+@pytest.mark.parametrize("kind", TYPES)
 def test_other_types_are_chosen_where_warpgroups_take_them(kind: str) -> None:
-    a, b = (lp.placeholder((512, 512), "int8" if kind == "s8" else "float32", name=y) for y in "AB")
-    left, right = (lp.cast(x, "int32") if kind == "s8" else lp.tf32(x, nearest=False) for x in (a, b))
+    left, right = others(kind, (512, 512), (512, 512))
     assert "with wgmma" in str(schedules.gpu(lp.Schedule(left @ right.T), arch="sm_90a"))
     assert "with wgmma" not in str(schedules.gpu(lp.Schedule(left @ right), arch="sm_90a"))
 
