@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         describe_target as describe_target,
         lower as lower,
         resolve_target as resolve_target,
+        thread_count as thread_count,
         vector_unit as vector_unit,
     )
     from loopir.errors import (
@@ -55,6 +56,7 @@ _HOME = {
     "resolve_target": "loopir.build",
     "describe_target": "loopir.build",
     "caches": "loopir.build",
+    "thread_count": "loopir.build",
     "vector_unit": "loopir.build",
     "Func": "loopir.ir.grammar",
     "interpret": "loopir.ir.interpret",

@@ -32,12 +32,14 @@ from loopir.lower.target import TARGETS, require_arch
 from loopir.runtime.arrays import ArgSpec, Bound, Signature
 from loopir.runtime.call import Kernel
 from loopir.runtime.checks import Checked
-from loopir.runtime.pool import pool
 from loopir.schedule import Schedule, lend
 from loopir.show.report import Report, report as made
 from loopir.show.view import Line, page
 
-__all__ = ["Schedule", "build", "caches", "compile_source", "describe_target", "lower", "resolve_target", "vector_unit"]
+__all__ = [
+    "Schedule", "build", "caches", "compile_source", "describe_target", "lower", "resolve_target", "thread_count",
+    "vector_unit",
+]  # fmt: skip
 
 
 def build(
@@ -138,7 +140,7 @@ def describe_target(target: str) -> str:
     """What runs `target` here; TargetError, with what is missing, if nothing does."""
     if target == "cuda":
         return import_module("loopir.runtime.driver").device().description
-    return f"{import_module('loopir.runtime.llvm_jit').cpu()}, {pool().count} threads"
+    return f"{import_module('loopir.runtime.llvm_jit').cpu()}, {thread_count()} threads"
 
 
 def vector_unit() -> tuple[int, int]:
@@ -149,6 +151,11 @@ def vector_unit() -> tuple[int, int]:
 def caches() -> tuple[int, int, int]:
     """The bytes of this machine's caches for data, first to third level, by which a tile may be chosen."""
     return import_module("loopir.runtime.llvm_jit").caches()
+
+
+def thread_count(threads: int | None = None) -> int:
+    """How many threads run parallel loops on this machine: `threads`, else LOOPIR_NUM_THREADS, else its CPUs."""
+    return import_module("loopir.runtime.pool").thread_count(threads)
 
 
 def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
@@ -195,8 +202,9 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
 
     source = host_source(lowered, spell)
     entries = [(k.name, len(k.params.integers), len(k.params.buffers), k.root is not None) for k in module.kernels]
-    runtime = jit.CpuRuntime(library, entries, pool(threads))
-    resources = {"kernels": len(kernels_of(lowered)), "threads": pool(threads).count, "cpu": jit.cpu()}
+    shared = import_module("loopir.runtime.pool").pool(threads)
+    runtime = import_module("loopir.runtime.cpu").CpuRuntime(library, entries, shared)
+    resources = {"kernels": len(kernels_of(lowered)), "threads": shared.count, "cpu": jit.cpu()}
     return Kernel(_signature(func), _host(func, lowered, source), runtime, source=library.source, resources=resources,
                   target="llvm", host_source=source)  # fmt: skip
 

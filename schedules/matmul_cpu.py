@@ -9,8 +9,6 @@ rows, or of columns where these are many more.
 
 from __future__ import annotations
 
-import os
-
 import loopir as lp
 from schedules.matmul import Contraction, Operand, contraction, copied, padded, stages
 from schedules.nests import extent, step
@@ -146,7 +144,7 @@ def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
     """
     if count is None or length is None:
         return UNKNOWN
-    threads = os.cpu_count() or 1
+    threads = lp.thread_count()
     most = max(1, 3 * lp.caches()[1] // (2 * tall * length * size))
     blocks = -(-count // most)
     blocks = -(-blocks // threads) * threads

@@ -6,8 +6,6 @@ row that is new, into a ring of as many rows as the stages after it reach across
 
 from __future__ import annotations
 
-import os
-
 import loopir as lp
 from schedules.folds import several
 from schedules.nests import extent, step
@@ -48,7 +46,7 @@ def _strip(length: int | None) -> int:
     """How many of `length` rows make a strip."""
     if length is None:
         return STRIP // 2
-    return max(1, min(STRIP, length // (STRIPS * (os.cpu_count() or 1))))
+    return max(1, min(STRIP, length // (STRIPS * lp.thread_count())))
 
 
 @lp.composite

@@ -1,7 +1,8 @@
 """LLVM IR from a lowered Func: one function a kernel, `vectorize` loops as vectors of fixed width.
 
 This room only spells. A kernel is `i32 name(i64..., ptr..., [i64 begin, i64 end])`, the last two where it is rooted at
-a `parallel` loop, of which it runs that range. It gives 0, or 1 if memory for an intermediate is not to be had.
+a `parallel` loop, of which it runs that range. It gives 0, or 1 if memory for an intermediate is not to be had. Threads
+run it by what `llvm_shared` puts beside it.
 Statements are here, expressions in `llvm_values`.
 """
 
@@ -22,6 +23,7 @@ from loopir.emit.llvm_atomic import update
 from loopir.emit.llvm_issue import issue
 from loopir.emit.llvm_lines import Marks
 from loopir.emit.llvm_ops import DOUBLE
+from loopir.emit.llvm_shared import shared
 from loopir.emit.llvm_values import I32, I64, Values
 from loopir.emit.params import Params, kernels_of, params_of
 from loopir.errors import LowerError
@@ -120,6 +122,8 @@ class _Emitter:
         self.b.ret(ir.Constant(I32, 0))
         self.b.position_at_end(self.entry)
         self.b.branch(start)
+        if self.root is not None:
+            shared(self.module, self.fn)
         return LlvmKernel(self.source.name, self.params, self.root)
 
     # ------------------------------------------------------------ statements

@@ -1,4 +1,4 @@
-"""LLVM IR to machine code in this process, for this machine's CPU; and what a kernel needs while it runs there."""
+"""LLVM IR to machine code in this process, for this machine's CPU."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
-import numpy as np
 
 from loopir.errors import CompileError
 from loopir.runtime import cache
-from loopir.runtime.memory import Arena
-from loopir.runtime.pool import Pool
 
-NO_MEMORY = "a kernel's intermediate does not fit in memory; the outputs are not complete"
 _lock = threading.Lock()
 _ready = False
 
@@ -95,10 +90,13 @@ class Library:
         """The machine code, as text."""
         return self._machine.emit_assembly(llvm.parse_assembly(self.source))
 
-    def function(self, name: str, integers: int, pointers: int, ranged: bool) -> Any:
-        """A kernel, called with that many integers, then addresses, then the two ends of its range if it has one."""
-        types = [ctypes.c_int64] * integers + [ctypes.c_void_p] * pointers + [ctypes.c_int64] * (2 * ranged)
-        return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self._engine.get_function_address(name))
+    def address(self, name: str) -> int:
+        """Where the function `name` is."""
+        return self._engine.get_function_address(name)
+
+    def bind(self, name: str, result: Any, *args: Any) -> Any:
+        """The function `name`, called with ctypes' types `args` and without the interpreter's lock."""
+        return ctypes.CFUNCTYPE(result, *args)(self.address(name))
 
 
 _WORD = 8
@@ -120,35 +118,3 @@ def _compiled(source: str, machine: Any) -> bytes:
     builder.getModulePassManager().run(module, builder)
     text = str(module).encode()
     return len(text).to_bytes(_WORD, "little") + text + machine.emit_object(module)
-
-
-class CpuRuntime:
-    """Runs kernels on this machine: what the host function of a program calls."""
-
-    device = "cpu"
-
-    def __init__(self, library: Library, kernels: Sequence[tuple[str, int, int, bool]], pool: Pool) -> None:
-        self.library, self.pool = library, pool
-        self.kernels = [library.function(*k) for k in kernels]
-        self._arena = Arena()
-        self.alloc, self.free = self._arena.alloc, self._arena.free
-
-    @contextmanager
-    def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
-        """Where `words` lies; what a program writes there is read when the block ends."""
-        yield words.ctypes.data
-
-    def call(self, n: int, args: tuple[int, ...]) -> None:
-        """Run kernel `n`."""
-        if self.kernels[n](*args):
-            raise MemoryError(NO_MEMORY)
-
-    def parallel(self, n: int, extent: int, args: tuple[int, ...]) -> None:
-        """Run kernel `n` over 0 .. extent-1 on the threads of the pool."""
-        kernel = self.kernels[n]
-
-        def run(begin: int, end: int) -> None:
-            if kernel(*args, begin, end):
-                raise MemoryError(NO_MEMORY)
-
-        self.pool.run(run, extent)

@@ -1,19 +1,29 @@
-"""Threads that stay: the ranges of a parallel loop are run on them, without the interpreter's lock.
+"""Threads that stay: the ranges of a parallel loop are run on them, in machine code, without the interpreter's lock.
 
-Ranges are handed out as threads become free, and the caller works, too. Threads start when first needed, and anew in
-a process that was forked. Nothing returns before all ranges that were begun are done, as they write the caller's
-arrays, not even an interrupt from the keyboard.
+What they do is in `pool.ll`, beside this file: who asks for a loop works, too, and nothing returns before all ranges
+that were begun are done, as they write the caller's arrays. Threads start when first needed, and anew in a process that
+was forked. They are Python's, so that they end with it, but never come back to it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import threading
-from collections.abc import Callable
-from queue import SimpleQueue
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
-Range = Callable[[int, int], None]
-CHUNKS_PER_THREAD = 4
+from loopir.runtime.llvm_jit import Library
+
+SHARES = 2
+"""A range is what is left of a loop, by so many times the threads: the last ones are short."""
+PATIENCE = 1000
+"""How often who waits looks before it sleeps: some 30 us."""
+LINE = 64
+X86 = ("x86_64", "AMD64")
+"""Where a core is told that it only waits."""
 
 
 def thread_count(asked: int | None = None) -> int:
@@ -30,52 +40,25 @@ def thread_count(asked: int | None = None) -> int:
     return asked
 
 
-class _Job:
-    """One parallel loop on its way."""
+class Native:
+    """The functions of `pool.ll`."""
 
-    def __init__(self, fn: Range, extent: int, step: int) -> None:
-        self.fn, self.extent, self.step = fn, extent, step
-        self.next, self.busy = 0, 0
-        self.error: BaseException | None = None
-        self.changed = threading.Condition()
+    def __init__(self) -> None:
+        lines = (Path(__file__).parent / "pool.ll").read_text(encoding="utf-8").splitlines()
+        here = platform.machine() in X86
+        self.library = Library("\n".join(x for x in lines if here or "llvm.x86" not in x))
+        word, address = ctypes.c_int64, ctypes.c_void_p
+        self.size = self.library.bind("size", word)()
+        self.init = self.library.bind("init", None, address, word, word)
+        self.serve = self.library.bind("serve", None, address)
+        self.run = self.library.bind("run", ctypes.c_int32, address, address, address, word)
+        self.run_at = self.library.address("run")
 
-    def take(self, busy: int) -> tuple[int, int] | None:
-        """The next range, if there is one and nothing has failed; `busy` more threads are at work then."""
-        with self.changed:
-            if self.next >= self.extent or self.error is not None:
-                return None
-            begin, self.next = self.next, min(self.extent, self.next + self.step)
-            self.busy += busy
-            return begin, self.next
 
-    def help(self) -> None:
-        """The share of a thread of the pool."""
-        while (part := self.take(1)) is not None:
-            error = None
-            try:
-                self.fn(*part)
-            except BaseException as caught:
-                error = caught
-            with self.changed:
-                self.error = self.error or error
-                self.busy -= 1
-                self.changed.notify_all()
-
-    def lead(self) -> None:
-        """The caller's share; then the others are waited for, and what failed is raised."""
-        waiting = False
-        while True:
-            try:
-                while not waiting and (part := self.take(0)) is not None:
-                    self.fn(*part)
-                waiting = True
-                with self.changed:
-                    self.changed.wait_for(lambda: self.busy == 0)
-                break
-            except BaseException as caught:  # an interrupt, too, waits for who is writing
-                self.error, waiting = self.error or caught, True
-        if self.error is not None:
-            raise self.error
+@lru_cache(maxsize=1)
+def native() -> Native:
+    """The functions, compiled when the first thread is needed."""
+    return Native()
 
 
 class Pool:
@@ -87,39 +70,40 @@ class Pool:
 
     def reset(self) -> None:
         """As new, without threads: after a fork there are none, and locks may be held for ever."""
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
-        self._started = 0
+        self._address = 0
         self._lock = threading.Lock()
 
-    def run(self, fn: Range, extent: int) -> None:
-        """`fn(begin, end)` for ranges that cover 0 .. extent-1; after a failure no more are begun, and it is raised."""
-        if extent <= 0:
-            return
-        if self.count == 1 or extent == 1:
-            fn(0, extent)
-            return
-        step = -(-extent // (self.count * CHUNKS_PER_THREAD))
-        job = _Job(fn, extent, step)
-        self._start()
-        for _ in range(min(self.count, -(-extent // step)) - 1):
-            self._jobs.put(job)
-        job.lead()
+    def ready(self) -> int:
+        """Where the pool is that `run` of `pool.ll` takes, with its threads started."""
+        return self._address or self._start()
 
-    def _start(self) -> None:
-        if self._started == self.count - 1:
-            return
+    def _start(self) -> int:
+        code = native()
         with self._lock:
-            while self._started < self.count - 1:
-                try:
-                    threading.Thread(target=_serve, args=(self._jobs,), name="loopir", daemon=True).start()
-                except RuntimeError:
-                    return  # the interpreter is closing down, or the system gives no more: the caller does the work
-                self._started += 1
+            if not self._address:
+                memory = ctypes.create_string_buffer(code.size + LINE)
+                address = -(-ctypes.addressof(memory) // LINE) * LINE
+                code.init(address, SHARES * self.count, PATIENCE)
+                for _ in range(self.count - 1):
+                    thread = threading.Thread(target=_serve, args=(code, memory, address), name="loopir", daemon=True)
+                    try:
+                        thread.start()
+                    except RuntimeError:
+                        break  # the interpreter is closing down, or the system gives no more: the caller does the work
+                self._memory, self._address = memory, address
+        return self._address
+
+    def run(self, fn: int, args: int, extent: int) -> int:
+        """Call the function at `fn` with `args` and ranges that cover 0 .. extent-1; 0, or what one gave that failed.
+
+        It takes an address and the two ends of a range, and gives an int32; after one that is not 0 no more are begun.
+        """
+        return native().run(self.ready(), fn, args, extent)
 
 
-def _serve(jobs: SimpleQueue[_Job]) -> None:
-    while True:
-        jobs.get().help()
+def _serve(code: Native, memory: Any, address: int) -> None:
+    """A thread's life; while it lasts, so do its code and its memory."""
+    code.serve(address)
 
 
 _pools: dict[int, Pool] = {}

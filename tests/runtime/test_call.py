@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.runtime.pool import Pool, thread_count
+from loopir.runtime.pool import thread_count
 
 
 @pytest.fixture(scope="module")
@@ -130,26 +130,6 @@ def test_several_threads_may_call_one_kernel() -> None:
     for t in threads:
         t.join()
     assert not wrong
-
-
-def test_the_pool_covers_every_iteration_once_and_carries_exceptions() -> None:
-    seen: list[int] = []
-    lock = threading.Lock()
-
-    def work(begin: int, end: int) -> None:
-        with lock:
-            seen.extend(range(begin, end))
-
-    for extent in (0, 1, 7, 100):
-        seen.clear()
-        Pool(3).run(work, extent)
-        assert sorted(seen) == list(range(extent))
-
-    def fail(begin: int, end: int) -> None:
-        raise RuntimeError("from a worker")
-
-    with pytest.raises(RuntimeError, match="from a worker"):
-        Pool(3).run(fail, 100)
 
 
 def test_thread_counts(monkeypatch: pytest.MonkeyPatch) -> None:

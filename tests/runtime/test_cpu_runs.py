@@ -14,7 +14,8 @@ import pytest
 
 import loopir as lp
 from loopir.runtime import cache
-from loopir.runtime.pool import Pool, pool
+from loopir.runtime.cpu import CpuRuntime
+from loopir.runtime.pool import pool
 
 PARALLEL = """
 def f(n: "size", a: "float32[n, 64]", b: "out float32[n, 64]"):
@@ -27,19 +28,20 @@ def f(n: "size", a: "float32[n, 64]", b: "out float32[n, 64]"):
 def test_a_kernel_runs_without_the_interpreters_lock() -> None:
     kernel = lp.Schedule(lp.parse(PARALLEL.format(inner="range"))).build("llvm", threads=2)
     python_api = 4  # ctypes' flag for functions that are called with the lock
-    assert all(not k._flags_ & python_api for k in kernel._runtime.kernels)
+    runtime = kernel._runtime
+    assert all(not k._flags_ & python_api for k in (*runtime.kernels, *runtime.shared))
 
 
 def test_a_parallel_loop_in_another_runs_on_the_thread_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = lp.Schedule(lp.parse(PARALLEL.format(inner="parallel"))).build("llvm", threads=2)
     extents: list[int] = []
-    run = Pool.run
+    parallel = CpuRuntime.parallel
 
-    def counted(self: Pool, fn: object, extent: int) -> None:
+    def counted(self: CpuRuntime, n: int, extent: int, args: tuple[int, ...]) -> None:
         extents.append(extent)
-        run(self, fn, extent)  # type: ignore[arg-type]
+        parallel(self, n, extent, args)
 
-    monkeypatch.setattr(Pool, "run", counted)
+    monkeypatch.setattr(CpuRuntime, "parallel", counted)
     a = np.arange(5 * 64, dtype=np.float32).reshape(5, 64)
     assert (kernel(a) == 2 * a).all()
     assert extents == [5]
