@@ -11,7 +11,7 @@ from typing import Any
 
 from loopir.errors import LowerError, positive
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Kernel, Loop, Opaque, Stmt, Truth
-from loopir.ir.python import Python
+from loopir.ir.python import DEEPEST, Lines, Python
 from loopir.ir.text import text
 
 
@@ -48,21 +48,22 @@ def bytes_of(b: Buffer) -> str:
     return " * ".join([str(b.dtype.bytes), *(f"lp_max(0, {python_index(d)})" for d in b.shape)])
 
 
-class _Host:
+class _Host(Lines):
     def __init__(self, func: Func, spell: Callable[[int, Kernel], list[str]]) -> None:
+        super().__init__()
         self.func, self.spell, self.count = func, spell, 0
-        self.lines: list[str] = []
 
     def source(self) -> str:
-        names = [*self.func.sizes, *(a.buffer.name for a in self.func.args)]
-        self.emit(0, f"def host({', '.join(['lp_rt', *names])}):")
-        self.body(self.func.body, 1)
-        return "\n".join(self.lines) + "\n"
-
-    def emit(self, depth: int, line: str) -> None:
-        self.lines.append("    " * depth + line)
+        names = ["lp_rt", *self.func.sizes, *(a.buffer.name for a in self.func.args)]
+        self.emit(0, f"def host({', '.join(names)}):")
+        with self.inside(*names):
+            self.body(self.func.body, 1)
+        return self.joined()
 
     def body(self, body: Body, depth: int) -> None:
+        if depth > DEEPEST:
+            self.emit(depth, self.called(lambda: self.body(body, 1)))
+            return
         self.emit(depth, "pass")
         for s in body:
             self.stmt(s, depth)
@@ -80,12 +81,14 @@ class _Host:
                     )
                 self.emit(depth, f"{b.name} = lp_rt.alloc({bytes_of(b)})")
                 self.emit(depth, "try:")
-                self.body(body, depth + 1)
+                with self.inside(b.name):
+                    self.body(body, depth + 1)
                 self.emit(depth, "finally:")
                 self.emit(depth + 1, f"lp_rt.free({b.name})")
             case Loop(var, extent, _, body):
                 self.emit(depth, f"for {var} in lp_range({python_index(extent)}):")
-                self.body(body, depth + 1)
+                with self.inside(var):
+                    self.body(body, depth + 1)
             case If(cond, then, orelse):
                 self.emit(depth, f"if {python_cond(cond)}:")
                 self.body(then, depth + 1)

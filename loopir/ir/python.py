@@ -1,10 +1,14 @@
-"""Indices and conditions as Python expressions: what the interpreter and the host's part of a program have in common.
+"""Programs in Python: what the interpreter and the host's part of a program have in common.
 
-Who spells them says what a variable is called, what is taken for the smaller and the larger of two, how a divisor is
-checked, and what is done with what comes from memory.
+Who spells indices and conditions says what a variable is called, what is taken for the smaller and the larger of two,
+how a divisor is checked, and what is done with what comes from memory. Python takes 20 blocks in one another: what is
+deeper stands in a function of its own.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from loopir.ir.grammar import (
     Add,
@@ -25,6 +29,43 @@ from loopir.ir.grammar import (
     Var,
     Xor,
 )
+
+DEEPEST = 16
+"""Levels of indentation from which on a function is begun."""
+
+
+class Lines:
+    """A program under construction: its lines, and the variables that are bound where the next one stands."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.scope: list[str] = []
+        self.apart: list[str] = []
+        self.parts = 0
+
+    def emit(self, depth: int, line: str) -> None:
+        self.lines.append("    " * depth + line)
+
+    @contextmanager
+    def inside(self, *names: str) -> Generator[None]:
+        """Where these variables are bound, too."""
+        self.scope += names
+        yield
+        del self.scope[len(self.scope) - len(names) :]
+
+    def called(self, write: Callable[[], None]) -> str:
+        """A call of a function of all that is bound here, in which stand the lines that `write` emits at depth 1."""
+        around, self.lines = self.lines, []
+        self.parts += 1
+        call = f"lp_part_{self.parts}({', '.join(dict.fromkeys(self.scope))})"
+        self.emit(0, f"def {call}:")
+        write()
+        self.apart += self.lines
+        self.lines = around
+        return call
+
+    def joined(self) -> str:
+        return "\n".join([*self.apart, *self.lines, ""])
 
 
 class Python:

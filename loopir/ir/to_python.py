@@ -57,7 +57,7 @@ from loopir.ir.grammar import (
     Wait,
 )
 from loopir.ir.inits import explicit_init
-from loopir.ir.python import Python
+from loopir.ir.python import DEEPEST, Lines, Python
 from loopir.ir.spmd import Exchange, Meet, launch
 from loopir.ir.walk import places, statements
 from loopir.ir.watch import Fault, Outside
@@ -81,10 +81,10 @@ def spelled(source: str, name: str) -> CodeType:
     return compile(source, f"<{name}>", "exec")
 
 
-class _Compiler(Python):
+class _Compiler(Python, Lines):
     def __init__(self, func: Func, domain: Domain, *, traced: bool) -> None:
+        super().__init__()
         self.func, self.domain, self.traced = func, domain, traced
-        self.lines: list[str] = []
         self.pool: dict[str, Any] = {
             "launch": launch,
             "located": _located,
@@ -97,19 +97,17 @@ class _Compiler(Python):
         self.interned: dict[Any, str] = {}
         self.meetings = 0
         self.private: set[str] = set()
-        self.threads, self.together = 0, False
+        self.threads, self.together, self.stops = 0, False, False
 
     def program(self) -> Program:
         self.emit(0, f"def entry(run, {''.join(f'v_{n}, ' for n in self.func.sizes)}):")
         for a in self.func.args:
             self.emit(1, f"b_{a.buffer.name} = run.memory[{a.buffer.name!r}]")
-        self.guarded(1, lambda depth: self.body(self.func.body, depth))
-        source = "\n".join(self.lines)
+        with self.inside("run", *(f"v_{n}" for n in self.func.sizes), *(f"b_{a.buffer.name}" for a in self.func.args)):
+            self.guarded(1, lambda depth: self.body(self.func.body, depth))
+        source = self.joined()
         exec(spelled(source, self.func.name), self.pool)
         return Program(source, self.pool["entry"])
-
-    def emit(self, depth: int, line: str) -> None:
-        self.lines.append("    " * depth + line)
 
     def guarded(self, depth: int, inner: Callable[[int], None]) -> None:
         """What `inner` emits, with a fault told where it happened."""
@@ -131,17 +129,27 @@ class _Compiler(Python):
         return name
 
     def body(self, body: Body, depth: int) -> None:
+        if depth > DEEPEST:
+            stops = "yield from " if self.stops else ""
+            self.emit(depth, f"{stops}{self.called(lambda: self.part(body))}")
+            return
         start = len(self.lines)
         for s in body:
             self.stmt(s, depth)
         if len(self.lines) == start:
             self.emit(depth, "pass")
 
+    def part(self, body: Body) -> None:
+        self.guarded(1, lambda depth: self.body(body, depth))
+        if self.stops:
+            self.emit(1, "yield from ()")
+
     def stmt(self, s: Stmt, depth: int) -> None:
         match s:
             case Loop(var, extent, _, body):
                 self.emit(depth, f"for v_{var} in range({self.index(extent)}):")
-                self.body(body, depth + 1)
+                with self.inside(f"v_{var}"):
+                    self.body(body, depth + 1)
             case If(cond, then, orelse):
                 self.emit(depth, f"if {self.cond(cond)}:")
                 self.body(then, depth + 1)
@@ -152,7 +160,8 @@ class _Compiler(Python):
                 if buffer.name not in self.private:
                     key = self.share(("buffer", buffer), buffer)
                     self.emit(depth, f"b_{buffer.name} = run.allocate({key})")
-                self.body(body, depth)
+                with self.inside(f"b_{buffer.name}"):
+                    self.body(body, depth)
             case Store():
                 self.locate(s.label, depth)
                 value = self.exchanged(s.value, depth) or self.stored(s.value)
@@ -256,11 +265,14 @@ class _Compiler(Python):
         blocks = [x for x in axes if x.kind in BLOCK_AXES]
         threads = [x for x in axes if x.kind not in BLOCK_AXES]
         self.threads = prod(x.extent.value for x in threads if isinstance(x.extent, Int))
-        params = ", ".join(["mine", *(f"v_{x.var}" for x in blocks + threads)])
-        self.emit(depth, f"def k_{s.name}({params}):")
+        params = [f"v_{x.var}" for x in blocks + threads]
+        self.emit(depth, f"def k_{s.name}({', '.join(['mine', *params])}):")
         if shared:
             self.emit(depth + 1, f"{''.join(f'b_{b.name}, ' for b in shared)} = mine")
-        self.guarded(depth + 1, lambda d: self.body(body, d))
+        self.stops = True
+        with self.inside(*params, *(f"b_{b.name}" for b in shared)):
+            self.guarded(depth + 1, lambda d: self.body(body, d))
+        self.stops = False
         self.emit(depth + 1, "yield from ()")
         keys = "".join(self.share(("buffer", b), b) + ", " for b in shared)
         grid = "".join(f"{self.index(x.extent)}, " for x in blocks)

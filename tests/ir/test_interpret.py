@@ -120,3 +120,33 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         lp.interpret(func, [np.zeros((2, 2), np.float32)])
     with pytest.raises(ValueError, match="takes 1 arrays"):
         lp.interpret(func, [])
+
+
+def deep(depth: int, innermost: list[str], around: list[str]) -> str:
+    """A nest of `depth` loops of one iteration in `around`, the last of two, with `innermost` in it."""
+    rows = [*around, *(f"for i{n} in range({1 + (n == depth - 1)}):" for n in range(depth))]
+    lines = ["    " * (n + 1) + row for n, row in enumerate(rows)]
+    lines += ["    " * (len(rows) + 1) + row for row in innermost]
+    return "\n".join(['def f(A: "float32[2, 4]", D: "out float32[2, 4]"):', *lines])
+
+
+@pytest.mark.parametrize("depth", [10, 17, 18, 30, 60])
+def test_nests_may_be_deeper_than_python_has_them(depth: int) -> None:
+    last = f"i{depth - 1}"
+    func = lp.parse(deep(depth, [f"for j in range(4):\n{'    ' * (depth + 2)}D[{last}, j] = A[{last}, 3 - j]"], []))
+    assert (lp.interpret(func, [A])["D"] == A[:, ::-1]).all()
+    index = tuple([0] * (depth - 1) + [1, 2])
+    assert index in [at for _, at in trace(func, [A]).reads]
+    wrong = lp.parse(lp.text(func).replace("3 - j", "j + 1"))
+    with pytest.raises(lp.InterpretError, match=rf"at \(i0=0, i1=0,.* {last}=0, j=3\) touches A\[0, 4\]"):
+        lp.interpret(wrong, [A])
+
+
+@pytest.mark.parametrize("depth", [10, 14, 15, 30])
+def test_kernels_may_be_deeper_than_python_has_nests(depth: int) -> None:
+    last, shared = f"i{depth - 1}", 'with alloc("float32[4]", scope="shared") as S:'
+    around = ['with kernel("k0"):', shared, 'for t in bind("threadIdx.x", 4):']
+    body = [f"S[t] = A[{last}, t]", "barrier()", f"D[{last}, t] = S[3 - t]", "barrier()"]
+    assert (lp.interpret(lp.parse(deep(depth, body, around)), [A], seed=depth)["D"] == A[:, ::-1]).all()
+    with pytest.raises(lp.InterpretError, match=r"a race|nothing has written"):
+        lp.interpret(lp.parse(deep(depth, [body[0], *body[2:]], around)), [A], seed=depth)

@@ -133,3 +133,13 @@ def test_a_full_disk_is_told_once_and_leaves_nothing(tmp_path: Path, monkeypatch
     assert (kernel(np.zeros(3, np.float32)) == 17.25).all()
     assert cache.load(kept) == b"data"
     assert [path.name for path in tmp_path.glob("??/*")] == [kept]
+
+
+@pytest.mark.parametrize("stages", [5, 30])
+def test_a_program_may_keep_more_in_memory_than_python_has_blocks(stages: int) -> None:
+    last = lp.placeholder((8,), "float32", name="x")
+    for n in range(stages):
+        last = lp.compute((8,), lambda i, before=last: before[i] + 1.0, name=f"y{n}")
+    kernel = lp.Schedule(last).build("llvm", threads=2)
+    assert kernel.host_source.count("lp_rt.free") == stages - 1
+    assert (kernel(np.arange(8, dtype=np.float32)) == np.arange(8) + stages).all()
