@@ -381,7 +381,7 @@ def _is_element(ix: Index) -> bool:
     match ix:
         case Opaque(value):
             return isinstance(value, Load)
-        case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b):
+        case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b) | Xor(a, b):
             return _is_element(a) or _is_element(b)
         case _:
             return False

@@ -17,6 +17,7 @@ from loopir.ir.grammar import (
     Const,
     FloorDiv,
     Func,
+    If,
     Index,
     Int,
     Load,
@@ -31,14 +32,17 @@ from loopir.ir.grammar import (
     Opaque,
     Or,
     Select,
+    Stmt,
     Store,
     Truth,
     Value,
     Var,
+    Xor,
 )
 from loopir.ir.ops import REGISTRY
 from loopir.ir.parse import parse
 from loopir.ir.text import lines, text
+from loopir.ir.walk import statements
 from loopir.testing.strategies import funcs
 from loopir.testing.trees import anything
 
@@ -112,6 +116,7 @@ CONDITIONS: list[tuple[Cond, str]] = [
     (Truth(op("lt", a, one)), "A[i] < 1.0"),
     (Truth(Const(True, bool_)), "truth(True)"),
     (Cmp("<", Opaque(Load(IX, (i,))), n), "index(ix[i]) < n"),
+    (Cmp("<", Xor(i, Opaque(Load(IX, (i,)))), Int(-3)), "index(i ^ ix[i]) < -3"),
     (Truth(op("lt", Load(IX, (i,)), Of(n, int32))), "ix[i] < int32(n)"),
 ]
 VALUES: list[tuple[Value, str]] = [
@@ -144,19 +149,26 @@ def test_parentheses_only_where_needed(node: Node, source: str) -> None:
     assert text(node) == source
 
 
+def _within(source: str, out: str = "float32") -> Stmt:
+    """A statement as it is read in loops that bind the names above."""
+    found = parse(
+        f'def f(n: "size", A: "float32[8]", ix: "int32[8]", P: "bool[8]", Y: "out {out}"):\n'
+        f"    for i in range(n):\n        for j in range(n):\n            {source}"
+    )
+    return [*statements(found.body)][2]
+
+
+@pytest.mark.parametrize("cond", [c for c, _ in CONDITIONS], ids=[s for _, s in CONDITIONS])
+def test_conditions_read_back(cond: Cond) -> None:
+    store = Store("Y", Buffer("Y", (), float32), (), a)
+    assert _within(f"if {text(cond)}: Y[()] = A[i]") == If(cond, (store,), ())
+
+
 @pytest.mark.parametrize("value", [v for v, _ in VALUES], ids=[s for _, s in VALUES])
 def test_values_read_back(value: Value) -> None:
     """Stored into memory of their type, between loops that bind their names."""
-    out = Buffer("Y", (), value.dtype)
-    source = text(Store("Y", out, (), value))
-    found = parse(
-        f'def f(n: "size", A: "float32[8]", ix: "int32[8]", P: "bool[8]", Y: "out {value.dtype}"):\n'
-        f"    for i in range(n):\n        for j in range(n):\n            {source}"
-    )
-    loop = found.body[0]
-    assert isinstance(loop, Loop)
-    assert isinstance(inner := loop.body[0], Loop)
-    assert inner.body == (Store("Y", out, (), value),)
+    store = Store("Y", Buffer("Y", (), value.dtype), (), value)
+    assert _within(text(store), str(value.dtype)) == store
 
 
 CANONICAL = """\
