@@ -23,13 +23,18 @@ _PAGE = """<!DOCTYPE html>
 content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
 {style}<style>
 body {{ font-family: system-ui, sans-serif; margin: .8rem; color-scheme: light dark }} h1 {{ font-size: 1.2rem }}
-main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(28rem, 1fr)); gap: .8rem }}
+main {{ --high: 72vh; display: grid; gap: .8rem }}
+@media (min-width: 64rem) {{ main {{ grid-template-columns: 3fr 2fr }}
+  main:has(section:nth-child(3)) > section {{ --high: 34vh }}
+  main:has(section:nth-child(3)) > section:first-child {{ grid-row: span 2; --high: calc(68vh + 3rem) }} }}
 section {{ min-width: 0 }} h2 {{ font-size: .9rem; margin: .3rem 0 }} p {{ font-size: .8rem }}
-.code-of {{ overflow: auto; max-height: 72vh; border: 1px solid #8c959f55; padding: .4rem 0 }}
+.code-of {{ overflow: auto; max-height: var(--high); border: 1px solid #8c959f55; padding: .4rem 0 }}
 .code-of > div {{ width: max-content; min-width: 100% }}
+.loopir .cells {{ position: sticky; right: 0; margin-left: auto; background: Canvas }}
 .loopir {{ font-size: 12px }} .loopir .row {{ padding: 0 .5rem; border-left: 4px solid transparent; cursor: default }}
 {colours}
 .loopir .lit {{ background: #ffd33d55 !important }}
+.loopir .lit .cells {{ background: linear-gradient(#ffd33d55, #ffd33d55), Canvas }}
 </style></head><body><h1>{title}</h1><main>{sections}</main>{notes}<div class="loopir">{steps}</div>
 <script>
 const lines = document.querySelectorAll("[data-loop]");
