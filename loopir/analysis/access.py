@@ -41,6 +41,7 @@ from loopir.ir.grammar import (
     Var,
     Xor,
     conjuncts,
+    record,
 )
 from loopir.ir.inits import outermost
 from loopir.ir.kept import kept, once
@@ -51,7 +52,7 @@ Renewed = dict[str, tuple[str, ...]]
 """By buffer, the loops each iteration of which allocates it anew."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Access:
     """One read or write of `buffer[at]`, done where `conds` hold; `private` are the loops that renew the buffer.
 
@@ -153,6 +154,16 @@ class Statement:
     def accesses(self) -> tuple[Access, ...]:
         """What an instance does, in order."""
         return tuple(_accesses(self))
+
+    @once
+    def alike(self) -> Mapping[str, Sequence[Sequence[Access]]]:
+        """`accesses` by buffer, those together that differ in nothing but a constant at the end of their subscripts."""
+        found: dict[str, dict[object, dict[object, Access]]] = {}
+        for a in self.accesses:
+            shape = tuple([x.a if isinstance(x, Add) and isinstance(x.b, Int) else x for x in a.at])
+            kind = shape, a.write, a.conds, a.fold, a.maybe, a.atomic
+            found.setdefault(a.buffer, {}).setdefault(kind, {}).setdefault(a.at, a)
+        return {name: [[*several.values()] for several in kinds.values()] for name, kinds in found.items()}
 
     @once
     def writes(self) -> frozenset[str]:

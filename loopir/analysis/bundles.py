@@ -6,40 +6,51 @@ statement. Where that read meets a write nowhere, none of the nine does; where i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 
 from loopir.analysis.access import Access, Statement
 from loopir.analysis.affine import Poly, plain, plus, to_index
-from loopir.ir.grammar import Add, Index, Int, Var
+from loopir.ir.grammar import Index, Var
 
 Clear = Callable[[Statement, Access, Statement, Access], bool]
 """Whether accesses of two statements cannot clash: these may be bundles, and the statements wider than they were."""
+Asks = Callable[[Access, Access], bool]
+"""Which accesses matter, asked of one of each bundle."""
 
 
-def unclear(
-    s: Statement, t: Statement, pairs: Iterable[tuple[Access, Access]], clear: Clear
-) -> Iterator[tuple[Access, Access]]:
-    """Those of `pairs`, accesses of `s` and of `t`, whose bundles are not clear of one another."""
-    pairs = [*pairs]
+def clashing(a: Access, b: Access) -> bool:
+    """Whether one of two accesses is a write."""
+    return a.write or b.write
+
+
+def unclear(s: Statement, t: Statement, clear: Clear, asks: Asks = clashing) -> Iterator[tuple[Access, Access]]:
+    """Pairs of accesses of `s` and of `t` to one buffer, of bundles that are not clear of one another."""
+    for first, second in bundled(s, t, asks):
+        if len(first) * len(second) == 1 or not clear(*_whole(s, first, "s"), *_whole(t, second, "t")):
+            yield from product(first, second)
+
+
+def bundled(s: Statement, t: Statement, asks: Asks = clashing) -> list[tuple[Sequence[Access], Sequence[Access]]]:
+    """The bundles of `s` and of `t` that touch one buffer, writes first; the same two sets of places once."""
+    pairs = [
+        (first, second)
+        for name, ours in s.alike.items()
+        if name in t.alike
+        for first, second in product(ours, t.alike[name])
+        if asks(first[0], second[0])
+    ]
     if len(pairs) < 2:
-        yield from pairs
-        return
-    met: dict[tuple[object, object], list[tuple[Access, Access]]] = {}
-    kinds = {id(x): _kind(x) for pair in pairs for x in pair}
-    for a, b in pairs:
-        met.setdefault((kinds[id(a)], kinds[id(b)]), []).append((a, b))
-    for several in met.values():
-        if len(several) > 1:
-            first, second = (list({id(x): x for x in side}.values()) for side in zip(*several, strict=True))
-            if clear(*_whole(s, first, "s"), *_whole(t, second, "t")):
-                continue
-        yield from several
-
-
-def _kind(a: Access) -> object:
-    """What all in a bundle have in common: everything but a constant at the end of their subscripts."""
-    shape = tuple([x.a if isinstance(x, Add) and isinstance(x.b, Int) else x for x in a.at])
-    return a.buffer, a.write, shape, a.conds, a.private, a.fold, a.maybe, a.atomic
+        return pairs
+    pairs.sort(key=lambda p: (not p[0][0].write, p[1][0].write))  # what a lockstep may break most easily comes first
+    seen: set[object] = set()
+    out: list[tuple[Sequence[Access], Sequence[Access]]] = []
+    for pair in pairs:
+        places = tuple([tuple([(a.buffer, a.at, a.conds, a.maybe) for a in side]) for side in pair])
+        if places not in seen:
+            seen.add(places)
+            out.append(pair)
+    return out
 
 
 def _moving(x: Index) -> Poly:

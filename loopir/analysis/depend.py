@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
-from loopir.analysis.bundles import unclear
+from loopir.analysis.bundles import Asks, bundled, unclear
 from loopir.analysis.offsets import NOTHING, Offsets, Order as Order, ahead, allowed, offsets
 from loopir.analysis.refute import Linear
 from loopir.analysis.system import SIZE, Names, System, combine
@@ -206,22 +206,23 @@ def least(found: Iterable[Clash]) -> Clash | None:
 def conflicts(
     s: Statement, t: Statement, *, folds_commute: bool = False, at_once: bool = False
 ) -> Iterator[tuple[Access, Access]]:
-    """Pairs of accesses to one buffer, one at least a write; the same pair of places is asked once.
+    """Pairs of accesses to one buffer, one at least a write; the same two bundles of places are asked once.
 
     Of what runs `at_once`, atomic updates by one monoid do not clash.
     """
-    pairs = [(a, b) for a in s.accesses for b in t.accesses if a.buffer == b.buffer and (a.write or b.write)]
-    if folds_commute and s.key == t.key:
-        pairs = [(a, b) for a, b in pairs if not (a.fold and b.fold)]
-    if at_once:
-        pairs = [(a, b) for a, b in pairs if not a.atomic or a.atomic != b.atomic]
-    pairs.sort(key=lambda p: (not p[0].write, p[1].write))  # what a lockstep may break most easily comes first
-    seen: set[tuple[object, ...]] = set()
-    for a, b in pairs:
-        key = (a.buffer, a.at, b.at, a.conds, b.conds, a.maybe, b.maybe)
-        if key not in seen:
-            seen.add(key)
-            yield a, b
+    for first, second in bundled(s, t, matter(s, t, folds_commute=folds_commute, at_once=at_once)):
+        yield from product(first, second)
+
+
+def matter(s: Statement, t: Statement, *, folds_commute: bool = False, at_once: bool = False) -> Asks:
+    """Which pairs of accesses are `conflicts`."""
+    folds = folds_commute and s.key == t.key
+
+    def asks(a: Access, b: Access) -> bool:
+        free = (folds and a.fold and b.fold) or (at_once and a.atomic and a.atomic == b.atomic)
+        return (a.write or b.write) and not free
+
+    return asks
 
 
 def _at_once(
@@ -232,7 +233,7 @@ def _at_once(
         def clear(s: Statement, a: Access, t: Statement, b: Access) -> bool:
             return not Pair(func, s, a, t, b).possible(orders)
 
-        for a, b in unclear(s, t, conflicts(s, t, folds_commute=folds_commute, at_once=True), clear):
+        for a, b in unclear(s, t, clear, matter(s, t, folds_commute=folds_commute, at_once=True)):
             yield from Pair(func, s, a, t, b).clashes(orders)
 
 

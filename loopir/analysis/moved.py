@@ -15,7 +15,7 @@ from itertools import product
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
 from loopir.analysis.bundles import unclear
-from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, may_precede
+from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, domain, least, matter, may_precede
 from loopir.analysis.offsets import NOTHING, allowed, offsets
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
@@ -54,17 +54,22 @@ def order_broken(
     images = _Images(func, new, origin)
 
     def found() -> Iterator[Clash]:
-        for s, t in that_meet(statements_of(func), lambda s: not images.kept(s)):
+        for s, t in that_meet(images.near, lambda s: not images.kept(s)):
             if not may_precede(s.when, t.when):
                 continue
             turned = [(x, y) for x, y in product(images.of(s), images.of(t)) if x.may_turn(y)]
-            asked = (x for x in conflicts(s, t, folds_commute=True) if asks(x[0].buffer, s.label, t.label))
-            pairs = unclear(s, t, asked, _Turning(func, turned).clear) if turned else ()
-            for a, b in pairs:
-                for pair, orders in _Turning(func, turned).ways(s, a, t, b):
-                    yield from pair.among(orders)
+            if turned:
+                turning = _Turning(func, turned)
+                for a, b in unclear(s, t, turning.clear, _asked(s, t, asks)):
+                    for pair, orders in turning.ways(s, a, t, b):
+                        yield from pair.among(orders)
 
     return least(found())
+
+
+def _asked(s: Statement, t: Statement, asks: Asks) -> Callable[[Access, Access], bool]:
+    conflict = matter(s, t, folds_commute=True)
+    return lambda a, b: conflict(a, b) and asks(a.buffer, s.label, t.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ def tied(func: Func, nest: Loop, loops: Collection[str]) -> bool:
             apart = offsets(s, a, t, b)
             return apart is None or all(apart.get(v) == (0, 0) for v in shared)
 
-        pairs = unclear(s, t, conflicts(s, t, folds_commute=True), clear)
+        pairs = unclear(s, t, clear, matter(s, t, folds_commute=True))
         if not all(clear(s, a, t, b) for a, b in pairs):
             return False
     return True
@@ -203,13 +208,16 @@ class _Images:
     """What each statement of `func` has become in `new`: one statement, or several that share its instances."""
 
     def __init__(self, func: Func, new: Func, origin: Origin) -> None:
-        self._left = _left_alone(func, new)
+        self._left, passed = _left_alone(func, new)
+        self.near = [s for s in statements_of(func) if id(root(s.place)) not in passed]
+        """All but what stands in nests that were left alone and that nothing has moved past."""
         self._became: dict[tuple[str, bool], list[tuple[Statement, Came | None]]] = {}
         self._found: dict[tuple[str, bool], list[_Image]] = {}
-        for s in statements_of(new):
-            came = origin.get(s.label)
-            key = (s.label if came is None else came.label, s.init)
-            self._became.setdefault(key, []).append((s, came))
+        for s in statements_of(new) if self.near else ():
+            if id(root(s.place)) not in passed:
+                came = origin.get(s.label)
+                key = (s.label if came is None else came.label, s.init)
+                self._became.setdefault(key, []).append((s, came))
 
     def kept(self, s: Statement) -> bool:
         """Whether the nest of `s` is one of those that the step left alone."""
@@ -226,11 +234,23 @@ class _Images:
         return found
 
 
-def _left_alone(func: Func, new: Func) -> set[int]:
-    """The nests, by identity, that are in both and in the same order; none if there are some in another order."""
+def _left_alone(func: Func, new: Func) -> tuple[set[int], set[int]]:
+    """The nests, by identity, that are in both and in the same order; none if there are some in another order.
+
+    And of these the ones that stand before all that is not in both, or after it: nothing has moved past them.
+    """
     old, now = ([id(s) for s in nests(f.body)] for f in (func, new))
+    first = _alike(old, now)
+    last = _alike(old[first:][::-1], now[first:][::-1])
+    passed = {*old[:first], *old[len(old) - last :]}
     common = set(old).intersection(now)
-    return common if [n for n in old if n in common] == [n for n in now if n in common] else set()
+    same = [n for n in old if n in common] == [n for n in now if n in common]
+    return common if same else passed, passed
+
+
+def _alike(old: Sequence[int], now: Sequence[int]) -> int:
+    """How many the two have in common at the start."""
+    return next((n for n, (x, y) in enumerate(zip(old, now, strict=False)) if x != y), min(len(old), len(now)))
 
 
 def _solvable(image: _Image) -> bool:

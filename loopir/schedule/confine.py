@@ -104,8 +104,7 @@ def settled(func: Func, names: set[str], loop: str) -> Func:
         return not Pair(func, s, a, t, b).possible(earlier)
 
     for s, t in product(using, using):
-        made = [(a, b) for a in s.accesses if a.write and a.buffer in names for b in t.accesses if a.buffer == b.buffer]
-        for a, b in unclear(s, t, ((a, b) for a, b in made if not b.write), clear):
+        for a, b in unclear(s, t, clear, lambda a, b: a.write and a.buffer in names and not b.write):
             if not clear(s, a, t, b):
                 return func
     one = next(s.buffer for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name in names)
