@@ -223,8 +223,11 @@ def _atom(ix: Index, ctx: Context) -> Poly:
 
 def simplify(ix: Index, ctx: Context = EMPTY) -> Index:
     """`ix` in its shortest readable form, equal to it wherever `ctx` holds; the same object if it is in that form."""
-    if isinstance(ix, Int | Var):
+    kind = type(ix)
+    if kind is Var or kind is Int:
         return ix
+    if kind is Add and type(ix.a) is Var and type(ix.b) is Int and ix.b.value:  # type: ignore[attr-defined]
+        return ix  # as it is met most
     found = ctx.answers.get(ix)
     return _remembered(ctx, ix, to_index(poly(ix, ctx))) if found is None else found
 

@@ -39,9 +39,10 @@ def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:
     return replace(func, body=simplify_body(func.body, Known.top(func), drop_unit_loops=drop_unit_loops))
 
 
-def simplify_body(body: Body, known: Known, *, drop_unit_loops: bool = False) -> Body:
-    """`body`, which stands where `known` holds, simplified."""
-    return map_body(body, lambda s: _simplified(s, known, drop_unit_loops))
+def simplify_body(body: Body, known: Known, *, drop_unit_loops: bool = False, old: Iterable[Stmt] = ()) -> Body:
+    """`body`, which stands where `known` holds, simplified; but for what stands in `old` already, as it is."""
+    how = _How(drop_unit_loops, frozenset(map(id, statements(tuple(old)))))
+    return map_body(body, lambda s: _simplified(s, known, how))
 
 
 @dataclass(slots=True)
@@ -141,26 +142,36 @@ def statements_known(body: Body, known: Known) -> Iterator[tuple[Stmt, Known]]:
             yield from statements_known(inner, here)
 
 
-def _simplified(s: Stmt, known: Known, drop: bool) -> Stmt | Body:
+@dataclass(frozen=True, slots=True)
+class _How:
+    drop: bool
+    """Whether loops of one iteration go."""
+    there: frozenset[int]
+    """Statements, by identity, that stay as they are."""
+
+
+def _simplified(s: Stmt, known: Known, how: _How) -> Stmt | Body:
+    if id(s) in how.there:
+        return s
     match s:
         case Loop(var, extent, kind, inner):
             size = simplify(extent, known.within(inner))
-            if size == Int(1) and kind == "serial" and drop and not _reduced(inner, var):
-                return map_body(substitute_body(inner, var), lambda x: _simplified(x, known, drop))
-            if size == Int(1) and kind in BLOCK_AXES and drop:
+            if size == Int(1) and kind == "serial" and how.drop and not _reduced(inner, var):
+                return map_body(substitute_body(inner, var), lambda x: _simplified(x, known, how))
+            if size == Int(1) and kind in BLOCK_AXES and how.drop:
                 inner = substitute_body(inner, var)  # which a compiler would not know
             within = known.loop(var, size, inner)
-            done = map_body(inner, lambda x: _simplified(x, within, drop))
+            done = map_body(inner, lambda x: _simplified(x, within, how))
             return s if done is inner and size is extent else Loop(var, size, kind, done)
         case If(_, then, orelse):
             c = _guard(s, known)
             if c in (TRUE, FALSE):
-                return map_body(then if c == TRUE else orelse, lambda x: _simplified(x, known, drop))
+                return map_body(then if c == TRUE else orelse, lambda x: _simplified(x, known, how))
             yes, no = known.given(c), known.given(Not(c))
             return If(
                 c,
-                map_body(then, lambda x: _simplified(x, yes, drop)),
-                map_body(orelse, lambda x: _simplified(x, no, drop)),
+                map_body(then, lambda x: _simplified(x, yes, how)),
+                map_body(orelse, lambda x: _simplified(x, no, how)),
             )
         case Reduce(at=at, init=init) if init is not None and known.over.intersection(s.over):
             done = simplify_node(s, known.here)
@@ -168,13 +179,13 @@ def _simplified(s: Stmt, known: Known, drop: bool) -> Stmt | Body:
             return replace(done, at=at, init=tuple(simplify_node(v, known.start) for v in init))
         case Store() | Reduce() | Issue():
             return simplify_node(s, known.here)
-        case Do() if drop:
-            return _simplified(s, known, False)  # an instruction's loops are those of its meaning
+        case Do() if how.drop:
+            return _simplified(s, known, _How(False, how.there))  # an instruction's loops are those of its meaning
         case Kernel(_, inner):
-            done = map_body(inner, lambda x: _simplified(x, known, drop))
+            done = map_body(inner, lambda x: _simplified(x, known, how))
             return () if not done else s if done is inner else replace(s, body=done)
         case _:
-            return map_stmts(s, lambda x: _simplified(x, known, drop))
+            return map_stmts(s, lambda x: _simplified(x, known, how))
 
 
 def _guard(s: If, known: Known) -> Cond:

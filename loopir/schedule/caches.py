@@ -97,7 +97,7 @@ class Site:
 
     def replaced(self, body: Body) -> Func:
         """The Func with `body` instead, simplified where it stands."""
-        tidied = simplify_body(body, self.known)
+        tidied = simplify_body(body, self.known, old=self.nests)
         first, *rest = self.nests
         gone = {id(x) for x in rest}
 

@@ -68,7 +68,7 @@ def confined(func: Func, names: set[str], loop: str, box: Box) -> Func:
     for n in reversed(list(old)):
         body = (Alloc(new[n], body),)
     known = known_at(func, where)
-    (after,) = simplify_body((replace(where, body=body),), known)
+    (after,) = simplify_body((replace(where, body=body),), known, old=where.body)
     for n in old:
         there = next(s for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name == n)
         func = exchanged(func, there, there.body)

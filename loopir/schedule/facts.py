@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import lcm
 
@@ -58,10 +58,13 @@ class Facts:
         return ix if isinstance(ix, Int) else simplify(ix, self.known)
 
 
-def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body]) -> Func:
-    """`func` with `loop` replaced by what `make` gives, its indices and guards simplified where they stand."""
+def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body], old: Iterable[Stmt] = ()) -> Func:
+    """`func` with `loop` replaced by what `make` gives, its indices and guards simplified where they stand.
+
+    What stands in `old` already stays as it is.
+    """
     made = make()
-    tidied = simplify_body(made if isinstance(made, tuple) else (made,), known_at(func, loop))
+    tidied = simplify_body(made if isinstance(made, tuple) else (made,), known_at(func, loop), old=old)
     return exchanged(func, loop, tidied)
 
 

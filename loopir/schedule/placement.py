@@ -255,7 +255,7 @@ def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> M
     loop = move.loop
     body = (*nest, *loop.body) if first else (*loop.body, *nest)
     known = known_at(move.func, loop)
-    (after,) = simplify_body((replace(loop, body=body),), known)
+    (after,) = simplify_body((replace(loop, body=body),), known, old=loop.body)
     came = {p.stmt.label: Came(p.stmt.label, origin) for p in places((move.tree,))}
 
     gone, gap = (exchanged(exchanged(move.func, move.tree, left), loop, after) for left in ((), If(TRUE, ())))

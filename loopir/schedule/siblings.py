@@ -85,7 +85,7 @@ def joined(func: Func, first: Loop, second: Loop, make: Callable[[], Stmt | Body
 
     What is known there is asked of `func` as it is: the reductions of the second nest count, too.
     """
-    new = rewrite_loop(func, first, make)
+    new = rewrite_loop(func, first, make, (first, second))
     return exchanged(new, second, ())
 
 

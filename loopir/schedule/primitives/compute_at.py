@@ -81,7 +81,7 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
             for j in range(n):
                 for i in range(1):
                     T[n - j + i - 1] = A[n - j + i - 1] * 2.0
-                B[j] = T[n - j - 1] + 1.0
+                B[j] = T[n - 1 - j] + 1.0
 
     before:
         def h(n: "size", A: "float32[n + 1]", T: "out float32[n + 1]", B: "inout float32[n]"):

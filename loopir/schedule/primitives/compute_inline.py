@@ -68,7 +68,7 @@ def compute_inline(func: Func, stage: str) -> Func:
     _require_kept_inputs(func, producer)
     body = tuple(_read_inline(s, producer) for s in _without(producer.alloc.body, producer.store))
     if not all(isinstance(x, Var) for x in producer.solution.values()):
-        body = simplify_body(body, known_at(func, producer.alloc))
+        body = simplify_body(body, known_at(func, producer.alloc), old=producer.alloc.body)
     return exchanged(func, producer.alloc, body)
 
 

@@ -92,7 +92,7 @@ def double_buffer(func: Func, buffer: str, loop: str) -> Func:
     inner = (*alloc.body[:at], ahead, *_halved(alloc.body[at + 1 :], twice, now % 2))
     nest = replace(target, body=tuple(x for s in target.body for x in (inner if s is alloc else (s,))))
     started = If(Cmp("<", Int(0), target.extent), first)
-    return rewrite_loop(func, target, lambda: Alloc(twice, (started, nest)))
+    return rewrite_loop(func, target, lambda: Alloc(twice, (started, nest)), target.body)
 
 
 def _copy(loop: Loop, alloc: Alloc) -> Stmt:

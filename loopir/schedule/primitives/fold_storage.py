@@ -100,5 +100,5 @@ def _folded(func: Func, alloc: Alloc, dim: int, factor: int) -> Func:
         return tuple(ix % factor if d == dim else ix for d, ix in enumerate(old))
 
     body = tuple(reindexed(s, new, at) for s in alloc.body)
-    (made,) = simplify_body((Alloc(new[b.name], body),), known_at(func, alloc))
+    (made,) = simplify_body((Alloc(new[b.name], body),), known_at(func, alloc), old=alloc.body)
     return exchanged(func, alloc, made)

@@ -154,7 +154,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     guard = Cmp("<", later, target.extent)
     turn = (If(guard, coming), *now) if among is None else _spread(now, coming, guard, among, target)
     body: Body = (prologue, replace(target, body=turn))
-    body = simplify_body(body, known_at(func, target))
+    body = simplify_body(body, known_at(func, target), old=target.body)
     for b in reversed(parts.buffers):
         body = (Alloc(rings[b.name], body),)
     return exchanged(func, target, body)
