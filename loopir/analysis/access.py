@@ -34,6 +34,7 @@ from loopir.ir.grammar import (
     Mul,
     Node,
     Not,
+    Op,
     Or,
     Reduce,
     Select,
@@ -48,6 +49,7 @@ from loopir.ir.kept import kept, once
 from loopir.ir.walk import Place, accessed, children, loaded, places_of, replace, root, variables, written
 
 When = tuple[int | str, ...]
+_NONE: frozenset[str] = frozenset()
 Renewed = dict[str, tuple[str, ...]]
 """By buffer, the loops each iteration of which allocates it anew."""
 
@@ -105,15 +107,16 @@ class Statement:
     def gone(self) -> frozenset[str]:
         """The loops that a reduction starts outside of."""
         stmt = self.place.stmt
-        return frozenset(stmt.over) if self.init and isinstance(stmt, Reduce) else frozenset()
+        return frozenset(stmt.over) if self.init and isinstance(stmt, Reduce) else _NONE
 
     @once
     def loops(self) -> tuple[Loop, ...]:
-        return tuple(x for x in self.place.loops if x.var not in self.gone)
+        every = self.place.loops
+        return tuple([x for x in every if x.var not in self.gone]) if self.gone else every
 
     @once
     def dims(self) -> tuple[str, ...]:
-        return tuple(x.var for x in self.loops)
+        return tuple([x.var for x in self.loops])
 
     @once
     def extents(self) -> tuple[Index | None, ...]:
@@ -239,17 +242,17 @@ def _accesses(s: Statement) -> Iterator[Access]:
     renewed = _renewed(s.place)
     for n in (*(x.extent for x in s.place.loops), *s.guards):
         if not sees(n) and not (s.gone and variables(n) & s.gone):
-            yield from _reads(n, (), renewed)
+            yield from _reads(n, renewed)
     if isinstance(stmt, Store):
-        yield from _reads(stmt.value, (), renewed)
+        yield from _reads(stmt.value, renewed)
     for x in stmt.at:
         if not sees(x):
-            yield from _reads(x, (), renewed)
+            yield from _reads(x, renewed)
     if isinstance(stmt, Store):
         yield _access(stmt.buffer, stmt.at, (), renewed, write=True)
         return
     for v in (stmt.init or ()) if s.init else stmt.values:
-        yield from _reads(v, (), renewed)
+        yield from _reads(v, renewed)
     for b in stmt.buffers:
         if s.init:
             yield _access(b, stmt.at, (), renewed, write=True)
@@ -262,7 +265,7 @@ def _accesses(s: Statement) -> Iterator[Access]:
 def _access(
     b: Buffer, at: Sequence[Index], conds: Sequence[Cond], renewed: Renewed, *, write: bool = False, fold: bool = False
 ) -> Access:
-    seen = tuple([c for c in conds if sees(c)])
+    seen = tuple([c for c in conds if sees(c)]) if conds else ()
     ats = tuple([x if sees(x) else None for x in at])
     return Access(b.name, ats, write, seen, renewed.get(b.name, ()), fold, len(seen) < len(conds))
 
@@ -313,23 +316,30 @@ def _when_init(nth: int, p: Place, under: int) -> When:
     return tuple(out)
 
 
-def _reads(n: Node, conds: tuple[Cond, ...], renewed: Renewed) -> Iterator[Access]:
+def _reads(n: Node, renewed: Renewed) -> Iterator[Access]:
     """The loads under `n`, each with the conditions of the Selects around it."""
-    match n:
-        case Load(buffer, at):
-            yield _access(buffer, at, conds, renewed)
-            for x in at:
-                if not sees(x):
-                    yield from _reads(x, conds, renewed)
-        case Select(c, a, b):
-            yield from _reads(c, conds, renewed)
-            yield from _reads(a, (*conds, *conjuncts(c)), renewed)
-            yield from _reads(b, (*conds, Not(c)), renewed)
-        case Buffer():
-            pass
-        case _:
-            for child in children(n):
-                yield from _reads(child, conds, renewed)
+    for load, conds in loads_of(n):
+        yield _access(load.buffer, load.at, conds, renewed)
+
+
+@kept
+def loads_of(node: Node) -> tuple[tuple[Load, tuple[Cond, ...]], ...]:
+    """The loads under `node`, each with the conditions of the Selects around it: one side alone is evaluated."""
+    found: list[tuple[Load, tuple[Cond, ...]]] = []
+    pending: list[tuple[Any, tuple[Cond, ...]]] = [(node, ())]
+    while pending:
+        n, conds = pending.pop()
+        kind = n.__class__
+        if kind is Op:
+            pending += [(x, conds) for x in n.args[::-1]]
+        elif kind is Load:
+            found.append((n, conds))
+            pending += [(x, conds) for x in n.at[::-1] if not sees(x)]
+        elif kind is Select:
+            pending += [(n.b, (*conds, Not(n.cond))), (n.a, (*conds, *conjuncts(n.cond))), (n.cond, conds)]
+        elif kind is not Buffer and kind not in _SEEN:
+            pending += [(x, conds) for x in reversed(children(n))]
+    return tuple(found)
 
 
 _PAIRS = frozenset({Add, Mul, FloorDiv, Mod, Min, Max, Xor, Cmp})

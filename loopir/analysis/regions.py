@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from loopir.analysis.access import sees
+from loopir.analysis.access import loads_of, sees
 from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, times, to_index
 from loopir.analysis.prove import hopeless
 from loopir.analysis.simplify import Context, divide, extreme, interval, modulo, nonnegative, poly
@@ -35,15 +35,13 @@ from loopir.ir.grammar import (
     Min,
     Mod,
     Node,
-    Not,
     Reduce,
-    Select,
     Stmt,
     Store,
     Var,
 )
 from loopir.ir.layouts import evaluate, made_of
-from loopir.ir.walk import children, loops, nodes, variables
+from loopir.ir.walk import loops, nodes, variables
 
 EXAMPLES = (1, 6, 64)
 """Sizes at which a claim is tried before the solver is asked to prove it."""
@@ -91,15 +89,8 @@ def touches(body: Body, known: Known, names: Iterable[str]) -> Iterator[Touch]:
 
 def loads_in(part: Node, known: Context) -> Iterator[tuple[Load, Context]]:
     """The loads in `part`, and what is known where each is done: of a choice, one side alone is evaluated."""
-    pending = [(part, known)]
-    while pending:
-        n, here = pending.pop()
-        if isinstance(n, Select):
-            pending += [(n.b, here.inside(Not(n.cond))), (n.a, here.inside(n.cond)), (n.cond, here)]
-        elif not isinstance(n, Buffer):
-            if isinstance(n, Load):
-                yield n, here
-            pending += [(x, here) for x in reversed(children(n))]
+    for load, conds in loads_of(part):
+        yield load, known.inside(*conds) if conds else known
 
 
 def parts(s: Stmt, here: Known) -> Iterator[tuple[Node, Context]]:

@@ -5,7 +5,7 @@ Every rewrite shares what it does not change: `rebuild` returns the node it was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -29,6 +29,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
     Var,
+    record,
 )
 from loopir.ir.kept import kept
 from loopir.ir.rebuild import (
@@ -126,7 +127,7 @@ def over_replaced(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
     return rewrite(body, visit)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """A leaf statement (Store or Reduce) and what encloses it, outermost first."""
 
@@ -137,7 +138,7 @@ class Place:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return tuple(s for s in self.around if isinstance(s, Loop))
+        return tuple([s for s in self.around if type(s) is Loop])
 
     def conds(self) -> Iterator[tuple[Cond, bool]]:
         """The conditions of the Ifs around it, each with the side it stands on."""
@@ -163,7 +164,45 @@ def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()
 @kept
 def places_of(func: Func) -> tuple[Place, ...]:
     """Every leaf statement of `func` in textual order, with where it stands."""
-    return tuple(places(func.body))
+    out: list[Place] = []
+    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(s, (), (n,)) for n, s in enumerate(func.body)]
+    while pending:
+        s, around, path = pending.pop(0)
+        if type(s) is Alloc:
+            inner = (*around, s)
+            pending[:0] = [(x, inner, (*path, n)) for n, x in enumerate(s.body)]
+        else:
+            out += [Place(p.stmt, around + p.around, path + p.path) for p in _held(s).places]
+    return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a nest holds: its leaf statements, as `places` of it, its loops and what it allocates."""
+
+    places: list[Place]
+    loops: dict[str, Loop]
+    allocs: dict[str, Alloc]
+
+
+@kept
+def _held(nest: Stmt) -> _Held:
+    out = _Held([], {}, {})
+    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(nest, (), ())]
+    while pending:
+        s, outer, here = pending.pop()
+        kind = type(s)
+        if kind is Store or kind is Reduce:
+            out.places.append(Place(s, outer, here))  # type: ignore[arg-type]
+            continue
+        if kind is Loop:
+            out.loops[s.var] = s  # type: ignore[attr-defined]
+        elif kind is Alloc:
+            out.allocs[s.buffer.name] = s  # type: ignore[attr-defined]
+        inner = inside(s)
+        outer = (*outer, s)
+        pending += [(x, outer, (*here, n)) for n, x in enumerate(inner)][::-1]
+    return out
 
 
 def root(place: Place) -> Stmt:
@@ -209,10 +248,14 @@ def chain(body: Body, target: Stmt) -> tuple[Stmt, ...]:
 def exchanged(func: Func, old: Stmt, new: Stmt | Body) -> Func:
     """`func` with `new` where `old` stands: what is around it is made anew, and nothing else is looked at."""
     way = chain(func.body, old)
-    made = new if isinstance(new, tuple) else (new,)
+    return replace(func, body=_put(func.body, way[0], along(way, new if isinstance(new, tuple) else (new,))))
+
+
+def along(way: Sequence[Stmt], made: Body) -> Body:
+    """What the first of `way`, each of which holds the next one, becomes with `made` where the last one stands."""
     for outer, inner in reversed([*pairwise(way)]):
         made = (_spliced(outer, inner, made),)
-    return replace(func, body=_put(func.body, way[0], made))
+    return made
 
 
 def _spliced(outer: Stmt, inner: Stmt, made: Body) -> Stmt:
@@ -254,7 +297,23 @@ def loops(body: Body) -> Iterator[Loop]:
 @kept
 def loops_of(func: Func) -> Mapping[str, Loop]:
     """The loops of `func` by their names, outer ones first."""
-    return MappingProxyType({loop.var: loop for loop in loops(func.body)})
+    found: dict[str, Loop] = {}
+    for s in nests(func.body):
+        found.update(_held(s).loops)
+    return MappingProxyType(found)
+
+
+def alloc_of(func: Func, buffer: str) -> Alloc | None:
+    """What allocates `buffer` in `func`."""
+    pending = [*func.body]
+    for s in pending:  # which grows on the way
+        if type(s) is Alloc:
+            if s.buffer.name == buffer:
+                return s
+            pending += s.body
+        elif found := _held(s).allocs.get(buffer):
+            return found
+    return None
 
 
 def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Func:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeVar, cast
 
 from loopir.analysis.access import Access, Statement, sees, statements_of
+from loopir.analysis.affine import plain, plus, to_index
 from loopir.analysis.bundles import unclear
 from loopir.analysis.depend import Pair, before, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import simplify_body
-from loopir.ir.grammar import THREAD_AXES, Alloc, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Stmt, Store
-from loopir.ir.walk import accessed, chain, exchanged, rebuild, replace, statements
+from loopir.ir.grammar import THREAD_AXES, Alloc, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Stmt, Store, Var
+from loopir.ir.walk import accessed, alloc_of, chain, exchanged, rebuild, replace
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_loop
 
@@ -38,18 +40,19 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
     """`node` with each buffer named in `new` exchanged, and used at what `at` makes of its indices."""
 
     def visit(n: Node) -> Node:
-        if isinstance(n, Buffer) or (isinstance(n, Stmt) and accessed(n).isdisjoint(new)):
+        if isinstance(n, Load):
+            old = n.at if all(map(sees, n.at)) else tuple([cast(Index, visit(x)) for x in n.at])
+            if n.buffer.name in new:
+                return Load(new[n.buffer.name], at(old))
+            return n if old is n.at else Load(n.buffer, old)
+        if isinstance(n, Buffer) or (accessed(n).isdisjoint(new) if isinstance(n, Stmt) else sees(n)):
             return n
         n = rebuild(n, visit)
-        match n:
-            case Load(b, old) if b.name in new:
-                return Load(new[b.name], at(old))
-            case Store(buffer=b, at=old) if b.name in new:
-                return replace(n, buffer=new[b.name], at=at(old))
-            case Reduce(buffers=bs, at=old) if bs[0].name in new:
-                return replace(n, buffers=tuple(new[b.name] for b in bs), at=at(old))
-            case _:
-                return n
+        if isinstance(n, Store) and n.buffer.name in new:
+            return replace(n, buffer=new[n.buffer.name], at=at(n.at))
+        if isinstance(n, Reduce) and n.buffers[0].name in new:
+            return replace(n, buffers=tuple(new[b.name] for b in n.buffers), at=at(n.at))
+        return n
 
     return cast(N, visit(node))
 
@@ -57,27 +60,53 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
 def confined(func: Func, names: set[str], loop: str, box: Box) -> Func:
     """`func` with the buffers called `names`, used in `loop` alone, allocated there, and as large as `box`."""
     where = find_loop(func, loop)
-    old = {s.buffer.name: s for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name in names}
-    plain = all(s.buffer.layout is None for s in old.values())
-    new = {n: replace(s.buffer, shape=box.size) if plain else s.buffer for n, s in old.items()}
-
-    def shifted(at: tuple[Index, ...]) -> tuple[Index, ...]:
-        return tuple(ix - base for ix, base in zip(at, box.base, strict=True)) if plain else at
-
-    body = tuple(reindexed(s, new, shifted) for s in where.body)
+    old = _allocations(func, names)
+    dense = all(s.buffer.layout is None for s in old.values())
+    new = {n: replace(s.buffer, shape=box.size) if dense else s.buffer for n, s in old.items()}
+    moves = _Moves(box.base)
+    body = tuple(reindexed(s, new, moves.at if dense else tuple) for s in where.body)
     for n in reversed(list(old)):
         body = (Alloc(new[n], body),)
-    known = known_at(func, where)
-    (after,) = simplify_body((replace(where, body=body),), known, old=where.body)
+    after = replace(where, body=body)
+    if moves.open:
+        (after,) = simplify_body((after,), known_at(func, where), old=where.body)
     for n in old:
-        there = next(s for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name == n)
+        there = alloc_of(func, n)
+        assert there is not None
         func = exchanged(func, there, there.body)
     return exchanged(func, where, after)
 
 
+@dataclass(slots=True)
+class _Moves:
+    """Subscripts less the base of a box: sums in their shortest form, which no context makes shorter."""
+
+    base: Sequence[Index]
+    open: bool = False
+    """Whether there was one that is no sum, and is to be simplified where it stands."""
+    done: dict[tuple[int, Index], Index] = field(default_factory=dict[tuple[int, Index], Index])
+
+    def at(self, at: Sequence[Index]) -> tuple[Index, ...]:
+        return tuple([self.done.get((d, ix)) or self._moved(d, ix) for d, ix in enumerate(at)])
+
+    def _moved(self, d: int, ix: Index) -> Index:
+        p = plus(plain(ix), plain(self.base[d]), -1)
+        whole = all(type(a) is Var for m in p for a in m)
+        self.open = self.open or not whole
+        new = self.done[d, ix] = to_index(p) if whole else ix - self.base[d]
+        return new
+
+
+def _allocations(func: Func, names: Iterable[str]) -> dict[str, Alloc]:
+    """What allocates the buffers, outer ones first."""
+    found = [s for n in sorted(names) if (s := alloc_of(func, n)) is not None]
+    found.sort(key=lambda s: len(chain(func.body, s)))
+    return {s.buffer.name: s for s in found}
+
+
 def renewable(func: Func, names: set[str], loop: Loop) -> bool:
     """Whether `loop` may have memory of its own for the buffers: they are the Func's, and no thread's of a block."""
-    allocs = {s.buffer.name: s for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name in names}
+    allocs = _allocations(func, names)
     if len({b.buffer.shape for b in allocs.values()}) > 1:
         return False
     threads = any(isinstance(s, Loop) and s.kind in THREAD_AXES for s in chain(func.body, loop))
@@ -107,6 +136,6 @@ def settled(func: Func, names: set[str], loop: str) -> Func:
         for a, b in unclear(s, t, clear, lambda a, b: a.write and a.buffer in names and not b.write):
             if not clear(s, a, t, b):
                 return func
-    one = next(s.buffer for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.name in names)
+    one = next(iter(_allocations(func, names).values())).buffer
     box = touched(func, where, one, names)
     return func if box is None else confined(func, names, loop, box)

@@ -16,7 +16,6 @@ from loopir.analysis.coverage import Values, first, missing, twice
 from loopir.analysis.depend import Clash, Pair, before, carried, conflicts, times
 from loopir.analysis.moved import Came
 from loopir.analysis.regions import written_by
-from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     AXES,
@@ -37,9 +36,10 @@ from loopir.ir.grammar import (
 from loopir.ir.walk import (
     Place,
     accessed,
+    along,
     bodies,
     chain,
-    exchanged,
+    declared,
     loops,
     map_body,
     places,
@@ -48,7 +48,6 @@ from loopir.ir.walk import (
     root,
 )
 from loopir.schedule.effects import allocates, reads
-from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing
 from loopir.schedule.promises import require_outside_lanes, require_promises
 from loopir.schedule.refusal import refusal
@@ -198,9 +197,9 @@ def require_folds_inside(move: Move) -> None:
 def other_readers(move: Move) -> set[str]:
     """The statements outside of the loop that read what the stage writes."""
     mine = {p.stmt.label for p in places((move.tree,))}
-    every = statements_of(move.func)
-    starts = (s.when[: s.when.index(move.loop.var) + 1] for s in every if move.loop.var in s.dims and not s.init)
-    start = next(starts, None)  # None: there is nothing in the loop
+    v, every = move.loop.var, statements_of(move.func)
+    inside = (s for s in every if not s.init and v in declared(root(s.place)) and v in s.dims)
+    start = next((s.when[: s.when.index(v) + 1] for s in inside), None)  # None: there is nothing in the loop
     near = (s for s in every if not accessed(root(s.place)).isdisjoint(move.names) and s.label not in mine)
     outside = (s for s in near if start is None or s.when[: len(start)] != start)
     return {s.label for s in outside if any(a.buffer in move.names and not a.write for a in s.accesses)}
@@ -254,12 +253,28 @@ def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> M
     """`nest` put at the start, or else the end, of the loop's body, and gone from where it was."""
     loop = move.loop
     body = (*nest, *loop.body) if first else (*loop.body, *nest)
-    known = known_at(move.func, loop)
-    (after,) = simplify_body((replace(loop, body=body),), known, old=loop.body)
+    after = replace(loop, body=body)
     came = {p.stmt.label: Came(p.stmt.label, origin) for p in places((move.tree,))}
 
-    gone, gap = (exchanged(exchanged(move.func, move.tree, left), loop, after) for left in ((), If(TRUE, ())))
-    return Moved(gone, gap, came)  # in this order: what moves may stand in the loop as it was
+    target = along(chain((move.target,), loop), (after,))
+    gone, gap = (_levelled(move, target, left) for left in ((), (If(TRUE, ()),)))
+    return Moved(gone, gap, came)
+
+
+def _levelled(move: Move, target: Body, left: Body) -> Func:
+    """The Func with `target` for what is around the loop, and `left` for the nest."""
+    made: Body = ()
+    for s in move.level:
+        made += left if s is move.tree else target if s is move.target else (s,)
+    if not move.shared:
+        return replace(move.func, body=made)
+    last = move.shared[-1]
+    if isinstance(last, If):
+        new: Stmt = replace(last, then=made) if move.level is last.then else replace(last, orelse=made)
+    else:
+        new = replace(last, body=made)
+    (whole,) = along(move.shared, (new,))
+    return replace(move.func, body=tuple([whole if s is move.shared[0] else s for s in move.func.body]))
 
 
 def promised(move: Move, new: Func) -> Func:
@@ -272,7 +287,7 @@ def promised(move: Move, new: Func) -> Func:
     if twice := next((k for k in axes if axes.count(k) > 1), None):
         reason = f"the nest of {move.stmt.label} is bound to {twice}, and so is a loop around {move.loop.var!r}"
         raise move.refuse(reason, "bind its loops after it has moved")
-    for x in loops(new.body):
+    for x in loops((root(place),)):
         if x.var in inside and x.kind != "serial":
             require_outside_lanes(new, x)
     require_promises(new, dict.fromkeys([*(x.var for x in place.loops), *inside]))

@@ -15,7 +15,7 @@ from loopir.errors import ScheduleError, Witness
 from loopir.ir.grammar import Func, Index, Var
 from loopir.ir.layouts import made_of
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import loops, places, replace
+from loopir.ir.walk import loops, places_of, replace
 
 
 def refusal(clash: Clash, reason: str, loop: str | None, suggestion: str) -> ScheduleError:
@@ -45,13 +45,13 @@ def on_the_way_from(func: Func, back: Back) -> Generator[None]:
 @contextmanager
 def told_as(func: Func, origin: Origin) -> Generator[None]:
     """A refusal inside, about a nest that `func` was rewritten to, with its witness told in `func`, by `origin`."""
-    around = {p.stmt.label: p.loops for p in places(func.body)}
 
     def side(statement: str, values: dict[str, int], sizes: dict[str, int]) -> tuple[str, dict[str, int]]:
         label, init, rest = statement.partition(INIT)
         came = origin.get(label, Came(label))
         env = {**sizes, **values}
-        was = {x.var: came.loops.get(x.var, Var(x.var)) for x in around.get(came.label, ())}
+        around = next((p.loops for p in places_of(func) if p.stmt.label == came.label), ())
+        was = {x.var: came.loops.get(x.var, Var(x.var)) for x in around}
         return came.label + init + rest, {v: evaluate(ix, env) for v, ix in was.items() if made_of(ix, frozenset(env))}
 
     try:

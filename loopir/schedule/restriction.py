@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
 from loopir.analysis.regions import Box, end, loose, proved
+from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify import Context, divide, poly, simplify_cond
 from loopir.analysis.simplify_func import Known
 from loopir.ir.grammar import TRUE, Body, Cmp, Cond, If, Index, Int, Loop, Stmt, Var, conj
-from loopir.ir.walk import replace, rewrite, substitute, variables
+from loopir.ir.walk import replace, rewrite, variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,38 +111,37 @@ class Restriction:
     def undecided(self) -> list[Cond]:
         """The conditions that keep an index inside the box, but for those that hold anyway."""
         contexts = [self._context(over=x) for x in (False, True)]
-        self.conds = [c for c in self.conds if simplify_cond(c, contexts[bool(variables(c) & self.over)]) != TRUE]
+        simple = ((c, simplify_cond(c, contexts[bool(variables(c) & self.over)])) for c in self.conds)
+        moves = self.ranges.keys()  # which the position is put in for, and only then simplified
+        self.conds = [c if variables(c) & moves else new for c, new in simple if new != TRUE]
         return self.conds
 
     def origin(self) -> dict[str, Index]:
         """The old loops as indices over the new ones."""
         return {v: r.start + Var(v) for v, r in self.ranges.items()}
 
-    def apply(self, tree: Stmt) -> Stmt:
-        """The nest with its loops restricted and guarded."""
+    def apply(self, tree: Stmt) -> Body:
+        """The nest with its loops restricted and guarded, its indices and guards simplified where they stand now."""
         pending = {v: list(r.conds) for v, r in self.ranges.items()}
         outside: list[Cond] = []
         names = [x.var for x in self.own]
-        for c in self.conds:
+        for c in self.undecided():
             last = max((names.index(v) for v in variables(c) if v in names), default=-1)
             (pending.setdefault(names[last], []) if last >= 0 else outside).append(c)
 
         def visit(s: Stmt) -> Stmt | Body | None:
             if not isinstance(s, Loop) or s.var not in pending:
                 return None
-            body = rewrite(s.body, visit)
-            body = (If(conj(*pending[s.var]), body),)
+            body = _guarded(rewrite(s.body, visit), pending[s.var])
             r = self.ranges.get(s.var)
-            if r is None:
-                return replace(s, body=body)
-            env = {s.var: r.start + Var(s.var)}
-            return Loop(s.var, r.count, "serial", tuple(substitute(x, env) for x in body))
+            return replace(s, body=body) if r is None else Loop(s.var, r.count, "serial", body)
 
-        body = rewrite((tree,), visit)
-        if outside:
-            body = (If(conj(*outside), body),)
-        (done,) = body
-        return done
+        body = _guarded(rewrite((tree,), visit), outside)
+        return Relabelling(self.origin(), {}, decides=True).body(body, self.known)
+
+
+def _guarded(body: Body, conds: Sequence[Cond]) -> Body:
+    return (If(conj(*conds), body),) if conds else body
 
 
 def _plain(ix: Index) -> bool:

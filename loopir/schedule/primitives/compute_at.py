@@ -109,7 +109,7 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
     restriction = Restriction.to(part, move.stmt.at, move.own_loops, move.over, known_in(func, move.loop))
     restriction.conds.append(window)
     require_repeatable(move, restriction.ranges)
-    after = moved(move, (restriction.apply(move.tree),), restriction.origin(), first=True)
+    after = moved(move, restriction.apply(move.tree), restriction.origin(), first=True)
     if goes_on:
         instead = f"an init: {move.stmt.label} folds into what is there, and so once alone"
         require_each_once(move, after, instead)

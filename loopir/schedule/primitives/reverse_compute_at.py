@@ -111,7 +111,7 @@ def _placed(move: Move, anchor: Load) -> Func:
     restriction = Restriction.to(box, anchor.at, move.own_loops, move.over, known)
     _require_whole_folds(move, restriction)
     require_repeatable(move, restriction.ranges)
-    after = moved(move, (restriction.apply(move.tree),), restriction.origin(), first=False)
+    after = moved(move, restriction.apply(move.tree), restriction.origin(), first=False)
     _require_elements_apart(move, after)
     require_each_once(move, after)
     private = allocates((move.tree,))
