@@ -13,9 +13,9 @@ import numpy as np
 
 from loopir.analysis.simplify import EMPTY, Context, simplify
 from loopir.ir.descriptors import Matrix, box, matrix
-from loopir.ir.grammar import LANES, Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Select, Strided, conjuncts
+from loopir.ir.grammar import LANES, Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Strided, conjuncts
 from loopir.ir.layouts import evaluate, strides_of, tile
-from loopir.ir.match import Match, Operand
+from loopir.ir.match import Match, Operand, Tested
 from loopir.ir.ops import LANE, Aim, Instruction, Major
 from loopir.ir.text import text
 
@@ -35,7 +35,7 @@ def misfit(fn: Instruction, found: Match, known: Context) -> str | None:
             if name == fn.boxed[1]:
                 reason = _not_a_box(a.buffer, operand, known)
             else:
-                reason = _not_mapped(operand, known) or _not_inside(found.filled.get(name), known)
+                reason = _not_mapped(operand, known) or _not_inside(found.tested.get(name), known)
         elif name in fn.matrices:
             reason = _not_a_matrix(fn.matrices[name], operand, known)
         else:
@@ -131,18 +131,17 @@ def _not_mapped(operand: Operand, known: Context) -> str | None:
     return None
 
 
-def _not_inside(filled: Select | None, known: Context) -> str | None:
-    """Why a test is another one than whether an element is inside its array, outside of which it is 0."""
-    if filled is None:
+def _not_inside(tested: Tested | None, known: Context) -> str | None:
+    """Why a test is another one than whether an element is inside its array, outside of which boxes have nothing."""
+    if tested is None:
         return None
-    assert isinstance(filled.a, Load)
-    b, at = filled.a.buffer, filled.a.at
+    cond, b, at = tested
     ends = [size - x for x, size in zip(at, b.shape, strict=True)]
-    for c in conjuncts(filled.cond):
+    for c in conjuncts(cond):
         low = isinstance(c, Cmp) and c.op == "<=" and any(simplify(c.b - c.a - x, known) == Int(0) for x in at)
         high = isinstance(c, Cmp) and c.op == "<" and any(simplify(c.b - c.a - x, known) == Int(0) for x in ends)
         if not (low or high):
-            return f"it is 0 unless {text(c)}, which is not whether {text(filled.a)} is inside {b.name}"
+            return f"it is there only if {text(c)}, which is not whether {text(Load(b, at))} is inside {b.name}"
     return None
 
 

@@ -232,7 +232,10 @@ class _Counter:
         for box in s.boxes:
             moved = self.work.moved.setdefault(box.buffer.name, Moved(box.buffer))
             size = met.lanes * prod(box.sizes) * box.buffer.dtype.bytes
-            moved.read, moved.read_taken = moved.read + size, moved.read_taken + size
+            if fn.asynchronous == "stores":
+                moved.written, moved.written_taken = moved.written + size, moved.written_taken + size
+            else:
+                moved.read, moved.read_taken = moved.read + size, moved.read_taken + size
         for a, operand in zip(fn.meaning.args, s.operands, strict=True):
             pointer = fn.pointers.get(a.buffer.name)
             wide = replace(met, run=1 if pointer is None else pointer.run)

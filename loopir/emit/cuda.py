@@ -54,6 +54,7 @@ THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 STATIC_SHARED = 48 * 1024
 GROUPS = {
     "copies": ("cp.async.commit_group", "cp.async.wait_group"),
+    "stores": ("cp.async.bulk.commit_group", "cp.async.bulk.wait_group.read"),
     "products": ("wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned"),
 }
 FENCES = {"async": "fence.proxy.async.shared::cta", "registers": "wgmma.fence.sync.aligned"}

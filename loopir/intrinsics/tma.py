@@ -1,8 +1,9 @@
-"""Boxes of global arrays copied to shared memory by one thread, while all go on (PTX ISA, "cp.async.bulk.tensor"; sm_90
-and later).
+"""Boxes of global arrays copied to shared memory and from it by one thread, while all go on (PTX ISA,
+"cp.async.bulk.tensor"; sm_90 and later).
 
 A tensor map, which the launch makes from the array's address, shape and strides, tells of the array; the rows of a box
-come to lie one after the other, swizzled as the layout of the shared memory says. What is outside of the array is 0.
+lie one after the other in shared memory, swizzled as its layout says. What is outside of the array is 0, and is not
+written.
 """
 
 from __future__ import annotations
@@ -38,6 +39,19 @@ __device__ __forceinline__ void lp_tma_load_all(void* to, const lp_map* map, voi
 }}
 """
 
+_STORE = """\
+__device__ __forceinline__ void lp_tma_store(const lp_map* map, const void* from, {ints}) {{
+  asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%0, {{{at}}}], [%1];"
+               :: "l"(map), "r"((unsigned int)__cvta_generic_to_shared(from)), {given} : "memory");
+}}
+"""
+
+
+def _stores(rank: int) -> str:
+    names = [f"x{n}" for n in range(rank)]
+    ints, given = ", ".join(f"int {x}" for x in names), ", ".join(f'"r"({x})' for x in names)
+    return _STORE.format(rank=rank, ints=ints, given=given, at=", ".join(f"%{n + 2}" for n in range(rank)))
+
 
 def _spelt(rank: int) -> str:
     names = [f"x{n}" for n in range(rank)]
@@ -48,9 +62,28 @@ def _spelt(rank: int) -> str:
     )
 
 
+def _fits(h: int, w: int, short: str) -> bool:
+    return 2 <= h <= MOST and 2 <= w <= MOST and w * BYTES[short] % PART == 0
+
+
+def _store(height: str, width: str, short: str) -> None:
+    h, w, dtype = int(height), int(width), DTYPES[short]
+    if not _fits(h, w, short):
+        return
+    instruction(
+        cuda="lp_tma_store({dst}, {src}, {dst_at});", cuda_prelude="".join(_stores(n) for n in range(2, 6)),
+        asynchronous="stores", boxed=("dst", "src"), arch="sm_90",
+        doc=f"{h} rows of {w} elements of {dtype} to a global array, while the thread goes on.",
+    )(f"""
+def tma_store_{h}x{w}_{short}(dst: "out {dtype}[{h}, {w}] global", src: "{dtype}[{h}, {w}] shared"):
+    for r, c in grid({h}, {w}):
+        dst[r, c] = src[r, c]
+""")  # fmt: skip
+
+
 def _load(height: str, width: str, short: str) -> None:
     h, w, dtype = int(height), int(width), DTYPES[short]
-    if not (2 <= h <= MOST and 2 <= w <= MOST and w * BYTES[short] % PART == 0):
+    if not _fits(h, w, short):
         return
     instruction(
         cuda="lp_tma_load({dst}, {src}, {ring}, {src_at});", cuda_prelude="".join(_spelt(n) for n in range(2, 6)),
@@ -65,3 +98,4 @@ def tma_load_{h}x{w}_{short}(dst: "out {dtype}[{h}, {w}] shared", src: "{dtype}[
 
 
 FAMILIES.append((re.compile(rf"tma_load_(\d+)x(\d+)_({'|'.join(DTYPES)})"), _load))
+FAMILIES.append((re.compile(rf"tma_store_(\d+)x(\d+)_({'|'.join(DTYPES)})"), _store))

@@ -65,10 +65,9 @@ __device__ __forceinline__ void lp_{name}({sums}* d, unsigned long long a, unsig
 """
 
 
-def accumulator(n: int) -> str:
-    """How the 128 threads of a warpgroup hold 64 rows of n sums."""
-    row, column = "t // 32 * 16 + t % 32 // 4 + v // 2 % 2 * 8", "v // 4 * 8 + t % 4 * 2 + v % 2"
-    return f"fragment(128, {n // 2}, lambda t, v: ({row}, {column}))"
+ROW = "t // 32 * 16 + t % 32 // 4 + v // {} % 2 * 8"
+SUMS = f"fragment(128, 4, lambda t, v: ({ROW.format(2)}, t % 4 * 2 + v % 2))"
+"""How the 128 threads of a warpgroup hold sums: tiles of 64 rows and 8 columns, one after the other."""
 
 
 def _product(columns: str, steps: str, short: str, by_columns: str | None, transposed: str | None) -> None:
@@ -95,7 +94,7 @@ def _product(columns: str, steps: str, short: str, by_columns: str | None, trans
         doc=f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {of}, 64 x {k} by {n} columns, "
         f"{kind.of.format('each')}, in {kind.sums}.",
     )(f"""
-def {name}(C: "inout {kind.sums}[64, {n}] fragment {accumulator(n)}",
+def {name}(C: "inout {kind.sums}[64, {n}] fragment {SUMS}",
            A: "{kind.dtype}[{f'{k}, 64' if left else f'64, {k}'}] shared",
            B: "{kind.right or kind.dtype}[{f'{k}, {n}' if right else f'{n}, {k}'}] shared"):
     for i, j, k in grid(64, {n}, {k}):

@@ -295,14 +295,16 @@ class Await(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Stmt):
-    """What this thread has issued of `group`, "copies" or "products", since the last commit is waited for together."""
+    """What this thread has issued of `group`, "copies", "products" or "stores", since the last commit is waited for
+    together."""
 
     group: str = "copies"
 
 
 @dataclass(frozen=True, slots=True)
 class Wait(Stmt):
-    """This thread waits for its groups, but the newest `pending`: only then are they done with what they touch."""
+    """This thread waits for its groups, but the newest `pending`: only then are they done with what they touch; stores,
+    with what they read."""
 
     pending: int
     group: str = "copies"

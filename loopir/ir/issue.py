@@ -34,10 +34,11 @@ def perform(
 ) -> None:
     """Do `fn` for the operands that each of `lanes` gives; `enter(lane)` says whose access comes next.
 
-    Of `boxes` of arrays that tensor maps tell of, the corner is given, and the swizzle of what they are copied to; a
-    copy of one has arrived when a turn of the barrier `slot` is over.
+    Of `boxes` of arrays that tensor maps tell of, the corner is given, and the swizzle of the other side; a copy of one
+    to shared memory has arrived when a turn of the barrier `slot` is over.
     """
     boxes = boxes or {}
+    spans = [span for _, span in boxes.values()]
     run = _Run()
     for n, a in enumerate(fn.meaning.args):
         whole = run.memory[a.buffer.name] = Memory(a.buffer.name, shape := _shape(a), [None] * prod(shape), Who())
@@ -47,9 +48,10 @@ def perform(
                 enter(lane)
                 m, begin = cells[n]
                 if a.buffer.name in boxes:
-                    _boxed(whole, m, boxes[a.buffer.name][0])
+                    for element, there in _boxed(whole.shape, m, boxes[a.buffer.name][0]):
+                        whole.store(element, m.zero if there is None else m.peek(there))
                     continue
-                for element, cell in reached(fn, a, lane, begin, word):
+                for element, cell in _rows(a, begin, spans[0]) if spans else reached(fn, a, lane, begin, word):
                     whole.store(element, m.taken((cell,), fn.asynchronous))
     compiled(fn.meaning, domain).entry(run)
     for n, a in enumerate(fn.meaning.args):
@@ -57,7 +59,11 @@ def perform(
             for lane, cells in enumerate(lanes):
                 enter(lane)
                 m, begin = cells[n]
-                spans = [span for _, span in boxes.values()]
+                if a.buffer.name in boxes:
+                    for element, there in _boxed(_shape(a), m, boxes[a.buffer.name][0]):
+                        if there is not None:
+                            m.given(there, run.memory[a.buffer.name].peek(element), fn.asynchronous)
+                    continue
                 found = reached(fn, a, lane, begin, words.get(a.buffer.name))
                 for element, cell in _rows(a, begin, spans[0]) if spans else found:
                     value = run.memory[a.buffer.name].peek(element)
@@ -93,13 +99,16 @@ def reached(
         yield (*first[:-1], first[-1] + n), begin + n
 
 
-def _boxed(whole: Memory, m: Memory, corner: tuple[int, ...]) -> None:
-    """Fill the box `whole` from an array, from element `corner`: its last dimensions; outside of the array with 0."""
-    outer = len(corner) - len(whole.shape)
-    for at in np.ndindex(*whole.shape):
+def _boxed(
+    shape: tuple[int, ...], m: Memory, corner: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...] | None]]:
+    """The elements of a box of an array, its last dimensions from element `corner`, each with where it is in the array;
+    None outside of that."""
+    outer = len(corner) - len(shape)
+    for at in np.ndindex(*shape):
         there = tuple(int(x) for x in (*corner[:outer], *(c + x for c, x in zip(corner[outer:], at, strict=True))))
         inside = all(0 <= x < size for x, size in zip(there, m.shape, strict=True))
-        whole.store(at, m.peek(there) if inside else m.zero)
+        yield at, there if inside else None
 
 
 def _rows(a: Arg, begin: int, span: int) -> Iterator[tuple[tuple[int, ...], int]]:

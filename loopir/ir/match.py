@@ -20,10 +20,12 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Cast,
+    Cond,
     Const,
     Do,
     Fragment,
     Func,
+    If,
     Index,
     Int,
     Layout,
@@ -36,6 +38,7 @@ from loopir.ir.grammar import (
     Store,
     Value,
     Var,
+    conj,
 )
 from loopir.ir.layouts import elements
 from loopir.ir.ops import MEMORIES, Instruction
@@ -53,17 +56,22 @@ class Operand:
     dims: tuple[int, ...]
 
 
+Tested = tuple[Cond, Buffer, tuple[Index, ...]]
+"""A test, and the element that is accessed if it holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """By parameter of the meaning its operand, by loop of the meaning the loop of the nest.
 
-    Of an array that a tensor map tells of, an element may be loaded under a test, and be 0 where that fails; these
-    are in `filled`, and whoever asks for the operands has to see that the test is whether it is inside the array.
+    Of an array that a tensor map tells of, an element may be loaded under a test, and be 0 where that fails, or be
+    stored under a test; these are in `tested`, each with its access, and whoever asks for the operands has to see that
+    the test is whether that is inside the array.
     """
 
     operands: dict[str, Operand]
     loops: dict[str, str]
-    filled: dict[str, Select] = field(default_factory=dict[str, Select])
+    tested: dict[str, Tested] = field(default_factory=dict[str, "Tested"])
 
 
 def match(do: Do, *, lowered: bool = False) -> Match:
@@ -110,9 +118,10 @@ def difference(want: Fragment, have: Layout | None) -> str:
 def unify(fn: Instruction, body: Body) -> Match | str:
     """The operands with which `fn` does `body`, or why there are none."""
     loops, stmt = nest(fn.meaning.body)
-    around, inner = nest(body)
-    if inner is None or stmt is None:
-        return "it takes loops right inside one another, with one statement in them"
+    around, guards, inner = guarded(body)
+    clipped = fn.boxed is not None and isinstance(stmt, Store) and fn.boxed[0] == stmt.buffer.name
+    if inner is None or stmt is None or (guards and not clipped):
+        return f"it takes loops right inside one another, with one statement in them{' and no guard' if guards else ''}"
     if odd := next((x for x in around if x.kind != "serial"), None):
         return f"loop {odd.var} is {odd.kind}, and its own are serial"
     want, have = (sorted(str(x.extent.value) if isinstance(x.extent, Int) else "?" for x in s) for s in (loops, around))
@@ -124,7 +133,9 @@ def unify(fn: Instruction, body: Body) -> Match | str:
         if all(a.extent == b.extent for a, b in zip(loops, order, strict=True)):
             paired = {a.var: b.var for a, b in zip(loops, order, strict=True)}
             attempt = _Attempt(fn.meaning, paired, frozenset(fn.boxed[:1] if fn.boxed else ()))
-            found += [Match(operands, attempt.loops, attempt.filled) for operands in attempt.statement(stmt, inner)]
+            if guards and fn.boxed and isinstance(inner, Store):
+                attempt.tested[fn.boxed[0]] = (conj(*guards), inner.buffer, inner.at)
+            found += [Match(operands, attempt.loops, attempt.tested) for operands in attempt.statement(stmt, inner)]
             reasons.append((attempt.reached, attempt.reason))
     if not found:
         return max(reasons)[1]
@@ -133,12 +144,25 @@ def unify(fn: Instruction, body: Body) -> Match | str:
 
 def nest(body: Body) -> tuple[list[Loop], Store | Reduce | None]:
     """The loops of a perfect nest and the statement in it; None if it is no such nest."""
+    loops, guards, stmt = guarded(body)
+    return loops, None if guards else stmt
+
+
+def guarded(body: Body) -> tuple[list[Loop], list[Cond], Store | Reduce | None]:
+    """The loops and the guards of a nest of both, right inside one another, and the statement in it."""
     loops: list[Loop] = []
-    while len(body) == 1 and isinstance(body[0], Loop):
-        loops.append(body[0])
-        body = body[0].body
-    only = body[0] if len(body) == 1 else None
-    return loops, only if isinstance(only, Store | Reduce) else None
+    guards: list[Cond] = []
+    while len(body) == 1:
+        only = body[0]
+        if isinstance(only, Loop):
+            loops.append(only)
+            body = only.body
+        elif isinstance(only, If) and not only.orelse:
+            guards.append(only.cond)
+            body = only.then
+        else:
+            return loops, guards, only if isinstance(only, Store | Reduce) else None
+    return loops, guards, None
 
 
 def _extents(loops: list[Loop]) -> str:
@@ -173,7 +197,7 @@ class _Attempt:
     meaning: Func
     loops: dict[str, str]
     boxed: frozenset[str] = frozenset()
-    filled: dict[str, Select] = field(default_factory=dict[str, Select])
+    tested: dict[str, Tested] = field(default_factory=dict[str, "Tested"])
     reached: int = -1
     reason: str = ""
     inner: dict[str, str] = field(init=False)
@@ -228,7 +252,8 @@ class _Attempt:
         if isinstance(m, Load) and isinstance(v, Load):
             return self.access(m.buffer, m.at, v.buffer, v.at, bound)
         if isinstance(m, Load) and m.buffer.name in self.boxed and isinstance(v, Select) and _is_zero(v.b):
-            self.filled[m.buffer.name] = v
+            if isinstance(v.a, Load):
+                self.tested[m.buffer.name] = (v.cond, v.a.buffer, v.a.at)
             return self.value(m, v.a, bound)
         if isinstance(m, Op) and isinstance(v, Op) and m.fn is v.fn:
             return self.op(m, v, bound)

@@ -22,9 +22,10 @@ INSTRUCTIONS: dict[str, Instruction] = {}
 FAMILIES: list[tuple[re.Pattern[str], Callable[..., None]]] = []
 """What the names of many instructions of a kind look like, and what declares the one with these parts in its name."""
 Level = Literal["thread", "warp", "warpgroup"]
-Async = Literal["", "copies", "products", "bytes"]
-"""How an instruction that goes on by itself is waited for: with the group of copies, or of products, that its thread
-commits, or by a barrier in shared memory that counts the bytes that have arrived."""
+Async = Literal["", "copies", "products", "stores", "bytes"]
+"""How an instruction that goes on by itself is waited for: with the group of copies, of products, or of stores, that
+its thread commits, or by a barrier in shared memory that counts the bytes that have arrived. Stores have read then;
+that they have written, the end of the launch tells."""
 LANE = "lane"
 """The variable that an address speaks of where each lane of a warp gives another."""
 
@@ -106,8 +107,8 @@ class Instruction:
     `pointers` say more about operands in memory than that their first element is meant; those in `matrices` are told
     where they lie by a descriptor (`loopir.ir.descriptors`), in `{A_word}` all of it but the address. Of the two that
     are `boxed`, a tensor map tells of the first, a box of a global array, in `{A}` and its corner in `{A_at}`, and the
-    second is the box in shared memory; `{ring}` is the barrier that counts its bytes. One that is
-    `asynchronous` has written when its thread has waited for it, which lowering sees to. `arch` is the least
+    second is the box in shared memory, to which or from which it is copied; `{ring}` is the barrier that counts its
+    bytes. What is `asynchronous` is done when its thread has waited for it, which lowering sees to. `arch` is the least
     architecture that has it, or with a letter the only one. `llvm` is what `loopir.emit.llvm_issue` calls it on a
     CPU. `cuda_blocks` is its spelling where it is done in the memory of several blocks of a cluster, those in `{mask}`.
     Without a spelling for a target the instruction is its meaning there. `loopir.ir.instruction` makes one from a

@@ -137,6 +137,7 @@ class _Block:
                     self.at[n] = self.threads[n].send(ready[n])
                 except StopIteration:
                     self.at[n] = None
+                    self.who.ends()
 
     def met(self) -> dict[int, Any]:
         """The threads that can go on, each with what it is given: those that have met at what they stopped at."""

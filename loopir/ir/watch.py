@@ -224,16 +224,26 @@ class Who:
         if writes:
             m.filling[cell] = Filling(self.me(), kind, group)
         else:
-            m.read_by.setdefault(cell, []).append(self.me())
+            me = self.me()
+            m.read_by.setdefault(cell, []).append(Touch(me.block, me.agent, me.step, me.thread, kind))
+
+    def ends(self) -> None:
+        """This thread has come to its end, and with its block goes the shared memory that its stores read."""
+        read = (m for group in self.agent.groups.get("stores", ()) for m, _, writes in group if not writes)
+        if (m := next(read, None)) is not None:
+            raise Fault(f"ends in thread {self.agent.thread}, whose stores still read {m.name}")
 
     def commit(self, kind: str) -> None:
         self.agent.groups.setdefault(kind, [[]]).append([])
 
     def wait(self, pending: int, kind: str) -> None:
+        """But the newest `pending` groups are done; of stores only reading."""
         groups = self.agent.groups.setdefault(kind, [[]])
         while len(groups) > pending + 1:
             done = groups.pop(0)
             for m, cell, writes in done:
+                if writes and kind == "stores":
+                    continue
                 if writes and (now := m.filling.get(cell)) is not None and now.group is done:
                     del m.filling[cell]
                     m.writes[cell] = self.me()
@@ -310,7 +320,7 @@ class Memory:
         """The element for an instruction; one of an asynchronous `kind` goes on reading it."""
         value = self.load(at, kind=kind)
         cell = self.cell(at)
-        if kind == "products":
+        if kind in ("products", "stores"):
             self.require_published(cell, at)
             if self.scope == "shared":
                 self.who.begins(kind, self, cell, writes=False)
@@ -372,7 +382,7 @@ class Memory:
         self.require_order(cell, at, me, does, atomic, kind)
         if reading := self.read_by.get(cell):
             raise Fault(
-                f"{does} {self.name}[{_listed(at)}], which products of block {reading[0].block} thread "
+                f"{does} {self.name}[{_listed(at)}], which {reading[0].what} of block {reading[0].block} thread "
                 f"{reading[0].thread} still read; they have not been waited for"
             )
         for reader in self.reads.get(cell, ()):
@@ -388,7 +398,8 @@ class Memory:
             self.who.agent.registers.add((id(self), cell))
 
     def forget(self) -> None:
-        """A launch has ended: what follows is ordered after all of it."""
+        """A launch has ended: what follows is ordered after all of it, stores that went on by themselves as well."""
+        self.filling = {cell: f for cell, f in self.filling.items() if f.kind != "stores"}
         self.writes.clear()
         self.updates.clear()
         self.reads.clear()

@@ -23,11 +23,13 @@ from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
 from loopir.lower.memories import memories
 from loopir.lower.products import products
+from loopir.lower.proxies import proxies
 from loopir.lower.rings import rings
 from loopir.lower.roles import roles
 from loopir.lower.rooms import rooms
 from loopir.lower.share import share
 from loopir.lower.spread import spread
+from loopir.lower.stores import stores
 from loopir.lower.target import Target, target as target_called
 from loopir.lower.threads import threads
 from loopir.lower.uniform import uniform
@@ -80,6 +82,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("waits", waits, "lowered", GPU,
          "a thread waits for its asynchronous copies, in time for the barrier that tells the others",
          after=("barriers",)),
+    Pass("stores", stores, "lowered", GPU,
+         "a thread waits until its stores have read, in time for the barrier that lets others write there again",
+         after=("barriers",)),
     Pass("roles", roles, "lowered", BOTH,
          "what warps of their own do leaves the nest once the barriers of the rest are placed in it",
          after=("barriers", "waits")),
@@ -87,8 +92,11 @@ PASSES: tuple[Pass, ...] = (
          "copies that count bytes are waited for where they are needed; that readers are done, barriers tell",
          after=("barriers", "waits")),
     Pass("products", products, "lowered", GPU,
-         "products are waited for where they are done, after fences at the barriers that there are",
+         "products are waited for where they are done",
          after=("barriers", "waits")),
+    Pass("proxies", proxies, "lowered", GPU,
+         "ordinary writes are made known to what reads by itself, before all barriers that there are",
+         after=("products", "roles", "rings")),
     Pass("checks", checks, "lowered", BOTH,
          "an access that is not proved is tested, while accesses are by element", after=("barriers",)),
     Pass("fragments", fragments, "lowered", BOTH,

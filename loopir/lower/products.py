@@ -1,8 +1,6 @@
-"""products: what tensor cores go on with by themselves is begun after a fence, and waited for.
+"""products: what tensor cores go on with by themselves is begun after a fence of registers, and waited for.
 
 Products that follow one another, through loops that hold nothing else, are one group: none of them waits for another.
-They read shared memory by a way of their own, to which ordinary writes are made known by a fence before the barrier
-that tells of them.
 """
 
 from __future__ import annotations
@@ -31,12 +29,11 @@ from loopir.ir.grammar import (
     Kernel,
     Loop,
     Stmt,
-    Store,
     Var,
     Wait,
 )
 from loopir.ir.match import match
-from loopir.ir.walk import Place, accessed, map_body, map_stmts, places, rewrite, statements, substitute, written
+from loopir.ir.walk import Place, accessed, places, rewrite, statements, substitute, written
 from loopir.lower.roles import releases
 from loopir.lower.target import Target
 
@@ -53,17 +50,11 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
     if not any(_is_product(s) for s in statements(kernel.body)):
         return kernel
     late = _late(func, kernel)
-    body = map_body(kernel.body, _fenced) if _needs_fences(kernel) else kernel.body
-    return replace(kernel, body=_grouped(body, late))
+    return replace(kernel, body=_grouped(kernel.body, late))
 
 
 def _is_product(s: Stmt) -> TypeGuard[Do]:
     return isinstance(s, Do) and s.fn.asynchronous == GROUP
-
-
-def _is_bytes(s: Stmt) -> bool:
-    """Whether `s` writes shared memory in the way that products read it."""
-    return isinstance(s, Do) and s.fn.asynchronous == "bytes"
 
 
 def _only_products(s: Stmt) -> bool:
@@ -164,16 +155,3 @@ def _registers(run: Iterable[Stmt]) -> list[Buffer]:
     return list(
         {o.buffer.name: o.buffer for m in found for o in m.operands.values() if o.buffer.scope == "fragment"}.values()
     )
-
-
-def _needs_fences(kernel: Kernel) -> bool:
-    """Whether ordinary writes, or copies that count as such, fill shared memory that products read."""
-    found = [match(s, lowered=True) for s in statements(kernel.body) if _is_product(s)]
-    read = {o.buffer.name for m in found for o in m.operands.values() if o.buffer.scope == "shared"}
-    ordinary = (p.stmt for p in places(kernel.body) if not any(_is_bytes(s) for s in p.around))
-    written = ((s.buffer,) if isinstance(s, Store) else s.buffers for s in ordinary)
-    return any(b.name in read for bs in written for b in bs)
-
-
-def _fenced(s: Stmt) -> Stmt | Body:
-    return (Fence("async"), s) if isinstance(s, Barrier) else map_stmts(s, _fenced)

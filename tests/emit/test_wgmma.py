@@ -30,6 +30,7 @@ def test_registers_suffice_and_products_are_not_serialised(how: dict[str, object
     [
         {"block": (128, 256)},
         {"block": (128, 256), "cluster": 2},
+        {"block": (128, 256), "store": "boxes"},
         {"block": (128, 128), "alternate": True, "stages": 6},
         {"block": (128, 128), "alternate": True, "stages": 6, "cluster": 2},
     ],

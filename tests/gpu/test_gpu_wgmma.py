@@ -114,3 +114,10 @@ def test_blocks_in_clusters(torch: Any, cluster: int) -> None:
     s = s.split(i, cluster).bind(f"{i}_o", "blockIdx.x").bind(f"{i}_i", "cluster").bind(j, "threadIdx.x")
     x = torch.randn(33, 256, device="cuda")
     assert bool((s.build("cuda")(x) == x + 1.0).all())
+
+
+@pytest.mark.parametrize("how", [{}, {"block": (128, 256), "roles": True, "blocks": 7}, {"block": (64, 64)}])
+@pytest.mark.parametrize("shape", [(128, 256, 64), (520, 1032, 328), (1024, 512, 256)])
+def test_results_stored_as_boxes(torch: Any, shape: tuple[int, int, int], how: dict[str, Any]) -> None:
+    """Also where the last ones reach out of the array."""
+    assert exact(torch, shape, shape, False, "bfloat16", store="boxes", **how)

@@ -144,7 +144,8 @@ def test_sums_are_held_by_128_threads(n: int) -> None:
     assert fn is not None
     layout = fn.meaning.args[0].buffer.layout
     assert isinstance(layout, lp.ir.grammar.Fragment)
-    assert tile(layout) == (64, n)
+    assert tile(layout) == (64, 8)
+    assert fn.meaning.args[0].buffer.shape[1] == lp.ir.grammar.Int(n)
     assert tuple(elements(layout)[37, 2]) == (16 + 1 + 8, 2)  # warp 1, lane 5
 
 

@@ -1,0 +1,63 @@
+"""Results that leave a block as boxes, copied from shared memory by one thread while all go on.
+
+A tile of results is made slice by slice, 128 bytes of each row, in a few slots of shared memory that are used in turn:
+while boxes of one slice are on their way, the next one is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import loopir as lp
+from schedules.nests import extent, step
+
+SHORT = {
+    "bfloat16": "bf16", "float16": "f16", "float32": "f32", "int32": "i32", "int8": "i8",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+}  # fmt: skip
+"""What copies of boxes call an element type."""
+BYTES, BOX = 128, 256
+"""Of a row of a slice, and rows of a box at most."""
+
+
+def slice_bytes(rows: int, slots: int) -> int:
+    """Shared memory that such results take."""
+    return rows * BYTES * slots
+
+
+def store_boxes(
+    s: lp.Schedule,
+    stage: str,
+    out: str,
+    at: str,
+    rows: int,
+    by_threads: Callable[[lp.Schedule, str], lp.Schedule],
+    slots: int = 2,
+) -> lp.Schedule | None:
+    """`out`, made of `stage` in loop `at`, through `slots` of shared memory, as boxes; None if it is not of whole
+    slices, or no tensor map tells of it. Who makes the `rows` of a slice, `by_threads` says of their loop."""
+    before = set(s.stages)
+    s = s.cache_write(out, "shared", at=at)
+    both = [x for x in s.stages if x == out or x not in before]
+    (made,) = (x for x in both if any(t.buffer == stage for t in s.accesses(x)))
+    (copy,) = (x for x in both if x != made)
+    (target,) = (t for t in s.accesses(made) if t.write)
+    dtype, width = target.dtype, BYTES // target.dtype.bytes
+    short, columns = SHORT.get(dtype.name), extent(s, s.loops(made)[-1]) or 0
+    if short is None or columns % width or rows > BOX:
+        return None
+    turns: list[str] = []
+    for x in (made, copy):
+        s, (turn, j) = step(s, "split", s.loops(x)[-1], width, tail="exact")
+        i = s.loops(x)[-3]
+        s = s.reorder(turn, i, j)
+        turns.append(turn)
+    s = s.fuse_loops(*turns).unroll(turns[0])
+    if columns > slots * width:
+        s = s.fold_storage(target.buffer, 1, slots * width)
+    vector = BYTES // 8 // dtype.bytes
+    within = f"x * {width} + (y // {vector} % 8 ^ x % 8) * {vector} + y % {vector}"
+    s = s.set_layout(target.buffer, f"lambda x, y: y // {width} * {rows * width} + {within}")
+    s = by_threads(s, s.loops(made)[-2])
+    x, box = s.loops(copy)[-2], f"tma_store_{rows}x{width}_{short}"
+    return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
