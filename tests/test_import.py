@@ -1,5 +1,6 @@
 """What `import loopir` brings in, and what it offers."""
 
+import pickle
 import subprocess
 import sys
 
@@ -47,5 +48,16 @@ s = lp.Schedule(lp.placeholder((4,), "float32", name="x") + 1.0)
 s.show()
 assert "<details open>" in s._repr_html_()
 assert str(s.explain(s.loops()[0]))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_schedule_is_of_use_in_the_process_it_is_sent_to() -> None:
+    sent = pickle.dumps(lp.Schedule(lp.exp(lp.placeholder((4,), "float32", name="x")) + 1.0))
+    code = f"""
+import pickle, numpy
+s = pickle.loads({sent!r})
+s.show()
+assert s.build("llvm")(numpy.zeros(4, "float32")).tolist() == [2, 2, 2, 2]
 """
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -234,6 +234,10 @@ class Schedule(Methods):
         return _lent("build")(self, target, **options)
 
 
+Schedule.__module__ = "loopir"
+"""Its public home: one that is sent to another process brings with it what it is built and shown by."""
+
+
 def primitive(f: Rewrite[P]) -> Rewrite[P]:
     """Make `f`, a pure function from a Func and arguments to a Func, a primitive: a method of Schedule.
 
