@@ -16,7 +16,7 @@ from schedules.matmul_cpu import matmul_cpu, whole_vectors
 from schedules.nests import extent, free_loops, one_nest, step
 from schedules.products import product, several
 from schedules.rows import rows
-from schedules.streams import streamed
+from schedules.streams import past_caches, streamed
 from schedules.windows import windows
 
 SHORT = 4
@@ -96,7 +96,7 @@ def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:
 def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
     """One loop over independent elements: whole chunks for the threads, what is left in a loop of its own.
 
-    What is longer than the caches is stored past them.
+    What does not stay in the caches is stored past them.
     """
     length = extent(s, loop)
     if length is not None and length < 2 * CHUNK:
@@ -109,8 +109,7 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
     s, (_, lane) = step(s.parallel(outer), "split", inner, VECTORS * lanes)
     if s.why("vectorize", lane) is not None:
         return s
-    size = (length or 0) * max(t.dtype.bytes for t in s.accesses(stage) if t.write)
-    return streamed(s, stage, lane) if size > lp.caches()[2] else s.vectorize(lane)
+    return streamed(s, stage, lane) if past_caches(s) else s.vectorize(lane)
 
 
 def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Schedule:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import loopir as lp
 from schedules.folds import folded, several
 from schedules.nests import extent, step
+from schedules.streams import past_caches, streamed
 
 
 @lp.composite
@@ -24,7 +25,10 @@ def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -
         inner = s.loops(stage)[-1]
         if inner == loop or s.loop(inner).kind != "serial":
             continue
-        s = folded(s, stage, lanes=lanes) if s.reduced(stage) else vectors(s, inner, lanes or several(s, stage))
+        if s.reduced(stage):
+            s = folded(s, stage, lanes=lanes)
+        else:
+            s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
     return s.parallel(loop) if s.why("parallel", loop) is None else s
 
 
@@ -38,10 +42,15 @@ def gathered(s: lp.Schedule, loop: str) -> lp.Schedule:
 
 
 @lp.composite
-def vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
-    """`s` with `loop` in vectors of `lanes`, if its iterations are independent; what is left over goes one by one."""
+def vectors(s: lp.Schedule, loop: str, lanes: int, past: str | None = None) -> lp.Schedule:
+    """`s` with `loop` in vectors of `lanes`, if its iterations are independent; what is left over goes one by one.
+
+    Those of the stage `past` are stored past the caches.
+    """
     length = extent(s, loop)
     if (length is not None and length < lanes) or s.why("split", loop, lanes, tail="peel") is not None:
         return s
     t, (_, inner, *_) = step(s, "split", loop, lanes, tail="peel")
-    return t.vectorize(inner) if t.why("vectorize", inner) is None else s
+    if t.why("vectorize", inner) is not None:
+        return s
+    return t.vectorize(inner) if past is None else streamed(t, past, inner)

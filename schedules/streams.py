@@ -1,9 +1,20 @@
-"""Results that are larger than the caches, written past them by a CPU: nothing is read first, or pushed out."""
+"""Results that do not stay in the caches, written past them by a CPU: nothing is read first, or pushed out."""
 
 from __future__ import annotations
 
+from math import prod
+
 import loopir as lp
 from schedules.nests import extent
+
+
+def past_caches(s: lp.Schedule) -> bool:
+    """Whether the arrays that `s` is given and makes are known to take more than half of the last cache.
+
+    Then a result is not there any more when it is read next, or has pushed out what others were about to read.
+    """
+    sizes = [a.buffer.dtype.bytes * prod(getattr(d, "value", 0) for d in a.buffer.shape) for a in s.func.args]
+    return 2 * sum(sizes) > lp.caches()[2]
 
 
 @lp.composite

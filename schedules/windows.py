@@ -10,6 +10,7 @@ import loopir as lp
 from schedules.folds import several
 from schedules.nests import extent, step
 from schedules.rows import vectors
+from schedules.streams import past_caches
 
 STRIP = 128
 """Rows that a thread takes at once, at most: those that a strip shares with the one above are computed in both."""
@@ -38,7 +39,7 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
     for stage in s.stages:
         inner = s.loops(stage)[-1]
         if inner not in (outer, row):
-            s = vectors(s, inner, lanes or several(s, stage))
+            s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
     return s.parallel(outer) if s.why("parallel", outer) is None else s
 
 

@@ -69,9 +69,9 @@ def test_vectors_that_may_start_anywhere_are_stored_as_ever() -> None:
     assert "stream" not in lp.text(schedules.streamed(s, "y", "j_i").func)
 
 
-def test_only_what_is_longer_than_the_caches_goes_past_them() -> None:
-    most = lp.caches()[2] // 4
-    small, large = (lp.text(schedules.cpu(doubled(n, "float32")).func) for n in (most // 2, 2 * most))
+def test_only_what_does_not_stay_in_the_caches_goes_past_them() -> None:
+    half = lp.caches()[2] // 16  # elements of an array of which two are half of the last cache
+    small, large = (lp.text(schedules.cpu(doubled(n, "float32")).func) for n in (half // 2, 2 * half))
     assert "stream" not in small
     assert "stream" in large
 
@@ -86,6 +86,17 @@ def blur(n: int, m: int) -> lp.Schedule:
     x = lp.placeholder((n + 2, m), "float32", name="x")
     h = lp.compute((n + 2, m), lambda i, j: x[i, j] + 1.0, name="h")
     return lp.Schedule(lp.compute((n, m), lambda i, j: h[i, j] + h[i + 1, j] + h[i + 2, j], name="y"))
+
+
+@pytest.mark.parametrize(("program", "extra"), [(softmax, 0), (blur, 2)])
+def test_rows_of_a_large_result_go_past_the_caches(program: Any, extra: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lp, "caches", lambda: (1 << 15, 1 << 19, 1 << 12))
+    s = program(24, 128)
+    t = schedules.auto(s, "llvm")
+    assert "stream_" in lp.text(t.func)
+    x = np.random.default_rng(0).integers(0, 9, (24 + extra, 128)).astype(np.float32)
+    same_in_the_ring(s, t, {"x": x}, {})
+    np.testing.assert_allclose(t.build("llvm")(x), s.build("interpret")(x), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("program", "extra"), [(softmax, 0), (blur, 2)])
