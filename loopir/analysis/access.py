@@ -17,36 +17,27 @@ from loopir.ir.grammar import (
     THREAD_AXES,
     Add,
     Alloc,
-    And,
     Buffer,
-    Cmp,
     Cond,
-    FloorDiv,
     Func,
     Index,
     Int,
     Kernel,
     Load,
     Loop,
-    Max,
-    Min,
-    Mod,
-    Mul,
     Node,
     Not,
     Op,
-    Or,
     Reduce,
     Select,
     Store,
     Var,
-    Xor,
     conjuncts,
     record,
 )
 from loopir.ir.inits import outermost
 from loopir.ir.kept import kept, once
-from loopir.ir.walk import Place, accessed, children, loaded, places_of, replace, root, variables, written
+from loopir.ir.walk import Place, accessed, children, loaded, places_of, replace, root, sees as sees, variables, written
 
 When = tuple[int | str, ...]
 _NONE: frozenset[str] = frozenset()
@@ -342,20 +333,4 @@ def loads_of(node: Node) -> tuple[tuple[Load, tuple[Cond, ...]], ...]:
     return tuple(found)
 
 
-_PAIRS = frozenset({Add, Mul, FloorDiv, Mod, Min, Max, Xor, Cmp})
 _SEEN = frozenset({Int, Var})
-
-
-def sees(n: Node) -> bool:
-    """Whether analysis sees all of an index or condition: no part of it comes from memory."""
-    kind = type(n)
-    if kind in _PAIRS:
-        pair: Any = n
-        return sees(pair.a) and sees(pair.b)
-    match n:
-        case And(terms) | Or(terms):
-            return all(map(sees, terms))
-        case Not(term):
-            return sees(term)
-        case _:
-            return kind in _SEEN

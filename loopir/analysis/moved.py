@@ -97,13 +97,14 @@ class _Turning:
         return not any(pair.possible_among(orders) for pair, orders in self.ways(s, a, t, b))
 
 
-def tied(func: Func, nest: Loop, loops: Collection[str]) -> bool:
+def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool = True) -> bool:
     """Whether two dependent instances in `nest` always have the same values of those of `loops` that both stand in.
 
     Then no other order of the loops, or of tiles of them, changes which of the two runs first, if `nest` starts with
     them and holds nothing between them but guards: what is left to tell the two apart stands inside all of them, or is
     that one starts a reduction, which it does before all that is inside the outermost loop that the reduction is over,
-    wherever that is now. Of two that start reductions, this has to be one loop.
+    wherever that is now. Of two that start reductions, this has to be one loop. If folds do not count as commuting,
+    instances at different values may even run at once.
     """
     done: set[tuple[tuple[str, bool], tuple[str, bool]]] = set()
     for s, t in that_meet([s for s in statements_of(func) if any(x is nest for x in s.place.around)]):
@@ -118,7 +119,7 @@ def tied(func: Func, nest: Loop, loops: Collection[str]) -> bool:
             apart = offsets(s, a, t, b)
             return apart is None or all(apart.get(v) == (0, 0) for v in shared)
 
-        pairs = unclear(s, t, clear, matter(s, t, folds_commute=True))
+        pairs = unclear(s, t, clear, matter(s, t, folds_commute=folds_commute))
         if not all(clear(s, a, t, b) for a, b in pairs):
             return False
     return True

@@ -8,7 +8,7 @@ out, too; where it says nothing, the solver is asked. It is worked out without b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import inf
 
 from loopir.analysis.access import Access, Statement
@@ -30,10 +30,10 @@ def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
 
     What is not known is left out. None if no two touch the same element.
     """
-    shared = {v for v in s.dims if v in t.dims}
+    shared = frozenset(s.dims).intersection(t.dims)
     ends = Ends()
-    _end(ends, s, {v: v for v in shared}, "s.")
-    _end(ends, t, dict.fromkeys(shared), "t.")
+    _end(ends, s, shared, "s.")
+    _end(ends, t, shared, "t.")
     pairs = zip(a.at, b.at, strict=True)
     rows = [_apart(x, y, shared, s.dims, t.dims) for x, y in pairs if x is not None and y is not None]
     rows = _guarded([r for r in rows if r is not None], s, t, ends)
@@ -45,7 +45,7 @@ def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
     return {v: by for v, by in known.items() if by[0] >= 0 or by[1] <= 0}
 
 
-def _apart(x: Index, y: Index, shared: set[str], left: Sequence[str], right: Sequence[str]) -> Linear | None:
+def _apart(x: Index, y: Index, shared: Set[str], left: Sequence[str], right: Sequence[str]) -> Linear | None:
     """What `x` at the first instance less `y` at the second is, over the differences of the loops that they share.
 
     The others stand as they are. None if it is no sum: of products, divisions, or a shared loop times two numbers.
@@ -66,20 +66,28 @@ def _apart(x: Index, y: Index, shared: set[str], left: Sequence[str], right: Seq
     return row
 
 
-def _end(ends: Ends, s: Statement, names: Mapping[str, str | None], prefix: str) -> None:
-    """Take in the ends of loops, and of the differences of those in `names`, which have the value in it.
+def _end(ends: Ends, s: Statement, shared: Set[str], side: str) -> None:
+    """Take in the ends of the loops of `s`, and, for the first of the two, of the differences of those `shared`.
 
     A loop of n iterations has two that are at most n - 1 apart.
     """
     for v, extent in zip(s.dims, s.extents, strict=True):
-        name = names.get(v, f"{prefix}{v}")
-        if name is not None:
-            ends.low[name] = -inf if v in names else 0
-            match extent:
-                case Int(n) | Min(Int(n), _) | Min(_, Int(n)):
-                    ends.low[name], ends.high[name] = 1 - n if v in names else 0, n - 1
-                case _:
-                    pass
+        if v in shared and side == "t.":
+            continue
+        size = _constant(extent)
+        name, low = (v, -inf if size is None else 1 - size) if v in shared else (side + v, 0)
+        ends.low[name] = low
+        if size is not None:
+            ends.high[name] = size - 1
+
+
+def _constant(extent: Index | None) -> int | None:
+    """A number of iterations that a loop has at most."""
+    match extent:
+        case Int(n) | Min(Int(n), _) | Min(_, Int(n)):
+            return n
+        case _:
+            return None
 
 
 def _guarded(rows: list[Linear], s: Statement, t: Statement, ends: Ends) -> list[Linear]:
@@ -119,7 +127,10 @@ def _gathered(row: Linear, form: Linear, name: str) -> Linear:
 def _solved(rows: list[Linear], ends: Ends) -> bool:
     """Tighten `ends` to where every row is 0; False if that is nowhere."""
     for _ in range(ROUNDS):
-        rows = [part for row in rows for part in _parts(_told(row, ends), ends)]
+        told = [_told(row, ends) for row in rows]
+        rows = [part for row in told if not _settled(row, ends) for part in digits(row, ends)]
+        if not rows:
+            return True
         before = ends.low.copy(), ends.high.copy()
         for row in rows:
             if not _met(row, ends):
@@ -146,19 +157,23 @@ def _met(row: Linear, ends: Ends) -> bool:
     return any(row) or not row.get("", 0)
 
 
-def _parts(row: Linear, ends: Ends) -> Iterable[Linear]:
-    """Rows that are all 0 where `row` is."""
-    return [{k: 1} for k in row if k] if _same(row, ends) else digits(row, ends)
+def _settled(row: Linear, ends: Ends) -> bool:
+    """Whether `row` is 0 only where all its differences are, which are ended there, and it says nothing more.
 
-
-def _same(row: Linear, ends: Ends) -> bool:
-    """Whether `row` is 0 only if all its differences are: each weighs more than all the smaller ones together."""
+    That is so if each weighs more than all the smaller ones together.
+    """
+    if row.get(""):
+        return False
     reach: float = 0
-    for weight, k in sorted((abs(c), k) for k, c in row.items() if k):
+    weights = sorted([(abs(c), k) for k, c in row.items() if k])
+    for weight, k in weights:
         if reach >= weight:
             return False
         reach += weight * max(ends.high.get(k, inf), -ends.low.get(k, -inf))
-    return not row.get("", 0)
+    for _, k in weights:
+        ends.low[k] = max(0, ends.low.get(k, 0))
+        ends.high[k] = min(0, ends.high.get(k, 0))
+    return True
 
 
 def _told(row: Linear, ends: Ends) -> Linear:

@@ -28,7 +28,6 @@ from loopir.ir.grammar import (
     Role,
     Stmt,
     Store,
-    Var,
     record,
 )
 from loopir.ir.kept import kept
@@ -42,6 +41,7 @@ from loopir.ir.rebuild import (
     substitute as substitute,
     transform as transform,
 )
+from loopir.ir.spoken import sees as sees, variables as variables
 
 N = TypeVar("N", bound=Node)
 
@@ -320,16 +320,6 @@ def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Fu
     """`func` with the loop called `name` replaced by what `fn` makes of it."""
     loop = loops_of(func)[name]
     return exchanged(func, loop, fn(loop))
-
-
-def variables(node: Node) -> set[str]:
-    """Names of the variables that `node` reads."""
-    return {node.name} if isinstance(node, Var) else set(_variables(node))
-
-
-@kept
-def _variables(node: Node) -> frozenset[str]:
-    return frozenset(n.name for n in nodes(node) if type(n) is Var)
 
 
 def fresh(hint: str, taken: set[str]) -> str:

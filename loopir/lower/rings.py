@@ -93,7 +93,7 @@ def _sunk(kernel: Kernel) -> Kernel:
         return tuple(out)
 
     def visit(s: Stmt) -> Body | None:
-        one = isinstance(s, If) and not s.orelse and variables(s.cond) == threads and bool(_copies(s))
+        one = isinstance(s, If) and not s.orelse and {*variables(s.cond)} == threads and bool(_copies(s))
         return sink(s.cond, s.then) if one and isinstance(s, If) else None
 
     return replace(kernel, body=_merged(rewrite(kernel.body, visit), threads))
@@ -113,7 +113,7 @@ def _merged(body: Body, threads: set[str]) -> Body:
 
 def _one_thread_s(s: Stmt | None, threads: set[str]) -> TypeGuard[If]:
     """Whether `s` is one thread's copies, and nothing else."""
-    return isinstance(s, If) and variables(s.cond) == threads and not s.orelse and all(map(_only_copies, s.then))
+    return isinstance(s, If) and {*variables(s.cond)} == threads and not s.orelse and all(map(_only_copies, s.then))
 
 
 def _counts_turns(loop: Loop) -> bool:
@@ -158,7 +158,7 @@ class _Kernel:
     def elected(self, p: Place) -> Cond:
         """The condition that picks the thread which copies at `p`."""
         around = [c for c, yes in p.conds() if yes and variables(c) & self.threads]
-        if len(around) != 1 or variables(around[0]) != self.threads:
+        if len(around) != 1 or {*variables(around[0])} != self.threads:
             raise LowerError(
                 f"{p.stmt.label} is copied by several threads, or by a block that has but one, and one of several "
                 f"begins such a copy for all; take it out of loops that are bound to threads"

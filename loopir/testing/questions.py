@@ -361,7 +361,7 @@ def leaves_alone(nest: Nest, loop: Loop, p: Place) -> bool:
     return any(loaded(v) and not variables(v) & moving and not loaded(v) & stored(loop) for v in _values(p.stmt))
 
 
-def _spoken(s: Stmt) -> set[str]:
+def _spoken(s: Stmt) -> frozenset[str]:
     return variables(s).union(*(p.stmt.over for p in places((s,)) if isinstance(p.stmt, Reduce)))
 
 

@@ -10,7 +10,7 @@ from loopir.ir.grammar import Func
 from loopir.ir.parse import parse
 from loopir.ir.text import text
 from loopir.schedule import Schedule
-from loopir.schedule.primitives import reorder, tile
+from loopir.schedule.primitives import decompose_reduction, reorder, tile, unroll_and_jam, wavefront
 from loopir.schedule.trace import Step
 from loopir.testing import nests
 from loopir.testing.steps import schedules, steps
@@ -37,8 +37,8 @@ def check(func: Func, step: Step) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for room in (depend, moved):
             patch.setattr(room, "offsets", lambda *_: {})
-        for room in (reorder, tile):
-            patch.setattr(room, "tied", lambda *_: False)
+        for room in (decompose_reduction, reorder, tile, unroll_and_jam, wavefront):
+            patch.setattr(room, "tied", lambda *_, **__: False)
         patch.setattr(moved, "may_precede", lambda *_: True)
         assert found == outcome(source, step)
 
@@ -57,3 +57,10 @@ def test_programs(data: st.DataObject) -> None:
     func = make(data.draw(st.sampled_from(["blur", "layernorm", "matmul"])))
     func = data.draw(schedules(func, most=2, primitives=("split", "tile", "fuse_loops", "reorder"))).func
     check(func, data.draw(steps(func, ORDERED)))
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_nothing_that_is_tied_would_be_refused(data: st.DataObject) -> None:
+    func = data.draw(schedules(data.draw(funcs()), most=1, primitives=("split", "skew"))).func
+    check(func, data.draw(steps(func, ("decompose_reduction", "unroll_and_jam", "wavefront"))))

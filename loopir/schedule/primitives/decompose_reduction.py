@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopir.analysis.moved import Came, order_broken
+from loopir.analysis.moved import Came, order_broken, tied
 from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import Alloc, Func, If, Loop, Var
 from loopir.ir.inits import init_of
@@ -64,7 +64,8 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
         new = init_of(func, label, target)
     except VerifyError as error:
         raise ScheduleError(str(error), loop=target.var) from None
-    _require_order(func, fold, init_of(func, label), new, target)
+    if not _alone(func, fold, target):
+        _require_order(func, fold, init_of(func, label), new, target)
     return new
 
 
@@ -89,6 +90,17 @@ def _require_known(fold: Fold, target: Loop) -> None:
     if lost := sorted(new & needed):
         reason = f"{reduce.label} starts from {listing(lost)}, which is allocated inside {target.var!r}"
         raise ScheduleError(reason, loop=target.var, suggestion="a loop inside that allocation")
+
+
+def _alone(func: Func, fold: Fold, target: Loop) -> bool:
+    """Whether nothing but the reduction stands in `target`, and none of its folds needs the start of another iteration.
+
+    Then the stores, which keep their order among themselves, may pass folds on their way out.
+    """
+    if len([*places(target.body)]) != 1:
+        return False
+    outer = [x.var for x in fold.outer]
+    return tied(func, target, outer[outer.index(target.var) :] if target.var in outer else [])
 
 
 def _require_order(func: Func, fold: Fold, near: Func, far: Func, target: Loop) -> None:

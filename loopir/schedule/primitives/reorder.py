@@ -47,8 +47,11 @@ def reorder(func: Func, *loops: str) -> Func:
     return in_order(func, loops)
 
 
-def in_order(func: Func, loops: Sequence[str]) -> Func:
-    """`reorder` itself, for steps that are made of it, too: the Func, not yet verified."""
+def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
+    """`reorder` itself, for steps that are made of it, too: the Func, not yet verified.
+
+    `free`: no iteration of the loops that trade places depends on another one.
+    """
     found = [find_loop(func, name) for name in loops]
     named = [loop.var for loop in found]
     twice = next((v for v in named if named.count(v) > 1), None)
@@ -65,7 +68,7 @@ def in_order(func: Func, loops: Sequence[str]) -> Func:
     require_stable_extent(*band.loops)
     new = replace_loop(func, band.loops[0].var, lambda _: band.rebuilt(permuted))
     between = band.loops[changed[0] : changed[-1] + 1]
-    clash = None if tied(func, between[0], [x.var for x in between]) else order_broken(func, new)
+    clash = None if free or tied(func, between[0], [x.var for x in between]) else order_broken(func, new)
     if clash is not None:
         kept = listing(x.var for x in band.loops)
         raise refusal(clash, f"the order {listing(x.var for x in permuted)} runs these two the other way round",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from loopir.analysis.access import sees
-from loopir.analysis.moved import Came, order_broken
+from loopir.analysis.moved import Came, order_broken, tied
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Stmt, Var, conj
 from loopir.ir.text import text
@@ -63,15 +63,19 @@ def unroll_and_jam(func: Func, loop: str, factor: int, *, tail: Literal["peel", 
     outer, inner = new_names(func, (f"{target.var}_o", f"{target.var}_i"), None, freed=(target.var,))
     tiled, tiling = split_loop(func, target, factor, tail, (outer, inner))
     with on_the_way_from(func, {target.var: (tiling.came(tail),)}):
-        return _jammed(tiled, find_loop(tiled, inner), target)
+        free = tied(func, target, [target.var])
+        return _jammed(tiled, find_loop(tiled, inner), target, free=free)
 
 
-def _jammed(func: Func, tile: Loop, target: Loop) -> Func:
-    """`func` with the loop `tile` over a tile of `target` inside all that stands in it."""
+def _jammed(func: Func, tile: Loop, target: Loop, *, free: bool) -> Func:
+    """`func` with the loop `tile` over a tile of `target` inside all that stands in it.
+
+    `free`: no iteration of `target` depends on another one.
+    """
     require_stable_extent(*nest_loops((tile,)))
     jam = Jam(func, tile, Taken.of(func))
     new = replace_loop(func, tile.var, lambda s: jam.sunk(s.body, ()))
-    clash = order_broken(func, new, jam.origin)
+    clash = None if free else order_broken(func, new, jam.origin)
     if clash is not None:
         reason = f"jamming {target.var!r} runs these two the other way round"
         raise refusal(

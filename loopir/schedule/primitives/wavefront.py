@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from loopir.analysis.moved import tied
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Var
 from loopir.schedule.find import find_serial
-from loopir.schedule.primitives.reorder import reorder
+from loopir.schedule.primitives.reorder import in_order
 from loopir.schedule.primitives.skew import delay, skew
 from loopir.schedule.promises import require_independent
 from loopir.schedule.refusal import on_the_way_from
@@ -71,9 +72,11 @@ def _front(func: Func, outer: str, inner: str, factor: int) -> Func:
     a, b = find_serial(func, outer), find_serial(func, inner)
     try:
         new = skew(func, a.var, b.var, factor)
+        free = tied(func, a, [a.var, b.var], folds_commute=False)
         with on_the_way_from(func, {b.var: (Var(b.var) - delay(a, factor),)}):
-            new = reorder(new, b.var, a.var)
-            require_independent(new, a.var, "parallel")
+            new = in_order(new, [b.var, a.var], free=free)
+            if not free:
+                require_independent(new, a.var, "parallel")
     except ScheduleError as error:
         error.reason = f"skewed by {factor}, {error.reason}"
         raise

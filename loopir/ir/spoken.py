@@ -1,0 +1,61 @@
+"""What an expression speaks of, found in one look and kept with it: its variables, and whether analysis sees all of it.
+
+Every check and every rewrite asks this first of every index, so the verifier asks it in the same way, and who comes
+later finds the answer with the node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loopir.ir.grammar import Add, And, Buffer, Cmp, FloorDiv, Int, Max, Min, Mod, Mul, Node, Not, Or, Var, Xor
+from loopir.ir.kept import kept
+from loopir.ir.rebuild import LEAVES, children
+
+Spoken = tuple[frozenset[str], bool, bool]
+"""The names of the variables; whether nothing of it comes from memory; whether it is legal wherever these are bound."""
+
+_PAIRS = frozenset({Add, Mul, Min, Max, Xor, Cmp})
+_DIVISIONS = frozenset({FloorDiv, Mod})
+_NOTHING: frozenset[str] = frozenset()
+
+
+def variables(node: Node) -> frozenset[str]:
+    """Names of the variables that `node` reads."""
+    kind = type(node)
+    return _NOTHING if kind is Int else frozenset((node.name,)) if kind is Var else spoken(node)[0]  # type: ignore[attr-defined]
+
+
+def sees(n: Node) -> bool:
+    """Whether analysis sees all of an index or condition: no part of it comes from memory."""
+    kind = type(n)
+    return kind is Var or kind is Int or spoken(n)[1]
+
+
+@kept
+def spoken(node: Node) -> Spoken:
+    """All that is asked of an expression at once. Of a larger tree, its variables."""
+    names: set[str] = set()
+    seen = legal = True
+    pending: list[Any] = [node]
+    for n in pending:  # which grows on the way
+        kind = n.__class__
+        if kind is Var:
+            names.add(n.name)
+        elif kind in _PAIRS:
+            pending += (n.a, n.b)
+        elif kind is Int:
+            pass
+        elif kind in _DIVISIONS:
+            pending += (n.a, n.b)
+            legal = legal and not (n.b.__class__ is Int and n.b.value <= 0)
+        elif kind is And or kind is Or:
+            pending += n.terms
+            legal = legal and len(n.terms) != 1
+        elif kind is Not:
+            pending.append(n.term)
+        else:
+            seen = legal = False
+            if kind is not Buffer and kind not in LEAVES:
+                pending += children(n)
+    return frozenset(names), seen, legal
