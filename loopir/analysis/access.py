@@ -167,8 +167,13 @@ class Statement:
     @once
     def touches(self) -> frozenset[str]:
         """The buffers that are read or written; found sooner than `accesses`."""
-        control = (*(x.extent for x in self.place.loops if not isinstance(x.extent, Int)), *self.guards)
-        return self.writes.union(*map(loaded, (self.place.stmt, *control)))
+        return self.writes | self.reads
+
+    @once
+    def reads(self) -> frozenset[str]:
+        """The buffers that are loaded from, for its value or to know whether it runs; not what it folds into."""
+        control = (*(x.extent for x in self.place.loops), *self.guards)
+        return loaded(self.place.stmt).union(*[loaded(x) for x in control if not sees(x)])
 
     def widened(self, by: Mapping[str, int]) -> Statement:
         """This statement with dimensions beside its loops, from 0 on and so long, in which its accesses may move."""

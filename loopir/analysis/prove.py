@@ -7,7 +7,7 @@ to be >= 0 is subtracted. Each bound that is used is one of `BOUNDS`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import gcd
 
 from loopir.analysis.affine import Monomial, Poly, add_to, coefficient, constant, plain, plus, quotient, scaled, times
@@ -143,27 +143,32 @@ def hopeless(p: Mapping[Monomial, int], known: Premises) -> bool:
 
 def _unbounded(p: Mapping[Monomial, int], known: Premises) -> bool:
     """Whether a size that nothing bounds from above takes `p` below 0: then there is no proof to be looked for."""
-    sizes = {v for m, c in p.items() if c < 0 and len(m) == 1 for v in _growing(m[0]) if v not in known.top}
-    return any(
-        all(_falls(m, c, v) for m, c in p.items()) and all(_falls(m, -c, v) for f in known.facts for m, c in f.items())
-        for v in sizes
-    )
+    for m, c in p.items():
+        if c < 0 and len(m) == 1:
+            for v in _growing(m[0]):
+                if v not in known.top and _rises(p, -1, v) and all(_rises(f, 1, v) for f in known.facts):
+                    return True
+    return False
 
 
-def _falls(m: Monomial, c: int, v: Var) -> bool:
-    """Whether `c * m` does not depend on `v`, or goes down without end as `v` goes up."""
-    return all(v.name not in variables(a) for a in m) or (c < 0 and len(m) == 1 and v in _growing(m[0]))
+def _rises(p: Mapping[Monomial, int], sign: int, v: Var) -> bool:
+    """Whether no term of `sign * p` goes down as `v` goes up: none depends on `v` but those that go up without end."""
+    for m, c in p.items():
+        for a in m:
+            if v.name in variables(a) and (c * sign < 0 or len(m) > 1 or v not in _growing(a)):
+                return False
+    return True
 
 
-def _growing(a: Index) -> Iterator[Var]:
+def _growing(a: Index) -> Collection[Var]:
     """Variables with which `a` goes up without end: `a` itself, or those of a sum that it divides by a constant."""
-    match a:
-        case Var():
-            yield a
-        case FloorDiv(x, Int()) if all(len(m) < 2 and (not m or isinstance(m[0], Var)) for m in plain(x)):
-            yield from (m[0] for m, c in plain(x).items() if c > 0 and m and isinstance(m[0], Var))
-        case _:
-            pass
+    if isinstance(a, Var):
+        return (a,)
+    if isinstance(a, FloorDiv) and isinstance(a.b, Int):
+        x = plain(a.a)
+        if all(len(m) < 2 and (not m or isinstance(m[0], Var)) for m in x):
+            return [m[0] for m, c in x.items() if c > 0 and m and isinstance(m[0], Var)]
+    return ()
 
 
 def _undivided(p: Mapping[Monomial, int]) -> Poly | None:

@@ -44,7 +44,7 @@ from loopir.ir.grammar import (
     conj,
     conjuncts,
 )
-from loopir.ir.walk import nodes, rebuild
+from loopir.ir.walk import nodes, rebuild, sees
 
 __all__ = [
     "EMPTY", "Context", "divide", "extreme", "forget", "interval", "modulo", "nonnegative", "poly", "simplify",
@@ -83,7 +83,8 @@ class Context(Premises):
 
     def lasts(self, n: Node) -> bool:
         """Whether `n` stays as it is while the program runs: what it reads is not written."""
-        return all(x.buffer.name in self.stable for x in nodes(n) if isinstance(x, Load))
+        seen = isinstance(n, Index | Cond) and sees(n)
+        return seen or all(x.buffer.name in self.stable for x in nodes(n) if isinstance(x, Load))
 
     def _next(self, key: object, make: Callable[[], Context]) -> Context:
         found = self.after.get(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopir.ir.grammar import Add, And, Buffer, Cmp, FloorDiv, Int, Max, Min, Mod, Mul, Node, Not, Or, Var, Xor
+from loopir.ir.grammar import Add, And, Buffer, Cmp, FloorDiv, Int, Load, Max, Min, Mod, Mul, Node, Not, Or, Var, Xor
 from loopir.ir.kept import kept
 from loopir.ir.rebuild import LEAVES, children
 
@@ -17,6 +17,8 @@ Spoken = tuple[frozenset[str], bool, bool]
 
 _PAIRS = frozenset({Add, Mul, Min, Max, Xor, Cmp})
 _DIVISIONS = frozenset({FloorDiv, Mod})
+ARITHMETIC = frozenset({*_PAIRS, *_DIVISIONS, And, Or, Not})
+"""Indices and conditions that are made of others: what is looked at as a whole."""
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -56,6 +58,8 @@ def spoken(node: Node) -> Spoken:
             pending.append(n.term)
         else:
             seen = legal = False
-            if kind is not Buffer and kind not in LEAVES:
+            if kind is Load:
+                names.update(*map(variables, n.at))
+            elif kind is not Buffer and kind not in LEAVES:
                 pending += children(n)
     return frozenset(names), seen, legal

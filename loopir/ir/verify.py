@@ -72,7 +72,7 @@ from loopir.ir.kept import learn, memory
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.match import match
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY
-from loopir.ir.spoken import spoken
+from loopir.ir.spoken import ARITHMETIC, spoken
 from loopir.ir.walk import accessed, declared, nodes, variables
 
 
@@ -372,7 +372,7 @@ def _expr(n: Any, here: Here, params: dict[str, DType] | None = None) -> None:
         return
     if kind is Int or id(n) in here.seen:
         return
-    if kind in _WHOLE and (known := spoken(n))[2] and known[0] <= here.bound:
+    if kind in ARITHMETIC and (known := spoken(n))[2] and known[0] <= here.bound:
         return
     check = RULES.get(kind)
     if check is None:
@@ -452,8 +452,6 @@ def _param(n: Param, here: Here, params: dict[str, DType] | None) -> None:
         fail(f"{n.name!r} is a monoid's component, used outside it or with another type")
 
 
-_WHOLE = frozenset({Add, Mul, FloorDiv, Mod, Min, Max, Xor, Cmp, And, Or, Not})
-"""What is looked at as a whole first."""
 Rule = Callable[[Any, Here, "dict[str, DType] | None"], None]
 RULES: dict[type, Rule] = {
     **dict.fromkeys((Add, Mul, Min, Max, Xor, Cmp), _pair),

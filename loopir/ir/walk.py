@@ -41,7 +41,7 @@ from loopir.ir.rebuild import (
     substitute as substitute,
     transform as transform,
 )
-from loopir.ir.spoken import sees as sees, variables as variables
+from loopir.ir.spoken import ARITHMETIC, sees as sees, variables as variables
 
 N = TypeVar("N", bound=Node)
 
@@ -349,7 +349,7 @@ def loaded(node: Node) -> frozenset[str]:
         if type(n) is Load:
             found.add(n.buffer.name)
             pending += n.at
-        elif type(n) not in LEAVES and type(n) is not Buffer:
+        elif type(n) not in LEAVES and type(n) is not Buffer and not (type(n) in ARITHMETIC and sees(n)):
             pending += children(n)
     return frozenset(found)
 

@@ -15,7 +15,7 @@ from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify_func import Known, known_at
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import TRUE, Cond, Func, If, Index, Int, Loop, conj
-from loopir.ir.walk import fresh, loaded, loops_of, names as names_of, replace, replace_loop
+from loopir.ir.walk import fresh, loaded, loops_of, names as names_of, replace, replace_loop, variables
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_serial
 from loopir.schedule.primitives.reorder import Band, in_order, nested, rearranged, require_bounds
@@ -116,18 +116,22 @@ class Strips:
     relabelling: Relabelling = field(default_factory=lambda: Relabelling({}, {}))
     loops: list[Loop] = field(default_factory=list[Loop])
     guards: list[Cond] = field(default_factory=list[Cond])
+    met: set[str] = field(default_factory=set[str])
+    """What the extents and guards so far speak of."""
 
     def nest(self, band: Band) -> Func | None:
         """`func` with the band tiled; None where that has to be refused."""
         around = 0
+        outside = self.known
         for s in band.steps:
             around = len(self.guards)
             if isinstance(s, If):
                 self.under(self.relabelling.guard(s, self.known))
             elif s.var not in self.names:
                 self.inside(s, [(s.var, self.extent(s))])
-            elif not self.tiled(s):
+            elif not self.tiled(s, outside if self.met.isdisjoint(variables(s.extent)) else self.known):
                 return None
+            self.met |= variables(s.cond if isinstance(s, If) else s.extent)
         body = self.relabelling.body(band.body, self.known)
         guards, innermost = self.guards[:around], self.guards[around:]
         if innermost:
@@ -155,10 +159,10 @@ class Strips:
             self.known = self.known.given(guard)
             self.guards.append(guard)
 
-    def tiled(self, s: Loop) -> bool:
-        """Go on inside the tiles of `s`; False if they have to be whole, and are not."""
+    def tiled(self, s: Loop, known: Known) -> bool:
+        """Go on inside the tiles of `s`, of whose extent `known` tells; False if they have to be whole, and are not."""
         factor, pair = self.factors[s.var], self.names[s.var]
-        t = Tiling(self.func, Facts(self.known, s), replace(s, extent=self.extent(s)), factor, *pair)
+        t = Tiling(self.func, Facts(known, s), replace(s, extent=self.extent(s)), factor, *pair)
         whole = t.facts.divides(factor, t.loop.extent)
         tiles, guard = t.once(whole=whole)
         self.inside(s, [(t.outer, tiles), (t.inner, Int(factor))])
