@@ -5,29 +5,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-
-import numpy as np
 
 from loopir.intrinsics import arith, compare, math as functions
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Const, Monoid, Op, Param, Select, Truth, Value
 from loopir.ir.ops import MONOIDS, Intrinsic
-
-
-def least(t: DType) -> int | float | bool:
-    """The smallest value of `t`: -inf for a float."""
-    if t.is_float:
-        return -math.inf
-    return False if t.kind == "bool" else int(np.iinfo(t.numpy).min)
-
-
-def greatest(t: DType) -> int | float | bool:
-    """The largest value of `t`: +inf for a float."""
-    if t.is_float:
-        return math.inf
-    return True if t.kind == "bool" else int(np.iinfo(t.numpy).max)
 
 
 def _fold(name: str, fn: Intrinsic, identity: Callable[[DType], int | float | bool]) -> None:
@@ -41,8 +24,8 @@ def _fold(name: str, fn: Intrinsic, identity: Callable[[DType], int | float | bo
 
 _fold("sum", arith.add, lambda t: 0)
 _fold("prod", arith.mul, lambda t: 1)
-_fold("min", arith.minimum, greatest)
-_fold("max", arith.maximum, least)
+_fold("min", arith.minimum, lambda t: t.greatest)
+_fold("max", arith.maximum, lambda t: t.least)
 _fold("any", arith.or_, lambda t: False)
 _fold("all", arith.and_, lambda t: True)
 
@@ -64,11 +47,11 @@ def _arg(name: str, worst: Callable[[DType], int | float | bool], *, larger: boo
             beats = Op(arith.or_, (beats, _both(nan_v, Op(arith.invert, (nan_w,)))))
             ties = Op(arith.or_, (ties, _both(nan_v, nan_w)))
         keep = Truth(Op(arith.or_, (beats, _both(ties, Op(compare.lt, (i, j))))))
-        identity = (Const(worst(t), t), Const(greatest(at), at))
+        identity = (Const(worst(t), t), Const(at.greatest, at))
         return Monoid(name, (v, i), (w, j), (Select(keep, v, w), Select(keep, i, j)), identity)
 
     MONOIDS[name] = make
 
 
-_arg("argmax", least, larger=True)
-_arg("argmin", greatest, larger=False)
+_arg("argmax", lambda t: t.least, larger=True)
+_arg("argmin", lambda t: t.greatest, larger=False)

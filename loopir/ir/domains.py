@@ -11,7 +11,6 @@ not. Integers and bools, which indices and conditions are made from, are real in
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -100,7 +99,7 @@ class Ring:
     def const(self, value: float, t: DType) -> Any:
         if not t.is_float:
             return self.real.const(value, t)
-        if math.isinf(value):
+        if value in (t.least, t.greatest):  # what maxima and minima start from
             return 0 if value < 0 else MODULUS - 1
         if value == int(value) if value == value else False:
             return int(value) % MODULUS

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,6 +48,27 @@ class DType:
     def is_narrow(self) -> bool:
         """Whether it is a float of 16 bits or fewer: computed in float32, and rounded after every operation."""
         return self.kind == "float" and self.bits <= 16
+
+    @property
+    def has_infinity(self) -> bool:
+        """Whether it is a float with infinities: float8_e4m3fn has NaN alone beyond its largest number."""
+        return self.kind == "float" and self.name != "float8_e4m3fn"
+
+    @property
+    def greatest(self) -> int | float | bool:
+        """The largest value: of a float infinity, if there is one."""
+        if self.has_infinity:
+            return math.inf
+        if self.is_float:
+            return float(ml_dtypes.finfo(self.numpy).max)
+        return True if self.kind == "bool" else int(np.iinfo(self.numpy).max)
+
+    @property
+    def least(self) -> int | float | bool:
+        """The smallest value: of a float minus infinity, if there is one."""
+        if self.is_float:
+            return -self.greatest
+        return False if self.kind == "bool" else int(np.iinfo(self.numpy).min)
 
     @property
     def is_integer(self) -> bool:

@@ -9,6 +9,7 @@ was: what it was found to need of its surroundings is kept with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import isinf
 from typing import Any
 
 from loopir.ir.dtypes import BY_NAME, DType
@@ -419,6 +420,8 @@ def _truth(n: Truth, here: Here, params: dict[str, DType] | None) -> None:
 def _const(n: Const, here: Here, params: dict[str, DType] | None) -> None:
     if n.type.is_integer and not n.type.holds(int(n.value)):
         fail(f"the constant {n.value} does not fit {n.type}")
+    if n.type.is_float and not n.type.has_infinity and isinf(n.value):
+        fail(f"the constant {n.value} does not fit {n.type}, which has no infinities: it ends at {n.type.greatest}")
 
 
 def _select(n: Select, here: Here, params: dict[str, DType] | None) -> None:

@@ -92,3 +92,25 @@ def test_products_of_warpgroups(t: str) -> None:
     assert used.spill_stores == used.spill_loads == used.stack == 0
     assert opcodes(compiled.cubin)[QGMMA] >= 4
     assert HGMMA not in opcodes(compiled.cubin)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("t", EIGHT)
+def test_extremes_start_from_what_the_type_has(t: str, sign: int) -> None:
+    """float8_e4m3fn has no infinity, and minus infinity as one of it would be NaN."""
+    x = (sign * np.array([[448, 3, 448], [0.5, 2, 1]], np.float32)).astype(t)
+    a, wide = lp.placeholder((lp.symbol("n"), 3), t, name="x"), x.astype(np.float32)
+    for fold in ("max", "min", "argmax", "argmin"):
+        s = lp.Schedule(getattr(a, fold)(axis=1))
+        want = getattr(wide, fold)(axis=1)
+        loop = s.loops()[-1]
+        for made in (s, s.split(loop, 2).rfactor(s.stages[0], f"{loop}_o") if fold == "max" else s):
+            assert np.array_equal(np.asarray(made.build("llvm")(x)).astype(np.float32), want)
+            assert np.array_equal(next(iter(lp.interpret(made.func, [x]).values())).astype(np.float32), want)
+
+
+def test_there_is_no_infinity_where_the_type_has_none() -> None:
+    x = lp.placeholder((4,), "e4m3", name="x")
+    with pytest.raises(lp.VerifyError, match=r"-inf does not fit float8_e4m3fn, which has no infinities.* 448"):
+        lp.Schedule(lp.maximum(x, -float("inf")))
+    assert lp.Schedule(lp.maximum(lp.placeholder((4,), "e5m2", name="x"), -float("inf")))
