@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, Loop, Node, Reduce, Store, Var
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, Int, Loop, Node, Reduce, Store, Var
+from loopir.ir.spoken import ARITHMETIC
 from loopir.ir.verify import RESERVED
 from loopir.ir.walk import (
     each_nest,
     fresh,
+    map_body,
     names,
     over_replaced as over_replaced,
     places_of,
     rebuild,
     replace,
     replaced as replaced,
+    sees,
     statements,
+    variables,
 )
 
 N = TypeVar("N", bound=Node)
@@ -65,18 +69,31 @@ class Names:
 def renamed(node: N, new: Names) -> N:
     """`node` with the names in `new` exchanged wherever they are declared or used."""
 
-    def visit(n: Node) -> Node:
-        if isinstance(n, Buffer):
+    loops = {old: Var(name) for old, name in new.loops.items()}
+    over = {old: (name,) for old, name in new.loops.items()}
+
+    def part(n: Any) -> Any:
+        return loops.get(n.name, n) if n.__class__ is Var else rebuild(n, part)
+
+    def visit(n: Any) -> Any:
+        kind = n.__class__
+        if kind is Var:
+            return loops.get(n.name, n)
+        if kind is Int:
+            return n
+        if kind is Buffer:
             return new.buffers.get(n.name, n)
-        if isinstance(n, Var):
-            return Var(new.loops[n.name]) if n.name in new.loops else n
+        if kind in ARITHMETIC and sees(n):
+            return n if loops.keys().isdisjoint(variables(n)) else part(n)
+        if kind is Loop:
+            extent, body = visit(n.extent), map_body(n.body, visit)
+            same = extent is n.extent and body is n.body and n.var not in loops
+            return n if same else Loop(new.loops.get(n.var, n.var), extent, n.kind, body)
         n = rebuild(n, visit)
-        if isinstance(n, Loop) and n.var in new.loops:
-            return replace(n, var=new.loops[n.var])
         if isinstance(n, Store | Reduce) and n.label in new.labels:
             n = replace(n, label=new.labels[n.label])
         if isinstance(n, Reduce) and any(v in new.loops for v in n.over):
-            n = replace(n, over=replaced(n.over, {old: (name,) for old, name in new.loops.items()}))
+            n = replace(n, over=replaced(n.over, over))
         return n
 
     return each_nest(node, {*new.loops, *new.labels, *new.buffers}, visit)

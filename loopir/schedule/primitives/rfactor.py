@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopir.analysis.simplify_func import simplify_body
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.text import text
 from loopir.ir.walk import exchanged, fresh, names, replace, rewrite, variables
-from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.reductions import Fold, find_reduce, nested, require_delay, require_inside, with_new_loops
 from loopir.schedule.schedule import primitive
@@ -72,8 +70,7 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
     require_delay(func, fold, parts.again, target.var, f"{fold.reduce.label} would be folded after its loops")
     if fold.reduce.init is None:
         require_inside(func, fold, parts.again, target.var)
-    tidied = simplify_body((parts.nest(),), known_at(func, fold.start))
-    return exchanged(func, fold.start, tidied)
+    return exchanged(func, fold.start, parts.nest())  # every loop and guard stands where one like it stood
 
 
 @dataclass(frozen=True, slots=True)
