@@ -1,4 +1,7 @@
-"""Times on a GPU: by events, in turns, so that what the machine does meanwhile meets all that are compared."""
+"""Times on a GPU: by events, in turns, so that what the machine does meanwhile meets all that are compared.
+
+Also what results are checked with before they are timed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,17 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+import memory_rows
 import torch
+
+
+def checked_with(row: memory_rows.Row, dtype: Any) -> tuple[Any, ...]:
+    """Arrays to check `row` with, the same at every call: integers for sums, which are exact then in any order."""
+    torch.manual_seed(0)
+    if row.summed:
+        most = memory_rows.LARGEST
+        return tuple(torch.randint(-most, most + 1, s, device="cuda").to(dtype) for s in row.shapes)
+    return tuple(torch.randn(*s, device="cuda", dtype=dtype) for s in row.shapes)
 
 
 def seconds(run: Callable[[], Any], repeats: int) -> float:

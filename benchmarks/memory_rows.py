@@ -17,6 +17,8 @@ DTYPES = {"f32": "float32", "bf16": "bfloat16"}
 MANY = 1 << 26
 SHAPES = ((8192, 8192), (32768, 1024), (4096, 32768), (8191, 5003))
 SIZES = {"float32": 4, "bfloat16": 2}
+LARGEST = 8
+"""What sums are checked with, at most: those of these rows are far below 2^24."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class Row:
         if self.kernel == "jacobi":
             moved = 2 * prod(self.result)
         return moved * SIZES[self.dtype]
+
+    @property
+    def summed(self) -> bool:
+        """Whether it only adds what it is given: of small integers, of either sign, the sums are exact in any order."""
+        return "sum" in self.kernel
 
     @property
     def aligned(self) -> bool:
