@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import gpu_timing
-import memory_rows
+import prepared
 import tables
 import torch
 import torch.nn.functional as F
 
 import loopir as lp
-import schedules
 
 ROUNDS, REPEATS = 7, 20
 RESULTS = "gpu_memory.txt"
@@ -38,7 +37,7 @@ class Row:
     """One kernel: what we compute, what torch computes, on which inputs."""
 
     name: str
-    ours: Callable[[], lp.Schedule]
+    ours: lp.Schedule
     torch: Callable[..., Any]
     inputs: Callable[[], tuple[Any, ...]]
     checked_with: Callable[[], tuple[Any, ...]]
@@ -46,14 +45,15 @@ class Row:
     tolerance: float
 
 
-def rows() -> Iterator[Row]:
-    for row in memory_rows.rows():
+def rows(wanted: list[str]) -> Iterator[Row]:
+    chosen = prepared.rows(wanted)
+    for row, ours in zip(chosen, prepared.prepared([(row, False) for row in chosen]), strict=True):
         dtype = getattr(torch, row.dtype)
         loose = 0.0 if row.kernel == "transpose" else tolerance(dtype)
         loose = torch.finfo(dtype).eps / 2 if row.summed else loose  # exact, but for the type of the result
         yield Row(
             row.name,
-            row.ours,
+            ours,
             BY_TORCH[row.kernel],
             lambda shapes=row.shapes, dtype=dtype: tuple(random(*shape, dtype=dtype) for shape in shapes),
             lambda row=row, dtype=dtype: gpu_timing.checked_with(row, dtype),
@@ -111,7 +111,7 @@ def error(row: Row, got: Any, inputs: tuple[Any, ...]) -> float:
 
 
 def measure(row: Row, compiled: bool) -> tuple[dict[str, float], float]:
-    kernel = schedules.auto(row.ours(), "cuda").build("cuda")
+    kernel = row.ours.build("cuda")
     inputs = row.checked_with()
     wrong = error(row, kernel(*inputs), inputs)
     if not wrong <= row.tolerance:
@@ -150,12 +150,11 @@ def main() -> None:
     wanted = [w for w in asked.rows.split(",") if w]
     record = tables.Record(RESULTS, asked.write)
     record(f"commit {tables.commit()}")
+    ratios: list[float] = []
+    chosen = list(rows(wanted))
     record(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
     record(f"{'kernel':34} {'TB/s':>6} {'of copy':>8} {'x eager':>8} {'x compile':>9} {'error':>9}")
-    ratios: list[float] = []
-    for row in rows():
-        if wanted and not any(w in row.name for w in wanted):
-            continue
+    for row in chosen:
         line, ratio = shown(row, *measure(row, not asked.no_compile))
         ratios.append(ratio)
         record(line)

@@ -16,18 +16,19 @@ from typing import Any
 
 import gpu_timing
 import memory_rows
+import prepared
 import tables
 import torch
 
-import schedules
+import loopir as lp
 
 ROUNDS, REPEATS = 5, 20
 
 
-def measure(row: memory_rows.Row) -> tuple[float, float]:
+def measure(row: memory_rows.Row, fixed: lp.Schedule, symbolic: lp.Schedule) -> tuple[float, float]:
     """Seconds of the kernel for these sizes, and of the one for all."""
     dtype = getattr(torch, row.dtype)
-    kernels = [schedules.auto(row.ours(symbolic=s), "cuda").build("cuda") for s in (False, True)]
+    kernels = [s.build("cuda") for s in (fixed, symbolic)]
     close(row, *(kernel(*gpu_timing.checked_with(row, dtype)) for kernel in kernels))
     inputs = tuple(torch.randn(*shape, device="cuda", dtype=dtype) for shape in row.shapes)
     results = [kernel(*inputs) for kernel in kernels]
@@ -54,13 +55,13 @@ def main() -> None:
     wanted = [w for w in asked.rows.split(",") if w]
     record = tables.Record("gpu_symbolic.txt", asked.write)
     record(f"commit {tables.commit()}")
+    ratios: list[float] = []
+    chosen = prepared.rows(wanted)
+    made = prepared.prepared([(row, symbolic) for row in chosen for symbolic in (False, True)])
     record(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
     record(f"{'kernel':34} {'fixed':>6} {'all sizes':>9} {'x fixed':>8}")
-    ratios: list[float] = []
-    for row in memory_rows.rows():
-        if wanted and not any(w in row.name for w in wanted):
-            continue
-        fixed, symbolic = measure(row)
+    for row, one, other in zip(chosen, made[::2], made[1::2], strict=True):
+        fixed, symbolic = measure(row, one, other)
         ratios.append(fixed / symbolic)
         tb = row.bytes / 1e12
         record(f"{row.name:34} {tb / fixed:6.2f} {tb / symbolic:9.2f} {fixed / symbolic:8.2f}")
