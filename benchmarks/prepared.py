@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import memory_rows
 
 import loopir as lp
+import loopir.build  # lends the schedules that come back their `build`
 import schedules
 from loopir.runtime import driver
 

@@ -4,7 +4,7 @@ The loops of a stage are fused into one that runs along its output, so that rows
 whole; where a row is a multiple of what a block takes, blocks stay inside rows, and what a row shares is found without
 a division. A thread takes `vectors` vectors, a block's width apart: their loads are in flight together. The last
 elements of an array whose size is no multiple are taken one by one, in the same launch. Where rows of a length that is
-not known share something, blocks stay inside rows, too, and whether rows are whole vectors is asked at each launch.
+not known share something, whether they are whole vectors is asked at each launch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from schedules.nests import extent, free_loops, fused, step
 
 VECTOR_BYTES = 16
 MANY = 8
+MOST_ROWS = 65535
+"""Blocks that a grid has along y, at most."""
 
 
 @lp.composite
@@ -29,40 +31,60 @@ def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int 
         return s
     lanes = _lanes(s, stage, loops[-1])
     vectors = vectors or (2 if lanes >= MANY and s.cost.special != 0 else 1)
-    chunk = threads * lanes * vectors
-    length = extent(s, loops[-1])
-    aligned: tuple[str, ...] = ()
-    across = None
-    if length is None and _shared(s, stage, loops):
-        size = lp.text(s.loop(loops[-1]).extent)
-        aligned = (f"{size} % {lanes} == 0",)
-        s, across = fused(s, loops[:-1])
-        s, (block, part) = step(s, "split", loops[-1], chunk)
-        fits = size
-    elif len(loops) > 1 and length is not None and length % chunk == 0:
+    if extent(s, loops[-1]) is None and _shared(s, stage, loops):
+        s, stage, loops = _by_rows(s, stage, loops, threads, lanes, vectors)
+    return _flat(s, loops, threads, lanes, vectors)
+
+
+def _by_rows(
+    s: lp.Schedule, stage: str, loops: tuple[str, ...], threads: int, lanes: int, vectors: int
+) -> tuple[lp.Schedule, str, tuple[str, ...]]:
+    """A version whose blocks stay inside rows, for rows of whole vectors; and the rest, which has to divide."""
+    length, chunk = lp.text(s.loop(loops[-1]).extent), threads * lanes * vectors
+    count = " * ".join(f"({lp.text(s.loop(x).extent)})" for x in loops[:-1])
+    inside = f"{length} % {lanes} == 0 and {chunk} <= {length} and {count} <= {MOST_ROWS}"
+    if s.why("specialize", loops[0], inside) is not None:
+        return s, stage, loops
+    known = s.stages
+    s, others = step(s, "specialize", loops[0], inside)
+    (other,) = (x for x in s.stages if x not in known)
+    s, row = fused(s, loops[:-1])
+    s, (block, part) = step(s, "split", loops[-1], chunk)
+    s = _threads(s, block, part, chunk, threads, lanes, vectors, length)
+    return s.bind(row, "blockIdx.y").bind(block, "blockIdx.x"), other, others
+
+
+def _flat(s: lp.Schedule, loops: tuple[str, ...], threads: int, lanes: int, vectors: int) -> lp.Schedule:
+    """All rows as one, or blocks that stay inside rows where these are known to be a multiple of what a block takes."""
+    chunk, length = threads * lanes * vectors, extent(s, loops[-1])
+    if len(loops) > 1 and length is not None and length % chunk == 0:
         s, (block, part) = step(s, "split", loops[-1], chunk)
         s, block = fused(s, (*loops[:-1], block))
         fits = None
     else:
         s, flat = fused(s, loops)
-        size = lp.text(s.loop(flat).extent)
+        fits = lp.text(s.loop(flat).extent)
         s, (block, part) = step(s, "split", flat, chunk)
-        fits = size
+    s = _threads(s, block, part, chunk, threads, lanes, vectors, fits)
+    return s.bind(block, "blockIdx.x")
+
+
+def _threads(
+    s: lp.Schedule, block: str, part: str, chunk: int, threads: int, lanes: int, vectors: int, fits: str | None
+) -> lp.Schedule:
+    """The `chunk` iterations `part` of a block on its threads; vectors beyond `fits` are taken one by one."""
     s, (vector, row) = step(s, "split", part, threads * lanes)
     s, (thread, lane) = step(s, "split", row, lanes)
     if vectors > 1:
         s = s.reorder(thread, vector)
     if lanes > 1:
         last = f"{block} * {chunk} + {vector} * {threads * lanes} + {thread} * {lanes} + {lanes - 1}"
-        inside = " and ".join((*aligned, f"{last} < {fits}"))
-        if fits is not None and s.why("specialize", lane, inside) is None:
-            s = s.specialize(lane, inside)  # the other version keeps its guards, and its lanes one by one
+        if fits is not None and s.why("specialize", lane, f"{last} < {fits}") is None:
+            s = s.specialize(lane, f"{last} < {fits}")  # the other version keeps its guards, and its lanes one by one
         s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
     if vectors > 1:
         s = s.unroll(vector)
-    if across is not None:
-        return s.bind(across, "blockIdx.x").bind(block, "blockIdx.y").bind(thread, "threadIdx.x")
-    return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+    return s.bind(thread, "threadIdx.x")
 
 
 def _shared(s: lp.Schedule, stage: str, loops: tuple[str, ...]) -> bool:

@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 from schedules.along import LONGEST, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
-from schedules.nests import extent, fused, step
+from schedules.nests import extent, fused, reader, step
 
 BLOCKS = 256
 """Results that keep a GPU busy without cutting them up: about two blocks for each of 132 processors."""
@@ -24,8 +24,11 @@ CUTS = 512
 """Blocks of columns that a reduction with fewer is cut into, of half as many threads."""
 PARTS = 1024
 """Blocks that a reduction is cut into where it has fewer."""
-LONG = 1024
-"""What a block folds of a loop whose length is not known, at least."""
+TURNS, STEPS, MANY = 1056, 4, 1 << 22
+"""Blocks of 512 threads that fold everything, four on each of 132 processors twice, and the vectors a thread has in
+flight, where there are as many elements, at least, of a number that is not known."""
+LONG, SHORT = 1024, 512
+"""What a block folds of a loop whose length is not known, at least: of elements, of whole vectors."""
 CHUNK_BYTES = 16384
 """What a block folds at least, where a reduction is cut."""
 TOGETHER = 4, 16
@@ -55,18 +58,61 @@ def reduction(
     s, rows = _merged(s, tuple(x for x in rows if x != column))
     s, over = _merged(s, over)
     size = max((t.dtype.bytes for t in s.accesses(stage) if not t.write), default=1)
+    if column and not rows and chunk is None:
+        s, (stage, column, *rest) = _picked(s, (stage, column, *over), max(1, VECTOR_BYTES // size), threads)
+        over = tuple(rest)
     width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
     side = side or (WARP // 2 if width > 1 else WARP)
     blocks = _blocks(s, rows, column, side * width)
     enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)
+    all_of = chunk is None and not rows and not column and len(over) == 1 and extent(s, over[0]) is None
     if chunk is None:
         chunk = _part(s, over, blocks, max(1, CHUNK_BYTES // size) // (side * width if column else 1), parts)
+    many = f"{MANY} <= {lp.text(s.loop(over[-1]).extent)}"
+    if all_of and s.why("specialize", over[0], many) is None:
+        known = s.stages
+        s = s.specialize(over[0], many)
+        other = next(x for x in s.stages if x not in known)
+        s = _in_turns(s, stage, over[0], max(1, VECTOR_BYTES // size), threads)
+        return reduction(s, other, threads=threads, chunk=chunk)
     free = (*rows, column) if column else rows
     alike = not free or s.why("reorder", over[-1], *free) is None  # as long in every row
     few = blocks < enough if blocks is not None else column is not None and extent(s, over[-1]) is None
     if alike and chunk and few and _many(s, over[-1], chunk):
         return _in_two(s, stage, rows, column, over, threads, chunk, side)
     return _columns(s, stage, rows, column, over, threads, side) if column else _rows(s, stage, rows, over, threads)
+
+
+def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """Versions of columns of a number that is not known, for whole vectors of them: enough for a GPU, and fewer.
+
+    `nest` is the stage and its loops; given back are those of the version for all other numbers. What is made of the
+    results alone goes with them.
+    """
+    stage, column, *over = nest
+    count, enough = lp.text(s.loop(column).extent), FEW * WARP // 2 * width
+    if not count.isidentifier() or s.loops(stage) != nest[1:]:
+        return s, nest
+    after = reader(s, stage)
+    alone = after is not None and len(s.loops(after)) == 1 and not s.reduced(after)
+    if after is not None and alone and s.why("reverse_compute_at", after, column) is None:
+        s = s.reverse_compute_at(after, column).simplify(column, drop_unit_loops=True)
+    for inside, part in ((f" and {enough} <= {count}", 0), ("", SHORT)):
+        whole = f"{count} % {width} == 0{inside}"
+        if s.why("specialize", column, whole) is not None:
+            break
+        known = s.stages
+        s, others = step(s, "specialize", column, whole)
+        other = next(x for x in s.stages if x not in known and s.reduced(x))
+        s = _apart(s, column, stage)
+        s = reduction(s, stage, threads=threads, chunk=part)
+        stage, column, over = other, others[0], list(others[1:])
+    return _apart(s, column, stage), (stage, column, *over)
+
+
+def _apart(s: lp.Schedule, column: str, stage: str) -> lp.Schedule:
+    """`stage` in a loop of its own, and what is made of it in the next."""
+    return s.distribute(column, stage) if s.why("distribute", column, stage) is None else s
 
 
 def streams(s: lp.Schedule, stage: str) -> bool:
@@ -135,16 +181,47 @@ def _in_two(
     return reduction(s, stage, threads=max(side, threads // 2) if column else threads, chunk=0)
 
 
+def _in_turns(s: lp.Schedule, stage: str, loop: str, width: int, threads: int) -> lp.Schedule:
+    """Everything, of a number that is not known: TURNS blocks take so many vectors a thread each, until all are taken.
+
+    What they give, as many whatever the number is, is folded by a second kernel.
+    """
+    length, together = lp.text(s.loop(loop).extent), threads * width * STEPS
+    s, (turn, rest) = step(s, "split", loop, TURNS * together)
+    s, (part, rest) = step(s, "split", rest, together)
+    s = s.reorder(part, turn, rest)
+    before, s = s.stages, s.rfactor(stage, part)
+    (partial,) = (x for x in s.stages if x not in before)
+    s, fold = _near(s, partial, part)
+    s = along(s, fold, turn, threads, width, (length, f"({turn} * {TURNS} + {part}) * {together}"))
+    s = s.partition(turn) if s.why("partition", turn) is None else s
+    s = s.bind(part, "blockIdx.x")
+    return reduction(s, stage, threads=threads, chunk=0)
+
+
 def _made_there(s: lp.Schedule, stage: str, block: str, side: int, width: int) -> lp.Schedule:
     """What is made of the columns of a block, and of nothing else, made by the block."""
-    written = {t.buffer for t in s.accesses(stage) if t.write}
-    readers = [x for x in s.stages if any(t.buffer in written and not t.write for t in s.accesses(x))]
-    if len(readers) != 1 or s.reduced(readers[0]) or s.why("reverse_compute_at", readers[0], block) is not None:
+    after = reader(s, stage)
+    if after is None or s.reduced(after):
         return s
-    s = s.reverse_compute_at(readers[0], block)
-    for buffer in written:
+    if block not in s.loops(after):
+        if s.why("reverse_compute_at", after, block) is not None:
+            return s
+        s = s.reverse_compute_at(after, block)
+    for buffer in (t.buffer for t in s.accesses(stage) if t.write):
         s = s.set_scope(buffer, "shared") if s.why("set_scope", buffer, "shared") is None else s
-    return along(s, readers[0], block, side, width)
+    return along(s, after, block, side, width)
+
+
+def _placed(s: lp.Schedule, stage: str, column: str, together: int) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """`stage` in blocks of `together` columns; in those of what is made of it, where that is one version of several."""
+    after = reader(s, stage)
+    others = after is not None and len(s.loops(after)) == 1 and not s.reduced(after) and s.loops(stage)[0] == column
+    if after is not None and others and s.why("reverse_compute_at", after, column) is not None:
+        t, (block, _) = step(s, "split", s.loops(after)[0], together)
+        if t.why("compute_at", stage, block) is None:
+            return t.compute_at(stage, block), (block, column)
+    return step(s, "split", column, together)
 
 
 def _rows(
@@ -210,12 +287,12 @@ def _columns(
     """A block for `side` vectors of columns side by side, one a thread, its threads along y folding each."""
     inputs = _inputs(s, stage)
     width = vector(s, {stage: column}, inputs)
-    s, (block, part) = step(s, "split", column, side * width)
+    s, (block, part) = _placed(s, stage, column, side * width)
     s, (lane, one) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
     s, (_, inner) = step(s, "split", over[-1], threads // side * TOGETHER[width == 1])
     s, (some, row) = step(s, "split", inner, threads // side)
     if one:
-        s = s.reorder(*(x for x in s.loops(stage) if x != one), one)
+        s = s.reorder(*(x for x in s.loops(stage)[s.loops(stage).index(lane) :] if x != one), one)
     s, fold = _near(s, stage, lane)
     s = s.bind(lane, "threadIdx.x").bind(row, "threadIdx.y").unroll(some)
     if one:

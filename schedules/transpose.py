@@ -13,6 +13,8 @@ import loopir as lp
 from schedules.nests import batched, extent, free_loops, step
 
 BANK_BYTES = 4
+WHOLE = 64
+"""The tile for sides that are whole ones, unless told."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,30 @@ def transpose(
     t = turned(s, stage)
     if t is None:
         raise lp.ScheduleError(f"{stage} reads nothing across the direction that it writes in")
+    sides = [lp.text(s.loop(x).extent) for x in (t.row, t.column)]
+    known = [extent(s, x) for x in (t.row, t.column)]
+    whole = all(n is not None and n % (tile or WHOLE) == 0 for n in known)
+    tiles = " and ".join(f"({n}) % {tile or WHOLE} == 0" for n in dict.fromkeys(sides))
+    first = s.loops(stage)[0]
+    if not whole and None in known and s.why("specialize", first, tiles) is None:
+        before = s.stages
+        s = s.specialize(first, tiles)
+        (other,) = (x for x in s.stages if x not in before)
+        s = _tiles(s, stage, t, tile, threads, vector, True)
+        stage, again = other, turned(s, other)
+        assert again is not None
+        t = again
+    return _tiles(s, stage, t, tile, threads, vector, whole)
+
+
+def _tiles(
+    s: lp.Schedule, stage: str, t: Turned, tile: int | None, threads: int | None, vector: int | None, whole: bool
+) -> lp.Schedule:
+    """`stage` by tiles, of which its sides are `whole` ones, or may not be."""
     batch = tuple(x for x in s.loops(stage) if x not in (t.row, t.column))
-    sides = extent(s, t.row), extent(s, t.column)
-    whole = all(n is not None and n % (tile or 64) == 0 for n in sides)
     words = t.bytes >= BANK_BYTES
     threads = threads or (256 if whole else 512 if words and not tile else 128)
-    tile = tile or (64 if whole or words else 32)
+    tile = tile or (WHOLE if whole or words else 32)
     lanes = (vector or max(1, 8 // t.bytes)) if whole else 1
     s, (high, i) = step(s, "split", t.row, tile)
     s, (wide, j) = step(s, "split", t.column, tile)

@@ -15,6 +15,8 @@ from loopir.emit.cuda_narrow import PRELUDE as NARROW_PRELUDE
 from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of, met
 from loopir.emit.cuda_shared import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, carved, elements_of, matrices
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
+from loopir.emit.division import PRELUDE as DIVISION_PRELUDE, divisors
+from loopir.emit.host import python_index
 from loopir.emit.params import kernels_of, params_of
 from loopir.errors import LowerError
 from loopir.ir.dtypes import DType
@@ -68,6 +70,7 @@ VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
 class KernelInfo:
     """How a kernel is launched: its parameters as (kind, name), the grid, the block, dynamic shared memory in bytes.
 
+    Parameters are integers, reciprocals of such, named as the host function spells them, and buffers.
     The grid counts blocks, `cluster` of which are a cluster, side by side along x.
     """
 
@@ -111,6 +114,7 @@ def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
     preludes |= {ATOMIC_PRELUDE: None} if atomic else {}
     eight = any(t.is_narrow and t.bits == 8 for k in kernels for t in _types(k))
     preludes = ({NARROW_PRELUDE: None} if eight else {}) | preludes
+    preludes |= {DIVISION_PRELUDE: None} if any(divisors(k, params_of(k).integers) for k in kernels) else {}
     lines = [(line, None) for text in (PRELUDE, *preludes) for line in text.rstrip().split("\n")]
     infos: list[KernelInfo] = []
     for k in kernels:
@@ -154,6 +158,7 @@ class _Emitter:
         never = found is None or any(isinstance(b, Int) for b in found)
         self.within = () if found is None or never else found
         self.values = CudaValues("long long" if never else "int")
+        self.values.reciprocals = {d: f"lp_by{n}" for n, d in enumerate(divisors(kernel, self.params.integers))}
 
     def kernel(self) -> KernelInfo:
         extents: dict[str, Index] = {}
@@ -171,6 +176,7 @@ class _Emitter:
         block = tuple(_constant(extents.get(a, Int(1)), a) for a in THREADS)
         signature = ", ".join([
             *(f"{self.values.index_type} {self.values.name(n)}" for n in self.params.integers),
+            *(f"unsigned long long {name}" for name in self.values.reciprocals.values()),
             *(self.parameter(b) for b in self.params.buffers),
             *(f"const __grid_constant__ lp_map {name}" for name in self.maps.values()),
         ])  # fmt: skip
@@ -202,11 +208,15 @@ class _Emitter:
             self.line(1, f"unsigned int lp_turns_{self.values.name(b)} = 0;")
         self.body(body, 1)
         self.line(0, "}")
-        params = (*(("int", n) for n in self.params.integers), *(("buffer", b.name) for b in self.params.buffers))
+        params = (
+            *(("int", n) for n in self.params.integers),
+            *(("reciprocal", f"lp_reciprocal({python_index(d)})") for d in self.values.reciprocals),
+            *(("buffer", b.name) for b in self.params.buffers),
+        )
         x, y, z = (extents.get(a, Int(1)) for a in GRID)
         return KernelInfo(
-            self.source.name, params, (x * cluster, y, z), (block[0], block[1], block[2]), total if dynamic else 0,
-            frozenset(self.wide), cluster, tuple(self.maps), self.within,
+            self.source.name, params, (x * cluster, y, z), (block[0], block[1], block[2]),
+            total if dynamic else 0, frozenset(self.wide), cluster, tuple(self.maps), self.within,
         )  # fmt: skip
 
     def parameter(self, b: Buffer) -> str:

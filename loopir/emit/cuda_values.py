@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from loopir.emit.cuda_narrow import NARROW
+from loopir.emit.division import natural
 from loopir.errors import LowerError
 from loopir.ir.dtypes import DType, bool_, float16, float32, uint64
 from loopir.ir.grammar import (
@@ -258,6 +259,8 @@ class CudaValues:
     def __init__(self, index_type: str) -> None:
         self.index_type = index_type
         self.params: Mapping[str, str] = {}
+        self.reciprocals: Mapping[Index, str] = {}
+        """The parameters by which an int is divided without a division, by what it is divided by."""
 
     def name(self, name: str) -> str:
         """A name that C has no other use for."""
@@ -294,7 +297,10 @@ class CudaValues:
 
     def division(self, a: Index, b: Index, remainder: bool) -> str:
         x, y = self.index(a), self.index(b)
-        if _natural(a):
+        if natural(a) and b in self.reciprocals and self.index_type == "int":
+            quotient = f"lp_quotient({x}, {self.reciprocals[b]})"
+            return f"({x} - ({quotient} * {y}))" if remainder else quotient
+        if natural(a):
             return f"({x} {'%' if remainder else '/'} {y})"
         fn = "lp_floor_mod" if remainder else "lp_floor_div"
         return f"{fn}<{self.index_type}>({x}, {y})"
@@ -423,21 +429,6 @@ class CudaValues:
 def _as_float(source: str, have: DType, to: DType) -> str:
     """What is rounded to a narrow float: float64 to float16 at once, all else as float32, as NumPy and ml_dtypes do."""
     return source if have == float32 or (have.bits == 64 and have.is_float and to == float16) else f"(float)({source})"
-
-
-def _natural(ix: Index) -> bool:
-    """Whether `ix` is at least 0 for what it is made of: loop variables, sizes, sums and products of such."""
-    match ix:
-        case Int(value):
-            return value >= 0
-        case Var() | Mod():
-            return True
-        case Add(a, b) | Mul(a, b) | Max(a, b) | Min(a, b) | Xor(a, b):
-            return _natural(a) and _natural(b)
-        case FloorDiv(a, _):
-            return _natural(a)
-        case _:
-            return False
 
 
 def _balanced(source: str) -> bool:

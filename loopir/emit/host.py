@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from loopir.emit.division import reciprocal
 from loopir.errors import LowerError, positive
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Kernel, Loop, Opaque, Stmt, Truth
 from loopir.ir.python import DEEPEST, Lines, Python
@@ -23,6 +24,7 @@ def host_source(func: Func, spell: Callable[[int, Kernel], list[str]]) -> str:
 def host_function(source: str) -> Callable[..., None]:
     """The function that `host_source` spelt."""
     scope: dict[str, Any] = {"lp_min": min, "lp_max": max, "lp_range": range, "lp_positive": positive}
+    scope["lp_reciprocal"] = reciprocal
     exec(compile(source, "<host>", "exec"), scope)
     return scope["host"]
 

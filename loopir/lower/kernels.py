@@ -41,7 +41,7 @@ def kernels(func: Func, target: Target) -> Func:
 
     def host(body: Body) -> Body:
         """`body` as the host runs it: launches, and what stands around them."""
-        body = _sunk(body, target)
+        body = _sunk(body, target, taken)
         out: list[Stmt] = []
         launch: list[Stmt] = []
         for s, then in pairwise((*body, None)):
@@ -66,25 +66,46 @@ def kernels(func: Func, target: Target) -> Func:
     return replace(func, body=host(rewrite(func.body, lambda s: _unbound(s, target))))
 
 
-def _sunk(body: Body, target: Target) -> Body:
-    """`body` with stores that follow an allocation inside it, where they follow a nest of one block's threads there."""
+def _sunk(body: Body, target: Target, taken: set[str]) -> Body:
+    """`body` with stores that follow an allocation inside it, where they follow a nest of one block's threads there.
+
+    So those that follow versions that all end in such a nest: each gets its own.
+    """
     out: list[Stmt] = []
     for s in body:
         last = out[-1] if out else None
-        if isinstance(s, Store) and isinstance(last, Alloc) and _ends_one_block(last, target):
-            out[-1] = replace(last, body=(*last.body, s))
+        if isinstance(s, Store) and isinstance(last, Alloc | If) and _ends_one_block(last, target):
+            out[-1] = _with(last, s, taken)
         else:
             out.append(s)
     return tuple(out)
 
 
-def _ends_one_block(s: Alloc, target: Target) -> bool:
-    """Whether the last in a global allocation, stores aside, is a nest of threads of a single block."""
-    last = next((x for x in reversed(s.body) if not isinstance(x, Store)), None)
-    if s.buffer.scope != "global":
-        return False
-    inner = isinstance(last, Alloc) and last.buffer.scope == "global"
-    return _ends_one_block(last, target) if isinstance(last, Alloc) and inner else _one_block(last, target)
+def _with(s: Stmt, store: Store, taken: set[str]) -> Stmt:
+    """`s`, which is an allocation, with `store` at its end; or versions, with one each."""
+    if not isinstance(s, If):
+        assert isinstance(s, Alloc)
+        return replace(s, body=(*s.body, store))
+    label = fresh(store.label, taken)
+    taken.add(label)
+    return replace(s, then=(*s.then, store), orelse=(*s.orelse, replace(store, label=label)))
+
+
+def _ends_one_block(s: Alloc | If, target: Target) -> bool:
+    """Whether the last in a global allocation, or in each of two versions, is a nest of threads of a single block.
+
+    Stores are left aside.
+    """
+    if isinstance(s, If):
+        return not _reads(s.cond) and all(_last_is_one_block(x, target) for x in (s.then, s.orelse))
+    return s.buffer.scope == "global" and _last_is_one_block(s.body, target)
+
+
+def _last_is_one_block(body: Body, target: Target) -> bool:
+    last = next((x for x in reversed(body) if not isinstance(x, Store)), None)
+    if isinstance(last, If) or (isinstance(last, Alloc) and last.buffer.scope == "global"):
+        return _ends_one_block(last, target)
+    return _one_block(last, target)
 
 
 def _unbound(s: Stmt, target: Target) -> Stmt | None:

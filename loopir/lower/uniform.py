@@ -1,7 +1,7 @@
 """uniform: a test that all lanes of a vector loop pass or fail together is made once, for the vector.
 
 `x + lane < n` is such a test where x and n are multiples of the number of lanes. Without it inside, a copy with a
-guard, or one that is padded, moves whole vectors.
+guard, or one that is padded, moves whole vectors; and the copies that an unrolled loop becomes have no tests each.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from loopir.analysis.affine import coefficient, const_of, plus, to_index
-from loopir.analysis.simplify import Context, poly, simplify
+from loopir.analysis.simplify import Context, poly, simplify, simplify_cond
 from loopir.ir.grammar import (
     TRUE,
     Body,
+    Buffer,
     Cmp,
     Cond,
     FloorDiv,
@@ -39,13 +40,19 @@ def uniform(func: Func, target: Target) -> Func:
     """`func` with such tests outside the lanes of every vector loop that holds one statement."""
     labels = names(func) | {p.stmt.label for p in places(func.body)}
 
+    def inside(s: Loop, ctx: Context) -> Stmt:
+        inner = ctx.loop(s.var, s.extent)
+        return map_stmts(s, lambda x: visit(x, inner))
+
     def visit(s: Stmt, ctx: Context) -> Stmt | Body:
         match s:
             case Loop(kind="vectorize", body=(only,)):
                 return _lifted(s, only, ctx, labels)
-            case Loop(var, extent):
-                inner = ctx.loop(var, extent)
-                return map_stmts(s, lambda x: visit(x, inner))
+            case Loop(kind="unroll", body=(If() as only,)) if _in_registers(only):
+                made = _lifted(s, only, ctx, labels)
+                return map_stmts(made, lambda x: visit(x, ctx)) if isinstance(made, If) else inside(s, ctx)
+            case Loop():
+                return inside(s, ctx)
             case If(cond, then, orelse):
                 yes, no = ctx.inside(cond), ctx.inside(Not(cond))
                 return If(cond, map_body(then, lambda x: visit(x, yes)), map_body(orelse, lambda x: visit(x, no)))
@@ -53,6 +60,11 @@ def uniform(func: Func, target: Target) -> Func:
                 return map_stmts(s, lambda x: visit(x, ctx))
 
     return replace(func, body=map_body(func.body, lambda s: visit(s, Context.of(func))))
+
+
+def _in_registers(s: If) -> bool:
+    """Whether all that `s` touches is a thread's own: no proof that an access is in bounds needs the test of a lane."""
+    return all(n.scope == "local" for n in nodes(s) if isinstance(n, Buffer))
 
 
 def _lifted(loop: Loop, only: Stmt, ctx: Context, labels: set[str]) -> Stmt:
@@ -84,9 +96,14 @@ def _known(tests: Iterable[Cond | None]) -> list[Cond]:
     return [t for t in tests if t is not None]
 
 
+def _divides(divisor: Index, ctx: Context) -> bool:
+    """Whether `divisor` is known to be at least 1."""
+    return isinstance(divisor, Int) or simplify_cond(Cmp("<=", Int(1), divisor), ctx) == TRUE
+
+
 def _for_all(test: Cond, loop: Loop, ctx: Context) -> Cond | None:
     """The test of all lanes of `loop` at once, if they agree; None if they may not, or memory is read."""
-    if loaded(test) or any(isinstance(n, FloorDiv | Mod) and not isinstance(n.b, Int) for n in nodes(test)):
+    if loaded(test) or not all(_divides(n.b, ctx) for n in nodes(test) if isinstance(n, FloorDiv | Mod)):
         return None  # it may stand after a test that keeps it from being evaluated
     if loop.var not in variables(test):
         return test

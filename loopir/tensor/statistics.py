@@ -122,10 +122,13 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def softmax(x: Any, axis: int = -1, online: bool = False) -> Tensor:
-    """exp(x) over its sum along `axis`: by the maximum, then the sum; `online` finds both in one pass."""
+    """exp(x) over its sum along `axis`: by the maximum, then the sum; `online` finds both in one pass.
+
+    It multiplies by 1 over the sum, which a row has one of: a division for every element would be half of the work.
+    """
     e, t = _work(x)
     if online:
         largest, scaled = expsum(e, axis, keepdims=True)
-        return cast(exp(e - largest) / scaled, t)
+        return cast(exp(e - largest) * (1.0 / scaled), t)
     powers = exp(e - e.max(axis=axis, keepdims=True))
-    return cast(powers / powers.sum(axis=axis, keepdims=True), t)
+    return cast(powers * (1.0 / powers.sum(axis=axis, keepdims=True)), t)

@@ -72,3 +72,26 @@ def f(n: "size", A: "float32[8]", B: "inout float32[8]"):
     arrays = [np.ones(8, np.float32), np.zeros(8, np.float32)]
     for n in (0, 1, 5):
         assert np.array_equal(lp.interpret(lifted, arrays, {"n": n})["B"], lp.interpret(func, arrays, {"n": n})["B"])
+
+
+@pytest.mark.parametrize("divisible", [True, False])
+def test_what_an_unrolled_loop_folds_in_registers_is_tested_once(divisible: bool) -> None:
+    source = f"""
+def f(n: "size", A: "float32[n]", B: "out float32[(n + 31) // 32]"):
+    assume(n % {4 if divisible else 2} == 0)
+    for i in bind("blockIdx.x", (n + 31) // 32):
+        with alloc("float32[4]", scope="local") as a:
+            for lane in vectorize(4):
+                if i * 32 + lane < n:
+                    a[lane] = A[i * 32 + lane]
+            for k in unroll(4):
+                if i * 32 + k < n:
+                    B[i] = sum(a[k], over=k, init=0.0)
+"""
+    s = lp.Schedule(lp.parse(source))
+    s = s.cache_write("B", "local", "i")
+    (lowered,) = lp.lower(s, "cuda")
+    x = np.arange(36, dtype=np.float32)
+    assert np.array_equal(lp.interpret(lowered, [x])["B"], lp.interpret(s.func, [x])["B"])
+    unrolled = [s for s in statements(lowered.body) if isinstance(s, Loop) and s.kind == "unroll"]
+    assert any(isinstance(x, If) for s in unrolled for x in statements(s.body)) is not divisible

@@ -24,6 +24,7 @@ def jacobi(shape: Any, dtype: str = "float32") -> lp.Schedule:
     [
         ((lp.symbol("n", min=2), lp.symbol("m", min=2)), (9, 71)),
         ((lp.symbol("n", min=2), lp.symbol("m", min=2)), (2, 2)),
+        ((lp.symbol("n", min=2), lp.symbol("m", min=2)), (10, 70)),
         ((14, 130), (14, 130)),
         ((3, 7, 37), (3, 7, 37)),
     ],

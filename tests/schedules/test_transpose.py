@@ -61,3 +61,14 @@ def test_it_is_chosen_from_the_structure() -> None:
     assert "shared" in str(schedules.gpu(permuted((64, 64), (1, 0))))
     assert "shared" not in str(schedules.gpu(permuted((64, 4), (1, 0))))
     assert "shared" not in str(schedules.gpu(permuted((4, 64, 64), (1, 0, 2))))
+
+
+@pytest.mark.parametrize("shape", [(8, 12), (8, 11), (4, 4), (1, 3)])
+def test_sides_of_unknown_length_have_a_version_for_whole_tiles(shape: tuple[int, int]) -> None:
+    s = permuted((lp.symbol("m"), lp.symbol("n")), (1, 0))
+    scheduled = transpose(s, "y", tile=4, threads=8)
+    check(s, scheduled, np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape))
+    assert "n % 4 == 0 and m % 4 == 0" in str(scheduled)
+    source = lp.compile_source(transpose(s, "y")).source
+    assert source.count("__global__") == 2
+    assert "lp_u2*" in source
