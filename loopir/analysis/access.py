@@ -191,6 +191,14 @@ class Statement:
         """Whether the two touch one buffer, and one of them writes it."""
         return not (self.writes.isdisjoint(other.touches) and self.touches.isdisjoint(other.writes))
 
+    def folds_with(self, other: Statement) -> bool:
+        """Whether both fold into the same buffers by one monoid, so that neither order of two folds is another."""
+        one, two = self.place.stmt, other.place.stmt
+        if self.init or other.init or not (isinstance(one, Reduce) and isinstance(two, Reduce)):
+            return False
+        same = [b.name for b in one.buffers] == [b.name for b in two.buffers]
+        return one is two or (same and one.monoid == two.monoid)
+
     def _sees(self, extent: Index) -> bool:
         return sees(extent) and not (self.gone and variables(extent) & self.gone)
 

@@ -56,7 +56,7 @@ def carried(func: Func, loop: str, *, together: bool = False) -> Clash | None:
 
     def found() -> Iterator[Clash]:
         for s, t, orders in _in_loop(func, loop):
-            yield from _at_once(func, s, t, orders, folds_commute=together and loop in s.over)
+            yield from _at_once(func, s, t, orders, folds_commute=together and loop in s.over and s.key == t.key)
 
     return least(found())
 
@@ -208,7 +208,8 @@ def conflicts(
 ) -> Iterator[tuple[Access, Access]]:
     """Pairs of accesses to one buffer, one at least a write; the same two bundles of places are asked once.
 
-    Of what runs `at_once`, atomic updates by one monoid do not clash.
+    Folds by one monoid into the same buffers may commute, be they of one reduction or of two. Of what runs `at_once`,
+    atomic updates by one monoid do not clash.
     """
     for first, second in bundled(s, t, matter(s, t, folds_commute=folds_commute, at_once=at_once)):
         yield from product(first, second)
@@ -216,7 +217,7 @@ def conflicts(
 
 def matter(s: Statement, t: Statement, *, folds_commute: bool = False, at_once: bool = False) -> Asks:
     """Which pairs of accesses are `conflicts`."""
-    folds = folds_commute and s.key == t.key
+    folds = folds_commute and s.folds_with(t)
 
     def asks(a: Access, b: Access) -> bool:
         free = (folds and a.fold and b.fold) or (at_once and a.atomic and a.atomic == b.atomic)

@@ -50,7 +50,7 @@ def least_shifts(
 
 def distances(func: Func, s: Statement, t: Statement, ahead: Linear, order: Order) -> Iterator[int | None]:
     """For each conflict of `s` and `t` the largest `ahead` at which there is one; None if there is no end to it."""
-    for a, b in conflicts(s, t):
+    for a, b in conflicts(s, t, folds_commute=True):
         system = Pair(func, s, a, t, b).system({})
         dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims), *(f"t.{v}" for v in t.dims), DISTANCE]
         measured = ({**ahead, DISTANCE: -1}, True)

@@ -48,7 +48,7 @@ def order_broken(
 ) -> Clash | None:
     """Two dependent instances of `func` whose order is the opposite in `new`; the witness speaks of the old loops.
 
-    The folds of one reduction commute, so their mutual order is free. An instance may run several times in `new`, where
+    Folds by one monoid commute, so their mutual order is free. An instance may run several times in `new`, where
     its old loops do not tell these apart: then each time counts. `asks` says which dependences matter.
     """
     images = _Images(func, new, origin)

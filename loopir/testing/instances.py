@@ -66,7 +66,8 @@ class Event:
     home: Home
     cell: tuple[int, ...]
     write: bool
-    fold: bool
+    fold: str
+    """What it is folded by, and into: folds by one monoid into the same buffers commute. Empty for what is no fold."""
     time: int
 
     @property
@@ -170,7 +171,7 @@ class Run:
     def leaf(self, s: Store | Reduce, lanes: Sequence[Lane]) -> None:
         """The reads of all lanes, then their writes."""
         pending: list[tuple[Lane, str, tuple[int, ...], int]] = []
-        fold = isinstance(s, Reduce)
+        fold = f"{s.monoid.name} {digest(s.monoid)} {[b.name for b in s.buffers]}" if isinstance(s, Reduce) else ""
         for lane in lanes:
             at = tuple(self.index(x, lane, s.label) for x in s.at)
             values = s.values if isinstance(s, Reduce) else (s.value,)
@@ -179,7 +180,7 @@ class Run:
             )
             self.made(found)
             for b in s.buffers if isinstance(s, Reduce) else (s.buffer,):
-                old = self.access(b.name, at, lane, s.label, write=False, fold=True) if fold else 0
+                old = self.access(b.name, at, lane, s.label, write=False, fold=fold) if fold else 0
                 pending.append((lane, b.name, at, (old + found) % (1 << 64)))
         self.time += 1
         for lane, name, at, value in pending:
@@ -196,7 +197,7 @@ class Run:
         return lane.homes.get(name, (name, frozenset()))
 
     def access(
-        self, name: str, at: tuple[int, ...], lane: Lane, label: str, *, write: bool = False, fold: bool = False
+        self, name: str, at: tuple[int, ...], lane: Lane, label: str, *, write: bool = False, fold: str = ""
     ) -> int:
         home = self.home(name, lane)
         init = label in self.renamed
@@ -303,12 +304,12 @@ def crossing(events: Sequence[Event], loop: str) -> Iterator[Pair]:
 
 
 def violated(before: Sequence[Event], after: Sequence[Event], *, folds_commute: bool = True) -> Iterator[Pair]:
-    """Dependent pairs of `before` that `after` does not run in that order, but for the folds of one reduction.
+    """Dependent pairs of `before` that `after` does not run in that order, but for folds by one monoid.
 
     What extents and conditions read is left out, as the two runs need not read it equally often.
     """
     times = {e.key: e.time for e in after}
     for e, f in dependent([x for x in before if x.label]):
-        free = folds_commute and e.fold and f.fold and e.label == f.label
+        free = folds_commute and e.fold == f.fold != ""
         if e.time < f.time and times[e.key] >= times[f.key] and not free:
             yield e, f

@@ -9,13 +9,13 @@ from hypothesis import given, settings, strategies as st
 import loopir.intrinsics  # noqa: F401
 from loopir.analysis.access import statements_of
 from loopir.analysis.depend import apart, carried, lockstep
-from loopir.analysis.moved import order_broken
+from loopir.analysis.moved import Came, order_broken
 from loopir.analysis.refute import Ends, Reduced, digits, refuted
 from loopir.analysis.system import System, product_bound
 from loopir.errors import Witness
 from loopir.ir.grammar import Func, Int, Loop, Var
 from loopir.ir.parse import parse
-from loopir.ir.walk import replace_loop
+from loopir.ir.walk import places_of, replace_loop
 
 HEAD = 'def f(n: "size", m: "size", a: "inout float32[8, 8]", b: "inout float32[8]", ix: "inout int32[8]"):'
 
@@ -80,6 +80,42 @@ def test_folds_commute_with_one_another_and_with_nothing_else() -> None:
     clash = order_broken(started, swapped(started, "i", "k"))
     assert clash is not None
     assert "b (its init)" in (clash.witness.first_statement, clash.witness.second_statement)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "free"),
+    [
+        ("b[0] = sum(a[i, 0], over=i)", "b[0] = sum(a[j, 1], over=j)", True),
+        ("b[1] += a[i, 0]", "b[n - 1 - j] += a[j, 1]", True),
+        ("b[0] = sum(a[i, 0], over=i)", "b[0] = max(a[j, 1], over=j)", False),
+        ("b[0] = sum(a[i, 0], over=i)", "b[0] = b[0] + a[j, 1]", False),
+        ("b[0] = sum(a[i, 0], over=i)", "b[0] = sum(b[0], over=j)", False),
+        ("b[0] = sum(a[i, 0], over=i)", "b[0] = sum(a[j, 1], over=j, init=0.0)", False),
+    ],
+)
+def test_folds_of_two_statements_by_one_monoid_commute(one: str, other: str, free: bool) -> None:
+    before = func("for i in range(n):", f"    {one}", "for j in range(n):", f"    {other}")
+    after = func("for j in range(n):", f"    {other}", "for i in range(n):", f"    {one}")
+    labels = [p.stmt.label for p in places_of(before)]
+    came = {new.stmt.label: Came(old) for new, old in zip(places_of(after), reversed(labels), strict=True)}
+    assert (order_broken(before, after, came) is None) == free
+
+
+def test_folds_of_two_into_other_pairs_do_not_commute() -> None:
+    """Each fold is of a pair; two that share one half of it, and not the other, keep their order."""
+    lines = "    for {v} in range(n):\n        {at} = argmax(a[{v}, 0], int64({v}), over={v})\n"
+    head = 'def f(n: "size", a: "float32[n, 8]", m: "inout float32[1]", p: "inout int64[1]", q: "inout int64[1]"):\n'
+    for at, free in (("m[0], p[0]", True), ("m[0], q[0]", False)):
+        one, two = lines.format(v="i", at="m[0], p[0]"), lines.format(v="j", at=at)
+        before, after = parse(head + one + two), parse(head + two + one)
+        labels = [p.stmt.label for p in places_of(before)]
+        came = {new.stmt.label: Came(old) for new, old in zip(places_of(after), reversed(labels), strict=True)}
+        assert (order_broken(before, after, came) is None) == free
+
+
+def test_two_reductions_that_threads_fold_are_not_one() -> None:
+    f = func("for i in range(4):", "    b[0] = sum(a[i, 0], over=i)", "    b[0] = sum(a[i, 1], over=i)")
+    assert carried(f, "i", together=True) is not None
 
 
 def test_a_fold_that_reads_its_own_element_otherwise_does_not_commute() -> None:

@@ -177,3 +177,12 @@ def test_a_reduction_starts_though_its_guard_never_holds(step: Callable[..., Fun
     after = step(f, "i", "j")
     for n in (0, 1, 4):
         assert_same(f, after, {"n": n, "m": 0})
+
+
+def test_folds_of_two_nests_by_one_monoid_take_turns() -> None:
+    f = func("for i in range(n):", "    b[0] += a[i, 0]", "for j in range(n):", "    b[j // 2] += a[j, 1]")
+    after = fuse_loops(f, "i", "j")
+    for n in (0, 1, 3, 4):
+        assert_same(f, after, {"n": n, "m": 0})
+    two = func("for i in range(n):", "    b[0] += a[i, 0]", "for j in range(n):", "    b[j // 2] *= a[j, 1]")
+    assert "b at (i=1) writes b[0], which b_1 at (j=0) reads later" in str(refused(two, "i", "j"))

@@ -271,3 +271,21 @@ def f(A: "float32[4, 256]", S: "out float32[4]", B: "out float32[4, 256]"):
     assert s.why("bind", "i", "threadIdx.y") is None
     with pytest.raises(lp.ScheduleError, match=r"a block would have 2048 threads \('i_i' with k\)"):
         Schedule(parse(str(s).replace("4", "8"))).split("i", 8).bind("i_i", "threadIdx.y")
+
+
+@pytest.mark.parametrize(("init", "free"), [("C[0]", True), ("C[1]", False), ("C[0] + 1.0", False)])
+def test_a_start_from_its_own_element_stands_anywhere(init: str, free: bool) -> None:
+    """Such stores change nothing, so their order with the folds of other iterations is free."""
+    s = Schedule(
+        parse(f"""
+def f(n: "size", A: "float32[n, n]", C: "inout float32[2]"):
+    for i in range(n):
+        for k in range(i):
+            C[0] = sum(A[i, k] * C[1], over=k, init={init})
+""")
+    )
+    error = s.why("decompose_reduction", "C", "i")
+    assert (error is None) == free, error
+    if free:
+        for n in (0, 1, 3, 4):
+            assert_same(s.func, s.decompose_reduction("C", "i").func, {"n": n})

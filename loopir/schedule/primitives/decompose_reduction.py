@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from loopir.analysis.access import sees
 from loopir.analysis.moved import Came, order_broken, tied
 from loopir.errors import ScheduleError, VerifyError
-from loopir.ir.grammar import Alloc, Func, If, Loop, Var
+from loopir.ir.grammar import Alloc, Func, If, Load, Loop, Var
 from loopir.ir.inits import init_of
 from loopir.ir.walk import places, places_of, replace
 from loopir.schedule.effects import reads
@@ -64,7 +65,7 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
         new = init_of(func, label, target)
     except VerifyError as error:
         raise ScheduleError(str(error), loop=target.var) from None
-    if not _alone(func, fold, target):
+    if not (_keeps_what_is_there(fold) or _alone(func, fold, target)):
         _require_order(func, fold, init_of(func, label), new, target)
     return new
 
@@ -90,6 +91,14 @@ def _require_known(fold: Fold, target: Loop) -> None:
     if lost := sorted(new & needed):
         reason = f"{reduce.label} starts from {listing(lost)}, which is allocated inside {target.var!r}"
         raise ScheduleError(reason, loop=target.var, suggestion="a loop inside that allocation")
+
+
+def _keeps_what_is_there(fold: Fold) -> bool:
+    """Whether it starts from its own elements, wherever that is told: such stores may stand anywhere."""
+    r = fold.reduce
+    own = tuple(Load(b, r.at) for b in r.buffers)
+    conds = (c for c, _ in fold.place.conds())
+    return r.init == own and all(map(sees, (*r.at, *conds, *(x.extent for x in fold.place.loops))))
 
 
 def _alone(func: Func, fold: Fold, target: Loop) -> bool:

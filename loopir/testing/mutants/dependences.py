@@ -12,16 +12,16 @@ KINDS = steps("parallel", "vectorize", "bind", programs=tiny(nests=1, temporarie
 DEPENDENCES = family(
     "dependences",
     Mutant(
-        "no WAR", "a read that a later write overwrites is no dependence", "analysis.depend:conflicts",
-        "(a.write or b.write)]", "a.write]", ORDER,
+        "no WAR", "a read that a later write overwrites is no dependence", "analysis.depend:matter",
+        "(a.write or b.write) and", "a.write and", ORDER,
     ),
     Mutant(
-        "no WAW", "two writes of one element are no dependence", "analysis.depend:conflicts",
-        "(a.write or b.write)]", "a.write != b.write]", ORDER,
+        "no WAW", "two writes of one element are no dependence", "analysis.depend:matter",
+        "(a.write or b.write) and", "a.write != b.write and", ORDER,
     ),
     Mutant(
-        "no RAW", "a read of what was written is no dependence", "analysis.depend:conflicts",
-        "(a.write or b.write)]", "b.write]", ORDER,
+        "no RAW", "a read of what was written is no dependence", "analysis.depend:matter",
+        "(a.write or b.write) and", "b.write and", ORDER,
     ),
     Mutant(
         "outermost loop only", "iterations that differ in an inner loop alone count as one", "analysis.depend:before",
@@ -29,8 +29,8 @@ DEPENDENCES = family(
         steps("reorder", "unroll_and_jam", programs=tiny(nests=1, temporaries="never"), most=1),
     ),
     Mutant(
-        "all folds commute", "folds of different reductions may trade places", "analysis.depend:conflicts",
-        "if folds_commute and s.key == t.key:", "if folds_commute:",
+        "all folds commute", "folds of different reductions may trade places", "analysis.depend:matter",
+        "folds_commute and s.folds_with(t)", "folds_commute",
         steps("reorder", "fuse_loops", "distribute", programs=tiny(temporaries="never", mostly="folds"), most=1),
     ),
     Mutant(
@@ -49,7 +49,7 @@ DEPENDENCES = family(
     ),
     Mutant(
         "parallel folds", "iterations of a parallel loop may fold into one element", "analysis.depend:carried",
-        "folds_commute=together and loop in s.over", "folds_commute=True", KINDS,
+        "folds_commute=together and loop in s.over and s.key == t.key", "folds_commute=True", KINDS,
     ),
     Mutant(
         "one digit too many", "elements whose low digits differ by a whole tile count as different",
