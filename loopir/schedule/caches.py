@@ -7,7 +7,7 @@ see, the copied elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -296,14 +296,15 @@ def require_unwritten(site: Site, parts: Iterable[Node], what: str) -> None:
         raise ScheduleError(reason, suggestion="a loop further inside, around the reads alone")
 
 
-def redirected(node: N, copies: Copied, ctx: Context) -> N:
-    """`node` with each element of the source that it loads taken from the cache."""
+def redirected(node: N, copies: Copied, ctx: Context, only: Set[tuple[Index, ...]] | None = None) -> N:
+    """`node` with each element of the source that it loads, or `only` these, taken from the cache."""
 
     def visit(n: Node) -> Node:
         if isinstance(n, Buffer):
             return n
+        asked = only is None or (isinstance(n, Load) and n.at in only)
         n = rebuild(n, visit)
-        if isinstance(n, Load) and n.buffer.name == copies.source.name:
+        if isinstance(n, Load) and n.buffer.name == copies.source.name and asked:
             return Load(copies.cache, copies.at(n.at, ctx))
         return n
 

@@ -13,6 +13,10 @@ FORMS = {
     "from a value": ("A: 'int32[n]', S: 'out int32[n]'", "n", "S[i] = maximum(A[i], select(1 <= i, S[i - 1], A[0]))"),
     "the other side first": ("A: 'float32[n]', S: 'out float32[n]'", "n", "S[i] = select(i < 1, 3.0, S[i - 1]) * A[i]"),
     "in place": ("S: 'inout float32[n + 1]'", "n", "S[i + 1] = S[i] + S[i + 1]"),
+    "a fold in place": ("S: 'inout float32[n + 1]'", "n", "S[i + 1] += S[i]"),
+    "a fold in place, of more": ("A: 'float32[n]', S: 'inout int32[n + 1]'", "n", "S[i + 1] += S[i] + int32(A[i])"),
+    "a largest in place": ("S: 'inout float32[n + 2]'", "n", "S[i + 1] = max(S[i])"),
+    "in place under a guard": ("S: 'inout int32[n]'", "n", "if i < n - 1:\n            S[i + 1] *= S[i]"),
     "reads ahead": ("S: 'inout float32[n + 3]'", "n", "S[i + 1] = S[i + 2] + S[i] + S[i + 3] * 2.0"),
     "several": ("A: 'float32[n]', S: 'inout float32[n + 2]'", "n", "S[i + 2] = A[i] * 2.0 + S[i + 1] + A[n - 1 - i]"),
     "fewer iterations": ("A: 'float32[n]', S: 'inout float32[n]'", "n - 2", "S[i + 1] = minimum(S[i], A[i])"),
@@ -51,7 +55,7 @@ def test_blocks_are_cut_again_and_run_at_once(name: str, factor: int, inner: int
     s = program(name)
     made = s.scan_blocks("i", factor, names=("b", "k"))
     made = made if name == "reads ahead" else made.parallel("b")  # which blocks have not overwritten
-    made = made.scan_blocks(made.loops("S_starts")[-1] if row else "k", inner)
+    made = made.scan_blocks(made.loops("S_ends")[-1] if row else "k", inner)
     assert_same(s.func, made.func, {"n": n})
 
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from loopir.analysis.access import sees
+from loopir.analysis.coverage import Values, missing
 from loopir.analysis.regions import Touch
 from loopir.errors import ScheduleError, VerifyError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, Load, Loop, Node, Reduce, Stmt, Store
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Load, Loop, Node, Reduce, Stmt, Store
 from loopir.ir.inits import Elements, outermost
-from loopir.ir.walk import fresh, names, places, replace, statements, substitute
-from loopir.schedule.caches import Copied, Site, clash_in, copied, done_in, find_site, inside_nests, require_unwritten
+from loopir.ir.walk import fresh, loaded, names, nodes, places, replace, statements, substitute
+from loopir.schedule.caches import (
+    Copied,
+    Done,
+    Site,
+    clash_in,
+    copied,
+    done_in,
+    find_site,
+    inside_nests,
+    redirected,
+    require_unwritten,
+)
 from loopir.schedule.find import find_stage, written
 from loopir.schedule.refusal import refusal
 from loopir.schedule.schedule import primitive
@@ -55,23 +68,37 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
                     S[i] = S_local[0]
 
     before:
-        def scan(a: "inout float32[9]"):
-            for i in range(8):
-                a[i + 1] = a[i] + a[i + 1]
+        def scan(n: "size", A: "float32[n, 8]", S: "out float32[n, 8]", a: "inout float32[9]"):
+            for i in range(n):
+                for j in range(8):
+                    S[i, j] = select(1 <= j, S[i, j - 1], 0.0) + A[i, j]
+            for k in range(8):
+                a[k + 1] = a[k] + a[k + 1]
+    call:    cache_write("S", "local", at="i")  # what it has written, it reads there
+    after:
+        def scan(n: "size", A: "float32[n, 8]", S: "out float32[n, 8]", a: "inout float32[9]"):
+            for i in range(n):
+                with alloc("float32[8]", scope="local") as S_local:
+                    for j in range(8):
+                        S_local[j] = select(1 <= j, S_local[j - 1], 0.0) + A[i, j]
+                    for j_out in range(8):
+                        S[i, j_out] = S_local[j_out]
+            for k in range(8):
+                a[k + 1] = a[k] + a[k + 1]
     refuses: cache_write("a", "local")          # a reads a in the same nest
     """
     found = find_stage(func, stage)
     buffers = written(found[0])
     site = find_site(func, stage, at, [b.name for b in buffers])
     s = site.place.stmt
-    _require_unseen(site, buffers)
+    own = _require_unseen(site, buffers)
     _require_start(site, at)
     caches: list[Copied] = []
     for n, b in enumerate(buffers):
         taken = {c.cache.name for c in caches}
         new = copied(site, b, [Touch(b, s.at, True, site.starting(site.place))], scope, name if n == 0 else None, taken)
         caches.append(new)
-    inner = _inner(site, caches)
+    inner = _inner(site, caches, own)
     body: Body = (*inside_nests(site.nests, s, inner), *_copies(site, caches, out=True))
     if isinstance(s, Reduce) and s.init is None:
         body = (*_copies(site, caches, out=False), *body)
@@ -80,11 +107,15 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
     return site.replaced(body)
 
 
-def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> None:
-    """Refuse if the nest reads what the stage wrote, which is in the copy, or another statement writes it, too."""
+def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> set[tuple[Index, ...]]:
+    """Refuse if the nest reads what the stage wrote, which is in the copy, or another statement writes it, too.
+
+    The stage itself may read there what it has written: these elements are returned.
+    """
     s = site.place.stmt
     if site.alone and isinstance(s, Store):
-        return
+        return set()
+    own: set[tuple[Index, ...]] = set()
     if isinstance(s, Reduce) and s.atomic:
         raise ScheduleError(f"{s.label} is atomic: other threads fold into the same elements meanwhile")
     for b in buffers:
@@ -98,9 +129,33 @@ def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> None:
             assert clash is not None
             reason = f"{b.name} is written by {(clash.first, clash.second)[who]}, too, in the same nest"
             raise refusal(clash, reason, None, _FURTHER)
-        clash = clash_in(site, mine, [x for x in done if not x[1].write])
+        read = [x for x in done if not x[1].write]
+        clash = clash_in(site, mine, read)
+        if clash is not None:
+            own |= _own(site, b, mine, read)
+            clash = clash_in(site, mine, [x for x in read if x[0].label != s.label or x[1].at not in own])
         if clash is not None:
             raise refusal(clash, f"{clash.second} reads {b.name} in the same nest", None, _FURTHER)
+    return own
+
+
+def _own(site: Site, b: Buffer, writes: Sequence[Done], reads: Sequence[Done]) -> set[tuple[Index, ...]]:
+    """What the value of a store loads that it has always written before: in the nest, and never from then on."""
+    s = site.place.stmt
+    if not isinstance(s, Store) or len(writes) != 1:
+        return set()
+    (by, write), around = writes[0], [x.var for x in site.around if isinstance(x, Loop)]
+    inside = (x.cond if isinstance(x, If) else x.extent for x in statements((site.nest,)) if isinstance(x, If | Loop))
+    if any(b.name in loaded(x) for x in (*inside, *s.at)) or None in write.at:
+        return set()
+    written = Values(site.func, by, s.at, write)
+    found: set[tuple[Index, ...]] = set()
+    for at in {n.at for n in nodes(s.value) if isinstance(n, Load) and n.buffer == b and all(map(sees, n.at))}:
+        loads = [(x, a) for x, a in reads if x.label == s.label and a.at == at]
+        later = clash_in(site, loads, writes) is not None
+        if not later and all(missing(Values(site.func, x, at, a), written, around) is None for x, a in loads):
+            found.add(at)
+    return found
 
 
 IN_ORDER = ("serial", "unroll")
@@ -137,13 +192,15 @@ def _name(site: Site, caches: Sequence[Copied]) -> str:
     return fresh(hint, {p.stmt.label for p in places(site.func.body)})
 
 
-def _inner(site: Site, caches: Sequence[Copied]) -> Stmt:
-    """The stage, writing to the copies."""
+def _inner(site: Site, caches: Sequence[Copied], own: set[tuple[Index, ...]]) -> Stmt:
+    """The stage, writing to the copies, and reading there what is its `own`."""
     s = site.place.stmt
     at = caches[0].at(s.at, site.starting(site.place))
     label = _name(site, caches)
     if isinstance(s, Store):
-        return replace(s, label=label, buffer=caches[0].cache, at=at)
+        known = site.inside(site.place).here
+        value = redirected(s.value, caches[0], known, own) if own else s.value
+        return replace(s, label=label, buffer=caches[0].cache, at=at, value=value)
     return replace(s, label=label, buffers=tuple(c.cache for c in caches), at=at)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import cast
 
 from loopir.analysis.affine import coefficient, const_of, to_index
 from loopir.analysis.simplify import poly, simplify_cond
@@ -42,7 +41,7 @@ from loopir.ir.grammar import (
 from loopir.ir.layouts import made_of
 from loopir.ir.ops import MONOIDS, Intrinsic
 from loopir.ir.text import text
-from loopir.ir.walk import chain, loaded, nodes, substitute, variables
+from loopir.ir.walk import chain, loaded, nodes, replace, rewrite, substitute, variables
 from loopir.schedule.caches import Site, clash_in, done_in
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts, known_at, known_in, rewrite_loop
@@ -60,56 +59,50 @@ def scan_blocks(func: Func, loop: str, factor: int, *, names: tuple[str, str] | 
     """Run `loop`, which stores a running fold, in blocks of `factor` iterations that do not wait for one another.
 
     Its only statement stores what the iteration before stored, folded by a monoid (sum, prod, min, max, any or all)
-    with another value: `S[i + 1] = S[i] + A[i]`. First each block but the last is folded on its own; these folds are
-    scanned in a row, which tells where each block starts; then each block goes on from there. The values are computed
-    twice, and no block waits for another; the loop over blocks and the one inside it are called `names`.
-    What the first iteration goes on from stands before the loop, or in it: `select(1 <= i, S[i - 1], 0.0) + A[i]`.
-    Floats are rounded in another order, as by `rfactor`. The row of starts, and each block, can be cut again.
+    with another value: `S[i + 1] = S[i] + A[i]`, or `S[i + 1] += S[i]`. First each block but the last is folded on its
+    own; these folds are scanned in a row, which tells where each block ends; then each block goes on from where the one
+    before it ends. The values are computed twice, and no block waits for another; the loop over blocks and the one
+    inside it are called `names`. What the first iteration goes on from stands before the loop, or in it:
+    `select(1 <= i, S[i - 1], 0.0) + A[i]`. Floats are rounded in another order, as by `rfactor`. The row of ends, and
+    each block, can be cut again.
 
     before:
-        def scan(n: "size", A: "float32[n]", S: "out float32[n + 1]"):
-            S[0]: "S_init" = 0.0
-            for i in range(n):
-                S[i + 1] = S[i] + A[i]
-    call:    scan_blocks("i", 8)
+        def sums(A: "int32[96]", S: "out int32[96]"):
+            for i in range(96):
+                S[i] = select(1 <= i, S[i - 1], 0) + A[i]
+    call:    scan_blocks("i", 8, names=("b", "k"))
     after:
-        def scan(n: "size", A: "float32[n]", S: "out float32[n + 1]"):
-            S[0]: "S_init" = 0.0
-            with alloc("float32[(n + 7) // 8]") as S_sums, alloc("float32[(n + 7) // 8]") as S_starts:
-                for i_o_1 in range((n + 7) // 8 - 1):
-                    for i_i_1 in range(8):
-                        S_sums[i_o_1] = sum(A[i_o_1 * 8 + i_i_1], over=i_i_1, init=0.0)
-                if 0 < n:
-                    S_starts[0]: "S_first" = S[0]
-                    for i_o_2 in range((n + 7) // 8 - 1):
-                        S_starts[i_o_2 + 1] = S_starts[i_o_2] + S_sums[i_o_2]
-                for i_o in range((n + 7) // 8):
+        def sums(A: "int32[96]", S: "out int32[96]"):
+            with alloc("int32[12]") as S_sums, alloc("int32[12]") as S_ends:
+                for i_o in range(11):
                     for i_i in range(8):
-                        if i_o * 8 + i_i < n:
-                            S[i_o * 8 + i_i + 1] = select(1 <= i_i, S[i_o * 8 + i_i], S_starts[i_o]) + A[i_o * 8 + i_i]
+                        S_sums[i_o] = sum(A[i_o * 8 + i_i], over=i_i, init=0)
+                for i_o_1 in range(11):
+                    S_ends[i_o_1] = select(1 <= i_o_1, S_ends[i_o_1 - 1], 0) + S_sums[i_o_1]
+                for b in range(12):
+                    for k in range(8):
+                        S[b * 8 + k] = select(1 <= k, S[b * 8 + k - 1], select(1 <= b, S_ends[b - 1], 0)) + A[b * 8 + k]
     refuses: scan_blocks("i", 0)  # a block has 1 iteration at least
 
     before:
-        def rows(m: "size", A: "float32[m, 100]", S: "out float32[m, 100]"):
-            for r in range(m):
-                for i in range(100):
-                    S[r, i] = select(1 <= i, S[r, i - 1], 2.0) * A[r, i]
-    call:    scan_blocks("i", 8, names=("b", "j"))
+        def powers(n: "size", A: "float32[1]", S: "out float32[n + 1]"):
+            S[0]: "S_init" = 1.0
+            for i in range(n):
+                S[i + 1] = S[i] * A[0]
+    call:    scan_blocks("i", 8, names=("b", "k"))
     after:
-        def rows(m: "size", A: "float32[m, 100]", S: "out float32[m, 100]"):
-            for r in range(m):
-                with alloc("float32[13]") as S_sums, alloc("float32[13]") as S_starts:
-                    for i_o in range(12):
-                        for i_i in range(8):
-                            S_sums[i_o] = prod(A[r, i_o * 8 + i_i], over=i_i, init=1.0)
-                    S_starts[0]: "S_first" = 2.0
-                    for i_o_1 in range(12):
-                        S_starts[i_o_1 + 1] = S_starts[i_o_1] * S_sums[i_o_1]
-                    for b in range(13):
-                        for j in range(8):
-                            if b * 8 + j < 100:
-                                S[r, b * 8 + j] = select(1 <= j, S[r, b * 8 + j - 1], S_starts[b]) * A[r, b * 8 + j]
-    refuses: scan_blocks("r", 4)  # 'r' holds another loop
+        def powers(n: "size", A: "float32[1]", S: "out float32[n + 1]"):
+            S[0]: "S_init" = 1.0
+            with alloc("float32[(n + 7) // 8]") as S_sums, alloc("float32[(n + 7) // 8]") as S_ends:
+                for i_o in range((n + 7) // 8 - 1):
+                    for i_i in range(8):
+                        S_sums[i_o] = prod(A[0], over=i_i, init=1.0)
+                for i_o_1 in range((n + 7) // 8 - 1):
+                    S_ends[i_o_1] = select(1 <= i_o_1, S_ends[i_o_1 - 1], S[0]) * S_sums[i_o_1]
+                for b in range((n + 7) // 8):
+                    for k in range(8):
+                        if b * 8 + k < n:
+                            S[b * 8 + k + 1] = select(1 <= k, S[b * 8 + k], select(1 <= b, S_ends[b - 1], S[0])) * A[0]
 
     before:
         def g(n: "size", A: "float32[n]", S: "inout float32[n + 2]", T: "inout float32[n + 1]"):
@@ -117,10 +110,16 @@ def scan_blocks(func: Func, loop: str, factor: int, *, names: tuple[str, str] | 
                 S[i + 2] = S[i + 1] + S[i] * A[i]
             for j in range(n):
                 T[j + 1] = T[j] * 2.0 + A[j]
+            for r in range(n):
+                for k in range(n):
+                    S[k] = S[k] + A[r]
     refuses: scan_blocks("i", 4)  # S at (i=0) writes S[2], which S at (i=2) reads later
     refuses: scan_blocks("j", 4)  # T does not fold T[j], which the iteration before stored
+    refuses: scan_blocks("r", 4)  # 'r' holds another loop
     """
     target = find_serial(func, loop)
+    func = rewrite_loop(func, target, lambda: replace(target, body=rewrite(target.body, _as_store)))
+    target = find_serial(func, target.var)
     if factor < 1:
         raise ScheduleError(f"a block has 1 iteration at least, not {factor}", loop=target.var)
     require_stable_extent(target)
@@ -166,31 +165,34 @@ class _Scan:
         )  # fmt: skip
 
     def blocks(self, factor: int, chosen: list[str]) -> Stmt:
-        """The folds of the blocks, where each block starts, and the blocks."""
+        """The folds of the blocks, where each block ends, and the blocks."""
         v, extent, taken = self.loop.var, self.loop.extent, Taken.of(self.func)
         taken.names |= {*chosen}
         count, full = ceildiv(extent, factor), (extent - 1) // factor
         size = self.size(factor)
         name, t = self.store.buffer.name, self.store.buffer.dtype
-        sums, starts = (Buffer(taken.name(f"{name}_{part}"), (size,), t) for part in ("sums", "starts"))
+        sums, ends = (Buffer(taken.name(f"{name}_{part}"), (size,), t) for part in ("sums", "ends"))
         b, k, c = (taken.name(f"{v}{x}") for x in ("_o", "_i", "_o"))
         identity, label = self.monoid.identity, taken.label(sums.name)
         fold = Reduce(label, (sums,), (Var(b),), self.monoid, (self.rest,), (k,), identity)
         folded = substitute(If(self.guard, (fold,)), {v: Var(b) * factor + Var(k)})
-        first = Store(taken.label(f"{name}_first"), starts, (Int(0),), self.first)
-        onward = self.combined(Load(starts, (Var(c),)), Load(sums, (Var(c),)))
-        scanned = Loop(c, full, "serial", (Store(taken.label(starts.name), starts, (Var(c) + 1,), onward),))
+        onward = self.combined(self.start(ends, c), Load(sums, (Var(c),)))
+        scanned = Loop(c, full, "serial", (Store(taken.label(ends.name), ends, (Var(c),), onward),))
         body: Body = (
             Loop(b, full, "serial", (Loop(k, Int(factor), "serial", (folded,)),)),
-            If(conj(Cmp("<", Int(0), extent), substitute(self.guard, {v: Int(0)})), (first, scanned)),
-            Loop(chosen[0], count, "serial", (self.block(starts, factor, *chosen),)),
+            If(substitute(self.guard, {v: Int(0)}), (scanned,)),
+            Loop(chosen[0], count, "serial", (self.block(ends, factor, *chosen),)),
         )
-        return Alloc(sums, (Alloc(starts, body),))
+        return Alloc(sums, (Alloc(ends, body),))
 
-    def block(self, starts: Buffer, factor: int, d: str, k: str) -> Stmt:
+    def start(self, ends: Buffer, block: str) -> Value:
+        """What `block` goes on from."""
+        return Select(Cmp("<=", Int(1), Var(block)), Load(ends, (Var(block) - 1,)), self.first)
+
+    def block(self, ends: Buffer, factor: int, d: str, k: str) -> Stmt:
         """The iterations of block `d`."""
         now = {self.loop.var: Var(d) * factor + Var(k)}
-        begun = Select(Cmp("<=", Int(1), Var(k)), self.previous, Load(starts, (Var(d),)))
+        begun = Select(Cmp("<=", Int(1), Var(k)), self.previous, self.start(ends, d))
         store = with_values(self.store, {self.before: begun})
         inside = conj(Cmp("<", now[self.loop.var], self.loop.extent), substitute(self.guard, now))
         return Loop(k, Int(factor), "serial", (If(inside, (substitute(store, now),)),))
@@ -231,6 +233,16 @@ def _guarded(func: Func, loop: Loop) -> tuple[Cond, Store]:
     return guard, s
 
 
+def _as_store(s: Stmt) -> Stmt | None:
+    """A fold into what is there by an operation, `S[i + 1] += S[i]`, as what it stores; None for all else."""
+    if not isinstance(s, Reduce) or s.init is not None or s.over or s.atomic or len(s.buffers) != 1:
+        return None
+    if not isinstance(s.monoid.combine[0], Op):
+        return None
+    (buffer,), (value,) = s.buffers, s.values
+    return Store(s.label, buffer, s.at, replace(s.monoid.combine[0], args=(Load(buffer, s.at), value)))
+
+
 def _before(func: Func, s: Store, loop: Loop) -> tuple[Index, ...]:
     """The element that the iteration before stores: one less along the only dimension that the loop moves along."""
     known = known_in(func, loop).here
@@ -268,10 +280,11 @@ def _goes_on(func: Func, x: Value, s: Store, at: Sequence[Index], loop: Loop) ->
     if isinstance(x, Select):
         known, v = known_in(func, loop).here, loop.var
         later = known.given(Cmp("<=", Int(1), Var(v)))
-        for inner, first, cond in ((x.a, x.b, x.cond), (x.b, x.a, Not(x.cond))):
-            starts = simplify_cond(substitute(cond, {v: Int(0)}), known) == FALSE
-            if starts and simplify_cond(cond, later) == TRUE and _goes_on(func, inner, s, at, loop) is not None:
-                return cast(Load, inner), substitute(first, {v: Int(0)})
+        for inner, other, cond in ((x.a, x.b, x.cond), (x.b, x.a, Not(x.cond))):
+            if simplify_cond(cond, later) == TRUE and (found := _goes_on(func, inner, s, at, loop)) is not None:
+                goes = simplify_cond(substitute(cond, {v: Int(0)}), known)
+                first = substitute(other, {v: Int(0)})
+                return found[0], first if goes == FALSE else Select(goes, found[1], first)
         return None
     facts = Facts.at(func, s)
     if not isinstance(x, Load) or x.buffer != s.buffer or not all(map(facts.equal, x.at, at)):

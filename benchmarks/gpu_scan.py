@@ -1,0 +1,55 @@
+"""Prefix sums on the GPU, beside torch's `cumsum`: microseconds, and the share of what two passes of memory take.
+
+    python benchmarks/gpu_scan.py [--tiles WIDTHxTHREADS ...]
+
+Sums are of small integers, so that results are compared bit by bit. One that is not whole blocks, and types of other
+widths, are checked, too. Medians of rounds in turns.
+"""
+
+import argparse
+
+import gpu_timing
+import torch
+
+import loopir as lp
+import schedules
+from schedules.scan import prefix_sum
+
+CHECKED = (0, 1, 5, 4095, 4096, 4097, 70001, (1 << 24) + 3)
+SIZES = (1 << 20, 1 << 24, 1 << 26)
+PEAK = 4.2e12
+"""Bytes a second that a copy moves on an H200."""
+
+
+def kernel(dtype: str, width: int, threads: int) -> lp.Kernel:
+    return schedules.scan(lp.Schedule(prefix_sum(dtype)), "cuda", width=width, threads=threads).build("cuda")
+
+
+def check(k: lp.Kernel, dtype: torch.dtype) -> str:
+    for n in CHECKED:
+        a = torch.randint(-4, 5, (n,), device="cuda").to(dtype)
+        if not torch.equal(k(a), torch.cumsum(a, 0, dtype=dtype)):
+            return f"WRONG at n={n}"
+    return "right"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tiles", nargs="*", default=["4096x256"], help="elements and threads of a block")
+    tiles = [tuple(map(int, x.split("x"))) for x in parser.parse_args().tiles]
+    kernels = {f"{w}x{t}": kernel("float32", w, t) for w, t in tiles}
+    for name, k in kernels.items():
+        print(f"float32 {name}: {check(k, torch.float32)}; {k.resources}", flush=True)
+    for dtype in ("int64", "int32", "int8"):
+        print(f"{dtype}: {check(kernel(dtype, 4096, 256), getattr(torch, dtype))}", flush=True)
+    for n in SIZES:
+        a = torch.randint(-4, 5, (n,), device="cuda").float()
+        out = torch.empty_like(a)
+        runs = {name: (lambda k=k: k(a, out=(out,))) for name, k in kernels.items()}
+        runs["torch"] = lambda: torch.cumsum(a, 0, out=out)
+        for name, taken in gpu_timing.in_turns(runs, 9, 20).items():
+            print(f"{n:>10} {name:>12} {taken * 1e6:8.1f} us {8 * n / taken / PEAK:6.0%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
