@@ -7,6 +7,7 @@ widths, are checked, too. Medians of rounds in turns.
 """
 
 import argparse
+from functools import partial
 
 import gpu_timing
 import torch
@@ -33,6 +34,13 @@ def check(k: lp.Kernel, dtype: torch.dtype) -> str:
     return "right"
 
 
+def race(n: int, kernels: dict[str, lp.Kernel]) -> dict[str, float]:
+    a = torch.randint(-4, 5, (n,), device="cuda").float()
+    out = torch.empty_like(a)
+    runs = {name: partial(k, a, out=(out,)) for name, k in kernels.items()}
+    return gpu_timing.in_turns({**runs, "torch": partial(torch.cumsum, a, 0, out=out)}, 9, 20)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiles", nargs="*", default=["4096x256"], help="elements and threads of a block")
@@ -43,11 +51,7 @@ def main() -> None:
     for dtype in ("int64", "int32", "int8"):
         print(f"{dtype}: {check(kernel(dtype, 4096, 256), getattr(torch, dtype))}", flush=True)
     for n in SIZES:
-        a = torch.randint(-4, 5, (n,), device="cuda").float()
-        out = torch.empty_like(a)
-        runs = {name: (lambda k=k: k(a, out=(out,))) for name, k in kernels.items()}
-        runs["torch"] = lambda: torch.cumsum(a, 0, out=out)
-        for name, taken in gpu_timing.in_turns(runs, 9, 20).items():
+        for name, taken in race(n, kernels).items():
             print(f"{n:>10} {name:>12} {taken * 1e6:8.1f} us {8 * n / taken / PEAK:6.0%}", flush=True)
 
 
