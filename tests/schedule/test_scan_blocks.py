@@ -55,7 +55,11 @@ def test_blocks_are_cut_again_and_run_at_once(name: str, factor: int, inner: int
     s = program(name)
     made = s.scan_blocks("i", factor, names=("b", "k"))
     made = made if name == "reads ahead" else made.parallel("b")  # which blocks have not overwritten
-    made = made.scan_blocks(made.loops("S_ends")[-1] if row else "k", inner)
+    again = made.loops("S_ends")[-1] if row else "k"
+    if row and factor == 4 and name == "its length in memory":  # two blocks, so that the row has one element
+        assert made.why("scan_blocks", again, inner) is not None
+    else:
+        made = made.scan_blocks(again, inner)
     assert_same(s.func, made.func, {"n": n})
 
 
