@@ -315,3 +315,20 @@ def f(n: "size", a: "inout float32[n + 1, n + 3]"):
 
 def test_what_the_programs_compute_is_compared() -> None:
     assert outcome(parse(CONV), {"n": 4}, 0)
+
+
+@pytest.mark.parametrize(("init", "at", "free"), [("0.0", "j", True), ("C[n - 1 - j]", "j", False), ("0.0", "0", False)])
+def test_a_start_over_a_loop_that_runs_once_moves_in_if_the_order_lets_it(init: str, at: str, free: bool) -> None:
+    s = Schedule(
+        parse(f"""
+def f(n: "size", A: "float32[1, n]", C: "inout float32[n + 1]"):
+    for i in range(1):
+        for j in range(n):
+            C[{at}] = sum(A[i, j], over=i, init={init})
+""")
+    )
+    error = s.why("fuse", "i", "j")
+    assert (error is None) == free, error
+    if free:
+        for n in (0, 1, 4):
+            assert_same(s.func, s.fuse("i", "j").func, {"n": n})

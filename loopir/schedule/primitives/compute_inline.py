@@ -72,6 +72,15 @@ def compute_inline(func: Func, stage: str) -> Func:
     return exchanged(func, producer.alloc, body)
 
 
+def inlined_but(func: Func, stage: str, reader: Stmt, kept: Load) -> Func:
+    """`func` where statement `reader` computes itself what it reads of `stage`, but for the element `kept`."""
+    producer = _producer(func, stage)
+    _require_kept_inputs(func, producer)
+    body = rewrite(producer.alloc.body, lambda s: _read_inline(s, producer, kept) if s is reader else None)
+    body = simplify_body((Alloc(producer.alloc.buffer, body),), known_at(func, producer.alloc))
+    return exchanged(func, producer.alloc, body)
+
+
 @dataclass(frozen=True, slots=True)
 class Producer:
     """The one store of a stage, the allocation it fills, and its loops as indices over the element, `_element(d)`."""
@@ -192,11 +201,13 @@ def _without(body: Body, store: Store) -> Body:
     return map_body(body, visit)
 
 
-def _read_inline(node: Stmt, producer: Producer) -> Stmt:
-    """`node` with each element of the stage that it reads replaced by the value."""
+def _read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stmt:
+    """`node` with each element of the stage that it reads, but for `kept`, replaced by the value."""
 
     def visit(n: Node) -> Node:
         if isinstance(n, Buffer) or (isinstance(n, Stmt) and producer.store.buffer.name not in loaded(n)):
+            return n
+        if n == kept:
             return n
         n = rebuild(n, visit)
         return producer.value(n.at) if isinstance(n, Load) and n.buffer == producer.store.buffer else n

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopir.analysis.moved import Came, order_broken
 from loopir.analysis.relabel import Relabelling
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, If, Index, Int, Loop, Reduce, Stmt, Var, maximum
@@ -12,6 +13,7 @@ from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_serial
 from loopir.schedule.naming import new_names, replaced
 from loopir.schedule.parts import unspoken
+from loopir.schedule.refusal import refusal
 from loopir.schedule.schedule import primitive
 
 
@@ -44,6 +46,24 @@ def fuse(func: Func, outer: str, inner: str, *, name: str | None = None) -> Func
                 for j in range(i + 1):
                     B[i, j] = A[i, j]
     refuses: fuse("i", "j")  # 'j' runs i + 1 times, which depends on 'i'
+
+    before:
+        def column_sums(A: "float32[1, 8]", S: "out float32[8]", T: "inout float32[8]"):
+            for k in range(1):
+                for i in range(8):
+                    S[i] = sum(A[k, i], over=k, init=0.0)
+            for q in range(1):
+                for j in range(8):
+                    T[j] = sum(A[q, j], over=q, init=T[max(j - 1, 0)])
+    call:    fuse("k", "i")
+    after:
+        def column_sums(A: "float32[1, 8]", S: "out float32[8]", T: "inout float32[8]"):
+            for k_i in range(8):
+                S[k_i] = sum(A[0, k_i], init=0.0)
+            for q in range(1):
+                for j in range(8):
+                    T[j] = sum(A[q, j], over=q, init=T[max(j - 1, 0)])
+    refuses: fuse("q", "j")  # T (its init) at (j=1) reads T[0], which T at (q=0, j=0) writes
     """
     a, b = find_serial(func, outer), find_serial(func, inner)
     if a.body != (b,):
@@ -54,10 +74,16 @@ def fuse(func: Func, outer: str, inner: str, *, name: str | None = None) -> Func
         reason = f"{b.var!r} runs {text(b.extent)} times, which depends on {a.var!r}"
         raise ScheduleError(reason, loop=inner, suggestion="fuse loops of a rectangular nest")
     require_stable_extent(a, b)
-    _require_whole_folds(a, b)
+    starts = _whole_folds(a, b)
     _require_bound_there(Facts.at(func, a), a, b)
     (fused,) = new_names(func, (f"{a.var}_{b.var}",), None if name is None else (name,), freed=(a.var, b.var))
-    return replace_loop(func, a.var, lambda _: _fused(Facts.at(func, a), a, b, fused))
+    new = replace_loop(func, a.var, lambda _: _fused(Facts.at(func, a), a, b, fused))
+    if starts:
+        came = {p.stmt.label: Came(p.stmt.label, {a.var: Int(0), b.var: Var(fused)}) for p in places(b.body)}
+        clash = order_broken(func, new, came)
+        if clash is not None:
+            raise refusal(clash, f"{starts} would start in each iteration of {fused!r}", b.var, _ALIKE)
+    return new
 
 
 def _fused(facts: Facts, a: Loop, b: Loop, name: str) -> Loop:
@@ -87,20 +113,26 @@ def _require_bound_there(facts: Facts, a: Loop, b: Loop) -> None:
         raise ScheduleError(reason, loop=b.var, suggestion=f"keep {b.var!r} inside")
 
 
-def _require_whole_folds(a: Loop, b: Loop) -> None:
-    """Refuse if a statement that starts from an init folds over one of the loops and not over the other."""
+_ALIKE = "fuse two loops that it folds over, or two that it does not"
+
+
+def _whole_folds(a: Loop, b: Loop) -> str:
+    """Refuse if a statement that starts from an init folds over one of the loops and not over the other.
+
+    It may if that runs once. Over `b`, it starts in every iteration of `a` anyway; over `a`, it would start in all
+    iterations of the fused loop, and whether it may is another question: then the statement is returned.
+    """
     for place in places(b.body):
         s = place.stmt
         if isinstance(s, Reduce) and s.init is not None and (a.var in s.over) != (b.var in s.over):
             one, other = (a, b) if a.var in s.over else (b, a)
-            if one is b and b.extent == Int(1) and _begins(b, place):
-                continue  # it starts in every iteration of `a`, and folds once
+            if one.extent == Int(1) and _begins(b, place):
+                return s.label if one is a else ""
             reason = (
                 f"{s.label} starts over from its init when it enters {one.var!r}, and does not fold over {other.var!r}"
             )
-            raise ScheduleError(
-                reason, loop=b.var, suggestion="fuse two loops that it folds over, or two that it does not"
-            )
+            raise ScheduleError(reason, loop=b.var, suggestion=_ALIKE)
+    return ""
 
 
 def _begins(loop: Loop, place: Place) -> bool:

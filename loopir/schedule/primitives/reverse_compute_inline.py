@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Func, Index, Int, Loop, Reduce, Stmt, Store
-from loopir.ir.walk import Place, declared, exchanged, loaded, loops_of, nests, places_of, rewrite, substitute
+from loopir.ir.grammar import Body, Func, Index, Int, Load, Loop, Reduce, Stmt, Store
+from loopir.ir.walk import Place, declared, exchanged, loaded, loops_of, nests, nodes, places_of, rewrite, substitute
 from loopir.schedule.find import find_stage, listing
-from loopir.schedule.primitives.compute_inline import compute_inline
+from loopir.schedule.primitives.compute_inline import compute_inline, inlined_but
 from loopir.schedule.primitives.reverse_compute_at import reverse_compute_at
 from loopir.schedule.schedule import primitive
 
@@ -15,7 +17,8 @@ from loopir.schedule.schedule import primitive
 def reverse_compute_inline(func: Func, stage: str) -> Func:
     """Compute `stage` in the store of what it reads, instead of that: the intermediate is no more.
 
-    It has to read one element of an intermediate, which it alone reads, and each element for one of its own.
+    It alone has to read the intermediate, and each element for one of its own; another element that it reads beside
+    that is computed again.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n]"):
@@ -43,6 +46,19 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
     refuses: reverse_compute_inline("T")  # T reads no intermediate
 
     before:
+        def folded(A: "float32[8]", B: "out float32[8]"):
+            with alloc("float32[8]") as T:
+                for i in range(8):
+                    T[i] = A[i] * 2.0
+                for j in range(8):
+                    B[j] = T[j] + T[7 - j]
+    call:    reverse_compute_inline("B")
+    after:
+        def folded(A: "float32[8]", B: "out float32[8]"):
+            for i in range(8):
+                B[i] = A[i] * 2.0 + A[-i + 7] * 2.0
+
+    before:
         def h(A: "float32[8, 8]", B: "out float32[8]"):
             with alloc("float32[8]") as S:
                 for i in range(8):
@@ -63,13 +79,26 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
             f"{maker.stmt.label} is stored in no loop", suggestion=f"compute_inline of {maker.stmt.label}"
         )
     own = [x.var for x in place.loops if x not in maker.loops]
-    beside = reverse_compute_at(func, consumer.label, maker.loops[-1].var)
+    beside = _beside(func, consumer, maker)
     try:
         return _unit_loops_gone(compute_inline(beside, label), own)
     except ScheduleError as error:  # about a nest that nobody has seen
         raise ScheduleError(
             f"with {consumer.label} beside {label}, {error.reason}", loop=error.loop, suggestion=error.suggestion
         ) from None
+
+
+def _beside(func: Func, consumer: Store | Reduce, maker: Place) -> Func:
+    """The consumer in the innermost loop of what it reads, where it reads one element; it computes others itself."""
+    label, loop, (name,) = maker.stmt.label, maker.loops[-1].var, _written(maker)
+    try:
+        return reverse_compute_at(func, consumer.label, loop)
+    except ScheduleError:
+        read = dict.fromkeys(n for n in nodes(consumer) if isinstance(n, Load) and n.buffer.name == name)
+        for one in read if len(read) > 1 else ():
+            with suppress(ScheduleError):
+                return reverse_compute_at(inlined_but(func, label, consumer, one), consumer.label, loop)
+        raise
 
 
 def _maker(func: Func, consumer: Store | Reduce) -> Place:
