@@ -317,7 +317,9 @@ def test_what_the_programs_compute_is_compared() -> None:
     assert outcome(parse(CONV), {"n": 4}, 0)
 
 
-@pytest.mark.parametrize(("init", "at", "free"), [("0.0", "j", True), ("C[n - 1 - j]", "j", False), ("0.0", "0", False)])
+@pytest.mark.parametrize(
+    ("init", "at", "free"), [("0.0", "j", True), ("C[n - 1 - j]", "j", False), ("0.0", "0", False)]
+)
 def test_a_start_over_a_loop_that_runs_once_moves_in_if_the_order_lets_it(init: str, at: str, free: bool) -> None:
     s = Schedule(
         parse(f"""
