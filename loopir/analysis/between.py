@@ -1,18 +1,23 @@
-"""Whether what a statement reads is written again before somebody uses what the statement made of it.
+"""Whether what a statement reads is written before it, or again before somebody uses what the statement made of it.
 
-Three instances are in it: the one that stores a value, a write of what the value was computed from, and the one that
-loads the value. It is the question of whoever wants to compute the value only where it is loaded.
+In the second question there are three instances: the one that stores a value, a write of what the value was computed
+from, and the one that loads the value. Whoever wants to compute the value only where it is loaded asks it.
 """
+
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+import islpy as isl
+
 from loopir.analysis.access import Access, Statement, statements_of
 from loopir.analysis.bounds import instance_of
-from loopir.analysis.depend import SIZE, Clash, before, times
+from loopir.analysis.depend import SIZE, Clash, Order, before, times
 from loopir.analysis.system import Names, System, combine
 from loopir.errors import Witness
 from loopir.ir.grammar import Func
@@ -29,6 +34,29 @@ class Spoilt:
     clash: Clash
     label: str
     use: dict[str, int]
+
+
+def written_before(func: Func, read: Done, write: Done, outer: Sequence[str]) -> bool:
+    """Whether all that `read` reads, `write` has written before, in the same iteration of the loops `outer`."""
+    (t, b), (s, a) = read, write
+    system, names = instance_of(func, t, b, "t")
+    dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"t.{v}" for v in t.dims)]
+    reads = [isl.Set.from_basic_set(x) for x in system.solutions(dims, [])]
+    both, made = instance_of(func, s, a, "s", instance_of(func, t, b, "t")[0])
+    _same(both, ("s", a, made), ("t", b, names))
+    alike: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
+    if both.unsure is not None or s.maybe or a.maybe or None in (*a.at, *b.at):
+        return False
+    covered = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(dims)))
+    for order in before(s.as_s, t.as_t):
+        for piece in both.solutions([*dims, *(f"s.{v}" for v in s.dims)], [*alike, *order]):
+            covered = covered.union(_first(isl.Set.from_basic_set(piece), len(dims)))
+    return all(_first(x, len(dims)).is_subset(covered) for x in reads)
+
+
+def _first(points: isl.Set, count: int) -> isl.Set:
+    """The first `count` dimensions."""
+    return points.project_out(isl.dim_type.set, count, points.dim(isl.dim_type.set) - count)
 
 
 def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:

@@ -24,7 +24,7 @@ CONDS = ("1 <= j", "1 <= i", "2 <= i", "1 <= i + j", "i < j", "0 <= i", "j < 2")
 GUARDS = ("0 <= i", "j < n - 1", "1 <= i", "i + j < n")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.sampled_from(INDICES), st.sampled_from(INDICES), st.sampled_from(CONDS), st.sampled_from(GUARDS),
     st.sampled_from(("n", "4", "n - 1")), st.sampled_from(("3", "i + 1", "n")), st.sampled_from(("r", "i", None)),

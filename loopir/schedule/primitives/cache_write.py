@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopir.analysis.access import sees
-from loopir.analysis.coverage import Values, missing
+from loopir.analysis.between import written_before
 from loopir.analysis.regions import Touch
 from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Load, Loop, Node, Reduce, Stmt, Store
@@ -140,20 +140,18 @@ def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> set[tuple[Index, .
 
 
 def _own(site: Site, b: Buffer, writes: Sequence[Done], reads: Sequence[Done]) -> set[tuple[Index, ...]]:
-    """What the value of a store loads that it has always written before: in the nest, and never from then on."""
+    """What the value of a store loads that it has always written before, in the same run of the nest."""
     s = site.place.stmt
     if not isinstance(s, Store) or len(writes) != 1:
         return set()
-    (by, write), around = writes[0], [x.var for x in site.around if isinstance(x, Loop)]
+    around = [x.var for x in site.around if isinstance(x, Loop)]
     inside = (x.cond if isinstance(x, If) else x.extent for x in statements((site.nest,)) if isinstance(x, If | Loop))
-    if any(b.name in loaded(x) for x in (*inside, *s.at)) or None in write.at:
+    if any(b.name in loaded(x) for x in (*inside, *s.at)):
         return set()
-    written = Values(site.func, by, s.at, write)
     found: set[tuple[Index, ...]] = set()
     for at in {n.at for n in nodes(s.value) if isinstance(n, Load) and n.buffer == b and all(map(sees, n.at))}:
         loads = [(x, a) for x, a in reads if x.label == s.label and a.at == at]
-        later = clash_in(site, loads, writes) is not None
-        if not later and all(missing(Values(site.func, x, at, a), written, around) is None for x, a in loads):
+        if all(written_before(site.func, load, writes[0], around) for load in loads):
             found.add(at)
     return found
 
