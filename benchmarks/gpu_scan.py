@@ -1,13 +1,15 @@
 """Prefix sums on the GPU, beside torch's `cumsum`: microseconds, and the share of what two passes of memory take.
 
-    python benchmarks/gpu_scan.py [--tiles WIDTHxTHREADS ...]
+    python benchmarks/gpu_scan.py [--tiles WIDTHxTHREADSxROWS ...]
 
 Sums are of small integers, so that results are compared bit by bit. One that is not whole blocks, and types of other
 widths, are checked, too. Medians of rounds in turns.
 """
 
 import argparse
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import gpu_timing
 import torch
@@ -22,11 +24,12 @@ PEAK = 4.2e12
 """Bytes a second that a copy moves on an H200."""
 
 
-def kernel(dtype: str, width: int, threads: int) -> lp.Kernel:
-    return schedules.scan(lp.Schedule(prefix_sum(dtype)), "cuda", width=width, threads=threads).build("cuda")
+def kernel(dtype: str, width: int, threads: int, rows: int = 8) -> Callable[..., Any]:
+    s = schedules.scan(lp.Schedule(prefix_sum(dtype)), "cuda", width=width, threads=threads, rows=rows)
+    return s.build("cuda")
 
 
-def check(k: lp.Kernel, dtype: torch.dtype) -> str:
+def check(k: Any, dtype: torch.dtype) -> str:
     for n in CHECKED:
         a = torch.randint(-4, 5, (n,), device="cuda").to(dtype)
         if not torch.equal(k(a), torch.cumsum(a, 0, dtype=dtype)):
@@ -34,7 +37,7 @@ def check(k: lp.Kernel, dtype: torch.dtype) -> str:
     return "right"
 
 
-def race(n: int, kernels: dict[str, lp.Kernel]) -> dict[str, float]:
+def race(n: int, kernels: dict[str, Callable[..., Any]]) -> dict[str, float]:
     a = torch.randint(-4, 5, (n,), device="cuda").float()
     out = torch.empty_like(a)
     runs = {name: partial(k, a, out=(out,)) for name, k in kernels.items()}
@@ -43,9 +46,9 @@ def race(n: int, kernels: dict[str, lp.Kernel]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tiles", nargs="*", default=["4096x256"], help="elements and threads of a block")
-    tiles = [tuple(map(int, x.split("x"))) for x in parser.parse_args().tiles]
-    kernels = {f"{w}x{t}": kernel("float32", w, t) for w, t in tiles}
+    parser.add_argument("--tiles", nargs="*", default=["4096x256x8"], help="elements, threads and rows")
+    tiles = parser.parse_args().tiles
+    kernels = {name: kernel("float32", *map(int, name.split("x"))) for name in tiles}
     for name, k in kernels.items():
         print(f"float32 {name}: {check(k, torch.float32)}; {k.resources}", flush=True)
     for dtype in ("int64", "int32", "int8"):

@@ -29,11 +29,11 @@ def prefix_sum(dtype: str) -> lp.Func:
 
 
 @lp.composite
-def scan(s: lp.Schedule, target: str, *, width: int = 4096, threads: int = 256) -> lp.Schedule:
+def scan(s: lp.Schedule, target: str, *, width: int = 4096, threads: int = 256, rows: int = 8) -> lp.Schedule:
     """The running fold that is the innermost loop of the only stage, in blocks of `width` elements that run at once.
 
-    On a GPU ("cuda") `threads` threads share a block: each has a part of it, of which it folds the sum first. What the
-    blocks come to is scanned in the same way, by one block.
+    On a GPU ("cuda") `threads` threads share a block: each has a part of it, of which it folds the sum first. The sums
+    of `rows` blocks are one block's work, and what the blocks come to is scanned in the same way, by one block.
     """
     (stage,) = s.stages
     loop = s.loops(stage)[-1]
@@ -44,7 +44,7 @@ def scan(s: lp.Schedule, target: str, *, width: int = 4096, threads: int = 256) 
     tile = _Tile.of(s, stage, width, threads)
     s = s.scan_blocks(loop, tile.width, names=("block", "within"))
     sums, ends, _ = s.stages
-    s = _row(_sums(s, sums, source, tile), ends, sums, tile)
+    s = _row(_sums(s, sums, source, tile, rows), ends, sums, tile)
     return _inside(s, stage, source, "block", length, tile).bind("block", "blockIdx.x")
 
 
@@ -97,16 +97,18 @@ def _source(s: lp.Schedule, stage: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _sums(s: lp.Schedule, stage: str, source: str | None, tile: _Tile) -> lp.Schedule:
+def _sums(s: lp.Schedule, stage: str, source: str | None, tile: _Tile, rows: int) -> lp.Schedule:
     """The sums of blocks, all of which are whole: threads side by side, each with a vector at a time."""
     block, inner = s.loops(stage)[-2:]
     s, (pieces, lane) = step(s, "split", inner, tile.lanes)
-    s, (some, thread) = step(s, "split", pieces, tile.threads)
-    s, fold, _ = _copy(s, "cache_write", stage, "local", block)
+    s, (some, thread) = step(s, "split", pieces, max(1, tile.threads // rows))
+    s, (block, row) = step(s, "split", block, rows)
+    s, fold, _ = _copy(s, "cache_write", stage, "local", row)
     if source is not None:
         s, _, moved = _copy(s, "cache_read", fold, source, "local", thread)
         s = tile.along(s, moved)
-    return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x").unroll(lane).unroll(some)
+    s = s.bind(block, "blockIdx.x").bind(row, "threadIdx.y").bind(thread, "threadIdx.x")
+    return s.unroll(lane).unroll(some)
 
 
 def _row(s: lp.Schedule, stage: str, sums: str, tile: _Tile) -> lp.Schedule:
@@ -125,10 +127,10 @@ def _inside(s: lp.Schedule, stage: str, source: str | None, block: str, length: 
     s = s.scan_blocks(s.loops(stage)[-1], tile.each)
     parts, ends = (b for b in s.buffers if b not in known)
     (part, one), thread, row = s.loops(parts)[-2:], s.loops(stage)[-2], s.loops(ends)[-1]
-    going = stage
+    going, tiles = stage, list[str]()
     if source is not None and s.why("cache_read", (parts, stage), source, "shared", block) is None:
         s, copy, moved = _copy(s, "cache_read", (parts, stage), source, "shared", block)
-        s = tile.padded(tile.side_by_side(s, moved, whole), copy)
+        s, tiles = tile.padded(tile.side_by_side(s, moved, whole), copy), [copy]
         for reader, own in ((parts, part), (stage, thread)):
             s, _, moved = _copy(s, "cache_read", reader, copy, "local", own)
             s = tile.along(s, moved)
@@ -136,12 +138,13 @@ def _inside(s: lp.Schedule, stage: str, source: str | None, block: str, length: 
         s, copy, moved = _copy(s, "cache_write", stage, "shared", block)
         s = tile.padded(tile.side_by_side(s, moved, whole), copy)
         s, going, moved = _copy(s, "cache_write", copy, "local", thread)
-        s = tile.along(s, moved)
+        s, tiles = tile.along(s, moved), [copy, *tiles]
     s, _, _ = _copy(s, "cache_write", parts, "local", part)
     s = s.set_scope(parts, "shared").set_scope(ends, "shared").unroll(one).unroll(s.loops(going)[-1])
     for loop in (part, thread):
         s = s.bind(loop, "threadIdx.x")
         s = s.specialize(loop, whole) if s.why("specialize", loop, whole) is None else s
+    s = s.reuse(*tiles) if len(tiles) == 2 and s.why("reuse", *tiles) is None else s
     return _parts(s, parts, ends, row)
 
 
