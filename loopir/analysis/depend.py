@@ -15,7 +15,7 @@ from itertools import product
 
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.bundles import Asks, bundled, unclear
-from loopir.analysis.offsets import NOTHING, Offsets, Order as Order, ahead, allowed, offsets
+from loopir.analysis.offsets import NOTHING, Offsets, Order as Order, ahead, allowed, offsets, told_by_element
 from loopir.analysis.refute import Linear
 from loopir.analysis.system import SIZE, Names, System, combine
 from loopir.errors import Witness
@@ -185,7 +185,10 @@ def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list
 
     The stores that start a reduction stand in nests of their own, which have that loop, too.
     """
-    for s, t in that_meet([s for s in statements_of(func) if loop in s.dims]):
+    inside = [s for s in statements_of(func) if loop in s.dims]
+    if told_by_element(inside, [loop]):
+        return
+    for s, t in that_meet(inside):
         end = s.when.index(loop) + 1
         if s.when[:end] == t.when[:end]:
             yield s, t, before(times(s.when[:end], "s"), times(t.when[:end], "t"))[-1:]

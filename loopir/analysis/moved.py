@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from loopir.analysis.access import Access, Statement, When, sees, statements_of, that_meet
+from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.affine import Poly
 from loopir.analysis.bundles import unclear
 from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, domain, least, matter, may_precede
-from loopir.analysis.offsets import NOTHING, allowed, offsets
+from loopir.analysis.offsets import NOTHING, allowed, offsets, told_by_element
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import Func, Index, Int, Loop, Var
@@ -107,7 +107,7 @@ def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool 
     instances at different values may even run at once.
     """
     inside = [s for s in statements_of(func) if any(x is nest for x in s.place.around)]
-    if folds_commute and len({s.nth for s in inside}) == 1 and _told_by_element(inside[-1], loops):
+    if told_by_element(inside, loops, folds_commute=folds_commute):
         return True
     done: set[tuple[tuple[str, bool], tuple[str, bool]]] = set()
     for s, t in that_meet(inside):
@@ -126,24 +126,6 @@ def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool 
         if not all(clear(s, a, t, b) for a, b in pairs):
             return False
     return True
-
-
-def _told_by_element(s: Statement, loops: Collection[str]) -> bool:
-    """Whether the element that `s` writes tells the iterations of `loops`, and it reads none of what it writes.
-
-    What it folds over does not count: folds commute, and a start, which does not stand in these loops, is at the
-    same element. So it is tied to `loops` if nothing else is there.
-    """
-    stmt = s.place.stmt
-    if not s.writes.isdisjoint(s.reads):
-        return False
-    asked = [v for v in loops if v in s.dims and v not in s.over]
-    if {x.name for x in stmt.at if isinstance(x, Var)}.issuperset(asked):
-        return True
-    at = tuple([x if sees(x) else None for x in stmt.at])
-    element = Access(min(s.writes), at, write=True, conds=(), private=())
-    apart = offsets(s, element, s, element)
-    return apart is None or all(apart.get(v) == (0, 0) for v in asked)
 
 
 @dataclass(frozen=True, slots=True)

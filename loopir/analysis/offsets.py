@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from math import inf
 
-from loopir.analysis.access import Access, Statement
+from loopir.analysis.access import Access, Statement, sees
 from loopir.analysis.affine import plain
 from loopir.analysis.refute import Constraint, Ends, Linear, digits
 from loopir.ir.grammar import Cmp, Cond, Index, Int, Min, Var
@@ -43,6 +43,27 @@ def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
         return None
     known = {v: (ends.low.get(v, -inf), ends.high.get(v, inf)) for v in shared}
     return {v: by for v, by in known.items() if by[0] >= 0 or by[1] <= 0}
+
+
+def told_by_element(inside: Sequence[Statement], loops: Iterable[str], *, folds_commute: bool = False) -> bool:
+    """Whether `inside` is one leaf whose element tells the iterations of `loops`, and that reads nothing it writes.
+
+    So no instance depends on one at other values of these loops. The start of a reduction, which stands in some of the
+    loops, is at the same element. With `folds_commute`, what it folds over does not count.
+    """
+    if not inside or any(s.nth != inside[0].nth for s in inside):
+        return False
+    s = inside[-1]
+    stmt = s.place.stmt
+    if not s.writes.isdisjoint(s.reads):
+        return False
+    asked = [v for v in loops if v in s.dims and not (folds_commute and v in s.over)]
+    if {x.name for x in stmt.at if isinstance(x, Var)}.issuperset(asked):
+        return True
+    at = tuple([x if sees(x) else None for x in stmt.at])
+    element = Access(min(s.writes), at, write=True, conds=(), private=())
+    apart = offsets(s, element, s, element)
+    return apart is None or all(apart.get(v) == (0, 0) for v in asked)
 
 
 def _apart(x: Index, y: Index, shared: Set[str], left: Sequence[str], right: Sequence[str]) -> Linear | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import TypeVar, cast
 
-from loopir.analysis.affine import Poly, add_to, const_of, plus, scaled, times, to_index
+from loopir.analysis.affine import Poly, add_to, const_of, plain, plus, scaled, times, to_index
 from loopir.analysis.premises import Premises
 from loopir.analysis.prove import interval, nonnegative
 from loopir.analysis.rules import divide, exclusive, extreme, fold, modulo
@@ -48,7 +48,7 @@ from loopir.ir.walk import nodes, rebuild, sees
 
 __all__ = [
     "EMPTY", "Context", "divide", "extreme", "forget", "interval", "modulo", "nonnegative", "poly", "simplify",
-    "simplify_cond", "simplify_node",
+    "simplify_cond", "simplify_node", "sum_of_variables",
 ]  # fmt: skip
 
 N = TypeVar("N", bound=Node)
@@ -231,6 +231,15 @@ def simplify(ix: Index, ctx: Context = EMPTY) -> Index:
         return ix  # as it is met most
     found = ctx.answers.get(ix)
     return _remembered(ctx, ix, to_index(poly(ix, ctx))) if found is None else found
+
+
+def sum_of_variables(ix: Index) -> Index | None:
+    """`ix` in its shortest form if that is a sum of products of variables, which nothing known makes shorter."""
+    p = plain(ix)
+    if not all(isinstance(a, Var) for m in p for a in m):
+        return None
+    answer = to_index(p)
+    return ix if answer == ix else answer
 
 
 def simplify_cond(c: Cond, ctx: Context = EMPTY) -> Cond:

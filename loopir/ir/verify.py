@@ -74,7 +74,7 @@ from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.match import match
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY
 from loopir.ir.spoken import ARITHMETIC, spoken
-from loopir.ir.walk import accessed, declared, nodes, variables
+from loopir.ir.walk import accessed, declared, nodes, sees, variables
 
 
 def verify(func: Func, stage: Stage = "schedule") -> None:
@@ -272,11 +272,13 @@ def _over(s: Reduce, here: Here) -> None:
     start = min(map(around.index, s.over))
     if any(here.level[b.name] > start for b in s.buffers):
         fail(f"statement {s.label} reduces over {around[start]} into memory that is new in every iteration of it")
-    kept = [x for x in here.loops[start:] if x.var not in s.over]
-    tests = [t for depth, terms in here.guards if depth > start for t in terms if not variables(t) & set(s.over)]
-    for part in (*s.at, *s.init, *(x.extent for x in kept), *tests):
-        inner = variables(part) & set(s.over)
-        inner |= {n.buffer.name for n in nodes(part) if isinstance(n, Load) and here.level[n.buffer.name] > start}
+    over = frozenset(s.over)
+    kept = [x.extent for x in here.loops[start:] if x.var not in over]
+    tests = [t for depth, terms in here.guards if depth > start for t in terms if over.isdisjoint(variables(t))]
+    for part in (*s.at, *s.init, *kept, *tests):
+        inner = variables(part) & over
+        if not sees(part):
+            inner |= {n.buffer.name for n in nodes(part) if isinstance(n, Load) and here.level[n.buffer.name] > start}
         if inner:
             fail(f"statement {s.label} starts outside loop {around[start]}, and that depends on {min(inner)} inside")
 

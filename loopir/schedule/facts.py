@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from loopir.analysis.rules import divisible
-from loopir.analysis.simplify import Context, poly, simplify, simplify_cond
+from loopir.analysis.simplify import Context, poly, simplify, simplify_cond, sum_of_variables
 from loopir.analysis.simplify_func import Known, known_at as known_at, simplify_body
 from loopir.ir.grammar import TRUE, Body, Cmp, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum
 from loopir.ir.walk import exchanged, nodes
@@ -35,6 +35,8 @@ class Facts:
         return divisible(poly(extent, self.known), factor, self.known)
 
     def at_least(self, extent: Index, least: int) -> bool:
+        if isinstance(extent, Int):
+            return extent.value >= least
         scale = lcm(*(n.b.value for n in nodes(extent) if isinstance(n, FloorDiv) and isinstance(n.b, Int)))
         asked = (Cmp("<=", Int(least * k), extent * k) for k in sorted({1, scale}))  # c * (x // c) is nearly x
         return any(simplify_cond(c, self.known) == TRUE for c in asked)
@@ -55,7 +57,8 @@ class Facts:
         return isinstance(self.tidy(ix), Int)
 
     def tidy(self, ix: Index) -> Index:
-        return ix if isinstance(ix, Int) else simplify(ix, self.known)
+        summed = sum_of_variables(ix)
+        return simplify(ix, self.known) if summed is None else summed
 
 
 def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body], old: Iterable[Stmt] = ()) -> Func:

@@ -9,7 +9,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Role, Scope, Stmt
 from loopir.ir.layouts import injective
 from loopir.ir.ops import MEMORIES
-from loopir.ir.walk import bodies, loops, places, stored
+from loopir.ir.walk import bodies, chain, loops, places, stored
 from loopir.schedule.find import find_buffer, listing
 
 
@@ -48,12 +48,18 @@ def require_places(func: Func, loop: Loop) -> None:
 
     def visit(body: tuple[Stmt, ...], around: tuple[Stmt, ...]) -> None:
         for s in body:
-            if isinstance(s, Alloc) and (any(x is loop for x in around) or any(x is loop for x in loops(s.body))):
-                require_place(s.buffer.name, s.buffer.scope, around, s.body)
+            require(s, around)
             for inner in bodies(s):
                 visit(inner, (*around, s))
 
-    visit(func.body, ())
+    def require(s: Stmt, around: tuple[Stmt, ...]) -> None:
+        if isinstance(s, Alloc):
+            require_place(s.buffer.name, s.buffer.scope, around, s.body)
+
+    way = chain(func.body, loop)
+    for n, s in enumerate(way):
+        require(s, way[:n])
+    visit(loop.body, way)
 
 
 def require_place(name: str, scope: Scope, around: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> None:
