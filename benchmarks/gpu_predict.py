@@ -33,17 +33,14 @@ def main() -> None:
     print(torch.cuda.get_device_name())
     print(f"{'kernel':34} {'predicted us':>12} {'measured us':>12} {'error':>7}  bound by")
     off: dict[str, list[float]] = {kind: [] for kind in ALLOWED}
-    for kind, row in rows():
-        if wanted and not any(w in row.name for w in wanted):
-            continue
-        s = schedules.auto(row.ours(), "cuda")
-        report, kernel, inputs = s.report(), s.build("cuda"), row.inputs()
+    for kind, name, s, inputs in programs(wanted):
+        report, kernel = s.report(), s.build("cuda")
         run = partial(kernel, *inputs, out=(kernel(*inputs),))
         measured = gpu_memory.in_turns({"": run})[""]
         error = report.seconds / measured - 1
         off[kind].append(abs(error))
         bounds = ", ".join(dict.fromkeys(k.bound for k in report.kernels))
-        print(f"{row.name:34} {report.seconds * 1e6:12.1f} {measured * 1e6:12.1f} {error:+7.0%}  {bounds}", flush=True)
+        print(f"{name:34} {report.seconds * 1e6:12.1f} {measured * 1e6:12.1f} {error:+7.0%}  {bounds}", flush=True)
         if asked.parts:
             print(str(report).partition("\n")[2])
     for kind, errors in off.items():
@@ -53,26 +50,28 @@ def main() -> None:
             print(f"median {middle:.0%}, worst {max(errors):.0%}")
 
 
-def rows() -> Iterator[tuple[str, gpu_memory.Row]]:
-    yield from (("memory", row) for row in gpu_memory.rows())
+Program = tuple[str, str, lp.Schedule, tuple[torch.Tensor, ...]]
+"""Which of ALLOWED it is held to, its name, and what runs on what."""
+
+
+def programs(wanted: list[str]) -> Iterator[Program]:
+    for row in gpu_memory.rows(wanted):
+        yield "memory", row.name, row.ours, row.inputs()
     for short, shape in (("f32", (4096, 4096, 4096)), ("bf16", (4096, 4096, 4096)), ("f32", (1024, 1024, 1024)),
                          ("bf16", (1024, 1024, 1024)), ("bf16", (8192, 1024, 16384))):  # fmt: skip
-        yield "matmul", product(short, *shape)
+        name = f"matmul {short} {'x'.join(map(str, shape))}"
+        if not wanted or any(w in name for w in wanted):
+            yield "matmul", name, *product(short, *shape)
 
 
-def product(short: str, m: int, n: int, k: int) -> gpu_memory.Row:
+def product(short: str, m: int, n: int, k: int) -> tuple[lp.Schedule, tuple[torch.Tensor, ...]]:
     dtype, name = gpu_memory.DTYPES[short]
-
-    def ours() -> lp.Schedule:
-        A, B = lp.placeholder((m, k), name, name="A"), lp.placeholder((k, n), name, name="B")
-        over = lp.reduce_axis(k, name="k")
-        terms = lambda i, j: lp.cast(A[i, over], "float32") * lp.cast(B[over, j], "float32")  # noqa: E731
-        return lp.Schedule(lp.compute((m, n), lambda i, j: lp.sum(terms(i, j), axis=over), name="C").astype(name))
-
-    def inputs() -> tuple[torch.Tensor, torch.Tensor]:
-        return gpu_memory.random(m, k, dtype=dtype), gpu_memory.random(k, n, dtype=dtype)
-
-    return gpu_memory.Row(f"matmul {short} {m}x{n}x{k}", ours, torch.matmul, inputs, 0, 0.0)
+    A, B = lp.placeholder((m, k), name, name="A"), lp.placeholder((k, n), name, name="B")
+    over = lp.reduce_axis(k, name="k")
+    terms = lambda i, j: lp.cast(A[i, over], "float32") * lp.cast(B[over, j], "float32")  # noqa: E731
+    C = lp.compute((m, n), lambda i, j: lp.sum(terms(i, j), axis=over), name="C").astype(name)
+    inputs = gpu_memory.random(m, k, dtype=dtype), gpu_memory.random(k, n, dtype=dtype)
+    return schedules.auto(lp.Schedule(C), "cuda"), inputs
 
 
 if __name__ == "__main__":
