@@ -22,6 +22,7 @@ from llvmlite import ir
 from loopir.emit.llvm_atomic import update
 from loopir.emit.llvm_issue import issue
 from loopir.emit.llvm_lines import Marks
+from loopir.emit.llvm_loops import keep_scalar
 from loopir.emit.llvm_ops import DOUBLE
 from loopir.emit.llvm_shared import shared
 from loopir.emit.llvm_values import I32, I64, Values
@@ -176,6 +177,7 @@ class _Emitter:
         """for var in begin .. end - 1."""
         b: Any = self.b
         before = b.block
+        first = len(self.fn.blocks)
         head, inside, after = (b.append_basic_block(f"{var}.{part}") for part in ("head", "body", "end"))
         b.branch(head)
         b.position_at_end(head)
@@ -186,7 +188,9 @@ class _Emitter:
         self.values.env[var] = counter
         body()
         counter.add_incoming(b.add(counter, ir.Constant(I64, 1), flags=("nsw",)), b.block)
-        b.branch(head)
+        again = b.branch(head)
+        if b.block is not inside:
+            keep_scalar(self.module, again, self.fn.blocks[first:])
         b.position_at_end(after)
 
     def guard(self, s: If) -> None:

@@ -175,3 +175,29 @@ def f(x: "float32[8]", y: "out float32[8]"):
     x = np.full(8, 1 + 2.0**-12, np.float32)
     assert (lp.Schedule(func).build("llvm", fma=False)(x) == x * x - np.float32(1)).all()
     assert_as_interpreted(lp.Schedule(func), x)
+
+
+CONDITIONS = ("i <= j and j < m + i", "i + 3 <= j", "P[j % 7] < 2", "j // n == 1 or j == i")
+READS = (
+    "A[i * 3 % n, {at}]", "A[i // n, {at}]", "A[P[i] % n, {at}]", "A[P[i], {at}]", "A[0, {at}] + float32(i // n)",
+    "A[index(P[i] // Q[i]), {at}]", "(A[i % n, {at}] if P[i] < j else 0.5)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("cond", CONDITIONS)
+@pytest.mark.parametrize("read", READS)
+def test_divisions_that_only_some_iterations_reach(cond: str, read: str) -> None:
+    """LLVM's vectorizer takes such an address from the first lane, though the condition may leave that one out."""
+    func = lp.parse(f"""
+def f(n: "size", m: "size", A: "float32[n, m * 2 + 8]", P: "int32[7]", Q: "int32[7]", Y: "out float32[m * 2 + 1]"):
+    assume(4 <= n)
+    for k in range(m * 2 + 1):
+        Y[k] = 0.5
+    for i in range(min(m + 2, 7)):
+        for j in range(m * 2 + 1):
+            if {cond}:
+                Y[j] = {read.format(at="j + i")}
+""")
+    rng = np.random.default_rng(0)
+    p, q = (rng.integers(low, 4, 7).astype(np.int32) for low in (0, 1))
+    assert_as_interpreted(lp.Schedule(func), whole("float32", 4, 82), p, q)
