@@ -4,15 +4,17 @@ Every case is put to the exact oracles, and one in a few also to those that comp
 against the interpreter, CUDA by NVRTC, and on the GPU where there is one.
 
 Rounds are numbered from the seed on; each draws its own programs, so that a round is run again by its number alone. A
-failure is printed as a script that shows it. The exit status is the number of failures, at most 100.
+failure is printed as a script that shows it. Rounds are run in a process of their own: one that dies, or hangs, is a
+failure, too. The exit status is the number of failures, at most 100.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
 from time import monotonic
 
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step, script
+from loopir.testing.apart import Note, apart
 from loopir.testing.checking import Wrong, put, quietly, repro
 from loopir.testing.draws import between
 from loopir.testing.families import documented
@@ -33,6 +36,8 @@ QUICK = ("language", "last-writer trace", "promises", "exact ring")
 ALL = (*ORACLES, *SLOW)
 SHARE = 8
 """One case in so many is put to all oracles."""
+STUCK = 240.0
+"""Seconds after which a process that has begun no new case is taken to hang."""
 
 
 @st.composite
@@ -44,13 +49,13 @@ def themed(draw: st.DrawFn, theme: str, primitives: Iterable[str] | None = None)
 
 
 def trial(
-    data: st.DataObject, oracles: Iterable[str], tally: Counter[str], primitives: Iterable[str] | None = None,
-    share: int = 1,
-) -> None:  # fmt: skip
+    data: st.DataObject, oracles: Iterable[str], note: Note, primitives: Iterable[str] | None = None, share: int = 1
+) -> None:
     """One program under one schedule: Wrong if an oracle is against it, a witness is false or a step crashes.
 
     `oracles` are asked about one case in `share`, and those of QUICK about the others.
     """
+    note.goes_on()
     asked = tuple(oracles) if not data.draw(between(0, share - 1)) else QUICK
     names = sorted(PRIMITIVES if primitives is None else primitives)
     func, weighted = data.draw(themed(names[data.draw(between(0, len(names) - 1))], names))
@@ -66,9 +71,12 @@ def trial(
         why = f"{type(crash.cause).__name__}: {crash.cause}\n\n{repro(func, taken)}"
         raise Wrong("crash", why, script(taken), func, None, {}) from crash.cause
     sizes, arrays = data.draw(arrays_for(func))
-    tally["cases"] += 1
-    tally["cases of all oracles"] += asked != QUICK
-    tally.update(step.name for step in s.trace)
+    note.tally["cases"] += 1
+    note.tally["cases of all oracles"] += asked != QUICK
+    note.tally.update(step.name for step in s.trace)
+    if asked != QUICK:
+        note.case = repro(func, s.trace)
+        note.keep()
     try:
         put(Case(func, s.func, sizes, arrays), script(s.trace), asked)
     except Wrong as wrong:
@@ -86,24 +94,39 @@ def fuzz(
     share: int = 1,
     patience: float = 8.0,
     say: Callable[[str], object] = print,
+    note: Note | None = None,
 ) -> int:
-    """Rounds of `examples` cases from `seed` on, until `seconds` have gone by; gives the number of failures."""
-    end, failures = monotonic() + seconds, 0
-    tally: Counter[str] = Counter()
+    """Rounds of `examples` cases from `seed` on, until `seconds` have gone by; gives the number of failures.
+
+    In `note` is kept what it is at.
+    """
+    end, note = monotonic() + seconds, note or Note(seed)
     while True:
+        note.round, note.case = seed, ""
+        note.keep()
         try:
-            quietly(lambda data: trial(data, oracles, tally, primitives, share), seed, examples, patience)
+            quietly(lambda data: trial(data, oracles, note, primitives, share), seed, examples, patience)
         except Wrong as wrong:
-            failures += 1
-            again = f"python -m loopir.testing.fuzz --seconds 0 --seed {seed} --share {share}"
-            say(f"{'=' * 30} round {seed}\n{wrong}\nagain: {again}")
+            note.failures += 1
+            say(f"{'=' * 30} round {seed}\n{wrong}\nagain: {command(seed, share)}")
         if monotonic() >= end:
             break
         seed += 1
+    note.done = True
+    note.keep()
+    return note.failures
+
+
+def command(seed: int, share: int) -> str:
+    """What runs the round `seed` again."""
+    return f"python -m loopir.testing.fuzz --seconds 0 --seed {seed} --share {share}"
+
+
+def summary(note: Note) -> str:
+    tally = dict(note.tally)
     cases, whole = tally.pop("cases", 0), tally.pop("cases of all oracles", 0)
     steps = ", ".join(f"{name} {count}" for name, count in sorted(tally.items()))
-    say(f"{cases} cases, {whole} of them on all oracles, {failures} failures; steps taken: {steps}")
-    return failures
+    return f"{cases} cases, {whole} of them on all oracles, {note.failures} failures; steps taken: {steps}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -114,12 +137,29 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--primitives", nargs="*", help="draw steps from these only")
     parser.add_argument("--share", type=int, default=SHARE, help="one case in so many goes to all oracles")
     parser.add_argument("--quick", action="store_true", help=f"only the oracles {', '.join(QUICK)}")
+    parser.add_argument("--stuck", type=float, default=STUCK, help="seconds without a new case until it is ended")
+    parser.add_argument("--here", action="store_true", help="no process apart: a crash ends the run")
+    parser.add_argument("--note", type=Path, help=argparse.SUPPRESS)
+    argv = sys.argv[1:] if argv is None else argv
     chosen = parser.parse_args(argv)
-    failures = fuzz(
-        chosen.seconds, chosen.seed, examples=chosen.examples, oracles=QUICK if chosen.quick else ALL,
-        primitives=chosen.primitives, share=chosen.share,
-    )  # fmt: skip
-    return min(failures, 100)
+    if chosen.here:
+        note = Note(chosen.seed, path=chosen.note)
+        fuzz(
+            chosen.seconds, chosen.seed, examples=chosen.examples, oracles=QUICK if chosen.quick else ALL,
+            primitives=chosen.primitives, share=chosen.share, say=partial(print, flush=True), note=note,
+        )  # fmt: skip
+    else:
+        note = apart(
+            lambda seed, seconds, kept: [
+                sys.executable, "-X", "faulthandler", "-m", "loopir.testing.fuzz", *argv, "--here", "--seed", str(seed),
+                "--seconds", str(seconds), "--note", str(kept),
+            ],
+            chosen.seconds, chosen.seed, stuck=chosen.stuck, say=partial(print, flush=True),
+            again=lambda seed: command(seed, chosen.share),
+        )  # fmt: skip
+    if chosen.note is None:
+        print(summary(note))
+    return min(note.failures, 100)
 
 
 if __name__ == "__main__":
