@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, product
+from math import gcd
 from typing import TypeAlias
 
 import islpy as isl
 
-from loopir.analysis.affine import exact_quotient, to_index
+from loopir.analysis.affine import exact_quotient, plus, to_index
 from loopir.analysis.bits import by_divisions
 from loopir.analysis.refute import Constraint, Linear, Reduced, refuted
 from loopir.analysis.simplify import EMPTY, poly
@@ -66,7 +67,9 @@ class System:
     """Divisions by a size: (instance, division) -> (dividend, quotient, remainder)."""
     divisors: dict[str, tuple[Index, Index]] = field(default_factory=dict[str, "tuple[Index, Index]"])
     named: dict[object, Linear] = field(default_factory=dict[object, Linear])
-    """Minima, maxima and quotients that have a dimension, by what they are of: the same one has the same."""
+    """Minima, products and quotients that have a dimension, by what they are of: the same one has the same."""
+    positive: set[str] = field(default_factory=set[str])
+    """Hidden dimensions that are not negative; loops and sizes are not."""
     ends: dict[str, int] = field(default_factory=dict[str, int])
     """The greatest values of loops of a constant extent."""
     unsure: Index | None = None
@@ -97,7 +100,13 @@ class System:
                 for u, v in ((x, y), (y, x)):
                     if not any(k and c for k, c in u.items()):
                         return {k: c * u.get("", 0) for k, c in v.items()}
-                return self.unknown(ix)
+                key = (Mul, frozenset((frozenset(x.items()), frozenset(y.items()))))
+                if key not in self.named:
+                    self.named[key] = self.unknown(ix)
+                    if self.nonnegative(x) and self.nonnegative(y):
+                        self.positive.update(self.named[key])
+                        self.constraints.append((self.named[key], False))
+                return self.named[key]
             case FloorDiv(a, b) | Mod(a, b):
                 return self.division(ix, self.linear(a, prefix, names), self.linear(b, prefix, names), prefix)
             case Xor() if (divided := by_divisions(ix, self.ends_of(names))) is not None:
@@ -113,6 +122,9 @@ class System:
                 return self.named[key]
             case _:
                 return self.unknown(ix)
+
+    def nonnegative(self, a: Linear) -> bool:
+        return all(c >= 0 and (not k.startswith("_") or k in self.positive) for k, c in a.items())
 
     def ends_of(self, names: Names) -> dict[str, int]:
         """The greatest value of each variable that has one."""
@@ -130,13 +142,17 @@ class System:
                 q = self.named[key] = {self.fresh(): 1}
                 rest = combine(a, q, -c)
                 self.constraints += [(rest, False), self.at_least({"": c - 1}, rest)]
+                if self.nonnegative(a):
+                    self.positive.update(q)
             q = self.named[key]
             return q if isinstance(ix, FloorDiv) else combine(a, q, -c)
         key = (prefix, f"{ix.a!r}/{ix.b!r}")
         if key not in self.pairs:
             q, r = {self.fresh(): 1}, {self.fresh(): 1}
             self.constraints += [(r, False), self.at_least(b, r, 1)]
-            if all(c >= 0 and not k.startswith("_") for k, c in a.items()):  # loops and sizes are not negative
+            self.positive.update(r)
+            if self.nonnegative(a):
+                self.positive.update(q)
                 self.constraints += [(q, False), self.at_least(a, q), self.at_least(a, r)]
             self.pairs[key] = (a, q, r)
             self.divisors[key[1]] = (ix.a, ix.b)
@@ -144,25 +160,39 @@ class System:
         return self.pairs[key][1 if isinstance(ix, FloorDiv) else 2]
 
     def bound(self, ix: Index, top: Index, prefix: str, names: Names) -> None:
-        """ix < top, where `top` may be a product with a divisor that `ix` is divided by: then ix // d < top / d."""
+        """ix < top, where `top` may be a product X * d and `ix` is divided by c * d: then c * (ix // (c * d)) < X."""
         if isinstance(top, Min):
             self.bound(ix, top.a, prefix, names)
             self.bound(ix, top.b, prefix, names)
             return
+        if self.pairs and (tiled := whole_tiles(top)) is not None:
+            of, c = tiled
+            self.bound(Add(Mul(ix, Int(c)), Int(c - 1)), of, prefix, names)
+        if isinstance(top, Mod):
+            self.bound_rest(ix, top, prefix, names)
         if isinstance(ix, Var) and isinstance(top, Int) and isinstance(at := names[ix.name], str):
             self.ends[at] = top.value - 1
         least, most = self.linear(ix, prefix, names), self.linear(top, prefix, names)
         for (instance, kind), (dividend, q, _) in list(self.pairs.items()):
             divided = self.divisors.get(kind)
-            if instance != prefix or divided is None or (count := product_bound(top, divided[1])) is None:
+            if instance != prefix or divided is None or (found := product_bound(top, divided[1])) is None:
                 continue
-            fewer = self.at_least(self.linear(count, prefix, names), q, 1)
+            count, times = found
+            fewer = self.at_least(self.linear(count, prefix, names), combine({}, q, times), 1)
             apart = {k: c for k, c in combine(least, dividend, -1).items() if c}
             if not apart:
                 self.constraints.append(fewer)
             elif all(k == "" or k.startswith(f"{prefix}.") for k in apart):  # what is no larger is bounded, too
                 self.cases.append([[self.at_least(least, dividend), fewer], [self.at_least(dividend, least, 1)]])
         self.constraints.append(self.at_least(most, least, 1))
+
+    def bound_rest(self, ix: Index, top: Mod, prefix: str, names: Names) -> None:
+        """ix < T % c: where c * (T // c) + ix is divided by d, and T is X * d, the quotient is below X."""
+        for (instance, kind), (_, q, _) in list(self.pairs.items()):
+            of = rest_of(self.divisors[kind][0], ix, top) if instance == prefix else None
+            if of is not None and (found := product_bound(of, self.divisors[kind][1])) is not None:
+                count, times = found
+                self.constraints.append(self.at_least(self.linear(count, prefix, names), combine({}, q, times), 1))
 
     def require(self, c: Cond, prefix: str, names: Names) -> None:
         """`c` holds. Conditions from memory, and cases beyond a few, are left out."""
@@ -321,7 +351,36 @@ def least_point(s: isl.BasicSet, count: int) -> list[int]:
     return point
 
 
-def product_bound(extent: Index, divisor: Index) -> Index | None:
-    """X where `extent` is X * divisor: then ix < extent gives ix // divisor < X."""
-    q = exact_quotient(poly(extent, EMPTY), poly(divisor, EMPTY))
-    return None if q is None else to_index(q)
+def whole_tiles(count: Index) -> tuple[Index, int] | None:
+    """(T, c) where `count` is T // c."""
+    p = poly(count, EMPTY)
+    for m, k in p.items():
+        if k == 1 and len(m) == 1 and isinstance(q := m[0], FloorDiv) and isinstance(q.b, Int):
+            rest = {n: x * q.b.value for n, x in p.items() if n != m}
+            return to_index(plus(poly(q.a, EMPTY), rest)), q.b.value
+    return None
+
+
+def rest_of(position: Index, ix: Index, top: Mod) -> Index | None:
+    """T where `position` is c * (T // c) + ix, and `top` is T % c."""
+    p = poly(position, EMPTY)
+    if not isinstance(top.b, Int) or p.get((ix,)) != 1:
+        return None
+    c = top.b.value
+    for m, k in p.items():
+        if k == c and len(m) == 1 and isinstance(q := m[0], FloorDiv) and q.b == top.b:
+            rest = {n: x for n, x in p.items() if n not in (m, (ix,))}
+            whole = to_index(plus(poly(q.a, EMPTY), rest))
+            if all(x % c == 0 for x in rest.values()) and poly(Mod(whole, top.b), EMPTY) == poly(top, EMPTY):
+                return whole
+    return None
+
+
+def product_bound(extent: Index, divisor: Index) -> tuple[Index, int] | None:
+    """(X, c) where `extent` is X * d and `divisor` is c * d: then ix < extent gives c * (ix // divisor) < X."""
+    p, d = poly(extent, EMPTY), poly(divisor, EMPTY)
+    for c in dict.fromkeys((1, gcd(*d.values()))):
+        q = exact_quotient(p, {m: k // c for m, k in d.items()})
+        if q is not None:
+            return to_index(q), c
+    return None

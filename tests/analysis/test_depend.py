@@ -168,12 +168,13 @@ def test_products_of_sizes_are_tried_at_small_ones() -> None:
 def test_fused_loops_are_apart_and_in_bounds() -> None:
     assert carried(func("for x in range(n * m):", "    a[x // m, x % m] = 1.0"), "x") is None
     assert carried(func("for x in range(n * m):", "    if x // m >= n:", "        b[0] = 1.0"), "x") is None
-    assert product_bound(Var("n") * Var("m"), Var("m")) == Var("n")
-    assert product_bound(Var("n") * Var("m") + 1, Var("m")) is None
     n, m = Var("n"), Var("m")
-    assert product_bound(n * m + n + m * 2 + 2, m + 1) == n + 2
+    assert product_bound(n * m, m) == (n, 1)
+    assert product_bound(n * m + 1, m) is None
+    assert product_bound(n * m + n + m * 2 + 2, m + 1) == (n + 2, 1)
     assert product_bound(n * m + n + m * 2 + 3, m + 1) is None
-    assert product_bound(n * 6, Int(4)) is None
+    assert product_bound(n * m + n * 3, m * 2 + 6) == (n, 2)
+    assert product_bound(n * 6, Int(4)) == (n * 6, 4)
 
 
 @settings(max_examples=200, deadline=None)

@@ -341,3 +341,21 @@ for s in range(3):
 """)
     with pytest.raises(ScheduleError, match="would not be computed"):
         s.compute_at("A", "h")
+
+
+@pytest.mark.parametrize("tail", [None, "guard", "peel"])
+def test_what_a_quotient_of_fused_loops_reads_stays_inside(tail: str | None) -> None:
+    """`i // 2` becomes `i_j // (2 * m + 6)`, of which the extent is no multiple."""
+    s = Schedule(
+        parse("""
+def f(n: "size", m: "size", A: "float32[n + 6, m + 6]", B: "out float32[n + 3, m + 3]"):
+    for i in range(n + 3):
+        for j in range(m + 3):
+            B[i, j] = A[i // 2, i % 3] + A[i + 1, j // 3]
+""")
+    )
+    fused = s.fuse("i", "j")
+    assert "// (m * 2 + 6)" in str(fused)
+    same(s, fused if tail is None else fused.split("i_j", 2, tail=tail))
+    short = Schedule(parse(str(fused).replace('A: "float32[n + 6', 'A: "float32[(n + 3) // 2')))
+    assert outside(short.func) is not None
