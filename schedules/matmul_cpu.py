@@ -1,10 +1,10 @@
 """Contractions on a CPU: register tiles, on operands in panels or, where these are small, as they lie.
 
 The parameters follow from the machine (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication",
-2008). A tile is two vectors wide, and as high as leaves a register for each vector of the right operand and one for an
-element of the left: 6 x 16 elements of float32 with AVX2, 14 x 32 with AVX-512. One operand is copied into panels as a
-whole, the other a block at a time, which stays in the second cache while the panels of the first come by. Blocks are of
-rows, or of columns where these are many more.
+2008). A tile of a few rows and vectors keeps its sums in registers, and leaves one for each vector of the right operand
+and one for an element of the left: 6 rows of 2 vectors with AVX2, 14 with AVX-512, or what wastes less of a short or
+narrow product. One operand is copied into panels as a whole, the other a block at a time, which stays in the second
+cache while the panels of the first come by. Blocks are of rows, or of columns where these are many more.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ PART = 640
 """A reduced loop longer than DEEP is taken at most PART at a time, so that the caches hold the panels."""
 SMALL = 1 << 22
 """Products up to which panels are not worth their making, as the operands are in the second cache."""
+NARROW = 8
+"""Vectors of columns up to which they are not either: an element of the left operand is in few products."""
+SHARED = 1 << 18
+"""Products from which threads share operands as they lie: some 10 us."""
 STEPS = 16
 """Steps of the reduced loop that are copied of a panel at once."""
 WORD = 4
@@ -40,10 +44,10 @@ def matmul_cpu(
     bytes_, count = lp.vector_unit()
     lanes = lanes or max(1, bytes_ // max(WORD, c.bytes))  # floats of 16 bits are added up as float32
     registers = registers or count
-    width, height = 2 * lanes, (registers - 2 - 1) // 2
     if tiles is None and _is_small(s, c, lanes):
-        return _as_it_lies(s, c, lanes, height)
+        return _as_it_lies(s, c, lanes, registers)
     rows, columns = extent(s, c.row), extent(s, c.column)
+    height, width = _tile(s, c, lanes, registers)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
     s = _in_panels(s, c, width, height, lanes, tiles, flat)
     return whole_vectors(s, stage) if _is_last(s, c) else s
@@ -55,6 +59,45 @@ def _is_last(s: lp.Schedule, c: Contraction) -> bool:
     return all(t.buffer in given for t in s.accesses(c.stage) if t.write)
 
 
+# ---------------------------------------------------------------- tiles
+
+VECTORS = (1, 2, 4)
+"""Vectors of a tile: LLVM takes a vector of three for one of four."""
+LATENCY = 4
+"""Cycles from a sum to the next one of the same element."""
+LOAD = 0.75
+"""Cycles of a load from the first cache: two start in one, if nothing is in the way."""
+NEAR = 16
+"""Bytes that come from the second cache in a cycle."""
+START = 20
+"""Cycles that the sums of a tile wait for one another, at its end."""
+
+
+def _tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, whole: bool = False) -> tuple[int, int]:
+    """The rows and columns of a tile: those by which all tiles take the fewest cycles, by what bounds a step of each.
+
+    That are its products, two in a cycle, its loads, as many, and its bytes. If `whole`, a tile is within the output.
+    """
+    lengths = [extent(s, x) for x in (c.row, c.column, c.reduced)]
+    if any(n is None for n in lengths):
+        return (registers - 3) // 2, 2 * lanes
+    rows, columns, depth = (n or 0 for n in lengths)
+    sets = depth * c.bytes % 4096 == 0  # rows that many bytes apart meet in one set of the first cache
+    best = (0.0, 2, lanes)
+    for vectors in VECTORS:
+        for height in range(1 if whole else 2, (registers - 1) // vectors):
+            width, sums = vectors * lanes, height * vectors
+            over = sums + vectors >= registers or (whole and (height > rows or width > max(columns, lanes)))
+            if over or (whole and sets and height > 8):
+                continue
+            size = c.bytes * (height + width)
+            far = size / NEAR if 2 * depth * size > lp.caches()[0] else 0
+            step_ = max(sums / 2, LOAD * (height + vectors), LATENCY, far)
+            cycles = -(-rows // height) * -(-columns // width) * (depth * step_ + sums + START)
+            best = min(best, (cycles, height, width)) if best[0] else (cycles, height, width)
+    return best[1], best[2]
+
+
 # ---------------------------------------------------------------- small ones
 
 
@@ -63,25 +106,33 @@ def _is_small(s: lp.Schedule, c: Contraction, lanes: int) -> bool:
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
     if rows is None or columns is None or depth is None or c.right.along:
         return False
-    return columns >= lanes and rows * columns * depth <= SMALL and columns * depth * c.bytes <= lp.caches()[1] // 2
+    if columns < lanes or (columns > NARROW * lanes and rows * columns * depth > SMALL):
+        return False
+    return min(columns, 2 * lanes if columns <= NARROW * lanes else columns) * depth * c.bytes <= lp.caches()[1] // 2
 
 
-def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, height: int) -> lp.Schedule:
+def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> lp.Schedule:
     """Register tiles on the operands themselves.
 
     The last tiles are moved back, so that all are whole. Where others go on with the product, which are to be in its
-    stores, each element has to be stored once.
+    stores, each element has to be stored once, and by one thread where there are several. A right operand that is not
+    near as a whole is gone through a tile's columns at a time.
     """
-    rows, columns = extent(s, c.row) or 1, extent(s, c.column) or 1
-    width = 2 * lanes if columns >= 2 * lanes else lanes
-    tail = "shift_inwards" if _is_last(s, c) else "guard"
-    s, (i, ii) = step(s, "split", c.row, min(height, rows), tail=tail)
-    s, (j, jj) = step(s, "split", c.column, width, tail=tail)
-    s = s.reorder(*c.batch, i, j, c.reduced, ii, jj)
-    s, (inner,) = stages(s, "cache_write", c.stage, "local", at=j)
+    rows, columns, depth = (extent(s, x) or 1 for x in (c.row, c.column, c.reduced))
+    height, width = _tile(s, c, lanes, registers, whole=True)
+    share = not c.batch and lp.thread_count() > 1 and rows * columns * depth >= SHARED
+    far = not share and columns * depth * c.bytes > lp.caches()[1] // 2
+    back = "shift_inwards" if _is_last(s, c) else "guard"
+    s, (i, ii) = step(s, "split", c.row, height, tail="guard" if share or far else back)
+    s, (j, jj) = step(s, "split", c.column, width, tail=back)
+    outer = (j, i) if far else (i, j)
+    s = s.reorder(*c.batch, *outer, c.reduced, ii, jj)
+    s, (inner,) = stages(s, "cache_write", c.stage, "local", at=outer[1])
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
     s = s.vectorize(s.loops(c.stage)[-1]).unroll(s.loops(c.stage)[-2])
-    return s.parallel(c.batch[0]) if c.batch else s
+    if c.batch or share:
+        s = s.parallel(c.batch[0] if c.batch else i)
+    return s.partition(i) if (share or far) and _is_last(s, c) and s.why("partition", i) is None else s
 
 
 # ---------------------------------------------------------------- panels

@@ -1,6 +1,7 @@
 """Contractions in tiles, on either target: at any size, either operand turned around, batched, by any monoid."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,22 @@ def test_small_ones_are_taken_as_they_lie_by_whole_tiles_alone() -> None:
     text = lp.text(schedules.matmul_cpu(program(31, 33, 31), "C").func)
     assert "_global" not in text
     assert " if " not in text
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("shape", [(31, 40, 40), (20, 33, 37)])
+def test_narrow_ones_are_taken_as_they_lie(
+    shape: tuple[int, int, int], threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOPIR_NUM_THREADS", threads)
+    monkeypatch.setattr(lp, "caches", lambda: (1 << 12, 1 << 13, 1 << 20))  # B is not near as a whole
+    monkeypatch.setattr(import_module("schedules.matmul_cpu"), "SHARED", 1)
+    s = program(*shape)
+    t = schedules.matmul_cpu(s, "C", lanes=8, registers=16)
+    assert "_global" not in lp.text(t.func)
+    assert any(t.loop(x).kind == "parallel" for x in t.loops()) == (threads == "2")
+    arrays = inputs(s)
+    assert np.array_equal(t.build("llvm")(*arrays), lp.interpret(s.func, arrays)["C"])
 
 
 def test_long_reductions_are_taken_in_parts() -> None:
