@@ -80,7 +80,8 @@ class Methods:
         tail: Literal["exact", "guard"] = "exact",
         names: tuple[str, ...] | None = None,
     ) -> Self:
-        """Fuse the nests of `first` and `second`, which stand one right after the other, into one."""
+        """Fuse the nests of `first` and `second`, which stand one right after the other, into one. Two guards of one
+        test that are around them become one."""
         raise NotImplementedError
 
     def hoist(self, stage: str, loop: str) -> Self:

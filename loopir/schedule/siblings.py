@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Func, Loop, Stmt
-from loopir.ir.walk import bodies, exchanged, loops, loops_of, places, rewrite, statements
+from loopir.ir.grammar import Alloc, Body, Func, If, Loop, Stmt
+from loopir.ir.walk import bodies, exchanged, loaded, loops, loops_of, places, rewrite, statements
 from loopir.schedule.facts import rewrite_loop
 from loopir.schedule.find import find_loop
 
@@ -39,6 +40,20 @@ def _with_first(s: Stmt, loop: Loop) -> Stmt:
     inner = s.body[0]
     begun = (_with_first(inner, loop), *s.body[1:]) if isinstance(inner, Alloc) else (loop, *s.body)
     return replace(s, body=begun)
+
+
+def under_one_guard(func: Func, first: str, second: str) -> Func:
+    """`func` with one guard around both loops, if `first` ends one and `second` begins the next, of the same test."""
+    a, b = find_loop(func, first), find_loop(func, second)
+    for body in (func.body, *(x for s in statements(func.body) for x in bodies(s))):
+        for one, two in pairwise(body):
+            if not (isinstance(one, If) and isinstance(two, If) and one.then and two.then):
+                continue
+            alike = one.cond == two.cond and not (one.orelse or two.orelse or loaded(one.cond))
+            if alike and one.then[-1] is a and two.then[0] is b:
+                new: dict[int, Body] = {id(one): (), id(two): (replace(two, then=(*one.then, *two.then)),)}
+                return replace(func, body=rewrite(func.body, lambda s, new=new: new.get(id(s))))
+    return func
 
 
 def require_next(func: Func, first: Loop, second: Loop) -> None:

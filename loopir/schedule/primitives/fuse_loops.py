@@ -22,7 +22,7 @@ from loopir.schedule.naming import new_names, over_replaced
 from loopir.schedule.promises import require_promises
 from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.schedule import primitive
-from loopir.schedule.siblings import band, joined, labels, lanes_around, require_next
+from loopir.schedule.siblings import band, joined, labels, lanes_around, require_next, under_one_guard
 
 
 @primitive
@@ -35,7 +35,8 @@ def fuse_loops(
     tail: Literal["exact", "guard"] = "exact",
     names: tuple[str, ...] | None = None,
 ) -> Func:
-    """Fuse the nests of `first` and `second`, which stand one right after the other, into one.
+    """Fuse the nests of `first` and `second`, which stand one right after the other, into one. Two guards of one test
+    that are around them become one.
 
     With a `shift` the second nest lags: its iteration j runs with iteration j + shift of the first one; a tuple
     shifts, and fuses, that many loops of two perfect nests. A negative shift lets the first nest lag. Extents that
@@ -97,7 +98,24 @@ def fuse_loops(
                     if 1 <= i and 2 <= j:
                         C[i - 1, j - 2] = B[i - 1, j - 2] + B[i, j]
     refuses: fuse_loops("i", "y", shift=(0, 2), tail="guard")  # instead: shift=(1, 2)
+
+    before:
+        def guarded(n: "size", m: "size", A: "float32[n]", B: "inout float32[n]", C: "inout float32[n]"):
+            if m < 8:
+                for i in range(n):
+                    B[i] = A[i] * 2.0
+            if m < 8:
+                for j in range(n):
+                    C[j] = B[j] + 1.0
+    call:    fuse_loops("i", "j")
+    after:
+        def guarded(n: "size", m: "size", A: "float32[n]", B: "inout float32[n]", C: "inout float32[n]"):
+            if m < 8:
+                for i in range(n):
+                    B[i] = A[i] * 2.0
+                    C[i] = B[i] + 1.0
     """
+    func = under_one_guard(func, first, second)
     a, b = find_loop(func, first), find_loop(func, second)
     require_next(func, a, b)
     shifts = shift if isinstance(shift, tuple) else (shift,)
