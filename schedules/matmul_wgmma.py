@@ -13,7 +13,7 @@ from schedules.matmul import Contraction, contraction
 from schedules.matmul_mma import both_whole, contraction_in, tiles
 from schedules.matmul_tiles import PROCESSORS
 from schedules.nests import batched, extent, reader, step
-from schedules.store_boxes import slice_bytes, store_boxes
+from schedules.store_boxes import bytes_of, store_boxes
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
 """Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""
@@ -23,8 +23,6 @@ REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160), 4: (32, 112)}
 """Of a thread that copies and of one that multiplies, by how many warpgroups multiply."""
 ROWS_AT_ONCE = 4
 """Rows of results that a warp has under way from shared memory."""
-SLOTS = 2
-"""Slices of results that are there at once, where they are stored as boxes."""
 LARGE = 128
 """Rows and columns of a tile of which a multiprocessor has one at a time."""
 ROWS, LANES, WARPS, VECTOR, PIECE, BOX = 64, 32, 4, 8, 64, 256
@@ -100,7 +98,7 @@ def matmul_wgmma(
     roles: bool | None = None,
     cluster: int = 1,
     alternate: bool = False,
-    store: str = "rows",
+    store: str | None = None,
 ) -> lp.Schedule:
     """The contraction `stage`, sums of products of bf16, f16, int8 or TF32, in tiles of `block`, for sm_90a; unless
     told, the largest of which there are enough for a GPU.
@@ -110,8 +108,9 @@ def matmul_wgmma(
     operands may lie either way, transposed or not. As many `stages` as there is room for,
     unless told, are there at once, and copies run two fewer ahead, so that products wait for nothing. `group` and
     `blocks` are those of `matmul_mma.tiles`. What is made of the sums goes through shared memory, if there is room,
-    from where rows are written whole, unless `whole_rows` is False; where `store` is "boxes", one thread has them
-    copied, slice by slice, and less room is taken. With `whole`, both operands are first copied into whole tiles, with
+    from where rows are written whole, unless `whole_rows` is False; or one thread has boxes copied, slice by slice,
+    which takes less room: if `store` is "boxes", and not "rows", and unless told with `roles`, where a tensor map tells
+    of the array. With `whole`, both operands are first copied into whole tiles, with
     zeros at the edges, so that rows of any length begin where boxes can.
 
     With `roles`, a warpgroup of its own makes the copies, and each multiprocessor has one block, which takes tile after
@@ -135,21 +134,22 @@ def matmul_wgmma(
     block = block or _block(extent(s, row), extent(s, column))
     (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
     group = group or _band(extent(s, row), block[0])
-    results = slice_bytes(block[0], SLOTS) if store == "boxes" else block[0] * (block[1] + VECTOR) * made
-    whole_rows = whole_rows and _stages(block, depth * dtype.bytes, results) >= LEAST_STAGES
-    stages = stages or _stages(block, depth * dtype.bytes, results if whole_rows else 0)
+    large = min(block) >= LARGE and stages != 1 and not whole and _boxed(s, c)
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
     there = (extent(s, bi) or 0) * (extent(s, bj) or 0)
-    if roles is None:
-        roles = min(block) >= LARGE and there > 0 and stages > 1 and not whole and _boxed(s, c)
+    roles = large and there > 0 if roles is None else roles
     blocks = _blocks(there) if roles and blocks is None and there > PROCESSORS and not batch else blocks
     many = cluster > 1 or alternate
     s, at = _clustered(s, bi, bj, group, blocks, cluster, alternate) if many else tiles(s, bi, bj, group, blocks)
     whole_rows = whole_rows and not alternate
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
-    boxes = store_boxes(s, stage, out, at, block[0], _by_warpgroups, SLOTS) if store == "boxes" and whole_rows else None
+    wanted = whole_rows and (store == "boxes" or (store is None and roles))
+    boxes = store_boxes(s, stage, out, at, block[0], _by_warpgroups) if wanted else None
+    results = bytes_of(*block, made) if boxes else block[0] * (block[1] + VECTOR) * made
+    whole_rows = whole_rows and _stages(block, depth * dtype.bytes, results) >= LEAST_STAGES
+    stages = stages or _stages(block, depth * dtype.bytes, results if boxes or whole_rows else 0)
     s = boxes or (_results(s, stage, out, at, block) if whole_rows else s if alternate else _by_warpgroups(s, i))
     s = batched(s, batch)
     s = _sums(s, stage, block, depth, unit, stages, whole, roles, cluster, alternate)

@@ -20,9 +20,14 @@ BYTES, BOX = 128, 256
 """Of a row of a slice, and rows of a box at most."""
 
 
-def slice_bytes(rows: int, slots: int) -> int:
-    """Shared memory that such results take."""
-    return rows * BYTES * slots
+def slots_of(slices: int) -> int:
+    """How many slices are there at once: two or three, if they follow one another from tile to tile."""
+    return next((n for n in (2, 3) if slices % n == 0), 1)
+
+
+def bytes_of(rows: int, columns: int, element: int) -> int:
+    """Shared memory that such results take, of elements of so many bytes."""
+    return rows * BYTES * slots_of(columns * element // BYTES)
 
 
 def store_boxes(
@@ -32,10 +37,13 @@ def store_boxes(
     at: str,
     rows: int,
     by_threads: Callable[[lp.Schedule, str], lp.Schedule],
-    slots: int = 2,
 ) -> lp.Schedule | None:
-    """`out`, made of `stage` in loop `at`, through `slots` of shared memory, as boxes; None if it is not of whole
-    slices, or no tensor map tells of it. Who makes the `rows` of a slice, `by_threads` says of their loop."""
+    """`out`, made of `stage` in loop `at`, through slots of shared memory, as boxes; None if it is not of whole slices,
+    is used by anything else, or no tensor map tells of it. Who makes the `rows` of a slice, `by_threads` says of their
+    loop."""
+    (whole,) = {t.buffer for t in s.accesses(out) if t.write}
+    if sum(t.buffer == whole for x in s.stages for t in s.accesses(x)) > 1:
+        return None
     before = set(s.stages)
     s = s.cache_write(out, "shared", at=at)
     both = [x for x in s.stages if x == out or x not in before]
@@ -46,7 +54,7 @@ def store_boxes(
     short, columns = SHORT.get(dtype.name), extent(s, s.loops(made)[-1]) or 0
     if short is None or columns % width or rows > BOX:
         return None
-    turns: list[str] = []
+    slots, turns = slots_of(columns // width), list[str]()
     for x in (made, copy):
         s, (turn, j) = step(s, "split", s.loops(x)[-1], width, tail="exact")
         i = s.loops(x)[-3]

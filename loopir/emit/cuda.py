@@ -62,7 +62,7 @@ GROUPS = {
 FENCES = {"async": "fence.proxy.async.shared::cta", "registers": "wgmma.fence.sync.aligned"}
 CLUSTER_MEETS = "barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;"
 HELD = {("float", 4): "f", ("int", 4): "r", ("uint", 4): "r"}
-"""Of a register, by the kind and the bytes of its type, what inline assembly calls it; those of 16 bits are "h"."""
+"""Of a register, by the kind and the bytes of its type, what inline assembly calls it."""
 VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
 
 
@@ -272,8 +272,10 @@ class _Emitter:
             case Await(slot, turn):
                 self.line(depth, f"lp_ring_wait({self.slot(slot)}, {self.turns(slot)}, {turn});")
             case Hold(b, apart):
-                name, one = self.values.name(b.name), HELD.get((b.dtype.kind, b.dtype.bytes), "h")
-                registers = ", ".join(f'"+{one}"({name}[{n}])' for n in range(elements_of(b)))
+                name, one = self.values.name(b.name), HELD.get((b.dtype.kind, b.dtype.bytes))
+                count = elements_of(b) if one else elements_of(b) * b.dtype.bytes // 4  # several are in a register
+                name = name if one else f"((unsigned int*){name})"
+                registers = ", ".join(f'"+{one or "r"}"({name}[{n}])' for n in range(count))
                 self.line(depth, f'asm volatile("" : {registers} :: "memory");')
                 if apart:  # ptxas moves uses in the same block of code up, past the wait; so the block ends here
                     never = 'int lp_no; asm volatile("mov.u32 %0, 0;" : "=r"(lp_no)); if (lp_no) return;'

@@ -2,8 +2,9 @@
 "Asynchronous warpgroup level matrix instructions"; sm_90a alone). How sums are rounded, the hardware says: those of
 8-bit floats are kept to some 14 bits from product to product, so long ones are less exact than float32 is.
 
-Both operands come straight from shared memory, each told by a descriptor; the sums are a fragment that the 128 threads
-hold. There is one instruction for every n that is a multiple of 8 up to 256, declared when its name is first used.
+Both operands come straight from shared memory, each told by a descriptor, or the left one from registers, `_ar`, where
+something is made of it first; the sums are a fragment that the 128 threads hold. There is one instruction for every n
+that is a multiple of 8 up to 256, declared when its name is first used.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from loopir.intrinsics import monoids as monoids, rounding as rounding  # the meanings fold, and round
 from loopir.ir.dtypes import BY_NAME
 from loopir.ir.instruction import instruction
-from loopir.ir.ops import FAMILIES
+from loopir.ir.ops import FAMILIES, Major
 
 
 @dataclass(frozen=True)
@@ -65,41 +66,59 @@ __device__ __forceinline__ void lp_{name}({sums}* d, unsigned long long a, unsig
 """
 
 
-ROW = "t // 32 * 16 + t % 32 // 4 + v // {} % 2 * 8"
-SUMS = f"fragment(128, 4, lambda t, v: ({ROW.format(2)}, t % 4 * 2 + v % 2))"
-"""How the 128 threads of a warpgroup hold sums: tiles of 64 rows and 8 columns, one after the other."""
+_LEFT_HELD = """\
+__device__ __forceinline__ void lp_{name}({sums}* d, const void* left, unsigned long long b) {{
+  const unsigned int* a = (const unsigned int*)left;
+  asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n"
+               "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{kind} {{{registers}}}, {{{words}}}, %{b}, p{more};\\n}}"
+               : {outputs} : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}}
+"""
 
 
-def _product(columns: str, steps: str, short: str, by_columns: str | None, transposed: str | None) -> None:
+def held(pack: int) -> str:
+    """How the 128 threads of a warpgroup hold 64 rows, `pack` elements of one side by side: of as many columns as four
+    threads have, and such tiles one after the other. Sums are held in pairs, operands as many as are in 32 bits."""
+    row, column = f"t // 32 * 16 + t % 32 // 4 + v // {pack} % 2 * 8", f"t % 4 * {pack} + v % {pack}"
+    return f"fragment(128, {2 * pack}, lambda t, v: ({row}, {column}))"
+
+
+def _product(columns: str, steps: str, short: str, first: str | None, transposed: str | None) -> None:
     """Each operand lies with the reduced loop along its rows, or with its other loop, which the descriptor tells."""
     n, kind = int(columns), KINDS[short]
-    left, right, k = by_columns is not None, transposed is None, kind.depth
+    left, right, k, registers = first == "_at", transposed is None, kind.depth, first == "_ar"
     wide = n % (16 if kind.register == "r" and n > WHOLE else 8) == 0 and 8 <= n <= MOST
     if not wide or int(steps) != k or ((left or right) and not kind.either):
         return
-    name = f"wgmma_m64n{n}k{k}_{short}{by_columns or ''}{transposed or ''}"
+    name = f"wgmma_m64n{n}k{k}_{short}{first or ''}{transposed or ''}"
     count, signs = n // 2, "" if kind.register == "r" else ", 1, 1"
-    spelt = _WGMMA.format(
-        name=name, n=n, k=k, kind=kind.spelt, sums={"f": "float", "r": "int"}[kind.register], a=count, b=count + 1,
-        more=signs + (f", {int(left)}, {int(right)}" if kind.either else ""),
+    turns = f", {int(right)}" if registers else f", {int(left)}, {int(right)}"
+    spelt = (_LEFT_HELD if registers else _WGMMA).format(
+        name=name, n=n, k=k, kind=kind.spelt, sums={"f": "float", "r": "int"}[kind.register], a=count,
+        b=count + (4 if registers else 1), words=", ".join(f"%{count + i}" for i in range(4)),
+        more=signs + (turns if kind.either else ""),
         registers=", ".join(f"%{i}" for i in range(count)),
         outputs=", ".join(f'"+{kind.register}"(d[{i}])' for i in range(count)),
     )  # fmt: skip
+    told: dict[str, Major] = {"B": "mn" if right else "k"}
+    told |= {} if registers else {"A": "mn" if left else "k"}
+    where = f"fragment {held(4 // BY_NAME[kind.dtype].bytes)}" if registers else "shared"
     of = f"{kind.dtype} and {kind.right}" if kind.right else kind.dtype
     a, b = "A[k, i]" if left else "A[i, k]", "B[k, j]" if right else "B[j, k]"
     instruction(
-        level="warpgroup", cuda=f"lp_{name}({{C}}, lp_matrix({{A}}, {{A_word}}), lp_matrix({{B}}, {{B_word}}));",
+        level="warpgroup",
+        cuda=f"lp_{name}({{C}}, {'{A}' if registers else 'lp_matrix({A}, {A_word})'}, lp_matrix({{B}}, {{B_word}}));",
         cuda_prelude=_PRELUDE.format() + spelt, asynchronous="products", arch="sm_90a",
-        matrices={"A": "mn" if left else "k", "B": "mn" if right else "k"},
+        matrices=told,
         doc=f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {of}, 64 x {k} by {n} columns, "
-        f"{kind.of.format('each')}, in {kind.sums}.",
+        f"{kind.of.format('each')}, in {kind.sums}{', A from registers' if registers else ''}.",
     )(f"""
-def {name}(C: "inout {kind.sums}[64, {n}] fragment {SUMS}",
-           A: "{kind.dtype}[{f'{k}, 64' if left else f'64, {k}'}] shared",
+def {name}(C: "inout {kind.sums}[64, {n}] fragment {held(2)}",
+           A: "{kind.dtype}[{f'{k}, 64' if left else f'64, {k}'}] {where}",
            B: "{kind.right or kind.dtype}[{f'{k}, {n}' if right else f'{n}, {k}'}] shared"):
     for i, j, k in grid(64, {n}, {k}):
         C[i, j] += {kind.of.format(a)} * {kind.of.format(b)}
 """)  # fmt: skip
 
 
-FAMILIES.append((re.compile(rf"wgmma_m64n(\d+)k(\d+)_({'|'.join(KINDS)})(_at)?(_bt)?"), _product))
+FAMILIES.append((re.compile(rf"wgmma_m64n(\d+)k(\d+)_({'|'.join(KINDS)})(_at|_ar)?(_bt)?"), _product))

@@ -52,7 +52,7 @@ def perform(
                         whole.store(element, m.zero if there is None else m.peek(there))
                     continue
                 for element, cell in _rows(a, begin, spans[0]) if spans else reached(fn, a, lane, begin, word):
-                    whole.store(element, m.taken((cell,), fn.asynchronous))
+                    whole.store(element, m.taken((cell,), fn.asynchronous, a.access == "in"))
     compiled(fn.meaning, domain).entry(run)
     for n, a in enumerate(fn.meaning.args):
         if a.access != "in":

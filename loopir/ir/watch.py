@@ -316,13 +316,13 @@ class Memory:
             self.on_write(self, cell)
         self.cells[cell] = value
 
-    def taken(self, at: tuple[int, ...], kind: str) -> Any:
-        """The element for an instruction; one of an asynchronous `kind` goes on reading it."""
+    def taken(self, at: tuple[int, ...], kind: str, only: bool = True) -> Any:
+        """The element for an instruction; one of an asynchronous `kind` goes on reading it, if that is `only` read."""
         value = self.load(at, kind=kind)
         cell = self.cell(at)
         if kind in ("products", "stores"):
             self.require_published(cell, at)
-            if self.scope == "shared":
+            if only:
                 self.who.begins(kind, self, cell, writes=False)
         return value
 

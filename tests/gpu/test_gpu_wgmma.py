@@ -6,6 +6,7 @@ from typing import Any
 
 import ml_dtypes
 import pytest
+from left_in_registers import KINDS, given, product, wanted
 
 import loopir as lp
 import schedules
@@ -121,3 +122,9 @@ def test_blocks_in_clusters(torch: Any, cluster: int) -> None:
 def test_results_stored_as_boxes(torch: Any, shape: tuple[int, int, int], how: dict[str, Any]) -> None:
     """Also where the last ones reach out of the array."""
     assert exact(torch, shape, shape, False, "bfloat16", store="boxes", **how)
+
+
+@pytest.mark.parametrize("short", KINDS)
+def test_a_left_operand_made_in_registers(torch: Any, short: str) -> None:
+    args = given(short)
+    assert bool((product(short).build("cuda")(*args) == wanted(short, *args)).all())
