@@ -67,5 +67,19 @@ def store_boxes(
     within = f"x * {width} + (y // {vector} % 8 ^ x % 8) * {vector} + y % {vector}"
     s = s.set_layout(target.buffer, f"lambda x, y: y // {width} * {rows * width} + {within}")
     s = by_threads(s, s.loops(made)[-2])
+    s = _by_matrices(s, made, s.loops(made)[-3], short)
     x, box = s.loops(copy)[-2], f"tma_store_{rows}x{width}_{short}"
     return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
+
+
+def _by_matrices(s: lp.Schedule, made: str, at: str, short: str) -> lp.Schedule:
+    """The results of a warpgroup, of 16 bits each, first in registers, and from there 16 bytes at a time."""
+    before = set(s.stages)
+    if short not in ("bf16", "f16") or s.why("cache_write", made, "fragment", at=at) is not None:
+        return s
+    s = s.cache_write(made, "fragment", at=at)
+    both = [x for x in s.stages if x == made or x not in before]
+    (stored,) = (x for x in both if any(t.write and s.buffer(t.buffer).scope == "shared" for t in s.accesses(x)))
+    s, (part, j) = step(s, "split", s.loops(stored)[-1], 16, tail="exact")
+    i = s.loops(stored)[-3]
+    return s.reorder(part, i, j).unroll(part).tensorize(i, f"stmatrix_64x16_{short}")

@@ -13,10 +13,10 @@ import numpy as np
 
 from loopir.analysis.simplify import EMPTY, Context, simplify
 from loopir.ir.descriptors import Matrix, box, matrix
-from loopir.ir.grammar import LANES, Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Strided, conjuncts
+from loopir.ir.grammar import Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Strided, conjuncts
 from loopir.ir.layouts import evaluate, strides_of, tile
 from loopir.ir.match import Match, Operand, Tested
-from loopir.ir.ops import LANE, Aim, Instruction, Major
+from loopir.ir.ops import LANE, LEVELS, Aim, Instruction, Major
 from loopir.ir.text import text
 
 MAP_RANK, MAP_BYTES = 5, 16
@@ -39,7 +39,7 @@ def misfit(fn: Instruction, found: Match, known: Context) -> str | None:
         elif name in fn.matrices:
             reason = _not_a_matrix(fn.matrices[name], operand, known)
         else:
-            reason = _not_a_run(fn.pointers.get(name), operand, known)
+            reason = _not_a_run(fn, fn.pointers.get(name), operand, known)
         if reason is not None:
             return f"operand {name}, {_told(operand)}: {reason}"
     return None
@@ -145,12 +145,12 @@ def _not_inside(tested: Tested | None, known: Context) -> str | None:
     return None
 
 
-def _not_a_run(pointer: Aim | None, operand: Operand, known: Context) -> str | None:
+def _not_a_run(fn: Instruction, pointer: Aim | None, operand: Operand, known: Context) -> str | None:
     if pointer is None or pointer.run == 1:
         return None
     b, d, run = operand.buffer, operand.dims[-1], pointer.run
     start = pointed(pointer, operand)[d]
-    if simplify(start % run, known.loop(LANE, Int(LANES))) != Int(0):
+    if simplify(start % run, known.loop(LANE, Int(LEVELS[fn.level]))) != Int(0):
         return f"it starts at {text(start)} in dimension {d}, which is no multiple of {run}"
     if not keeps_runs(b, d, run, known):
         bytes_ = run * b.dtype.bytes

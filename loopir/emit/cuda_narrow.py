@@ -51,6 +51,8 @@ __device__ __forceinline__ float lp_from_e4m3(unsigned char h) {
 __device__ __forceinline__ unsigned char lp_to_e4m3(float f) { return lp_to_8<3, 7>(f, 0x7fu); }
 __device__ __forceinline__ unsigned char lp_to_e5m2(float f) { return lp_to_8<2, 15>(f, 0x7cu); }
 #endif
+__device__ __forceinline__ float lp_round_e4m3(float f) { return lp_from_e4m3(lp_to_e4m3(f)); }
+__device__ __forceinline__ float lp_round_e5m2(float f) { return lp_from_e5m2(lp_to_e5m2(f)); }
 """
 """Of floats of 8 bits, whose `digits` stored bits of significand and exponents from 1 - `bias` on are to nearest, ties
 to even."""

@@ -66,6 +66,11 @@ __device__ __forceinline__ float lp_from_bf16(unsigned short h) { return __uint_
 __device__ __forceinline__ unsigned short lp_to_bf16(float f) {
   unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
 }
+template <class F> __device__ __forceinline__ float lp_round_f16(F f) { return lp_from_f16(lp_to_f16(f)); }
+__device__ __forceinline__ float lp_round_bf16(float f) {  // in the upper half, where it is the float; a pair is made
+  unsigned int two; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(f), "f"(0.0f));  // four times as fast as one
+  return __uint_as_float(two);
+}
 __device__ __forceinline__ long long lp_clipped(unsigned long long x) {
   return (long long)(x < 0x7fffffffffffffffull ? x : 0x7fffffffffffffffull);
 }
@@ -406,7 +411,7 @@ class CudaValues:
 
     def rounded(self, source: str, t: DType) -> str:
         """A float rounded to a narrow type, held as float."""
-        return self.from_memory(self.to_memory(source, t), t) if t in NARROW else source
+        return f"lp_round_{NARROW[t][1]}({source})" if t in NARROW else source
 
     def convert(self, source: str, have: DType, to: DType) -> str:
         """Floats to integers truncate and saturate, NaN becomes 0; integers wrap."""

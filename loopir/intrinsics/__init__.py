@@ -10,6 +10,7 @@ from loopir.intrinsics import (
     mma_tf32 as mma_tf32,
     monoids as monoids,
     rounding as rounding,
+    stmatrix as stmatrix,
     stream as stream,
     tma as tma,
     warp as warp,

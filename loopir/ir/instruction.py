@@ -17,19 +17,20 @@ from typing import Any
 import numpy as np
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import LANES, Buffer, Fragment, Func, IndexLike, Int, Load, Reduce, Store, Var, index
+from loopir.ir.grammar import Buffer, Fragment, Func, IndexLike, Int, Load, Reduce, Store, Var, index
 from loopir.ir.issue import reached
 from loopir.ir.layouts import evaluate
 from loopir.ir.match import nest
-from loopir.ir.ops import INSTRUCTIONS, LANE, Aim, Async, Instruction, Level, Major
+from loopir.ir.ops import INSTRUCTIONS, LANE, LEVELS, Aim, Async, Instruction, Level, Major
 from loopir.ir.parse import meaning
 from loopir.ir.walk import nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The element of an operand whose address an instruction is given, `(0, 0)`, or by lane of a warp,
-    `lambda lane: (lane % 16, 0)`; from there `run` elements, a power of two, lie together, aligned to their bytes."""
+    """The element of an operand whose address an instruction is given, `(0, 0)`, or by lane of a warp or thread of a
+    warpgroup, `lambda lane: (lane % 16, 0)`; from there `run` elements, a power of two, lie together, aligned to their
+    bytes."""
 
     at: tuple[IndexLike, ...] | Callable[[Var], tuple[IndexLike, ...]]
     run: int = 1
@@ -84,7 +85,7 @@ def _require_reach(fn: Instruction) -> None:
     for a in fn.meaning.args:
         if a.buffer.name in (*fn.matrices, *(fn.boxed or ())) or isinstance(a.buffer.layout, Fragment):
             continue  # descriptors, tensor maps and registers tell of every element
-        lanes = range(LANES if fn.level == "warp" else 1)
+        lanes = range(LEVELS[fn.level])
         found = {element for lane in lanes for element, _ in reached(fn, a, lane)}
         if found != set(np.ndindex(*(evaluate(d, {}) for d in a.buffer.shape))):
             del INSTRUCTIONS[fn.name]

@@ -22,12 +22,14 @@ INSTRUCTIONS: dict[str, Instruction] = {}
 FAMILIES: list[tuple[re.Pattern[str], Callable[..., None]]] = []
 """What the names of many instructions of a kind look like, and what declares the one with these parts in its name."""
 Level = Literal["thread", "warp", "warpgroup"]
+LEVELS: dict[Level, int] = {"thread": 1, "warp": 32, "warpgroup": 128}
+"""How many threads, one after another, do something together."""
 Async = Literal["", "copies", "products", "stores", "bytes"]
 """How an instruction that goes on by itself is waited for: with the group of copies, of products, or of stores, that
 its thread commits, or by a barrier in shared memory that counts the bytes that have arrived. Stores have read then;
 that they have written, the end of the launch tells."""
 LANE = "lane"
-"""The variable that an address speaks of where each lane of a warp gives another."""
+"""The variable that an address speaks of where each lane of a warp, or thread of a warpgroup, gives another."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from loopir.ir.grammar import GROUP_WARPS, LANES
+from loopir.ir.grammar import LANES
+from loopir.ir.ops import LEVELS, Level
 from loopir.ir.watch import Agent, Fault, Memory, Who
-
-SIZES = {"warp": LANES, "warpgroup": GROUP_WARPS * LANES}
-"""How many threads, one after another, do something together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class Exchange:
     name: str
     lane: Callable[[int], int]
     value: Any
-    level: str = "warp"
+    level: Level = "warp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Together:
 
     point: int
     name: str
-    level: str
+    level: Level
     operands: Sequence[Any]
     perform: Callable[[Sequence[Any], Callable[[int], None]], None]
 
@@ -143,7 +141,7 @@ class _Block:
         """The threads that can go on, each with what it is given: those that have met at what they stopped at."""
         out: dict[int, Any] = {}
         for n, x in enumerate(self.at):
-            if isinstance(x, Exchange | Together) and n % SIZES[x.level] == 0:
+            if isinstance(x, Exchange | Together) and n % LEVELS[x.level] == 0:
                 out |= self.together(n, x)
             elif isinstance(x, Meet) and n % x.threads == 0:
                 together = range(n, n + x.threads)
@@ -160,13 +158,13 @@ class _Block:
 
     def together(self, first: int, meeting: Exchange | Together) -> dict[int, Any]:
         """What each thread of the warp, or warpgroup, that begins with `first` is given, if all of it are here."""
-        lanes = range(first, min(first + SIZES[meeting.level], len(self.at)))
+        lanes = range(first, min(first + LEVELS[meeting.level], len(self.at)))
         here = [x for n in lanes if isinstance(x := self.at[n], Exchange | Together) and x.point == meeting.point]
         if len(here) < len(lanes):
             return {}
         if isinstance(meeting, Exchange):
             return self.exchanged(lanes, [x.value for x in here if isinstance(x, Exchange)], meeting)
-        if len(lanes) < SIZES[meeting.level]:
+        if len(lanes) < LEVELS[meeting.level]:
             raise Fault(f"issues {meeting.name} in a {meeting.level} of {len(lanes)} lanes")
 
         def enter(lane: int) -> None:
@@ -200,8 +198,8 @@ class _Block:
         for n, x in enumerate(self.at):
             if not isinstance(x, Exchange | Together):
                 continue
-            first = n // SIZES[x.level] * SIZES[x.level]
-            for other in range(first, min(first + SIZES[x.level], len(self.at))):
+            first = n // LEVELS[x.level] * LEVELS[x.level]
+            for other in range(first, min(first + LEVELS[x.level], len(self.at))):
                 y = self.at[other]
                 if not isinstance(y, Exchange | Together) or y.point != x.point:
                     return self.diverged(n, x.name, other, f"for thread {{}} of its {x.level}")

@@ -54,6 +54,9 @@ from loopir.ir.walk import (
 )
 from loopir.lower.target import Target
 
+GROUP_AXES = ("threadIdx.x", "threadIdx.y")
+"""The lanes of a warp, and the warps of a warpgroup."""
+
 
 def barriers(func: Func, target: Target) -> Func:
     """`func` with a Barrier wherever threads of a block depend on one another."""
@@ -111,6 +114,7 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
         return kernel
     blocks = tuple(s.var for s in axes if s.kind in BLOCK_AXES)
     threads = tuple(s.var for s in axes if s.kind not in BLOCK_AXES)
+    kinds = {s.var: s.kind for s in axes}
     here = {p.stmt.label: p for p in places(kernel.body)}
     launch = tuple(s.var for s in chain(func.body, kernel) if isinstance(s, Loop))  # one after the other, in order
     block = (*launch, *blocks)
@@ -131,16 +135,22 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
             both = _Meet(here[s.label], here[t.label], set(threads), found)
             around = both.serial()
             now = meet(func, s, t, same=(*block, *around), differ=axis)
-            if now and s is t:
+            if now and s is t and kinds[axis] not in _together(here[s.label]):
                 clash = apart(func, s, t, same=(*block, *around), differ=axis)
                 raise LowerError(f"{_told(clash)}, in another thread at the same time, which no barrier can order")
-            if now:
+            if now and s is not t:
                 before |= {id(x) for x in both.before()}
             for n in reversed(range(len(around))):
                 if meet(func, s, t, same=(*block, *around[:n]), differ=(axis, around[n])):
                     ends |= {id(x) for x in both.ends(around[n])}
                     break
     return _marked(kernel, before, ends) if before or ends else kernel
+
+
+def _together(p: Place) -> tuple[str, ...]:
+    """The axes of the threads that do `p` as one instruction, each a part of it."""
+    levels = [s.fn.level for s in p.around if isinstance(s, Do)]
+    return GROUP_AXES[: {"thread": 0, "warp": 1, "warpgroup": 2}[levels[0]]] if levels else ()
 
 
 def _in_role(p: Place) -> bool:

@@ -42,7 +42,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.layouts import tile
 from loopir.ir.match import match
-from loopir.ir.ops import LANE
+from loopir.ir.ops import LANE, Level
 from loopir.ir.text import text
 from loopir.ir.walk import map_body, map_stmts, rebuild, rewrite, statements, substitute
 from loopir.lower.target import Target
@@ -91,6 +91,12 @@ class _Lanes:
         axes = {s.kind: s.var for s in statements(kernel.body) if isinstance(s, Loop)}
         return _Lanes(axes.get("threadIdx.x"), axes.get("threadIdx.y"))
 
+    def who(self, level: Level) -> dict[str, Index]:
+        """What an address that speaks of the lane is told."""
+        if self.lane is None or level == "thread":
+            return {}
+        return {LANE: Var(self.lane) if level == "warp" else Var(self.warp or "") * LANES + Var(self.lane)}
+
     def holder(self, layout: Fragment) -> Index:
         """Which of those who hold a fragment together this thread is."""
         lane = Var(self.lane or "")
@@ -115,7 +121,7 @@ def _issued(s: Do, ctx: Context, lanes: _Lanes) -> Stmt:
             out.append(Load(b, tuple(Int(0) for _ in b.shape)))
         else:
             at = pointed(s.fn.pointers.get(a.buffer.name), operand)
-            env = {} if lanes.lane is None else {LANE: Var(lanes.lane)}
+            env = lanes.who(s.fn.level)
             out.append(Load(b, tuple(substitute(x, env) for x in at)))
     return Issue(s.fn, tuple(out), words(s.fn, found), tuple(boxes), s.ring, s.blocks)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sass import HGMMA, MEMORY_BARRIER, opcodes, sequences
+from sass import HGMMA, MEMORY_BARRIER, STSM, opcodes, sequences
 
 import loopir as lp
 import schedules
@@ -30,7 +30,7 @@ def test_registers_suffice_and_products_are_not_serialised(how: dict[str, object
     [
         {"block": (128, 256)},
         {"block": (128, 256), "cluster": 2},
-        {"block": (128, 256), "store": "boxes"},
+        {"block": (128, 256), "store": "rows"},
         {"block": (128, 128), "alternate": True, "stages": 6},
         {"block": (128, 128), "alternate": True, "stages": 6, "cluster": 2},
     ],
@@ -43,6 +43,8 @@ def test_warps_of_their_own_for_copies_leave_the_others_all_to_themselves(how: d
     first, last = code.index(HGMMA), len(code) - code[::-1].index(HGMMA)
     assert MEMORY_BARRIER not in code[first - 100 : last + 40]  # which an arrival spelt otherwise has
     assert compiled.source.count("setmaxnreg") == 2
+    boxes = how.get("store") != "rows" and not how.get("alternate")
+    assert (STSM in code) == ("lp_tma_store(&" in compiled.source) == boxes
 
 
 def test_they_are_chosen_for_the_gpu_that_has_them() -> None:
