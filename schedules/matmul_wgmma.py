@@ -25,9 +25,8 @@ ROWS_AT_ONCE = 4
 """Rows of results that a warp has under way from shared memory."""
 LARGE = 128
 """Rows and columns of a tile of which a multiprocessor has one at a time."""
-ROWS, LANES, WARPS, VECTOR, PIECE, BOX = 64, 32, 4, 8, 64, 256
-"""Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector, and in 128 bytes;
-rows of a box."""
+ROWS, LANES, WARPS, VECTOR, BOX = 64, 32, 4, 8, 256
+"""Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector; rows of a box."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +260,7 @@ def swizzled(rows: int, vector: int = VECTOR) -> str:
 
 def _boxes(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule | None:
     """The copy of a tile as boxes of 128 bytes a row, begun by one thread; None if it is no such copy."""
-    s = _shared(s, copy, cluster) if cluster > 1 else s
+    s = _shared(s, copy, cluster, unit.piece) if cluster > 1 else s
     x, y = s.loops(copy)[-2:]
     s, (piece, y) = step(s, "split", y, unit.piece, tail="exact")
     s, (part, x) = step(s, "split", x, high := min(extent(s, x) or BOX, BOX), tail="exact")
@@ -270,10 +269,10 @@ def _boxes(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule |
     return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
 
 
-def _shared(s: lp.Schedule, copy: str, cluster: int) -> lp.Schedule:
+def _shared(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
     """The copy of a tile in as many parts as a cluster has blocks, if all copy the same: each makes one for all."""
     x, y = s.loops(copy)[-2:]
-    for loop, least in ((y, PIECE), (x, VECTOR)):
+    for loop, least in ((y, piece), (x, VECTOR)):
         size = (extent(s, loop) or 0) // cluster
         if size and size % least == 0:
             parted, (share, inner) = step(s, "split", loop, size, tail="exact")

@@ -52,18 +52,22 @@ def _at_once(kernel: Kernel) -> Stmt:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The loop that copies and uses, what makes the first copies before it, and the groups that may be under way."""
+    """The loop that copies and uses, what makes the first copies before it, and the groups that may be under way.
+
+    Several statements that make the first copies, where these are those of one iteration, are a group together."""
 
     loop: Loop
-    first: Stmt | None
+    first: tuple[Stmt, ...]
     pending: int
 
     def applied(self, body: Body) -> Body:
         """`body`, with the commits and the waits; a wait goes before the barrier that it is in time for."""
         out: list[Stmt] = []
         for s in body:
-            if s is self.first:
-                out += [replace(s, body=(*s.body, Commit()))] if _counted(s) else [s, Commit()]
+            if any(s is x for x in self.first):
+                counted = len(self.first) == 1 and _counted(s)
+                out.append(replace(s, body=(*s.body, Commit())) if counted and isinstance(s, Loop) else s)
+                out += [Commit()] if s is self.first[-1] and not counted else []
             elif s is self.loop:
                 out.insert(len(out) - bool(out and isinstance(out[-1], Barrier)), Wait(self.pending))
                 out += [self.whole(), Wait(0)]
@@ -108,22 +112,20 @@ def _plan_of(
     loop: Loop,
 ) -> _Plan | None:
     """The plan in which an iteration of `loop` is a group."""
-    before = [s for s in _siblings(kernel.body, loop) if _copies(s)]
-    if len(before) > 1:
-        return None
-    first = before[0] if before else None
-    if not all(any(s is loop or s is first for s in p.around) for p in copies):
+    first = tuple(s for s in _siblings(kernel.body, loop) if _copies(s))
+    roots = [next((s for s in p.around if s is loop or any(s is x for x in first)), None) for p in copies]
+    if None in roots:
         return None
     around = (*chain(func.body, kernel), *copies[-1].around[: copies[-1].around.index(loop)])
     outer = [s.var for s in around if _is_serial(s)]
     pending: list[int] = []
-    for p in copies:
-        root = loop if any(s is loop for s in p.around) else first
+    for p, root in zip(copies, roots, strict=True):
+        counted = root is loop or len(first) == 1
         for q in here:
             if q.path < p.path and not any(s is root for s in q.around):
                 continue  # it is done before the first copy
             s, t = by_label[p.stmt.label], by_label[q.stmt.label]
-            found = list(_newer(func, s, root, t, loop, q, outer)) if any(conflicts(s, t)) else []
+            found = list(_newer(func, s, root, t, loop, q, outer, counted)) if any(conflicts(s, t)) else []
             if None in found:
                 return None
             pending += [n for n in found if n is not None]
@@ -159,10 +161,18 @@ def _siblings(body: Body, loop: Loop) -> Body:
 
 
 def _newer(
-    func: Func, s: Statement, root: Stmt | None, t: Statement, loop: Loop, q: Place, outer: Sequence[str]
+    func: Func,
+    s: Statement,
+    root: Stmt | None,
+    t: Statement,
+    loop: Loop,
+    q: Place,
+    outer: Sequence[str],
+    counted: bool,
 ) -> Iterator[int | None]:
     """How many groups are newer, at least, than a copy of `s` at the wait for it that is next before an instance of
-    `t` which touches the same; None if that cannot be told, negative if no wait is between.
+    `t` which touches the same; None if that cannot be told, negative if no wait is between. Groups are iterations of
+    `root` where these are `counted`.
 
     Both in one iteration of the `outer` loops: at its end no copy is under way.
     """
@@ -170,7 +180,7 @@ def _newer(
         yield None
         return
     same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
-    own = root.var if isinstance(root, Loop) and (root is loop or _counted(root)) else None
+    own = root.var if counted and isinstance(root, Loop) and (root is loop or _counted(root)) else None
     if not any(x is loop for x in q.around):
         shared = [v for v in s.dims if v in t.dims]
         after: list[Order] = [[*same, ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in shared]

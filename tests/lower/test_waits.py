@@ -86,3 +86,35 @@ def test_lowered_text_with_waits_reads_back() -> None:
     s = lp.Schedule(lp.parse(NEST)).tensorize("v", "cp_async_f32").pipeline("ko", stages=3)
     lp.lower(s, "cuda", show=lambda name, func: shown.update({name: func}))
     assert lp.parse(lp.text(shown["waits"])) == shown["waits"]
+
+
+TWO = """
+def f(n: "size", A: "float32[n, 32]", B: "float32[n, 32]", C: "out float32[32]"):
+    for b in bind("blockIdx.x", 1):
+        for ko in range(n):
+            with alloc("float32[32]", scope="shared") as As, alloc("float32[32]", scope="shared") as Bs:
+                for x in bind("threadIdx.x", 8):
+                    for v in range(4):
+                        As[x * 4 + v] = A[ko, x * 4 + v]
+                for y in bind("threadIdx.x", 8):
+                    for w in range(4):
+                        Bs[y * 4 + w] = B[ko, y * 4 + w]
+                for i in bind("threadIdx.x", 32):
+                    C[i] = sum(As[31 - i] * Bs[i], over=ko, init=0.0)
+"""
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_copies_of_two_operands_are_a_group_together(stages: int) -> None:
+    """With two stages one iteration's copies come before the loop, without a loop of their own."""
+    s = lp.Schedule(lp.parse(TWO)).tensorize("v", "cp_async_f32").tensorize("w", "cp_async_f32")
+    func = lp.lower(s.pipeline("ko", stages=stages), "cuda")[0]
+    assert waited(func) == [stages - 2, stages - 2, 0]
+    assert sum(isinstance(x, Commit) for x in statements(func.body)) == 2
+    for n in (1, 2, 5):
+        a, b = np.random.default_rng(n).integers(0, 9, (2, n, 32))
+        found = interpret(func, [a, b], domain="ring", seed=n)["C"]
+        assert np.array_equal(found, (a[:, ::-1] * b).sum(axis=0))
+    late = changed(func, lambda x: Wait(x.pending + 1) if isinstance(x, Wait) else None)
+    with pytest.raises(InterpretError, match="has not waited for"):
+        interpret(late, np.ones((2, 5, 32), int), domain="ring")
