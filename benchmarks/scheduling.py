@@ -135,6 +135,11 @@ TABLE: dict[str, Callable[[Offer], Iterable[Any]]] = {
     "double_buffer": lambda o: (call(b, v) for b in o.own for v in o.loops[:8]),
     "pipeline": lambda o: (call(v, stages=3) for v in o.loops),
     "tensorize": lambda o: (call(x, "dp4a") for x in o.loops),
+    "fuse_dims": lambda o: (call(b, d) for b, rank in o.ranks.items() for d in range(rank - 1)),
+    "reindex": lambda o: (call(*x) for x in o.reads),
+    "scan_blocks": lambda o: (call(v, 32) for v in o.loops),
+    "multicast": lambda o: map(call, o.loops),
+    "specialize_warps": lambda o: (call(v, stages=3) for v in o.loops),
 }
 """The calls of each primitive that are measured, spread over what the nest offers."""
 
@@ -149,11 +154,45 @@ def tiled(s: lp.Schedule) -> lp.Schedule:
     return s.reorder("i_i_i_o", "j_i_i_o", "k_i", "i_i_i_i", "j_i_i_i")
 
 
+WRITTEN = {
+    "scan": """
+def scan({sizes}A: "float32[{m}, {n}]", S: "out float32[{m}, {n}]"):
+    for r in range({m}):
+        for i in range({n}):
+            S[r, i] = select(1 <= i, S[r, i - 1], 0.0) + A[r, i]
+""",
+    "staged": """
+def staged({sizes}A: "float32[{m}, {n}, 16, 32]", B: "out float32[{m}, 2, {n}, 16]"):
+    for b in bind("blockIdx.x", {m}):
+        for r in bind("cluster", 2):
+            for k in range({n}):
+                with alloc("float32[16, 32]", scope="shared") as T:
+                    for p in range(2):
+                        for i in range(8):
+                            for j in range(32):
+                                T[p * 8 + i, j] = A[b, k, p * 8 + i, j]
+                    for l in bind("lane", 16):
+                        B[b, r, k, l] = T[l, r]
+""",
+}
+"""Nests for the primitives that want something special: running sums by rows; blocks of a cluster that copy to shared
+memory what they share."""
+
+
+def written(name: str, symbolic: bool) -> lp.Schedule:
+    sizes = {"m": "m", "n": "n", "sizes": 'm: "size", n: "size", '} if symbolic else {"m": 512, "n": 64, "sizes": ""}
+    return lp.Schedule(lp.parse(WRITTEN[name].format(**sizes)))
+
+
+PROGRAMS = (*nests.NESTS, *WRITTEN)
+
+
 def programs(symbolic: bool) -> dict[str, lp.Schedule]:
     make = nests.symbolic if symbolic else nests.constant
     found = {name: lp.Schedule(make(name)) for name in nests.NESTS}
     slid = found["blur"].compute_at("h", "i_1")
-    return {**found, "matmul, tiled": tiled(found["matmul"]), "blur, slid": slid}
+    more = {name: written(name, symbolic) for name in WRITTEN}
+    return {**found, "matmul, tiled": tiled(found["matmul"]), "blur, slid": slid, **more}
 
 
 # ---------------------------------------------------------------- how it is measured
@@ -287,7 +326,7 @@ def report(asked: Options) -> Iterator[str]:
     yield f"median and worst ms of a call; ! where the median reaches {MEDIAN_MS:g} or the worst {WORST_MS:g}\n"
     constant, symbolic = programs(False), programs(True)
     found: dict[str, lp.Schedule] = {}
-    for name in sorted(constant, key=lambda x: [*nests.NESTS].index(x.split(",")[0])):
+    for name in sorted(constant, key=lambda x: PROGRAMS.index(x.split(",")[0])):
         if not asked.program or name.split(",")[0] in asked.program:
             found |= {name: constant[name], f"{name} [n]": symbolic[name]}
     gc.collect()
@@ -310,7 +349,7 @@ def machine() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("primitives", nargs="*", help="those to measure; all, if none is named")
-    parser.add_argument("--program", action="append", choices=[*nests.NESTS], help="those to measure on")
+    parser.add_argument("--program", action="append", choices=PROGRAMS, help="those to measure on")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--detail", action="store_true", help="print each call")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS}, too")

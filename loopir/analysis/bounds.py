@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loopir.analysis.access import Access, Statement, sees, statements_of
+from loopir.analysis.access import Access, Statement, loads_of, sees, statements_of
+from loopir.analysis.affine import Poly, plus
 from loopir.analysis.depend import SIZE, Instances, domain
-from loopir.analysis.simplify import Context, simplify_cond
+from loopir.analysis.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import (
     TRUE,
@@ -46,7 +47,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.index import without
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import bodies, children, nodes
+from loopir.ir.walk import accessed, bodies, children, nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,31 @@ def outside(func: Func, label: str | None = None) -> Outside | None:
 
 
 def _leaves(func: Func, s: Statement, access: Access, b: Buffer) -> Outside | None:
+    known = _where(func, s, access)
+    spans = dict(zip(s.dims, s.extents, strict=True))
     for ix, size in zip(access.at, b.shape, strict=True):
-        if ix is None:
+        if ix is None or (isinstance(ix, Var) and spans.get(ix.name) == size):
+            continue
+        if _between(poly(ix, known), poly(size, known), known):
             continue
         for below in (True, False):
             found = _least(func, s, access, ix, size, below)
             if found is not None and None not in access.at:
                 return _told(func, s, access, b, found)
     return None
+
+
+def _where(func: Func, s: Statement, access: Access) -> Context:
+    """What is known where `s` does `access`."""
+    known = Context.of(func)
+    for v, extent in zip(s.dims, s.extents, strict=True):
+        known = known if extent is None else known.loop(v, extent)
+    return known.inside(*s.conds, *access.conds)
+
+
+def _between(p: Poly, size: Poly, known: Context) -> bool:
+    """Whether `0 <= p < size` is proved without the solver."""
+    return nonnegative(p, known) and nonnegative(plus(plus(size, p, -1), {(): -1}), known)
 
 
 def _least(func: Func, s: Statement, access: Access, ix: Index, size: Index, below: bool) -> dict[str, int] | None:
@@ -230,15 +248,20 @@ class Here:
         return system.smallest([*(f"{SIZE}{n}" for n in self.func.sizes), *(f"s.{v}" for v in s.dims)], wrong) is None
 
 
-def unproved(func: Func) -> Iterator[tuple[Stmt, Subscript | Divisor, tuple[Cond, ...]]]:
-    """Each statement's subscripts and divisors that may be wrong, no two alike, with the ends that are not proved."""
-    return _unproved(func.body, Here.top(func))
+def unproved(func: Func, of: str | None = None) -> Iterator[tuple[Stmt, Subscript | Divisor, tuple[Cond, ...]]]:
+    """Each statement's subscripts and divisors that may be wrong, no two alike, with the ends that are not proved.
+
+    Those of all buffers, or subscripts `of` one.
+    """
+    return _unproved(func.body, Here.top(func), of)
 
 
-def _unproved(body: Body, here: Here) -> Iterator[tuple[Stmt, Subscript | Divisor, tuple[Cond, ...]]]:
+def _unproved(body: Body, here: Here, of: str | None) -> Iterator[tuple[Stmt, Subscript | Divisor, tuple[Cond, ...]]]:
     for s in body:
+        if of is not None and of not in accessed(s):
+            continue
         seen: set[tuple[Cond, ...]] = set()
-        for x in subscripts(s):
+        for x in subscripts(s) if of is None else _into(s, of):
             key = (*x.ends, *x.given)
             if key not in seen:
                 seen.add(key)
@@ -246,7 +269,8 @@ def _unproved(body: Body, here: Here) -> Iterator[tuple[Stmt, Subscript | Diviso
                     yield s, x, ends
         inner = here.loop(s) if isinstance(s, Loop) else here
         for side, part in enumerate(bodies(s)):
-            yield from _unproved(part, inner.inside(Not(s.cond) if side else s.cond) if isinstance(s, If) else inner)
+            within = inner.inside(Not(s.cond) if side else s.cond) if isinstance(s, If) else inner
+            yield from _unproved(part, within, of)
 
 
 def subscripts(s: Stmt) -> Iterator[Subscript | Divisor]:
@@ -265,6 +289,19 @@ def subscripts(s: Stmt) -> Iterator[Subscript | Divisor]:
             yield from _read((cond,), ())
         case _:
             pass
+
+
+def _into(s: Stmt, buffer: str) -> Iterator[Subscript]:
+    """Those of `subscripts` that are into `buffer`."""
+    for n in children(s):
+        if not isinstance(n, Stmt):
+            for load, given in loads_of(n):
+                if load.buffer.name == buffer:
+                    yield from _dims(load.buffer, load.at, given)
+    if isinstance(s, Store | Reduce):
+        for b in (s.buffer,) if isinstance(s, Store) else s.buffers:
+            if b.name == buffer:
+                yield from _dims(b, s.at, (), write=True)
 
 
 def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscript | Divisor]:

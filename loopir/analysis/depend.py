@@ -23,7 +23,7 @@ from loopir.ir.grammar import Cmp, Cond, Func, Index, Mul, Var
 from loopir.ir.interpret import holds
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import nodes
+from loopir.ir.walk import loop_of, nodes
 
 SMALL = 4
 """Sizes below this are tried one by one where an index is not affine."""
@@ -185,10 +185,10 @@ def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list
 
     The stores that start a reduction stand in nests of their own, which have that loop, too.
     """
-    inside = [s for s in statements_of(func) if loop in s.dims]
-    if told_by_element(inside, [loop]):
+    nest = loop_of(func, loop)
+    if nest is not None and told_by_element(func, nest, [loop]):
         return
-    for s, t in that_meet(inside):
+    for s, t in that_meet([s for s in statements_of(func) if loop in s.dims]):
         end = s.when.index(loop) + 1
         if s.when[:end] == t.when[:end]:
             yield s, t, before(times(s.when[:end], "s"), times(t.when[:end], "t"))[-1:]

@@ -106,9 +106,9 @@ def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool 
     wherever that is now. Of two that start reductions, this has to be one loop. If folds do not count as commuting,
     instances at different values may even run at once.
     """
-    inside = [s for s in statements_of(func) if any(x is nest for x in s.place.around)]
-    if told_by_element(inside, loops, folds_commute=folds_commute):
+    if told_by_element(func, nest, loops, folds_commute=folds_commute):
         return True
+    inside = [s for s in statements_of(func) if any(x is nest for x in s.place.around)]
     done: set[tuple[tuple[str, bool], tuple[str, bool]]] = set()
     for s, t in that_meet(inside):
         if (t.key, s.key) in done:

@@ -14,8 +14,8 @@ from math import inf
 from loopir.analysis.access import Access, Statement, sees
 from loopir.analysis.affine import plain
 from loopir.analysis.refute import Constraint, Ends, Linear, digits
-from loopir.ir.grammar import Cmp, Cond, Index, Int, Min, Var
-from loopir.ir.walk import variables
+from loopir.ir.grammar import Cmp, Cond, Func, Index, Int, Loop, Min, Var
+from loopir.ir.walk import sole, variables
 
 Order = list[Constraint]
 Offsets = Mapping[str, "tuple[float, float]"]
@@ -45,16 +45,16 @@ def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
     return {v: by for v, by in known.items() if by[0] >= 0 or by[1] <= 0}
 
 
-def told_by_element(inside: Sequence[Statement], loops: Iterable[str], *, folds_commute: bool = False) -> bool:
-    """Whether `inside` is one leaf whose element tells the iterations of `loops`, and that reads nothing it writes.
+def told_by_element(func: Func, nest: Loop, loops: Iterable[str], *, folds_commute: bool = False) -> bool:
+    """Whether one statement stands in `nest`, reads nothing it writes, and writes elements that tell each of `loops`.
 
     So no instance depends on one at other values of these loops. The start of a reduction, which stands in some of the
     loops, is at the same element. With `folds_commute`, what it folds over does not count.
     """
-    if not inside or any(s.nth != inside[0].nth for s in inside):
+    place = sole(func, nest)
+    if place is None:
         return False
-    s = inside[-1]
-    stmt = s.place.stmt
+    s, stmt = Statement(place, 0, init=False), place.stmt
     if not s.writes.isdisjoint(s.reads):
         return False
     asked = [v for v in loops if v in s.dims and not (folds_commute and v in s.over)]

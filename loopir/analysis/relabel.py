@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from loopir.analysis.affine import Monomial, Poly, add_to, plain, times, to_index
 from loopir.analysis.rules import fold
-from loopir.analysis.simplify import EMPTY, Context, simplify, simplify_cond
+from loopir.analysis.simplify import EMPTY, Context, compared, simplify, simplify_cond
 from loopir.analysis.simplify_func import Known
 from loopir.ir.grammar import (
     FALSE,
@@ -22,6 +22,7 @@ from loopir.ir.grammar import (
     And,
     Body,
     Buffer,
+    Cmp,
     Cond,
     FloorDiv,
     If,
@@ -44,6 +45,9 @@ from loopir.ir.grammar import (
 from loopir.ir.kept import kept
 from loopir.ir.walk import children, map_body, map_stmts, rebuild, replace, replaced, substitute, variables
 
+_SETTLED: frozenset[type[Index]] = frozenset({Var, FloorDiv, Mod})
+"""Atoms that what a loop in it adds to what is known does not make simpler."""
+_FORMS: frozenset[type[Index]] = _SETTLED | {Min, Max}
 N = TypeVar("N", bound=Node)
 Ask = Callable[[], Context]
 """What is known, once it is asked for."""
@@ -119,6 +123,10 @@ class Relabelling:
         return conj(*done)
 
     def _decided(self, c: Cond, ask: Ask) -> Cond:
+        if isinstance(c, Cmp):
+            x, y = (self._sum(ix, _SETTLED) for ix in (c.a, c.b))
+            if x is not None and y is not None:
+                return compared(c.op, x, y, ask())
         return simplify_cond(substitute(c, self.position), ask())
 
     def index(self, ix: Index, ask: Ask) -> Index:
@@ -136,7 +144,7 @@ class Relabelling:
         self.done[ix] = to_index(new)
         return self.done[ix]
 
-    def _sum(self, ix: Index) -> Poly | None:
+    def _sum(self, ix: Index, allowed: frozenset[type[Index]] = _FORMS) -> Poly | None:
         """The relabelled `ix` if it is a sum of products of variables, which no context makes shorter.
 
         Quotients, remainders and extremes in the positions are taken to be in their shortest form.
@@ -150,7 +158,7 @@ class Relabelling:
                     return None
                 by: Mapping[Monomial, int] = plain(self.position.get(a.name, a))
                 atoms = {type(x) for n in by for x in n}
-                if not atoms <= {Var, FloorDiv, Mod, Min, Max}:
+                if not atoms <= allowed:
                     return None
                 whole = whole and atoms <= {Var}
                 term = times(term, by)

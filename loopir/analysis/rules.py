@@ -28,6 +28,7 @@ from loopir.analysis.premises import Premises
 from loopir.analysis.prove import divided, interval, nonnegative
 from loopir.analysis.statements import rule
 from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod
+from loopir.ir.walk import variables
 
 
 def within(r: Mapping[Monomial, int], b: Mapping[Monomial, int], known: Premises) -> bool:
@@ -253,6 +254,10 @@ def rejoin(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
     ((rest, k),) = by.items()
     twin = joined((Mod(a.a, a.b),), rest)
     if p.get(twin) != k:
+        asked = variables(a.a)  # of which the remainder speaks, too
+        others = (v for x, c in p.items() if c == k and x != m for v in x)
+        if asked and all(asked.isdisjoint(variables(v)) for v in others):
+            return None
         least = modulo(dict(plain(a.a)), dict(b), known)  # the remainder as it is simplified, its terms less than c
         ((atoms, one),) = least.items() if len(least) == 1 else (((), 0),)
         twin = joined(atoms, rest)

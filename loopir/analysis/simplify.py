@@ -23,6 +23,7 @@ from loopir.ir.grammar import (
     And,
     Buffer,
     Cmp,
+    CmpOp,
     Cond,
     FloorDiv,
     Func,
@@ -47,8 +48,8 @@ from loopir.ir.grammar import (
 from loopir.ir.walk import nodes, rebuild, sees
 
 __all__ = [
-    "EMPTY", "Context", "divide", "extreme", "forget", "interval", "modulo", "nonnegative", "poly", "simplify",
-    "simplify_cond", "simplify_node", "sum_of_variables",
+    "EMPTY", "Context", "compared", "divide", "extreme", "forget", "interval", "modulo", "nonnegative", "poly",
+    "simplify", "simplify_cond", "simplify_node", "sum_of_variables",
 ]  # fmt: skip
 
 N = TypeVar("N", bound=Node)
@@ -284,21 +285,25 @@ def _simplified(c: Cond, ctx: Context) -> Cond:
 
 
 def _compare(c: Cmp, ctx: Context) -> Cond:
-    x, y = poly(c.a, ctx), poly(c.b, ctx)
+    return compared(c.op, poly(c.a, ctx), poly(c.b, ctx), ctx)
+
+
+def compared(op: CmpOp, x: Poly, y: Poly, ctx: Context) -> Cond:
+    """`x op y` for two in their shortest form; TRUE or FALSE where that is proved in `ctx`."""
     d = plus(y, x, -1)
     strict, back = plus(d, {(): -1}), scaled(d, -1)  # b - a - 1 >= 0 is a < b; a - b >= 0
-    if c.op in ("==", "!="):
+    if op in ("==", "!="):
         if not d:
-            return TRUE if c.op == "==" else FALSE
+            return TRUE if op == "==" else FALSE
         if nonnegative(strict, ctx) or nonnegative(plus(back, {(): -1}), ctx):
-            return FALSE if c.op == "==" else TRUE
+            return FALSE if op == "==" else TRUE
     else:
-        holds, fails = (strict, back) if c.op == "<" else (d, plus(back, {(): -1}))
+        holds, fails = (strict, back) if op == "<" else (d, plus(back, {(): -1}))
         if nonnegative(holds, ctx):
             return TRUE
         if nonnegative(fails, ctx):
             return FALSE
-    return Cmp(c.op, to_index(x), to_index(y))
+    return Cmp(op, to_index(x), to_index(y))
 
 
 def simplify_node(node: N, ctx: Context) -> N:

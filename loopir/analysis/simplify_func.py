@@ -53,37 +53,32 @@ class Known:
     that the other loops and the guards without an `over` variable give. So these are simplified by `start` alone:
     not by the range of an `over` loop, nor by a guard that speaks of one. `over` are the loops around that matter.
 
-    The two contexts are worked out once they are asked for: most indices are sums, which are simplified by none.
+    Each of the two contexts is worked out once it is asked for: most indices are sums, which are simplified by none.
     """
 
     over: frozenset[str]
-    _make: Callable[[], tuple[Context, Context]]
-    _made: tuple[Context, Context] | None = None
+    _here: Context | Callable[[], Context]
+    _start: Context | Callable[[], Context] | None = None
+    """None where what is known is the same."""
 
     @staticmethod
     def top(func: Func) -> Known:
         """At the top of `func`."""
-
-        def make() -> tuple[Context, Context]:
-            ctx = Context.of(func)
-            return ctx, ctx
-
-        return Known(frozenset(), make)
-
-    @property
-    def contexts(self) -> tuple[Context, Context]:
-        """(here, start)."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        return Known(frozenset(), lambda: Context.of(func))
 
     @property
     def here(self) -> Context:
-        return self.contexts[0]
+        if not isinstance(self._here, Context):
+            self._here = self._here()
+        return self._here
 
     @property
     def start(self) -> Context:
-        return self.contexts[1]
+        if self._start is None:
+            return self.here
+        if not isinstance(self._start, Context):
+            self._start = self._start()
+        return self._start
 
     def within(self, body: Body) -> Context:
         """What may be used to rewrite `body` as a whole, with the reductions in it."""
@@ -101,21 +96,24 @@ class Known:
         old = var if was is None else was
         starts = any(old in started(s) for s in body)
 
-        def make() -> tuple[Context, Context]:
-            here, start = self.contexts
-            inside = here.loop(var, extent)
-            return inside, start if starts else inside if start is here else start.loop(var, extent)
+        def here() -> Context:
+            return self.here.loop(var, extent)
 
-        return Known(self.over | {var, old} if starts else self.over, make)
+        def start() -> Context:
+            return self.start if starts else self.start.loop(var, extent)
+
+        if not starts and not self.over:
+            return Known(self.over, here)
+        return Known(self.over | {var, old} if starts else self.over, here, start)
 
     def given(self, cond: Cond) -> Known:
-        def make() -> tuple[Context, Context]:
-            here, start = self.contexts
-            inside = here.inside(cond)
-            free = [t for t in conjuncts(cond) if not variables(t) & self.over] if self.over else [cond]
-            return inside, inside if start is here and not self.over else start.inside(*free)
+        def here() -> Context:
+            return self.here.inside(cond)
 
-        return Known(self.over, make)
+        def start() -> Context:
+            return self.start.inside(*[t for t in conjuncts(cond) if not variables(t) & self.over])
+
+        return Known(self.over, here, start if self.over else None)
 
 
 def known_at(func: Func, target: Stmt) -> Known:

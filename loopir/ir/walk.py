@@ -205,6 +205,13 @@ def _held(nest: Stmt) -> _Held:
     return out
 
 
+def sole(func: Func, nest: Stmt) -> Place | None:
+    """The one leaf statement in `nest`, where it stands in its outermost loop; None if there are several."""
+    top = next((s for s in chain(func.body, nest) if type(s) is not Alloc), nest)
+    found = [p for p in _held(top).places if any(s is nest for s in p.around)]
+    return Place(found[0].stmt, found[0].around, (0, *found[0].path)) if len(found) == 1 else None
+
+
 def root(place: Place) -> Stmt:
     """The nest that `place` is in: what stands under nothing but allocations."""
     for s in place.around:
@@ -303,6 +310,14 @@ def loops_of(func: Func) -> Mapping[str, Loop]:
     return MappingProxyType(found)
 
 
+def loop_of(func: Func, name: str) -> Loop | None:
+    """The loop called `name` in `func`; found sooner than all of them."""
+    for s in nests(func.body):
+        if name in declared(s) and (found := _held(s).loops.get(name)) is not None:
+            return found
+    return None
+
+
 def alloc_of(func: Func, buffer: str) -> Alloc | None:
     """What allocates `buffer` in `func`."""
     pending = [*func.body]
@@ -318,7 +333,8 @@ def alloc_of(func: Func, buffer: str) -> Alloc | None:
 
 def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Func:
     """`func` with the loop called `name` replaced by what `fn` makes of it."""
-    loop = loops_of(func)[name]
+    loop = loop_of(func, name)
+    assert loop is not None
     return exchanged(func, loop, fn(loop))
 
 
@@ -422,4 +438,11 @@ def each_nest(node: N, spoken: Collection[str], visit: Callable[[Node], Node]) -
 def names(func: Func) -> set[str]:
     """Every name taken in `func`: sizes, buffers, loops, labels, kernels."""
     taken = {func.name} | {p.buffer.name if isinstance(p, Arg) else p.name for p in func.params}
-    return taken.union(*map(declared, func.body))
+    pending = [*func.body]
+    for s in pending:  # which grows on the way
+        if type(s) is Alloc:
+            taken.add(s.buffer.name)
+            pending += s.body
+        else:
+            taken |= declared(s)
+    return taken

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import lcm
 
+from loopir.analysis.affine import constant, plain, plus
 from loopir.analysis.rules import divisible
-from loopir.analysis.simplify import Context, poly, simplify, simplify_cond, sum_of_variables
+from loopir.analysis.samples import refuted
+from loopir.analysis.simplify import Context, interval, poly, simplify, simplify_cond, sum_of_variables
 from loopir.analysis.simplify_func import Known, known_at as known_at, simplify_body
 from loopir.ir.grammar import TRUE, Body, Cmp, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum
 from loopir.ir.walk import exchanged, nodes
@@ -37,6 +39,12 @@ class Facts:
     def at_least(self, extent: Index, least: int) -> bool:
         if isinstance(extent, Int):
             return extent.value >= least
+        above, known = plus(plain(extent), constant(-least)), self.known
+        low = interval(above, known)[0]
+        if low is not None and low >= 0:
+            return True
+        if refuted(above, known):
+            return False
         scale = lcm(*(n.b.value for n in nodes(extent) if isinstance(n, FloorDiv) and isinstance(n.b, Int)))
         asked = (Cmp("<=", Int(least * k), extent * k) for k in sorted({1, scale}))  # c * (x // c) is nearly x
         return any(simplify_cond(c, self.known) == TRUE for c in asked)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, Alloc, Buffer, Func, Loop, Store
-from loopir.ir.walk import Place, loops_of, places_of, statements
+from loopir.ir.walk import Place, loop_of, loops_of, places_of, statements
 
 PAST = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}
 
@@ -30,10 +30,10 @@ def find_loop(func: Func, name: str) -> Loop:
         if numbered:
             raise ScheduleError(f"{name!r} can mean {listing(numbered)}", loop=name, suggestion="name one of these")
         raise _unknown(f"{local!r} around stage {stage!r}", local, around, name)
-    known = loops_of(func)
-    if name not in known:
-        raise _unknown(f"{name!r} in {func.name!r}", name, known, name)
-    return known[name]
+    found = loop_of(func, name)
+    if found is None:
+        raise _unknown(f"{name!r} in {func.name!r}", name, loops_of(func), name)
+    return found
 
 
 def find_serial(func: Func, name: str) -> Loop:

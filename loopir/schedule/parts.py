@@ -6,40 +6,44 @@ part and goes on in the others. One part keeps the names of what is inside, the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
+from loopir.analysis.affine import plain, plus, to_index
 from loopir.analysis.relabel import Relabelling
-from loopir.analysis.simplify import simplify
+from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Buffer, Func, Index, Loop, Node, Reduce, Stmt, Store, Value, Var
+from loopir.ir.grammar import Body, Buffer, FloorDiv, Func, Index, Loop, Mod, Node, Reduce, Stmt, Store, Value, Var
 from loopir.ir.walk import loaded, loops, rebuild, replace, replaced, rewrite, statements, substitute, variables
 from loopir.schedule.find import listing
 from loopir.schedule.naming import Taken
 
 
-def part(loop: Loop, start: Index, extent: Index, var: str, *, goes_on: bool, copy: Taken | None = None) -> Loop:
-    """The `extent` iterations of `loop` from `start` on, as a loop over `var`.
-
-    `goes_on`: an earlier part has started the reductions over the loop. With `copy`, what is inside gets new names.
-    """
-    body = moved_to(_folded(loop, var, goes_on=goes_on), {loop.var: start + Var(var)})
-    return Loop(var, extent, loop.kind, body if copy is None else copy.copy(body))
-
-
 def tidy_part(
     loop: Loop, start: Index, extent: Index, var: str, known: Known, *, goes_on: bool, copy: Taken | None = None
 ) -> Loop:
-    """The same where `known` holds, and what speaks of the loop simplified; what does not is left as it is."""
+    """The `extent` iterations of `loop` from `start` on, as a loop over `var`, where `known` holds.
+
+    What speaks of the loop is simplified; what does not is left as it is. `goes_on`: an earlier part has started the
+    reductions over the loop. With `copy`, what is inside gets new names.
+    """
     inner = _folded(loop, var, goes_on=goes_on)
     size = simplify(extent, known.within(inner))
     inside = known.loop(var, size, inner)
-    position = simplify(start + Var(var), inside.within(inner))
+    position = _moved(simplify(start, known.within(inner)), Var(var), lambda: inside.within(inner))
     body = Relabelling({loop.var: position}, {}, decides=True).body(inner, inside)
     if variables(start):
         body = unspoken(body)
     return Loop(var, size, loop.kind, body if copy is None else copy.copy(body))
+
+
+def _moved(start: Index, v: Var, ask: Callable[[], Context]) -> Index:
+    """`start + v` in its shortest form, for a start in its own; what is known is asked for where that may differ."""
+    p = plain(start)
+    if all(isinstance(a, Var | FloorDiv | Mod) for m in p for a in m):
+        return to_index(plus(p, {(v,): 1}))
+    return simplify(start + v, ask())
 
 
 def _folded(loop: Loop, var: str, *, goes_on: bool) -> Body:

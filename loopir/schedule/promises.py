@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from loopir.analysis.depend import carried, lockstep
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, THREAD_AXES, Cond, Func, Loop, Reduce
-from loopir.ir.walk import loops, loops_of, places_of, variables
+from loopir.ir.walk import chain, loop_of, places_of, variables
 from loopir.schedule.find import listing
 from loopir.schedule.launches import gone_with, require_one_launch
 from loopir.schedule.reductions import Fold, require_inside
@@ -19,7 +19,9 @@ IN_ORDER = ("serial", "unroll")
 def require_promises(func: Func, names: Iterable[str]) -> None:
     """Refuse if a loop in `names` has a kind that its dependences no longer allow."""
     for name in names:
-        kind = loops_of(func)[name].kind
+        loop = loop_of(func, name)
+        assert loop is not None
+        kind = loop.kind
         if kind == "vectorize":
             require_lockstep(func, name)
         elif kind not in IN_ORDER:
@@ -65,8 +67,8 @@ def _over(func: Func, label: str) -> tuple[str, ...]:
 
 def require_outside_lanes(func: Func, loop: Loop) -> None:
     """Refuse if `loop` stands in a vectorized one: lanes hold serial loops only."""
-    for lanes in loops(func.body):
-        if lanes.kind == "vectorize" and any(x is loop for x in loops(lanes.body)):
+    for lanes in chain(func.body, loop)[:-1]:
+        if isinstance(lanes, Loop) and lanes.kind == "vectorize":
             reason = f"{loop.var!r} stands in the lanes of {lanes.var!r}, and lanes hold serial loops only"
             raise ScheduleError(reason, loop=loop.var, suggestion=f"a loop around {lanes.var!r}")
 

@@ -7,10 +7,11 @@ from hypothesis import given, settings, strategies as st
 import loopir.intrinsics  # noqa: F401
 from loopir.analysis.access import statements_of, that_meet
 from loopir.analysis.depend import SIZE, Pair, conflicts
-from loopir.analysis.offsets import offsets
+from loopir.analysis.offsets import offsets, told_by_element
 from loopir.ir.grammar import Func
 from loopir.ir.interpret import holds
 from loopir.ir.parse import parse
+from loopir.ir.walk import loops_of
 from loopir.schedule import Schedule
 from loopir.testing import nests
 from loopir.testing.steps import schedules
@@ -54,6 +55,23 @@ def test_scheduled_programs(data: st.DataObject) -> None:
     make = nests.symbolic if data.draw(st.booleans()) else nests.constant
     func = make(data.draw(st.sampled_from(["matmul", "blur", "layernorm"])))
     proved(data.draw(schedules(func, most=3, primitives=MOVES)).func)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_what_an_element_tells(data: st.DataObject) -> None:
+    """Where an element is said to tell the iterations of a loop, the solver finds no clash of two different ones."""
+    func = data.draw(schedules(data.draw(funcs()), most=3, primitives=MOVES)).func
+    for v, nest in loops_of(func).items():
+        if told_by_element(func, nest, [v]):
+            inside = [s for s in statements_of(func) if v in s.dims]
+            for s, t in that_meet(inside):
+                for a, b in conflicts(s, t):
+                    system = Pair(func, s, a, t, b).system(dict.fromkeys(func.sizes, 4))
+                    dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{x}" for x in s.dims)]
+                    dims += [f"t.{x}" for x in t.dims]
+                    later = {f"s.{v}": 1, f"t.{v}": -1, "": -1}
+                    assert all(x.is_empty() for x in system.solutions(dims, [(later, False)]))
 
 
 def clash(source: str) -> dict[str, tuple[float, float]] | None:

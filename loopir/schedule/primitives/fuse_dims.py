@@ -77,7 +77,7 @@ def fuse_dims(func: Func, buffer: str, first: int, count: int = 2) -> Func:
         total = total * size
     new = replace(b, shape=(*b.shape[:first], total, *b.shape[first + count :]))
     body = tuple(reindexed(s, {b.name: new}, fused) for s in alloc.body)
-    made = replace(alloc, buffer=new, body=simplify_body(body, known_at(func, alloc)))
+    made = replace(alloc, buffer=new, body=simplify_body(body, known_at(func, alloc), old=alloc.body))
     return exchanged(func, alloc, made)
 
 
@@ -87,7 +87,7 @@ def _require_inside(func: Func, body: Body, name: str) -> None:
         if isinstance(s, Reduce) and len(s.buffers) > 1 and name in {b.name for b in s.buffers}:
             others = " and ".join(b.name for b in s.buffers if b.name != name)
             raise ScheduleError(f"{s.label} folds into {name} and {others} at one element, so they have one shape")
-    for _, x, _ in unproved(func):
-        if isinstance(x, Subscript) and x.buffer.name == name:
+    for _, x, _ in unproved(func, name):
+        if isinstance(x, Subscript):
             what = f"{text(Load(x.buffer, x.at))} is not known to be inside {name}"
             raise ScheduleError(what, suggestion="an index that a guard keeps inside")

@@ -14,7 +14,6 @@ from typing import TypeVar, cast
 from loopir.analysis.access import sees
 from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, to_index
 from loopir.analysis.simplify import EMPTY, poly
-from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     FALSE,
@@ -46,6 +45,7 @@ from loopir.ir.walk import (
     bodies,
     children,
     loops,
+    map_body,
     map_stmts,
     nodes,
     rebuild,
@@ -60,7 +60,7 @@ from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop
 from loopir.schedule.naming import Taken
-from loopir.schedule.parts import part, require_starts, tidy_part
+from loopir.schedule.parts import require_starts, tidy_part
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
 
@@ -156,14 +156,20 @@ def _parts(func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, h
     if settled.before and not facts.equal(low, Int(0)):
         first, name = facts.less(low, n), taken.name(f"{loop.var}_first")
         out = (tidy_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken),)
-    inside = replace(loop, body=tuple(settled.decided(s) for s in loop.body))
-    middle = part(inside, low, high - low, loop.var, goes_on=bool(out))  # none, where they cross
-    out = (*out, *simplify_body((middle,), facts.place))
+    inside = replace(loop, body=map_body(tuple(settled.decided(s) for s in loop.body), _opened))
+    middle = tidy_part(inside, low, high - low, loop.var, facts.place, goes_on=bool(out))
+    out = (*out, middle)  # none, where they cross
     if settled.after and not facts.equal(high, n):
         end = facts.greater(high, low)
         name = taken.name(f"{loop.var}_last")
         out = (*out, tidy_part(loop, end, n - end, name, facts.place, goes_on=True, copy=taken))
     return out
+
+
+def _opened(s: Stmt) -> Stmt | Body:
+    """`s` without guards that are decided."""
+    s = map_stmts(s, _opened)
+    return (s.then if s.cond == TRUE else s.orelse) if isinstance(s, If) and s.cond in (TRUE, FALSE) else s
 
 
 def _pruned(s: Stmt) -> Body:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from loopir.analysis.access import sees
+from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify import simplify_cond
-from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ParseError, ScheduleError
 from loopir.ir.grammar import (
     FALSE,
@@ -21,12 +21,13 @@ from loopir.ir.grammar import (
     Reduce,
     Select,
     Stmt,
+    Var,
     conj,
     conjuncts,
 )
 from loopir.ir.parse import condition
 from loopir.ir.text import text
-from loopir.ir.walk import bodies, exchanged, loops, names, nodes, places, rebuild, variables
+from loopir.ir.walk import chain, exchanged, loops, names, nodes, places, rebuild, variables
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, listing
@@ -93,26 +94,28 @@ def specialize(func: Func, loop: str, when: str | None = None) -> Func:
         always = "always holds" if decided == TRUE else "never holds"
         raise ScheduleError(f"{text(cond)} {always} where {target.var!r} stands", loop=target.var,
                             suggestion="leave the loop as it is")  # fmt: skip
-    version = simplify_body((target,), known.given(cond))
+    told = Relabelling({v: Var(v) for v in _linked(func, target, cond)}, {}, decides=True)
+    version = told.body((target,), known.given(cond))
     other = fresh_copy(func, (target,), names(func))
     made = If(cond, version, other if when is not None else _deselected(other, cond))
     return exchanged(func, target, made)
 
 
+def _linked(func: Func, target: Loop, cond: Cond) -> set[str]:
+    """The names that `cond` may tell something of: those that it speaks of, and what extents and guards tie to them."""
+    shells = [*chain(func.body, target)[:-1], *(n for n in nodes(target) if isinstance(n, Loop | If | Select))]
+    ties = [variables(s.extent) | {s.var} for s in shells if isinstance(s, Loop)]
+    ties += [variables(t) for s in shells if isinstance(s, If | Select) for t in conjuncts(s.cond)]
+    found, before = set(variables(cond)), 0
+    while len(found) > before:
+        before = len(found)
+        found.update(*(tie for tie in ties if not found.isdisjoint(tie)))
+    return found
+
+
 def _around(func: Func, target: Loop) -> tuple[str, ...]:
     """The loops around `target`."""
-
-    def path(body: Body) -> tuple[str, ...] | None:
-        for s in body:
-            if s is target:
-                return ()
-            own = (s.var,) if isinstance(s, Loop) else ()
-            for inner in bodies(s):
-                if (rest := path(inner)) is not None:
-                    return (*own, *rest)
-        return None
-
-    return path(func.body) or ()
+    return tuple(s.var for s in chain(func.body, target)[:-1] if isinstance(s, Loop))
 
 
 def _condition(func: Func, when: str, target: Loop, around: tuple[str, ...]) -> Cond:

@@ -15,7 +15,7 @@ from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify_func import Known, known_at
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import TRUE, Cond, Func, If, Index, Int, Loop, conj
-from loopir.ir.walk import fresh, loaded, loops_of, names as names_of, replace, replace_loop, variables
+from loopir.ir.walk import chain, fresh, loaded, names as names_of, replace, replace_loop, variables
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_serial
 from loopir.schedule.primitives.reorder import Band, in_order, nested, rearranged, require_bounds
@@ -77,7 +77,7 @@ def _at_once(func: Func, targets: Sequence[str], factors: Sequence[int], tail: T
         band = Band.of([find_serial(func, v) for v in targets])
     except ScheduleError:
         return None
-    if any(x.kind != "serial" or loaded(x.extent) for x in band.loops) or _in_lanes(func):
+    if any(x.kind != "serial" or loaded(x.extent) for x in band.loops) or _in_lanes(func, band.loops[0]):
         return None
     if not tied(func, band.loops[0], [x.var for x in band.loops]):
         return None
@@ -88,9 +88,9 @@ def _at_once(func: Func, targets: Sequence[str], factors: Sequence[int], tail: T
     return Strips(func, pairs, by_name, tail == "exact", known_at(func, band.loops[0])).nest(band)
 
 
-def _in_lanes(func: Func) -> bool:
-    """Whether there are lanes, whose promise has to be proved again where loops move in them."""
-    return any(x.kind == "vectorize" for x in loops_of(func).values())
+def _in_lanes(func: Func, loop: Loop) -> bool:
+    """Whether there are lanes around `loop`, whose promise has to be proved again where loops move in them."""
+    return any(isinstance(x, Loop) and x.kind == "vectorize" for x in chain(func.body, loop))
 
 
 def _named(func: Func, targets: Sequence[str]) -> dict[str, tuple[str, str]]:
