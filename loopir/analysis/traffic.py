@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loopir.analysis.warps import BANKS, SECTOR, WORD, banked
 from loopir.errors import VerifyError
 from loopir.ir.grammar import (
     BLOCK_AXES,
@@ -52,8 +53,6 @@ from loopir.ir.walk import loaded, nodes, replace, statements, stored, variables
 
 SAMPLES = 64
 """Warps in which each statement is met."""
-SECTOR, BANKS, WORD = 32, 32, 4
-"""Bytes of a sector of global memory; banks of shared memory, and the bytes of a word in one."""
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -346,8 +345,8 @@ def _passes(addresses: Ints, active: Bools, width: int) -> Floats:
     for n in range(SAMPLES):
         first = addresses[n][active[n]] // WORD
         if len(first):
-            words = np.unique(np.concatenate([first + step for step in range(max(1, width // WORD))]))
-            out[n] = np.bincount(words % BANKS, minlength=BANKS).max() * BANKS * WORD
+            words = np.concatenate([first + step for step in range(max(1, width // WORD))])
+            out[n] = banked(np.zeros_like(words), words).max() * BANKS * WORD
     return out
 
 

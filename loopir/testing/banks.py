@@ -1,9 +1,7 @@
 """Bank conflicts of shared memory, counted from addresses: what a layout is for, seen without a GPU.
 
-Shared memory has 32 banks of 4 bytes. A warp's access is done in phases, each of as many lanes as make 128 bytes: all
-32 at 4 bytes each, 8 at 16 bytes each, as vectors, `ldmatrix` and `cp.async` have them. A phase takes as many turns as
-the fullest bank has words to give, where lanes that want the same word share it; one is what it should take (CUDA C++
-Programming Guide, "Shared Memory"; PTX ISA, "ldmatrix").
+How the banks serve a warp is said in `loopir.analysis.warps`. Here warps are sampled and nothing is run, so that
+kernels of any size are counted; `memory_report` runs all threads of a small call, and names those that clash.
 """
 
 from __future__ import annotations
@@ -13,19 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from loopir.ir.grammar import Body, Buffer, Func, If, Index, Int, Issue, Kernel, Load, Loop, Stmt, Store
+from loopir.analysis.warps import WORD, banked
+from loopir.ir.grammar import LANES, Body, Buffer, Func, If, Index, Int, Issue, Kernel, Load, Loop, Stmt, Store
 from loopir.ir.layouts import evaluate
 from loopir.ir.walk import inside, loops, nodes, variables
 
-BANKS, WORD, PHASE, WARP, SIZE = 32, 4, 128, 32, 64
-"""SIZE is what a symbolic size is taken for."""
+SIZE = 64
+"""What a symbolic size is taken for."""
 THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 Key = tuple[str, str]
 """What makes an access, a label or an instruction, and the buffer in shared memory."""
 
 
 def bank_conflicts(lowered: Func, *, samples: int = 16, seed: int = 0) -> dict[Key, float]:
-    """By statement or instruction and buffer in shared memory, the turns that a phase takes: 1.0 where none conflict.
+    """By statement or instruction and buffer in shared memory, the turns that a part of a warp takes: 1.0 without conflicts.
 
     `lowered` is what `lp.lower(s, "cuda")` gives. Warps and iterations are sampled, and guards taken to hold. Buffers
     are taken to start at a multiple of 128 bytes.
@@ -34,11 +33,11 @@ def bank_conflicts(lowered: Func, *, samples: int = 16, seed: int = 0) -> dict[K
     counted: dict[Key, list[int]] = {}
     for kernel in _kernels(lowered.body):
         for _ in range(samples):
-            for key, turns, phases in _Warp(kernel, rng).accesses():
+            for key, turns, parts in _Warp(kernel, rng).accesses():
                 total = counted.setdefault(key, [0, 0])
                 total[0] += turns
-                total[1] += phases
-    return {key: turns / phases for key, (turns, phases) in counted.items()}
+                total[1] += parts
+    return {key: turns / parts for key, (turns, parts) in counted.items()}
 
 
 def _kernels(body: Body) -> Iterator[Kernel]:
@@ -57,12 +56,12 @@ class _Warp:
         self.env: dict[str, Any] = {}
         dims = {s.kind: s.extent.value for s in loops(kernel.body) if s.kind in THREADS and isinstance(s.extent, Int)}
         x, y, z = (dims.get(axis, 1) for axis in THREADS)
-        first = int(rng.integers(0, max(1, x * y * z // WARP))) * WARP
-        thread = np.minimum(first + np.arange(WARP), x * y * z - 1)
+        first = int(rng.integers(0, max(1, x * y * z // LANES))) * LANES
+        thread = np.minimum(first + np.arange(LANES), x * y * z - 1)
         self.threads = {"threadIdx.x": thread % x, "threadIdx.y": thread // x % y, "threadIdx.z": thread // (x * y)}
 
     def accesses(self) -> Iterator[tuple[Key, int, int]]:
-        """Each access of the warp, with the turns and the phases that it takes."""
+        """Each access of the warp, with the turns and the parts that it takes."""
         return self._visit(self.kernel.body)
 
     def _visit(self, body: Body) -> Iterator[tuple[Key, int, int]]:
@@ -101,13 +100,10 @@ class _Warp:
         if b.scope != "shared":
             return
         size = count * b.dtype.bytes
-        start = np.broadcast_to(self._value(at[0]), WARP) * b.dtype.bytes
-        together = min(WARP, max(1, PHASE // max(size, WORD)))
+        start = np.broadcast_to(self._value(at[0]), LANES) * b.dtype.bytes
         words = start[:, None] // WORD + np.arange(max(1, size // WORD))
-        turns = 0
-        for lanes in words.reshape(WARP // together, -1):
-            turns += int(np.bincount(np.unique(lanes) % BANKS).max())
-        yield (by, b.name), turns, WARP // together
+        turns = banked(np.arange(LANES).repeat(words.shape[1]), words.ravel(), size).max(axis=1)
+        yield (by, b.name), int(turns.sum()), len(turns)
 
     def _value(self, ix: Index) -> Any:
         return evaluate(ix, {v: self.env.get(v, SIZE) for v in variables(ix)})

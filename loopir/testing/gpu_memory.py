@@ -1,10 +1,8 @@
 """How a lowered kernel uses memory, counted without a GPU: sectors, banks, vectors, and whatever goes wrong.
 
 The interpreter runs all threads. The 32 lanes of a warp that are at one access of one statement, in one iteration of
-the loops that they run alike, are one instruction. In global memory it takes as many sectors of 32 bytes as it touches;
-more than its bytes need is uncoalesced. In shared memory it takes as many turns as the busiest of 32 banks of 4 bytes
-has words to give, lanes with 8 or 16 bytes going by halves or quarters of a warp; one word for many lanes is one turn.
-(CUDA C++ Programming Guide, "Device Memory Accesses" and "Shared Memory", compute capability 5.x and later.)
+the loops that they run alike, are one instruction. More sectors of global memory than its bytes need are uncoalesced,
+more turns of the banks of shared memory than its words need are bank conflicts (`loopir.analysis.warps`).
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from loopir.analysis.warps import BANKS, SECTOR, WORD, banked
 from loopir.build import Schedule
 from loopir.errors import InterpretError
 from loopir.ir.grammar import LANES, THREAD_AXES, Buffer, Func, Issue, Kernel, Loop
@@ -26,8 +25,6 @@ from loopir.ir.verify import evaluate
 from loopir.ir.walk import nodes, places, statements
 from loopir.lower.pipeline import lower
 
-SECTOR, BANKS, WORD = 32, 32, 4
-"""Bytes of a sector, banks, bytes of a bank's word."""
 Lanes = dict[int, list[int]]
 """By lane, the bytes at which its cells start."""
 
@@ -211,25 +208,26 @@ def _sectors(lanes: Lanes, size: int, width: int) -> tuple[int, int, str]:
 
 def _turns(lanes: Lanes, size: int, width: int) -> tuple[int, int, str]:
     """Lanes with wide vectors go by parts of the warp, each of which the banks serve by itself."""
-    part = LANES // max(1, min(width, 16) // WORD)
-    taken = needed = 0
-    example, most = "", 1
-    for start in range(0, LANES, part):
-        mine = {lane: found for lane, found in lanes.items() if start <= lane < start + part}
-        if not mine:
-            continue
-        banks: dict[int, dict[int, int]] = {}
-        for lane, found in mine.items():
-            for word in {byte // WORD for x in found for byte in range(x, x + size)}:
-                banks.setdefault(word % BANKS, {}).setdefault(word, lane)
-        ways = max(map(len, banks.values()))
-        taken += ways
-        needed += ceil(sum(map(len, banks.values())) / BANKS)
-        if ways > most:
-            most = ways
-            bank, words = max(banks.items(), key=lambda x: len(x[1]))
-            example = f"lanes {_listed(sorted(words.values())[:4])} want different words of bank {bank}, {ways} ways"
-    return taken, needed, example
+    wanted = [
+        (lane, word)
+        for lane, found in lanes.items()
+        for word in {byte // WORD for x in found for byte in range(x, x + size)}
+    ]
+    who, words = np.array(wanted).T
+    counts = banked(who, words, width)
+    used = counts.sum(axis=1)
+    taken, needed = int(counts.max(axis=1).sum()), int((-(-used // BANKS)).sum())
+    ways = int(counts.max())
+    if ways == 1:
+        return taken, needed, ""
+    part, bank = np.unravel_index(counts.argmax(), counts.shape)
+    mine = (who // (LANES // len(counts)) == part) & (words % BANKS == bank)
+    first = dict(zip(words[mine][::-1].tolist(), who[mine][::-1].tolist(), strict=True))  # who wants a word first
+    return (
+        taken,
+        needed,
+        f"lanes {_listed(sorted(first.values())[:4])} want different words of bank {bank}, {ways} ways",
+    )
 
 
 def _listed(lanes: Iterable[int]) -> str:
