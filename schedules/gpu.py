@@ -36,6 +36,13 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.S
     other stage without an independent outer loop runs on one thread: right, and slow. What only some GPUs have is used
     if `arch` says that it is there.
     """
+    made = _spread(s, threads, arch)
+    # where memory that threads write decides what they run, or they read it, each stage is looked at by itself
+    return made if _lowered(made, lambda same: same) is not None else _spread(s, threads, arch, each=True)
+
+
+def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = False) -> lp.Schedule:
+    """What `gpu` makes of `s`; with `each`, lowering is asked about every stage."""
     s = inlined(s)
     tiled = any(_tiled(s, stage) or several(s, stage) for stage in s.stages)
     along_rows = (_lowered(s, row_blocks) or _lowered(s, row_blocks, keep=False)) if crowded(s) and not tiled else None
@@ -59,10 +66,10 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.S
             large = t is not None and worth_turning(s, t)
             near = _lowered(s, neighbours, stage) if not large and one_nest(s, stage) and reaches(s, stage) else None
             across = _lowered(s, transpose, stage) if large else None
-            if one_nest(s, stage):
+            if one_nest(s, stage) and not each:
                 s = across or near or elementwise(s, stage, threads=threads)
             else:  # blocks of one launch may have to wait for those of a stage beside it, which nothing orders
-                s = _lowered(s, elementwise, stage, threads=threads) or s
+                s = across or near or _lowered(s, elementwise, stage, threads=threads) or s
         except lp.ScheduleError:
             continue  # what stands in one nest with it has the grid already
     return s

@@ -24,7 +24,7 @@ Key = tuple[str, str]
 
 
 def bank_conflicts(lowered: Func, *, samples: int = 16, seed: int = 0) -> dict[Key, float]:
-    """By statement or instruction and buffer in shared memory, the turns that a part of a warp takes: 1.0 without conflicts.
+    """By statement or instruction and buffer in shared memory, the turns a part of a warp takes: 1.0 without conflicts.
 
     `lowered` is what `lp.lower(s, "cuda")` gives. Warps and iterations are sampled, and guards taken to hold. Buffers
     are taken to start at a multiple of 128 bytes.

@@ -57,6 +57,34 @@ def test_scheduled_for_a_gpu_they_have_no_races_and_mean_the_same(call: Any, see
     check_same(lp.interpret(lowered, arrays, values, domain="ring", seed=seed), want)
 
 
+OWN = (
+    """
+    for i in range(2):
+        for j in range(X[i * 2 // 2] % 3):
+            for k in range(i):
+                X[X[i * 3 % 6] % 6] = prod(X[k * 2 // 2])
+""",
+    """
+    for i in range(1):
+        for j in range(2):
+            for k in range(X[i + j] % 3):
+                if k % 2 == 0:
+                    X[1 - j] = max(X[1 - k], over=(i, k), init=X[0])
+""",
+)  # fmt: skip
+"""Nests that read what they write, also to know how often they run: found at random."""
+
+
+@pytest.mark.parametrize("body", OWN)
+def test_what_a_nest_makes_of_its_own_memory_is_scheduled_as_it_can_be_run(body: str) -> None:
+    func = lp.parse(
+        f'def f(X: "inout int32[6]", Y: "out int32[5]"):{body}    for i_1 in range(5):\n        Y[i_1] = X[i_1]'
+    )
+    lowered = lower(schedules.gpu(lp.Schedule(func), threads=4).func, "cuda")
+    x = np.arange(6, dtype=np.int32)[::-1]
+    check_same(lp.interpret(lowered, [x], {}), lp.interpret(func, [x], {}))
+
+
 @settings(SETTINGS, max_examples=40)
 @given(calls(), st.booleans())
 def test_the_cpu_gives_what_the_interpreter_gives(call: Any, scheduled: bool) -> None:
