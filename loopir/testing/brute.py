@@ -129,12 +129,11 @@ def _arrays(func: Func, at: Sizes) -> list[Any]:
 
 def _flow(before: Func, after: Func, at: Sizes, once: bool) -> str | None:
     """A read that sees another write, where the statements are the same and run as often; lanes run together."""
-    other = Flow(after, dict(at))
-    if told := _lanes_meet(after, other):
+    if told := _lanes_meet(after, at):
         return told
     if not same_names(before, after):
         return None
-    one = Flow(before, dict(at))
+    one, other = (Flow(f, dict(at)) for f in (before, after))
     if one.values.total() != other.values.total():
         return f"statements run {other.values.total()} times, and not {one.values.total()}" if once else None
     if one.values != other.values:
@@ -142,11 +141,11 @@ def _flow(before: Func, after: Func, at: Sizes, once: bool) -> str | None:
     return unlike(one, other, [b.name for b in before.outputs()])
 
 
-def _lanes_meet(func: Func, run: Flow) -> str | None:
+def _lanes_meet(func: Func, at: Sizes) -> str | None:
     """An element that several lanes of a vector store to at a time."""
     if not any(x.kind == "vectorize" for x in loops(func.body)):
         return None
-    stores = Counter((e.time, e.home, e.cell) for e in run.events if e.write and not e.fold)
+    stores = Counter((e.time, e.home, e.cell) for e in Run(func, dict(at)).events if e.write and not e.fold)
     found = next((where for where, count in stores.items() if count > 1), None)
     return None if found is None else f"several lanes store to {found[1][0]}{list(found[2])} at a time"
 

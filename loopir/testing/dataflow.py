@@ -18,11 +18,24 @@ from loopir.testing.instances import Env, Home, Lane, Run, digest
 
 
 class Flow(Run):
-    """A Run in which a write is told by its statement alone, not by its iteration; `values` are all that were made."""
+    """A Run in which a write is told by its statement alone, not by its iteration, and there are no events.
+
+    `values` are all that were made, `writes` counts those of each statement.
+    """
 
     def __post_init__(self) -> None:
         self.values: Counter[int] = Counter()
+        self.writes: Counter[str] = Counter()
         super().__post_init__()
+
+    def access(
+        self, name: str, at: tuple[int, ...], lane: Lane, label: str, *, write: bool = False, fold: str = ""
+    ) -> int:
+        if write:
+            self.writes[self.name(label)] += 1
+        home = self.home(name, lane)
+        found = self.cells.get((home, at))
+        return self.unwritten(home, at) if found is None else found
 
     def env(self, lane: Lane, label: str) -> Env:
         return ()
@@ -71,8 +84,7 @@ def differing(before: Func, after: Func, sizes: Mapping[str, int]) -> str | None
     Where a statement runs more or less often (a tile that runs over its edge, say), there is no such map of the runs.
     """
     one, other = (Flow(f, dict(sizes)) for f in (before, after))
-    counts = [Counter(e.label for e in run.events if e.write) for run in (one, other)]
-    if counts[0] != counts[1]:
+    if one.writes != other.writes:
         return None
     return unlike(one, other, [b.name for b in before.outputs()])
 

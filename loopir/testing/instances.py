@@ -7,9 +7,12 @@ lanes together, statement by statement, each with its reads before its writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
+from typing import Any
 
 from loopir.ir.grammar import (
     Add,
@@ -47,6 +50,7 @@ from loopir.ir.grammar import (
     Xor,
 )
 from loopir.ir.inits import explicit_init
+from loopir.ir.kept import kept
 from loopir.ir.layouts import evaluate
 from loopir.ir.walk import names, variables
 
@@ -171,7 +175,7 @@ class Run:
     def leaf(self, s: Store | Reduce, lanes: Sequence[Lane]) -> None:
         """The reads of all lanes, then their writes."""
         pending: list[tuple[Lane, str, tuple[int, ...], int]] = []
-        fold = f"{s.monoid.name} {digest(s.monoid)} {[b.name for b in s.buffers]}" if isinstance(s, Reduce) else ""
+        fold = fold_of(s)
         for lane in lanes:
             at = tuple(self.index(x, lane, s.label) for x in s.at)
             values = s.values if isinstance(s, Reduce) else (s.value,)
@@ -212,32 +216,15 @@ class Run:
     # ------------------------------------------------------------ indices, conditions, values
 
     def index(self, ix: Index, lane: Lane, label: str) -> int:
-        match ix:
-            case Int(value):
-                return value
-            case Var(name):
-                return lane.known[name]
-            case Opaque(value):
-                return self.hashed(value, lane, label) % 4
-            case Add() | Mul() | Min() | Max() | FloorDiv() | Mod() | Xor():
-                a, b = self.index(ix.a, lane, label), self.index(ix.b, lane, label)
-                match ix:
-                    case Add():
-                        return a + b
-                    case Mul():
-                        return a * b
-                    case Min():
-                        return min(a, b)
-                    case Max():
-                        return max(a, b)
-                    case FloorDiv():
-                        return a // b
-                    case Xor():
-                        return a ^ b
-                    case _:
-                        return a % b
-            case _:
-                raise AssertionError(ix)
+        kind = type(ix)
+        if kind is Int:
+            return ix.value  # type: ignore[attr-defined]
+        if kind is Var:
+            return lane.known[ix.name]  # type: ignore[attr-defined]
+        if isinstance(ix, Opaque):
+            return self.hashed(ix.value, lane, label) % 4
+        pair: Any = ix
+        return _ARITHMETIC[kind](self.index(pair.a, lane, label), self.index(pair.b, lane, label))
 
     def truth(self, c: Cond, lane: Lane, label: str) -> bool:
         match c:
@@ -269,15 +256,47 @@ class Run:
             case Op(fn, args):
                 return digest(fn.name, *(self.hashed(x, lane, label) for x in args))
             case Of(of, t):
-                return digest(t, self.hashed(of, lane, label))
+                return digest(t.name, self.hashed(of, lane, label))
             case Cast(value, t):
-                return digest(t, self.hashed(value, lane, label))
+                return digest(t.name, self.hashed(value, lane, label))
             case _:
-                return digest(n)
+                return of_node(n)
+
+
+_ARITHMETIC: dict[type[Index], Callable[[int, int], int]] = {
+    Add: operator.add, Mul: operator.mul, Min: min, Max: max, FloorDiv: operator.floordiv, Mod: operator.mod,
+    Xor: operator.xor,
+}  # fmt: skip
 
 
 def digest(*parts: object) -> int:
-    return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "big")
+    """A number for these, the same in every process: numbers are mixed as Python does, the rest is hashed once."""
+    return hash(tuple([p & ALL if type(p) is int else _said(p) for p in parts])) & ALL
+
+
+ALL = (1 << 64) - 1
+
+
+def _said(p: object) -> int:
+    if isinstance(p, tuple | list):
+        return digest(*p)
+    return of_node(p) if isinstance(p, Node) else _blake(p)
+
+
+@kept
+def of_node(n: Node) -> int:
+    return _blake(repr(n))
+
+
+@lru_cache(maxsize=4096)
+def _blake(p: object) -> int:
+    return int.from_bytes(blake2b(repr(p).encode(), digest_size=8).digest(), "big")
+
+
+@kept
+def fold_of(s: Store | Reduce) -> str:
+    """What a statement folds by, and into; empty for a store."""
+    return f"{s.monoid.name} {of_node(s.monoid)} {[b.name for b in s.buffers]}" if isinstance(s, Reduce) else ""
 
 
 # ---------------------------------------------------------------- pairs

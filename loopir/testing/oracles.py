@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,11 +46,13 @@ class Case:
     @cached_property
     def wide(self) -> list[Array]:
         """The arrays with every float replaced by any element of the ring, so that no two are equal by chance."""
-        rng = np.random.default_rng(len(self.arrays))
         types = {a.buffer.name: a.buffer.dtype for a in self.before.args}
-        return [
-            rng.integers(0, 2**32, x.shape, np.uint32) if types[name].is_float else x for name, x in self.arrays.items()
-        ]
+        start, out = 0, list[Array]()
+        for name, x in self.arrays.items():
+            end = start + x.size
+            out.append(elements(end)[start:end].reshape(x.shape) if types[name].is_float else x)
+            start = end
+        return out
 
     @cached_property
     def expected(self) -> list[Array] | None:
@@ -59,6 +61,16 @@ class Case:
             return over_ring(self.before, self)
         except InterpretError:
             return None
+
+
+def elements(count: int) -> Array:
+    """`count` elements of the ring, or more."""
+    return _ring_elements(1 << max(12, count.bit_length()))
+
+
+@lru_cache(maxsize=4)
+def _ring_elements(count: int) -> Array:
+    return np.random.default_rng(0).integers(0, 2**32, count, np.uint32)
 
 
 def over_ring(func: Func, case: Case, seed: int = 0) -> list[Array]:
