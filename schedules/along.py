@@ -14,6 +14,8 @@ THREADS = 1024
 """Threads that a row has at most."""
 LONGEST = 1024, 8192, 32768
 """Rows of a length that is not known have a kernel for lengths up to each of these, and one for all others."""
+MIDDLE = LONGEST[1]
+"""So those that are no whole vectors, up to this length alone."""
 WARP = 32
 LINE = 8
 """Threads whose vectors are a line of memory."""

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from math import prod
 
 import loopir as lp
-from schedules.along import LONGEST, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
+from schedules.along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
 from schedules.nests import extent, fused, reader, step
 
 BLOCKS = 256
 """Results that keep a GPU busy without cutting them up: about two blocks for each of 132 processors."""
 FEW = 128
 """Blocks of columns that are enough, one a processor."""
-CUTS = 512
+CUTS = 1024
 """Blocks of columns that a reduction with fewer is cut into, of half as many threads."""
 PARTS = 1024
 """Blocks that a reduction is cut into where it has fewer."""
@@ -62,7 +62,7 @@ def reduction(
         s, (stage, column, *rest) = _picked(s, (stage, column, *over), max(1, VECTOR_BYTES // size), threads)
         over = tuple(rest)
     width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
-    side = side or (WARP // 2 if width > 1 else WARP)
+    side = side or (WARP // 2 if width > 1 else 2 * WARP)
     blocks = _blocks(s, rows, column, side * width)
     enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)
     all_of = chunk is None and not rows and not column and len(over) == 1 and extent(s, over[0]) is None
@@ -236,32 +236,41 @@ def _rows(
     size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in _inputs(s, stage)), default=1)
     length, width = lp.text(s.loop(over[-1]).extent), max(1, VECTOR_BYTES // size)
     asked = rows and len(over) == 1 and whole is None and s.loops(stage)[0] == rows[0] and length.isidentifier()
-    for most in LONGEST if asked and length not in s.loops() else ():
-        inside = f"{length} % {width} == 0 and 1 <= {length} and {length} <= {most}"
+    kernels = (*((most, width) for most in LONGEST), *(((MIDDLE, 1),) if width > 1 else ()))
+    for most, width in kernels if asked and length not in s.loops() else ():
+        aligned = f"{length} % {width} == 0 and " if width > 1 else ""
+        inside = f"{aligned}1 <= {length} and {length} <= {most}"
         if s.why("specialize", rows[0], inside) is not None:
             break
         known = s.stages
         s, others = step(s, "specialize", rows[0], inside)
         (other,) = (x for x in s.stages if x not in known)
-        s, (pieces, lane) = step(s, "split", over[-1], width)
+        s, (pieces, *lane) = step(s, "split", over[-1], width) if width > 1 else (s, (over[-1],))
         s, (one, piece) = step(s, "split", pieces, most // width)
-        s = _rows_of(s, stage, rows, (one, piece, lane), threads, None)
+        s = _rows_of(s, stage, rows, (one, piece, *lane), threads, None, kept=True)
         stage, rows, over = other, others[: len(rows)], others[len(rows) :]
     return _rows_of(s, stage, rows, over, threads, whole)
 
 
 def _rows_of(
     s: lp.Schedule, stage: str, rows: tuple[str, ...], over: tuple[str, ...], threads: int,
-    whole: tuple[str, str] | None,
+    whole: tuple[str, str] | None, kept: bool = False,
 ) -> lp.Schedule:  # fmt: skip
-    """Rows of one kernel."""
+    """Rows of one kernel. With `kept`, vectors have tests, which would keep loads from being in flight together."""
     lengths, inputs = [extent(s, x) for x in over], _inputs(s, stage)
     length = None if None in lengths else prod(n or 0 for n in lengths)
     size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in inputs), default=1)
     width = max(1, VECTOR_BYTES // size) if whole else vector(s, {stage: over[-1]}, inputs)
     lanes = evenly(length, width, min(threads, worth(length, size)) if rows else threads)
     s, fold = _near(s, stage, rows[-1] if rows else None)
+    before = s.stages
+    for buffer in sorted(inputs) if kept else ():
+        if s.why("cache_read", fold, buffer, "local", rows[-1]) is None:
+            s = s.cache_read(fold, buffer, "local", rows[-1])
+    copies = [x for x in s.stages if x not in before]
     s = along(s, fold, rows[-1] if rows else None, lanes, width, whole)
+    for copy in copies:
+        s = along(s, copy, rows[-1], lanes, width)
     if not rows:
         return s
     block = rows[-1]
@@ -289,7 +298,7 @@ def _columns(
     width = vector(s, {stage: column}, inputs)
     s, (block, part) = _placed(s, stage, column, side * width)
     s, (lane, one) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
-    s, (_, inner) = step(s, "split", over[-1], threads // side * TOGETHER[width == 1])
+    s, (turn, inner) = step(s, "split", over[-1], threads // side * TOGETHER[width == 1])
     s, (some, row) = step(s, "split", inner, threads // side)
     if one:
         s = s.reorder(*(x for x in s.loops(stage)[s.loops(stage).index(lane) :] if x != one), one)
@@ -301,6 +310,8 @@ def _columns(
         s = s.unroll(one)
         last = s.loops(stage)[-1]
         s = s.vectorize(last) if fold != stage and s.why("vectorize", last) is None else s
+    if s.why("partition", turn) is None:
+        s = s.partition(turn)  # tests between loads would keep them from being in flight together
     s = _made_there(s, stage, block, side, width)
     s, blocks = _merged(s, (*rows, block))
     return s.bind(blocks[-1], "blockIdx.x")

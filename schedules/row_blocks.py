@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 
 import loopir as lp
-from schedules.along import LONGEST, VECTOR_BYTES, WARP, along, evenly, vector, worth
+from schedules.along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, vector, worth
 from schedules.nests import extent, fused, step
 
 BLOCKS = 132
@@ -50,14 +50,14 @@ def row_blocks(
     given = frozenset(a.buffer.name for a in s.func.args)
     length = _length(s, row) if keep and threads is None else None
     size = _widest(s, _stages(s, row), given)
-    for most, rest in _kernels(s, row, size) if length is not None else ():
-        width = VECTOR_BYTES // size
-        inside = f"{length} % {width} == 0 and 1 <= {length} and {length} <= {most}{rest}"
+    for most, width, rest in _kernels(s, row, size) if length is not None else ():
+        whole = f"{length} % {width} == 0 and " if width > 1 else ""
+        inside = f"{whole}1 <= {length} and {length} <= {most}{rest}"
         if s.why("specialize", row, inside) is not None:
             break
         s, (other, *_) = step(s, "specialize", row, inside)
         s = _of_length(s, row, most, width)
-        s = _blocks(s, row, given, threads, rows, keep)
+        s = _blocks(s, row, given, threads, rows, keep, least=1)
         row = other
     return _blocks(s, row, given, threads, rows, keep)
 
@@ -79,15 +79,16 @@ def _length(s: lp.Schedule, row: str) -> str | None:
     return length if length.isidentifier() and length not in s.loops() else None
 
 
-def _kernels(s: lp.Schedule, row: str, size: int) -> tuple[tuple[int, str], ...]:
-    """Up to what length there is a kernel for rows that are known to be whole vectors, and what else has to hold.
+def _kernels(s: lp.Schedule, row: str, size: int) -> tuple[tuple[int, int, str], ...]:
+    """Up to what length there is a kernel for rows that are whole vectors of so many elements, and what else must hold.
 
     Short rows of elements of `size` bytes have a warp each, and several of them a block, if that leaves no row out.
+    What is no whole vectors is taken element by element, in registers if it is not long.
     """
-    count = lp.text(s.loop(row).extent)
+    count, width = lp.text(s.loop(row).extent), VECTOR_BYTES // size
     shared = count.isidentifier() and worth(LONGEST[0], size) == WARP
-    several = ((LONGEST[0], f" and {count} % {TOGETHER // WARP} == 0"),) if shared else ()
-    return (*several, *((most, "") for most in LONGEST))
+    several = ((LONGEST[0], width, f" and {count} % {TOGETHER // WARP} == 0"),) if shared else ()
+    return (*several, *((most, width, "") for most in LONGEST), *(((MIDDLE, 1, ""),) if width > 1 else ()))
 
 
 def _of_length(s: lp.Schedule, row: str, most: int, width: int) -> lp.Schedule:
@@ -101,9 +102,9 @@ def _of_length(s: lp.Schedule, row: str, most: int, width: int) -> lp.Schedule:
 
 
 def _blocks(
-    s: lp.Schedule, row: str, given: frozenset[str], threads: int | None, rows: int | None, keep: bool
+    s: lp.Schedule, row: str, given: frozenset[str], threads: int | None, rows: int | None, keep: bool, least: int = 2
 ) -> lp.Schedule:
-    """The iterations of `row` on blocks, and what is in each on threads."""
+    """The iterations of `row` on blocks, and what is in each on threads; what `least` stages read is kept."""
     stages = _stages(s, row)
     width = vector(s, {x: _inner(s, x, row)[-1] for x in stages if _inner(s, x, row)}, given)
     lanes = _lanes(s, stages, width, threads, given)
@@ -115,7 +116,7 @@ def _blocks(
         s, (block, row) = step(s, "split", row, rows)
     inside = {t.buffer for x in stages for t in s.accesses(x)} - given
     if keep:
-        s = _kept(s, row, given, lanes)
+        s = _kept(s, row, given, lanes, least)
     for stage in _stages(s, row):
         s = along(s, stage, row, lanes, width)
     s = s.bind(block, "blockIdx.x")
@@ -164,11 +165,15 @@ def _size(s: lp.Schedule, buffer: str) -> int | None:
     return None if None in sizes else prod(n for n in sizes if n is not None) * memory.dtype.bytes
 
 
-def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int) -> lp.Schedule:
-    """What several stages read of a row of their inputs copied near first, where that is known to fit."""
+def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int, least: int) -> lp.Schedule:
+    """What several stages read of a row of their inputs copied near first, where that is known to fit.
+
+    `least` is how many. Where there are guards, it is 1: tests between loads would keep them from being in flight
+    together.
+    """
     for buffer in sorted(given):
         readers = [x for x in _stages(s, row) if _reads_rows(s, x, buffer, row)]
-        if len(readers) < 2 or s.why("cache_read", tuple(readers), buffer, "local", row) is not None:
+        if len(readers) < least or s.why("cache_read", tuple(readers), buffer, "local", row) is not None:
             continue
         t = s.cache_read(tuple(readers), buffer, "local", row)
         (copy,) = set(t.buffers) - set(s.buffers)
@@ -176,7 +181,7 @@ def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int) -> lp.Sch
         if size is None or size > KEPT_BYTES * lanes:
             continue
         many = size // t.buffer(copy).dtype.bytes > NEAR_ELEMENTS * lanes
-        s = t.set_scope(copy, "shared") if many and size <= NEAR_BYTES else t
+        s = t.set_scope(copy, "shared") if many and size <= NEAR_BYTES and len(readers) > 1 else t
     return s
 
 

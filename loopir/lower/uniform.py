@@ -54,12 +54,22 @@ def uniform(func: Func, target: Target) -> Func:
             case Loop():
                 return inside(s, ctx)
             case If(cond, then, orelse):
+                cond = conj(*(_undivided(t, ctx) for t in conjuncts(cond)))
                 yes, no = ctx.inside(cond), ctx.inside(Not(cond))
                 return If(cond, map_body(then, lambda x: visit(x, yes)), map_body(orelse, lambda x: visit(x, no)))
             case _:
                 return map_stmts(s, lambda x: visit(x, ctx))
 
     return replace(func, body=map_body(func.body, lambda s: visit(s, Context.of(func))))
+
+
+def _undivided(test: Cond, ctx: Context) -> Cond:
+    """`x < n // k` as `x * k < n`, if n is a multiple of k: as the tests of elements, so that one of them will do."""
+    match test:
+        case Cmp("<", a, FloorDiv(n, Int(k))) if k > 1 and simplify(n % k, ctx) == Int(0):
+            return Cmp("<", simplify(a * k, ctx), n)
+        case _:
+            return test
 
 
 def _in_registers(s: If) -> bool:
