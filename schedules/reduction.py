@@ -62,7 +62,7 @@ def reduction(
         s, (stage, column, *rest) = _picked(s, (stage, column, *over), max(1, VECTOR_BYTES // size), threads)
         over = tuple(rest)
     width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
-    side = side or (WARP // 2 if width > 1 else 2 * WARP)
+    side = side or min(threads, WARP // 2 if width > 1 else 2 * WARP)
     blocks = _blocks(s, rows, column, side * width)
     enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)
     all_of = chunk is None and not rows and not column and len(over) == 1 and extent(s, over[0]) is None
