@@ -36,12 +36,12 @@ def _rounded(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _function(
     name: str, fn: Callable[..., Any], *, arity: int = 1, ulp: float, work: int = 1,
     cuda: tuple[str, str] | None = None, prelude: str = "", llvm: str | None = None,
-    expand: Callable[..., Value | None] | None = None, doc: str = "",
+    expand: Callable[..., Value | None] | None = None, near: tuple[float, str] | None = None, doc: str = "",
 ) -> Intrinsic:  # fmt: skip
     arguments = ", ".join(f"{{{n}}}" for n in range(arity))
     single, double = cuda or (f"{name}f", name)
     return Intrinsic(
-        name, arity, FLOAT, _rounded(fn), ulp=ulp, work=work, doc=doc, expand=expand,
+        name, arity, FLOAT, _rounded(fn), ulp=ulp, work=work, doc=doc, expand=expand, near=near,
         cuda={"float32": f"{single}({arguments})", "float64": f"{double}({arguments})"}, cuda_prelude=prelude,
         llvm={"float": llvm or f"llvm.{name}"},
     )  # fmt: skip
@@ -66,17 +66,19 @@ __device__ __forceinline__ lp_turn lp_turned(float x) {
   lp_turn t = {s, c, __float_as_int(k)};
   return t;
 }
-__device__ __forceinline__ float lp_sin(float x) {
+__device__ __forceinline__ float lp_sin_near(float x) {
   lp_turn t = lp_turned(x);
-  float y = __int_as_float(__float_as_int(t.q & 1 ? t.c : t.s) ^ ((t.q & 2) << 30));
-  return fabsf(x) < 105615.0f ? y : lp_far(x, 0);
+  return __int_as_float(__float_as_int(t.q & 1 ? t.c : t.s) ^ ((t.q & 2) << 30));
 }
-__device__ __forceinline__ float lp_cos(float x) {
+__device__ __forceinline__ float lp_cos_near(float x) {
   lp_turn t = lp_turned(x);
-  float y = __int_as_float(__float_as_int(t.q & 1 ? t.s : t.c) ^ (((t.q + 1) & 2) << 30));
-  return fabsf(x) < 105615.0f ? y : lp_far(x, 1);
+  return __int_as_float(__float_as_int(t.q & 1 ? t.s : t.c) ^ (((t.q + 1) & 2) << 30));
 }
+__device__ __forceinline__ float lp_sin(float x) { return fabsf(x) < 105615.0f ? lp_sin_near(x) : lp_far(x, 0); }
+__device__ __forceinline__ float lp_cos(float x) { return fabsf(x) < 105615.0f ? lp_cos_near(x) : lp_far(x, 1); }
 """
+NEAR = 105615.0
+"""Below this magnitude the reduction of `lp_turned` is exact enough."""
 
 exp = _function("exp", np.exp, ulp=2, work=8, expand=expand.exp, doc="e to the x.")
 exp2 = _function("exp2", np.exp2, ulp=2, work=6, expand=expand.exp2, doc="2 to the x.")
@@ -93,6 +95,7 @@ sin = _function(
     cuda=("lp_sin", "sin"),
     prelude=_TURNS,
     expand=expand.sin,
+    near=(NEAR, "sin_near"),
     doc="The sine of radians.",
 )
 cos = _function(
@@ -103,8 +106,17 @@ cos = _function(
     cuda=("lp_cos", "cos"),
     prelude=_TURNS,
     expand=expand.cos,
+    near=(NEAR, "cos_near"),
     doc="The cosine of radians.",
 )
+sin_near = _function(
+    "sin_near", np.sin, ulp=2, work=16, cuda=("lp_sin_near", "sin"), prelude=_TURNS, llvm="llvm.sin", expand=expand.sin,
+    doc="The sine of radians that are no more than some thousand turns: what lowering puts where that was tested.",
+)  # fmt: skip
+cos_near = _function(
+    "cos_near", np.cos, ulp=2, work=16, cuda=("lp_cos_near", "cos"), prelude=_TURNS, llvm="llvm.cos", expand=expand.cos,
+    doc="The cosine of radians that are no more than some thousand turns: what lowering puts where that was tested.",
+)  # fmt: skip
 pow_ = _function("pow", np.float_power, arity=2, ulp=8, work=45, doc="x to the y.")
 floor = _function("floor", np.floor, ulp=0, doc="The largest integer not above x.")
 ceil = _function("ceil", np.ceil, ulp=0, doc="The smallest integer not below x.")

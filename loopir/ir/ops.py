@@ -49,6 +49,7 @@ class Intrinsic:
     `lane(n)`. All threads of the warp come by together; it stands alone in a store, in a kernel.
     `ulp` bounds the error of a backend against the exact result, in units in the last place; 0 is exact.
     `work` is about how many instructions a GPU takes for it in float32, for estimates.
+    `near` is below what magnitude of its argument, in float32, another function means the same and has no slow path.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Intrinsic:
     lane: Callable[[int], int] | None = None
     ulp: float = 0.0
     work: int = 1
+    near: tuple[float, str] | None = None
     doc: str = ""
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from loopir.lower.fragments import fragments
 from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
 from loopir.lower.memories import memories
+from loopir.lower.near import near
 from loopir.lower.products import products
 from loopir.lower.proxies import proxies
 from loopir.lower.rings import rings
@@ -105,6 +106,8 @@ PASSES: tuple[Pass, ...] = (
          "elements become offsets, layouts are applied; no analysis of accesses after this", after=("checks",)),
     Pass("vectors", vectors, "flat", GPU,
          "whole vectors are moved at once where offsets are contiguous and aligned", after=("flatten",)),
+    Pass("near", near, "flat", GPU,
+         "all lanes of a vector are asked at once whether a function needs its slow path", after=("vectors",)),
     Pass("share", share, "flat", GPU,
          "what a statement repeats is computed once; lanes are loops of their own by then", after=("vectors",)),
     Pass("tidy", lambda f, t: simplify_func(f, drop_unit_loops=True), "flat", BOTH,

@@ -1,0 +1,67 @@
+"""near: a vector whose lanes are all where a function needs no slow path takes a version without one.
+
+Sine and cosine of large arguments are found another way, in a branch. A branch in every lane parts each from the next:
+constants are loaded again, and nothing overlaps. One test for all lanes of a vector leaves them one run of code; the
+other version is as it was. Which function has such a short form, and where, its record says (`Intrinsic.near`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from typing import cast
+
+from loopir.intrinsics.arith import abs_, maximum
+from loopir.intrinsics.compare import lt
+from loopir.ir.dtypes import float32
+from loopir.ir.grammar import Body, Const, Func, If, Int, Loop, Node, Op, Select, Stmt, Store, Truth, Value, Var
+from loopir.ir.ops import REGISTRY
+from loopir.ir.walk import fresh, map_body, map_stmts, names, nodes, places, rebuild, substitute
+from loopir.lower.target import Target
+
+MOST = 16
+"""Arguments that are tested, at most."""
+
+
+def near(func: Func, target: Target) -> Func:
+    """`func` with such versions of the unrolled loops over one store that evaluate functions with a short form."""
+    taken = names(func) | {p.stmt.label for p in places(func.body)}
+
+    def visit(s: Stmt) -> Stmt | Body:
+        match s:
+            case Loop(kind="unroll", extent=Int(lanes), body=(Store() as only,)):
+                return _versions(s, only, lanes, taken)
+            case _:
+                return map_stmts(s, visit)
+
+    return replace(func, body=map_body(func.body, visit))
+
+
+def _versions(loop: Loop, s: Store, lanes: int, taken: set[str]) -> Stmt:
+    """Both versions, and the test; the loop as it is where nothing has a short form, or not all can be tested first."""
+    found = [n for n in nodes(s.value) if isinstance(n, Op) and _short(n)]
+    arguments = dict.fromkeys(n.args[0] for n in found)
+    nested = any(isinstance(n, Op) and _short(n) for a in arguments for n in nodes(a))
+    guarded = any(isinstance(n, Select) for n in nodes(s.value))  # an arm of it may be out of bounds
+    if not found or nested or guarded or len(arguments) * lanes > MOST:
+        return loop
+    bound = Const(min(n.fn.near[0] for n in found if n.fn.near), float32)
+    each = (substitute(a, {loop.var: Int(k)}) for k in range(lanes) for a in arguments)
+    most = reduce(lambda a, b: Op(maximum, (a, b)), (Op(abs_, (x,)) for x in each))  # NaN if one is, and not below
+    var, label = fresh(loop.var, taken), fresh(s.label, taken)
+    taken |= {var, label}
+    quick = substitute(replace(s, label=label, value=_shortened(s.value)), {loop.var: Var(var)})
+    return If(Truth(Op(lt, (most, bound))), (replace(loop, var=var, body=(quick,)),), (loop,))
+
+
+def _short(n: Op) -> bool:
+    return n.fn.near is not None and n.args[0].dtype == float32
+
+
+def _shortened(v: Value) -> Value:
+    def visit(n: Node) -> Node:
+        if isinstance(n, Op) and _short(n) and n.fn.near:
+            return rebuild(Op(REGISTRY[n.fn.near[1]], n.args), visit)
+        return rebuild(n, visit)
+
+    return cast(Value, visit(v))

@@ -1,0 +1,42 @@
+"""One test for all lanes of a vector says whether sine and cosine need their slow path."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import loopir as lp
+from loopir.intrinsics.math import NEAR
+from schedules.elementwise import elementwise
+from schedules.fusion import inlined
+
+
+def lowered(expression: Callable[[lp.Tensor], lp.Tensor], dtype: str, n: int = 64) -> tuple[lp.Schedule, str]:
+    x = lp.placeholder((n,), dtype, name="x")
+    s = inlined(lp.Schedule(expression(lp.cast(x, "float32")).astype(dtype)))
+    s = elementwise(s, s.stages[-1], threads=4)
+    (program,) = lp.lower(s, "cuda")
+    values = np.random.default_rng(0).standard_normal(n, np.float32)
+    values[[3, 17, 18, 40]] = NEAR, np.nan, -np.inf, 1e30
+    values = values.astype(s.func.args[0].buffer.dtype.numpy)
+    name = s.func.args[-1].buffer.name
+    want, got = (lp.interpret(f, {"x": values})[name] for f in (s.func, program))
+    assert got.tobytes() == want.tobytes()
+    return s, lp.text(program)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_both_versions_are_there_and_mean_the_same(dtype: str) -> None:
+    s, text = lowered(lambda x: lp.sin(x) * lp.cos(x), dtype)
+    assert text.count("sin_near(") == text.count("cos_near(") == 1
+    assert text.count("if ") == 1
+    assert "lp_sin_near(" in lp.compile_source(s).source.partition("__global__")[2]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [lambda x: lp.sin(lp.cos(x)), lambda x: lp.where(x > 0, lp.sin(x), x), lambda x: lp.exp(x)],
+    ids=["nested", "selected", "no slow path"],
+)
+def test_what_cannot_be_asked_first_is_left(expression: Callable[[lp.Tensor], lp.Tensor]) -> None:
+    assert "_near(" not in lowered(expression, "float32")[1]
