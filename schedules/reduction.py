@@ -84,7 +84,7 @@ def reduction(
 
 
 def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> tuple[lp.Schedule, tuple[str, ...]]:
-    """Versions of columns of a number that is not known, for whole vectors of them: enough for a GPU, and fewer.
+    """Versions of columns of a number that is not known: enough whole blocks for a GPU, fewer, and whole vectors.
 
     `nest` is the stage and its loops; given back are those of the version for all other numbers. What is made of the
     results alone goes with them.
@@ -97,8 +97,8 @@ def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> 
     alone = after is not None and len(s.loops(after)) == 1 and not s.reduced(after)
     if after is not None and alone and s.why("reverse_compute_at", after, column) is None:
         s = s.reverse_compute_at(after, column).simplify(column, drop_unit_loops=True)
-    for inside, part in ((f" and {enough} <= {count}", 0), ("", SHORT)):
-        whole = f"{count} % {width} == 0{inside}"
+    blocks = f"{count} % {WARP // 2 * width} == 0"
+    for whole, part in ((f"{blocks} and {enough} <= {count}", 0), (blocks, SHORT), (f"{count} % {width} == 0", SHORT)):
         if s.why("specialize", column, whole) is not None:
             break
         known = s.stages

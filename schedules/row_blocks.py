@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 
 import loopir as lp
-from schedules.along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, vector, worth
+from schedules.along import LONGEST, VECTOR_BYTES, WARP, along, evenly, vector, worth
 from schedules.nests import extent, fused, step
 
 BLOCKS = 132
@@ -83,12 +83,11 @@ def _kernels(s: lp.Schedule, row: str, size: int) -> tuple[tuple[int, int, str],
     """Up to what length there is a kernel for rows that are whole vectors of so many elements, and what else must hold.
 
     Short rows of elements of `size` bytes have a warp each, and several of them a block, if that leaves no row out.
-    What is no whole vectors is taken element by element, in registers if it is not long.
     """
     count, width = lp.text(s.loop(row).extent), VECTOR_BYTES // size
     shared = count.isidentifier() and worth(LONGEST[0], size) == WARP
     several = ((LONGEST[0], width, f" and {count} % {TOGETHER // WARP} == 0"),) if shared else ()
-    return (*several, *((most, width, "") for most in LONGEST), *(((MIDDLE, 1, ""),) if width > 1 else ()))
+    return (*several, *((most, width, "") for most in LONGEST))
 
 
 def _of_length(s: lp.Schedule, row: str, most: int, width: int) -> lp.Schedule:
