@@ -10,7 +10,7 @@ not known share something, whether they are whole vectors is asked at each launc
 from __future__ import annotations
 
 import loopir as lp
-from schedules.nests import extent, free_loops, fused, step
+from schedules.nests import extent, free_loops, fused, one_nest, step
 
 VECTOR_BYTES = 16
 MANY = 8
@@ -43,7 +43,7 @@ def _by_rows(
     length, chunk = lp.text(s.loop(loops[-1]).extent), threads * lanes * vectors
     count = " * ".join(f"({lp.text(s.loop(x).extent)})" for x in loops[:-1])
     inside = f"{length} % {lanes} == 0 and {chunk} <= {length} and {count} <= {MOST_ROWS}"
-    if s.why("specialize", loops[0], inside) is not None:
+    if not one_nest(s, stage) or s.why("specialize", loops[0], inside) is not None:
         return s, stage, loops
     known = s.stages
     s, others = step(s, "specialize", loops[0], inside)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 import loopir as lp
-from schedules.nests import extent, free_loops, fused, step
+from schedules.nests import extent, free_loops, fused, one_nest, step
 
 PAIR_BYTES = 8
 SEVERAL = 3
@@ -32,7 +32,7 @@ def neighbours(s: lp.Schedule, stage: str, *, rows: int = 4, threads: int = 256)
     *batch, row, column = s.loops(stage)
     width = max(1, PAIR_BYTES // max(t.dtype.bytes for t in s.accesses(stage)))
     whole = f"({lp.text(s.loop(column).extent)}) % {width} == 0"
-    if extent(s, column) is None and s.why("specialize", s.loops(stage)[0], whole) is None:
+    if extent(s, column) is None and one_nest(s, stage) and s.why("specialize", s.loops(stage)[0], whole) is None:
         known, nest = s.stages, s.loops(stage)
         s, others = step(s, "specialize", nest[0], whole)
         (stage,) = (x for x in s.stages if x not in known)

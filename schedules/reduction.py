@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 from schedules.along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
-from schedules.nests import extent, fused, reader, step
+from schedules.nests import extent, fused, one_nest, reader, step
 
 BLOCKS = 256
 """Results that keep a GPU busy without cutting them up: about two blocks for each of 132 processors."""
@@ -58,7 +58,7 @@ def reduction(
     s, rows = _merged(s, tuple(x for x in rows if x != column))
     s, over = _merged(s, over)
     size = max((t.dtype.bytes for t in s.accesses(stage) if not t.write), default=1)
-    if column and not rows and chunk is None:
+    if column and not rows and chunk is None and one_nest(s, stage):
         s, (stage, column, *rest) = _picked(s, (stage, column, *over), max(1, VECTOR_BYTES // size), threads)
         over = tuple(rest)
     width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
@@ -69,7 +69,7 @@ def reduction(
     if chunk is None:
         chunk = _part(s, over, blocks, max(1, CHUNK_BYTES // size) // (side * width if column else 1), parts)
     many = f"{MANY} <= {lp.text(s.loop(over[-1]).extent)}"
-    if all_of and s.why("specialize", over[0], many) is None:
+    if all_of and one_nest(s, stage) and s.why("specialize", over[0], many) is None:
         known = s.stages
         s = s.specialize(over[0], many)
         other = next(x for x in s.stages if x not in known)

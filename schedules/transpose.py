@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.nests import batched, extent, free_loops, step
+from schedules.nests import batched, extent, free_loops, one_nest, step
 
 BANK_BYTES = 4
 WHOLE = 64
@@ -64,7 +64,7 @@ def transpose(
     whole = all(n is not None and n % (tile or WHOLE) == 0 for n in known)
     tiles = " and ".join(f"({n}) % {tile or WHOLE} == 0" for n in dict.fromkeys(sides))
     first = s.loops(stage)[0]
-    if not whole and None in known and s.why("specialize", first, tiles) is None:
+    if not whole and None in known and one_nest(s, stage) and s.why("specialize", first, tiles) is None:
         before = s.stages
         s = s.specialize(first, tiles)
         (other,) = (x for x in s.stages if x not in before)

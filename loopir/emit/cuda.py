@@ -14,6 +14,7 @@ from loopir.emit.cuda_index import bounds
 from loopir.emit.cuda_narrow import PRELUDE as NARROW_PRELUDE
 from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of, met
 from loopir.emit.cuda_shared import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, carved, elements_of, matrices
+from loopir.emit.cuda_unasked import unasked
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.emit.division import PRELUDE as DIVISION_PRELUDE, divisors
 from loopir.emit.host import python_index
@@ -154,6 +155,8 @@ class _Emitter:
         allocated = (s.buffer for s in statements(kernel.body) if isinstance(s, Alloc))
         self.own = {b.name for b in allocated if b.scope != "shared"}
         """What a thread has for itself, whatever its scope is called."""
+        found_loops = (s for s in statements(kernel.body) if isinstance(s, Loop))
+        self.extents = {s.var: s.extent.value for s in found_loops if isinstance(s.extent, Int)}
         found = None if long else bounds(kernel)
         never = found is None or any(isinstance(b, Int) for b in found)
         self.within = () if found is None or never else found
@@ -237,6 +240,11 @@ class _Emitter:
         match s:
             case Loop():
                 self.loop(s, depth)
+            case If(cond, then) if (kept := unasked(s, self.own, self.extents)) is not None:
+                name, had = self.values.name(kept.name), f"lp_had_{kept.name}"
+                self.line(depth, f"{{ const {memory_type(kept.dtype)} {had} = {name}[0];")
+                self.body(then, depth + 1)
+                self.line(depth, f"{name}[0] = {self.values.cond(cond)} ? {name}[0] : {had}; }}")
             case If(cond, then, orelse):
                 self.line(depth, f"if ({self.values.cond(cond)}) {{")
                 self.body(then, depth + 1)

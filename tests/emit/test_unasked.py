@@ -1,0 +1,42 @@
+"""Functions under a test are evaluated without a branch where all is in registers, and inside what is there."""
+
+import numpy as np
+import pytest
+
+import loopir as lp
+import schedules
+
+SOURCE = """
+def f(n: "size", A: "float32[n]", B: "out float32[1]"):
+    for b in bind("blockIdx.x", 1):
+        with alloc("float32[{size}]", scope="local") as a, alloc("float32[1]", scope="local") as r:
+            for k in range(8):
+                if k < n and k < {size}:
+                    a[k] = A[k]
+            for j in unroll(8):
+                if j < n and j < {size}:
+                    r[0] = sum({value}, over=j, init=0.0)
+            B[b] = r[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "branches"),
+    [("exp(a[j])", 8, False), ("a[j]", 8, True), ("exp(a[j])", 7, True), ("select(j > 2, exp(a[j]), 0.0)", 8, True)],
+    ids=["a function", "nothing to save", "beyond what is there", "selected"],
+)
+def test_which_tests_have_no_branch(value: str, size: int, branches: bool) -> None:
+    s = lp.Schedule(lp.parse(SOURCE.format(value=value, size=size)))
+    made = lp.compile_source(s)
+    assert ("lp_had_r" in made.source) is not branches
+    a = np.arange(5, dtype=np.float32)
+    (lowered,) = lp.lower(s, "cuda")
+    assert lp.interpret(lowered, [a])["B"] == lp.interpret(s.func, [a])["B"]
+
+
+def test_softmax_of_rows_of_unknown_length() -> None:
+    x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "bfloat16", name="x")
+    s = schedules.gpu(lp.Schedule(lp.softmax(lp.cast(x, "float32")).astype("bfloat16")))
+    made = lp.compile_source(s)
+    assert made.source.count("lp_had_") >= 8, "in the versions whose rows are in registers"
+    assert all(k.spill_stores == 0 for k in made.resources.values())
