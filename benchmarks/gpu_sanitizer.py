@@ -1,4 +1,4 @@
-"""Every kernel of the suite under compute-sanitizer: no access out of bounds, no race in shared memory.
+"""Memory-bound kernels under compute-sanitizer: no access out of bounds, no race in shared memory.
 
     python benchmarks/gpu_sanitizer.py [--rows softmax,sum] [--write]
 
