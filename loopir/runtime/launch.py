@@ -119,8 +119,7 @@ class CudaRuntime:
                 here.free(start)
 
         if len(steps) == 1 and not recording.workspace:
-            (only,) = steps
-            return lambda pointers: only(current(0), pointers)
+            return steps[0].alone(current)
         return with_workspace if recording.workspace else run
 
     def graph(self, host: Callable[..., None], sizes: tuple[int, ...], bound: Bound, results: Any) -> Graph:
@@ -189,6 +188,25 @@ class Prepared:
         room.words[start : start + len(self.integers)] = self.integers
         return room
 
+    def alone(self, current: Callable[[int], int]) -> Run:
+        """What makes this launch, the only one of its program, on the stream that is current: nothing is looked up."""
+        if self.maps:
+            return lambda pointers: self(current(0), pointers)
+        gpu, pack, pick, rooms, name = self.gpu, self.pack, self.pick, self.rooms, self.kernel.name
+        launch, function, (start, count) = gpu.launch, self.kernel.function, self.kernel.attributes
+
+        def run(pointers: Sequence[int]) -> None:
+            try:
+                room = rooms.pop()
+            except IndexError:  # as many launches at once as never before
+                room = self.room()
+            pack(room.words, STREAM, current(0), start, count, *pick(pointers))
+            if launch(room.config, function, room.arguments, NOTHING):
+                gpu.relaunch(name, room.config, function, room.arguments, NOTHING)
+            rooms.append(room)
+
+        return run
+
     def __call__(self, stream: int, memory: Sequence[int]) -> None:
         try:
             room = self.rooms.pop()
@@ -205,7 +223,7 @@ class Prepared:
 
 
 def _picker(places: Sequence[int]) -> Callable[[Sequence[int]], Sequence[int]]:
-    """What picks these of a sequence."""
+    """What picks these of a sequence; a tuple of one is made by hand, as itemgetter gives no tuple then."""
     if len(places) == 1:
         (only,) = places
         return lambda memory: (memory[only],)
