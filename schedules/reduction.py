@@ -27,7 +27,7 @@ PARTS = 1024
 TURNS, STEPS, MANY = 1056, 4, 1 << 22
 """Blocks of 512 threads that fold everything, four on each of 132 processors twice, and the vectors a thread has in
 flight, where there are as many elements, at least, of a number that is not known."""
-LONG, SHORT = 1024, 512
+LONG, SHORT = 1024, 256
 """What a block folds of a loop whose length is not known, at least: of elements, of whole vectors."""
 CHUNK_BYTES = 16384
 """What a block folds at least, where a reduction is cut."""
