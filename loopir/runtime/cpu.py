@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from loopir.runtime.arrays import Bound, Signature
+from loopir.runtime.direct import direct
 from loopir.runtime.llvm_jit import Library
 from loopir.runtime.memory import Arena
 from loopir.runtime.pool import Pool, native
@@ -27,6 +29,7 @@ class CpuRuntime:
 
     def __init__(self, library: Library, kernels: Sequence[tuple[str, int, int, bool]], pool: Pool) -> None:
         self.library, self.pool = library, pool
+        self.addresses = [library.address(name) for name, *_ in kernels]
         self.kernels: list[Any] = []
         self.shared: list[Any] = []
         """By kernel of a range what has the pool's threads run it, given the pool's way to do so and its address."""
@@ -42,6 +45,10 @@ class CpuRuntime:
     def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
         """Where `words` lies; what a program writes there is read when the block ends."""
         yield words.ctypes.data
+
+    def direct(self, signature: Signature, bound: Bound, host: Callable[..., None]) -> Callable[..., int] | None:
+        """What runs calls like `bound` the shortest way; None if there is none."""
+        return direct(signature, bound, host, self.addresses, one_thread=self.pool.count == 1)
 
     def call(self, n: int, args: tuple[int, ...]) -> None:
         """Run kernel `n`."""
