@@ -124,8 +124,8 @@ def span(b: Buffer) -> Index:
         if not all(isinstance(d, Int) for d in b.shape) or not made_of(b.layout.at, frozenset(b.layout.dims)):
             return maximum(bounds(b.layout.at, dict(zip(b.layout.dims, b.shape, strict=True)))[1] + 1, 0)
         shape = [evaluate(d, {}) for d in b.shape]
-        env = dict(zip(b.layout.dims, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
-        return Int(1 + int(np.max(evaluate(b.layout.at, env), initial=-1)))
+        env = dict(zip(b.layout.dims, np.indices(shape, sparse=True), strict=True))  # what is of one dimension is short
+        return Int(1 + int(np.max(evaluate(b.layout.at, env), initial=-1)) if prod(shape) else 0)
     room: Index = Int(1)
     for d, stride in zip(b.shape, strides_of(b), strict=True):
         room = room + (d - 1) * stride
