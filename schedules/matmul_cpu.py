@@ -20,8 +20,8 @@ SMALL = 1 << 22
 """Products up to which panels are not worth their making, as the operands are in the second cache."""
 NARROW = 8
 """Vectors of columns up to which they are not either: an element of the left operand is in few products."""
-SHARED = 1 << 18
-"""Products from which threads share operands as they lie: some 10 us."""
+SHARED = 1 << 20
+"""Products from which threads share operands as they lie: some 20 us."""
 STEPS = 16
 """Steps of the reduced loop that are copied of a panel at once."""
 WORD = 4

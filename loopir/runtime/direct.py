@@ -143,6 +143,7 @@ def _source(count: int, total: int) -> str:
 
 @lru_cache(maxsize=64)
 def _function(count: int, total: int) -> tuple[Any, Library]:
+    """The function, and what it is in: whoever calls it keeps that, too."""
     library = Library(_source(count, total))
     return library.bind("direct", ctypes.c_int32, ctypes.c_void_p, *[ctypes.py_object] * count), library
 

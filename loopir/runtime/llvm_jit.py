@@ -92,7 +92,8 @@ class Library:
 
     def address(self, name: str) -> int:
         """Where the function `name` is."""
-        return self._engine.get_function_address(name)
+        with _lock:
+            return self._engine.get_function_address(name)
 
     def bind(self, name: str, result: Any, *args: Any) -> Any:
         """The function `name`, called with ctypes' types `args` and without the interpreter's lock."""

@@ -11,7 +11,6 @@ import ctypes
 import os
 import platform
 import threading
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +54,17 @@ class Native:
         self.run_at = self.library.address("run")
 
 
-@lru_cache(maxsize=1)
+_native: list[Native] = []
+_making = threading.Lock()
+
+
 def native() -> Native:
-    """The functions, compiled when the first thread is needed."""
-    return Native()
+    """The functions, compiled when the first thread is needed; the same for whoever asks first at once."""
+    if not _native:
+        with _making:
+            if not _native:
+                _native.append(Native())
+    return _native[0]
 
 
 class Pool:
@@ -116,6 +122,8 @@ def pool(threads: int | None = None) -> Pool:
 
 
 def _forked() -> None:
+    global _making
+    _making = threading.Lock()
     for p in _pools.values():
         p.reset()
 

@@ -111,6 +111,22 @@ def test_after_a_failure_it_is_told_and_nothing_runs_on(at: int) -> None:
     assert run(shared, lambda begin, end: None, 100) == 0
 
 
+def test_who_asks_first_at_once_gets_the_same_code() -> None:
+    script = """
+import threading
+from loopir.runtime.pool import native
+found, together = [], threading.Barrier(4)
+def ask():
+    together.wait()
+    found.append(native())
+asking = [threading.Thread(target=ask) for _ in range(4)]
+for t in asking: t.start()
+for t in asking: t.join()
+assert len(set(map(id, found))) == 1
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
 def test_where_no_thread_can_be_started_the_caller_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
