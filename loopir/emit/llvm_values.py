@@ -140,9 +140,13 @@ class Values:
             case Var(name):
                 return self.env[name]
             case Add(a, b):
-                return self.b.add(*self.alike(self.index(a), self.index(b)), flags=("nsw",))
+                x, y = self.index(a), self.index(b)
+                found = _folded(x, y, 0, int.__add__)
+                return self.b.add(*self.alike(x, y), flags=("nsw",)) if found is None else found
             case Mul(a, b):
-                return self.b.mul(*self.alike(self.index(a), self.index(b)), flags=("nsw",))
+                x, y = self.index(a), self.index(b)
+                found = _folded(x, y, 1, int.__mul__)
+                return self.b.mul(*self.alike(x, y), flags=("nsw",)) if found is None else found
             case Xor(a, b):
                 return self.b.xor(*self.alike(self.index(a), self.index(b)))
             case FloorDiv(a, b):
@@ -447,6 +451,17 @@ class Values:
         if result == "bool" or not t.is_narrow:
             return v
         return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
+
+
+def _folded(x: Any, y: Any, unit: int, join: Callable[[int, int], int]) -> Any:
+    """x joined with y where that takes no instruction: of two numbers, or with the one that changes nothing.
+
+    Unrolled loops are full of these, and each line costs Python and LLVM some time.
+    """
+    first, second = (v.constant if isinstance(v, ir.Constant) and v.type == I64 else None for v in (x, y))
+    if first is not None and second is not None:
+        return ir.Constant(I64, (join(first, second) + (1 << 63)) % (1 << 64) - (1 << 63))
+    return y if first == unit else x if second == unit else None
 
 
 def _is_vector(v: Any) -> bool:
