@@ -25,6 +25,9 @@ SHARED = 1 << 20
 STEPS = 16
 """Steps of the reduced loop that are copied of a panel at once."""
 WORD = 4
+TURNS = 3
+ROWS = 160
+"""Blocks that a thread has, where they are no smaller than so many rows: each goes through all panels."""
 UNKNOWN = 8
 """Tiles of a block where lengths are not known."""
 
@@ -198,6 +201,8 @@ def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
     threads = lp.thread_count()
     most = max(1, 3 * lp.caches()[1] // (2 * tall * length * size))
     blocks = -(-count // most)
+    if threads > 1:  # and several for each, as one that is held up leaves what it has not begun to others
+        blocks = max(blocks, min(TURNS * threads, count * tall // ROWS))
     blocks = -(-blocks // threads) * threads
     return max(1, -(-count // blocks))
 
