@@ -66,9 +66,17 @@ __device__ __forceinline__ float lp_from_bf16(unsigned short h) { return __uint_
 __device__ __forceinline__ unsigned short lp_to_bf16(float f) {
   unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
 }
-template <class F> __device__ __forceinline__ float lp_round_f16(F f) { return lp_from_f16(lp_to_f16(f)); }
-__device__ __forceinline__ float lp_round_bf16(float f) {  // in the upper half, where it is the float; a pair is made
-  unsigned int two; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(f), "f"(0.0f));  // four times as fast as one
+__device__ __forceinline__ float lp_round_f16(double f) { return lp_from_f16(lp_to_f16(f)); }
+__device__ __forceinline__ float lp_round_f16(float f) {  // a pair is made four times as fast as one
+#if __CUDA_ARCH__ >= 800
+  unsigned int two; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(0.0f), "f"(f));
+  return lp_from_f16((unsigned short)two);
+#else
+  return lp_from_f16(lp_to_f16(f));
+#endif
+}
+__device__ __forceinline__ float lp_round_bf16(float f) {  // of a pair the upper half, where it is the float
+  unsigned int two; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(f), "f"(0.0f));
   return __uint_as_float(two);
 }
 __device__ __forceinline__ long long lp_clipped(unsigned long long x) {
