@@ -77,9 +77,10 @@ def _by_matrices(s: lp.Schedule, made: str, at: str, short: str) -> lp.Schedule:
     before = set(s.stages)
     if short not in ("bf16", "f16") or s.why("cache_write", made, "fragment", at=at) is not None:
         return s
-    s = s.cache_write(made, "fragment", at=at)
-    both = [x for x in s.stages if x == made or x not in before]
-    (stored,) = (x for x in both if any(t.write and s.buffer(t.buffer).scope == "shared" for t in s.accesses(x)))
-    s, (part, j) = step(s, "split", s.loops(stored)[-1], 16, tail="exact")
-    i = s.loops(stored)[-3]
-    return s.reorder(part, i, j).unroll(part).tensorize(i, f"stmatrix_64x16_{short}")
+    new = s.cache_write(made, "fragment", at=at)
+    both = [x for x in new.stages if x == made or x not in before]
+    (stored,) = (x for x in both if any(t.write and new.buffer(t.buffer).scope == "shared" for t in new.accesses(x)))
+    new, (part, j) = step(new, "split", new.loops(stored)[-1], 16, tail="exact")
+    i, store = new.loops(stored)[-3], f"stmatrix_64x16_{short}"
+    new = new.reorder(part, i, j).unroll(part)
+    return s if new.why("tensorize", i, store) is not None else new.tensorize(i, store)  # not where rows are guarded
