@@ -7,10 +7,9 @@ variables, compared lexicographically.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from loopir.ir.grammar import (
     BLOCK_AXES,
@@ -23,26 +22,37 @@ from loopir.ir.grammar import (
     Index,
     Int,
     Kernel,
-    Load,
     Loop,
     Node,
     Not,
-    Op,
     Reduce,
-    Select,
     Store,
-    Var,
     conjuncts,
     record,
 )
 from loopir.ir.inits import outermost
 from loopir.ir.kept import kept, once
-from loopir.ir.walk import Place, accessed, children, loaded, places_of, replace, root, sees as sees, variables, written
+from loopir.ir.walk import (
+    Place,
+    accessed,
+    loaded,
+    loads_of as loads_of,
+    places_of,
+    replace,
+    root,
+    sees as sees,
+    variables,
+    written,
+)
 
 When = tuple[int | str, ...]
 _NONE: frozenset[str] = frozenset()
 Renewed = dict[str, tuple[str, ...]]
 """By buffer, the loops each iteration of which allocates it anew."""
+
+
+Alike = Mapping[str, "Sequence[Sequence[Access]]"]
+"""By buffer, accesses, those together that differ in nothing but a constant at the end of their subscripts."""
 
 
 @record
@@ -145,19 +155,25 @@ class Statement:
         return tuple([x if isinstance(x, int) else f"t.{x}" for x in self.when])
 
     @once
-    def accesses(self) -> tuple[Access, ...]:
-        """What an instance does, in order."""
-        return tuple(_accesses(self))
+    def renewed(self) -> Renewed:
+        return _renewed(self.place)
 
     @once
-    def alike(self) -> Mapping[str, Sequence[Sequence[Access]]]:
+    def open(self) -> bool:
+        """Whether what it does is told by the statement alone: nothing around renews memory, or is read from it."""
+        return not self.renewed and not self.maybe
+
+    @once
+    def accesses(self) -> tuple[Access, ...]:
+        """What an instance does, in order."""
+        if self.open:
+            return (_starts if self.init else _folds)(self.place.stmt)[0]
+        return (*_control(self), *_accesses(self.place.stmt, self.init, self.renewed))
+
+    @once
+    def alike(self) -> Alike:
         """`accesses` by buffer, those together that differ in nothing but a constant at the end of their subscripts."""
-        found: dict[str, dict[object, dict[object, Access]]] = {}
-        for a in self.accesses:
-            shape = tuple([x.a if isinstance(x, Add) and isinstance(x.b, Int) else x for x in a.at])
-            kind = shape, a.write, a.conds, a.fold, a.maybe, a.atomic
-            found.setdefault(a.buffer, {}).setdefault(kind, {}).setdefault(a.at, a)
-        return {name: [[*several.values()] for several in kinds.values()] for name, kinds in found.items()}
+        return (_starts if self.init else _folds)(self.place.stmt)[1] if self.open else _alike(self.accesses)
 
     @once
     def writes(self) -> frozenset[str]:
@@ -241,12 +257,37 @@ def that_meet(
     yield from ((statements[n], statements[m]) for n, m in sorted(pairs) if statements[n].meets(statements[m]))
 
 
-def _accesses(s: Statement) -> Iterator[Access]:
-    stmt = s.place.stmt
-    renewed = _renewed(s.place)
+@kept
+def _folds(stmt: Store | Reduce) -> tuple[tuple[Access, ...], Alike]:
+    """What a statement does in memory that is not renewed, and the same as `alike` has it."""
+    found = tuple(_accesses(stmt, False, {}))
+    return found, _alike(found)
+
+
+@kept
+def _starts(stmt: Store | Reduce) -> tuple[tuple[Access, ...], Alike]:
+    """The same of a reduction's initial stores."""
+    found = tuple(_accesses(stmt, True, {}))
+    return found, _alike(found)
+
+
+def _alike(accesses: Iterable[Access]) -> Alike:
+    found: dict[str, dict[object, dict[object, Access]]] = {}
+    for a in accesses:
+        shape = tuple([x.a if isinstance(x, Add) and isinstance(x.b, Int) else x for x in a.at])
+        kind = shape, a.write, a.conds, a.fold, a.maybe, a.atomic
+        found.setdefault(a.buffer, {}).setdefault(kind, {}).setdefault(a.at, a)
+    return {name: [[*several.values()] for several in kinds.values()] for name, kinds in found.items()}
+
+
+def _control(s: Statement) -> Iterator[Access]:
+    """What is read to know whether an instance runs."""
     for n in (*(x.extent for x in s.place.loops), *s.guards):
         if not sees(n) and not (s.gone and variables(n) & s.gone):
-            yield from _reads(n, renewed)
+            yield from _reads(n, s.renewed)
+
+
+def _accesses(stmt: Store | Reduce, init: bool, renewed: Renewed) -> Iterator[Access]:
     if isinstance(stmt, Store):
         yield from _reads(stmt.value, renewed)
     for x in stmt.at:
@@ -255,10 +296,10 @@ def _accesses(s: Statement) -> Iterator[Access]:
     if isinstance(stmt, Store):
         yield _access(stmt.buffer, stmt.at, (), renewed, write=True)
         return
-    for v in (stmt.init or ()) if s.init else stmt.values:
+    for v in (stmt.init or ()) if init else stmt.values:
         yield from _reads(v, renewed)
     for b in stmt.buffers:
-        if s.init:
+        if init:
             yield _access(b, stmt.at, (), renewed, write=True)
             continue
         step = stmt.monoid.name if stmt.atomic else ""
@@ -281,13 +322,15 @@ def _renewed(p: Place) -> Renewed:
     """
     out: Renewed = {}
     around: list[Loop] = []
-    kernel = any(isinstance(s, Kernel) for s in p.around)
     for s in p.around:
-        if isinstance(s, Loop):
-            around.append(s)
-        elif isinstance(s, Alloc) and around:
+        kind = type(s)
+        if kind is Loop:
+            around.append(s)  # type: ignore[arg-type]
+        elif kind is Alloc and around:
+            assert isinstance(s, Alloc)
             kept = around
             if s.buffer.scope == "shared":
+                kernel = any(isinstance(x, Kernel) for x in p.around)
                 kept = [x for x in around if (x.kind in BLOCK_AXES if kernel else x.kind not in THREAD_AXES)]
             out[s.buffer.name] = tuple(x.var for x in kept)
     return out
@@ -324,26 +367,3 @@ def _reads(n: Node, renewed: Renewed) -> Iterator[Access]:
     """The loads under `n`, each with the conditions of the Selects around it."""
     for load, conds in loads_of(n):
         yield _access(load.buffer, load.at, conds, renewed)
-
-
-@kept
-def loads_of(node: Node) -> tuple[tuple[Load, tuple[Cond, ...]], ...]:
-    """The loads under `node`, each with the conditions of the Selects around it: one side alone is evaluated."""
-    found: list[tuple[Load, tuple[Cond, ...]]] = []
-    pending: list[tuple[Any, tuple[Cond, ...]]] = [(node, ())]
-    while pending:
-        n, conds = pending.pop()
-        kind = n.__class__
-        if kind is Op:
-            pending += [(x, conds) for x in n.args[::-1]]
-        elif kind is Load:
-            found.append((n, conds))
-            pending += [(x, conds) for x in n.at[::-1] if not sees(x)]
-        elif kind is Select:
-            pending += [(n.b, (*conds, Not(n.cond))), (n.a, (*conds, *conjuncts(n.cond))), (n.cond, conds)]
-        elif kind is not Buffer and kind not in _SEEN:
-            pending += [(x, conds) for x in reversed(children(n))]
-    return tuple(found)
-
-
-_SEEN = frozenset({Int, Var})

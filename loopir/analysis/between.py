@@ -66,9 +66,11 @@ def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:
     stored = next(a for a in maker.accesses if a.write)
     inputs = [a for a in maker.accesses if not a.write]
     names = {a.buffer for a in inputs}
-    writes = [(s, a) for s in every if s.writes & names for a in s.accesses if a.write and a.buffer in names]
-    loads = [(s, a) for s in every if buffer in s.touches for a in s.accesses if a.buffer == buffer and not a.write]
-    writes = [w for w in writes if before(maker.as_s, w[0].as_t)]
+    later = [s for s in every if s.uses(names) and s.writes & names and before(maker.as_s, s.as_t)]
+    writes = [(s, a) for s in later for a in s.accesses if a.write and a.buffer in names]
+    if not writes:
+        return None
+    loads = [(s, a) for s in every if s.uses({buffer}) for a in s.accesses if a.buffer == buffer and not a.write]
     for read, write, load in product(inputs, writes, loads):
         if read.buffer == write[1].buffer:
             for found in _cases(func, (maker, stored), read, write, load):

@@ -7,16 +7,19 @@ which is right for what has to be covered and wrong for what covers: `Image.exac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
 
 from loopir.analysis.access import Access, Statement, sees, statements_of
+from loopir.analysis.affine import constant, plus
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.offsets import offsets
+from loopir.analysis.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.analysis.system import SIZE, combine, least_point
-from loopir.ir.grammar import Func, Index
+from loopir.ir.grammar import TRUE, Func, Index, Var
+from loopir.ir.walk import substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,8 @@ def first(func: Func, label: str, *, starts: bool = True) -> Statement | None:
 
     None where there is no such statement: it stands where nothing runs, and is left out.
     """
-    found = {s.key: s for s in statements_of(func) if s.label == label}
-    return (found.get((label, True)) if starts else None) or found.get((label, False))
+    found = [s for s in statements_of(func) if s.place.stmt.label == label]
+    return next((s for s in found if starts and s.init), None) or next((s for s in found if not s.init), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,32 @@ def missing(old: Values, now: Values, outer: Sequence[str]) -> Missing | None:
     point = min(points)
     sizes = dict(zip(old.func.sizes, point, strict=False))
     return Missing(tuple(point[count:]), dict(zip(outer, point[len(sizes) :], strict=False)), sizes)
+
+
+def there(func: Func, old: Statement, new: Statement, at: Mapping[str, Index], came: Mapping[str, Index]) -> bool:
+    """Whether each instance of `old` is seen to be one of `new`: that one whose loops are `at`, over the old ones.
+
+    `came` are the old loops over the new ones. A loop that is in neither is in both nests, and the same.
+    """
+    if old.maybe or new.maybe:
+        return False
+    known = Context.of(func)
+    for x in old.loops:
+        known = known.loop(x.var, x.extent)
+    known = known.inside(*old.conds) if old.conds else known
+    if any(poly(substitute(ix, at), known) != poly(Var(v), known) for v, ix in came.items()):
+        return False
+    kept = dict(zip(old.dims, old.extents, strict=True))
+    for v, extent in zip(new.dims, new.extents, strict=True):
+        if extent is None or (v not in at and v not in kept):
+            return False
+        least, most = poly(at.get(v, Var(v)), known), poly(substitute(extent, at), known)
+        same = v not in at and kept[v] == extent and most == poly(extent, known)
+        room = plus(plus(most, least, -1), constant(-1))
+        if not same and not (nonnegative(least, known) and nonnegative(room, known)):
+            return False
+    rest = (substitute(c, at) for c in new.conds)
+    return all(c in old.conds or simplify_cond(c, known) == TRUE for c in rest)
 
 
 def image(of: Values, outer: Sequence[str]) -> Image:

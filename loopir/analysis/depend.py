@@ -15,6 +15,7 @@ from itertools import product
 
 from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
 from loopir.analysis.bundles import Asks, bundled, unclear
+from loopir.analysis.example import occurs
 from loopir.analysis.offsets import NOTHING, Offsets, Order as Order, ahead, allowed, offsets, told_by_element
 from loopir.analysis.refute import Linear
 from loopir.analysis.system import SIZE, Names, System, combine
@@ -279,8 +280,14 @@ class Pair:
 
     def possible_among(self, orders: Sequence[Order]) -> bool:
         """`possible`, of orders that the offsets of the two are known to allow."""
-        base = self.system({}) if orders else System()
+        if not orders or self.occurs(orders):
+            return bool(orders)
+        base = self.system({})
         return any(base.possible(self.dims(), order) for order in orders)
+
+    def occurs(self, orders: Sequence[Order]) -> bool:
+        """Whether such instances are found by trying."""
+        return occurs(self.func, self.s, self.a, self.t, self.b, orders)
 
     def least(self, base: System, order: Order) -> dict[str, int] | None:
         return base.smallest(self.dims(), order)

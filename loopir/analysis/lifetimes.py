@@ -17,12 +17,13 @@ from loopir.analysis.access import Access, Statement, When, statements_of
 from loopir.analysis.affine import constant, plus, scaled, to_index
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.depend import Order, before, times
+from loopir.analysis.offsets import allowed, offsets
 from loopir.analysis.regions import Touch, ends_of, loose, outward, proved, upper_sides
 from loopir.analysis.simplify import Context, poly
 from loopir.analysis.system import SIZE, System, combine, least_point
 from loopir.ir.grammar import Func, Var
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import substitute
+from loopir.ir.walk import replace, substitute
 
 Done = tuple[Statement, Access]
 
@@ -50,6 +51,8 @@ def overwritten(func: Func, buffer: str, dim: int, factor: int) -> Overwritten |
     for writer, reader in product(writes, reads):
         dims = [f"{SIZE}{n}" for n in func.sizes]
         dims += [f"{p}.{v}" for p, (s, _) in (("s", writer), ("t", reader)) for v in s.dims]
+        if not _may_follow(_but(writer, dim), _but(reader, dim)):
+            continue
         left = _shared(func, writer, reader, dim, factor, dims)
         if left.is_empty():
             continue
@@ -73,6 +76,8 @@ def clobbered(
     for writer, reader in product(writes, reads):
         dims = [f"{SIZE}{n}" for n in func.sizes]
         dims += [f"{p}.{v}" for p, (s, _) in (("s", writer), ("t", reader)) for v in s.dims]
+        if not _may_follow(writer, reader):
+            continue
         left = _met(func, writer, reader, dims, across)
         for between in renewals if not left.is_empty() else ():
             left = left.subtract(_renewed(func, writer, reader, between, dims, across))
@@ -115,6 +120,18 @@ def moves_on(found: Sequence[Touch], dim: int, outer: Context, loop: str, factor
         if all(proved(plus(a, start, -1), ctx) and proved(plus(stop, b, -1), ctx) for (a, b), ctx in spans):
             return True
     return False
+
+
+def _may_follow(writer: Done, reader: Done) -> bool:
+    """Whether `reader` may touch an element that `writer` did before; the subscripts alone often say that it cannot."""
+    apart = offsets(*writer, *reader)
+    return apart is not None and bool(allowed(before(_when(writer, "s"), _when(reader, "t"), apart=apart), apart))
+
+
+def _but(x: Done, dim: int) -> Done:
+    """The access at any place in dimension `dim`."""
+    s, a = x
+    return s, replace(a, at=(*a.at[:dim], None, *a.at[dim + 1 :]))
 
 
 def _when(x: Done, prefix: str) -> When:

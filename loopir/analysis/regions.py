@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from loopir.analysis.access import loads_of, sees
-from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, times, to_index
+from loopir.analysis.affine import Poly, add_to, coefficient, const_of, constant, plus, scaled, times, to_index
 from loopir.analysis.prove import hopeless
 from loopir.analysis.simplify import Context, divide, extreme, interval, modulo, nonnegative, poly
 from loopir.analysis.simplify_func import Known, statements_known
@@ -273,6 +273,8 @@ def _tops_of(p: Poly, inner: Tops, ctx: Context, told: Sequence[Poly], depth: in
 def end(p: Poly, inner: Tops, ctx: Context, *, least: bool) -> Poly | None:
     """The least or greatest value of `p` over the loops `inner`, free of them; None if it is not known."""
     names = {v.name for v, _ in inner}
+    if all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p):
+        p = _linear_end(p, inner, least)
     for _ in range(4 * len(inner) + 4):
         used = [a for m in p for a in m if variables(a) & names]
         if not used:
@@ -290,6 +292,21 @@ def end(p: Poly, inner: Tops, ctx: Context, *, least: bool) -> Poly | None:
             return None
         p = plus(r, times(q, bound))
     return None
+
+
+def _linear_end(p: Poly, inner: Tops, least: bool) -> Poly:
+    """`p`, a sum of variables, with the loops `inner`, inner ones first, each at the end that its coefficient tells.
+
+    A loop that an inner one's end brings into a product, a quotient or an extreme is left where it is.
+    """
+    out = dict(p)
+    for v, top in inner:
+        c = out.get((v,), 0)
+        if c and not any(v.name in variables(a) for m in out for a in m if len(m) > 1 or type(a) is not Var):
+            del out[(v,)]
+            if (c > 0) != least:
+                add_to(out, top, c)
+    return out
 
 
 def _next(used: Sequence[Index], inner: Tops) -> Index:

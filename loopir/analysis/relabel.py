@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import is_not
 from typing import TypeVar, cast
 
-from loopir.analysis.affine import Monomial, Poly, add_to, plain, times, to_index
+from loopir.analysis.affine import Monomial, Poly, add_to, constant, plain, plus, times, to_index
 from loopir.analysis.rules import fold
 from loopir.analysis.simplify import EMPTY, Context, compared, simplify, simplify_cond
 from loopir.analysis.simplify_func import Known
 from loopir.ir.grammar import (
     FALSE,
     TRUE,
+    Add,
     And,
     Body,
     Buffer,
@@ -28,6 +30,7 @@ from loopir.ir.grammar import (
     If,
     Index,
     Int,
+    Load,
     Loop,
     Max,
     Min,
@@ -63,6 +66,8 @@ class Relabelling:
     """Whether guards that speak of the loops are decided: there are fewer iterations now, for which they may be."""
     done: dict[Index, Index] = field(default_factory=dict[Index, Index])
     """Indices that needed no context."""
+    sums: dict[str, Poly] = field(default_factory=dict[str, Poly])
+    """Positions that are sums of products of variables."""
 
     def became(self, loop: str, position: Index, over: tuple[str, ...]) -> None:
         """From here on inside, `loop` is at `position` of the loops `over`."""
@@ -101,6 +106,9 @@ class Relabelling:
 
     def node(self, n: N, ask: Ask) -> N:
         """A value, or a statement without others inside."""
+        if isinstance(n, Load):
+            at = [self.index(x, ask) for x in n.at]
+            return cast(N, Load(n.buffer, tuple(at)) if any(map(is_not, at, n.at)) else n)
         if isinstance(n, Index):
             return cast(N, self.index(n, ask))
         if isinstance(n, Buffer):
@@ -149,6 +157,8 @@ class Relabelling:
 
         Quotients, remainders and extremes in the positions are taken to be in their shortest form.
         """
+        if type(ix) is Add and type(ix.b) is Int and type(ix.a) is Var and ix.a.name in self.sums:  # as is met most
+            return plus(self.sums[ix.a.name], constant(ix.b.value))
         new: Poly = {}
         whole = True
         for m, c in plain(ix).items():
@@ -163,6 +173,8 @@ class Relabelling:
                 whole = whole and atoms <= {Var}
                 term = times(term, by)
             add_to(new, term, c)
+        if whole and type(ix) is Var:
+            self.sums[ix.name] = new
         return new if whole else fold(new, EMPTY)
 
     def guard(self, s: If, known: Known) -> Cond:

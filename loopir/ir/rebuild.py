@@ -144,11 +144,18 @@ def substitute(node: N, env: Mapping[str, Index]) -> N:
         kind = n.__class__
         if kind is Var:
             return env.get(n.name, n)
+        if kind in _PAIRS:
+            a, b = visit(n.a), n.b
+            b = b if b.__class__ is Int else visit(b)
+            return n if a is n.a and b is n.b else FOLDED[kind](a, b)
         if kind is Buffer or kind in LEAVES:
             return n
-        if kind in _PAIRS:
-            a, b = visit(n.a), visit(n.b)
-            return n if a is n.a and b is n.b else FOLDED[kind](a, b)
+        if kind is Load or kind is Op:  # as `rebuild` has it, sooner
+            old = n.at if kind is Load else n.args
+            new = [visit(x) for x in old]
+            if all(map(is_, new, old)):
+                return n
+            return Load(n.buffer, tuple(new)) if kind is Load else Op(n.fn, tuple(new))
         return rebuild(n, visit)
 
     return visit(node)

@@ -8,7 +8,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopir.ir.grammar import Add, And, Buffer, Cmp, FloorDiv, Int, Load, Max, Min, Mod, Mul, Node, Not, Or, Var, Xor
+from loopir.ir.grammar import (
+    Add,
+    And,
+    Buffer,
+    Cmp,
+    Cond,
+    FloorDiv,
+    Int,
+    Load,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Node,
+    Not,
+    Op,
+    Or,
+    Select,
+    Var,
+    Xor,
+    conjuncts,
+)
 from loopir.ir.kept import kept
 from loopir.ir.rebuild import LEAVES, children
 
@@ -31,6 +52,8 @@ def variables(node: Node) -> frozenset[str]:
 def sees(n: Node) -> bool:
     """Whether analysis sees all of an index or condition: no part of it comes from memory."""
     kind = type(n)
+    if kind is Add and n.b.__class__ is Int and n.a.__class__ is Var:  # type: ignore[attr-defined]
+        return True
     return kind is Var or kind is Int or spoken(n)[1]
 
 
@@ -63,3 +86,27 @@ def spoken(node: Node) -> Spoken:
             elif kind is not Buffer and kind not in LEAVES:
                 pending += children(n)
     return frozenset(names), seen, legal
+
+
+Loads = tuple[tuple[Load, tuple[Cond, ...]], ...]
+"""Loads, each with the conditions of the Selects around it."""
+
+
+@kept
+def loads_of(node: Node) -> Loads:
+    """The loads under `node`, each with the conditions of the Selects around it: one side alone is evaluated."""
+    found: list[tuple[Load, tuple[Cond, ...]]] = []
+    pending: list[tuple[Any, tuple[Cond, ...]]] = [(node, ())]
+    while pending:
+        n, conds = pending.pop()
+        kind = n.__class__
+        if kind is Load:
+            found.append((n, conds))
+            pending += [(x, conds) for x in n.at[::-1] if not sees(x)]
+        elif kind is Op:
+            pending += [(x, conds) for x in n.args[::-1]]
+        elif kind is Select:
+            pending += [(n.b, (*conds, Not(n.cond))), (n.a, (*conds, *conjuncts(n.cond))), (n.cond, conds)]
+        elif kind is not Buffer and kind not in LEAVES and not (kind in ARITHMETIC and sees(n)):
+            pending += [(x, conds) for x in reversed(children(n))]
+    return tuple(found)

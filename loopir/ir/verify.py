@@ -353,14 +353,15 @@ def _declared(b: Buffer, here: Here) -> None:
     here.used[b.name] = b
 
 
-def _access(b: Buffer, at: Iterable[Node], here: Here) -> None:
+def _access(b: Buffer, at: Iterable[Any], here: Here) -> None:
     _declared(b, here)
     at = tuple(at)
     rank = 1 if here.stage == "flat" else len(b.shape)
     if len(at) != rank:
         fail(f"{b.name} has {rank} dimensions at this stage, and {len(at)} indices are given")
     for x in at:
-        _expr(x, here)
+        if not (x.__class__ is Var and x.name in here.bound):
+            _expr(x, here)
 
 
 # ---------------------------------------------------------------- expressions
@@ -374,6 +375,8 @@ def _expr(n: Any, here: Here, params: dict[str, DType] | None = None) -> None:
             fail(f"{n.name!r} is no loop around this, and no size")
         return
     if kind is Int or id(n) in here.seen:
+        return
+    if kind is Add and n.b.__class__ is Int and n.a.__class__ is Var and n.a.name in here.bound:  # as is met most
         return
     if kind in ARITHMETIC and (known := spoken(n))[2] and known[0] <= here.bound:
         return

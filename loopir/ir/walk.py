@@ -21,7 +21,6 @@ from loopir.ir.grammar import (
     Func,
     If,
     Kernel,
-    Load,
     Loop,
     Node,
     Reduce,
@@ -32,7 +31,6 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.kept import kept
 from loopir.ir.rebuild import (
-    LEAVES,
     children as children,
     nodes as nodes,
     rebuild as rebuild,
@@ -41,7 +39,7 @@ from loopir.ir.rebuild import (
     substitute as substitute,
     transform as transform,
 )
-from loopir.ir.spoken import ARITHMETIC, sees as sees, variables as variables
+from loopir.ir.spoken import loads_of as loads_of, sees as sees, variables as variables
 
 N = TypeVar("N", bound=Node)
 
@@ -258,6 +256,16 @@ def exchanged(func: Func, old: Stmt, new: Stmt | Body) -> Func:
     return replace(func, body=_put(func.body, way[0], along(way, new if isinstance(new, tuple) else (new,))))
 
 
+def relisted(func: Func, around: Sequence[Stmt], level: Body, made: Body) -> Func:
+    """`func` with `made` for the statement list `level` of the last of `around`, each of which holds the next one."""
+    if not around:
+        return replace(func, body=made)
+    last: Any = around[-1]
+    side = "body" if not isinstance(last, If) else "then" if level is last.then else "orelse"
+    (whole,) = along(around, (replace(last, **{side: made}),))
+    return replace(func, body=_put(func.body, around[0], (whole,)))
+
+
 def along(way: Sequence[Stmt], made: Body) -> Body:
     """What the first of `way`, each of which holds the next one, becomes with `made` where the last one stands."""
     for outer, inner in reversed([*pairwise(way)]):
@@ -358,16 +366,11 @@ def loaded(node: Node) -> frozenset[str]:
     """The buffers that are loaded from anywhere in `node`; what a fold folds into is not."""
     if isinstance(node, Stmt) and (inner := inside(node)):
         return _own(node).union(*map(loaded, inner))
-    found: set[str] = set()
-    pending = [node]
-    while pending:
-        n = pending.pop()
-        if type(n) is Load:
-            found.add(n.buffer.name)
-            pending += n.at
-        elif type(n) not in LEAVES and type(n) is not Buffer and not (type(n) in ARITHMETIC and sees(n)):
-            pending += children(n)
-    return frozenset(found)
+    if isinstance(node, Store | Reduce):
+        values = (node.value,) if isinstance(node, Store) else (*node.values, *(node.init or ()))
+        parts = (*values, *(x for x in node.at if not sees(x)))
+        return frozenset([load.buffer.name for x in parts for load, _ in loads_of(x)])
+    return frozenset([load.buffer.name for load, _ in loads_of(node)])
 
 
 def _own(s: Stmt) -> frozenset[str]:
@@ -397,6 +400,8 @@ def stored(s: Stmt) -> frozenset[str]:
 @kept
 def declared(s: Stmt) -> frozenset[str]:
     """The loops, labels, buffers and kernels that are called something in `s`."""
+    if type(s) is Alloc:  # around nests of which it is known
+        return frozenset((s.buffer.name,)).union(*map(declared, s.body))
     return frozenset([name for x in statements((s,)) if (name := called(x)) is not None])
 
 

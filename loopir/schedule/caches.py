@@ -13,7 +13,8 @@ from itertools import product
 from math import prod
 from typing import TypeVar, cast
 
-from loopir.analysis.access import Access, Statement, statements_of
+from loopir.analysis.access import Access, Statement, loads_of, statements_of
+from loopir.analysis.affine import plain, plus, to_index
 from loopir.analysis.depend import Clash, Order, Pair, before, times
 from loopir.analysis.regions import Box, Touch, loads_in, region, sized
 from loopir.analysis.simplify import Context, simplify
@@ -35,6 +36,7 @@ from loopir.ir.grammar import (
     Scope,
     Stmt,
     Store,
+    Var,
 )
 from loopir.ir.inits import outermost
 from loopir.ir.layouts import offset
@@ -95,9 +97,9 @@ class Site:
                 ctx = ctx.loop(loop.var, loop.extent)
         return ctx
 
-    def replaced(self, body: Body) -> Func:
-        """The Func with `body` instead, simplified where it stands."""
-        tidied = simplify_body(body, self.known, old=self.nests)
+    def replaced(self, body: Body, done: Iterable[Stmt] = ()) -> Func:
+        """The Func with `body` instead, simplified where it stands, but for what is `done`."""
+        tidied = simplify_body(body, self.known, old=(*self.nests, *done))
         first, *rest = self.nests
         gone = {id(x) for x in rest}
 
@@ -187,7 +189,11 @@ class Copied:
     def at(self, at: Sequence[Index], ctx: Context) -> tuple[Index, ...]:
         """Where the cache holds element `at`."""
         inside = (offset(self.source, tuple(at)),) if self.line else at
-        return tuple(simplify(inside[d] - self.box.base[d], ctx) for d in self.dims)
+        return tuple([_less(inside[d], self.box.base[d], ctx) for d in self.dims])
+
+    def settles(self, part: Node) -> bool:
+        """Whether what `part` loads from the cache is told by sums, which are in their shortest form anywhere."""
+        return all(is_sum(x) for load, _ in loads_of(part) if load.buffer is self.cache for x in load.at)
 
     def element(self, at: tuple[Index, ...]) -> tuple[Index, ...]:
         """The element of the source that is at `at` in the room."""
@@ -199,6 +205,17 @@ class Copied:
             out.append(rest % size)
             rest = rest // size
         return (rest, *reversed(out))
+
+
+def _less(ix: Index, base: Index, ctx: Context) -> Index:
+    """`ix` less `base`, simplified; a sum is so without a context."""
+    p = plus(plain(ix), plain(base), -1)
+    return to_index(p) if all(type(a) is Var for m in p for a in m) else simplify(ix - base, ctx)
+
+
+def is_sum(ix: Index) -> bool:
+    """Whether `ix` is a sum of products of variables, which is in its shortest form anywhere once it is in one."""
+    return all(type(a) is Var for m in plain(ix) for a in m)
 
 
 def copied(

@@ -13,7 +13,23 @@ from loopir.analysis.bundles import unclear
 from loopir.analysis.depend import Pair, before, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import simplify_body
-from loopir.ir.grammar import THREAD_AXES, Alloc, Buffer, Func, Index, Int, Load, Loop, Node, Reduce, Stmt, Store, Var
+from loopir.ir.grammar import (
+    THREAD_AXES,
+    Add,
+    Alloc,
+    Buffer,
+    Func,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+)
+from loopir.ir.spoken import ARITHMETIC
 from loopir.ir.walk import accessed, alloc_of, chain, exchanged, rebuild, replace
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_loop
@@ -45,7 +61,9 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
             if n.buffer.name in new:
                 return Load(new[n.buffer.name], at(old))
             return n if old is n.at else Load(n.buffer, old)
-        if isinstance(n, Buffer) or (accessed(n).isdisjoint(new) if isinstance(n, Stmt) else sees(n)):
+        if type(n) in ARITHMETIC and sees(n):
+            return n
+        if isinstance(n, Buffer) or (isinstance(n, Stmt) and accessed(n).isdisjoint(new)):
             return n
         n = rebuild(n, visit)
         if isinstance(n, Store) and n.buffer.name in new:
@@ -84,17 +102,22 @@ class _Moves:
     base: Sequence[Index]
     open: bool = False
     """Whether there was one that is no sum, and is to be simplified where it stands."""
-    done: dict[tuple[int, Index], Index] = field(default_factory=dict[tuple[int, Index], Index])
+    done: dict[object, Index] = field(default_factory=dict[object, Index])
 
     def at(self, at: Sequence[Index]) -> tuple[Index, ...]:
-        return tuple([self.done.get((d, ix)) or self._moved(d, ix) for d, ix in enumerate(at)])
+        return tuple([self._moved(d, ix) for d, ix in enumerate(at)])
 
     def _moved(self, d: int, ix: Index) -> Index:
-        p = plus(plain(ix), plain(self.base[d]), -1)
-        whole = all(type(a) is Var for m in p for a in m)
-        self.open = self.open or not whole
-        new = self.done[d, ix] = to_index(p) if whole else ix - self.base[d]
-        return new
+        key: object = d, ix
+        if type(ix) is Add and type(ix.a) is Var and type(ix.b) is Int:
+            key = d, ix.a.name, ix.b.value  # as most are: found sooner
+        found = self.done.get(key)
+        if found is None:
+            p = plus(plain(ix), plain(self.base[d]), -1)
+            whole = all(type(a) is Var for m in p for a in m)
+            self.open = self.open or not whole
+            found = self.done[key] = to_index(p) if whole else ix - self.base[d]
+        return found
 
 
 def _allocations(func: Func, names: Iterable[str]) -> dict[str, Alloc]:

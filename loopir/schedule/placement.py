@@ -8,11 +8,12 @@ holds what is needed of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopir.analysis.access import statements_of
-from loopir.analysis.coverage import Values, first, missing, twice
+from loopir.analysis.affine import plain, plus, to_index
+from loopir.analysis.coverage import Values, first, missing, there, twice
 from loopir.analysis.depend import Clash, Pair, before, carried, conflicts, times
 from loopir.analysis.moved import Came
 from loopir.analysis.regions import written_by
@@ -27,6 +28,7 @@ from loopir.ir.grammar import (
     Func,
     If,
     Index,
+    Int,
     Loop,
     Reduce,
     Stmt,
@@ -44,6 +46,7 @@ from loopir.ir.walk import (
     map_body,
     places,
     places_of,
+    relisted,
     replace,
     root,
 )
@@ -266,15 +269,7 @@ def _levelled(move: Move, target: Body, left: Body) -> Func:
     made: Body = ()
     for s in move.level:
         made += left if s is move.tree else target if s is move.target else (s,)
-    if not move.shared:
-        return replace(move.func, body=made)
-    last = move.shared[-1]
-    if isinstance(last, If):
-        new: Stmt = replace(last, then=made) if move.level is last.then else replace(last, orelse=made)
-    else:
-        new = replace(last, body=made)
-    (whole,) = along(move.shared, (new,))
-    return replace(move.func, body=tuple([whole if s is move.shared[0] else s for s in move.func.body]))
+    return relisted(move.func, move.shared, move.level, made)
 
 
 def promised(move: Move, new: Func) -> Func:
@@ -300,17 +295,34 @@ def starts_inside(move: Move) -> bool:
     return starts and not any(v in move.shared_loops for v in move.over)
 
 
+def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
+    """Where an instance is, by the old loops that tell it: of `c * p + v`, p is the quotient and v what remains."""
+    at: dict[str, Index] = {}
+    for v, ix in came.items():
+        p = plain(ix)
+        new = [m[0].name for m in p if len(m) == 1 and isinstance(m[0], Var) and m[0].name in dims and m[0].name != v]
+        outer = next((u for u in new if u not in came and u not in at), None)
+        if outer is None or p.get((Var(v),)) != 1:
+            continue
+        c = p[Var(outer),]
+        rest = to_index(plus({(Var(v),): 1}, {m: k for m, k in p.items() if m not in ((Var(v),), (Var(outer),))}, -1))
+        at[outer], at[v] = (rest // c, rest % c) if c > 0 else (rest * -1, Int(0))
+    return at
+
+
 def require_each_once(move: Move, after: Moved, instead: str = "an outer loop") -> None:
     """Refuse unless every instance of the stage runs in exactly one iteration, and a reduction starts as it did."""
     label = move.stmt.label
     for starts in (False, True) if not starts_inside(move) else (True,):
         own = [x.var for x in move.own_loops if x.var not in move.over or not starts]
         old: list[Index] = [Var(v) for v in own]
-        now = [after.origin[label].loops.get(v, Var(v)) for v in own]
+        came = {v: after.origin[label].loops.get(v, Var(v)) for v in own}
+        now = [*came.values()]
         s, t = (first(f, label, starts=starts) for f in (move.func, after.gap))
         if starts and s is not None and not s.init:
             return  # it is no reduction that starts, and all of it was asked
-        lost = missing(Values(move.func, s, old), Values(after.gap, t, now), move.shared_loops)
+        sure = s is not None and t is not None and there(move.func, s, t, _places(came, t.dims), came)
+        lost = None if sure else missing(Values(move.func, s, old), Values(after.gap, t, now), move.shared_loops)
         if lost is not None:
             at = ", ".join(f"{v}={x}" for v, x in zip(own, lost.values, strict=True))
             reason = f"no iteration of {move.loop.var!r} would compute {label} at ({at}){lost.at}"

@@ -7,7 +7,7 @@ iterations that are left run in the order that they had.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
 from loopir.analysis.regions import Box, end, loose, proved
@@ -36,6 +36,8 @@ class Restriction:
     over: frozenset[str]
     ranges: dict[str, Range]
     conds: list[Cond]
+    contexts: dict[bool, Context] = field(default_factory=dict[bool, Context])
+    """What is known inside the loops: of all, or without those that are folded over."""
 
     @staticmethod
     def to(box: Box, at: Sequence[Index], own: tuple[Loop, ...], over: Iterable[str], known: Known) -> Restriction:
@@ -94,19 +96,23 @@ class Restriction:
         """The loop that an index moves with most, and its coefficient: not restricted yet, and not folded over."""
         best: tuple[Loop | None, int] = None, 0
         for x in self.own:
-            c = p.get((Var(x.var),), 0)
-            alone = all(m == (Var(x.var),) or x.var not in loose({m: 1}) for m in p)
-            if alone and x.var not in self.over and x.var not in self.ranges and abs(c) > abs(best[1]):
+            v = (Var(x.var),)
+            c = p.get(v, 0)
+            if abs(c) <= abs(best[1]) or x.var in self.over or x.var in self.ranges:
+                continue
+            if all(m == v or x.var not in loose({m: 1}) for m in p):
                 best = x, c
         return best
 
     def _context(self, *, over: bool = True) -> Context:
         """Inside the loops of the nest; without those that are folded over, which may have no iterations."""
-        known = self.known.here
-        for x in self.own:
-            if over or x.var not in self.over:
-                known = known.loop(x.var, x.extent)
-        return known
+        if over not in self.contexts:
+            known = self.known.here
+            for x in self.own:
+                if over or x.var not in self.over:
+                    known = known.loop(x.var, x.extent)
+            self.contexts[over] = known
+        return self.contexts[over]
 
     def undecided(self) -> list[Cond]:
         """The conditions that keep an index inside the box, but for those that hold anyway."""

@@ -6,14 +6,16 @@ place of both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from loopir.analysis.relabel import Relabelling
+from loopir.analysis.simplify_func import Known, simplify_body
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Func, If, Loop, Stmt
-from loopir.ir.walk import bodies, exchanged, loaded, loops, loops_of, places, rewrite, statements
-from loopir.schedule.facts import rewrite_loop
+from loopir.ir.grammar import Alloc, Body, Func, If, Index, Loop, Stmt, Var
+from loopir.ir.walk import bodies, chain, loaded, loops, loops_of, places, relisted, rewrite, statements
+from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop
 
 
@@ -77,8 +79,14 @@ def require_next(func: Func, first: Loop, second: Loop) -> None:
 
 def body_with(func: Func, stmt: Stmt) -> Body:
     """The statement list that `stmt` stands in."""
-    lists = (func.body, *(b for s in statements(func.body) for b in bodies(s)))
-    return next(body for body in lists if any(s is stmt for s in body))
+    return _level(func, stmt)[1]
+
+
+def _level(func: Func, stmt: Stmt) -> tuple[tuple[Stmt, ...], Body]:
+    """The statements around `stmt`, and the list of the last of them that it stands in."""
+    *around, _ = chain(func.body, stmt)
+    lists = bodies(around[-1]) if around else (func.body,)
+    return tuple(around), next(body for body in lists if any(s is stmt for s in body))
 
 
 def band(loop: Loop, depth: int) -> tuple[Loop, ...]:
@@ -95,13 +103,26 @@ def band(loop: Loop, depth: int) -> tuple[Loop, ...]:
     return tuple(out)
 
 
-def joined(func: Func, first: Loop, second: Loop, make: Callable[[], Stmt | Body]) -> Func:
-    """`func` with what `make` gives in the place of `first`, and without `second`.
+def joined(func: Func, first: Loop, second: Loop, nest: Stmt, done: Body) -> Func:
+    """`func` with `nest`, in which `done` is in its shortest form, in the place of `first`, and without `second`.
 
     What is known there is asked of `func` as it is: the reductions of the second nest count, too.
     """
-    new = rewrite_loop(func, first, make, (first, second))
-    return exchanged(new, second, ())
+    tidied = simplify_body((nest,), known_at(func, first), old=done)
+    around, level = _level(func, first)
+    made: Body = ()
+    for s in level:
+        made += tidied if s is first else () if s is second else (s,)
+    return relisted(func, around, level, made)
+
+
+def relabelled(nest: Sequence[Loop], names: Sequence[str], position: Sequence[Index], known: Known) -> Body:
+    """The body of loops, one right inside the other, at `position` of loops called `names`, where `known` holds."""
+    at = {x.var: ix for x, ix in zip(nest, position, strict=True)}
+    if all(ix == Var(v) for v, ix in at.items()):
+        return nest[-1].body
+    over = {x.var: (name,) for x, name in zip(nest, names, strict=True)}
+    return Relabelling(at, over, decides=True).body(nest[-1].body, known)
 
 
 def labels(body: Body) -> tuple[str, ...]:

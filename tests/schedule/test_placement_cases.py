@@ -82,7 +82,7 @@ def test_a_window_computes_what_other_readers_need() -> None:
     s = nest(CHAIN.replace("U[k] * 3.0", "U[k] * T[8 - k]"))
     after = s.compute_at("T", "j", store="root")
     same(s, after)
-    with pytest.raises(ScheduleError, match=r"which B at .* is still to read"):
+    with pytest.raises(ScheduleError, match=r"T.* would lie where T.* lies, which is still to be read"):
         after.fold_storage("T", 0, 2)
     fewer = nest(CHAIN.replace("range(8):\n        U[j]", "range(7):\n        U[j]").replace("U[k] * 3.0", "T[k + 1]"))
     with pytest.raises(ScheduleError, match=r"T\[8\] .*would not be computed: no .* 'j' reads it, and B does"):

@@ -2,6 +2,7 @@
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from stages import programs
 
 import loopir.intrinsics  # noqa: F401
 from loopir.analysis import depend, moved
@@ -9,7 +10,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
 from loopir.ir.parse import parse
 from loopir.ir.text import text
-from loopir.schedule import Schedule
+from loopir.schedule import Schedule, placement
 from loopir.schedule.primitives import decompose_reduction, reorder, tile, unroll_and_jam, wavefront
 from loopir.schedule.trace import Step
 from loopir.testing import nests
@@ -21,6 +22,7 @@ ORDERED = (
     "reverse_compute_at", "skew", "tile", "unroll_and_jam", "vectorize", "wavefront",
 )  # fmt: skip
 """The steps that ask of dependences."""
+PLACED = ("compute_at", "reverse_compute_at", "reverse_compute_inline", "compute_root")
 
 
 def outcome(source: str, step: Step) -> str:
@@ -41,6 +43,9 @@ def check(func: Func, step: Step) -> None:
         for room in (decompose_reduction, reorder, tile, unroll_and_jam, wavefront):
             patch.setattr(room, "tied", lambda *_, **__: False)
         patch.setattr(moved, "may_precede", lambda *_: True)
+        patch.setattr(moved, "_left_alone", lambda *_: (set(), set()))
+        patch.setattr(depend, "occurs", lambda *_: False)
+        patch.setattr(placement, "there", lambda *_: False)
         assert found == outcome(source, step)
 
 
@@ -65,3 +70,10 @@ def test_programs(data: st.DataObject) -> None:
 def test_nothing_that_is_tied_would_be_refused(data: st.DataObject) -> None:
     func = data.draw(schedules(data.draw(funcs()), most=1, primitives=("split", "skew"))).func
     check(func, data.draw(steps(func, ("decompose_reduction", "unroll_and_jam", "wavefront"))))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_stages(data: st.DataObject) -> None:
+    func = data.draw(schedules(parse(data.draw(programs())), most=1, primitives=("split", "reorder", *PLACED))).func
+    check(func, data.draw(steps(func, PLACED)))

@@ -10,7 +10,7 @@ from loopir.analysis.simplify import Context, simplify
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, fresh, names, places, replace, statements, stored
+from loopir.ir.walk import Place, children, fresh, names, places, replace, statements, stored
 from loopir.schedule.caches import (
     Copied,
     Site,
@@ -128,7 +128,8 @@ def cache_read(
     require_kept(site, [source.name], f"{source.name}, which the copy would hold,")
     require_unwritten(site, [x for t in read for x in t.at], f"which elements {site.labels} reads")
     copies = copied(site, source, read, scope, name)
-    made = site.replaced((Alloc(copies.cache, (_copy(site, copies), *_redirected(site, copies))),))
+    body, settled = _redirected(site, copies)
+    made = site.replaced((Alloc(copies.cache, (_copy(site, copies), *body)),), body if settled else ())
     _require_unshared(site, made, source.name)
     return made
 
@@ -177,7 +178,9 @@ def _copy(site: Site, copies: Copied) -> Stmt:
         loops.append(Loop(var, copies.box.extent[d], "serial", ()))
         at[d] = at[d] + Var(var)
         known = known.loop(var, copies.box.extent[d])
-    inside = [c for x, size in zip(at, copies.room, strict=True) for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))]
+    whole = [b == Int(0) and e == d for b, e, d in zip(copies.box.base, copies.box.extent, copies.room, strict=True)]
+    sticking = [(x, size) for x, size, all_of in zip(at, copies.room, whole, strict=True) if not all_of]
+    inside = [c for x, size in sticking for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))]
     labels = {p.stmt.label for p in places(site.func.body)}
     store = Store(
         fresh(copies.cache.name, labels),
@@ -185,19 +188,21 @@ def _copy(site: Site, copies: Copied) -> Stmt:
         tuple(simplify(at[d] - copies.box.base[d], known) for d in copies.dims),
         Load(copies.source, copies.element(tuple(at))),
     )
-    body: Stmt = If(conj(*inside), (store,))
+    body: Stmt = If(conj(*inside), (store,)) if inside else store
     for loop in reversed(loops):
         body = replace(loop, body=(body,))
     return body
 
 
-def _redirected(site: Site, copies: Copied) -> Body:
-    body = site.nests
+def _redirected(site: Site, copies: Copied) -> tuple[Body, bool]:
+    """The nests with the stages reading the cache, and whether all that these read of it needs no simplification."""
+    body, settled = site.nests, True
     for place in site.places:
         s, starting = place.stmt, site.starting(place)
         if isinstance(s, Reduce) and not _whole(site, place):
             new: Stmt = replace(s, values=tuple(redirected(v, copies, starting) for v in s.values))
         else:
             new = redirected(s, copies, starting)
+        settled = settled and all(map(copies.settles, children(new)))
         body = inside_nests(body, s, new)
-    return body
+    return body, settled

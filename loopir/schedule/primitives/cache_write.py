@@ -8,9 +8,23 @@ from loopir.analysis.access import sees
 from loopir.analysis.between import written_before
 from loopir.analysis.regions import Touch
 from loopir.errors import ScheduleError, VerifyError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Load, Loop, Node, Reduce, Stmt, Store
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Buffer,
+    Func,
+    If,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Not,
+    Reduce,
+    Store,
+    conjuncts,
+)
 from loopir.ir.inits import Elements, outermost
-from loopir.ir.walk import fresh, loaded, names, nodes, places, replace, statements, substitute
+from loopir.ir.walk import children, fresh, loaded, names, nodes, places, replace, statements, substitute
 from loopir.schedule.caches import (
     Copied,
     Done,
@@ -20,6 +34,7 @@ from loopir.schedule.caches import (
     done_in,
     find_site,
     inside_nests,
+    is_sum,
     redirected,
     require_unwritten,
 )
@@ -99,12 +114,20 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
         new = copied(site, b, [Touch(b, s.at, True, site.starting(site.place))], scope, name if n == 0 else None, taken)
         caches.append(new)
     inner = _inner(site, caches, own)
-    body: Body = (*inside_nests(site.nests, s, inner), *_copies(site, caches, out=True))
+    made = inside_nests(site.nests, s, inner)
+    body: Body = (*made, *_copies(site, caches, out=True))
     if isinstance(s, Reduce) and s.init is None:
         body = (*_copies(site, caches, out=False), *body)
+    sums = all(map(is_sum, inner.at)) and all(map(caches[0].settles, children(inner)))
+    done = body if sums and not _turned(body) else ()
     for c in reversed(caches):
         body = (Alloc(c.cache, body),)
-    return site.replaced(body)
+    return site.replaced(body, done)
+
+
+def _turned(body: Body) -> bool:
+    """Whether a guard is the other side of one, and not in its shortest form."""
+    return any(isinstance(t, Not) for s in statements(body) if isinstance(s, If) for t in conjuncts(s.cond))
 
 
 def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> set[tuple[Index, ...]]:
@@ -190,7 +213,7 @@ def _name(site: Site, caches: Sequence[Copied]) -> str:
     return fresh(hint, {p.stmt.label for p in places(site.func.body)})
 
 
-def _inner(site: Site, caches: Sequence[Copied], own: set[tuple[Index, ...]]) -> Stmt:
+def _inner(site: Site, caches: Sequence[Copied], own: set[tuple[Index, ...]]) -> Store | Reduce:
     """The stage, writing to the copies, and reading there what is its `own`."""
     s = site.place.stmt
     at = caches[0].at(s.at, site.starting(site.place))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from loopir.analysis.access import sees
 from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
 from loopir.analysis.between import spoilt
 from loopir.analysis.regions import Tops, end, loose, proved
@@ -13,9 +14,12 @@ from loopir.analysis.simplify import Context, divide, poly
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Index, Load, Loop, Node, Stmt, Store, Value, Var
+from loopir.ir.spoken import ARITHMETIC
 from loopir.ir.text import text
 from loopir.ir.walk import (
+    accessed,
     bodies,
+    declared,
     exchanged,
     loaded,
     map_body,
@@ -23,6 +27,7 @@ from loopir.ir.walk import (
     places_of,
     rebuild,
     rewrite,
+    root,
     statements,
     substitute,
     variables,
@@ -77,7 +82,7 @@ def inlined_but(func: Func, stage: str, reader: Stmt, kept: Load) -> Func:
     producer = _producer(func, stage)
     _require_kept_inputs(func, producer)
     body = rewrite(producer.alloc.body, lambda s: _read_inline(s, producer, kept) if s is reader else None)
-    body = simplify_body((Alloc(producer.alloc.buffer, body),), known_at(func, producer.alloc))
+    body = simplify_body((Alloc(producer.alloc.buffer, body),), known_at(func, producer.alloc), old=producer.alloc.body)
     return exchanged(func, producer.alloc, body)
 
 
@@ -108,7 +113,8 @@ def _producer(func: Func, stage: str) -> Producer:
     name = store.buffer.name
     if any(arg.buffer.name == name for arg in func.args):
         raise ScheduleError(f"{name} is an argument of {func.name!r}: the caller sees what is stored in it")
-    writers = [p.stmt.label for p in places_of(func) if name in writes_of(p.stmt)]
+    near = (p for p in places_of(func) if name in accessed(root(p)))
+    writers = [p.stmt.label for p in near if name in writes_of(p.stmt)]
     if len(writers) > 1:
         raise ScheduleError(f"{name} is written by {listing(writers)}; a stage that is computed inline is one store")
     if any(isinstance(s, Do) for s in place.around):
@@ -195,6 +201,8 @@ def _without(body: Body, store: Store) -> Body:
     def visit(s: Stmt) -> Stmt | Body:
         if s is store:
             return ()
+        if isinstance(s, Loop) and store.label not in declared(s):
+            return s
         new = map_stmts(s, visit)
         return () if new is not s and not any(bodies(new)) else new
 
@@ -203,13 +211,16 @@ def _without(body: Body, store: Store) -> Body:
 
 def _read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stmt:
     """`node` with each element of the stage that it reads, but for `kept`, replaced by the value."""
+    name = producer.store.buffer.name
 
     def visit(n: Node) -> Node:
-        if isinstance(n, Buffer) or (isinstance(n, Stmt) and producer.store.buffer.name not in loaded(n)):
+        if isinstance(n, Load) and all(map(sees, n.at)):
+            return producer.value(n.at) if n.buffer.name == name and n != kept else n
+        if isinstance(n, Buffer) or n == kept or (type(n) in ARITHMETIC and sees(n)):
             return n
-        if n == kept:
+        if isinstance(n, Stmt) and name not in accessed(n):
             return n
         n = rebuild(n, visit)
-        return producer.value(n.at) if isinstance(n, Load) and n.buffer == producer.store.buffer else n
+        return producer.value(n.at) if isinstance(n, Load) and n.buffer.name == name else n
 
     return cast(Stmt, visit(node))

@@ -6,7 +6,7 @@ from loopir.analysis.access import statements_of
 from loopir.analysis.lifetimes import moves_on, overwritten
 from loopir.analysis.regions import touches
 from loopir.analysis.simplify_func import simplify_body
-from loopir.errors import ScheduleError, pairs
+from loopir.errors import ScheduleError, Witness
 from loopir.ir.grammar import Alloc, Func, Index, Int, Loop, Stmt
 from loopir.ir.walk import accessed, exchanged, loops, replace
 from loopir.schedule.confine import reindexed
@@ -37,7 +37,8 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
                     for i in range(min(j, 1) * -2 + 3):
                         T[(j + min(j, 1) * 2 + i) % 3] = A[j + min(j, 1) * 2 + i] * 2.0
                     B[j] = T[j % 3] + T[(j + 2) % 3]
-    refuses: fold_storage("T", 0, 2)  # T at (j=0, i=2) writes T[2] where T[0] lies, which B at (j=0) is still to read
+    refuses: fold_storage("T", 0, 2)  # T[2] would lie where T[0] lies, which is still to be read
+    refuses: fold_storage("T", 0, 2)  # T at (j=0, i=2) writes T[0], which B at (j=0) reads later
     refuses: fold_storage("A", 0, 3)  # A is an argument
     refuses: fold_storage("T", 1, 3)  # T has 1 dimension
     refuses: fold_storage("T", 0, 0)  # a ring of 0 rows
@@ -53,13 +54,11 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         raise ScheduleError(f"{b.name} has a layout already", suggestion="fold its storage before set_layout")
     clash = None if _in_a_window(func, alloc, dim, factor) else overwritten(func, b.name, dim, factor)
     if clash is not None:
-        where = f" (at {pairs(clash.sizes)})" if clash.sizes else ""
         new, old = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
-        raise ScheduleError(
-            f"{clash.writer} at ({pairs(clash.writing)}) writes {new} where {old} lies, which "
-            f"{clash.reader} at ({pairs(clash.reading)}) is still to read{where}",
-            suggestion=f"more than {factor} rows",
-        )
+        row = tuple(x % factor if d == dim else x for d, x in enumerate(clash.new))
+        witness = Witness("RAW", b.name, row, clash.writer, clash.writing, clash.reader, clash.reading, clash.sizes)
+        reason = f"{new} would lie where {old} lies, which is still to be read when it is written"
+        raise ScheduleError(reason, witness=witness, suggestion=f"more than {factor} rows")
     size = b.shape[dim]
     if isinstance(size, Int) and size.value <= factor:
         return func

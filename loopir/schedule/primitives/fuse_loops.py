@@ -12,17 +12,17 @@ from typing import Literal
 from loopir.analysis.distance import least_shifts
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Cmp, Cond, Func, If, Index, Int, Loop, Stmt, Var, conj, maximum
+from loopir.ir.grammar import Body, Cmp, Cond, Func, If, Index, Int, Loop, Var, conj, maximum
 from loopir.ir.text import text
-from loopir.ir.walk import substitute, variables
+from loopir.ir.walk import variables
 from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
-from loopir.schedule.naming import new_names, over_replaced
+from loopir.schedule.naming import new_names
 from loopir.schedule.promises import require_promises
 from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.schedule import primitive
-from loopir.schedule.siblings import band, joined, labels, lanes_around, require_next, under_one_guard
+from loopir.schedule.siblings import band, joined, labels, lanes_around, relabelled, require_next, under_one_guard
 
 
 @primitive
@@ -176,16 +176,13 @@ class Nests:
             one += _inside(facts, name, early, x.extent, extent)
             other += _inside(facts, name, late, y.extent, extent)
             heads.append((name, extent, x.kind))
-        mine = _moved(self.first, names, [max(-s, 0) for s in shifts], one)
-        theirs = _moved(self.second, names, [max(s, 0) for s in shifts], other)
-
-        def nest() -> Stmt | Body:
-            body: Body = (*mine, *theirs)
-            for name, extent, kind in reversed(heads):
-                body = (Loop(name, extent, kind, body),)
-            return body
-
-        return joined(self.func, self.first[0], self.second[0], nest)
+        mine = _moved(self.first, heads, [max(-s, 0) for s in shifts], one, facts)
+        theirs = _moved(self.second, heads, [max(s, 0) for s in shifts], other, facts)
+        done: Body = (*mine, *theirs)
+        body = (*_guarded(mine, one), *_guarded(theirs, other))
+        for name, extent, kind in reversed(heads):
+            body = (Loop(name, extent, kind, body),)
+        return joined(self.func, self.first[0], self.second[0], body[0], done)
 
     def _extent(self, facts: Facts, x: Loop, y: Loop, early: int, late: int) -> Index:
         """Iterations until both loops have ended; refuses where a guard at the end was not asked for."""
@@ -225,8 +222,17 @@ def _inside(facts: Facts, name: str, lag: int, extent: Index, fused: Index) -> l
     return start if ends else [*start, Cmp("<", Var(name), extent + lag)]
 
 
-def _moved(nest: tuple[Loop, ...], names: list[str], lags: list[int], guards: list[Cond]) -> Body:
-    env = {x.var: Var(name) - lag for x, name, lag in zip(nest, names, lags, strict=True)}
-    over = {x.var: (name,) for x, name in zip(nest, names, strict=True)}
-    body = over_replaced(tuple(substitute(s, env) for s in nest[-1].body), over)
+def _moved(
+    nest: tuple[Loop, ...], heads: list[tuple[str, Index, str]], lags: list[int], guards: list[Cond], facts: Facts
+) -> Body:
+    """The body of `nest` in the fused loops, each so many iterations late, where `guards` hold."""
+    known = facts.place
+    for x, (name, extent, _) in zip(nest, heads, strict=True):
+        known = known.loop(name, extent, x.body, was=x.var)
+    names = [name for name, _, _ in heads]
+    position = [Var(name) - lag for name, lag in zip(names, lags, strict=True)]
+    return relabelled(nest, names, position, known.given(conj(*guards)) if guards else known)
+
+
+def _guarded(body: Body, guards: list[Cond]) -> Body:
     return (If(conj(*guards), body),) if guards else body

@@ -5,19 +5,18 @@ from __future__ import annotations
 from loopir.analysis.access import sees
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Cmp, Func, If, Loop, Var, maximum
+from loopir.ir.grammar import Body, Cmp, Func, If, Loop, Not, Var, maximum
 from loopir.ir.text import text
 from loopir.ir.walk import variables
 from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
-from loopir.schedule.naming import new_names, over_replaced
-from loopir.schedule.parts import moved_to
+from loopir.schedule.naming import new_names
 from loopir.schedule.primitives.fuse_loops import fuse_loops
 from loopir.schedule.promises import require_promises
 from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.schedule import primitive
-from loopir.schedule.siblings import brought_together, joined, labels, lanes_around, require_next
+from loopir.schedule.siblings import brought_together, joined, labels, lanes_around, relabelled, require_next
 
 
 @primitive
@@ -153,11 +152,14 @@ def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
     n, m = (x.extent if facts.at_least(x.extent, 0) else maximum(x.extent, 0) for x in (a, b))
     (v,) = new_names(func, (a.var,), None if name is None else (name,), (a.var, b.var))
     at = {a.var: Var(v), b.var: Var(v) - n}
+    early = Cmp("<", Var(v), n)
 
     def moved(x: Loop) -> Body:
-        return over_replaced(moved_to(x.body, {x.var: at[x.var]}), {x.var: (v,)})
+        known = facts.place.loop(v, n + m, x.body, was=x.var).given(early if x is a else Not(early))
+        return relabelled((x,), (v,), (at[x.var],), known)
 
-    new = joined(func, a, b, lambda: Loop(v, n + m, a.kind, (If(Cmp("<", Var(v), n), moved(a), moved(b)),)))
+    mine, theirs = moved(a), moved(b)
+    new = joined(func, a, b, Loop(v, n + m, a.kind, (If(early, mine, theirs),)), (*mine, *theirs))
     origin = {label: Came(label, {x.var: at[x.var]}) for x in (a, b) for label in labels(x.body)}
     clash = order_broken(func, new, origin)
     if clash is not None:

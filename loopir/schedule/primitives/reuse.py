@@ -113,7 +113,7 @@ def _one_after_the_other(giver: Alloc, new: str) -> bool:
 
 def _require_disjoint(func: Func, new: str, old: str) -> None:
     """Refuse if an element of either is overwritten by the other before it is read."""
-    done = [(s, a) for s in statements_of(func) for a in s.accesses]
+    done = [(s, a) for s in statements_of(func) if s.uses({new, old}) for a in s.accesses]
     mine, theirs = ([x for x in done if x[1].buffer == name] for name in (new, old))
     home = theirs[0][1].private if theirs else ()
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopir.analysis.access import sees
-from loopir.analysis.affine import const_of, plus
+from loopir.analysis.access import loads_of, sees
 from loopir.analysis.moved import order_broken
 from loopir.analysis.regions import written_by
-from loopir.analysis.simplify import EMPTY, poly
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Load, Reduce
-from loopir.ir.walk import loaded, nodes, places, variables
+from loopir.ir.grammar import Add, Func, Index, Int, Load, Reduce
+from loopir.ir.walk import loaded, places, places_of, variables
 from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_in
@@ -67,6 +65,11 @@ def reverse_compute_at(func: Func, stage: str, loop: str) -> Func:
                 B[j] = T[j] + T[n - 1 - j]
     refuses: reverse_compute_at("B", "i")  # T at (i=1) writes T[1], which B at (j=0) reads later (at n=2)
     """
+    return placed(func, stage, loop, settle=True)
+
+
+def placed(func: Func, stage: str, loop: str, *, settle: bool) -> Func:
+    """`reverse_compute_at`; unless `settle`, buffers stay where they are."""
     move = find_move(func, stage, loop)
     if move.earlier:
         raise move.refuse(f"{move.stmt.label} runs before {move.loop.var!r}", "a loop that computes what it reads")
@@ -75,7 +78,7 @@ def reverse_compute_at(func: Func, stage: str, loop: str) -> Func:
     anchors = _anchors(move)
     for anchor in _furthest_first(anchors):
         try:
-            return _placed(move, anchor)
+            return _placed(move, anchor, settle)
         except ScheduleError as error:
             refused[anchor] = error
     raise refused[anchors[0]]
@@ -84,7 +87,7 @@ def reverse_compute_at(func: Func, stage: str, loop: str) -> Func:
 def _anchors(move: Move) -> list[Load]:
     """What the stage reads of what the loop writes: one of these elements tells the iteration to compute in."""
     made = {b.name for p in places(move.loop.body) for b in written_by(p.stmt)}
-    found = [n for n in nodes(move.stmt) if isinstance(n, Load) and n.buffer.name in made and all(map(sees, n.at))]
+    found = [n for n, _ in loads_of(move.stmt) if n.buffer.name in made and all(map(sees, n.at))]
     if not found:
         reason = f"{move.stmt.label} reads nothing that {move.loop.var!r} writes"
         raise move.refuse(reason, "a loop that computes what it reads")
@@ -93,16 +96,21 @@ def _anchors(move: Move) -> list[Load]:
 
 def _furthest_first(anchors: Sequence[Load]) -> list[Load]:
     """The anchors, those with greater subscripts first: of a neighbourhood, the last to be written mostly."""
-
-    start = [poly(x, EMPTY) for x in anchors[0].at]
+    start = [_constant(x) for x in anchors[0].at]
 
     def key(load: Load) -> list[int]:
-        return [const_of(plus(poly(x, EMPTY), p, -1)) or 0 for x, p in zip(load.at, start, strict=False)]
+        ahead = zip(map(_constant, load.at), start, strict=False)
+        return [c - k if x == y else 0 for (x, c), (y, k) in ahead]
 
     return sorted(anchors, key=key, reverse=True)
 
 
-def _placed(move: Move, anchor: Load) -> Func:
+def _constant(ix: Index) -> tuple[Index, int]:
+    """`ix` without the constant at its end, and that."""
+    return (ix.a, ix.b.value) if isinstance(ix, Add) and isinstance(ix.b, Int) else (ix, 0)
+
+
+def _placed(move: Move, anchor: Load, settle: bool) -> Func:
     """The stage computed in the iteration that writes the element `anchor`."""
     func, b = move.func, anchor.buffer
     box = touched(func, move.loop, b, {b.name}, write=True)
@@ -120,7 +128,7 @@ def _placed(move: Move, anchor: Load) -> Func:
         reason = f"in {move.loop.var!r}, these two would run the other way round"
         raise refusal(clash, reason, move.loop.var, f"keep {move.stmt.label} where it is, or an outer loop")
     new = after.func
-    for names in _groups(move):
+    for names in _groups(move) if settle else ():
         new = settled(new, names, move.loop.var)
     with told_as(func, after.origin):
         return promised(move, new)
@@ -150,7 +158,7 @@ def _require_whole_folds(move: Move, restriction: Restriction) -> None:
 
 def _require_elements_apart(move: Move, after: Moved) -> None:
     """Refuse if a loop that the stage folds over would now tell the element that it folds into."""
-    for p in places(after.func.body):
+    for p in places_of(after.func) if isinstance(move.stmt, Reduce) else ():
         if p.stmt.label == move.stmt.label and isinstance(p.stmt, Reduce):
             at = set[str]().union(*map(variables, p.stmt.at))
             if told := sorted(at & set(p.stmt.over)):

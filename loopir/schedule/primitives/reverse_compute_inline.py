@@ -6,10 +6,23 @@ from contextlib import suppress
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Func, Index, Int, Load, Loop, Reduce, Stmt, Store
-from loopir.ir.walk import Place, declared, exchanged, loaded, loops_of, nests, nodes, places_of, rewrite, substitute
+from loopir.ir.walk import (
+    Place,
+    accessed,
+    declared,
+    exchanged,
+    loaded,
+    loops_of,
+    nests,
+    nodes,
+    places_of,
+    rewrite,
+    root,
+    substitute,
+)
 from loopir.schedule.find import find_stage, listing
 from loopir.schedule.primitives.compute_inline import compute_inline, inlined_but
-from loopir.schedule.primitives.reverse_compute_at import reverse_compute_at
+from loopir.schedule.primitives.reverse_compute_at import placed
 from loopir.schedule.schedule import primitive
 
 
@@ -79,32 +92,37 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
             f"{maker.stmt.label} is stored in no loop", suggestion=f"compute_inline of {maker.stmt.label}"
         )
     own = [x.var for x in place.loops if x not in maker.loops]
-    beside = _beside(func, consumer, maker)
+    beside = _beside(func, consumer, maker, settle=False)
     try:
-        return _unit_loops_gone(compute_inline(beside, label), own)
+        return compute_inline(_unit_loops_gone(beside, own), label)
+    except ScheduleError:  # the intermediate may be one that each iteration could have anew
+        beside = _beside(func, consumer, maker, settle=True)
+    try:
+        return compute_inline(_unit_loops_gone(beside, own), label)
     except ScheduleError as error:  # about a nest that nobody has seen
         raise ScheduleError(
             f"with {consumer.label} beside {label}, {error.reason}", loop=error.loop, suggestion=error.suggestion
         ) from None
 
 
-def _beside(func: Func, consumer: Store | Reduce, maker: Place) -> Func:
+def _beside(func: Func, consumer: Store | Reduce, maker: Place, *, settle: bool) -> Func:
     """The consumer in the innermost loop of what it reads, where it reads one element; it computes others itself."""
     label, loop, (name,) = maker.stmt.label, maker.loops[-1].var, _written(maker)
     try:
-        return reverse_compute_at(func, consumer.label, loop)
+        return placed(func, consumer.label, loop, settle=settle)
     except ScheduleError:
         read = dict.fromkeys(n for n in nodes(consumer) if isinstance(n, Load) and n.buffer.name == name)
         for one in read if len(read) > 1 else ():
             with suppress(ScheduleError):
-                return reverse_compute_at(inlined_but(func, label, consumer, one), consumer.label, loop)
+                return placed(inlined_but(func, label, consumer, one), consumer.label, loop, settle=settle)
         raise
 
 
 def _maker(func: Func, consumer: Store | Reduce) -> Place:
     """The one store of the last intermediate that `consumer` reads; refuses where it is no such thing."""
     own = {a.buffer.name for a in func.args}
-    made = [p for p in places_of(func) for b in _written(p) if b in loaded(consumer) and b not in own]
+    read = loaded(consumer) - own
+    made = [p for p in places_of(func) if not read.isdisjoint(_written(p))]
     if not made:
         raise ScheduleError(f"{consumer.label} reads no intermediate", suggestion="a stage that reads another one")
     maker = made[-1]
@@ -113,7 +131,8 @@ def _maker(func: Func, consumer: Store | Reduce) -> Place:
         reason = f"{label} is a reduction, and has its value only when all of it is folded in"
         raise ScheduleError(reason, suggestion=f"reverse_compute_at of {consumer.label}, outside of the fold")
     (name,) = _written(maker)
-    others = [p.stmt.label for p in places_of(func) if name in loaded(p.stmt) and p.stmt is not consumer]
+    near = (p for p in places_of(func) if name in accessed(root(p)) and p.stmt is not consumer)
+    others = [p.stmt.label for p in near if name in loaded(p.stmt)]
     if others:
         raise ScheduleError(f"{listing(others)} reads {name}, too", suggestion=f"compute_inline of {label}")
     return maker
