@@ -32,6 +32,10 @@ class Wrong(AssertionError):
         became = "" if after is None else f"became\n\n{text(after)}\n"
         super().__init__(f"{oracle}: {why}\n\n{call}{values}:\n\n{text(before)}\n{became}")
 
+    def __reduce__(self) -> Any:
+        """How it comes back from another process."""
+        return Wrong, (self.oracle, self.why, self.call, self.before, self.after, self.sizes)
+
 
 def check(
     transform: Transform | str | None = None,

@@ -85,22 +85,31 @@ def search(hunt: Hunt, examples: int, seed: int, patience: float) -> Found | Non
     return Found(min(failures, key=_size), drawn[0]) if failures else None
 
 
-def clean(mutants: Sequence[Mutant], cases: int, seed: int) -> tuple[list[str], int]:
+def parts(mutants: Sequence[Mutant], cases: int, seed: int) -> list[tuple[Hunt, int, int]]:
+    """The hunts of `mutants` with `cases` examples in all: each with how many, and from which seed on."""
+    hunts = list(dict.fromkeys(m.hunt for m in mutants))
+    return [
+        (hunt, min(EXAMPLES, mine - start), seed + start)
+        for n, hunt in enumerate(hunts)
+        for mine in (cases // len(hunts) + (n < cases % len(hunts)),)
+        for start in range(0, mine, EXAMPLES)
+    ]
+
+
+def clean(mutants: Sequence[Mutant], cases: int, seed: int, nth: int | None = None) -> tuple[list[str], int]:
     """Alarms of the hunts of `mutants` without their faults, in `cases` examples in all, and how many were drawn.
 
-    What is wrong, and what a step does not survive, is an alarm: a bug of ours, or a false one.
+    What is wrong, and what a step does not survive, is an alarm: a bug of ours, or a false one. With `nth`, that part
+    of them alone.
     """
-    hunts = list(dict.fromkeys(m.hunt for m in mutants))
     alarms: list[str] = []
     drawn = 0
-    for n, hunt in enumerate(hunts):
-        mine = cases // len(hunts) + (n < cases % len(hunts))
-        for start in range(0, mine, EXAMPLES):
-            count = min(EXAMPLES, mine - start)
-            found = search(hunt, count, seed + start, patience=2.0)
-            drawn += count if found is None else found.examples
-            if found is not None:
-                alarms.append(str(found.wrong))
+    every = parts(mutants, cases, seed)
+    for hunt, count, start in every if nth is None else every[nth : nth + 1]:
+        found = search(hunt, count, start, patience=2.0)
+        drawn += count if found is None else found.examples
+        if found is not None:
+            alarms.append(str(found.wrong))
     return alarms, drawn
 
 
