@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from loopir.analysis.simplify import EMPTY, poly
 from loopir.ir.grammar import Alloc, Do, Func, If, Int, Load, Loop, Op, Reduce, Stmt, Store, Value, Var
 from loopir.ir.match import misplaced, unify
 from loopir.ir.ops import INSTRUCTIONS, Instruction
@@ -25,6 +26,7 @@ from loopir.ir.walk import (
     places,
     statements,
     stored,
+    substitute,
     variables,
     written,
 )
@@ -275,6 +277,24 @@ def cut(nest: Nest, loop: Loop) -> bool:
     """A guard in it speaks of it, and not of memory."""
     conds = [s.cond for s in statements(loop.body) if isinstance(s, If)]
     return any(loop.var in variables(c) and not loaded(c) for c in conds)
+
+
+@of_loop()
+def shared_out(nest: Nest, loop: Loop) -> bool:
+    """Stands in a loop over the blocks of a cluster that runs as often."""
+    outer = [x for p in nest.within(loop.var)[:1] for x in p.loops if x.kind == "cluster"]
+    return any(x.extent == loop.extent and x is not loop for x in outer)
+
+
+@of_loop()
+def recurs(nest: Nest, loop: Loop) -> bool:
+    """Holds one store alone, which reads the element that the iteration before has stored."""
+    (p, *others) = nest.within(loop.var) or [None]
+    if others or p is None or not isinstance(s := p.stmt, Store) or p.loops[-1] is not loop:
+        return False
+    step = {loop.var: Var(loop.var) + 1}
+    read = [n.at for n in nodes(s.value) if isinstance(n, Load) and n.buffer.name == s.buffer.name]
+    return any(all(poly(substitute(x, step), EMPTY) == poly(y, EMPTY) for x, y in zip(at, s.at)) for at in read)
 
 
 @of_loop(beside="instruction")

@@ -41,6 +41,30 @@ def test_arguments_are_such_as_the_docstring_shows() -> None:
         fitting(PRIMITIVES["rfactor"], nest, "stage", ("T", "S"), {})
 
 
+SCANS = parse("""
+def f(A: "float32[8]", S: "inout float32[9]", T: "inout float32[9]"):
+    for i in range(8):
+        S[i + 1] = S[i] * A[i]
+    for j in range(8):
+        T[j + 1] = T[j // 2] + A[j]
+    for k in range(8):
+        T[k] = T[k] + A[k]
+    for b in bind("cluster", 2):
+        with alloc("float32[2]", scope="shared") as C:
+            for p in range(2):
+                C[p] = A[p]
+            for q in range(3):
+                T[b] = C[b]
+""")
+
+
+def test_loops_are_told_apart_by_what_a_scan_and_a_shared_copy_need() -> None:
+    nest = Nest(SCANS)
+    loops = (*nest.loops,)
+    assert fitting(PRIMITIVES["scan_blocks"], nest, "loop", loops, {}) == ["i"]
+    assert fitting(PRIMITIVES["multicast"], nest, "loop", loops, {}) == ["p"]
+
+
 def test_a_need_may_be_left_out() -> None:
     """What lacks one need is tried, too: refusals are rules as well."""
     needs = [*habits(PRIMITIVES["double_buffer"])["buffer"]]
