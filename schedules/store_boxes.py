@@ -1,7 +1,9 @@
 """Results that leave a block as boxes, copied from shared memory by one thread while all go on.
 
 A tile of results is made slice by slice, 128 bytes of each row, in a few slots of shared memory that are used in turn:
-while boxes of one slice are on their way, the next one is made.
+while boxes of one slice are on their way, the next one is made. Rows are swizzled, so the pairs that threads hold go
+there without conflicts; by `stmatrix`, in a quarter of the instructions, it was no faster on an H200, with gelu 1 to
+4 % slower.
 """
 
 from __future__ import annotations
@@ -67,20 +69,5 @@ def store_boxes(
     within = f"x * {width} + (y // {vector} % 8 ^ x % 8) * {vector} + y % {vector}"
     s = s.set_layout(target.buffer, f"lambda x, y: y // {width} * {rows * width} + {within}")
     s = by_threads(s, s.loops(made)[-2])
-    s = _by_matrices(s, made, s.loops(made)[-3], short)
     x, box = s.loops(copy)[-2], f"tma_store_{rows}x{width}_{short}"
     return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
-
-
-def _by_matrices(s: lp.Schedule, made: str, at: str, short: str) -> lp.Schedule:
-    """The results of a warpgroup, of 16 bits each, first in registers, and from there 16 bytes at a time."""
-    before = set(s.stages)
-    if short not in ("bf16", "f16") or s.why("cache_write", made, "fragment", at=at) is not None:
-        return s
-    new = s.cache_write(made, "fragment", at=at)
-    both = [x for x in new.stages if x == made or x not in before]
-    (stored,) = (x for x in both if any(t.write and new.buffer(t.buffer).scope == "shared" for t in new.accesses(x)))
-    new, (part, j) = step(new, "split", new.loops(stored)[-1], 16, tail="exact")
-    i, store = new.loops(stored)[-3], f"stmatrix_64x16_{short}"
-    new = new.reorder(part, i, j).unroll(part)
-    return s if new.why("tensorize", i, store) is not None else new.tensorize(i, store)  # not where rows are guarded

@@ -104,12 +104,10 @@ def test_other_types_are_chosen_where_warpgroups_take_them(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "stores"),
-    [((4096, 1152, 512), "stmatrix tma_store"), ((1000, 1032, 520), "tma_store"), ((4096, 1028, 1024), "")],
+    ("sizes", "boxes"), [((4096, 1152, 512), True), ((1000, 1032, 520), True), ((4096, 1028, 1024), False)]
 )
-def test_results_of_large_tiles_are_stored_as_boxes_where_rows_begin_right(sizes: tuple[int, ...], stores: str) -> None:
-    shown = str(product(*sizes, block=(128, 192)))
-    assert [x for x in ("stmatrix", "tma_store") if f"with {x}" in shown] == stores.split()
+def test_results_of_large_tiles_are_stored_as_boxes_where_rows_begin_right(sizes: tuple[int, ...], boxes: bool) -> None:
+    assert ("with tma_store" in str(product(*sizes, block=(128, 192)))) == boxes
 
 
 def test_what_it_is_not_for_is_refused() -> None:
