@@ -113,7 +113,7 @@ def find_site(func: Func, stages: str | tuple[str, ...], at: str | None, buffers
     """The statements in loop `at`, or on top, around the `stages`, inside the allocation of `buffers`."""
     named = (stages,) if isinstance(stages, str) else stages
     if not named:
-        raise ScheduleError("no stage is named")
+        raise ScheduleError("no stage is named", suggestion="the label of a stage")
     found = {p.stmt.label: p for name in named for p in (_only(func, name),)}
     places = tuple(found.values())
     start = max(_inside(func, p, at, buffers) for p in places)
@@ -123,7 +123,10 @@ def find_site(func: Func, stages: str | tuple[str, ...], at: str | None, buffers
         depth += 1
     body = _body(func, whole[0][:depth])
     if any(w[:depth] != whole[0][:depth] for w in whole):
-        raise ScheduleError(f"not all of {listing(found)} stand in the allocation of {listing(buffers or ())}")
+        raise ScheduleError(
+            f"not all of {listing(found)} stand in the allocation of {listing(buffers or ())}",
+            suggestion="stages in one list of statements, or a copy for each",
+        )
     here = [next(n for n, s in enumerate(body) if s is w[depth]) for w in whole]
     nests = body[min(here) : max(here) + 1]
     return Site(func, places, whole[0][:depth], nests, known_at(func, nests[0]))
@@ -134,7 +137,7 @@ def _only(func: Func, stage: str) -> Place:
     place, *more = find_stage(func, stage)
     if more:
         labels = listing(p.stmt.label for p in (place, *more))
-        raise ScheduleError(f"{stage!r} is several statements: {labels}; name one")
+        raise ScheduleError(f"{stage!r} is several statements: {labels}; name one", suggestion=f"one of {labels}")
     if any(isinstance(s, Do) for s in place.around):
         raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="make the copy before tensorize")
     return place
@@ -149,7 +152,13 @@ def _inside(func: Func, place: Place, at: str | None, buffers: Iterable[str] | N
         if not start:
             around = listing(x.var for x in place.loops)
             reason = f"{loop.var!r} is no loop around {place.stmt.label}; the loops there are {around}"
-            raise ScheduleError(reason, loop=loop.var)
+            raise ScheduleError(
+                reason,
+                loop=loop.var,
+                suggestion=f"at one of {around}"
+                if around
+                else "no loop at all: the copy then stands around the whole nest",
+            )
     for n, s in enumerate(place.around):
         if isinstance(s, Alloc) and buffers is not None and s.buffer.name in buffers and n >= start:
             if any(isinstance(x, Loop) for x in place.around[start:n]):

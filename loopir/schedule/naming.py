@@ -51,7 +51,10 @@ def new_names(
 def free_name(name: str, taken: set[str]) -> str:
     """`name`, if it can be given to something; ScheduleError if it is taken or is no name."""
     if not name.isidentifier() or name in RESERVED:
-        raise ScheduleError(f"{name!r} is no usable name; a name is a Python identifier that is no keyword")
+        raise ScheduleError(
+            f"{name!r} is no usable name; a name is a Python identifier that is no keyword",
+            suggestion=f"{name}_" if name.isidentifier() else "letters, digits and _",
+        )
     if name in taken:
         raise ScheduleError(f"the name {name!r} is taken", suggestion=f"{fresh(name, taken)!r} is free")
     return name

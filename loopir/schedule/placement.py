@@ -129,13 +129,21 @@ def find_move(func: Func, stage: str, loop: str) -> Move:
             "what one instruction does stays together", loop=loop, suggestion="place it, then tensorize"
         )
     if any(s is target for s in mine):
-        raise ScheduleError(f"{labels[0]} stands inside {target.var!r} already", loop=loop)
+        raise ScheduleError(
+            f"{labels[0]} stands inside {target.var!r} already",
+            loop=loop,
+            suggestion="a loop that it does not stand in; reorder, distribute or compute_root move it out of its own",
+        )
     depth = next(n for n, (a, b) in enumerate(zip(mine, other, strict=False)) if a is not b)
     shared = mine[:depth]
     lists: tuple[Body, ...] = tuple(bodies(shared[-1])) if shared else (func.body,)
     level = next((b for b in lists if any(s is mine[depth] for s in b) and any(s is other[depth] for s in b)), None)
     if level is None:
-        raise ScheduleError(f"{labels[0]} and {target.var!r} stand on two sides of a condition", loop=loop)
+        raise ScheduleError(
+            f"{labels[0]} and {target.var!r} stand on two sides of a condition",
+            loop=loop,
+            suggestion="specialize or peel the loop around the condition first",
+        )
     return Move(func, place, mine[depth], target, other[depth], level, shared)
 
 

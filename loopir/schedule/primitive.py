@@ -94,7 +94,7 @@ def _conform(name: str, bound: inspect.BoundArguments, hints: dict[str, Any]) ->
             raise TypeError(f"{name}: {key} is {spell_hint(hints[key])}, not {spell(wrong)}") from None
         except ValueError:
             one_of = listing(spell(a) for a in typing.get_args(hints[key]))
-            raise ScheduleError(f"{key} is one of {one_of}, not {spell(value)}") from None
+            raise ScheduleError(f"{key} is one of {one_of}, not {spell(value)}", suggestion=f"{key}={one_of}") from None
 
 
 def _fits(value: object, hint: Any) -> bool:

@@ -38,7 +38,10 @@ def find_reduce(func: Func, stage: str) -> Fold:
     """The one reduction of `stage`; ScheduleError if there is none, or several."""
     found = [p for p in find_stage(func, stage) if isinstance(p.stmt, Reduce)]
     if not found:
-        raise ScheduleError(f"stage {stage!r} is no reduction")
+        raise ScheduleError(
+            f"stage {stage!r} is no reduction",
+            suggestion=listing(p.stmt.label for p in places(func.body) if isinstance(p.stmt, Reduce)),
+        )
     if len(found) > 1:
         labels = listing(repr(p.stmt.label) for p in found)
         raise ScheduleError(f"stage {stage!r} is folded by {labels}", suggestion="name one of these")

@@ -153,7 +153,7 @@ class Schedule(Methods):
     def undo(self) -> Schedule:
         """The Schedule before the last step."""
         if self._before is None:
-            raise ScheduleError("there is no step to undo")
+            raise ScheduleError("there is no step to undo", suggestion="keep this Schedule")
         return self._before
 
     def validate(self) -> Validation:

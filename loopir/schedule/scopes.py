@@ -5,6 +5,8 @@ Accesses are not looked at here: lowering proves that no thread needs what anoth
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Role, Scope, Stmt
 from loopir.ir.layouts import injective
@@ -17,7 +19,10 @@ def scope_called(scope: str) -> Scope:
     """`scope`, if there is such memory."""
     if scope in SCOPES or scope in MEMORIES:
         return scope
-    raise ScheduleError(f"there is no scope {scope!r}; the scopes are {listing((*SCOPES, *MEMORIES))}")
+    raise ScheduleError(
+        f"there is no scope {scope!r}; the scopes are {listing((*SCOPES, *MEMORIES))}",
+        suggestion=" or ".join(map(repr, get_close_matches(scope, (*SCOPES, *MEMORIES), n=2))) or "one of these",
+    )
 
 
 def find_alloc(func: Func, buffer: str) -> tuple[Alloc, tuple[Stmt, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from math import prod
 
 from loopir.analysis.access import sees
@@ -71,7 +72,11 @@ def bind(func: Func, loop: str, axis: str) -> Func:
     """
     target = find_serial(func, loop)
     if axis not in AXES:
-        raise ScheduleError(f"there is no axis {axis!r}; the axes are {listing(AXES)}", loop=target.var)
+        raise ScheduleError(
+            f"there is no axis {axis!r}; the axes are {listing(AXES)}",
+            loop=target.var,
+            suggestion=" or ".join(map(repr, get_close_matches(axis, AXES, n=2))) or "one of these",
+        )
     around = [x for x in chain(func.body, target)[:-1] if isinstance(x, Loop)]
     for other in (*around, *loops(target.body)):
         if other.kind == axis or {other.kind, axis} == {"warpgroup", "warp.y"}:

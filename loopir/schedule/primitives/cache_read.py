@@ -10,7 +10,7 @@ from loopir.analysis.simplify import Context, simplify
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, children, fresh, names, places, replace, statements, stored
+from loopir.ir.walk import Place, children, fresh, loaded, names, places, replace, statements, stored
 from loopir.schedule.caches import (
     Copied,
     Site,
@@ -22,7 +22,7 @@ from loopir.schedule.caches import (
     require_kept,
     require_unwritten,
 )
-from loopir.schedule.find import find_buffer
+from loopir.schedule.find import find_buffer, listing
 from loopir.schedule.promises import require_promises
 from loopir.schedule.schedule import primitive
 
@@ -160,7 +160,8 @@ def _reads(site: Site, place: Place, name: str) -> list[Touch]:
     starts = (*s.at, *((s.init or ()) if isinstance(s, Reduce) else ())) if whole else ()
     found = [*loads(values, name, site.inside(place).here), *loads(starts, name, site.starting(place))]
     if not found:
-        raise ScheduleError(f"{s.label} reads nothing of {name}" + ("" if whole else " inside that loop"))
+        reason = f"{s.label} reads nothing of {name}" + ("" if whole else " inside that loop")
+        raise ScheduleError(reason, suggestion=f"what {s.label} reads: {listing(sorted(loaded(s)))}")
     return found
 
 

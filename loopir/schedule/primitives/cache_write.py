@@ -140,7 +140,10 @@ def _require_unseen(site: Site, buffers: Sequence[Buffer]) -> set[tuple[Index, .
         return set()
     own: set[tuple[Index, ...]] = set()
     if isinstance(s, Reduce) and s.atomic:
-        raise ScheduleError(f"{s.label} is atomic: other threads fold into the same elements meanwhile")
+        raise ScheduleError(
+            f"{s.label} is atomic: other threads fold into the same elements meanwhile",
+            suggestion=f"rfactor of {s.label}, whose parts no other thread folds into",
+        )
     for b in buffers:
         done = done_in(site, b.name)
         mine = [x for x in done if x[1].write and x[0].label == s.label]
@@ -232,7 +235,10 @@ def _copies(site: Site, caches: Sequence[Copied], *, out: bool) -> Body:
     try:
         nest = Elements.of(site.place, site.nest, taken, "_out" if out else "_in")
     except VerifyError as error:
-        raise ScheduleError(f"the elements to copy are not known: {error}") from None
+        raise ScheduleError(
+            f"the elements to copy are not known: {error}",
+            suggestion=f"a loop inside {site.place.loops[0].var!r}, or decompose_reduction first",
+        ) from None
     given: list[Node] = [*s.at]
     given += (x.extent if isinstance(x, Loop) else x for x in nest.shells)
     require_unwritten(site, given, f"which elements {s.label} writes")

@@ -109,19 +109,33 @@ def _producer(func: Func, stage: str) -> Producer:
     place = find_stage(func, stage)[0]
     store = place.stmt
     if not isinstance(store, Store):
-        raise ScheduleError(f"{store.label} is a reduction, which takes loops of its own; only a store has one value")
+        raise ScheduleError(
+            f"{store.label} is a reduction, which takes loops of its own; only a store has one value",
+            suggestion=f"compute_at of {store.label}",
+        )
     name = store.buffer.name
     if any(arg.buffer.name == name for arg in func.args):
-        raise ScheduleError(f"{name} is an argument of {func.name!r}: the caller sees what is stored in it")
+        raise ScheduleError(
+            f"{name} is an argument of {func.name!r}: the caller sees what is stored in it",
+            suggestion="a stage that is stored in memory of its own",
+        )
     near = (p for p in places_of(func) if name in accessed(root(p)))
     writers = [p.stmt.label for p in near if name in writes_of(p.stmt)]
     if len(writers) > 1:
-        raise ScheduleError(f"{name} is written by {listing(writers)}; a stage that is computed inline is one store")
+        raise ScheduleError(
+            f"{name} is written by {listing(writers)}; a stage that is computed inline is one store",
+            suggestion=f"compute_at of {store.label}, or partition and peel undone",
+        )
     if any(isinstance(s, Do) for s in place.around):
-        raise ScheduleError(f"{store.label} is done by an instruction, which stores what it computes")
+        raise ScheduleError(
+            f"{store.label} is done by an instruction, which stores what it computes",
+            suggestion="compute_inline before tensorize",
+        )
     depth, alloc = next((n, s) for n, s in enumerate(place.around) if isinstance(s, Alloc) and s.buffer.name == name)
     if name in loaded(store):
-        raise ScheduleError(f"{store.label} is computed from {name} itself")
+        raise ScheduleError(
+            f"{store.label} is computed from {name} itself", suggestion=f"keep {store.label} as a stage"
+        )
     loops = tuple(s for s in place.around[depth + 1 :] if isinstance(s, Loop))
     solution = _solved(Facts.at(func, alloc).known, store.at, loops)
     unknown = [x.var for x in loops if x.var not in solution and x.var in variables(store.value)]

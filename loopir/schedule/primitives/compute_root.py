@@ -53,14 +53,21 @@ def compute_root(func: Func, stage: str) -> Func:
     place, *more = find_stage(func, stage)
     label = place.stmt.label
     if more:
-        raise ScheduleError(f"{stage!r} is several statements: {listing(p.stmt.label for p in (place, *more))}")
+        raise ScheduleError(
+            f"{stage!r} is several statements: {listing(p.stmt.label for p in (place, *more))}",
+            suggestion="name one of these",
+        )
     shared = [x for x in place.loops if len(_labels(x)) > 1]
     if not shared:
-        raise ScheduleError(f"{label} has a nest of its own")
+        raise ScheduleError(f"{label} has a nest of its own", suggestion=f"leave {label} where it is")
     last = _labels(shared[-1])
     if last[-1] == label:
         reason = f"{label} is computed after {listing(last[:-1])}, in the same loops"
-        raise ScheduleError(f"{reason}; {listing(last[:-1])} can have a nest of its own", loop=shared[-1].var)
+        raise ScheduleError(
+            f"{reason}; {listing(last[:-1])} can have a nest of its own",
+            loop=shared[-1].var,
+            suggestion=f"compute_root({last[0]!r})",
+        )
     new, back = func, dict[str, list[Index]]()
     for x in reversed(shared):
         inside = _labels(x)

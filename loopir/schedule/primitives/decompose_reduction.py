@@ -55,7 +55,7 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
     fold = find_reduce(func, stage)
     label = fold.reduce.label
     if fold.reduce.init is None:
-        raise ScheduleError(f"{label} has no init: it folds into what is there")
+        raise ScheduleError(f"{label} has no init: it folds into what is there", suggestion=f"leave {label} as it is")
     if loop is None:
         return init_of(func, label)
     target = find_loop(func, loop)
@@ -64,7 +64,11 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
     try:
         new = init_of(func, label, target)
     except VerifyError as error:
-        raise ScheduleError(str(error), loop=target.var) from None
+        raise ScheduleError(
+            str(error),
+            loop=target.var,
+            suggestion=f"a loop inside {target.var!r}, or none: then the stores stand as near as they can",
+        ) from None
     if not (_keeps_what_is_there(fold) or _alone(func, fold, target)):
         _require_order(func, fold, init_of(func, label), new, target)
     return new

@@ -73,7 +73,9 @@ def distribute(func: Func, loop: str, *after: str, names: tuple[str, ...] | None
     items = _items(target.body)
     groups = _groups(func, target, items, after)
     if names is not None and len(names) != len(groups):
-        raise ScheduleError(f"{len(names)} names are given for {len(groups)} loops", loop=target.var)
+        raise ScheduleError(
+            f"{len(names)} names are given for {len(groups)} loops", loop=target.var, suggestion=f"{len(groups)} names"
+        )
     vars = new_names(func, [target.var] * len(groups), names, freed=(target.var,))
     new = rewrite_loop(func, target, lambda: _nests(func, target, groups, vars))
     moved = zip(groups, vars, strict=True)

@@ -100,11 +100,14 @@ def _copy(loop: Loop, alloc: Alloc) -> Stmt:
     name = alloc.buffer.name
     copy = next((s for s in alloc.body if name in accessed(s)), None)
     if copy is None:
-        raise ScheduleError(f"nothing touches {name}")
+        raise ScheduleError(f"nothing touches {name}", suggestion=f"a buffer that is filled in {loop.var!r}")
     others = writes((copy,)) - allocates((copy,)) - {name}
     if name not in writes((copy,)) or others:
         does = f"writes {listing(sorted(others))}, too" if others else "does not fill it"
-        raise ScheduleError(f"the first statement that touches {name} {does}; only a copy is made ahead")
+        raise ScheduleError(
+            f"the first statement that touches {name} {does}; only a copy is made ahead",
+            suggestion=f"cache_read at {loop.var!r}, which makes a copy",
+        )
     if changed := sorted((reads([copy]) - {name}) & writes(loop.body)):
         reason = f"{listing(changed)}, which {name} is filled from, is written in the same loop"
         raise ScheduleError(reason, loop=loop.var, suggestion="a copy of what the loop leaves alone")
@@ -137,7 +140,10 @@ def _halved(body: Body, twice: Buffer, half: Index) -> Body:
                 return replace(n, buffer=twice, at=(half, *at))
             case Reduce(buffers=buffers, at=at) if any(x.name == twice.name for x in buffers):
                 if len(buffers) > 1:
-                    raise ScheduleError(f"{n.label} folds into {twice.name} and into other memory at once")
+                    raise ScheduleError(
+                        f"{n.label} folds into {twice.name} and into other memory at once",
+                        suggestion="a buffer that a plain store fills",
+                    )
                 return replace(n, buffers=(twice,), at=(half, *at))
             case _:
                 return n

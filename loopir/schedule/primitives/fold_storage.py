@@ -47,9 +47,14 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
     b = alloc.buffer
     if not 0 <= dim < len(b.shape):
         count = f"{len(b.shape)} dimension{'s' if len(b.shape) != 1 else ''}"
-        raise ScheduleError(f"{b.name} has {count}, and there is no dimension {dim}")
+        raise ScheduleError(
+            f"{b.name} has {count}, and there is no dimension {dim}",
+            suggestion=f"a dimension from 0 to {len(b.shape) - 1}" if b.shape else "a buffer with dimensions",
+        )
     if factor < 1:
-        raise ScheduleError(f"a ring of {factor} rows; there is to be at least 1")
+        raise ScheduleError(
+            f"a ring of {factor} rows; there is to be at least 1", suggestion="as many rows as are alive at a time"
+        )
     if b.layout is not None:
         raise ScheduleError(f"{b.name} has a layout already", suggestion="fold its storage before set_layout")
     clash = None if _in_a_window(func, alloc, dim, factor) else overwritten(func, b.name, dim, factor)

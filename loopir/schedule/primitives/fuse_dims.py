@@ -55,12 +55,12 @@ def fuse_dims(func: Func, buffer: str, first: int, count: int = 2) -> Func:
     alloc, _ = find_alloc(func, buffer)
     b = alloc.buffer
     if count < 2:
-        raise ScheduleError(f"{count} dimension is one already; there are to be 2 or more")
+        raise ScheduleError(f"{count} dimension is one already; there are to be 2 or more", suggestion="count=2")
     if not 0 <= first <= len(b.shape) - count:
         reason = f"{b.name} has {len(b.shape)} dimensions, and none follows dimension {first}"
         if 0 <= first < len(b.shape) - 1:
             reason = f"{b.name} has {len(b.shape)} dimensions, and {count} from dimension {first} on are more than that"
-        raise ScheduleError(reason)
+        raise ScheduleError(reason, suggestion=f"first + count at most {len(b.shape)}")
     if b.layout is not None:
         raise ScheduleError(f"{b.name} has a layout that tells its dimensions apart", suggestion="fuse them before")
     _require_inside(func, alloc.body, b.name)
@@ -86,7 +86,10 @@ def _require_inside(func: Func, body: Body, name: str) -> None:
     for s in statements(body):
         if isinstance(s, Reduce) and len(s.buffers) > 1 and name in {b.name for b in s.buffers}:
             others = " and ".join(b.name for b in s.buffers if b.name != name)
-            raise ScheduleError(f"{s.label} folds into {name} and {others} at one element, so they have one shape")
+            raise ScheduleError(
+                f"{s.label} folds into {name} and {others} at one element, so they have one shape",
+                suggestion=f"keep the dimensions of {name}",
+            )
     for _, x, _ in unproved(func, name):
         if isinstance(x, Subscript):
             what = f"{text(Load(x.buffer, x.at))} is not known to be inside {name}"

@@ -124,7 +124,9 @@ def fuse_loops(
     nests = Nests(func, band(a, len(shifts)), band(b, len(shifts)), tail)
     nests.require_alike()
     if names is not None and len(names) != len(shifts):
-        raise ScheduleError(f"{len(names)} names are given for {len(shifts)} loops", loop=a.var)
+        raise ScheduleError(
+            f"{len(names)} names are given for {len(shifts)} loops", loop=a.var, suggestion=f"{len(shifts)} names"
+        )
     freed = [x.var for x in (*nests.first, *nests.second)]
     vars = new_names(func, [x.var for x in nests.first], names, freed)
     new = nests.fused(shifts, vars)

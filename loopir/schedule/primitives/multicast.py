@@ -60,13 +60,21 @@ def multicast(func: Func, loop: str) -> Func:
     target = find_serial(func, loop)
     around = [s for s in chain(func.body, target) if isinstance(s, Loop) and s.kind == "cluster"]
     if not around:
-        raise ScheduleError(f"{loop!r} stands in no loop that is bound to cluster", loop=loop)
+        raise ScheduleError(
+            f"{loop!r} stands in no loop that is bound to cluster",
+            loop=loop,
+            suggestion="bind a loop around it to cluster first",
+        )
     if around[0].extent != target.extent:
         reason = (
             f"{loop!r} has {text(target.extent)} iterations, and the cluster around it {text(around[0].extent)} blocks"
         )
         raise ScheduleError(reason, loop=loop, suggestion=f"split({loop!r}) first")
     if (odd := told_by(around[0].body, target, around[0].var)) is not None:
-        raise ScheduleError(f"the blocks of a cluster would not do the same in {loop!r}: {odd}", loop=loop)
+        raise ScheduleError(
+            f"the blocks of a cluster would not do the same in {loop!r}: {odd}",
+            loop=loop,
+            suggestion="a copy of what all blocks of the cluster read",
+        )
     require_independent(func, target.var, "multicast")
     return replace_loop(func, target.var, lambda s: replace(s, kind="multicast"))

@@ -113,7 +113,8 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     place, *more = find_stage(func, stage)
     if more:
         raise ScheduleError(
-            f"{stage!r} is several statements: {listing(p.stmt.label for p in (place, *more))}; name one"
+            f"{stage!r} is several statements: {listing(p.stmt.label for p in (place, *more))}; name one",
+            suggestion="name one of these",
         )
     if any(isinstance(s, Do) for s in place.around):
         raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="pad before tensorize")
@@ -121,7 +122,9 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     dropped = _guards(place, named)
     if not dropped:
         about = f" that speaks of {listing(loops)}" if loops else ""
-        raise ScheduleError(f"there is no guard around {place.stmt.label}{about}")
+        raise ScheduleError(
+            f"there is no guard around {place.stmt.label}{about}", suggestion='split with tail="guard" makes one'
+        )
     copies = {b.name: _copy(func, b) for b in _sources(place.stmt)}
     new = _unguarded(func, place, dropped)
     if not (dropped := [c for c in dropped if _may_fail(new, place.stmt.label, c)]):

@@ -124,7 +124,9 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     """
     target = find_serial(func, loop)
     if stages < 2:
-        raise ScheduleError(f"{stages} stage runs nothing ahead; there are to be 2 or more", loop=loop)
+        raise ScheduleError(
+            f"{stages} stage runs nothing ahead; there are to be 2 or more", loop=loop, suggestion="stages=2"
+        )
     require_stable_extent(target)
     require_outside_lanes(func, target)
     parts = parts_of(target)
@@ -133,7 +135,11 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
         raise ScheduleError(reason, loop=target.var, suggestion=f"cache_read at {target.var!r} first")
     ahead = stages - 1 if ahead is None else ahead
     if not 1 <= ahead < stages:
-        raise ScheduleError(f"{stages} stages have room for 1 to {stages - 1} iterations ahead, not {ahead}", loop=loop)
+        raise ScheduleError(
+            f"{stages} stages have room for 1 to {stages - 1} iterations ahead, not {ahead}",
+            loop=loop,
+            suggestion=f"ahead={stages - 1}",
+        )
     parts.require_ahead(func, ahead)
     taken = Taken.of(func)
     var = taken.name(f"{target.var}_ahead")
@@ -175,7 +181,11 @@ def _spread(rest: Body, copies: Body, guard: Cond, among: str, loop: Loop) -> Bo
         or inner.extent.value < 1
         or len(threads) < sum(not isinstance(s, Alloc) for s in around)
     ):
-        raise ScheduleError(f"{among!r} is no loop of constant length right in the rest of {loop.var!r}", loop=among)
+        raise ScheduleError(
+            f"{among!r} is no loop of constant length right in the rest of {loop.var!r}",
+            loop=among,
+            suggestion="a loop after the copies that holds no copy, or none",
+        )
     parts = tuple(_by_threads(_part(c, among, inner.extent.value), threads) for c in copies)
     spread = replace(inner, body=(*inner.body, If(guard, parts)))
     return rewrite(rest, lambda s: spread if s is inner else None)
@@ -191,7 +201,9 @@ def _by_threads(copy: Stmt, threads: Mapping[str, Loop]) -> Stmt:
             return None
         if own.extent != s.extent:
             raise ScheduleError(
-                f"{s.var!r} and {own.var!r} are bound to {s.kind}, and are not of one length", loop=s.var
+                f"{s.var!r} and {own.var!r} are bound to {s.kind}, and are not of one length",
+                loop=s.var,
+                suggestion="split both to one length, and bind these",
             )
         return rewrite(tuple(substitute(x, {s.var: Var(own.var)}) for x in s.body), visit)
 
@@ -228,10 +240,18 @@ class _Parts:
             reason = f"the copies read {clash.witness.buffer}, which the rest of {v!r} writes"
             raise refusal(clash, reason, v, "a copy of what earlier iterations do not write, or fewer iterations ahead")
         if again := sorted(writes(self.rest) & {b.name for b in self.buffers}):
-            raise ScheduleError(f"the rest of {v!r} writes {listing(again)}, which the copies fill", loop=v)
+            raise ScheduleError(
+                f"the rest of {v!r} writes {listing(again)}, which the copies fill",
+                loop=v,
+                suggestion=f"cache_write of what writes {again[0]}, in memory of its own",
+            )
         for s in (x for c in self.copies for x in statements((c,)) if isinstance(x, Reduce)):
             if v in s.over:
-                raise ScheduleError(f"{s.label} folds over {v!r}, so its iterations cannot be filled ahead", loop=v)
+                raise ScheduleError(
+                    f"{s.label} folds over {v!r}, so its iterations cannot be filled ahead",
+                    loop=v,
+                    suggestion=f"a loop that {s.label} does not fold over",
+                )
 
     def overwritten(self, func: Func, ahead: int | None) -> Clash | None:
         """An element that the rest of an iteration writes, and the copies of one of the next `ahead` read."""

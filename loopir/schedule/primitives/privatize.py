@@ -50,7 +50,11 @@ def privatize(func: Func, buffer: str, loop: str) -> Func:
     alloc, target = find_alloc(func, buffer)[0], find_loop(func, loop)
     name = alloc.buffer.name
     if not any(s is target for s in statements(alloc.body)):
-        raise ScheduleError(f"{target.var!r} does not stand in the allocation of {name}", loop=target.var)
+        raise ScheduleError(
+            f"{target.var!r} does not stand in the allocation of {name}",
+            loop=target.var,
+            suggestion=f"a loop inside the allocation of {name}",
+        )
     chain = _chain(alloc, target)
     around = tuple(s.var for s in chain if isinstance(s, Loop))
     inside = {p.stmt.label for p in places(target.body)}

@@ -106,9 +106,13 @@ def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = N
     chosen = [find_loop(func, v).var for v in loops]
     if bad := [v for v in chosen if v not in inner]:
         where = f"inside {at!r}" if at is not None else f"around {site.place.stmt.label}"
-        raise ScheduleError(f"{bad[0]!r} is no loop {where}; the loops there are {listing(inner)}", loop=bad[0])
+        raise ScheduleError(
+            f"{bad[0]!r} is no loop {where}; the loops there are {listing(inner)}",
+            loop=bad[0],
+            suggestion=f"one of {listing(inner)}" if inner else "no loop: all there are",
+        )
     if len({*chosen}) < len(chosen):
-        raise ScheduleError("each loop is named once")
+        raise ScheduleError("each loop is named once", suggestion="each of them once")
     part = _part(site, source, chosen or list(inner), inner)
     along = chosen or [v for v in inner if v in variables(part)]
     made = _Copy(site, part, [inner[v] for v in along], inner)
@@ -134,12 +138,20 @@ def _part(site: Site, source: Buffer, along: Sequence[str], inner: dict[str, Loo
     others = {*inner} - {*along}
     if isinstance(s, Store) and s.buffer == source and source.name not in _loaded(s.value):
         if bad := sorted(variables(s.value) & others):
-            raise ScheduleError(f"what {s.label} stores depends on {listing(bad)}, too", loop=bad[0])
+            raise ScheduleError(
+                f"what {s.label} stores depends on {listing(bad)}, too",
+                loop=bad[0],
+                suggestion=f"name {listing(bad)}, too",
+            )
         return s.value
     found = [*dict.fromkeys(x for v in _values(s) for x in _parts(v, source, others))]
     if not found:
         alone = f" that depends on {listing(along)} alone" if others else ""
-        raise ScheduleError(f"{s.label} makes nothing of {source.name}{alone}", loop=None)
+        raise ScheduleError(
+            f"{s.label} makes nothing of {source.name}{alone}",
+            loop=None,
+            suggestion=f"a buffer that {s.label} reads: {listing(sorted(loaded(s)))}",
+        )
     if len(found) > 1:
         raise ScheduleError(
             f"{s.label} makes several values of {source.name}: {listing(text(v) for v in found)}",

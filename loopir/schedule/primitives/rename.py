@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Loop, Reduce, Store
 from loopir.ir.walk import names, replace, statements
@@ -34,7 +36,12 @@ def rename(func: Func, old: str, new: str) -> Func:
     labels = {s.label: new for s in statements(func.body) if isinstance(s, Store | Reduce) and s.label == old}
     if not (buffers or loops or labels):
         if old in func.sizes:
-            raise ScheduleError(f"{old!r} is a size; loops, buffers and stages can be renamed")
+            raise ScheduleError(
+                f"{old!r} is a size; loops, buffers and stages can be renamed", suggestion="the name of one of these"
+            )
         there = sorted(names(func) - {func.name} - set(func.sizes))
-        raise ScheduleError(f"nothing is called {old!r}; there are {listing(there)}")
+        raise ScheduleError(
+            f"nothing is called {old!r}; there are {listing(there)}",
+            suggestion=" or ".join(map(repr, get_close_matches(old, there, n=2))) or "one of these",
+        )
     return renamed(func, Names(loops, labels, buffers))

@@ -56,7 +56,7 @@ def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
     named = [loop.var for loop in found]
     twice = next((v for v in named if named.count(v) > 1), None)
     if twice is not None:
-        raise ScheduleError(f"loop {twice!r} is named twice", loop=twice)
+        raise ScheduleError(f"loop {twice!r} is named twice", loop=twice, suggestion="each loop once")
     if len(named) < 2:
         return func
     band = Band.of(found)

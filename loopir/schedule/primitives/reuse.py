@@ -58,7 +58,7 @@ def reuse(func: Func, buffer: str, old: str) -> Func:
     """
     taker, giver = find_alloc(func, buffer)[0], find_alloc(func, old)[0]
     if taker is giver:
-        raise ScheduleError(f"{buffer} is in the memory of {old} already")
+        raise ScheduleError(f"{buffer} is in the memory of {old} already", suggestion=f"another buffer than {old}")
     new, b = taker.buffer, giver.buffer
     _require_fit(func, taker, giver)
     within = any(s is taker for s in statements(giver.body))
@@ -92,14 +92,20 @@ def _joined(body: Body, beside: Body, giver: Alloc, taker: Alloc) -> Body:
 def _require_fit(func: Func, taker: Alloc, giver: Alloc) -> None:
     new, b = taker.buffer, giver.buffer
     if (new.dtype, new.scope, new.layout) != (b.dtype, b.scope, b.layout):
-        raise ScheduleError(f"{text(new)} and {text(b)} differ in type, scope or layout")
+        raise ScheduleError(
+            f"{text(new)} and {text(b)} differ in type, scope or layout",
+            suggestion=f"set_scope and set_layout of {new.name} first, as of {b.name}",
+        )
     facts = Facts.at(func, taker)
     fits = len(new.shape) == len(b.shape) and all(
         facts.at_least(large - small, 0) for large, small in zip(b.shape, new.shape, strict=True)
     )
     if not fits:
         shapes = [f"{x.name}[{', '.join(map(text, x.shape))}]" for x in (new, b)]
-        raise ScheduleError(f"{shapes[0]} does not fit into {shapes[1]}, dimension by dimension")
+        raise ScheduleError(
+            f"{shapes[0]} does not fit into {shapes[1]}, dimension by dimension",
+            suggestion=f"memory that is as large, such as {new.name} for {b.name}",
+        )
 
 
 def _one_after_the_other(giver: Alloc, new: str) -> bool:

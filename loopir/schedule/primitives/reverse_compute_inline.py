@@ -83,7 +83,10 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
     """
     place, *more = find_stage(func, stage)
     if more:
-        raise ScheduleError(f"{stage!r} is several statements: {listing(p.stmt.label for p in (place, *more))}")
+        raise ScheduleError(
+            f"{stage!r} is several statements: {listing(p.stmt.label for p in (place, *more))}",
+            suggestion="name one of these",
+        )
     consumer = place.stmt
     maker = _maker(func, consumer)
     label = maker.stmt.label

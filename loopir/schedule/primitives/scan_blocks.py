@@ -121,7 +121,9 @@ def scan_blocks(func: Func, loop: str, factor: int, *, names: tuple[str, str] | 
     func = rewrite_loop(func, target, lambda: replace(target, body=rewrite(target.body, _as_store)))
     target = find_serial(func, target.var)
     if factor < 1:
-        raise ScheduleError(f"a block has 1 iteration at least, not {factor}", loop=target.var)
+        raise ScheduleError(
+            f"a block has 1 iteration at least, not {factor}", loop=target.var, suggestion="a factor of 1 or more"
+        )
     require_stable_extent(target)
     scan = _Scan.of(func, target)
     if not Facts.at(func, target).at_least(factor - target.extent, 0):  # else one block, folded nowhere

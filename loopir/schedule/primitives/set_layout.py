@@ -88,13 +88,24 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
     try:
         dims, to = mapping(layout, func.sizes)
     except ParseError as error:
-        raise ScheduleError(f"{layout!r} is no layout: {error.msg}") from None
+        raise ScheduleError(
+            f"{layout!r} is no layout: {error.msg}", suggestion="a mapping of indices, as in lambda i, j: (j, i)"
+        ) from None
     if len(dims) != len(b.shape):
-        raise ScheduleError(f"{b.name} has {len(b.shape)} dimensions, and the layout maps {len(dims)}")
+        raise ScheduleError(
+            f"{b.name} has {len(b.shape)} dimensions, and the layout maps {len(dims)}",
+            suggestion=f"lambda {', '.join('ijkhxyzuvw'[: len(b.shape)])}: ...",
+        )
     if len({*dims, *func.sizes}) != len(dims) + len(func.sizes):
-        raise ScheduleError(f"the dimensions of a layout are named apart, and not like the sizes {listing(func.sizes)}")
+        raise ScheduleError(
+            f"the dimensions of a layout are named apart, and not like the sizes {listing(func.sizes)}",
+            suggestion="other names for the dimensions",
+        )
     if not to or not all(made_of(x, frozenset({*dims, *func.sizes})) for x in to):
-        raise ScheduleError("a layout is made of its dimensions, sizes and integers only")
+        raise ScheduleError(
+            "a layout is made of its dimensions, sizes and integers only",
+            suggestion="an index of these, as in lambda i, j: (j, i)",
+        )
     made = packed(dims, to, b.shape)
     new = replace(b, layout=made)
     if made is not None and not injective(new):

@@ -133,8 +133,8 @@ def _condition(func: Func, when: str, target: Loop, around: tuple[str, ...]) -> 
         raise ScheduleError(f"{when!r} speaks of {listing(map(repr, bad))}, which stands inside", loop=target.var,
                             suggestion="a condition on sizes and on loops around the loop")  # fmt: skip
     if bad := sorted(variables(cond) - {*func.sizes, *around}):
-        raise ScheduleError(f"{when!r} speaks of {listing(map(repr, bad))}, which does not stand around "
-                            f"{target.var!r}", loop=target.var)  # fmt: skip
+        reason = f"{when!r} speaks of {listing(map(repr, bad))}, which does not stand around {target.var!r}"
+        raise ScheduleError(reason, loop=target.var, suggestion=f"a condition on {listing([*func.sizes, *around])}")
     return cond
 
 

@@ -64,9 +64,15 @@ def specialize_warps(func: Func, loop: str, *, stages: int, registers: tuple[int
     """
     target = find_serial(func, loop)
     if stages < 2:
-        raise ScheduleError(f"{stages} stage runs nothing ahead; there are to be 2 or more", loop=loop)
+        raise ScheduleError(
+            f"{stages} stage runs nothing ahead; there are to be 2 or more", loop=loop, suggestion="stages=2"
+        )
     if any(not LEAST <= n <= MOST or n % STEP for n in registers):
-        raise ScheduleError(f"a thread has {LEAST} to {MOST} registers, a multiple of {STEP}", loop=loop)
+        raise ScheduleError(
+            f"a thread has {LEAST} to {MOST} registers, a multiple of {STEP}",
+            loop=loop,
+            suggestion="registers=(40, 232)",
+        )
     require_stable_extent(target)
     require_outside_lanes(func, target)
     parts = parts_of(target)

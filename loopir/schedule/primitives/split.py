@@ -189,7 +189,11 @@ def split_loop(
 ) -> tuple[Func, Tiling]:
     """`split` itself, for steps that are made of it, too: the Func, not yet verified, and what became of the loop."""
     if factor < 1:
-        raise ScheduleError(f"a tile of {factor} iterations; the factor has to be at least 1", loop=target.var)
+        raise ScheduleError(
+            f"a tile of {factor} iterations; the factor has to be at least 1",
+            loop=target.var,
+            suggestion="a factor of 1 or more",
+        )
     require_stable_extent(target)
     hints = (f"{target.var}_o", f"{target.var}_i")
     facts = Facts.at(func, target)

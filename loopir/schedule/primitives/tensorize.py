@@ -52,7 +52,11 @@ def tensorize(func: Func, loop: str, instruction: str) -> Func:
     target = find_loop(func, loop)
     found = unify(fn, (target,))
     if isinstance(found, str):
-        raise ScheduleError(f"the nest of {target.var!r} is not what {fn.name} does: {found}", loop=loop)
+        raise ScheduleError(
+            f"the nest of {target.var!r} is not what {fn.name} does: {found}",
+            loop=loop,
+            suggestion="split, reorder and set_scope until it is, or another instruction",
+        )
     func = _with_layouts(func, fn, found)
     target = find_loop(func, target.var)
     found = unify(fn, (target,))
@@ -60,7 +64,9 @@ def tensorize(func: Func, loop: str, instruction: str) -> Func:
     if (odd := misplaced(fn, found)) is not None:
         raise ScheduleError(f"{fn.name} cannot do this: {odd}", loop=loop, suggestion=_memory(fn, found))
     if (odd := misfit(fn, found, Facts.at(func, target).known)) is not None:
-        raise ScheduleError(f"{fn.name} cannot do this: {odd}", loop=loop)
+        raise ScheduleError(
+            f"{fn.name} cannot do this: {odd}", loop=loop, suggestion="another layout or tile of the operand"
+        )
     return replace_loop(func, target.var, lambda s: Do(fn, (s,)))
 
 
@@ -86,7 +92,8 @@ def _with_layouts(func: Func, fn: Instruction, found: Match) -> Func:
             unit = " x ".join(map(str, tile(layout) or ()))
             shape = ", ".join(map(str, b.shape))
             raise ScheduleError(
-                f"{b.name}, of shape ({shape}), is not made of the tiles of {unit} that {fn.name} takes"
+                f"{b.name}, of shape ({shape}), is not made of the tiles of {unit} that {fn.name} takes",
+                suggestion=f"a multiple of {unit}",
             )
         new[b.name] = replace(b, layout=layout)
     return rebuffer(func, new) if new else func

@@ -46,6 +46,9 @@ def vectorize(func: Func, loop: str) -> Func:
         )  # fmt: skip
     other = next((x for x in loops(target.body) if x.kind in (*AXES, "parallel", "vectorize")), None)
     if other is not None:
-        raise ScheduleError(f"{other.var!r}, inside {target.var!r}, is {other.kind}; lanes hold serial loops only")
+        raise ScheduleError(
+            f"{other.var!r}, inside {target.var!r}, is {other.kind}; lanes hold serial loops only",
+            suggestion=f"vectorize before {other.var!r} is made {other.kind}",
+        )
     require_lockstep(func, target.var)
     return replace_loop(func, target.var, lambda s: replace(s, kind="vectorize"))
