@@ -5,14 +5,17 @@ That takes padding: a buffer of the Func's own that is larger than what is read 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
+from loopir.analysis.access import statements_of
+from loopir.analysis.bounds import instance_of
 from loopir.analysis.simplify import Context, simplify_cond
 from loopir.analysis.simplify_func import Known, statements_known
+from loopir.analysis.system import SIZE
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import TRUE, Body, Buffer, Cmp, Func, If, Index, Int, Load, Loop, Node, Reduce, Store, Var
 from loopir.ir.text import text
-from loopir.ir.walk import nodes
+from loopir.ir.walk import nodes, replace, replace_loop
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_at
 
@@ -24,15 +27,32 @@ def require_harmless_overrun(func: Func, loop: Loop, padded: Index) -> None:
     known = known_at(func, loop).loop(loop.var, padded, loop.body)
     own = allocates(loop.body)
     given = {a.buffer.name for a in func.args if a.access != "out"}
-    for load, here in _reads(loop.body, known):
+    kept = _kept(func, loop, padded)
+    for load, here in _reads(loop.body, known, kept):
         _require_inside(loop, load.buffer, load.at, here)
         if load.buffer.name not in given | own:
             raise _refusal(loop, f"read {text(load)}, which nothing need have written there")
     for s, here in _stores(loop.body, known):
+        if s.label in kept:
+            continue
         for b in (s.buffer,) if isinstance(s, Store) else s.buffers:
             _require_inside(loop, b, s.at, here)
             if b.name not in own:
                 _require_unseen(func, loop, b, s)
+
+
+def _kept(func: Func, loop: Loop, padded: Index) -> set[str]:
+    """The statements in `loop` that guards keep from running past its extent."""
+    longer = replace_loop(func, loop.var, lambda x: replace(x, extent=padded))
+    inside = [s for s in statements_of(longer) if loop.var in s.dims]
+    past: set[str] = set()
+    for s in inside:
+        system, names = instance_of(longer, s, None)
+        system.require(Cmp("<=", loop.extent, Var(loop.var)), "s", names)
+        dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims)]
+        if not s.guards or s.maybe or system.possible(dims, []):
+            past.add(s.label)
+    return {s.label for s in inside} - past
 
 
 def _require_unseen(func: Func, loop: Loop, b: Buffer, s: Store | Reduce) -> None:
@@ -60,10 +80,10 @@ def _refusal(loop: Loop, what: str) -> ScheduleError:
     return ScheduleError(reason, loop=loop.var, suggestion='tail="guard" or tail="peel"')
 
 
-def _reads(body: Body, known: Known) -> Iterator[Read]:
-    """Every load in `body`, with what is known where it stands."""
+def _reads(body: Body, known: Known, kept: Set[str] = frozenset()) -> Iterator[Read]:
+    """Every load in `body`, but for the statements `kept`, with what is known where it stands."""
     for s, here in statements_known(body, known):
-        parts: tuple[Node, ...] = (s,) if isinstance(s, Store | Reduce) else ()
+        parts: tuple[Node, ...] = (s,) if isinstance(s, Store | Reduce) and s.label not in kept else ()
         if isinstance(s, Loop | If):
             parts = (s.extent if isinstance(s, Loop) else s.cond,)
         yield from ((n, here.within((s,))) for part in parts for n in nodes(part) if isinstance(n, Load))

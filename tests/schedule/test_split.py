@@ -64,7 +64,9 @@ def f(A: "inout float32[7]", B: "inout float32[7]"):
     for j in range(7):
         B[j] = sum(A[j], over=())
 """))  # fmt: skip
-    with pytest.raises(ScheduleError, match="repeats iterations of 'i', which read A after writing it"):
+    with pytest.raises(
+        ScheduleError, match="repeats iterations of 'i', which read elements of A before they are written"
+    ):
         s.split("i", 4, tail="shift_inwards")
     with pytest.raises(ScheduleError, match="repeats iterations of 'j', and B would fold them in twice"):
         s.split("j", 4, tail="shift_inwards")
@@ -132,3 +134,75 @@ def f(ix: "inout int32[2]"):
 """))  # fmt: skip
     with pytest.raises(ScheduleError, match="how often 'i' runs is read from ix, which the loop writes"):
         s.split("i", 2)
+
+
+@pytest.mark.parametrize(
+    ("extent", "guard", "taken"),
+    [
+        ("(n + 2) // 3", "i * 3 + x < n", True),
+        ("n", "i + x < n", True),
+        ("n", "i - x < n", False),
+        ("3", "i * 3 + x < 8", True),
+    ],
+)
+def test_rounding_up_past_what_guards_keep_inside(extent: str, guard: str, taken: bool) -> None:
+    at = guard.split(" < ")[0]
+    s = Schedule(
+        parse(f"""
+def f(n: "size", A: "float32[n + 8]", B: "inout float32[n + 8]"):
+    for i in range({extent}):
+        for x in range(3):
+            if 0 <= {at} and {guard}:
+                B[{at}] = A[{at}] * 2.0
+""")
+    )
+    error = s.why("split", "i", 4, tail="round_up")
+    assert (error is None) == taken, error
+    if taken:
+        for n in range(8):
+            assert_same(s.func, s.split("i", 4, tail="round_up").func, {"n": n})
+
+
+def test_the_start_of_a_fold_is_not_kept_inside_by_a_guard_of_what_it_is_over() -> None:
+    s = Schedule(
+        parse("""
+def f(n: "size", A: "float32[n, 3]", B: "inout float32[n]"):
+    for i in range(n):
+        for k in range(3):
+            if i + k < n:
+                B[i] = sum(A[i, k], over=k, init=0.0)
+""")
+    )
+    assert s.why("split", "i", 4, tail="round_up") is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "taken"),
+    [
+        ("P[i] = A[i]; Q[i] = P[i]", True),
+        ("P[i] = A[i]; Q[i] = P[i + 1]", False),
+        ("P[i + 1] = A[i]; Q[i] = P[i]", True),
+        ("Q[i] = P[i]; P[i] = A[i]", False),
+        ("P[i] = P[i] * 2.0", False),
+        ("P[i + 1] = P[i] * 2.0", True),
+        ("P[i] = P[i + 1] * 2.0", False),
+        ("P[i] = P[i + 9] * 2.0", True),
+        ("P[0] = A[i]", True),
+        ("P[0] = A[i]; Q[i] = P[0]", True),
+        ("Q[i] = P[0]; P[0] = A[i]", False),
+    ],
+)
+def test_iterations_are_repeated_if_nothing_that_they_read_is_written_later(body: str, taken: bool) -> None:
+    lines = "\n        ".join(body.split("; "))
+    s = Schedule(
+        parse(f"""
+def f(A: "float32[9]", P: "inout float32[19]", Q: "inout float32[9]"):
+    for i in range(9):
+        {lines}
+""")
+    )
+    error = s.why("split", "i", 4, tail="shift_inwards")
+    assert (error is None) == taken, error
+    assert error is None or error.witness is not None
+    if taken:
+        assert_same(s.func, s.split("i", 4, tail="shift_inwards").func, {})

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from loopir.analysis.between import written_before
 from loopir.analysis.relabel import Relabelling
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
@@ -29,15 +30,16 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import loops, places, replace_loop
+from loopir.ir.walk import chain, loops, places, replace_loop
+from loopir.schedule.caches import Site, clash_in, done_in
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import Facts
-from loopir.schedule.find import find_serial, listing
+from loopir.schedule.find import find_serial
 from loopir.schedule.naming import Taken, new_names
 from loopir.schedule.overrun import require_harmless_overrun
 from loopir.schedule.parts import tidy_part
 from loopir.schedule.promises import require_promises
-from loopir.schedule.refusal import on_the_way_from
+from loopir.schedule.refusal import on_the_way_from, refusal
 from loopir.schedule.schedule import primitive
 
 Tail = Literal["guard", "exact", "shift_inwards", "round_up", "peel"]
@@ -244,16 +246,23 @@ def _shift_inwards(t: Tiling) -> Stmt:
 
 
 def _require_repeatable(t: Tiling) -> None:
-    """Refuse unless running an iteration once more changes nothing: it reads nothing that the loop writes."""
+    """Refuse unless running the last iterations once more changes nothing: what one has read is not written later."""
     inside = {loop.var for loop in loops(t.loop.body)}
     for place in places(t.loop.body):
         s = place.stmt
         if isinstance(s, Reduce) and (s.init is None or not set(s.over) <= inside):
             reason = f"the last tile repeats iterations of {t.loop.var!r}, and {s.label} would fold them in twice"
             raise t.refuse(reason, 'tail="guard" or tail="peel"')
-    if both := sorted(reads(t.loop.body) & writes(t.loop.body) - allocates(t.loop.body)):
-        reason = f"the last tile repeats iterations of {t.loop.var!r}, which read {listing(both)} after writing it"
-        raise t.refuse(reason, 'tail="guard" or tail="peel"')
+    site = Site(t.func, (), chain(t.func.body, t.loop)[:-1], (t.loop,), t.facts.place)
+    outer = [x.var for x in (*site.around, t.loop) if isinstance(x, Loop)]
+    for name in sorted(reads(t.loop.body) & writes(t.loop.body) - allocates(t.loop.body)):
+        done = done_in(site, name)
+        written, read = ([x for x in done if x[1].write == w] for w in (True, False))
+        old = [x for x in read if not any(written_before(t.func, x, w, outer) for w in written)]
+        clash = clash_in(site, old, written)
+        if clash is not None:
+            reason = f"the last tile repeats iterations of {t.loop.var!r}, which read elements of {name}"
+            raise refusal(clash, f"{reason} before they are written", t.loop.var, 'tail="guard" or tail="peel"')
 
 
 def _round_up(t: Tiling) -> Stmt:
