@@ -92,6 +92,6 @@ def _unknown(what: str, local: str, known: Iterable[str], asked: str) -> Schedul
     return ScheduleError(reason, loop=asked, suggestion=_close(local, known))
 
 
-def _close(name: str, known: Iterable[str]) -> str | None:
+def _close(name: str, known: Iterable[str]) -> str:
     matches = get_close_matches(name, list(known), n=3)
-    return " or ".join(map(repr, matches)) if matches else None
+    return " or ".join(map(repr, matches)) or "one of these"

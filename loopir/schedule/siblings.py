@@ -71,7 +71,7 @@ def require_next(func: Func, first: Loop, second: Loop) -> None:
     else:
         between = [p.stmt.label for p in places(body[body.index(first) + 1 : body.index(second)])]
         what = f"comes after {', '.join(between)}"
-    nexts = f"{first.var!r} is followed by {after.var!r}" if isinstance(after, Loop) else None
+    nexts = f"{first.var!r} is followed by {after.var!r}" if isinstance(after, Loop) else "two loops side by side"
     raise ScheduleError(
         f"{second.var!r} is not the loop right after {first.var!r}: it {what}", loop=second.var, suggestion=nexts
     )

@@ -76,7 +76,8 @@ def _called(name: str) -> Instruction:
         close = get_close_matches(name, INSTRUCTIONS, n=3)
         known = listing(sorted(INSTRUCTIONS))
         raise ScheduleError(
-            f"there is no instruction {name!r}; there are {known}", suggestion=" or ".join(map(repr, close)) or None
+            f"there is no instruction {name!r}; there are {known}",
+            suggestion=" or ".join(map(repr, close)) or "one of these",
         )
     return found
 
@@ -99,11 +100,11 @@ def _with_layouts(func: Func, fn: Instruction, found: Match) -> Func:
     return rebuffer(func, new) if new else func
 
 
-def _memory(fn: Instruction, found: Match) -> str | None:
+def _memory(fn: Instruction, found: Match) -> str:
     """The steps that would put the operands where `fn` wants them."""
     wrong = [
         f"set_scope({o.buffer.name!r}, {p.scope!r})"
         for p, o in ((a.buffer, found.operands[a.buffer.name]) for a in fn.meaning.args)
         if p.scope not in ("any", o.buffer.scope)
     ]
-    return " and ".join(wrong) + ", or a copy there by cache_read or cache_write" if wrong else None
+    return " and ".join(wrong) + ", or a copy there by cache_read or cache_write" if wrong else "another layout"
