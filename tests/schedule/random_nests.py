@@ -180,7 +180,7 @@ class Moves:
     witness: Witness | None = None
     """The first answer: of the nest that was asked about, which may be one on the way."""
 
-    def ask(self, func: Func, new: Func, origin: dict[str, Came] | None = None) -> Any:
+    def ask(self, func: Func, new: Func, origin: dict[str, Came] | None = None, **asks: Any) -> Any:
         around = {p.stmt.label: [x.var for x in p.loops] for p in places(func.body)}
         if self.new is None:
             self.func, self.new = func, new
@@ -188,7 +188,7 @@ class Moves:
                 label: (came.label, {v: came.loops.get(v, Var(v)) for v in around[came.label]})
                 for label, came in (origin or {}).items()
             }
-        clash = order_broken(func, new, origin or {})
+        clash = order_broken(func, new, origin or {}, **asks)
         if clash is not None and func is self.func:
             self.witness = self.witness or clash.witness
         return clash

@@ -186,3 +186,16 @@ def test_folds_of_two_nests_by_one_monoid_take_turns() -> None:
         assert_same(f, after, {"n": n, "m": 0})
     two = func("for i in range(n):", "    b[0] += a[i, 0]", "for j in range(n):", "    b[j // 2] *= a[j, 1]")
     assert "b at (i=1) writes b[0], which b_1 at (j=0) reads later" in str(refused(two, "i", "j"))
+
+
+def test_nests_in_a_row_keep_their_order_whatever_analysis_sees() -> None:
+    f = parse("""
+def f(n: "size", a: "float32[n, n]", b: "inout float32[n, n]", c: "inout float32[n, n]"):
+    for i in range(n * n):
+        b[i // n, i % n] = a[i // n, i % n] * 2.0
+    for x in range(n):
+        for y in range(n):
+            c[y, x] = b[y, x] + 1.0
+""")
+    for n in range(4):
+        assert_same(f, merge(f, "i", "x", side_by_side=True), {"n": n})

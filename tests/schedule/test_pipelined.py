@@ -174,3 +174,25 @@ def f(n: "size", L: "inout int32[n + 1]", A: "float32[n]", B: "inout float32[n]"
     )
     with pytest.raises(lp.ScheduleError, match="the copies read L, which the rest of 'i' writes"):
         s.pipeline("i", stages=2)
+
+
+@pytest.mark.parametrize("scope", ["global", "local", "shared"])
+def test_an_iteration_may_write_its_own_copy_where_none_copies_by_itself(scope: str) -> None:
+    s = lp.Schedule(
+        lp.parse(f"""
+def f(n: "size", A: "float32[n, 4]", C: "out float32[n, 4]"):
+    for i in range(n):
+        with alloc("float32[4]", scope="{scope}") as T:
+            for x in range(4):
+                T[x] = A[i, x]
+            for y in range(4):
+                T[y] = T[y] * 2.0 + T[0]
+            for z in range(4):
+                C[i, z] = T[3 - z]
+""")
+    )
+    error = s.why("pipeline", "i", stages=3)
+    assert (error is not None) == (scope == "shared"), error
+    for n in range(6) if error is None else ():
+        for ahead in (1, 2):
+            assert_same(s.func, s.pipeline("i", stages=3, ahead=ahead).func, {"n": n})

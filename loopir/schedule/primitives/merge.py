@@ -5,9 +5,9 @@ from __future__ import annotations
 from loopir.analysis.access import sees
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Cmp, Func, If, Loop, Not, Var, maximum
+from loopir.ir.grammar import Body, Cmp, Func, If, Loop, Not, Reduce, Var, maximum
 from loopir.ir.text import text
-from loopir.ir.walk import variables
+from loopir.ir.walk import places, variables
 from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
@@ -118,6 +118,12 @@ def merge(func: Func, *loops: str, side_by_side: bool = False, name: str | None 
     return func
 
 
+def _starts_with(loop: Loop) -> bool:
+    """Whether a reduction starts before `loop` as it is over it; all else that stands in a row keeps its order."""
+    folds = (p.stmt for p in places(loop.body) if isinstance(p.stmt, Reduce))
+    return any(s.init is not None and loop.var in s.over for s in folds)
+
+
 def _depth(facts: Facts, a: Loop, b: Loop) -> int:
     """How many loops of the two nests, from `a` and `b` on, are perfectly nested and of equal extents."""
     depth, spoken = 0, set[str]()
@@ -161,7 +167,8 @@ def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
     mine, theirs = moved(a), moved(b)
     new = joined(func, a, b, Loop(v, n + m, a.kind, (If(early, mine, theirs),)), (*mine, *theirs))
     origin = {label: Came(label, {x.var: at[x.var]}) for x in (a, b) for label in labels(x.body)}
-    clash = order_broken(func, new, origin)
+    starts = _starts_with(a) or _starts_with(b)
+    clash = order_broken(func, new, origin, asks=lambda *_: starts)
     if clash is not None:
         reason = f"one loop for {listing((a.var, b.var))} runs these two the other way round"
         raise refusal(clash, reason, a.var, f"keep the two nests for {clash.witness.buffer}")

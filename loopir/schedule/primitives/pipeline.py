@@ -224,6 +224,10 @@ def _part(copy: Stmt, among: str, turns: int) -> Stmt:
     return replace(copy, extent=count, body=body) if count != Int(1) else body[0]
 
 
+PLAIN = ("global", "local")
+"""Memory that nothing copies to by itself: what an iteration writes there is in order with the copies of others."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """The body of a loop: the buffers that its copies fill, the copies, and the rest."""
@@ -239,11 +243,12 @@ class _Parts:
         if clash := self.overwritten(func, ahead):
             reason = f"the copies read {clash.witness.buffer}, which the rest of {v!r} writes"
             raise refusal(clash, reason, v, "a copy of what earlier iterations do not write, or fewer iterations ahead")
-        if again := sorted(writes(self.rest) & {b.name for b in self.buffers}):
+        own = (b.name for b in self.buffers if ahead is None or b.scope not in PLAIN)
+        if again := sorted(writes(self.rest) & {*own}):
             raise ScheduleError(
                 f"the rest of {v!r} writes {listing(again)}, which the copies fill",
                 loop=v,
-                suggestion=f"cache_write of what writes {again[0]}, in memory of its own",
+                suggestion=f"cache_read of what writes {again[0]}, in memory of its own",
             )
         for s in (x for c in self.copies for x in statements((c,)) if isinstance(x, Reduce)):
             if v in s.over:
