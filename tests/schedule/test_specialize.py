@@ -48,3 +48,19 @@ def test_a_part_of_a_fold_may_have_versions() -> None:
     """Each starts it from the same, before the first."""
     s = lp.Schedule(lp.parse(NEST)).split("k", 2)
     assert_same(s.func, s.specialize("k_i", "k_o == 0").func, {"n": 3, "m": 5})
+
+
+@pytest.mark.parametrize(("init", "free"), [("T[0]", True), ("T[0] + 1.0", False), ("1.0", True)])
+def test_a_fold_that_goes_on_in_two_versions_may_start_from_its_own_element(init: str, free: bool) -> None:
+    s = lp.Schedule(
+        lp.parse(f"""
+def f(n: "size", A: "float32[n, n]", T: "inout float32[2]"):
+    for i in range(n):
+        for j in range(n):
+            T[0] = sum(A[i, j], over=(i, j), init={init})
+""")
+    )
+    error = s.why("specialize", "j", "n > 2")
+    assert (error is None) == free, error
+    for n in range(5) if error is None else ():
+        assert_same(s.func, s.specialize("j", "n > 2").func, {"n": n})

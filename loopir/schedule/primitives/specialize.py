@@ -16,6 +16,7 @@ from loopir.ir.grammar import (
     Cond,
     Func,
     If,
+    Load,
     Loop,
     Node,
     Reduce,
@@ -166,14 +167,15 @@ def _deselected(body: Body, cond: Cond) -> Body:
 def _require_whole_reductions(target: Loop) -> None:
     """Refuse if a reduction that starts outside `target` goes on in it: two versions would start it twice.
 
-    That changes nothing where what it starts from is none of what it folds into.
+    That changes nothing where what it starts from is none of what it folds into, or the elements themselves.
     """
     inside = {x.var for x in loops((target,))}
     for place in places((target,)):
         s = place.stmt
         if not isinstance(s, Reduce) or s.init is None or set(s.over) <= inside:
             continue
-        if reads(s.init) & {b.name for b in s.buffers}:
+        own = tuple(Load(b, s.at) for b in s.buffers)
+        if s.init != own and reads(s.init) & {b.name for b in s.buffers}:
             outside = listing(v for v in s.over if v not in inside)
             raise ScheduleError(f"{s.label} folds over {outside}, too, which stands around {target.var!r}",
                                 loop=target.var, suggestion=f"specialize {outside}")  # fmt: skip
