@@ -186,3 +186,23 @@ def test_what_is_refused(message: str) -> None:
 def test_an_argument_is_refused() -> None:
     with pytest.raises(ScheduleError, match="B is an argument of 'f'"):
         nest("for i in range(6):\n    B[i] = A[i]").compute_inline("B")
+
+
+def test_what_is_computed_again_finds_memory_that_stood_around_the_first_alone() -> None:
+    s = Schedule(
+        parse("""
+def folded(n: "size", A: "float32[n]", B: "out float32[n]"):
+    with alloc("float32[n]") as T:
+        with alloc("float32[n]", scope="shared") as C:
+            for x in range(n):
+                C[x] = A[x]
+            for i in range(n):
+                T[i] = C[i] + 2.0
+        for j in range(n):
+            B[j] = T[j] * T[n - 1 - j]
+""")
+    )
+    made = s.reverse_compute_inline("B")
+    assert "T" not in made.buffers
+    for n in (0, 1, 4, 5):
+        assert_same(s.func, made.func, {"n": n})

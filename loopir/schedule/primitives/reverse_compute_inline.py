@@ -21,6 +21,7 @@ from loopir.ir.walk import (
     substitute,
 )
 from loopir.schedule.find import find_stage, listing
+from loopir.schedule.placement import opened
 from loopir.schedule.primitives.compute_inline import compute_inline, inlined_but
 from loopir.schedule.primitives.reverse_compute_at import placed
 from loopir.schedule.schedule import primitive
@@ -115,9 +116,11 @@ def _beside(func: Func, consumer: Store | Reduce, maker: Place, *, settle: bool)
         return placed(func, consumer.label, loop, settle=settle)
     except ScheduleError:
         read = dict.fromkeys(n for n in nodes(consumer) if isinstance(n, Load) and n.buffer.name == name)
+        apart = [x.var for x in find_stage(func, consumer.label)[0].loops if x not in maker.loops]
+        near = opened(func, label, apart[0]) if apart else func
         for one in read if len(read) > 1 else ():
             with suppress(ScheduleError):
-                return placed(inlined_but(func, label, consumer, one), consumer.label, loop, settle=settle)
+                return placed(inlined_but(near, label, consumer, one), consumer.label, loop, settle=settle)
         raise
 
 
