@@ -7,7 +7,6 @@ widths, are checked, too. Medians of rounds in turns.
 """
 
 import argparse
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,7 @@ PEAK = 4.2e12
 """Bytes a second that a copy moves on an H200."""
 
 
-def kernel(dtype: str, width: int, threads: int, rows: int = 8) -> Callable[..., Any]:
+def kernel(dtype: str, width: int, threads: int, rows: int = 8) -> Any:
     s = schedules.scan(lp.Schedule(prefix_sum(dtype)), "cuda", width=width, threads=threads, rows=rows)
     return s.build("cuda")
 
@@ -37,7 +36,7 @@ def check(k: Any, dtype: torch.dtype) -> str:
     return "right"
 
 
-def race(n: int, kernels: dict[str, Callable[..., Any]]) -> dict[str, float]:
+def race(n: int, kernels: dict[str, Any]) -> dict[str, float]:
     a = torch.randint(-4, 5, (n,), device="cuda").float()
     out = torch.empty_like(a)
     runs = {name: partial(k, a, out=(out,)) for name, k in kernels.items()}
