@@ -34,7 +34,7 @@ MODELS = {
     "70B": {"qkv": (10240, 8192), "up": (28672, 8192), "down": (8192, 28672), "lm_head": (128256, 8192)},
 }
 """The weights of real layers: outputs, inputs."""
-TOKENS = {"7B": (16, 256, 4096), "70B": (16, 4096)}
+TOKENS = {"7B": (1, 16, 256, 4096), "70B": (1, 16, 4096)}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import prod
+
 import loopir as lp
 
 
@@ -14,7 +17,7 @@ def inlined(s: lp.Schedule, *, most: int = 1) -> lp.Schedule:
     for stage in s.stages:
         if stage not in s.stages:
             continue  # a step showed that it never runs
-        if _times(s, stage) <= most and s.why("compute_inline", stage) is None:
+        if s.why("compute_inline", stage) is None and _times(s, stage) <= most:
             s = s.compute_inline(stage)
     return s
 
@@ -35,12 +38,29 @@ def epilogue(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 def _times(s: lp.Schedule, stage: str) -> float:
     """How often an element of `stage` is read by the stages that read it, at most; infinity if that is not known."""
-    counts = s.cost.by_statement
-    own = counts.get(stage, 0)
     written = {t.buffer for t in s.accesses(stage) if t.write}
-    times = 0.0
-    for other in s.stages:
-        if any(t.buffer in written and not t.write for t in s.accesses(other)):
-            ratio = (counts[other] / own).simplify() if own != 0 and other in counts else None
-            times = max(times, float(ratio)) if ratio is not None and ratio.is_number else float("inf")
-    return times
+    readers = [x for x in s.stages if any(t.buffer in written and not t.write for t in s.accesses(x))]
+    return max((_ratio(s, x, stage) for x in readers), default=0.0)
+
+
+def _ratio(s: lp.Schedule, other: str, stage: str) -> float:
+    """How many instances of `other` there are for one of `stage`; infinity if that is not known.
+
+    Formulas are asked for only where loops alone do not tell: making the first one takes a second.
+    """
+    loops, own = _extents(s, other), _extents(s, stage)
+    if loops is not None and loops == own:
+        return 1.0
+    if loops is not None and own is not None and all(x.isdigit() and x != "0" for x in (*loops, *own)):
+        return prod(map(int, loops)) / prod(map(int, own))
+    counts = s.cost.by_statement
+    ratio = (counts[other] / counts[stage]).simplify() if counts.get(stage, 0) != 0 and other in counts else None
+    return float(ratio) if ratio is not None and ratio.is_number else float("inf")
+
+
+def _extents(s: lp.Schedule, stage: str) -> list[str] | None:
+    """How long the loops around `stage` are, in order of length; None if a guard stands among them."""
+    loops = [s.loop(x) for x in s.loops(stage)]
+    nested = all(inner in outer.body for outer, inner in pairwise(loops))
+    whole = bool(loops) and nested and all(getattr(x, "label", "") for x in loops[-1].body)  # statements alone
+    return sorted(lp.text(x.extent) for x in loops) if whole else None

@@ -25,8 +25,9 @@ from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
 HOPPER = "sm_90a"
-THIN, SHORT = 16, 32
-"""How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others."""
+THIN, SHORT, HIGH = 16, 32, 64
+"""How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others; rows of a tile of
+warpgroups."""
 
 
 def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.Schedule:
@@ -88,7 +89,7 @@ def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
         return made
     if arch == HOPPER and c is not None and along_rows(s, c) and (made := _lowered(s, _along_rows, stage)) is not None:
         return made
-    if arch == HOPPER and c is not None and pairs(s, c):
+    if arch == HOPPER and c is not None and pairs(s, c) and (extent(s, c.row) or HIGH) >= HIGH:
         options = {**warpgroup_tile(s, c), "whole": not _whole_vectors(s, c)}
         schedule = matmul_split if "parts" in options else matmul_wgmma
         if (made := _lowered(s, schedule, stage, **options)) is not None:

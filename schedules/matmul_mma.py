@@ -110,11 +110,13 @@ def _loops_of(s: lp.Schedule, stage: str, out: str, c: Contraction) -> tuple[lis
     return [here[x] for x in free if x in c.batch], here[c.row], here[c.column]
 
 
-def tiles(s: lp.Schedule, row: str, column: str, group: int, blocks: int | None) -> tuple[lp.Schedule, str]:
+def tiles(
+    s: lp.Schedule, row: str, column: str, group: int, blocks: int | None, batch: Sequence[str] = ()
+) -> tuple[lp.Schedule, str]:
     """Blocks for the tiles that loops `row` and `column` count, in bands of `group` rows, column by column.
 
     So blocks that run at once share rows and columns. With `blocks`, that many blocks stay, and each takes every
-    `blocks`-th tile. The second result is the innermost loop over tiles.
+    `blocks`-th tile, of all that the loops `batch` around count. The second result is the innermost loop over tiles.
     """
     if group == 1 and blocks is None:
         return s.bind(row, "blockIdx.y").bind(column, "blockIdx.x"), column
@@ -124,6 +126,7 @@ def tiles(s: lp.Schedule, row: str, column: str, group: int, blocks: int | None)
     s, (tile,) = step(s, "fuse", tile, inner)
     if blocks is None:
         return s.bind(tile, "blockIdx.x"), tile
+    s, tile = fused(s, (*batch, tile))
     s, (turn, block) = step(s, "split", tile, blocks)
     return s.reorder(block, turn).bind(block, "blockIdx.x"), turn
 

@@ -30,6 +30,8 @@ MEMORY = 2400
 UNDER_WAY = 64 * 1024
 """Bytes that a multiprocessor has to have asked for, to get its share of what memory gives."""
 SHARED = 200 * 1024
+THIN, BESIDE, LONGEST = (16, 32), 3, 6
+"""A tile of few rows; how many of them a multiprocessor has side by side, and the most stages of one."""
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
 
@@ -65,8 +67,12 @@ def choice(sizes: Sizes) -> dict[str, Any]:
     """
     if sizes.rows is None or sizes.columns is None or sizes.depth is None:
         return {"block": (128, 128), "warps": (2, 2), "depth": 32, "stages": 4}
-    fits = [b for b in BLOCKS if b[0] <= sizes.rows and b[1] <= sizes.columns] or [(16, 32)]
+    fits = [b for b in BLOCKS if b[0] <= sizes.rows and b[1] <= sizes.columns] or [THIN]
     block = min(fits, key=lambda b: (cycles(sizes, b), -b[0] * b[1]))
+    if block[0] == THIN[0]:  # memory decides: twice as wide where that gives each multiprocessor one tile
+        wide = (THIN[0], 2 * THIN[1])
+        one = _tiles(sizes, wide) <= PROCESSORS < _tiles(sizes, THIN) and wide in fits
+        block = wide if one else THIN
     depth = _depth(sizes, block)
     stages = _stages(sizes, block, depth)
     bands = sizes.rows * sizes.columns >= 1 << 22
@@ -79,7 +85,7 @@ def choice(sizes: Sizes) -> dict[str, Any]:
 def cycles(sizes: Sizes, block: tuple[int, int]) -> float:
     """What a product costs in tiles of `block`."""
     rows, columns, depth = sizes.rows or UNKNOWN, sizes.columns or UNKNOWN, sizes.depth or UNKNOWN
-    tiles = -(-rows // block[0]) * -(-columns // block[1]) * sizes.batch
+    tiles = _tiles(sizes, block)
     step = OVERLAP * (block[0] * block[1] / PRODUCTS + 2 * sum(block) / BYTES)
     total = START + -(-tiles // PROCESSORS) * (depth * step + block[0] * block[1] / 8)
     k = _depth(sizes, block)
@@ -89,18 +95,25 @@ def cycles(sizes: Sizes, block: tuple[int, int]) -> float:
     return total
 
 
+def _tiles(sizes: Sizes, block: tuple[int, int]) -> int:
+    return -(-(sizes.rows or UNKNOWN) // block[0]) * -(-(sizes.columns or UNKNOWN) // block[1]) * sizes.batch
+
+
 def _depth(sizes: Sizes, block: tuple[int, int]) -> int:
     """Steps of the reduced loop at a time: many for thin tiles, whose bytes are few."""
-    best = 128 if min(block) <= 32 else 64
-    return next((d for d in (best, 64, 32) if (sizes.depth or 0) % d == 0), 32)
+    best = 256 if block[0] == THIN[0] else 128 if min(block) <= 32 else 64
+    return next((d for d in (best, 128, 64, 32) if d <= best and (sizes.depth or 0) % d == 0), 32)
 
 
 def _stages(sizes: Sizes, block: tuple[int, int], depth: int) -> int:
-    """As many as have, in thin tiles, enough bytes under way for the memory that these wait for; four in others."""
+    """Four; of thin tiles, which wait for memory, as many as leave room for a few of them side by side."""
     room = _room(block, depth)
     if min(block) > 32:
         return min(4, SHARED // room)
-    tiles = -(-(sizes.rows or UNKNOWN) // block[0]) * -(-(sizes.columns or UNKNOWN) // block[1]) * sizes.batch
+    tiles = _tiles(sizes, block)
+    if block[0] == THIN[0]:
+        beside = min(BESIDE, -(-tiles // PROCESSORS))
+        return max(2, min(LONGEST, ROOM // beside // room))
     beside = max(1, tiles // PROCESSORS)
     return min(SHARED // room, max(4, 1 + -(-UNDER_WAY // (room * beside))))
 

@@ -7,13 +7,14 @@ all of the reduced loop; `wgmma` takes both operands from shared memory, in swiz
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import loopir as lp
 from schedules.matmul import Contraction, contraction
 from schedules.matmul_mma import both_whole, contraction_in, tiles
 from schedules.matmul_tiles import PROCESSORS
 from schedules.nests import batched, extent, reader, step
-from schedules.store_boxes import bytes_of, store_boxes
+from schedules.store_boxes import SHORT, bytes_of, store_boxes
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
 """Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""
@@ -137,20 +138,23 @@ def matmul_wgmma(
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
-    there = (extent(s, bi) or 0) * (extent(s, bj) or 0)
+    there = prod(extent(s, x) or 0 for x in (*batch, bi, bj))
     roles = large and there > 0 if roles is None else roles
-    blocks = _blocks(there) if roles and blocks is None and there > PROCESSORS and not batch else blocks
-    many = cluster > 1 or alternate
-    s, at = _clustered(s, bi, bj, group, blocks, cluster, alternate) if many else tiles(s, bi, bj, group, blocks)
+    blocks = _blocks(there) if roles and blocks is None and there > PROCESSORS else blocks
+    if cluster > 1 or alternate:
+        s, at = _clustered(s, bi, bj, group, blocks, cluster, alternate)
+    else:
+        s, at = tiles(s, bi, bj, group, blocks, batch)
     whole_rows = whole_rows and not alternate
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
+    s = s if alternate else _columns_near(s, stage, out, at, block[0] // ROWS)
     wanted = whole_rows and (store == "boxes" or (store is None and roles))
     boxes = store_boxes(s, stage, out, at, block[0], _by_warpgroups) if wanted else None
     results = bytes_of(*block, made) if boxes else block[0] * (block[1] + VECTOR) * made
     whole_rows = whole_rows and _stages(block, depth * dtype.bytes, results) >= LEAST_STAGES
     stages = stages or _stages(block, depth * dtype.bytes, results if boxes or whole_rows else 0)
     s = boxes or (_results(s, stage, out, at, block) if whole_rows else s if alternate else _by_warpgroups(s, i))
-    s = batched(s, batch)
+    s = batched(s, [x for x in batch if x in s.loops(out)])
     s = _sums(s, stage, block, depth, unit, stages, whole, roles, cluster, alternate)
     return s.bind(at, "warpgroup") if alternate else s
 
@@ -187,9 +191,29 @@ def _clustered(
     return s, mine
 
 
+def _columns_near(s: lp.Schedule, stage: str, out: str, at: str, groups: int) -> lp.Schedule:
+    """What `out` reads by its column alone, a bias, say, in shared memory before the sums of a tile are made: there it
+    is at hand when they are done."""
+    *_, row, column = s.loops(out)
+    sums = {t.buffer for t in s.accesses(stage) if t.write}
+    for touch in s.accesses(out):
+        alone = touch.contiguous(column) and touch.invariant(row) and touch.buffer not in sums
+        if touch.write or not alone or s.why("cache_read", out, touch.buffer, "global") is not None:
+            continue
+        before = set(s.stages)
+        near = s.cache_read(out, touch.buffer, "global")
+        (copy,) = (x for x in near.stages if x not in before)
+        if near.why("compute_at", copy, at) is not None:
+            continue
+        s = near.compute_at(copy, at).set_scope(copy, "shared")
+        short = SHORT.get(touch.dtype.name)
+        s = _spread(s, s.loops(copy)[-1], groups, short and f"cp_async_{short}", 16 // touch.dtype.bytes)
+    return s
+
+
 def _by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
     """The nest of loop `rows` by warpgroups, each of as many rows as a product has."""
-    s, (warpgroup, _) = step(s, "split", rows, ROWS, tail="exact")
+    s, (warpgroup, _) = step(s, "split", rows, ROWS)
     return s.bind(warpgroup, "warpgroup")
 
 
@@ -226,7 +250,7 @@ def _sums(
     *_, i, j, k = s.loops(stage)
     s, (ko, kk) = step(s, "split", k, depth)
     s, (ki, k) = step(s, "split", kk, unit.depth, tail="exact")
-    s, (wi, i) = step(s, "split", i, ROWS, tail="exact")
+    s, (wi, i) = step(s, "split", i, ROWS)  # fewer rows than that are filled up with zeros by `pad`
     s = s.reorder(ko, wi, ki, i, j, k).unroll(ki)
     s = s.unroll(wi) if alternate else s.bind(wi, "warpgroup")
     s = both_whole(s, stage) if whole else s
@@ -285,6 +309,10 @@ def _shared(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
 def _together(s: lp.Schedule, copy: str, groups: int, instruction: str | None, vector: int = VECTOR) -> lp.Schedule:
     """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction."""
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
+    return _spread(s, flat, groups, instruction, vector)
+
+
+def _spread(s: lp.Schedule, flat: str, groups: int, instruction: str | None, vector: int) -> lp.Schedule:
     s, (flat, element) = step(s, "split", flat, vector, tail="exact")
     s, (flat, lane) = step(s, "split", flat, LANES)
     s, (flat, warp) = step(s, "split", flat, WARPS)

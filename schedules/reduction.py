@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import loopir as lp
 from schedules.along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
@@ -53,7 +54,7 @@ def reduction(
         return s
     if s.loops(stage) != (*rows, *over):
         s = s.reorder(*rows, *over)
-    along = [x for x in (*over, *rows) if any(t.contiguous(x) for t in s.accesses(stage) if not t.write)]
+    along = [x for x in (*over, *rows) if any(t.contiguous(x) for t in streamed(s, stage))]
     column = along[0] if along and along[0] in rows else None
     s, rows = _merged(s, tuple(x for x in rows if x != column))
     s, over = _merged(s, over)
@@ -117,8 +118,15 @@ def _apart(s: lp.Schedule, column: str, stage: str) -> lp.Schedule:
 
 def streams(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` is a reduction that reads something as long as its loops, each element once: no product."""
+    loops = [x for x in s.loops(stage) if extent(s, x) != 1]
+    return bool(s.reduced(stage)) and not any(t.invariant(x) for t in streamed(s, stage) for x in loops)
+
+
+def streamed(s: lp.Schedule, stage: str) -> list[Any]:
+    """What `stage` reads once, no loop of it again; where there is no such thing, all that it reads."""
     reads = [t for t in s.accesses(stage) if not t.write]
-    return bool(s.reduced(stage)) and any(not any(t.invariant(x) for x in s.loops(stage)) for t in reads)
+    loops = [x for x in s.loops(stage) if extent(s, x) != 1]
+    return [t for t in reads if not any(t.invariant(x) for x in loops)] or reads
 
 
 def _inputs(s: lp.Schedule, stage: str) -> frozenset[str]:

@@ -141,10 +141,14 @@ def crowded(s: lp.Schedule) -> bool:
 
 
 def _runs_along(s: lp.Schedule, stage: str) -> bool:
-    """Whether the innermost reduced loop runs along something that `stage` reads, or across nothing."""
-    inner = s.reduced(stage)[-1]
+    """Whether the innermost reduced loop runs along something that `stage` reads, or across nothing.
+
+    Of several, what no loop reads again counts: a vector that is multiplied by a matrix is in the cache.
+    """
+    inner, loops = s.reduced(stage)[-1], [x for x in s.loops(stage) if extent(s, x) != 1]
     reads = [t for t in s.accesses(stage) if not t.write and not t.invariant(inner)]
-    return not reads or any(t.contiguous(inner) for t in reads)
+    once = [t for t in reads if not any(t.invariant(x) for x in loops)]
+    return not reads or any(t.contiguous(inner) for t in once or reads)
 
 
 def _scope(s: lp.Schedule, buffer: str, lanes: int) -> str:

@@ -22,6 +22,7 @@ from loopir.analysis.system import SIZE, Names, System, combine
 from loopir.errors import Witness
 from loopir.ir.grammar import Cmp, Cond, Func, Index, Mul, Var
 from loopir.ir.interpret import holds
+from loopir.ir.kept import once
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
 from loopir.ir.walk import loop_of, nodes
@@ -95,10 +96,15 @@ def apart(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ
     return least(_at_once(func, s, t, _differing(same, differ)))
 
 
-def meet(func: Func, s: Statement, t: Statement, *, same: Sequence[str], differ: str | Sequence[str]) -> bool:
-    """Whether there are two instances that are `apart`; which ones these are takes far longer to find."""
-    pairs = conflicts(s, t, at_once=True)
-    return any(Pair(func, s, a, t, b).possible(_differing(same, differ)) for a, b in pairs)
+def clashing(func: Func, s: Statement, t: Statement) -> tuple[Pair, ...]:
+    """The accesses of `s` and `t` that may clash where these run at once, for `meet` to be asked about them."""
+    return tuple([Pair(func, s, a, t, b) for a, b in conflicts(s, t, at_once=True)])
+
+
+def meet(pairs: Sequence[Pair], *, same: Sequence[str], differ: str | Sequence[str]) -> bool:
+    """Whether there are two instances of `pairs` that are `apart`; which ones these are takes far longer to find."""
+    orders = _differing(same, differ) if pairs else []
+    return any(p.possible(orders) for p in pairs)
 
 
 def _differing(same: Sequence[str], differ: str | Sequence[str]) -> list[Order]:
@@ -242,9 +248,9 @@ def _at_once(
             yield from Pair(func, s, a, t, b).clashes(orders)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pair:
-    """Two accesses to one buffer, of any instance of `s` and any of `t`."""
+    """Two accesses to one buffer, of any instance of `s` and any of `t`. What no order changes is worked out once."""
 
     func: Func
     s: Statement
@@ -254,14 +260,13 @@ class Pair:
 
     def clashes(self, orders: Sequence[Order]) -> Iterator[Clash]:
         """The least instances, in one of `orders`, that touch the same element, if there are any."""
-        apart = offsets(self.s, self.a, self.t, self.b)
-        yield from self.among([] if apart is None else allowed(orders, apart))
+        yield from self.among([] if self.apart is None else allowed(orders, self.apart))
 
     def among(self, orders: Sequence[Order]) -> Iterator[Clash]:
         """`clashes`, of orders that the offsets of the two are known to allow."""
         if not orders:
             return
-        base = self.system({})
+        base = self.base
         points = [p for order in orders if (p := self.least(base, order)) is not None]
         if not points:
             return
@@ -275,15 +280,13 @@ class Pair:
 
     def possible(self, orders: Sequence[Order]) -> bool:
         """Whether there are such instances, or may be."""
-        apart = offsets(self.s, self.a, self.t, self.b)
-        return apart is not None and self.possible_among(allowed(orders, apart))
+        return self.apart is not None and self.possible_among(allowed(orders, self.apart))
 
     def possible_among(self, orders: Sequence[Order]) -> bool:
         """`possible`, of orders that the offsets of the two are known to allow."""
         if not orders or self.occurs(orders):
             return bool(orders)
-        base = self.system({})
-        return any(base.possible(self.dims(), order) for order in orders)
+        return any(self.base.possible(self.dims(), order) for order in orders)
 
     def occurs(self, orders: Sequence[Order]) -> bool:
         """Whether such instances are found by trying."""
@@ -307,6 +310,16 @@ class Pair:
                 yield from (p for p in sorted(points, key=lambda p: [*p.values()]) if self.happens(p))
 
     # ------------------------------------------------------------ the system
+
+    @once
+    def apart(self) -> Offsets | None:
+        """How far apart instances that touch one element are; None if there are none."""
+        return offsets(self.s, self.a, self.t, self.b)
+
+    @once
+    def base(self) -> System:
+        """What holds in every order, at any size."""
+        return self.system({})
 
     def system(self, sizes: Mapping[str, int]) -> System:
         """Both instances run and touch the same element; `sizes` may be fixed."""

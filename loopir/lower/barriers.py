@@ -15,7 +15,7 @@ from functools import partial
 from itertools import combinations_with_replacement, takewhile
 
 from loopir.analysis.access import statements_of
-from loopir.analysis.depend import Clash, apart, meet
+from loopir.analysis.depend import Clash, apart, clashing, meet
 from loopir.errors import LowerError
 from loopir.ir.dtypes import bool_, int64
 from loopir.ir.grammar import (
@@ -122,26 +122,29 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
     before: set[int] = set()
     ends: set[int] = set()
     for s, t in combinations_with_replacement(inside, 2):
+        pairs = clashing(func, s, t)
+        if not pairs:
+            continue
         for axis in blocks:
-            clash = apart(func, s, t, same=launch, differ=axis)
+            clash = apart(func, s, t, same=launch, differ=axis) if meet(pairs, same=launch, differ=axis) else None
             if clash is not None:
                 raise LowerError(_across_blocks(kernel, clash))
         if _in_role(here[s.label]) or _in_role(here[t.label]):
             continue  # one thread does it all, and who it meets at barriers of their own, `roles` asks and places
         for axis in threads:
-            if not meet(func, s, t, same=block, differ=axis):
+            if not meet(pairs, same=block, differ=axis):
                 continue
             found = partial(apart, func, s, t, same=block, differ=axis)
             both = _Meet(here[s.label], here[t.label], set(threads), found)
             around = both.serial()
-            now = meet(func, s, t, same=(*block, *around), differ=axis)
+            now = meet(pairs, same=(*block, *around), differ=axis)
             if now and s is t and kinds[axis] not in _together(here[s.label]):
                 clash = apart(func, s, t, same=(*block, *around), differ=axis)
                 raise LowerError(f"{_told(clash)}, in another thread at the same time, which no barrier can order")
             if now and s is not t:
                 before |= {id(x) for x in both.before()}
             for n in reversed(range(len(around))):
-                if meet(func, s, t, same=(*block, *around[:n]), differ=(axis, around[n])):
+                if meet(pairs, same=(*block, *around[:n]), differ=(axis, around[n])):
                     ends |= {id(x) for x in both.ends(around[n])}
                     break
     return _marked(kernel, before, ends) if before or ends else kernel

@@ -13,7 +13,7 @@ from typing import cast
 
 from loopir.analysis.access import Statement, statements_of
 from loopir.analysis.affine import Poly, constant, plus, to_index
-from loopir.analysis.depend import Pair
+from loopir.analysis.depend import Pair, conflicts
 from loopir.analysis.simplify import Context, interval, poly, simplify
 from loopir.analysis.simplify_func import Known, statements_known
 from loopir.errors import LowerError
@@ -106,15 +106,13 @@ def _require_apart(func: Func, name: str, s: Statement, u: str | None, t: Statem
     difference = {} if u is None else {f"s.{u}": 1}
     difference |= {} if v is None else {f"t.{v}": -1}
     steps = [[({k: sign * c for k, c in difference.items()} | {"": -1}, False)] for sign in (1, -1)]
-    for a in s.accesses:
-        for b in t.accesses:
-            if a.buffer == b.buffer == name and (a.write or b.write):
-                clash = next(Pair(func, s, a, t, b).clashes(steps), None)
-                if clash is not None:
-                    raise LowerError(
-                        f"{name} is local memory, and {clash.witness}, in another thread; give it scope "
-                        f'"shared", or bind the loops of {s.label} and {t.label} alike'
-                    )
+    for a, b in conflicts(s, t):
+        clash = next(Pair(func, s, a, t, b).clashes(steps), None) if a.buffer == name else None
+        if clash is not None:
+            raise LowerError(
+                f"{name} is local memory, and {clash.witness}, in another thread; give it scope "
+                f'"shared", or bind the loops of {s.label} and {t.label} alike'
+            )
 
 
 # ---------------------------------------------------------------- the part

@@ -15,6 +15,7 @@ from loopir.analysis.cost import Cost, cost
 from loopir.analysis.validate import Validation, validate
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Buffer, Func, Loop
+from loopir.ir.kept import memory
 from loopir.ir.text import text
 from loopir.ir.verify import verify
 from loopir.ir.walk import loops, places_of
@@ -106,7 +107,10 @@ class Schedule(Methods):
 
     def accesses(self, stage: str) -> tuple[Touch, ...]:
         """What `stage` reads, then what it writes, each with the step that every loop around makes in the buffer."""
-        return tuple(touches(self._func, stage))
+        known, key = memory(self._func), ("accesses", stage)
+        if key not in known:
+            known[key] = tuple(touches(self._func, stage))
+        return known[key]
 
     @property
     def cost(self) -> Cost:
@@ -144,11 +148,18 @@ class Schedule(Methods):
 
     def why(self, primitive: str, *args: Any, **kwargs: Any) -> ScheduleError | None:
         """None if the step would be legal, else the error that it would raise."""
+        known, key = memory(self._func), ("why", primitive, repr((args, kwargs)))
+        plain = all(x is None or isinstance(x, str | int) for x in (*args, *kwargs.values()))
+        if plain and key in known:
+            return known[key]
         try:
             lookup(primitive)(self._func, *args, **kwargs)
+            found = None
         except ScheduleError as error:
-            return error.with_traceback(None)
-        return None
+            found = error.with_traceback(None)
+        if plain and (found is None or found.witness is not None):  # a fact about the nest, which is what it is
+            known[key] = found
+        return found
 
     def undo(self) -> Schedule:
         """The Schedule before the last step."""

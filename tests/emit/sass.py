@@ -9,6 +9,8 @@ HGMMA, QGMMA = 0x9F0, 0x9F3
 LDSM = 0x83B
 LDGSTS = 0xFAE
 MEMORY_BARRIER = 0x992
+ROUND_ALONE, ROUND_TWO = 0x304, 0x23E
+"""A float to one of 16 bits by the unit of special functions; two floats to a pair of such by that of sums."""
 
 
 WAIT_FOR_PREVIOUS = 0x82E

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sass import ROUND_ALONE, ROUND_TWO, opcodes
 
 import loopir as lp
 import schedules
@@ -194,3 +195,11 @@ def f(X: "inout int32[4]"):
     )
     assert "const long long lp_end_i = " in c.source
     assert "i < lp_end_i;" in c.source
+
+
+def test_what_is_rounded_on_the_way_leaves_special_functions_their_unit() -> None:
+    x = lp.placeholder((4096,), "bfloat16", name="x")
+    s = schedules.gpu(lp.Schedule(lp.exp(x + x) * x))
+    used = opcodes(lp.compile_source(s).cubin)
+    assert used[ROUND_TWO]
+    assert ROUND_ALONE not in used

@@ -113,3 +113,26 @@ def test_results_of_large_tiles_are_stored_as_boxes_where_rows_begin_right(sizes
 def test_what_it_is_not_for_is_refused() -> None:
     with pytest.raises(lp.ScheduleError, match="do not take in pairs of 16 bits"):
         product(64, 64, 64, dtype="float32")
+
+
+@pytest.mark.parametrize("m", [1, 16])
+def test_rows_that_fill_no_tile_are_filled_up(m: int) -> None:
+    s = product(m, 8, 128, block=(64, 8), stages=2)
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(-2, 3, (m, 128)), rng.integers(-2, 3, (8, 128))
+    bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
+    found = interpret(lp.lower(s, "cuda")[0], (a.astype(bf16), b.astype(bf16)))["out"]
+    assert np.array_equal(found.astype(np.float32), np.maximum(a @ b.T, 0).astype(bf16).astype(np.float32))
+
+
+def test_blocks_that_stay_take_tiles_of_all_of_a_batch() -> None:
+    a, b = lp.placeholder((2, 64, 128), "bfloat16", name="A"), lp.placeholder((2, 8, 128), "bfloat16", name="B")
+    s = lp.Schedule(a @ lp.transpose(b, (0, 2, 1)))
+    s = matmul_wgmma(s, "matmul", block=(64, 8), stages=2, roles=True, blocks=1)
+    assert "blockIdx.z" not in str(s)
+    rng = np.random.default_rng(3)
+    x, y = rng.integers(-2, 3, a.shape), rng.integers(-2, 3, b.shape)
+    bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
+    found = interpret(lp.lower(s, "cuda")[0], (x.astype(bf16), y.astype(bf16)))["out"]
+    wanted = (x @ y.transpose(0, 2, 1)).astype(bf16).astype(np.float32)
+    assert np.array_equal(found.astype(np.float32), wanted)
