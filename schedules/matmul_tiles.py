@@ -112,7 +112,8 @@ def _stages(sizes: Sizes, block: tuple[int, int], depth: int) -> int:
         return min(4, SHARED // room)
     tiles = _tiles(sizes, block)
     if block[0] == THIN[0]:
-        beside = min(BESIDE, -(-tiles // PROCESSORS))
+        beside = -(-tiles // PROCESSORS)
+        beside = beside if beside <= BESIDE else BESIDE - 1  # of many, fewer at once: one begins as another ends
         return max(2, min(LONGEST, ROOM // beside // room))
     beside = max(1, tiles // PROCESSORS)
     return min(SHARED // room, max(4, 1 + -(-UNDER_WAY // (room * beside))))

@@ -14,7 +14,7 @@ from schedules.matmul import Contraction, contraction
 from schedules.matmul_mma import both_whole, contraction_in, tiles
 from schedules.matmul_tiles import PROCESSORS
 from schedules.nests import batched, extent, reader, step
-from schedules.store_boxes import SHORT, bytes_of, store_boxes
+from schedules.store_boxes import bytes_of, store_boxes
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
 """Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""
@@ -147,7 +147,6 @@ def matmul_wgmma(
         s, at = tiles(s, bi, bj, group, blocks, batch)
     whole_rows = whole_rows and not alternate
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
-    s = s if alternate else _columns_near(s, stage, out, at, block[0] // ROWS)
     wanted = whole_rows and (store == "boxes" or (store is None and roles))
     boxes = store_boxes(s, stage, out, at, block[0], _by_warpgroups) if wanted else None
     results = bytes_of(*block, made) if boxes else block[0] * (block[1] + VECTOR) * made
@@ -189,26 +188,6 @@ def _clustered(
         return s, turn
     s, (turn, mine) = step(s, "split", turn, 2)
     return s, mine
-
-
-def _columns_near(s: lp.Schedule, stage: str, out: str, at: str, groups: int) -> lp.Schedule:
-    """What `out` reads by its column alone, a bias, say, in shared memory before the sums of a tile are made: there it
-    is at hand when they are done."""
-    *_, row, column = s.loops(out)
-    sums = {t.buffer for t in s.accesses(stage) if t.write}
-    for touch in s.accesses(out):
-        alone = touch.contiguous(column) and touch.invariant(row) and touch.buffer not in sums
-        if touch.write or not alone or s.why("cache_read", out, touch.buffer, "global") is not None:
-            continue
-        before = set(s.stages)
-        near = s.cache_read(out, touch.buffer, "global")
-        (copy,) = (x for x in near.stages if x not in before)
-        if near.why("compute_at", copy, at) is not None:
-            continue
-        s = near.compute_at(copy, at).set_scope(copy, "shared")
-        short = SHORT.get(touch.dtype.name)
-        s = _spread(s, s.loops(copy)[-1], groups, short and f"cp_async_{short}", 16 // touch.dtype.bytes)
-    return s
 
 
 def _by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
@@ -309,10 +288,6 @@ def _shared(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
 def _together(s: lp.Schedule, copy: str, groups: int, instruction: str | None, vector: int = VECTOR) -> lp.Schedule:
     """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction."""
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
-    return _spread(s, flat, groups, instruction, vector)
-
-
-def _spread(s: lp.Schedule, flat: str, groups: int, instruction: str | None, vector: int) -> lp.Schedule:
     s, (flat, element) = step(s, "split", flat, vector, tail="exact")
     s, (flat, lane) = step(s, "split", flat, LANES)
     s, (flat, warp) = step(s, "split", flat, WARPS)
