@@ -107,6 +107,8 @@ def _furthest_first(anchors: Sequence[Load]) -> list[Load]:
 
 def _constant(ix: Index) -> tuple[Index, int]:
     """`ix` without the constant at its end, and that."""
+    if isinstance(ix, Int):
+        return Int(0), ix.value
     return (ix.a, ix.b.value) if isinstance(ix, Add) and isinstance(ix.b, Int) else (ix, 0)
 
 
