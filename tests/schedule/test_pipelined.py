@@ -65,7 +65,7 @@ def test_a_buffer_that_the_rest_writes_is_not_filled_ahead() -> None:
         lp.parse("""
 def f(n: "size", A: "float32[n, 8]", C: "out float32[n, 8]"):
     for i in range(n):
-        with alloc("float32[8]") as T:
+        with alloc("float32[8]", scope="shared") as T:
             for x in range(8):
                 T[x] = A[i, x]
             for y in range(8):

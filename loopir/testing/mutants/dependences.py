@@ -35,8 +35,9 @@ DEPENDENCES = family(
     ),
     Mutant(
         "memory of inner loops", "memory is taken to be new in every iteration of the loops inside it, too",
-        "analysis.access:_renewed", "elif isinstance(s, Alloc) and around:\n            kept = around",
-        "elif isinstance(s, Alloc):\n            kept = p.loops",
+        "analysis.access:_renewed",
+        "elif kind is Alloc and around:\n            assert isinstance(s, Alloc)\n            kept = around",
+        "elif kind is Alloc:\n            assert isinstance(s, Alloc)\n            kept = list(p.loops)",
         steps("parallel", "reorder", programs=tiny(nests=1), most=1),
     ),
     Mutant(

@@ -57,6 +57,6 @@ REDUCTIONS = family(
     ),
     Mutant(
         "whole folds", "a loop that is folded over may be fused with one that is not",
-        "schedule.primitives.fuse:fuse", "_require_whole_folds(a, b)", "pass", steps("fuse", programs=FOLDS, most=1),
+        "schedule.primitives.fuse:fuse", "_whole_folds(a, b)", "\"\"", steps("fuse", programs=FOLDS, most=1),
     ),
 )  # fmt: skip
