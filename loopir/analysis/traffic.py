@@ -1,7 +1,7 @@
 """What a lowered kernel does on a GPU at given sizes, counted on a sample of its warps: operations and bytes moved.
 
-Each statement is met in warps drawn at random (with a fixed seed) from the grid, at iterations drawn from the loops
-around it, so that guards, triangles and any index are counted as they are, with no formula: how many lanes take part,
+Each statement is met in every warp of a block, of blocks drawn at random (with a fixed seed), at iterations drawn from
+the loops around it, so that guards, triangles and any index are counted as they are, with no formula: how many lanes take part,
 which 32-byte sectors of memory they touch together, and how often banks of shared memory are met twice. What is met is
 weighted by the extents of the loops. Where a kernel's own data decide, they are taken to go the way of its code.
 """
@@ -120,7 +120,9 @@ def work(kernel: Kernel, sizes: Mapping[str, int]) -> Work:
     inner = sorted((x for x in heads if x.kind in THREAD_AXES), key=lambda x: THREAD_AXES.index(x.kind))
     for loop in inner:
         threads *= int(evaluate(loop.extent, sizes))
-    flat = rng.integers(0, max(1, -(-threads // LANES)), (SAMPLES, 1)) * LANES + np.arange(LANES)
+    each = max(1, -(-threads // LANES))
+    warp = np.arange(SAMPLES) % each  # what one warp alone does is common: counts of it must not hang on the draw
+    flat = warp[:, None] * LANES + np.arange(LANES)
     left = flat
     for loop in inner:
         extent = int(evaluate(loop.extent, sizes))
@@ -128,8 +130,7 @@ def work(kernel: Kernel, sizes: Mapping[str, int]) -> Work:
     shared = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
     total = sum(int(np.prod([evaluate(d, sizes) for d in b.shape])) * b.dtype.bytes for b in shared)
     out = Work(kernel.name, blocks, threads, total)
-    warps = blocks * -(-threads // LANES)
-    met = _Met(env, flat < threads, np.full(SAMPLES, warps / SAMPLES))
+    met = _Met(env, flat < threads, blocks / np.bincount(warp)[warp])
     _Counter(out, rng).body(body, met)
     return out
 

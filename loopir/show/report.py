@@ -47,7 +47,7 @@ class Gpu:
     """Lanes of instructions that a processor issues in a clock."""
 
 
-H200 = Gpu("NVIDIA H200", 132, 1.755e9, 4.2e12, 1.01e13, 7.0e-7, 6.2e14, 8.2e14, 2.2e-6)
+H200 = Gpu("NVIDIA H200", 132, 1.98e9, 4.2e12, 1.01e13, 7.0e-7, 6.2e14, 8.2e14, 2.2e-6)
 """Clock and limits from NVIDIA's data sheet; memory, latency, launch and matrix as measured, matrix_wide as its own
 library reaches in its best product; the L2 cache gives 5120 bytes a clock (NVIDIA, "A100 whitepaper"; the same here),
 of 1.98 GHz."""
@@ -184,8 +184,8 @@ def _resident(w: Work, registers: int | None, gpu: Gpu) -> tuple[int, str]:
 
 
 def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Gpu) -> dict[str, float]:
-    """What each part would take alone; `waiting`, what threads wait for bytes and what their instructions take, of
-    which only as much is done at once as blocks are there to do it."""
+    """What each part would take alone; `waiting`, what threads wait for bytes and then take to work on them, of which
+    only as much is done at once as blocks are there to do it."""
     waves = w.blocks / (gpu.processors * resident)
     busy = min(1.0, w.blocks / gpu.processors)
     tail = -(-w.blocks // (gpu.processors * resident)) / waves if waves >= 1.0 else 1.0
@@ -195,20 +195,21 @@ def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Gpu) -> dict
         torn = m.written_taken - m.written  # sectors written in part are read and written again
         memory += min(size, m.read_taken) + min(size, m.written) + 2 * max(0.0, torn)
         cache += m.written_taken + min(m.read_taken, size * gpu.processors if size <= NEAR else m.read_taken)
-    in_flight = resident * w.threads * w.in_flight * gpu.processors * busy
+    in_flight = min(w.blocks, resident * gpu.processors) * w.threads * w.in_flight
     reads = sum(m.read_taken for m in w.of("global"))
     issued = w.issued + OVERHEAD * w.accesses
     shared = sum(m.taken for m in w.of("shared"))
     rate = gpu.processors * gpu.clock * busy
     instructions = tail * issued / (rate * gpu.lanes)
     waited = gpu.latency * max(1.0, reads / max(1.0, in_flight)) if reads else 0.0
+    banks = tail * shared / (rate * 128)
     return {
         "memory": memory / gpu.memory,
         "cache": cache / gpu.cache,
         "latency": waited,
         "instructions": instructions,
-        "waiting": waited + instructions / resident if reads else 0.0,
-        "shared memory": tail * shared / (rate * 128),
+        "waiting": waited + (instructions + banks) / resident if reads else 0.0,
+        "shared memory": banks,
         "tensor cores": tail * (w.matrix / gpu.matrix + w.matrix_wide / gpu.matrix_wide) / busy,
     }
 
