@@ -11,7 +11,7 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.moved import Came, order_broken
+from loopir.analysis.moved import Came, order_broken, tied
 from loopir.errors import ScheduleError, VerifyError, Witness
 from loopir.ir.grammar import Func, Index, Var
 from loopir.ir.inits import explicit_init
@@ -179,6 +179,12 @@ class Moves:
     origin: dict[str, tuple[str, dict[str, Index]]] = field(default_factory=dict)
     witness: Witness | None = None
     """The first answer: of the nest that was asked about, which may be one on the way."""
+    tied: bool = False
+    """Whether it was held that no dependent pair is moved apart: a shorter way to a yes, which is not taken here."""
+
+    def ask_tied(self, *args: Any, **kwargs: Any) -> bool:
+        self.tied |= tied(*args, **kwargs)
+        return False
 
     def ask(self, func: Func, new: Func, origin: dict[str, Came] | None = None, **asks: Any) -> Any:
         around = {p.stmt.label: [x.var for x in p.loops] for p in places(func.body)}
@@ -204,9 +210,13 @@ class Moves:
 @contextmanager
 def watched(name: str, func: Func) -> Iterator[Moves]:
     """The first question that the primitive called `name` asks inside."""
-    moves = Moves(func)
-    with patch.object(sys.modules[PRIMITIVES[name].__module__], "order_broken", moves.ask):
-        yield moves
+    moves, room = Moves(func), sys.modules[PRIMITIVES[name].__module__]
+    with patch.object(room, "order_broken", moves.ask):
+        if not hasattr(room, "tied"):
+            yield moves
+            return
+        with patch.object(room, "tied", moves.ask_tied):
+            yield moves
 
 
 def assert_exact(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleError | None:
@@ -215,6 +225,7 @@ def assert_exact(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleEr
         try:
             after = PRIMITIVES[name](func, *args, **kwargs)
         except ScheduleError as error:
+            assert not (moves.tied and moves.witness), f"{error}\n{text(func)}"
             if moves.new is not None:
                 assert_least(moves.func, moves.witness or error.witness, moves.broken)
             return error
