@@ -231,7 +231,9 @@ class Here:
         def known(low: Index) -> bool:
             return simplify_cond(Cmp("<=", zero, low), context) == TRUE
 
-        below = [(c.a, c.b) for c in self.conds if isinstance(c, Cmp) and c.op == "<"]
+        below = [
+            (c.a if c.op == "<" else c.a - 1, c.b) for c in self.conds if isinstance(c, Cmp) and c.op in ("<", "<=")
+        ]
         below += [(zero, s.extent) for s in self.loops]
         return any(without(most, divisor) is not None and known(low) for low, most in below) and known(divisor)
 

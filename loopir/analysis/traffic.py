@@ -1,9 +1,10 @@
 """What a lowered kernel does on a GPU at given sizes, counted on a sample of its warps: operations and bytes moved.
 
 Each statement is met in every warp of a block, of blocks drawn at random (with a fixed seed), at iterations drawn from
-the loops around it, so that guards, triangles and any index are counted as they are, with no formula: how many lanes take part,
-which 32-byte sectors of memory they touch together, and how often banks of shared memory are met twice. What is met is
-weighted by the extents of the loops. Where a kernel's own data decide, they are taken to go the way of its code.
+the loops around it, so that guards, triangles and any index are counted as they are, with no formula: how many lanes
+take part, which 32-byte sectors of memory they touch together, and how often banks of shared memory are met twice. What
+is met is weighted by the extents of the loops. Where a kernel's own data decide, they are taken to go the way of its
+code.
 """
 
 from __future__ import annotations

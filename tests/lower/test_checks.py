@@ -297,11 +297,13 @@ def test_sums_of_what_may_be_empty_have_no_tests(axis: int | None, target: str) 
 
 
 def test_a_divisor_that_a_guard_counts_to_is_positive_only_if_it_is_not_negative() -> None:
-    for divisor, tests in (("n", 0), ("(n - 5)", 1)):
+    for divisor, guard, tests in (
+        ("n", "i <", 0), ("(n - 5)", "i <", 1), ("n", "1 <=", 0), ("n", "0 <=", 1), ("(n - 5)", "1 <=", 1)
+    ):  # fmt: skip
         s = lp.parse(f"""
 def f(n: "size", m: "size", A: "float32[m]", B: "out float32[m]"):
     for i in range(m):
-        if i < m * {divisor}:
+        if {guard} m * {divisor}:
             B[i] = A[i % {divisor}] if i % {divisor} < m else 0.0
         else:
             B[i] = 0.0

@@ -221,14 +221,18 @@ def watched(name: str, func: Func) -> Iterator[Moves]:
 
 def assert_exact(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleError | None:
     """A step is legal exactly if every dependent pair keeps its order; then all cells are as they were."""
+    after = refused = None
     with watched(name, func) as moves:
         try:
             after = PRIMITIVES[name](func, *args, **kwargs)
         except ScheduleError as error:
-            assert not (moves.tied and moves.witness), f"{error}\n{text(func)}"
-            if moves.new is not None:
-                assert_least(moves.func, moves.witness or error.witness, moves.broken)
-            return error
+            refused = error
+    if after is None:
+        assert refused is not None
+        assert not (moves.tied and moves.witness), f"{refused}\n{text(func)}"
+        if moves.new is not None:
+            assert_least(moves.func, moves.witness or refused.witness, moves.broken)
+        return refused
     assert after == moves.new
     for sizes in GRID:
         one, other = Run(moves.func, sizes), moves.run(sizes)
