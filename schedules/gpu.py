@@ -39,7 +39,11 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.S
     """
     made = _spread(s, threads, arch)
     # where memory that threads write decides what they run, or they read it, each stage is looked at by itself
-    return made if _lowered(made, lambda same: same) is not None else _spread(s, threads, arch, each=True)
+    return made if _lowered(made, _same) is not None else _spread(s, threads, arch, each=True)
+
+
+def _same(s: lp.Schedule) -> lp.Schedule:
+    return s
 
 
 def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = False) -> lp.Schedule:

@@ -91,7 +91,7 @@ def renamed(node: N, new: Names) -> N:
         if kind is Loop:
             extent, body = visit(n.extent), map_body(n.body, visit)
             same = extent is n.extent and body is n.body and n.var not in loops
-            return n if same else Loop(new.loops.get(n.var, n.var), extent, n.kind, body)
+            return n if same else Loop(new.loops.get(n.var) or n.var, extent, n.kind, body)
         n = rebuild(n, visit)
         if isinstance(n, Store | Reduce) and n.label in new.labels:
             n = replace(n, label=new.labels[n.label])
