@@ -112,6 +112,6 @@ assert (found == want).all()
 # |---|---|
 # | one thread an element | 5.3 |
 # | tiles in shared memory and registers | 31.8 |
-# | tensor cores by warps (`mma.sync`, `cp.async`) | 369 |
-# | tensor cores by warpgroups (`wgmma`, TMA), the steps above for any size | 714 |
-# | cuBLAS | 648 |
+# | tensor cores by warps (`mma.sync`, `cp.async`) | 371 |
+# | tensor cores by warpgroups (`wgmma`, TMA), the steps above for any size | 729 |
+# | cuBLAS | 651 |
