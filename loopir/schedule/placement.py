@@ -179,7 +179,8 @@ def require_sole_writer(move: Move) -> None:
     for name in sorted(move.names):
         writers = [p.stmt.label for p in places_of(move.func) if any(b.name == name for b in written_by(p.stmt))]
         if len(writers) > 1:
-            raise move.refuse(f"{name} is written by {listing(writers)}; a stage that is moved is one statement")
+            reason = f"{name} is written by {listing(writers)}; a stage that is moved is one statement"
+            raise move.refuse(reason, "fuse_loops joins nests of several statements")
     own = allocates((move.tree,)) | move.names
     for p in places((move.tree,)):
         for b in written_by(p.stmt):

@@ -161,7 +161,7 @@ class _Trees:
         if t.kind == "bool":
             return Const(self.draw(st.booleans()), t)
         if t.is_float:
-            return Const(self.pick(*_FLOATS), t)
+            return Const(self.pick(*(x for x in _FLOATS if t.has_infinity or not abs(x) > 1e3)), t)
         return Const(self.pick(0, 1, 100, 2**t.bits - 1 if t.kind == "uint" else -(2 ** (t.bits - 1))), t)
 
     def value(self, t: DType, depth: int = 2) -> Value:

@@ -61,7 +61,7 @@ def test_of_sizes_that_are_not_known_the_host_asks(make: object) -> None:
         return max(eval(python_index(b), scope) for k in emit(lowered).kernels for b in k.within)
 
     assert most(8192, 8192) < 2**31
-    assert most(40000, 40000) < 2**31
+    assert most(20000, 20000) < 2**31  # columns are cut into parts, whose ends are told with some room
     assert most(50000, 50000) >= 2**31
     assert most(2**31, 2) >= 2**31
     assert "int n" in emit(lowered).source

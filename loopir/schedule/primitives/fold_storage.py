@@ -62,8 +62,9 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         new, old = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
         row = tuple(x % factor if d == dim else x for d, x in enumerate(clash.new))
         witness = Witness("RAW", b.name, row, clash.writer, clash.writing, clash.reader, clash.reading, clash.sizes)
-        reason = f"{new} would lie where {old} lies, which is still to be read when it is written"
-        raise ScheduleError(reason, witness=witness, suggestion=f"more than {factor} rows")
+        # told in words: the two elements share a place only in the ring that there would be
+        reason = f"{new} would lie where {old} lies, which is still to be read when it is written: {witness}"
+        raise ScheduleError(reason, suggestion=f"more than {factor} rows")
     size = b.shape[dim]
     if isinstance(size, Int) and size.value <= factor:
         return func
