@@ -74,7 +74,7 @@ class Library:
             name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
             target = llvm.Target.from_default_triple()
             self._machine = target.create_target_machine(cpu=name, features=features, opt=3, jit=True)
-            entry = cache.key("object", source, name, features, str(llvm.llvm_version_info), "2")
+            entry = cache.key("object", source, name, features, str(llvm.llvm_version_info), "3")
             kept = cache.load(entry)
             if kept is None:
                 kept = _compiled(source, self._machine)
@@ -112,7 +112,7 @@ def _compiled(source: str, machine: Any) -> bytes:
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"LLVM refuses the emitted code: {error}", source=source, log=str(error)) from None
-    options = llvm.create_pipeline_tuning_options(speed_level=2)  # 3 takes half as long again, for unrolling more
+    options = llvm.create_pipeline_tuning_options(speed_level=3)  # with 2, products with tails take twice as long
     options.loop_vectorization = True
     options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
