@@ -1,6 +1,6 @@
 """How long a person waits: each question that a Schedule answers, on every program of `loopir.testing.nests`.
 
-    python benchmarks/interactive.py
+    python benchmarks/interactive.py [--write]
 
 Milliseconds of processor time, the least of a few rounds, each on Schedules made anew so that nothing is known from
 before. What has to be reached: diff, why and the HTML of the attention nest under 100 ms, suggest under 1 s.
@@ -8,8 +8,11 @@ before. What has to be reached: diff, why and the HTML of the attention nest und
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
+
+from tables import Record, commit, machine
 
 import loopir as lp
 from loopir.testing.nests import NESTS, constant, symbolic
@@ -39,15 +42,20 @@ def asked(make: Callable[[], lp.Func], question: Callable[[lp.Schedule, str], ob
 
 
 def main() -> None:
-    print(f"{'ms':26}" + "".join(f"{name:>10}" for name in QUESTIONS) + f"{'html kB':>10}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="keep the table in benchmarks/results")
+    record = Record("interactive.txt", parser.parse_args().write)
+    record(f"{machine()}, loopir at {commit()}; processor time")
+    record(f"{'ms':26}" + "".join(f"{name:>10}" for name in QUESTIONS) + f"{'html kB':>10}")
     worst = dict.fromkeys(QUESTIONS, 0.0)
     for name in NESTS:
         for kind, make in (("constant", constant), ("symbolic", symbolic)):
             times = {q: asked(lambda make=make, name=name: make(name), ask) for q, ask in QUESTIONS.items()}
             worst = {q: max(worst[q], t) for q, t in times.items()}
             size = len(lp.Schedule(make(name))._repr_html_()) / 1e3
-            print(f"{name + ', ' + kind:26}" + "".join(f"{t:10.1f}" for t in times.values()) + f"{size:10.1f}")
-    print(f"{'worst; allowed, attention':26}" + "".join(f"{worst[q]:5.0f}/{LIMITS[q]:4.0f}" for q in QUESTIONS))
+            record(f"{name + ', ' + kind:26}" + "".join(f"{t:10.1f}" for t in times.values()) + f"{size:10.1f}")
+    record(f"{'worst; allowed, attention':26}" + "".join(f"{worst[q]:5.0f}/{LIMITS[q]:4.0f}" for q in QUESTIONS))
+    record.done(None)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
+from tables import machine
+
 import loopir as lp
 from loopir.analysis.simplify import forget
 from loopir.ir.grammar import Alloc, Int, Load, Loop, Reduce
@@ -336,14 +338,6 @@ def report(asked: Options) -> Iterator[str]:
         left_out = sorted(PRIMITIVES.keys() - TABLE.keys())
         yield f"\nnot measured: {', '.join(left_out) or 'none'}"
         yield f"matmul made, Schedule and 5 steps: {whole_ms():.1f} ms; import loopir: {import_ms():.1f} ms"
-
-
-def machine() -> str:
-    """What the processor is called."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return model or platform.processor() or platform.machine()
 
 
 def main() -> None:

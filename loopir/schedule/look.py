@@ -71,7 +71,8 @@ def reduced(func: Func, stage: str) -> tuple[str, ...]:
 
 def _touch(b: Buffer, at: tuple[Index, ...], write: bool, around: list[str], ctx: Context) -> Touch:
     offset = _offset(b, at, ctx)
-    steps = {v: None if offset is None else _step(offset, v) for v in around}
+    told = {v for ix in at for v in variables(ix)}
+    steps = {v: Int(0) if v not in told else None if offset is None else _step(offset, v) for v in around}
     return Touch(b.name, b.dtype, text(Load(b, at)), write, steps)
 
 

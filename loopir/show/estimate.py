@@ -13,10 +13,24 @@ from dataclasses import dataclass
 from math import prod
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import AXES, BLOCK_AXES, THREAD_AXES, Func, Index, Int, Op, Reduce, Store, Value
+from loopir.ir.grammar import (
+    AXES,
+    BLOCK_AXES,
+    THREAD_AXES,
+    Buffer,
+    Func,
+    Index,
+    Int,
+    Op,
+    Reduce,
+    Scope,
+    Store,
+    Value,
+)
 from loopir.ir.kept import memory
 from loopir.ir.layouts import evaluate
 from loopir.ir.walk import Place, loops, nodes, places
+from loopir.schedule.find import all_buffers
 from loopir.schedule.look import Touch, touches
 
 TYPICAL = 1024
@@ -35,10 +49,12 @@ class Chip:
     caches: tuple[tuple[float, float], ...]
     start: float
     """Seconds that it takes to give work to all cores."""
+    shared: float
+    """Bytes a second that all cores together read from memory that a block shares."""
 
 
-CPU = Chip(8, 8, 4e9, 64, ((32e3, 80e9), (1e6, 25e9)), 4e-6)
-GPU = Chip(132 * 4, 32, 1.7e9, 32, ((100e3, 6e12), (40e6, 4e12)), 3e-6)
+CPU = Chip(8, 8, 4e9, 64, ((32e3, 80e9), (1e6, 25e9)), 4e-6, 8 * 32 * 4e9)
+GPU = Chip(132 * 4, 32, 1.7e9, 32, ((100e3, 6e12), (40e6, 4e12)), 3e-6, 132 * 128 * 1.7e9)
 
 
 Steps = Mapping[str, "float | None"]
@@ -89,6 +105,8 @@ class Met:
     kinds: Mapping[str, str]
     own: list[Touch]
     steps: list[Steps]
+    held: list[tuple[Scope, float]]
+    """For each of what it touches, the scope of the buffer, and its bytes."""
 
 
 def met(func: Func, place: Place, sizes: Mapping[str, float]) -> Met:
@@ -100,26 +118,45 @@ def met(func: Func, place: Place, sizes: Mapping[str, float]) -> Met:
         env[loop.var] = (extents[loop.var] - 1) / 2  # an inner loop that depends on it is as long as in the middle
     own = list(touches(func, place.stmt.label))
     steps: list[Steps] = [{v: _step(t, v, env) for v in extents} for t in own]
-    return Met(place, extents, {loop.var: loop.kind for loop in place.loops}, own, steps)
+    buffers = {b.name: b for b in all_buffers(func)}
+    held = [(buffers[t.buffer].scope, size_of(buffers[t.buffer], sizes)) for t in own]
+    return Met(place, extents, {loop.var: loop.kind for loop in place.loops}, own, steps, held)
+
+
+def size_of(b: Buffer, sizes: Mapping[str, float]) -> float:
+    """Bytes of the elements of `b`."""
+    return prod(max(0.0, value_of(d, sizes)) for d in b.shape) * b.dtype.bytes
 
 
 def _statement(m: Met, chip: Chip) -> Estimate:
-    place, extents, kinds, own, steps = m.place, m.extents, m.kinds, m.own, m.steps
+    place, extents, kinds = m.place, m.extents, m.kinds
+    own = [x for x in zip(m.own, m.steps, m.held, strict=True) if x[2][0] in ("global", "shared")]
     wide = [v for v, k in kinds.items() if k in ("vectorize", "threadIdx.x")]
-    scattered = [v for v in wide if any(s[v] not in (0, 1) for s in steps)]
+    scattered = [v for v in wide if any(s[v] not in (0, 1) for _, s, _ in own)]
     lanes = min(chip.lanes, prod(extents[v] for v in wide if v not in scattered))
     spread = ("parallel", *BLOCK_AXES, *THREAD_AXES[1:])
     cores = min(chip.cores, prod(e for v, e in extents.items() if kinds[v] in spread))
     times = prod(extents.values())
     inner = place.loops[-1].var if place.loops else ""
-    kept = sum(1 for s in steps if s.get(inner, 1) == 0)  # stays in a register from one iteration to the next
+    kept = sum(1 for _, s, _ in own if s.get(inner, 1) == 0)  # stays in a register from one iteration to the next
     work = sum(1 for v in _values(place.stmt) for n in nodes(v) if isinstance(n, Op)) + len(own) - kept
     seconds = times * max(1, work) / (chip.operations * lanes * cores)
+    near = sum(_asked(s, extents) * t.dtype.bytes for t, s, (scope, _) in own if scope == "shared")
+    seconds = max(seconds, near / (chip.shared * min(1.0, cores / chip.cores)))
+    far = [Foot(t, s, whole) for t, s, (scope, whole) in own if scope == "global"]
     moved = 0.0
     for size, rate in chip.caches:
-        moved = _moved(own, steps, extents, size, chip.line)
+        moved = _moved(far, extents, size, chip.line)
         seconds = max(seconds, moved / (rate * min(1.0, max(cores, 1) / chip.cores * 4)))
     return Estimate(seconds + chip.start * _starts(place, extents), lanes * cores, moved)
+
+
+def _asked(steps: Steps, extents: Mapping[str, float]) -> float:
+    """How often an access is made: at every iteration, but for inner loops that leave it where it is."""
+    names = list(extents)
+    while names and steps[names[-1]] == 0:
+        names.pop()
+    return prod(extents[v] for v in names)
 
 
 def _starts(place: Place, extents: Mapping[str, float]) -> float:
@@ -136,25 +173,33 @@ def _values(s: Store | Reduce) -> tuple[Value, ...]:
     return (s.value,) if isinstance(s, Store) else (*s.values, *s.monoid.combine)
 
 
-def _moved(own: list[Touch], steps: list[Steps], extents: Mapping[str, float], cache: float, line: int) -> float:
+@dataclass(frozen=True)
+class Foot:
+    """An access of memory, how far each loop moves it, and the bytes of the buffer."""
+
+    touch: Touch
+    steps: Steps
+    whole: float
+
+    def bytes(self, extents: Mapping[str, float], line: int) -> float:
+        """What it touches over these loops, in whole lines, but no more than there is."""
+        moving = {v: e for v, e in extents.items() if self.steps[v] != 0}
+        elements = prod(moving.values())
+        along = prod(e for v, e in moving.items() if self.steps[v] == 1)
+        return min(elements / along * max(line, along * self.touch.dtype.bytes), max(line, self.whole))
+
+
+def _moved(own: list[Foot], extents: Mapping[str, float], cache: float, line: int) -> float:
     """Bytes that come into a cache of that size: what fits is moved once, for each iteration of what is around it."""
     names = list(extents)
     for around in range(len(names) + 1):
         inside = {v: extents[v] for v in names[around:]}
-        feet = [_footprint(t, s, inside, line) for t, s in zip(own, steps, strict=True)]
+        feet = [foot.bytes(inside, line) for foot in own]
         if sum(feet) <= cache or around == len(names):
             times = prod(extents[v] for v in names[:around])
-            turned = [any(s[v] != 0 for v in names[:around]) for s in steps]
+            turned = [any(foot.steps[v] != 0 for v in names[:around]) for foot in own]
             return sum(f * (times if turns else 1.0) for f, turns in zip(feet, turned, strict=True))
     return 0.0
-
-
-def _footprint(t: Touch, steps: Mapping[str, float | None], extents: Mapping[str, float], line: int) -> float:
-    """Bytes in whole lines that one access touches over these loops."""
-    moving = {v: e for v, e in extents.items() if steps[v] != 0}
-    elements = prod(moving.values())
-    along = prod(e for v, e in moving.items() if steps[v] == 1)
-    return elements / along * max(line, along * t.dtype.bytes)
 
 
 def _step(t: Touch, loop: str, env: Mapping[str, float]) -> float | None:

@@ -14,7 +14,7 @@ from loopir.ir.grammar import AXES, BLOCK_AXES, LANES, Alloc, Buffer, Func, Loop
 from loopir.ir.text import text
 from loopir.ir.walk import places, statements
 from loopir.schedule.find import all_buffers
-from loopir.show.estimate import GPU, Chip, Met, at_sizes, chip_for, met, value_of
+from loopir.show.estimate import GPU, Chip, Met, at_sizes, chip_for, met, size_of
 from loopir.show.report import H200
 from loopir.show.units import count, si, times
 
@@ -76,7 +76,7 @@ def _margin(
                 distinct[key] = max(distinct.get(key, 0.0), reached)
     touched = 0.0
     for name in dict.fromkeys(name for name, _ in distinct):
-        whole = _size(memory[name], sizes)
+        whole = size_of(memory[name], sizes)
         touched += min(whole, sum(n for (other, _), n in distinct.items() if other == name))
     first = inside[0]
     around = list(first.extents)[: list(first.extents).index(loop.var) + 1]
@@ -93,10 +93,6 @@ def _reached(moves: Iterable[tuple[float | None, float]]) -> float:
             every *= extent
             span += (extent - 1) * (abs(step) if step is not None else float("inf"))
     return min(every, span)
-
-
-def _size(b: Buffer, sizes: Mapping[str, float]) -> float:
-    return prod(max(0.0, value_of(d, sizes)) for d in b.shape) * b.dtype.bytes
 
 
 def _busy(
@@ -136,7 +132,7 @@ def _of_block(m: Met) -> float:
 def _occupancy(loop: Loop, inside: list[Met], sizes: Mapping[str, float]) -> float:
     """Threads that a processor of an H200 holds, of those it could: by threads, blocks and shared memory alone."""
     threads = ceil(_threads(inside) / LANES) * LANES
-    shared = sum(_size(b, sizes) for b in _allocated(loop) if b.scope == "shared")
+    shared = sum(size_of(b, sizes) for b in _allocated(loop) if b.scope == "shared")
     blocks = prod(e for v, e in inside[0].extents.items() if inside[0].kinds[v] in BLOCK_AXES)
     limits: list[float] = [H200.threads // threads, H200.blocks, ceil(blocks / H200.processors)]
     if shared:

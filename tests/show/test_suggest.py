@@ -3,7 +3,9 @@
 import pytest
 
 import loopir as lp
-from loopir.show.estimate import CPU, estimate
+import schedules
+from loopir.schedule.find import all_buffers
+from loopir.show.estimate import CPU, GPU, estimate
 
 
 def product(n: object = 1024) -> lp.Schedule:
@@ -55,3 +57,22 @@ def test_where_nothing_helps_it_says_so() -> None:
     s = lp.Schedule(lp.parse("def f(a: 'inout float32[4]'):\n    a[0] = a[1]\n"))
     assert not s.suggest()
     assert "no move" in str(s.suggest())
+
+
+def test_what_lies_in_shared_memory_and_registers_is_not_counted_as_memory() -> None:
+    """A tiled product on a GPU: each operand from memory once, as the L2 cache holds both, the result once."""
+    s = schedules.auto(product(), "cuda")
+    assert any(b.scope == "shared" for b in all_buffers(s.func))
+    found = estimate(s.func, {}, GPU)
+    assert found.bytes == 3 * 4 * 1024 * 1024
+    assert found.seconds < 10 * s.report().seconds
+
+
+def test_a_loop_that_an_access_does_not_name_does_not_move_it() -> None:
+    """Under a layout that is no sum of strides, too, where other loops move it by steps that are not told."""
+    s = schedules.auto(product(), "cuda")
+    mapped = next(b.name for b in all_buffers(s.func) if b.layout is not None)
+    (write,) = [t for stage in s.stages for t in s.accesses(stage) if t.buffer == mapped and t.write]
+    outer = s.loops(mapped)[0]
+    assert write.invariant(outer)
+    assert not write.contiguous(outer)
