@@ -1,13 +1,14 @@
 """loopir on the CPU beside NumPy and Halide: one table, of which the documentation has a copy.
 
     pip install -e '.[bench]'                # Halide among it; without it its columns are empty
-    python benchmarks/cpu.py                 # the table, at one thread and at two, in four minutes or so
+    python benchmarks/cpu.py                 # the table, at one thread and at two, in three minutes or so
     python benchmarks/cpu.py --write         # the same, kept in benchmarks/results and docs/performance.md
     python benchmarks/cpu.py --threads 1 --only matmul
 
-Each row is a run of its own in a process with as many threads for all. Calls alternate in blocks with a pause between
-them, as the idle threads of one pool slow the other; times are medians of the blocks, and a ratio is that of two
-medians. At one thread they are the processor's, so that a busy machine tells less. Results are compared first.
+Each library is in a process of its own, with as many threads as the others, and is stopped while it is another's turn
+(`cpu_peers`, which says why): blocks of calls of each in turn, after a call that is not timed. Times are medians of the
+blocks, and a ratio is that of two medians. At one thread they are the processor's, so that a busy machine tells less.
+Results are compared first.
 """
 
 from __future__ import annotations
@@ -16,17 +17,16 @@ import argparse
 import os
 import platform
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import cpu_programs as programs
 import numpy as np
+from cpu_peers import Peer, peers
 from tables import Record, commit
 
 import loopir as lp
@@ -38,10 +38,16 @@ except ImportError:
     halide = None
 
 WHO = ("loopir", "NumPy", "Halide")
-POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "HL_NUM_THREADS", "LOOPIR_NUM_THREADS")
 ROUNDS = 15
 BLOCK_SECONDS = 0.02
-PAUSE_SECONDS = 0.005
+ROWS: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
+    "matmul": ("matmul", (1024, 1024, 1024), WHO),
+    "matmul A": ("matmul", (1024, 1024, 1024, "A"), WHO[:2]),
+    "matmul B": ("matmul", (1024, 1024, 1024, "B"), WHO[:2]),
+    "gelu": ("gelu", (), WHO), "softmax": ("softmax", (), WHO), "layernorm": ("layernorm", (), WHO),
+    "blur u16": ("blur", ("uint16",), WHO), "blur f32": ("blur", ("float32",), WHO),
+}  # fmt: skip
+"""By name what makes each row, with its arguments, and whose calls it compares."""
 
 
 def main() -> None:
@@ -51,30 +57,14 @@ def main() -> None:
         "--only", default="", help="rows whose names have this in them; sweep and costs are two of them"
     )
     parser.add_argument("--write", action="store_true", help="keep the table in benchmarks/results, and in the page")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.worker:
-        for line in worker(given.threads[0], given.only):
-            print(line, flush=True)
-        return
     record = Record("cpu.txt", given.write)
     for line in head():
         record(line)
     for threads in given.threads:
-        for line in one_process(threads, given.only):
+        for line in table(threads, given.only):
             record(line)
     record.done("cpu")
-
-
-def one_process(threads: int, only: str) -> Iterator[str]:
-    """The rows at so many threads, from a process in which all libraries have as many."""
-    command = [sys.executable, __file__, "--worker", "--threads", str(threads), "--only", only]
-    settings = {**os.environ, **dict.fromkeys(POOLS, str(threads))}
-    with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        yield from (line.rstrip("\n") for line in running.stdout)
-    if running.returncode:
-        raise SystemExit(running.returncode)
 
 
 def head() -> Iterator[str]:
@@ -91,40 +81,37 @@ def head() -> Iterator[str]:
     )
 
 
-# ---------------------------------------------------------------- one process
+# ---------------------------------------------------------------- rows
 
 
-def worker(threads: int, only: str) -> Iterator[str]:
+def table(threads: int, only: str) -> Iterator[str]:
     """The rows of the table at so many threads."""
-    named: dict[str, Callable[[], Any]] = {
-        "matmul": lambda: programs.matmul(1024, 1024, 1024),
-        "matmul A": lambda: programs.matmul(1024, 1024, 1024, "A"),
-        "matmul B": lambda: programs.matmul(1024, 1024, 1024, "B"),
-        "gelu": programs.gelu, "softmax": programs.softmax, "layernorm": programs.layernorm,
-        "blur u16": lambda: programs.blur("uint16"), "blur f32": lambda: programs.blur("float32"),
-    }  # fmt: skip
-    yield ""
-    yield f"{_at(threads):32s} loopir ms   NumPy ms  Halide ms   NumPy / loopir  Halide / loopir"
-    for name, make in named.items():
-        if only in name:
-            work = make()
-            peer = halide if len(name.split()) == 1 or "blur" in name else None
-            times = alternated(work.calls(threads, peer), threads)
-            shown = [f"{times[who] * 1e3:10.2f}" if who in times else " " * 10 for who in WHO]
-            ratios = [f"{times[who] / times['loopir']:16.2f}" for who in WHO[1:] if who in times]
-            yield f"{work.name:32s}{' '.join(shown)}{' '.join(ratios)}"
-    if only in "sweep":
-        yield from sweep(threads)
+    with peers(WHO if halide else WHO[:2], threads) as running, tempfile.TemporaryDirectory() as folder:
+        result = f"{folder}/result.npy"
+        yield ""
+        yield f"{_at(threads):32s} loopir ms   NumPy ms  Halide ms   NumPy / loopir  Halide / loopir"
+        for name, (row, args, who) in ROWS.items():
+            if only in name:
+                chosen = {x: running[x] for x in who if x in running}
+                title = prepared(chosen, row, args, result)
+                times = alternated(chosen)
+                shown = [f"{times[x] * 1e3:10.2f}" if x in times else " " * 10 for x in WHO]
+                ratios = [f"{times[x] / times['loopir']:16.2f}" for x in WHO[1:] if x in times]
+                yield f"{title:32s}{' '.join(shown)}{' '.join(ratios)}"
+        if only in "sweep":
+            yield from sweep(running, threads, result)
     if threads == 1 and only in "costs":
         yield from costs()
 
 
-def sweep(threads: int) -> Iterator[str]:
+def sweep(running: Mapping[str, Peer], threads: int, result: str) -> Iterator[str]:
     """NumPy's time by loopir's over many products."""
     ratios: dict[str, float] = {}
-    for m, n, k in programs.SWEEP:
-        times = alternated(programs.matmul(m, n, k).calls(threads, None), threads, rounds=9, seconds=0.004)
-        ratios[f"{m}x{n}x{k}"] = times["NumPy"] / times["loopir"]
+    chosen = {who: running[who] for who in WHO[:2]}
+    for size in programs.SWEEP:
+        prepared(chosen, "matmul", size, result)
+        times = alternated(chosen, seconds=0.004)
+        ratios["x".join(map(str, size))] = times["NumPy"] / times["loopir"]
     mean, least = statistics.geometric_mean(ratios.values()), min(ratios, key=lambda x: ratios[x])
     yield ""
     yield f"{len(ratios)} products {_at(threads)}, NumPy / loopir: mean {mean:.2f}, least {ratios[least]:.2f}."
@@ -133,6 +120,22 @@ def sweep(threads: int) -> Iterator[str]:
     listed = [f"{size:>15s} {ratios[size]:.2f}" for size in sorted(ratios, key=lambda x: ratios[x])]
     for n in range(0, len(listed), 5):
         yield " ".join(listed[n : n + 5])
+
+
+def prepared(chosen: Mapping[str, Peer], row: str, args: tuple[Any, ...], result: str) -> str:
+    """The title of a row that all of `chosen` are ready to run, loopir first, with whose result theirs is compared."""
+    titles = [peer.ask("prepare", row, args, result) for peer in chosen.values()]
+    return titles[0]
+
+
+def alternated(chosen: Mapping[str, Peer], rounds: int = ROUNDS, seconds: float = BLOCK_SECONDS) -> dict[str, float]:
+    """Median seconds of a call of each: blocks in turn."""
+    counts = {who: max(1, round(seconds / peer.ask("block", 1))) for who, peer in chosen.items()}
+    times = {who: list[float]() for who in chosen}
+    for _ in range(rounds):
+        for who, peer in chosen.items():
+            times[who].append(peer.ask("block", counts[who]))
+    return {who: statistics.median(found) for who, found in times.items()}
 
 
 def costs() -> Iterator[str]:
@@ -167,28 +170,6 @@ def costs() -> Iterator[str]:
 
 def _at(threads: int) -> str:
     return f"at {threads} thread{'s' * (threads > 1)}"
-
-
-def alternated(
-    calls: dict[str, Callable[[], object]], threads: int, rounds: int = ROUNDS, seconds: float = BLOCK_SECONDS
-) -> dict[str, float]:
-    """Median seconds of each call: blocks of each in turn, after a pause and a call that is not timed."""
-    clock = time.process_time if threads == 1 else time.perf_counter
-    counts, times = {}, {who: list[float]() for who in calls}
-    for who, call in calls.items():
-        call()
-        start = time.perf_counter()
-        call()
-        counts[who] = max(1, int(seconds / (time.perf_counter() - start)))
-    for _ in range(rounds):
-        for who, call in calls.items():
-            time.sleep(PAUSE_SECONDS)
-            call()
-            start = clock()
-            for _ in range(counts[who]):
-                call()
-            times[who].append((clock() - start) / counts[who])
-    return {who: statistics.median(found) for who, found in times.items()}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,124 @@
+"""Libraries to compare, each in a process of its own that is stopped while it is another's turn.
+
+In one process they disturb each other. The threads of OpenBLAS go on looking for work some 30 ms after a call, and on
+two cores take half of what comes next: beside them a product of 1024^3 took 24 ms, which alone takes 13. So the process
+of a library is told what to prepare and when to run, and is stopped (SIGSTOP, all its threads) once it has answered.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+import cpu_programs as programs
+import numpy as np
+
+POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "HL_NUM_THREADS", "LOOPIR_NUM_THREADS")
+PAUSE_SECONDS = 0.002
+
+
+class Peer:
+    """The process of the library `who`, which has `threads` threads and runs only while it is asked something."""
+
+    def __init__(self, who: str, threads: int) -> None:
+        context = get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(who, threads, theirs), daemon=True)
+        with _settings(dict.fromkeys(POOLS, str(threads))):
+            self.process.start()
+        theirs.close()
+        self.ask("ready")
+
+    def ask(self, what: str, *args: Any) -> Any:
+        """The answer to one question; the process is stopped before and after."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, signal.SIGCONT)
+        self.pipe.send((what, *args))
+        answer = self.pipe.recv()
+        os.kill(self.process.pid, signal.SIGSTOP)
+        time.sleep(PAUSE_SECONDS)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+@contextmanager
+def peers(names: tuple[str, ...], threads: int) -> Iterator[dict[str, Peer]]:
+    """The processes of the libraries `names`, ended with the context."""
+    running: dict[str, Peer] = {}
+    try:
+        for who in names:
+            running[who] = Peer(who, threads)
+        yield running
+    finally:
+        for peer in running.values():
+            peer.end()
+
+
+@contextmanager
+def _settings(new: dict[str, str]) -> Iterator[None]:
+    """The environment with `new` in it, for a process that is started now."""
+    old = {name: os.environ.get(name) for name in new}
+    os.environ.update(new)
+    yield
+    for name, value in old.items():
+        os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+# ---------------------------------------------------------------- in the process
+
+
+def _serve(who: str, threads: int, pipe: Connection) -> None:
+    """Answer what comes through `pipe`, to the end of the process."""
+    serving = _Serving(who, threads)
+    while True:
+        what, *args = pipe.recv()
+        try:
+            pipe.send(getattr(serving, what)(*args))
+        except Exception as error:
+            pipe.send(RuntimeError(f"{who}: {type(error).__name__}: {error}"))
+
+
+class _Serving:
+    """What a library's process can be asked."""
+
+    def __init__(self, who: str, threads: int) -> None:
+        self.who, self.threads = who, threads
+        self.clock = time.process_time if threads == 1 else time.perf_counter
+        self.call: Callable[[], object] = lambda: None
+        self.work: programs.Work | None = None
+
+    def ready(self) -> bool:
+        return True
+
+    def prepare(self, row: str, args: tuple[Any, ...], result: str) -> str:
+        """Make the program `row` of `programs` ready to time; the name of the row in the table.
+
+        loopir's result goes to the file `result`, and that of others is compared with it.
+        """
+        self.work = work = getattr(programs, row)(*args)  # which keeps the arrays that Halide's call reads
+        self.call, out = work.call(self.who, self.threads)
+        self.call()
+        if self.who == "loopir":
+            np.save(result, out)
+        elif not np.allclose(out, np.load(result), rtol=1e-3, atol=1e-4):
+            raise AssertionError(f"{work.name} has another result")
+        return work.name
+
+    def block(self, count: int) -> float:
+        """Seconds of a call, of so many in a row after one that is not timed."""
+        self.call()
+        start = self.clock()
+        for _ in range(count):
+            self.call()
+        return (self.clock() - start) / count
