@@ -26,6 +26,7 @@ from loopir.ir.grammar import (
     Node,
     Not,
     Reduce,
+    Stmt,
     Store,
     conjuncts,
     record,
@@ -37,10 +38,10 @@ from loopir.ir.walk import (
     accessed,
     loaded,
     loads_of as loads_of,
-    places_of,
     replace,
     root,
     sees as sees,
+    tops,
     variables,
     written,
 )
@@ -75,7 +76,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Statement:
-    """All instances of one leaf statement (`init`: of a reduction's initial stores), the `nth` of its Func.
+    """All instances of one leaf statement (`init`: of a reduction's initial stores), the `nth` of its nest.
 
     What is said of them is worked out when it is asked for.
     """
@@ -222,11 +223,36 @@ class Statement:
 @kept
 def statements_of(func: Func) -> tuple[Statement, ...]:
     """Every statement of `func` in textual order, initial stores before their folds."""
+    return tuple(statements_in(func, lambda _: True))
+
+
+def statements_in(func: Func, which: Callable[[Stmt], bool]) -> list[Statement]:
+    """The statements of those nests of `func` that are asked for, in textual order, as `statements_of` has them."""
+    found = _found(func)
+    out: list[Statement] = []
+    for n, top in enumerate(tops(func)):
+        if which(top.nest):
+            if n not in found.by_nest:
+                found.by_nest[n] = [s for k, p in enumerate(top.places) for s in _statements(k, p, found.under)]
+            out += found.by_nest[n]
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The allocations around all of a Func, and of its nests, by number, the statements of those asked for so far."""
+
+    under: int
+    by_nest: dict[int, list[Statement]]
+
+
+@kept
+def _found(func: Func) -> _Found:
     under = 0
     body = func.body
     while len(body) == 1 and isinstance(alloc := body[0], Alloc):
         under, body = under + 1, alloc.body
-    return tuple([s for n, p in enumerate(places_of(func)) for s in _statements(n, p, under)])
+    return _Found(under, {})
 
 
 def _statements(nth: int, p: Place, under: int) -> list[Statement]:

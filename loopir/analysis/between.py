@@ -15,7 +15,7 @@ from itertools import product
 
 import islpy as isl
 
-from loopir.analysis.access import Access, Statement, statements_of
+from loopir.analysis.access import Access, Statement, statements_in
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.depend import SIZE, Clash, Order, before, times
 from loopir.analysis.system import Names, System, combine
@@ -23,6 +23,7 @@ from loopir.errors import Witness
 from loopir.ir.grammar import Func
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
+from loopir.ir.walk import declaring, touching
 
 Done = tuple[Statement, Access]
 
@@ -61,11 +62,11 @@ def _first(points: isl.Set, count: int) -> isl.Set:
 
 def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:
     """A write of what statement `label` reads, after it stored to `buffer` and before that element is loaded."""
-    every = statements_of(func)
-    maker = next(s for s in every if s.label == label)
+    maker = next(s for s in statements_in(func, declaring(label)) if s.label == label)
     stored = next(a for a in maker.accesses if a.write)
     inputs = [a for a in maker.accesses if not a.write]
     names = {a.buffer for a in inputs}
+    every = statements_in(func, touching(*names, buffer))
     later = [s for s in every if s.uses(names) and s.writes & names and before(maker.as_s, s.as_t)]
     writes = [(s, a) for s in later for a in s.accesses if a.write and a.buffer in names]
     if not writes:

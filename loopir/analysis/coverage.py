@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from loopir.analysis.access import Access, Statement, sees, statements_of
+from loopir.analysis.access import Access, Statement, sees, statements_in
 from loopir.analysis.affine import constant, plus
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.offsets import offsets
 from loopir.analysis.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.analysis.system import SIZE, combine, least_point
 from loopir.ir.grammar import TRUE, Func, Index, Var
-from loopir.ir.walk import substitute
+from loopir.ir.walk import declaring, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def first(func: Func, label: str, *, starts: bool = True) -> Statement | None:
 
     None where there is no such statement: it stands where nothing runs, and is left out.
     """
-    found = [s for s in statements_of(func) if s.place.stmt.label == label]
+    found = [s for s in statements_in(func, declaring(label)) if s.label == label]
     return next((s for s in found if starts and s.init), None) or next((s for s in found if not s.init), None)
 
 

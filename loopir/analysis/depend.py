@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
+from loopir.analysis.access import Access, Statement, When, statements_in, that_meet
 from loopir.analysis.bundles import Asks, bundled, unclear
 from loopir.analysis.example import occurs
 from loopir.analysis.offsets import NOTHING, Offsets, Order as Order, ahead, allowed, offsets, told_by_element
@@ -25,7 +25,7 @@ from loopir.ir.interpret import holds
 from loopir.ir.kept import once
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import loop_of, nodes
+from loopir.ir.walk import declaring, loop_of, nodes
 
 SMALL = 4
 """Sizes below this are tried one by one where an index is not affine."""
@@ -195,7 +195,7 @@ def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list
     nest = loop_of(func, loop)
     if nest is not None and told_by_element(func, nest, [loop]):
         return
-    for s, t in that_meet([s for s in statements_of(func) if loop in s.dims]):
+    for s, t in that_meet([s for s in statements_in(func, declaring(loop)) if loop in s.dims]):
         end = s.when.index(loop) + 1
         if s.when[:end] == t.when[:end]:
             yield s, t, before(times(s.when[:end], "s"), times(t.when[:end], "t"))[-1:]

@@ -13,7 +13,7 @@ from itertools import product
 
 import islpy as isl
 
-from loopir.analysis.access import Access, Statement, When, statements_of
+from loopir.analysis.access import Access, Statement, When, statements_in
 from loopir.analysis.affine import constant, plus, scaled, to_index
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.depend import Order, before, times
@@ -23,7 +23,7 @@ from loopir.analysis.simplify import Context, poly
 from loopir.analysis.system import SIZE, System, combine, least_point
 from loopir.ir.grammar import Func, Var
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import replace, substitute
+from loopir.ir.walk import replace, substitute, touching
 
 Done = tuple[Statement, Access]
 
@@ -46,7 +46,8 @@ def overwritten(func: Func, buffer: str, dim: int, factor: int) -> Overwritten |
 
     None is a proof that each element is written anew before it is read after such another one was written.
     """
-    done = [(s, a) for s in statements_of(func) if buffer in s.touches for a in s.accesses if a.buffer == buffer]
+    near = statements_in(func, touching(buffer))
+    done = [(s, a) for s in near if buffer in s.touches for a in s.accesses if a.buffer == buffer]
     writes, reads = [x for x in done if x[1].write], [x for x in done if not x[1].write]
     for writer, reader in product(writes, reads):
         dims = [f"{SIZE}{n}" for n in func.sizes]

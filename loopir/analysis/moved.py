@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from loopir.analysis.access import Access, Statement, When, statements_of, that_meet
+from loopir.analysis.access import Access, Statement, When, statements_in, that_meet
 from loopir.analysis.affine import Poly
 from loopir.analysis.bundles import unclear
 from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, domain, least, matter, may_precede
@@ -22,7 +22,7 @@ from loopir.analysis.system import System, combine
 from loopir.ir.grammar import Func, Index, Int, Loop, Var
 from loopir.ir.interpret import holds
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import nests, nodes, replace, root, substitute
+from loopir.ir.walk import declaring, nests, nodes, replace, root, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,26 @@ _NOTHING_MOVED: Origin = {}
 
 
 def order_broken(
-    func: Func, new: Func, origin: Origin = _NOTHING_MOVED, *, asks: Asks = lambda *_: True
+    func: Func,
+    new: Func,
+    origin: Origin = _NOTHING_MOVED,
+    *,
+    asks: Asks = lambda *_: True,
+    moving: Collection[str] | None = None,
 ) -> Clash | None:
     """Two dependent instances of `func` whose order is the opposite in `new`; the witness speaks of the old loops.
 
     Folds by one monoid commute, so their mutual order is free. An instance may run several times in `new`, where
     its old loops do not tell these apart: then each time counts. `asks` says which dependences matter.
+    If only statements called `moving` move, all others keep their order, and are not looked at two at a time.
     """
     images = _Images(func, new, origin)
 
+    def moves(s: Statement) -> bool:
+        return not images.kept(s) if moving is None else s.label in moving
+
     def found() -> Iterator[Clash]:
-        for s, t in that_meet(images.near, lambda s: not images.kept(s)):
+        for s, t in that_meet(images.near, moves):
             if not may_precede(s.when, t.when):
                 continue
             turned = [(x, y) for x, y in product(images.of(s), images.of(t)) if x.may_turn(y)]
@@ -108,7 +117,8 @@ def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool 
     """
     if told_by_element(func, nest, loops, folds_commute=folds_commute):
         return True
-    inside = [s for s in statements_of(func) if any(x is nest for x in s.place.around)]
+    near = statements_in(func, declaring(nest.var))
+    inside = [s for s in near if any(x is nest for x in s.place.around)]
     done: set[tuple[tuple[str, bool], tuple[str, bool]]] = set()
     for s, t in that_meet(inside):
         if (t.key, s.key) in done:
@@ -213,15 +223,14 @@ class _Images:
 
     def __init__(self, func: Func, new: Func, origin: Origin) -> None:
         self._left, passed = _left_alone(func, new)
-        self.near = [s for s in statements_of(func) if id(root(s.place)) not in passed]
+        self.near = statements_in(func, lambda nest: id(nest) not in passed)
         """All but what stands in nests that were left alone and that nothing has moved past."""
         self._became: dict[tuple[str, bool], list[tuple[Statement, Came | None]]] = {}
         self._found: dict[tuple[str, bool], list[_Image]] = {}
-        for s in statements_of(new) if self.near else ():
-            if id(root(s.place)) not in passed:
-                came = origin.get(s.label)
-                key = (s.label if came is None else came.label, s.init)
-                self._became.setdefault(key, []).append((s, came))
+        for s in statements_in(new, lambda nest: id(nest) not in passed) if self.near else ():
+            came = origin.get(s.label)
+            key = (s.label if came is None else came.label, s.init)
+            self._became.setdefault(key, []).append((s, came))
 
     def kept(self, s: Statement) -> bool:
         """Whether the nest of `s` is one of those that the step left alone."""

@@ -29,7 +29,7 @@ from loopir.ir.grammar import (
     Store,
     record,
 )
-from loopir.ir.kept import kept
+from loopir.ir.kept import kept, once
 from loopir.ir.rebuild import (
     children as children,
     nodes as nodes,
@@ -159,19 +159,56 @@ def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()
             pending += [(x, outer, (*here, n)) for n, x in enumerate(inner)][::-1]
 
 
+@dataclass(eq=False)
+class Top:
+    """A nest of a Func, which stands under nothing but the allocations `around` it."""
+
+    nest: Stmt
+    around: tuple[Stmt, ...]
+    path: tuple[int, ...]
+
+    @once
+    def places(self) -> list[Place]:
+        """Its leaf statements, as they stand in the Func."""
+        around, path = self.around, self.path
+        return [Place(p.stmt, around + p.around, path + p.path) for p in _held(self.nest).places]
+
+
+@kept
+def tops(func: Func) -> list[Top]:
+    """The nests of `func`, in order, each with where it stands."""
+    out: list[Top] = []
+    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(s, (), (n,)) for n, s in enumerate(func.body)]
+    pending.reverse()
+    while pending:
+        s, around, path = pending.pop()
+        if type(s) is Alloc:
+            inner = (*around, s)
+            pending += [(x, inner, (*path, n)) for n, x in enumerate(s.body)][::-1]
+        else:
+            out.append(Top(s, around, path))
+    return out
+
+
+def places_in(func: Func, which: Callable[[Stmt], bool]) -> list[Place]:
+    """The leaf statements of those nests of `func` that are asked for, in textual order, with where they stand."""
+    return [p for top in tops(func) if which(top.nest) for p in top.places]
+
+
+def declaring(*names: str) -> Callable[[Stmt], bool]:
+    """Which nests: those in which a loop, a statement or memory is called so."""
+    return lambda nest: not declared(nest).isdisjoint(names)
+
+
+def touching(*names: str) -> Callable[[Stmt], bool]:
+    """Which nests: those that read or write one of these buffers."""
+    return lambda nest: not accessed(nest).isdisjoint(names)
+
+
 @kept
 def places_of(func: Func) -> tuple[Place, ...]:
     """Every leaf statement of `func` in textual order, with where it stands."""
-    out: list[Place] = []
-    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(s, (), (n,)) for n, s in enumerate(func.body)]
-    while pending:
-        s, around, path = pending.pop(0)
-        if type(s) is Alloc:
-            inner = (*around, s)
-            pending[:0] = [(x, inner, (*path, n)) for n, x in enumerate(s.body)]
-        else:
-            out += [Place(p.stmt, around + p.around, path + p.path) for p in _held(s).places]
-    return tuple(out)
+    return tuple([p for top in tops(func) for p in top.places])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeVar, cast
 
-from loopir.analysis.access import Access, Statement, sees, statements_of
+from loopir.analysis.access import Access, Statement, sees, statements_in
 from loopir.analysis.affine import plain, plus, to_index
 from loopir.analysis.bundles import unclear
 from loopir.analysis.depend import Pair, before, times
@@ -30,7 +30,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.spoken import ARITHMETIC
-from loopir.ir.walk import accessed, alloc_of, chain, exchanged, rebuild, replace
+from loopir.ir.walk import accessed, alloc_of, chain, declaring, exchanged, rebuild, replace, touching
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_loop
 
@@ -142,8 +142,10 @@ def settled(func: Func, names: set[str], loop: str) -> Func:
     Nothing is carried over if no iteration reads what another wrote: of `loop`, or of a loop around it.
     """
     where = find_loop(func, loop)
-    inside = [s for s in statements_of(func) if loop in s.dims]
-    elsewhere = (s for s in statements_of(func) if loop not in s.dims)  # a reduction's start, for one
+    held, used = declaring(loop), touching(*names)
+    every = statements_in(func, lambda nest: held(nest) or used(nest))
+    inside = [s for s in every if loop in s.dims]
+    elsewhere = (s for s in every if loop not in s.dims)  # a reduction's start, for one
     if any(s.uses(names) for s in elsewhere) or not renewable(func, names, where):
         return func
     start = next(s.when[: s.when.index(loop) + 1] for s in inside if not s.init)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, Alloc, Buffer, Func, Loop, Store
-from loopir.ir.walk import Place, loop_of, loops_of, places_of, statements
+from loopir.ir.walk import Place, declaring, loop_of, loops_of, places_in, places_of, statements, touching
 
 PAST = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}
 
@@ -49,11 +49,11 @@ def find_serial(func: Func, name: str) -> Loop:
 
 def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[Place, ...]:
     """The statements of `stage`, in textual order: the one with that label, else those that write that buffer."""
-    every = tuple(places_of(func))
-    labelled = tuple(p for p in every if p.stmt.label == stage)
-    found = labelled or tuple(p for p in every if any(b.name == stage for b in written(p)))
+    near = places_in(func, declaring(stage))
+    labelled = tuple(p for p in near if p.stmt.label == stage)
+    found = labelled or tuple(p for p in places_in(func, touching(stage)) if any(b.name == stage for b in written(p)))
     if not found:
-        labels = [p.stmt.label for p in every]
+        labels = [p.stmt.label for p in places_of(func)]
         reason = f"there is no stage {stage!r} in {func.name!r}; its stages are {listing(labels)}"
         raise ScheduleError(reason, loop=asked, suggestion=_close(stage, labels))
     return found

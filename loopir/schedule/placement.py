@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopir.analysis.access import statements_of
+from loopir.analysis.access import statements_in
 from loopir.analysis.affine import plain, plus, to_index
 from loopir.analysis.coverage import Values, first, missing, there, twice
 from loopir.analysis.depend import Clash, Pair, before, carried, conflicts, times
@@ -41,14 +41,16 @@ from loopir.ir.walk import (
     along,
     bodies,
     chain,
-    declared,
+    declaring,
     loops,
     map_body,
     places,
-    places_of,
+    places_in,
     relisted,
     replace,
     root,
+    stored,
+    touching,
 )
 from loopir.schedule.effects import allocates, reads
 from loopir.schedule.find import find_loop, find_stage, listing
@@ -82,6 +84,17 @@ class Move:
     @property
     def names(self) -> set[str]:
         return {b.name for b in self.buffers}
+
+    @property
+    def labels(self) -> set[str]:
+        """The statements that move."""
+        return {p.stmt.label for p in places((self.tree,))}
+
+    @property
+    def passed(self) -> Body:
+        """What the nest changes places with or may: it, the nest of the loop, and what stands between."""
+        ends = position(self.level, self.tree), position(self.level, self.target)
+        return self.level[min(ends) : max(ends) + 1]
 
     @property
     def own_loops(self) -> tuple[Loop, ...]:
@@ -177,7 +190,8 @@ def opened(func: Func, stage: str, loop: str) -> Func:
 def require_sole_writer(move: Move) -> None:
     """Refuse if another statement writes what the stage does, or if its nest does anything else that is seen."""
     for name in sorted(move.names):
-        writers = [p.stmt.label for p in places_of(move.func) if any(b.name == name for b in written_by(p.stmt))]
+        near = places_in(move.func, touching(name))
+        writers = [p.stmt.label for p in near if any(b.name == name for b in written_by(p.stmt))]
         if len(writers) > 1:
             reason = f"{name} is written by {listing(writers)}; a stage that is moved is one statement"
             raise move.refuse(reason, "fuse_loops joins nests of several statements")
@@ -208,13 +222,14 @@ def require_folds_inside(move: Move) -> None:
 
 def other_readers(move: Move) -> set[str]:
     """The statements outside of the loop that read what the stage writes."""
-    mine = {p.stmt.label for p in places((move.tree,))}
-    v, every = move.loop.var, statements_of(move.func)
-    inside = (s for s in every if not s.init and v in declared(root(s.place)) and v in s.dims)
+    v, names = move.loop.var, move.names
+    inside = (s for s in statements_in(move.func, declaring(v)) if not s.init and v in s.dims)
     start = next((s.when[: s.when.index(v) + 1] for s in inside), None)  # None: there is nothing in the loop
-    near = (s for s in every if not accessed(root(s.place)).isdisjoint(move.names) and s.label not in mine)
-    outside = (s for s in near if start is None or s.when[: len(start)] != start)
-    return {s.label for s in outside if any(a.buffer in move.names and not a.write for a in s.accesses)}
+    near = [s for s in statements_in(move.func, touching(*names)) if s.uses(names)]
+    outside = [s for s in near if start is None or s.when[: len(start)] != start]
+    mine = move.labels if outside else ()
+    others = (s for s in outside if s.label not in mine)
+    return {s.label for s in others if any(a.buffer in names and not a.write for a in s.accesses)}
 
 
 def read_later(move: Move) -> Clash | None:
@@ -224,7 +239,7 @@ def read_later(move: Move) -> Clash | None:
     inside = [s.var for s in move.shared[since + 1 :] if isinstance(s, Loop)]
     if not inside:
         return None
-    every = statements_of(move.func)
+    every = statements_in(move.func, touching(*move.names))
     for maker in (s for s in every if s.label == move.stmt.label):
         end = maker.when.index(inside[-1]) + 1
         start = maker.when[:end]
@@ -235,6 +250,16 @@ def read_later(move: Move) -> Clash | None:
                 if read and (found := next(Pair(move.func, maker, a, reader, b).clashes(earlier), None)):
                     return found
     return None
+
+
+def may_turn(move: Move, own: bool) -> bool:
+    """Whether two dependent instances may come to run the other way round, by what is written and used alone.
+
+    One of the two is the nest's that moves, and the other stands in what that passes: all others keep their order. The
+    memory that lives in the nest is each iteration's own; so is what the stage writes, unless `own` is asked, too.
+    """
+    shared = accessed(move.tree) - allocates((move.tree,)) - move.names
+    return own or any(not shared.isdisjoint(stored(s)) for s in move.passed)
 
 
 def require_repeatable(move: Move, ranges: Iterable[str]) -> None:
@@ -283,7 +308,8 @@ def _levelled(move: Move, target: Body, left: Body) -> Func:
 
 def promised(move: Move, new: Func) -> Func:
     """`new`, if the loops that now hold the stage, and those of its nest, keep what their kinds promise."""
-    place = next((p for p in places_of(new) if p.stmt.label == move.stmt.label), None)
+    label = move.stmt.label
+    place = next((p for p in places_in(new, declaring(label)) if p.stmt.label == label), None)
     if place is None:
         return new  # no iteration of it runs
     inside = {x.var for x in loops((move.tree,))}

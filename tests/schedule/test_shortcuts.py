@@ -11,7 +11,15 @@ from loopir.ir.grammar import Func
 from loopir.ir.parse import parse
 from loopir.ir.text import text
 from loopir.schedule import Schedule, placement
-from loopir.schedule.primitives import decompose_reduction, reorder, tile, unroll_and_jam, wavefront
+from loopir.schedule.primitives import (
+    compute_at,
+    decompose_reduction,
+    reorder,
+    reverse_compute_at,
+    tile,
+    unroll_and_jam,
+    wavefront,
+)
 from loopir.schedule.trace import Step
 from loopir.testing import nests
 from loopir.testing.steps import schedules, steps
@@ -46,6 +54,9 @@ def check(func: Func, step: Step) -> None:
         patch.setattr(moved, "_left_alone", lambda *_: (set(), set()))
         patch.setattr(depend, "occurs", lambda *_: False)
         patch.setattr(placement, "there", lambda *_: False)
+        patch.setattr(compute_at, "may_turn", lambda *_: True)
+        for room in (compute_at, reverse_compute_at):
+            patch.setattr(room, "order_broken", lambda *args, moving, **asks: moved.order_broken(*args, **asks))
         assert found == outcome(source, step)
 
 

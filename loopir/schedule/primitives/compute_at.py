@@ -8,7 +8,7 @@ from loopir.analysis.access import statements_of
 from loopir.analysis.coverage import Values, first, missing
 from loopir.analysis.moved import order_broken
 from loopir.ir.grammar import TRUE, Func, Loop, Reduce
-from loopir.ir.walk import places_of
+from loopir.ir.walk import declared, places_of
 from loopir.schedule.confine import confined, renewable, touched
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_in
@@ -17,6 +17,7 @@ from loopir.schedule.placement import (
     Move,
     Moved,
     find_move,
+    may_turn,
     moved,
     opened,
     other_readers,
@@ -145,12 +146,15 @@ def _require_order(move: Move, after: Moved, ordered: set[str], readers: set[str
     What it writes is its own in the loop, but for the buffers `ordered`.
     """
     private = allocates((move.tree,))
+    beside = {label for s in move.passed for label in declared(s)}
+    if not may_turn(move, bool(ordered) or not readers.isdisjoint(beside)):
+        return
 
     def asks(buffer: str, one: str, other: str) -> bool:
         own = buffer in move.names and buffer not in ordered
         return buffer not in private and (not own or one in readers or other in readers)
 
-    clash = order_broken(move.func, after.gap, after.origin, asks=asks)
+    clash = order_broken(move.func, after.gap, after.origin, asks=asks, moving=move.labels)
     if clash is not None:
         label = move.stmt.label
         reason = f"in {move.loop.var!r}, these two would run the other way round"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from loopir.analysis.access import statements_of
+from loopir.analysis.access import statements_in
 from loopir.analysis.lifetimes import moves_on, overwritten
 from loopir.analysis.regions import touches
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError, Witness
 from loopir.ir.grammar import Alloc, Func, Index, Int, Loop, Stmt
-from loopir.ir.walk import accessed, exchanged, loops, replace
+from loopir.ir.walk import accessed, exchanged, loops, replace, touching
 from loopir.schedule.confine import reindexed
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.promises import require_promises
@@ -89,8 +89,9 @@ def _in_a_window(func: Func, alloc: Alloc, dim: int, factor: int) -> bool:
         loop = using[0] if len(using) == 1 else None
     if not isinstance(loop, Loop):
         return False
-    start = next(s.when[: s.when.index(loop.var) + 1] for s in statements_of(func) if loop.var in s.dims and not s.init)
-    if any(s.when[: len(start)] != start for s in statements_of(func) if s.uses({name})):
+    near = statements_in(func, touching(name))
+    start = next(s.when[: s.when.index(loop.var) + 1] for s in near if loop.var in s.dims and not s.init)
+    if any(s.when[: len(start)] != start for s in near if s.uses({name})):
         return False  # a reduction that starts outside
     known = known_in(func, loop)
     return moves_on([*touches(loop.body, known, {name})], dim, known.here, loop.var, factor)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from loopir.analysis.access import statements_of
+from loopir.analysis.access import statements_in
 from loopir.analysis.lifetimes import Done, clobbered
 from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Body, Func, Stmt
 from loopir.ir.text import text
-from loopir.ir.walk import accessed, bodies, loops, rebuffer, replace, rewrite, statements
+from loopir.ir.walk import accessed, bodies, loops, rebuffer, replace, rewrite, statements, touching
 from loopir.schedule.facts import Facts
 from loopir.schedule.promises import require_promises
 from loopir.schedule.schedule import primitive
@@ -119,7 +119,8 @@ def _one_after_the_other(giver: Alloc, new: str) -> bool:
 
 def _require_disjoint(func: Func, new: str, old: str) -> None:
     """Refuse if an element of either is overwritten by the other before it is read."""
-    done = [(s, a) for s in statements_of(func) if s.uses({new, old}) for a in s.accesses]
+    near = statements_in(func, touching(new, old))
+    done = [(s, a) for s in near if s.uses({new, old}) for a in s.accesses]
     mine, theirs = ([x for x in done if x[1].buffer == name] for name in (new, old))
     home = theirs[0][1].private if theirs else ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopir.analysis.access import loads_of, sees
-from loopir.analysis.moved import order_broken
+from loopir.analysis.moved import Asks, order_broken
 from loopir.analysis.regions import written_by
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Add, Func, Index, Int, Load, Reduce
@@ -125,7 +125,8 @@ def _placed(move: Move, anchor: Load, settle: bool) -> Func:
     _require_elements_apart(move, after)
     require_each_once(move, after)
     private = allocates((move.tree,))
-    clash = order_broken(func, after.gap, after.origin, asks=lambda buffer, one, other: buffer not in private)
+    asks: Asks = lambda buffer, one, other: buffer not in private  # noqa: E731
+    clash = order_broken(func, after.gap, after.origin, asks=asks, moving=move.labels)
     if clash is not None:
         reason = f"in {move.loop.var!r}, these two would run the other way round"
         raise refusal(clash, reason, move.loop.var, f"keep {move.stmt.label} where it is, or an outer loop")
