@@ -19,6 +19,11 @@ def step(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tup
     return s, tuple(x for x in s.loops() if x not in before)
 
 
+def innermost(s: lp.Schedule, stage: str) -> str | None:
+    """The innermost loop around `stage`; None if it is in none, or steps have shown that it never runs."""
+    return next(reversed(s.loops(stage)), None) if stage in s.stages else None
+
+
 def is_serial(s: lp.Schedule, loop: str) -> bool:
     return s.loop(loop).kind == "serial"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import loopir as lp
 from schedules.folds import folded, several
-from schedules.nests import extent, step
+from schedules.nests import extent, innermost, step
 from schedules.streams import past_caches, streamed
 
 
@@ -22,8 +22,8 @@ def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -
     loop = s.loops(last)[0] if loop is None else loop
     s = gathered(s, loop)
     for stage in s.stages:
-        inner = s.loops(stage)[-1]
-        if inner == loop or s.loop(inner).kind != "serial":
+        inner = innermost(s, stage)
+        if inner in (None, loop) or s.loop(inner).kind != "serial":
             continue
         if s.reduced(stage):
             s = folded(s, stage, lanes=lanes)

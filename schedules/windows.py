@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import loopir as lp
 from schedules.folds import several
-from schedules.nests import extent, step
+from schedules.nests import extent, innermost, step
 from schedules.rows import vectors
 from schedules.streams import past_caches
 
@@ -27,18 +27,18 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
     """
     last = s.stages[-1]
     loops = s.loops(last)
-    length = extent(s, loops[0])
+    length = extent(s, loops[0]) if loops else None
     strip = strip or _strip(length)
     strip = min(strip, length or strip)
-    if s.why("split", loops[0], strip) is not None:
+    if not loops or s.why("split", loops[0], strip) is not None:
         return s
     s, (outer, row) = step(s, "split", loops[0], strip)
     for stage in reversed(s.stages[:-1]):
         if s.why("compute_at", stage, row, store=outer) is None:
             s = ringed(s.compute_at(stage, row, store=outer), stage)
     for stage in s.stages:
-        inner = s.loops(stage)[-1]
-        if inner not in (outer, row):
+        inner = innermost(s, stage)
+        if inner is not None and inner not in (outer, row):
             s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
     return s.parallel(outer) if s.why("parallel", outer) is None else s
 

@@ -112,5 +112,5 @@ assert report.fault is None
 assert report.uncoalesced == 32 * (32 - 4)
 
 # %% [markdown]
-# Do such tests find anything? `python -m loopir.testing.mutants` puts sixty faults into loopir's own rules, one after
+# Do such tests find anything? `python -m loopir.testing.mutants` puts seventy faults into loopir's own rules, one after
 # the other, and shows the smallest program by which each was found: `docs/mutants.md`.

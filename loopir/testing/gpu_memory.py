@@ -18,7 +18,7 @@ import numpy as np
 from loopir.analysis.warps import BANKS, SECTOR, WORD, banked
 from loopir.build import Schedule
 from loopir.errors import InterpretError
-from loopir.ir.grammar import LANES, THREAD_AXES, Buffer, Func, Issue, Kernel, Loop
+from loopir.ir.grammar import LANES, THREAD_AXES, Buffer, Func, Init, Issue, Kernel, Loop
 from loopir.ir.interpret import Instance, bind_sizes, watched
 from loopir.ir.spmd import Memory
 from loopir.ir.verify import evaluate
@@ -143,11 +143,15 @@ class _Counter:
     warps: dict[Key, Lanes] = field(default_factory=dict[Key, Lanes])
     ordinals: dict[Key, int] = field(default_factory=dict[Key, int])
     order: dict[str, int] = field(default_factory=dict[str, int])
+    boxed: frozenset[str] = frozenset()
+    """Instructions that move boxes, which start anywhere."""
 
     def __post_init__(self) -> None:
         found = [*places(self.func.body)]
         self.loops = {p.stmt.label: p.loops for p in found}
-        self.buffers = {b.name: b for b in nodes(self.func) if isinstance(b, Buffer)}
+        barriers = {s.ring.name for s in statements(self.func.body) if isinstance(s, Init)}  # no memory of anybody's
+        self.buffers = {b.name: b for b in nodes(self.func) if isinstance(b, Buffer) and b.name not in barriers}
+        self.boxed = frozenset(s.fn.name for s in statements(self.func.body) if isinstance(s, Issue) and s.boxes)
         issued = (s.fn.name for s in statements(self.func.body) if isinstance(s, Issue))
         self.order = {name: n for n, name in enumerate((*self.loops, *dict.fromkeys(issued)))}
 
@@ -178,21 +182,21 @@ class _Counter:
             if a is None:
                 around = tuple(x.var for x in self.loops.get(str(label), ()))
                 a = out[key] = Access(str(label), around, b.name, b.scope, bool(write), b.dtype.bytes)
-            _count(a, lanes, f"warp {warp}")
+            _count(a, lanes, f"warp {warp}", vectors=str(label) not in self.boxed)
         yield from sorted(out.values(), key=lambda a: (self.order.get(a.statement, 0), a.write))
 
 
 # ---------------------------------------------------------------- sectors and banks
 
 
-def _count(a: Access, lanes: Lanes, warp: str) -> None:
-    """Add one instruction of a warp."""
+def _count(a: Access, lanes: Lanes, warp: str, *, vectors: bool = True) -> None:
+    """Add one instruction of a warp; what a lane has several cells of is a vector, or not."""
     width = max(len(x) for x in lanes.values()) * a.bytes
     taken, needed, example = (_turns if a.scope == "shared" else _sectors)(lanes, a.bytes, width)
     a.instructions += 1
     a.taken += taken
     a.needed += needed
-    a.misaligned += any(min(x) % width for x in lanes.values()) if width > a.bytes else 0
+    a.misaligned += any(min(x) % width for x in lanes.values()) if vectors and width > a.bytes else 0
     if taken - needed > a.gap:
         a.gap, a.worst = taken - needed, f"{warp}: {example}"
 

@@ -6,7 +6,7 @@ tried hard in few examples, this says which loops, stages and buffers the argume
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import pairwise, product
 from typing import Any
 
@@ -37,12 +37,20 @@ def some(
     *,
     most: int = 2,
     tries: int = 5,
+    told: Mapping[str, object] | None = None,
     refused: Callable[[Func, Step, ScheduleError], None] = lambda func, step, error: None,
 ) -> Schedule:
-    """`func` after one to `most` plausible steps; each is drawn up to `tries` times until one is legal."""
+    """`func` after one to `most` plausible steps; each is drawn up to `tries` times until one is legal.
+
+    Only those are drawn that have what is `told` of their arguments by name."""
+    wanted = frozenset((told or {}).items())
     s = Schedule(func)
     for _ in range(draw(st.integers(1, most))):
-        listed = {name: found for name in primitives if (found := plausible(s.func, name))}
+        listed = {
+            name: found
+            for name in primitives
+            if (found := [x for x in plausible(s.func, name) if wanted <= {*x.kwargs}])
+        }
         for _ in range(tries if listed else 0):
             step = draw(st.sampled_from(listed[draw(st.sampled_from(sorted(listed)))]))
             try:

@@ -42,6 +42,7 @@ from loopir.ir.walk import fresh
 
 T = TypeVar("T")
 Often = Literal["never", "some", "always"]
+Mostly = Literal["stores", "folds", "starts", "digits", "mirrored"]
 LONGEST, ROOM = 3, 2
 """The most iterations of a loop of constant extent, and by how much a dimension is longer."""
 
@@ -54,15 +55,16 @@ def tiny(
     depth: int = 2,
     guards: bool = True,
     temporaries: Often = "some",
-    mostly: Literal["stores", "folds", "digits"] = "stores",
+    mostly: Mostly = "stores",
 ) -> Func:
     """A Func of up to `nests` nests, up to `depth` loops deep, around one or two statements each.
 
     `guards` allows conditions around statements and in values; `temporaries` says how often there is memory of its own,
     which a nest fills before others use it; a third of the statements are folds, or, if `mostly` says so, two thirds.
-    With `mostly` "digits", elements are counted by two loops, the tile and the place in it.
+    With `mostly` "starts", most of these have a first value, with "digits", elements are counted by two loops, the tile
+    and the place in it, and with "mirrored", most run against a loop.
     """
-    func = _Tiny(draw, nests, depth, guards, temporaries, mostly == "folds", mostly == "digits").func()
+    func = _Tiny(draw, nests, depth, guards, temporaries, mostly).func()
     verify(func)
     return func
 
@@ -109,8 +111,7 @@ class _Tiny:
     depth: int
     guards: bool
     temporaries: Often
-    folding: bool
-    digits: bool
+    mostly: Mostly
     symbolic: bool = False
     arrays: list[Buffer] = field(default_factory=list[Buffer])
     inputs: list[Buffer] = field(default_factory=list[Buffer])
@@ -120,6 +121,14 @@ class _Tiny:
 
     def pick(self, *options: T) -> T:
         return self.draw(st.sampled_from(options))
+
+    @property
+    def folding(self) -> bool:
+        return self.mostly in ("folds", "starts")
+
+    @property
+    def digits(self) -> bool:
+        return self.mostly == "digits"
 
     def flip(self, one_in: int) -> bool:
         return self.draw(st.integers(0, one_in - 1)) == one_in - 1
@@ -208,7 +217,9 @@ class _Tiny:
         inner = [x.var for x in self.loops[start:]]
         over = tuple(v for v in inner if v == inner[0] or self.flip(2))
         free = tuple(x for x in self.loops if x.var not in over and not self.bound_by(x, over))
-        begins = self.flip(2) and not any(self.bound_by(x, over) for x in self.loops if x.var not in over)
+        begins = (self.mostly == "starts" or self.flip(2)) and not any(
+            self.bound_by(x, over) for x in self.loops if x.var not in over
+        )
         init = (Const(float(self.pick(5, 0)), float32),) if begins else None
         monoid = MONOIDS[self.pick("sum", "sum", "max")]((float32,))
         return Reduce(self.label(b), (b,), self.at(b, free), monoid, (self.value(),), over, init)
@@ -226,6 +237,8 @@ class _Tiny:
             return Var(loops[0].var) * 2 + Var(loops[1].var)
         x = self.pick(*reversed(loops))
         v = Var(x.var)
+        if self.mostly == "mirrored" and not self.flip(3):
+            return x.extent - 1 - v + self.pick(0, 1)
         forms: list[Index] = [v, v + 1, v + 2, x.extent - 1 - v, v // 2, v % 2]
         others = [Var(y.var) for y in loops if y is not x]
         if not self.symbolic:

@@ -1,5 +1,6 @@
 """CPU schedules: vectors of partial results, stores past the caches, stages placed where they are read."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import loopir as lp
 import schedules
+from loopir.testing import assert_equivalent
 
 
 def same_in_the_ring(s: lp.Schedule, t: lp.Schedule, arrays: dict[str, Any], sizes: dict[str, int]) -> None:
@@ -110,3 +112,34 @@ def test_auto_places_stages_where_they_are_read(program: Any, extra: int) -> Non
     same_in_the_ring(s, t, {"x": x}, {})
     (want,) = lp.interpret(s.func, {"x": x}).values()
     np.testing.assert_allclose(t.build("llvm")(x), want, rtol=1e-5)
+
+
+IN_NO_LOOP = """
+def f(n: "size", A: "float32[n]", Y: "out float32[2, n + 1]"):
+    with alloc("float32[]") as T:
+        T[()] = select(0 < n, A[0], 1.0)
+        for k in range(3):
+            T[()]: "S" = T[()] + 1.0
+        for i in range(2):
+            for j in range(n + 1):
+                Y[i, j] = maximum(T[()], 1.5)
+"""
+NEVER_RUN = """
+def f(A: "float32[6]", Y: "out float32[8, 6]"):
+    with alloc("float32[6]") as T:
+        for x in range(6):
+            if x < 0:
+                T[x]: "never" = A[x]
+        for x_1 in range(6):
+            T[x_1] = A[x_1] + 1.0
+        for i in range(8):
+            for j in range(6):
+                Y[i, j] = T[5 - j]
+"""
+
+
+@pytest.mark.parametrize("source", [IN_NO_LOOP, NEVER_RUN])
+@pytest.mark.parametrize("how", [schedules.cpu, schedules.windows, schedules.rows])
+def test_statements_in_no_loop_and_such_as_never_run(source: str, how: Callable[..., lp.Schedule]) -> None:
+    s = lp.Schedule(lp.parse(source))
+    assert_equivalent(s, how(s, lanes=4))

@@ -91,6 +91,33 @@ def test_an_asynchronous_copy_is_one_vector_and_has_to_be_waited_for() -> None:
     assert "has not waited for" in told
 
 
+BOXES = """
+def f(A: "float32[6, 8, 16]", B: "out float32[6, 2, 128]"):
+    for t in bind("blockIdx.x", 2):
+        for u in range(3):
+            for o in range(4):
+                with alloc("float32[2, 16]", scope="shared") as T:
+                    for i in range(2):
+                        for j in range(16):
+                            T[i, j] = A[u * 2 + t, o + i, j]
+                    for g in bind("warpgroup", 2):
+                        for w in bind("warp.x", 4):
+                            for l in bind("lane", 32):
+                                B[u * 2 + t, g, w * 32 + l] = sum(T[g, l % 16], over=o, init=0.0)
+"""
+
+
+def test_boxes_are_counted_and_barriers_in_memory_are_no_accesses() -> None:
+    """Warps with a role: whoever waits at a barrier moves nothing, and a box is no vector."""
+    s = lp.Schedule(lp.parse(BOXES)).tensorize("i", "tma_load_2x16_f32").specialize_warps("o", stages=2)
+    found = memory_report(s)
+    assert found, str(found)
+    assert {a.buffer for a in found.accesses} == {"A", "B", "T"}
+    assert (found.uncoalesced, found.bank_conflicts, found.misaligned) == (0, 0, 0)
+    (boxes,) = (a for a in found.accesses if a.buffer == "A")
+    assert (boxes.instructions, boxes.taken) == (6 * 4, 6 * 4 * 4)
+
+
 COLUMNS = """
 def f(A: "float32[32, 32]", B: "out float32[32, 32]"):
     for b in bind("blockIdx.x", 1):

@@ -1,4 +1,4 @@
-"""Sixty faults that our tests have to find, so that we know that they can: `python -m loopir.testing.mutants`.
+"""Seventy faults that our tests have to find, so that we know that they can: `python -m loopir.testing.mutants`.
 
 A mutant is a small patch of one of our own rules, applied while it runs (`patch`); ten stand in each family, one file
 a family. It is hunted with the same random programs, schedules and oracles as the tests use (`hunts`), and counts as
@@ -13,6 +13,7 @@ from loopir.testing.mutants.mutant import Mutant as Mutant
 from loopir.testing.mutants.reductions import REDUCTIONS
 from loopir.testing.mutants.run import Result as Result, hunted as hunted
 from loopir.testing.mutants.tails import TAILS
+from loopir.testing.mutants.warps import WARPS
 
-MUTANTS: tuple[Mutant, ...] = (*DEPENDENCES, *BOUNDS, *TAILS, *ALGEBRA, *REDUCTIONS, *GPU)
+MUTANTS: tuple[Mutant, ...] = (*DEPENDENCES, *BOUNDS, *TAILS, *ALGEBRA, *REDUCTIONS, *GPU, *WARPS)
 FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(m.family for m in MUTANTS))

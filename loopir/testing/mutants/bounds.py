@@ -18,8 +18,9 @@ BOUNDS = family(
         "extent = plus(plus(high, low, -1), constant(1))", "extent = plus(high, low, -1)", PLACE,
     ),
     Mutant(
-        "wrong end", "an index that falls as its loop rises is least at the loop's start", "analysis.regions:end",
-        "_atom_end(pick, inner, ctx, up == least)", "_atom_end(pick, inner, ctx, least)", READ,
+        "wrong end", "an index that falls as its loop rises is least at the loop's start",
+        "analysis.regions:_linear_end", "if (c > 0) != least:", "if not least:",
+        steps("cache_read", programs=tiny(nests=1, temporaries="never", mostly="mirrored"), most=1),
     ),
     Mutant(
         "last access only", "a region starts where the last of its accesses does", "analysis.regions:_spanned",
@@ -53,6 +54,7 @@ BOUNDS = family(
     ),
     Mutant(
         "past the end", "a loop that is rounded up may leave a buffer", "schedule.overrun:_require_inside",
-        "if not all(", "if False and not all(", steps("split", programs=STAGES, most=1),
+        "if not all(", "if False and not all(",
+        steps("split", programs=STAGES, most=1, tail="round_up"),
     ),
 )  # fmt: skip

@@ -11,10 +11,10 @@ from loopir.schedule import Schedule
 from loopir.schedule.find import all_buffers
 from loopir.testing.checking import Wrong, put
 from loopir.testing.gpu_memory import memory_report
-from loopir.testing.gpu_programs import kernels
+from loopir.testing.gpu_programs import Bound, kernels
 from loopir.testing.mutants.mutant import Mutant, family
 from loopir.testing.oracles import Case
-from loopir.testing.strategies import arguments
+from loopir.testing.strategies import arguments, sizes
 
 COPIES = """
 def f(A: "float32[{rounds}, 32]", C: "inout float32[32]"):
@@ -33,7 +33,7 @@ def f(A: "float32[{rounds}, 32]", C: "inout float32[32]"):
 def threads(data: st.DataObject) -> None:
     """A random kernel under adversarial orders of threads, and the vectors that it moves."""
     bound = data.draw(kernels())
-    _judged(data, bound.after, Case(bound.before, bound.after.func, {}, data.draw(arguments(bound.before, {}))))
+    judged(data, bound)
 
 
 def copies(data: st.DataObject) -> None:
@@ -43,20 +43,23 @@ def copies(data: st.DataObject) -> None:
     before = parse(COPIES.format(rounds=rounds, read=read))
     s = Schedule(before).tensorize("v", "cp_async_f32")
     s = s.pipeline("t", stages=stages) if stages > 1 else s
-    _judged(data, s, Case(before, s.func, {}, data.draw(arguments(before, {}))))
+    judged(data, Bound(before, s))
 
 
-def _judged(data: st.DataObject, s: Schedule, case: Case) -> None:
+def judged(data: st.DataObject, bound: Bound) -> None:
+    """Put a kernel, called with random arrays, to the interpreter's watch, and to the report on memory."""
+    s, at = bound.after, data.draw(sizes(bound.before, largest=3))
+    case = Case(bound.before, s.func, at, data.draw(arguments(bound.before, at)))
     call = s.script()
     put(case, call, ("adversarial threads",))
     try:
-        report = memory_report(lower(s.func, "cuda"), case.arrays)
+        report = memory_report(lower(s.func, "cuda"), case.arrays, at)
     except (LowerError, TargetError) as error:
         if any(b.scope == "local" for b in all_buffers(s.func)):
             return  # threads that need what others have in local memory are turned down
-        raise Wrong("lowering", str(error), call, case.before, case.after, {}) from error
+        raise Wrong("lowering", str(error), call, case.before, case.after, at) from error
     if report.misaligned:
-        raise Wrong("memory report", str(report), call, case.before, case.after, {})
+        raise Wrong("memory report", str(report), call, case.before, case.after, at)
 
 
 GPU = family(

@@ -30,8 +30,11 @@ def steps(
     most: int = 2,
     oracles: Collection[str] = QUICK,
     in_turn: bool = False,
+    **told: object,
 ) -> Hunt:
-    """Random programs under up to `most` plausible steps of `primitives`; `in_turn`, one of each in this order."""
+    """Random programs under up to `most` plausible steps of `primitives`; `in_turn`, one of each in this order.
+
+    `told` are arguments that all steps have, such as tail="peel"."""
     drawn = tiny() if programs is None else programs
 
     def hunt(data: st.DataObject) -> None:
@@ -44,7 +47,7 @@ def steps(
         try:
             s = Schedule(func)
             for names in [(x,) for x in primitives] if in_turn else [primitives]:
-                taken = data.draw(some(s.func, names, most=1 if in_turn else most, refused=refused))
+                taken = data.draw(some(s.func, names, most=1 if in_turn else most, told=told, refused=refused))
                 s = s.replay(taken.trace)
         except Crash as crash:
             why = f"{type(crash.cause).__name__}: {crash.cause}"

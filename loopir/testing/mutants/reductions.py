@@ -7,6 +7,7 @@ from loopir.testing.mutants.mutant import Mutant, family
 from loopir.testing.tiny import tiny
 
 FOLDS = tiny(nests=1, temporaries="never", mostly="folds")
+STARTED = tiny(nests=1, temporaries="never", mostly="starts")
 RFACTOR = steps("rfactor", programs=FOLDS, most=1)
 
 REDUCTIONS = family(
@@ -14,7 +15,7 @@ REDUCTIONS = family(
     Mutant(
         "init in every part", "partial results start from the init, not from the identity",
         "schedule.primitives.rfactor:_Parts.partial", "identity = reduce.monoid.identity",
-        "identity = reduce.init or reduce.monoid.identity", RFACTOR,
+        "identity = reduce.init or reduce.monoid.identity", steps("rfactor", programs=STARTED, most=1),
     ),
     Mutant(
         "init lost", "the fold of partial results starts from the identity", "schedule.primitives.rfactor:_Parts.nest",
@@ -32,13 +33,13 @@ REDUCTIONS = family(
     Mutant(
         "folded twice", "a tile that is moved back may repeat folds that have an init",
         "schedule.primitives.split:_require_repeatable", "(s.init is None or not set(s.over) <= inside)",
-        "s.init is None", steps("split", programs=FOLDS, most=1),
+        "s.init is None", steps("split", programs=STARTED, most=1, tail="shift_inwards"),
     ),
     Mutant(
         "init passes others", "the stores of an init may pass anything on their way out",
         "schedule.primitives.decompose_reduction:decompose_reduction",
         "_require_order(func, fold, init_of(func, label), new, target)", "pass",
-        steps("decompose_reduction", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
+        steps("decompose_reduction", programs=STARTED, most=1),
     ),
     Mutant(
         "over neither", "a fold over two loops that are fused starts in each iteration of the fused one",

@@ -29,7 +29,8 @@ TAILS = family(
     ),
     Mutant(
         "repeats what it must not", "a tile that is moved back may repeat anything",
-        "schedule.primitives.split:_shift_inwards", "_require_repeatable(t)", "pass", SPLIT,
+        "schedule.primitives.split:_shift_inwards", "_require_repeatable(t)", "pass",
+        steps("split", programs=PLAIN, most=1, tail="shift_inwards"),
     ),
     Mutant(
         "starts again", "each part of a loop starts the reductions over it", "schedule.parts:_folded",

@@ -1,0 +1,66 @@
+"""Faults in what the newest GPUs do: warps with a role, tiles in turn, copies that clusters share, boxes that leave."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from loopir.testing.mutants.gpu import judged
+from loopir.testing.mutants.mutant import Hunt, Mutant, family
+from loopir.testing.warp_programs import warp_kernels
+
+
+def _of(form: str) -> Hunt:
+    """Random kernels of one form of `warp_programs`, under the interpreter's watch."""
+
+    def hunt(data: st.DataObject) -> None:
+        judged(data, data.draw(warp_kernels(form)))
+
+    return hunt
+
+
+FILLED, IN_TURN, SHARED, LEAVING = map(_of, ("filled", "in turn", "shared", "leaving"))
+
+WARPS = family(
+    "warps with roles, clusters and boxes",
+    Mutant(
+        "fills what is read", "a buffer is filled before those who read it have said that they are done",
+        "lower.roles:_Kernel.fill", "(Await(empty, 1), told,", "(told,", FILLED,
+    ),
+    Mutant(
+        "reads what is coming", "a buffer is read without a wait for what fills it", "lower.roles:_Kernel.using",
+        "waiting: Body = (Await(full),)", "waiting: Body = ()", FILLED,
+    ),
+    Mutant(
+        "said too soon", "a buffer is said to be read before it is", "lower.roles:_Kernel.using",
+        "begin, end = reading[0], reading[-1] + 1", "begin, end = reading[0], reading[0]", FILLED,
+    ),
+    Mutant(
+        "one tile's copies", "of a block that stays, the warps that copy are done when the first tile is",
+        "lower.roles:_Kernel.passing", "Loop(name, s.extent, s.kind",
+        "Loop(name, s.extent if s is self.loop else Int(1), s.kind", FILLED,
+    ),
+    Mutant(
+        "one box's bytes", "bytes that are to come are counted once for a loop of boxes", "lower.rings:bytes_of",
+        "return times * sum(", "return sum(", FILLED,
+    ),
+    Mutant(
+        "turns not passed by", "who has a tile does not come by the turns of the others' tiles",
+        "lower.roles:_Kernel.using", "(replace(Await(full), skip=True),)", "()", IN_TURN,
+    ),
+    Mutant(
+        "keeps its turn", "a warpgroup without a tile does not let the next one have its turn",
+        "lower.roles:_Kernel.using", "other = (*s.orelse, order.wait(), order.next())", "other = s.orelse", IN_TURN,
+    ),
+    Mutant(
+        "its own block alone", "who has read what a cluster shares says so to its own block",
+        "lower.roles:_Kernel.released", "Expect(slot, 0, Int(n))", "Expect(slot, 0)", SHARED,
+    ),
+    Mutant(
+        "not for all", "a copy that is another one in each block of a cluster is made for all of them",
+        "analysis.multicast:told_by", "if cluster in variables(part):", "if False:", SHARED,
+    ),
+    Mutant(
+        "one store more", "a box is written again while one that has not been waited for still leaves from there",
+        "lower.stores:_Plan.applied", "Wait(self.pending, GROUP)", "Wait(self.pending + 1, GROUP)", LEAVING,
+    ),
+)  # fmt: skip
