@@ -28,6 +28,7 @@ from loopir.ir.grammar import (
     Reduce,
     Stmt,
     Store,
+    Var,
     conjuncts,
     record,
 )
@@ -300,9 +301,15 @@ def _starts(stmt: Store | Reduce) -> tuple[tuple[Access, ...], Alike]:
 def _alike(accesses: Iterable[Access]) -> Alike:
     found: dict[str, dict[object, dict[object, Access]]] = {}
     for a in accesses:
-        shape = tuple([x.a if isinstance(x, Add) and isinstance(x.b, Int) else x for x in a.at])
-        kind = shape, a.write, a.conds, a.fold, a.maybe, a.atomic
-        found.setdefault(a.buffer, {}).setdefault(kind, {}).setdefault(a.at, a)
+        stems: list[object] = []
+        constants: list[int] = []
+        for x in a.at:
+            more = isinstance(x, Add) and isinstance(x.b, Int)
+            stem = x.a if more else x  # type: ignore[union-attr]
+            stems.append(stem.name if isinstance(stem, Var) else stem)  # a string is told apart sooner
+            constants.append(x.b.value if more else 0)  # type: ignore[union-attr]
+        kind = *stems, a.write, a.conds, a.fold, a.maybe, a.atomic
+        found.setdefault(a.buffer, {}).setdefault(kind, {}).setdefault(tuple(constants), a)
     return {name: [[*several.values()] for several in kinds.values()] for name, kinds in found.items()}
 
 

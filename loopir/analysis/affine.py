@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
 
-from loopir.ir.grammar import Add, Index, Int, Mul
+from loopir.ir.grammar import Add, Index, Int, Mul, Var
 
 Monomial: TypeAlias = "tuple[Index, ...]"
 Poly: TypeAlias = "dict[Monomial, int]"
@@ -126,15 +126,14 @@ def quotient(m: Monomial, by: Monomial) -> Monomial | None:
 @lru_cache(maxsize=4096)
 def plain(ix: Index) -> Mapping[Monomial, int]:
     """`ix` expanded, whatever is no sum or product being an atom as it stands."""
-    match ix:
-        case Int(value):
-            return MappingProxyType(constant(value))
-        case Add(a, b):
-            return MappingProxyType(plus(plain(a), plain(b)))
-        case Mul(a, b):
-            return MappingProxyType(times(plain(a), plain(b)))
-        case _:
-            return MappingProxyType(atom(ix))
+    kind = type(ix)
+    if kind is Var:
+        return MappingProxyType({(ix,): 1})
+    if isinstance(ix, Int):
+        return MappingProxyType(constant(ix.value))
+    if isinstance(ix, Add):
+        return MappingProxyType(plus(plain(ix.a), plain(ix.b)))
+    return MappingProxyType(times(plain(ix.a), plain(ix.b)) if isinstance(ix, Mul) else atom(ix))
 
 
 def to_index(p: Mapping[Monomial, int]) -> Index:

@@ -123,8 +123,8 @@ def _min_max(a: int | None, b: int | None, smaller: bool, *, low: bool) -> int |
 def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
     """Whether `p >= 0` is proved; False means that it is not known."""
     low = least(p, known)
-    if low is not None and low >= 0:
-        return True
+    if low is not None and (low >= 0 or _attained(p, known)):
+        return low >= 0
     if hopeless(p, known):
         return False
     trail: list[Mapping[Monomial, int]] = []
@@ -134,6 +134,11 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
         return True
     whole = _undivided(p)
     return whole is not None and nonnegative(whole, known)
+
+
+def _attained(p: Mapping[Monomial, int], known: Premises) -> bool:
+    """Whether the sum of the least values of the terms is one that `p` has: all are variables, which nothing ties."""
+    return not known.facts and all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p)
 
 
 def hopeless(p: Mapping[Monomial, int], known: Premises) -> bool:

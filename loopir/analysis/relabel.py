@@ -75,34 +75,39 @@ class Relabelling:
 
     def body(self, body: Body, known: Known) -> Body:
         """`body`, which stands where `known` holds."""
-        return map_body(body, lambda s: self.stmt(s, known))
+        only = len(body) == 1  # then what speaks of the loops is most likely there, and is found on the way
+        return map_body(body, lambda s: self.stmt(s, known) if only or self._mentioned(s) else s)
+
+    def _mentioned(self, s: Stmt) -> bool:
+        return not self.position.keys().isdisjoint(_mentions(s))
 
     def stmt(self, s: Stmt, known: Known) -> Stmt | Body:
-        if self.position.keys().isdisjoint(_mentions(s)):
-            return s
-        match s:
-            case Loop(var, extent, kind, inner):
-                size = self.index(extent, lambda: known.within(inner))
-                return Loop(var, size, kind, self.body(inner, known.loop(var, size, inner)))
-            case If(_, then, orelse):
-                c = self.guard(s, known)
-                if self.decides and c in (TRUE, FALSE):
-                    return self.body(then if c == TRUE else orelse, known)
-                return If(c, self.body(then, known.given(c)), self.body(orelse, known.given(Not(c))))
-            case Store():
-                return self.node(s, lambda: known.here)
-            case Reduce():
-                begun = s.init is not None and known.over.intersection(s.over)
-                here, start = lambda: known.here, lambda: known.start if begun else known.here
-                return replace(
-                    s,
-                    at=tuple([self.index(x, start) for x in s.at]),
-                    values=tuple([self.node(v, here) for v in s.values]),
-                    init=None if s.init is None else tuple([self.node(v, start) for v in s.init]),
-                    over=replaced(s.over, self.over),
-                )
-            case _:
-                return map_stmts(s, lambda x: self.stmt(x, known))
+        if isinstance(s, Loop):
+            size = self.index(s.extent, lambda: known.within(s.body))
+            body = self.body(s.body, known.loop(s.var, size, s.body))
+            return s if body is s.body and size is s.extent else Loop(s.var, size, s.kind, body)
+        if isinstance(s, Store):
+            return self.node(s, lambda: known.here)
+        if isinstance(s, Reduce):
+            return self._reduce(s, known) if self._mentioned(s) else s
+        if isinstance(s, If):
+            c = s.cond if self.position.keys().isdisjoint(variables(s.cond)) else self.guard(s, known)
+            if self.decides and c in (TRUE, FALSE):
+                return self.body(s.then if c == TRUE else s.orelse, known)
+            then, orelse = self.body(s.then, known.given(c)), self.body(s.orelse, known.given(Not(c)))
+            return s if c is s.cond and then is s.then and orelse is s.orelse else If(c, then, orelse)
+        return map_stmts(s, lambda x: self.stmt(x, known))
+
+    def _reduce(self, s: Reduce, known: Known) -> Reduce:
+        begun = s.init is not None and known.over.intersection(s.over)
+        here, start = lambda: known.here, lambda: known.start if begun else known.here
+        return replace(
+            s,
+            at=tuple([self.index(x, start) for x in s.at]),
+            values=tuple([self.node(v, here) for v in s.values]),
+            init=None if s.init is None else tuple([self.node(v, start) for v in s.init]),
+            over=replaced(s.over, self.over),
+        )
 
     def node(self, n: N, ask: Ask) -> N:
         """A value, or a statement without others inside."""

@@ -184,7 +184,15 @@ def poly(ix: Index, ctx: Context) -> Poly:
 
 def _add(out: Poly, ix: Index, k: int, ctx: Context) -> None:
     """Make `out` be `out + k * ix`; `k` is not 0."""
-    if isinstance(ix, Add):
+    kind = ix.__class__
+    if kind is Var or kind is Int:
+        m, c = ((ix,), k) if kind is Var else ((), k * ix.value)  # type: ignore[attr-defined]
+        total = out.get(m, 0) + c
+        if total:
+            out[m] = total
+        else:
+            out.pop(m, None)
+    elif isinstance(ix, Add):
         _add(out, ix.a, k, ctx)
         _add(out, ix.b, k, ctx)
     elif isinstance(ix, Mul):
@@ -193,13 +201,6 @@ def _add(out: Poly, ix: Index, k: int, ctx: Context) -> None:
             add_to(out, times(poly(a, ctx), poly(b, ctx)), k)
         elif b.value:
             _add(out, a, k * b.value, ctx)
-    elif isinstance(ix, Var | Int):
-        m, c = ((ix,), k) if isinstance(ix, Var) else ((), k * ix.value)
-        total = out.get(m, 0) + c
-        if total:
-            out[m] = total
-        else:
-            out.pop(m, None)
     else:
         found = ctx.atoms.get(ix)
         if found is None:

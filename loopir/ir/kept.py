@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from loopir.ir.index import Node
 
@@ -12,12 +12,15 @@ N = TypeVar("N", bound=Node)
 T = TypeVar("T")
 
 
+_keep = cast("Callable[[Node, dict[object, Any]], None]", vars(Node)["_kept"].__set__)
+
+
 def memory(node: Node) -> dict[object, Any]:
     """Where answers about `node` are kept; they go when the node goes."""
     found: dict[object, Any] | None = getattr(node, "_kept", None)
     if found is None:
         found = {}
-        object.__setattr__(node, "_kept", found)
+        _keep(node, found)
     return found
 
 
@@ -26,11 +29,14 @@ def kept(fn: Callable[[N], T]) -> Callable[[N], T]:
 
     @wraps(fn)
     def answer(node: N) -> T:
-        try:
-            return node._kept[fn]  # type: ignore[attr-defined]
-        except (AttributeError, KeyError):
-            found = memory(node)[fn] = fn(node)
-            return found
+        known: dict[object, Any] | None = getattr(node, "_kept", None)  # an exception costs more than most answers
+        if known is None:
+            known = {}
+            _keep(node, known)
+        elif fn in known:
+            return known[fn]
+        found = known[fn] = fn(node)
+        return found
 
     return answer
 

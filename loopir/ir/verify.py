@@ -60,6 +60,7 @@ from loopir.ir.grammar import (
     Reduce,
     Role,
     Select,
+    Stmt,
     Store,
     Strided,
     Truth,
@@ -106,54 +107,60 @@ def verify(func: Func, stage: Stage = "schedule") -> None:
 
 
 def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
-    for s in body:
-        match s:
-            case Loop():
-                _loop(s, here, sizes) if here.loops or here.guards or here.kernel else _nest(s, here, sizes)
-            case Store():
-                _store(s, here)
-            case Reduce():
-                _reduce(s, here)
-            case Alloc(buffer, inner):
-                new_name(buffer.name, here)
-                _buffer(buffer, sizes)
-                here.buffers[buffer.name] = buffer
-                here.level[buffer.name] = len(here.loops)
-                _body(inner, here, sizes)
-                del here.buffers[buffer.name]
-                here.seen.clear()  # a value was checked with this memory in scope
-            case If(cond, then, orelse):
-                _expr(cond, here)
-                guards, depth = here.guards, len(here.loops)
-                here.guards = (*guards, (depth, conjuncts(cond)))
-                _body(then, here, sizes)
-                here.guards = (*guards, (depth, (cond,)))
-                _body(orelse, here, sizes)
-                here.guards = guards
-            case Do(_, inner, ring):
-                if ring is not None:
-                    _expr(ring, here)
-                _body(inner, here, sizes)
-                match(s, lowered=here.stage != "schedule")
-            case Role(_, inner):
-                _body(inner, here, sizes)
-            case Issue(fn, operands):
-                if here.kernel is None or len(operands) != len(fn.meaning.args):
-                    fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
-                for x in (*operands, *(y for b in s.boxes for y in b.at), *((s.ring,) if s.ring else ())):
-                    _expr(x, here)
-            case Kernel(name, inner):
-                if here.stage == "schedule" or here.kernel is not None:
-                    fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")
-                new_name(name, here)
-                here.kernel = name
-                _body(inner, here, sizes)
-                here.kernel = None
-            case Barrier() | Commit() | Wait() | Fence() | Init() | Expect() | Await() | Hold() | Budget():
-                if here.kernel is None:
-                    fail(f"a {type(s).__name__.lower()} stands outside a kernel; lowering places these, never a person")
-            case _:
-                fail(f"{type(s).__name__} is no statement of the language")
+    for s in body:  # those met most are told by their types, which is sooner than a match
+        if isinstance(s, Loop):
+            _loop(s, here, sizes) if here.loops or here.guards or here.kernel else _nest(s, here, sizes)
+        elif isinstance(s, Store):
+            _store(s, here)
+        elif isinstance(s, Reduce):
+            _reduce(s, here)
+        elif isinstance(s, Alloc):
+            name = s.buffer.name
+            new_name(name, here)
+            _buffer(s.buffer, sizes)
+            here.buffers[name] = s.buffer
+            here.level[name] = len(here.loops)
+            _body(s.body, here, sizes)
+            del here.buffers[name]
+            here.seen.clear()  # a value was checked with this memory in scope
+        elif isinstance(s, If):
+            _expr(s.cond, here)
+            guards, depth = here.guards, len(here.loops)
+            here.guards = (*guards, (depth, conjuncts(s.cond)))
+            _body(s.then, here, sizes)
+            here.guards = (*guards, (depth, (s.cond,)))
+            _body(s.orelse, here, sizes)
+            here.guards = guards
+        else:
+            _other(s, here, sizes)
+
+
+def _other(s: Stmt, here: Here, sizes: frozenset[str]) -> None:
+    match s:
+        case Do(_, inner, ring):
+            if ring is not None:
+                _expr(ring, here)
+            _body(inner, here, sizes)
+            match(s, lowered=here.stage != "schedule")
+        case Role(_, inner):
+            _body(inner, here, sizes)
+        case Issue(fn, operands):
+            if here.kernel is None or len(operands) != len(fn.meaning.args):
+                fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
+            for x in (*operands, *(y for b in s.boxes for y in b.at), *((s.ring,) if s.ring else ())):
+                _expr(x, here)
+        case Kernel(name, inner):
+            if here.stage == "schedule" or here.kernel is not None:
+                fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")
+            new_name(name, here)
+            here.kernel = name
+            _body(inner, here, sizes)
+            here.kernel = None
+        case Barrier() | Commit() | Wait() | Fence() | Init() | Expect() | Await() | Hold() | Budget():
+            if here.kernel is None:
+                fail(f"a {type(s).__name__.lower()} stands outside a kernel; lowering places these, never a person")
+        case _:
+            fail(f"{type(s).__name__} is no statement of the language")
 
 
 def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:

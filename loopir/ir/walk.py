@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import is_
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
@@ -77,20 +78,19 @@ def map_body(body: Body, fn: Callable[[Stmt], Stmt | Body]) -> Body:
     for s in body:
         new = fn(s)
         out.extend(new) if isinstance(new, tuple) else out.append(new)
-    if len(out) == len(body) and all(a is b for a, b in zip(out, body, strict=True)):
-        return body
-    return tuple(out)
+    return body if len(out) == len(body) and all(map(is_, out, body)) else tuple(out)
 
 
 def map_stmts(stmt: Stmt, fn: Callable[[Stmt], Stmt | Body]) -> Stmt:
     """`stmt` with `fn` applied to the statements directly inside it."""
+    if type(stmt) in _NESTS:
+        nest: Any = stmt
+        body = map_body(nest.body, fn)
+        return nest if body is nest.body else with_body(nest, body)
     if isinstance(stmt, If):
         then, orelse = map_body(stmt.then, fn), map_body(stmt.orelse, fn)
         same = then is stmt.then and orelse is stmt.orelse
         return stmt if same else If(stmt.cond, then, orelse)
-    if isinstance(stmt, Loop | Alloc | Do | Role | Kernel):
-        body = map_body(stmt.body, fn)
-        return stmt if body is stmt.body else with_body(stmt, body)
     return stmt
 
 
@@ -444,11 +444,11 @@ def declared(s: Stmt) -> frozenset[str]:
 
 def called(s: Stmt) -> str | None:
     """The name of a loop, a kernel or what an Alloc allocates, or the label of a statement."""
-    match s:
-        case Loop(name) | Store(name) | Reduce(name) | Kernel(name) | Alloc(Buffer(name)):
-            return name
-        case _:
-            return None
+    if isinstance(s, Loop):
+        return s.var
+    if isinstance(s, Store) or isinstance(s, Reduce):  # noqa: SIM101  (a union is made anew each time)
+        return s.label
+    return s.buffer.name if isinstance(s, Alloc) else s.name if isinstance(s, Kernel) else None
 
 
 @kept

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 from loopir.analysis.access import Access, Statement, sees, statements_in
 from loopir.analysis.affine import plain, plus, to_index
-from loopir.analysis.bundles import unclear
+from loopir.analysis.bundles import bundled, unclear
 from loopir.analysis.depend import Pair, before, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import simplify_body
@@ -149,7 +149,7 @@ def settled(func: Func, names: set[str], loop: str) -> Func:
     if any(s.uses(names) for s in elsewhere) or not renewable(func, names, where):
         return func
     start = next(s.when[: s.when.index(loop) + 1] for s in inside if not s.init)
-    using = [s for s in inside if s.uses(names)]
+    using = [s for s in inside if not names.isdisjoint(s.touches)]
     if any(s.when[: len(start)] != start for s in using):
         return func  # a reduction that starts outside
     earlier = before(times(start, "s"), times(start, "t"))
@@ -157,10 +157,14 @@ def settled(func: Func, names: set[str], loop: str) -> Func:
     def clear(s: Statement, a: Access, t: Statement, b: Access) -> bool:
         return not Pair(func, s, a, t, b).possible(earlier)
 
-    for s, t in product(using, using):
-        for a, b in unclear(s, t, clear, lambda a, b: a.write and a.buffer in names and not b.write):
-            if not clear(s, a, t, b):
-                return func
+    def passes(a: Access, b: Access) -> bool:
+        return a.write and a.buffer in names and not b.write
+
+    pairs = [*product(using, using)]
+    if any(not clear(s, a[0], t, b[0]) for s, t in pairs for a, b in bundled(s, t, passes)):
+        return func  # as it most often is, by what is read first
+    if any(not clear(s, a, t, b) for s, t in pairs for a, b in unclear(s, t, clear, passes)):
+        return func
     one = next(iter(_allocations(func, names).values())).buffer
     box = touched(func, where, one, names)
     return func if box is None else confined(func, names, loop, box)

@@ -348,14 +348,13 @@ def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
 def require_each_once(move: Move, after: Moved, instead: str = "an outer loop") -> None:
     """Refuse unless every instance of the stage runs in exactly one iteration, and a reduction starts as it did."""
     label = move.stmt.label
-    for starts in (False, True) if not starts_inside(move) else (True,):
+    begins = isinstance(move.stmt, Reduce) and move.stmt.init is not None
+    for starts in (False,) if not begins else (True,) if starts_inside(move) else (False, True):
         own = [x.var for x in move.own_loops if x.var not in move.over or not starts]
         old: list[Index] = [Var(v) for v in own]
         came = {v: after.origin[label].loops.get(v, Var(v)) for v in own}
         now = [*came.values()]
         s, t = (first(f, label, starts=starts) for f in (move.func, after.gap))
-        if starts and s is not None and not s.init:
-            return  # it is no reduction that starts, and all of it was asked
         sure = s is not None and t is not None and there(move.func, s, t, _places(came, t.dims), came)
         lost = None if sure else missing(Values(move.func, s, old), Values(after.gap, t, now), move.shared_loops)
         if lost is not None:
