@@ -71,12 +71,19 @@ class Kernel:
         self._direct: Callable[..., int] | None = None
         """Runs calls like the one learnt last, where the target has a way that is shorter than plans; 0 if it did."""
         self._made: Callable[[], tuple[Any, ...]] = tuple
+        self._native: Callable[..., Any] | None = None
+        """The same for a GPU: it gives what the call returns, or NotImplemented for a call like none learnt."""
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{a.name}: {a.access} {a.dtype}[{', '.join(a.shape)}]" for a in self.signature.args)
         return f"<{self.target} kernel {self.signature.name}({listed})>"
 
     def __call__(self, *args: Any, out: Sequence[Any] | None = None, **named: Any) -> Any:
+        native = self._native
+        if native is not None and not named:
+            results = native(args, out)
+            if results is not NotImplemented:
+                return results
         direct, plans = self._direct, self._plans
         if direct is not None and not named:
             placed = self._made() if out is None else out
@@ -98,6 +105,9 @@ class Kernel:
 
     def _learn_direct(self, bound: Bound) -> None:
         """Run calls like this one the shortest way from now on, if the target has one."""
+        native = getattr(self._runtime, "native", None)
+        if native is not None:
+            self._native = native(self.signature, bound, self._host)
         learnt = getattr(self._runtime, "direct", None)
         if learnt is not None:
             new = [partial(np.empty, t.shape, a.numpy) for t, a in zip(bound.arrays, self.signature.args, strict=True)

@@ -93,7 +93,8 @@ class Device:
         major, minor = self.capability
         self.arch = f"sm_{major}{minor}{'a' if major >= 9 else ''}"
         self.description = f"{self.name}, {self.arch}"
-        self.launch: Callable[..., int] = _library().cuLaunchKernelEx
+        self.library = _library()
+        self.launch: Callable[..., int] = self.library.cuLaunchKernelEx
         """As the driver has it, of ctypes' objects: four arguments cost less than the eleven of cuLaunchKernel."""
         early = self.capability >= EARLY
         self.attributes = (ctypes.addressof(AFTER_PREVIOUS), 1) if early else (0, 0)
@@ -153,13 +154,13 @@ class Stream:
 
     def alloc(self, size: int) -> int:
         """The address of `size` bytes, in stream order."""
-        pointer = self.gpu.blocks.alloc(size, self._key(), self.number)
+        pointer = self.gpu.blocks.alloc(size, self.key(), self.number)
         if pointer is None:
             free, total = self.check(self.cu.cuMemGetInfo(), "say how much memory it has")
             raise TargetError(f"the GPU has no {size} bytes left: {free} of {total} are free")
         return pointer
 
-    def _key(self) -> int | None:
+    def key(self) -> int | None:
         """What tells this stream from any other that has, or had, its handle; None where nothing may be kept."""
         if self.number in LEGACY:
             return -1

@@ -28,6 +28,7 @@ from loopir.runtime.driver import MOST_STREAMS, Device, Stream
 from loopir.runtime.graphs import Graph
 from loopir.runtime.machine import waits_first
 from loopir.runtime.maps import Map
+from loopir.runtime.native import MOST_ARRAYS, ROOM, Calls, Native, native_of
 from loopir.runtime.plans import Run
 from loopir.runtime.record import Launch, MapOf, Slot, recorded
 
@@ -54,6 +55,7 @@ class CudaRuntime:
         self.wide: frozenset[str] = frozenset().union(*(k.wide for k in kernels))
         """The arrays that some kernel moves in vectors of 16 bytes."""
         self._running: dict[int, Running] = {}
+        self._calls: Calls | None = None
 
     def _loaded(self, cubin: bytes, kernels: Sequence[Any]) -> list[Loaded]:
         gpu, cu = self.gpu, self.gpu.cu
@@ -117,10 +119,23 @@ class CudaRuntime:
                     step(stream, memory)
             finally:
                 here.free(start)
+            native = shared(self.gpu)
+            if native is not None and recording.workspace <= ROOM:
+                native.room(stream)
 
         if len(steps) == 1 and not recording.workspace:
             return steps[0].alone(current)
         return with_workspace if recording.workspace else run
+
+    def native(self, signature: Signature, bound: Bound, host: Callable[..., None]) -> Callable[..., Any] | None:
+        """What runs calls like `bound` the shortest way, and those learnt before; None if there is none."""
+        native = shared(self.gpu)
+        if native is not None and len(bound.arrays) <= MOST_ARRAYS and all(native.knows(t) for t in bound.arrays):
+            recording = recorded(host, bound.sizes, len(signature.args))
+            if recording is not None and recording.launches:
+                calls = self._calls = self._calls or Calls(native, signature, self.wide, bound)
+                calls.learn(bound, recording, [self.kernel(x.kernel, x.fits) for x in recording.launches])
+        return None if self._calls is None else self._calls.call
 
     def graph(self, host: Callable[..., None], sizes: tuple[int, ...], bound: Bound, results: Any) -> Graph:
         """The launches of a call on these arrays, as a CUDA graph."""
@@ -135,6 +150,16 @@ class CudaRuntime:
             host(Running(self, Stream(self.gpu, stream)), *sizes, *pointers)
 
         return Graph(self.gpu, launches, partial(stream_of, bound.arrays), bound.arrays, results)
+
+
+_shared: dict[Any, Native | None] = {}
+
+
+def shared(gpu: Device) -> Native | None:
+    """What calls that go the shortest way share on that GPU, made when torch is there."""
+    if gpu not in _shared and "torch" in sys.modules:
+        _shared[gpu] = native_of(gpu)
+    return _shared.get(gpu)
 
 
 class Loaded:

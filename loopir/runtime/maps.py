@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 from loopir.runtime.driver import Device
@@ -15,6 +16,20 @@ MAP_TYPES = {
 }  # fmt: skip
 """What the driver calls an element type, and its bytes."""
 MOST_MAPS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the driver makes a tensor map of, beside an address: sizes and strides (in bytes), innermost first."""
+
+    dtype: Any
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    interleave: Any
+    swizzle: Any
+    promotion: Any
+    fill: Any
 
 
 class Map:
@@ -36,19 +51,26 @@ class Map:
             found = self.kept[pointer, sizes] = (where, made)
         return found[0]
 
-    def encoded(self, pointer: int, sizes: tuple[int, ...]) -> Any:
+    def told(self, sizes: tuple[int, ...]) -> Told:
+        """What the driver is told of an array of these sizes, and strides."""
         cu, rank = self.cu, len(self.box)
         kind, bytes_ = MAP_TYPES[self.dtype]
-        inner_first = [cu.cuuint64_t(x) for x in reversed(sizes[:rank])]
-        strides = [cu.cuuint64_t(x * bytes_) for x in reversed(sizes[rank:-1])]
         swizzle = f"CU_TENSOR_MAP_SWIZZLE_{f'{self.span}B' if self.span else 'NONE'}"
+        return Told(
+            getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"), sizes[:rank][::-1],
+            tuple(x * bytes_ for x in reversed(sizes[rank:-1])), self.box[::-1],
+            cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, getattr(cu.CUtensorMapSwizzle, swizzle),
+            cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )  # fmt: skip
+
+    def encoded(self, pointer: int, sizes: tuple[int, ...]) -> Any:
+        cu, told = self.cu, self.told(sizes)
         return self.gpu.check(
             cu.cuTensorMapEncodeTiled(
-                getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"), rank, pointer, inner_first, strides,
-                [cu.cuuint32_t(x) for x in reversed(self.box)], [cu.cuuint32_t(1)] * rank,
-                cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, getattr(cu.CUtensorMapSwizzle, swizzle),
-                cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+                told.dtype, len(self.box), pointer, [cu.cuuint64_t(x) for x in told.sizes],
+                [cu.cuuint64_t(x) for x in told.strides], [cu.cuuint32_t(x) for x in told.box],
+                [cu.cuuint32_t(1)] * len(self.box), told.interleave, told.swizzle, told.promotion, told.fill,
             ),
             f"make a tensor map of an array at {pointer:#x} of sizes and strides {sizes}",
         )  # fmt: skip
