@@ -157,7 +157,7 @@ class Calls:
         places = {n: k for k, n in enumerate(self.order)}
         launches, maps = list[int](), list[int]()
         for launch, kernel in zip(recording.launches, kernels, strict=True):
-            plain, mapped = launch.args[: kernel.count], launch.args[kernel.count :]
+            plain, mapped = launch.args[: kernel.count], [a for a in launch.args if isinstance(a, MapOf)]
             words = self._at([w for a in plain for w in _word(a, places)])
             launches += [kernel.function.value, *_config(launch.grid, kernel), len(plain), words]
             launches += [len(mapped), len(maps) // MAP_WORDS]
