@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import sys
 import threading
@@ -391,15 +392,16 @@ def test_references_are_given_back(machine: Machine) -> None:
     counted = (x, y, wrong, args, out, others, made.call, NotImplemented, None)
 
     def counts() -> list[int]:
+        gc.collect()
         return [sys.getrefcount(o) for o in counted]
 
     before = counts()
-    for _ in range(100):
+    for _ in range(1000):
         made.call(args, out)
         made.call(args, None)
         made.call(others, out)
         made.call(args, args)
-    assert all(abs(a - b) < 20 for a, b in zip(before, counts(), strict=True))
+    assert max(abs(a - b) for a, b in zip(before, counts(), strict=True)) < 500  # others use None, too
 
 
 def test_outputs_that_cannot_be_made_raise(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
