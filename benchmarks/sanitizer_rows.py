@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import ml_dtypes as ml_dtypes  # NumPy knows its types by name from here on
 import numpy as np
 
 import loopir as lp
@@ -36,10 +35,18 @@ GROUPS: dict[str, dict[str, Any]] = {
     "tall tiles": {"block": (128, 256)},
     "roles": {"block": (128, 256), "roles": True, "blocks": 3, "store": "boxes"},
     "roles, rows": {"block": (256, 128), "roles": True, "blocks": 3, "store": "rows"},
-    "clusters": {"block": (128, 256), "cluster": 2},
-    "clusters and roles": {"block": (128, 128), "cluster": 2, "roles": True, "blocks": 4},
-    "in turns": {"block": (128, 128), "alternate": True, "stages": 6},
-    "in turns, clusters": {"block": (128, 128), "alternate": True, "stages": 6, "cluster": 2},
+    "clusters": {"block": (128, 128), "cluster": 2, "group": 2},
+    "clusters and roles": {"block": (128, 256), "cluster": 2, "group": 2, "roles": True, "blocks": 4},
+    "in turns": {"block": (128, 128), "alternate": True, "stages": 6, "group": 2, "roles": True, "blocks": 4},
+    "in turns, clusters": {
+        "block": (128, 128),
+        "alternate": True,
+        "stages": 6,
+        "group": 2,
+        "roles": True,
+        "blocks": 4,
+        "cluster": 2,
+    },
     "boxes": {"store": "boxes"},
     "bands": {"group": 4, "stages": 4},
     "whole": {"whole": True},
@@ -152,7 +159,7 @@ def warps() -> Iterator[Case]:
     yield product("mma ahead", contracted(matmul_mma, ahead=True, spread=True, stages=3), "float16",
                   sizes=(256, 256, 256))  # fmt: skip
     yield product("mma staged", contracted(matmul_mma, staged=True, stages=3), "float16", sizes=(256, 256, 256))
-    yield product("mma whole", contracted(matmul_mma, whole=True, stages=3), "bfloat16", sizes=ODD)
+    yield product("mma whole", contracted(matmul_mma, whole=True, stages=3), "bfloat16", "nt", ODD)
     yield product("mma split", contracted(matmul_split, parts=4, warpgroups=False, block=(64, 64), warps=(2, 2)),
                   "bfloat16", sizes=(128, 128, 1024))  # fmt: skip
     yield product("mma", contracted(matmul_mma, stages=3), "bfloat16", symbolic=True)
