@@ -1,12 +1,17 @@
 """Operands and results by iteration: what is computed where a stage does not run is refused, neighbours stay behind."""
 
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 from meaning import assert_same
 
 import loopir.intrinsics  # noqa: F401
+from loopir.analysis.bounds import outside
 from loopir.errors import ScheduleError
 from loopir.ir.parse import parse
+from loopir.ir.walk import places_of
 from loopir.schedule import Schedule
+from loopir.testing.steps import schedules, steps
+from loopir.testing.strategies import funcs
 
 GUARDED = """
 def f(n: "size", k: "size", X: "float32[n]", W: "float32[n, 4]", Y: "out float32[n]"):
@@ -160,3 +165,17 @@ def f(n: "size", X: "inout float32[n + 4]"):
         return
     for n in (0, 3, 9):
         assert_same(s.func, s.reindex("X", "X", at="i").func, {"n": n})
+
+
+@given(st.data())
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_copy_of_what_is_loaded_stays_inside(data: st.DataObject) -> None:
+    """That is not asked when the copy is made: the guards that it gets are what would be asked."""
+    s = data.draw(schedules(data.draw(funcs()), most=3, primitives=("split", "fuse", "peel", "skew")))
+    step = data.draw(steps(s.func, ("reindex",)))
+    try:
+        made = s.apply(step).func
+    except ScheduleError:
+        return
+    new = {p.stmt.label for p in places_of(made)} - {p.stmt.label for p in places_of(s.func)}
+    assert outside(s.func) is not None or not any(outside(made, label) for label in new)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from loopir.analysis.affine import plain
 from loopir.analysis.bounds import Outside, outside
-from loopir.analysis.simplify import nonnegative, poly
+from loopir.analysis.simplify import nonnegative, poly, simplify_cond
 from loopir.analysis.simplify_func import statements_known
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
+    TRUE,
     Alloc,
     Buffer,
     Cmp,
@@ -233,19 +235,31 @@ class _Copy:
         kept, dropped = self.guards()
         everywhere = not dropped and self.runs()
         if not everywhere and isinstance(self.part, Load):  # a copy, made where there is something to copy
-            ends = zip(self.part.at, self.part.buffer.shape, strict=True)
-            inside = [c for x, size in ends for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))]
-            kept += [(c, frozenset(new)) for c in inside]
+            kept += [(c, frozenset(new)) for c in self.inside(self.part, [c for c, _ in kept])]
         label = fresh(called, taken.labels)
         store = Store(label, cache, tuple(env[x.var] for x in self.along), substitute(self.part, env))
         body = nested([self.renewed(s, new, env) for s in self.shells(kept)], (store,))
         old = site.place.stmt
         read = Load(cache, tuple(Var(x.var) for x in self.along))
         nests = inside_nests(site.nests, old, with_values(old, {self.part: read}))
-        made = site.replaced((Alloc(cache, (*body, *nests)),))
+        made = site.replaced((Alloc(cache, (*body, *nests)),), (*body, *nests))
         if not everywhere:
             self.require_safe(made, label)
         return made
+
+    def inside(self, load: Load, kept: Sequence[Cond]) -> list[Cond]:
+        """What makes an element that the copy loads one of its buffer, less what is known in its loops where `kept` holds.
+
+        The guards that stand around the stage hold no less often around the copy, which has fewer loops: none of these
+        is decided that was not, there.
+        """
+        known = self.site.known.here
+        for x in self.along:
+            known = known.loop(x.var, x.extent)
+        known = known.inside(*kept)
+        ends = zip(load.at, load.buffer.shape, strict=True)
+        asked = (c for x, size in ends for c in (Cmp("<=", Int(0), x), Cmp("<", x, size)) if c not in kept)
+        return [c for c in (simplify_cond(c, known) for c in asked) if c != TRUE]
 
     def shells(self, kept: Sequence[tuple[Cond, frozenset[str]]]) -> Iterator[Loop | Cond]:
         """The copy's loops, and the guards: each as soon as the loops are open that it stands in.
@@ -273,6 +287,8 @@ class _Copy:
 
     def size(self, loop: Loop) -> Index:
         """How many iterations `loop` has at most, at any sizes."""
+        if isinstance(loop.extent, Int):
+            return maximum(loop.extent, 0)
         around = {x.var: x.extent for x in (*self.site.place.loops,) if x is not loop}
         size = upper(loop.extent, around)
         if size is None or not made_of(size, frozenset(self.site.func.sizes)):
@@ -285,12 +301,16 @@ class _Copy:
             if v not in order or order.index(v) > order.index(loop.var):
                 raise ScheduleError(f"the extent of {loop.var!r} depends on {v!r}", loop=loop.var,
                                     suggestion=f"{v!r} before {loop.var!r} among the loops")  # fmt: skip
-        return size if nonnegative(poly(size, self.site.known.here), self.site.known.here) else maximum(size, 0)
+        known = self.site.known.here
+        counts = nonnegative(plain(size), known) or nonnegative(poly(size, known), known)
+        return size if counts else maximum(size, 0)
 
     def runs(self) -> bool:
         """Whether the stage runs, for each iteration of the loops `along`, at least once."""
-        known = {id(s): k.here for s, k in statements_known((self.site.nest,), self.site.known)}
         rest = [x for x in self.inner.values() if x not in self.along]
+        if all(isinstance(x.extent, Int) and x.extent.value > 0 for x in rest):
+            return True
+        known = {id(s): k.here for s, k in statements_known((self.site.nest,), self.site.known)}
         return all(nonnegative(poly(x.extent - 1, known[id(x)]), known[id(x)]) for x in rest)
 
     def require_safe(self, made: Func, label: str) -> None:
@@ -299,7 +319,7 @@ class _Copy:
         given = {a.buffer.name for a in made.args if a.access != "out"}
         if asked := next((x for x in (self.part, *self.deciding()) if _asks(x)), None):
             bad: object = f"{text(asked)} is found by memory"
-        elif isinstance(found := outside(made, label), Outside):
+        elif not isinstance(self.part, Load) and isinstance(found := outside(made, label), Outside):
             bad = str(found)
         elif (own := loaded(self.part) - given) and not isinstance(self.part, Load):
             bad = f"{listing(sorted(own))} may not be written there"
