@@ -8,7 +8,7 @@ are touched. Conditions are not used: the box may stick out where a guard keeps 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -49,6 +49,8 @@ Tops = Sequence[tuple[Var, Poly]]
 """Loops, inner ones first, with the greatest value of each."""
 Dim = tuple[Index, Index, Index]
 """Of one dimension of a box: its base, extent and size."""
+Told = Mapping[Context, Sequence[Poly]]
+"""What guards say where something is touched."""
 Ends = Callable[[Index, Context, Context], "tuple[Poly, Poly] | None"]
 
 
@@ -121,7 +123,8 @@ def region(found: Iterable[Touch], outer: Context, shape: Sequence[Index], *, gu
     """
     found = tuple(found)
     inside = _guarded(found, outer) if guarded else outer
-    dims = [_hull(found, d, outer, inside, size) for d, size in enumerate(shape)]
+    told = {t.known: tellings(t.known, outer) for t in found}
+    dims = [_hull(found, d, outer, inside, size, told) for d, size in enumerate(shape)]
     return Box(*(tuple(x[part] for x in dims) for part in range(3)))
 
 
@@ -165,15 +168,15 @@ def _divides(ix: Index, known: Context) -> bool:
     return all(nonnegative(plus(poly(x, known), constant(-1)), known) for x in by)
 
 
-def _hull(found: Sequence[Touch], d: int, outer: Context, inside: Context, size: Index) -> Dim:
+def _hull(found: Sequence[Touch], d: int, outer: Context, inside: Context, size: Index, told: Told) -> Dim:
     """Base, extent and bound of the extent for one dimension; `inside` is known where something is touched at all.
 
     A number of elements that is known stays as it is; guards on the inner loops make less of another, as in triangles.
     """
     loosely = _spanned(found, d, outer, inside, size, ends_of)
-    if isinstance(loosely[2], Int) or (inside is outer and not any(tellings(t.known, outer) for t in found)):
+    if isinstance(loosely[2], Int) or (inside is outer and not any(told.values())):
         return loosely
-    closely = _spanned(found, d, outer, outer, size, ends_within)
+    closely = _spanned(found, d, outer, outer, size, lambda at, known, _: ends_within(at, known, outer, told[known]))
     return loosely if closely[1] == size else closely
 
 
@@ -230,12 +233,12 @@ def ends_of(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] | No
     return None if low is None or high is None else (low, high)
 
 
-def ends_within(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] | None:
-    """`ends_of`, where the guards that `known` has inside `outer` hold; if none of these fit, the last may be less."""
+def ends_within(at: Index, known: Context, outer: Context, told: Sequence[Poly]) -> tuple[Poly, Poly] | None:
+    """`ends_of`, where the guards hold that say what is `told`; if none of these fit, the last may be less."""
     ends = ends_of(at, known, outer)
     if ends is None:
         return None
-    p, inner, told = poly(at, known), _inner(known, outer), tellings(known, outer)
+    p, inner = poly(at, known), _inner(known, outer)
     low, high = ends
     for top in _distinct(_tops_of(p, inner, known, told)):
         high = hull(high, top, outer, least=True)
@@ -257,9 +260,10 @@ def tellings(known: Context, outer: Context) -> list[Poly]:
 
 def _tops_of(p: Poly, inner: Tops, ctx: Context, told: Sequence[Poly], depth: int = 2) -> Iterator[Poly]:
     """Bounds of `p` from above that are free of the loops `inner`: with a multiple of a fact added, it loses a loop."""
-    for n, f in enumerate(told):
-        for v, _ in inner:
-            a, b = p.get((v,), 0), f.get((v,), 0)
+    mine = [(v, a) for v, _ in inner if (a := p.get((v,), 0))]
+    for n, f in enumerate(told) if mine else ():
+        for v, a in mine:
+            b = f.get((v,), 0)
             if a * b >= 0:
                 continue
             more = plus(scaled(p, abs(b)), scaled(f, abs(a)))

@@ -48,9 +48,8 @@ from loopir.ir.grammar import (
 from loopir.ir.kept import kept
 from loopir.ir.walk import children, map_body, map_stmts, rebuild, replace, replaced, substitute, variables
 
-_SETTLED: frozenset[type[Index]] = frozenset({Var, FloorDiv, Mod})
-"""Atoms that what a loop in it adds to what is known does not make simpler."""
-_FORMS: frozenset[type[Index]] = _SETTLED | {Min, Max}
+_FORMS: frozenset[type[Index]] = frozenset({Var, FloorDiv, Mod, Min, Max})
+"""What positions are sums of, each in its shortest form where the loop starts."""
 N = TypeVar("N", bound=Node)
 Ask = Callable[[], Context]
 """What is known, once it is asked for."""
@@ -137,7 +136,7 @@ class Relabelling:
 
     def _decided(self, c: Cond, ask: Ask) -> Cond:
         if isinstance(c, Cmp):
-            x, y = (self._sum(ix, _SETTLED) for ix in (c.a, c.b))
+            x, y = (self._sum(ix) for ix in (c.a, c.b))
             if x is not None and y is not None:
                 return compared(c.op, x, y, ask())
         return simplify_cond(substitute(c, self.position), ask())
@@ -157,7 +156,7 @@ class Relabelling:
         self.done[ix] = to_index(new)
         return self.done[ix]
 
-    def _sum(self, ix: Index, allowed: frozenset[type[Index]] = _FORMS) -> Poly | None:
+    def _sum(self, ix: Index) -> Poly | None:
         """The relabelled `ix` if it is a sum of products of variables, which no context makes shorter.
 
         Quotients, remainders and extremes in the positions are taken to be in their shortest form.
@@ -173,7 +172,7 @@ class Relabelling:
                     return None
                 by: Mapping[Monomial, int] = plain(self.position.get(a.name, a))
                 atoms = {type(x) for n in by for x in n}
-                if not atoms <= allowed:
+                if not atoms <= _FORMS:
                     return None
                 whole = whole and atoms <= {Var}
                 term = times(term, by)

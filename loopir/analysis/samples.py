@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from math import nan
 
-from loopir.analysis.affine import Monomial, Poly
+from loopir.analysis.affine import Monomial, Poly, const_of
 from loopir.analysis.premises import Premises
 from loopir.errors import VerifyError
 from loopir.ir.grammar import Var
@@ -38,10 +38,6 @@ class Point(dict[str, int]):
         least = -(-self.known.lows.get(name, 0) // step)
         value = self[name] = (least + self.above + (sum(map(ord, name)) % 7 if self.above else 0)) * step
         return value
-
-    def under(self, known: Premises) -> Point:
-        """The same point, where more is known."""
-        return Point(self, self.terms, self.above, self.ends, known)
 
     def iteration(self, depth: int, top: int) -> int:
         """The iteration to take of a loop whose last is `top`."""
@@ -71,15 +67,19 @@ def _product(m: Monomial, point: Point) -> float:
 
 def refuted(p: Mapping[Monomial, int], known: Premises) -> bool:
     """Whether `p` is negative at one of the points of `known`."""
-    points = (point_of(known, kind) for kind in range(len(KINDS)))
-    return any(x is not None and x.value(p) < 0 for x in points)
+    for kind in range(len(KINDS)):
+        x = point_of(known, kind)
+        if x is not None and x.value(p) < 0:
+            return True
+    return False
 
 
 def point_of(known: Premises, kind: int) -> Point | None:
     """A point of `known`, worked out once it is asked for: that of the place around, moved under what is added here."""
-    if kind not in known.points:
-        known.points[kind] = _found(known, kind)
-    return known.points[kind]
+    points = known.points
+    if kind not in points:
+        points[kind] = _found(known, kind)
+    return points[kind]
 
 
 def _found(known: Premises, kind: int) -> Point | None:
@@ -90,13 +90,16 @@ def _found(known: Premises, kind: int) -> Point | None:
     old = point_of(before, kind)
     if old is None:
         return None
-    point = old.under(known)
-    if len(known.tops) > len(before.tops):
+    point = Point(old, old.terms, old.above, old.ends, known)
+    depth = len(known.tops)
+    if depth > len(before.tops):
         v, top = known.tops[0]
-        last = old.value(top)
+        last = const_of(top)
+        if last is None:
+            last = old.value(top)
         if not last >= 0:
             return None
-        point[v.name] = point.iteration(len(known.tops), int(last))
+        point[v.name] = point.iteration(depth, int(last))
         point.terms.pop((v,), None)
         return point
     new = known.facts[len(before.facts) :]

@@ -122,9 +122,9 @@ class Context(Premises):
                     lows[name] = max(n + 1, lows.get(name, 0))
                 case _:
                     facts += self._facts(c)
-                    if isinstance(c, Cmp) and c.op == "<" and nonnegative(poly(c.a, self), self):
-                        for name, low in self._factors(poly(c.b, self)).items():
-                            lows[name] = max(low, lows.get(name, 0))
+                    if isinstance(c, Cmp) and c.op == "<":
+                        more = {v: n for v, n in self._factors(poly(c.b, self)).items() if n > lows.get(v, 0)}
+                        lows.update(more if more and nonnegative(poly(c.a, self), self) else {})
         for name in multiples.keys() & lows.keys():
             lows[name] += -lows[name] % multiples[name]
         facts = tuple(f for f in facts if const_of(f) is None)
@@ -265,9 +265,8 @@ def _simplified(c: Cond, ctx: Context) -> Cond:
         case And(terms):
             done: list[Cond] = []
             for t in terms:
-                s = simplify_cond(t, ctx)
-                ctx = ctx.given(s)
-                done.append(s)
+                ctx = ctx.given(*done[-1:])
+                done.append(simplify_cond(t, ctx))
             return conj(*done)
         case Or(terms):
             kept = [s for s in (simplify_cond(t, ctx) for t in terms) if s != FALSE]

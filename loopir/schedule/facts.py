@@ -9,9 +9,10 @@ from math import lcm
 from loopir.analysis.affine import constant, plain, plus
 from loopir.analysis.rules import divisible
 from loopir.analysis.samples import refuted
-from loopir.analysis.simplify import Context, interval, poly, simplify, simplify_cond, sum_of_variables
+from loopir.analysis.prove import least as lowest, nonnegative
+from loopir.analysis.simplify import Context, poly, simplify, sum_of_variables
 from loopir.analysis.simplify_func import Known, known_at as known_at, simplify_body
-from loopir.ir.grammar import TRUE, Body, Cmp, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum
+from loopir.ir.grammar import Body, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum
 from loopir.ir.walk import exchanged, nodes
 
 
@@ -40,25 +41,29 @@ class Facts:
         if isinstance(extent, Int):
             return extent.value >= least
         above, known = plus(plain(extent), constant(-least)), self.known
-        low = interval(above, known)[0]
+        low = lowest(above, known)
         if low is not None and low >= 0:
             return True
         if refuted(above, known):
             return False
         scale = lcm(*(n.b.value for n in nodes(extent) if isinstance(n, FloorDiv) and isinstance(n.b, Int)))
-        asked = (Cmp("<=", Int(least * k), extent * k) for k in sorted({1, scale}))  # c * (x // c) is nearly x
-        return any(simplify_cond(c, self.known) == TRUE for c in asked)
+        asked = (plus(poly(extent * k, known), constant(-least * k)) for k in sorted({1, scale}))
+        return any(nonnegative(p, known) for p in asked)  # c * (x // c) is nearly x
 
     def equal(self, a: Index, b: Index) -> bool:
         return self.tidy(a - b) == Int(0) or (self.at_least(a - b, 0) and self.at_least(b - a, 0))
 
     def less(self, a: Index, b: Index) -> Index:
         """The minimum of the two, which is one of them where that is proved."""
-        return self.tidy(a if self.at_least(b - a, 0) else b if self.at_least(a - b, 0) else minimum(a, b))
+        if self.at_least(b - a, 0):
+            return self.tidy(a)
+        return self.tidy(b) if self.at_least(a - b, 0) else minimum(self.tidy(a), self.tidy(b))
 
     def greater(self, a: Index, b: Index) -> Index:
         """The maximum of the two, which is one of them where that is proved."""
-        return self.tidy(a if self.at_least(a - b, 0) else b if self.at_least(b - a, 0) else maximum(a, b))
+        if self.at_least(a - b, 0):
+            return self.tidy(a)
+        return self.tidy(b) if self.at_least(b - a, 0) else maximum(self.tidy(a), self.tidy(b))
 
     def constant(self, ix: Index) -> bool:
         """Whether `ix` is one number."""

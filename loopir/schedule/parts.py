@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from loopir.analysis.affine import plain, plus, to_index
+from loopir.analysis.affine import Poly, add_to, plain, plus, to_index
 from loopir.analysis.relabel import Relabelling
-from loopir.analysis.simplify import Context, simplify
+from loopir.analysis.simplify import Context, extreme, simplify
 from loopir.analysis.simplify_func import Known
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Buffer, FloorDiv, Func, Index, Loop, Mod, Node, Reduce, Stmt, Store, Value, Var
+from loopir.ir.grammar import Body, Buffer, FloorDiv, Func, Index, Loop, Max, Min, Mod, Node, Reduce, Stmt, Store, Value, Var
 from loopir.ir.walk import loaded, loops, rebuild, replace, replaced, rewrite, statements, substitute, variables
 from loopir.schedule.find import listing
 from loopir.schedule.naming import Taken
@@ -41,9 +41,16 @@ def tidy_part(
 def _moved(start: Index, v: Var, ask: Callable[[], Context]) -> Index:
     """`start + v` in its shortest form, for a start in its own; what is known is asked for where that may differ."""
     p = plain(start)
-    if all(isinstance(a, Var | FloorDiv | Mod) for m in p for a in m):
-        return to_index(plus(p, {(v,): 1}))
-    return simplify(start + v, ask())
+    kinds = {type(a) for m in p for a in m}
+    if not kinds <= {Var, FloorDiv, Mod, Min, Max}:
+        return simplify(start + v, ask())
+    whole: Poly = {}
+    for m, c in p.items():  # a loop that runs may tell which side of an extreme it is
+        if len(m) == 1 and isinstance(a := m[0], Min | Max):
+            add_to(whole, extreme(dict(plain(a.a)), dict(plain(a.b)), isinstance(a, Min), ask()), c)
+        else:
+            add_to(whole, {m: c}, 1)
+    return to_index(plus(whole, {(v,): 1}))
 
 
 def _folded(loop: Loop, var: str, *, goes_on: bool) -> Body:

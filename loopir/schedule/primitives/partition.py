@@ -212,16 +212,19 @@ class Settled:
 
     def visit(self, n: Node, inside: tuple[Loop, ...]) -> None:
         """Settle the conditions and extremes under `n`, which stands in the loops `inside`."""
-        if isinstance(n, Buffer):
-            return
-        if isinstance(n, If | Select):
-            self.want(n.cond, True, inside)
-        elif isinstance(n, Min | Max):
-            self.choose(n, inside)
-        if isinstance(n, Loop):
-            self.full(n, inside)
-        for child in children(n):
-            self.visit(child, (*inside, n) if isinstance(n, Loop) else inside)
+        if isinstance(n, Stmt):
+            if isinstance(n, Loop):
+                self.full(n, inside)
+            elif isinstance(n, If):
+                self.want(n.cond, True, inside)
+            for child in children(n):
+                self.visit(child, (*inside, n) if isinstance(n, Loop) else inside)
+        elif self.loop.var in variables(n):
+            for x in nodes(n):
+                if isinstance(x, Select):
+                    self.want(x.cond, True, inside)
+                elif isinstance(x, Min | Max):
+                    self.choose(x, inside)
 
     def want(self, c: Cond, held: bool, inside: tuple[Loop, ...]) -> None:
         """Let `c` hold, or not, in the interior, as far as it is a matter of where that ends."""
