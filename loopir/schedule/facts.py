@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import lcm
 
 from loopir.analysis.affine import constant, plain, plus
+from loopir.analysis.prove import least as lowest, nonnegative
 from loopir.analysis.rules import divisible
 from loopir.analysis.samples import refuted
-from loopir.analysis.prove import least as lowest, nonnegative
 from loopir.analysis.simplify import Context, poly, simplify, sum_of_variables
 from loopir.analysis.simplify_func import Known, known_at as known_at, simplify_body
 from loopir.ir.grammar import Body, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum

@@ -14,7 +14,23 @@ from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify import Context, extreme, simplify
 from loopir.analysis.simplify_func import Known
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Buffer, FloorDiv, Func, Index, Loop, Max, Min, Mod, Node, Reduce, Stmt, Store, Value, Var
+from loopir.ir.grammar import (
+    Body,
+    Buffer,
+    FloorDiv,
+    Func,
+    Index,
+    Loop,
+    Max,
+    Min,
+    Mod,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    Value,
+    Var,
+)
 from loopir.ir.walk import loaded, loops, rebuild, replace, replaced, rewrite, statements, substitute, variables
 from loopir.schedule.find import listing
 from loopir.schedule.naming import Taken

@@ -11,11 +11,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from loopir.analysis.relabel import Relabelling
-from loopir.analysis.simplify_func import Known, simplify_body
+from loopir.analysis.simplify_func import Known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Func, If, Index, Loop, Stmt, Var
-from loopir.ir.walk import bodies, chain, loaded, loops, loops_of, places, relisted, rewrite, statements
-from loopir.schedule.facts import known_at
+from loopir.ir.walk import bodies, chain, loaded, places, relisted, rewrite, statements
 from loopir.schedule.find import find_loop
 
 
@@ -47,6 +46,8 @@ def _with_first(s: Stmt, loop: Loop) -> Stmt:
 def under_one_guard(func: Func, first: str, second: str) -> Func:
     """`func` with one guard around both loops, if `first` ends one and `second` begins the next, of the same test."""
     a, b = find_loop(func, first), find_loop(func, second)
+    if not isinstance((None, *chain(func.body, a))[-2], If):
+        return func
     for body in (func.body, *(x for s in statements(func.body) for x in bodies(s))):
         for one, two in pairwise(body):
             if not (isinstance(one, If) and isinstance(two, If) and one.then and two.then):
@@ -103,17 +104,10 @@ def band(loop: Loop, depth: int) -> tuple[Loop, ...]:
     return tuple(out)
 
 
-def joined(func: Func, first: Loop, second: Loop, nest: Stmt, done: Body) -> Func:
-    """`func` with `nest`, in which `done` is in its shortest form, in the place of `first`, and without `second`.
-
-    What is known there is asked of `func` as it is: the reductions of the second nest count, too.
-    """
-    tidied = simplify_body((nest,), known_at(func, first), old=done)
+def joined(func: Func, first: Loop, second: Loop, nest: Stmt) -> Func:
+    """`func` with `nest` in the place of `first`, and without `second`."""
     around, level = _level(func, first)
-    made: Body = ()
-    for s in level:
-        made += tidied if s is first else () if s is second else (s,)
-    return relisted(func, around, level, made)
+    return relisted(func, around, level, tuple(nest if s is first else s for s in level if s is not second))
 
 
 def relabelled(nest: Sequence[Loop], names: Sequence[str], position: Sequence[Index], known: Known) -> Body:
@@ -131,5 +125,4 @@ def labels(body: Body) -> tuple[str, ...]:
 
 def lanes_around(func: Func, loop: Loop) -> list[str]:
     """The vectorized loops around `loop`, in which the order of statements matters."""
-    vectors = (x for x in loops_of(func).values() if x.kind == "vectorize")
-    return [x.var for x in vectors if any(y is loop for y in loops(x.body))]
+    return [x.var for x in chain(func.body, loop)[:-1] if isinstance(x, Loop) and x.kind == "vectorize"]

@@ -180,11 +180,10 @@ class Nests:
             heads.append((name, extent, x.kind))
         mine = _moved(self.first, heads, [max(-s, 0) for s in shifts], one, facts)
         theirs = _moved(self.second, heads, [max(s, 0) for s in shifts], other, facts)
-        done: Body = (*mine, *theirs)
         body = (*_guarded(mine, one), *_guarded(theirs, other))
         for name, extent, kind in reversed(heads):
             body = (Loop(name, extent, kind, body),)
-        return joined(self.func, self.first[0], self.second[0], body[0], done)
+        return joined(self.func, self.first[0], self.second[0], body[0])
 
     def _extent(self, facts: Facts, x: Loop, y: Loop, early: int, late: int) -> Index:
         """Iterations until both loops have ended; refuses where a guard at the end was not asked for."""
@@ -221,7 +220,7 @@ def _inside(facts: Facts, name: str, lag: int, extent: Index, fused: Index) -> l
     """When a loop of `extent` that starts `lag` iterations late runs; what always holds is left out."""
     start: list[Cond] = [Cmp("<=", Int(lag), Var(name))] if lag else []
     ends = facts.at_least(extent + lag - fused, 0)
-    return start if ends else [*start, Cmp("<", Var(name), extent + lag)]
+    return start if ends else [*start, Cmp("<", Var(name), facts.tidy(extent + lag))]
 
 
 def _moved(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopir.analysis.access import sees
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Cmp, Func, If, Loop, Not, Reduce, Var, maximum
+from loopir.ir.grammar import Body, Cmp, Func, If, Int, Loop, Not, Reduce, Var
 from loopir.ir.text import text
 from loopir.ir.walk import places, variables
 from loopir.schedule.effects import require_known_starts, require_stable_extent
@@ -155,17 +155,16 @@ def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
     require_known_starts(a, b.extent)
     require_known_starts(b, a.extent)
     facts = Facts.at(func, a)
-    n, m = (x.extent if facts.at_least(x.extent, 0) else maximum(x.extent, 0) for x in (a, b))
+    n, m = (facts.greater(x.extent, Int(0)) for x in (a, b))
     (v,) = new_names(func, (a.var,), None if name is None else (name,), (a.var, b.var))
-    at = {a.var: Var(v), b.var: Var(v) - n}
-    early = Cmp("<", Var(v), n)
+    at, early, both = {a.var: Var(v), b.var: Var(v) - n}, Cmp("<", Var(v), n), facts.tidy(n + m)
 
     def moved(x: Loop) -> Body:
-        known = facts.place.loop(v, n + m, x.body, was=x.var).given(early if x is a else Not(early))
+        known = facts.place.loop(v, both, x.body, was=x.var).given(early if x is a else Not(early))
         return relabelled((x,), (v,), (at[x.var],), known)
 
     mine, theirs = moved(a), moved(b)
-    new = joined(func, a, b, Loop(v, n + m, a.kind, (If(early, mine, theirs),)), (*mine, *theirs))
+    new = joined(func, a, b, Loop(v, both, a.kind, (If(early, mine, theirs),)))
     origin = {label: Came(label, {x.var: at[x.var]}) for x in (a, b) for label in labels(x.body)}
     starts = _starts_with(a) or _starts_with(b)
     clash = order_broken(func, new, origin, asks=lambda buffer, one, other: starts)

@@ -248,7 +248,7 @@ class _Copy:
         return made
 
     def inside(self, load: Load, kept: Sequence[Cond]) -> list[Cond]:
-        """What makes an element that the copy loads one of its buffer, less what is known in its loops where `kept` holds.
+        """What makes an element that the copy loads one of its buffer, less what is known there where `kept` holds.
 
         The guards that stand around the stage hold no less often around the copy, which has fewer loops: none of these
         is decided that was not, there.
