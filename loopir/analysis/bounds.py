@@ -6,11 +6,11 @@ What comes from memory (a gather, a data-dependent bound) is not known here: `ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from loopir.analysis.access import Access, Statement, loads_of, sees, statements_of
-from loopir.analysis.affine import Poly, plus
+from loopir.analysis.affine import Poly, plain, plus
 from loopir.analysis.depend import SIZE, Instances, domain
 from loopir.analysis.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.analysis.system import System, combine
@@ -224,6 +224,24 @@ class Here:
         ends = [end for end in x.ends if end not in spans and simplify_cond(end, context) != TRUE]
         return tuple(end for end in ends if not self._solved(x, end))
 
+    def holds(self, found: Iterable[Subscript]) -> bool:
+        """Whether all of `found` are inside, seen without the solver: of those a constant apart, from two of them."""
+        far: dict[object, tuple[Subscript, int, Subscript, int]] = {}
+        for x in found:
+            ix = x.index
+            if x.part or not sees(ix):
+                return False
+            p = plain(ix)
+            c, key = p.get((), 0), (x.dim, x.given, x.buffer.name, frozenset([t for t in p.items() if t[0]]))
+            low, least, high, most = far.get(key, (x, c, x, c))
+            far[key] = (*((x, c) if c < least else (low, least)), *((x, c) if c > most else (high, most)))
+        return all(
+            nonnegative(plain(low.index), known)
+            and nonnegative(plus(plus(plain(high.size), plain(high.index), -1), {(): -1}), known)
+            for low, _, high, _ in far.values()
+            for known in (self.context.given(*low.given),)
+        )
+
     def _counted(self, divisor: Index, context: Context) -> bool:
         """Whether something counts up to a product of this, a loop or what a guard tests: then no factor of it is 0."""
         zero = Int(0)
@@ -263,7 +281,10 @@ def _unproved(body: Body, here: Here, of: str | None) -> Iterator[tuple[Stmt, Su
         if of is not None and of not in accessed(s):
             continue
         seen: set[tuple[Cond, ...]] = set()
-        for x in subscripts(s) if of is None else _into(s, of):
+        found = subscripts(s) if of is None else list(_into(s, of))
+        if isinstance(found, list) and here.holds(found):
+            found = ()
+        for x in found:
             key = (*x.ends, *x.given)
             if key not in seen:
                 seen.add(key)

@@ -12,7 +12,7 @@ from math import gcd
 
 from loopir.analysis.affine import Monomial, Poly, add_to, coefficient, constant, plain, plus, quotient, scaled, times
 from loopir.analysis.premises import Ends, Premises
-from loopir.analysis.samples import refuted
+from loopir.analysis.samples import FIRST, OTHERS, refuted
 from loopir.analysis.statements import Statement
 from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod, Var, Xor
 from loopir.ir.walk import variables
@@ -125,10 +125,15 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
     low = least(p, known)
     if low is not None and (low >= 0 or _attained(p, known)):
         return low >= 0
-    if hopeless(p, known):
-        return False
     trail: list[Mapping[Monomial, int]] = []
-    if _reduced(p, known, STEPS, trail):
+    if (len(p) == 1 and () in p) or _unbounded(p, known) or refuted(p, known, FIRST):
+        return False
+    linear = all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p)
+    if linear and _reduced(p, known, STEPS, trail):  # a way without forks: sooner gone than more points are found
+        return True
+    if refuted(p, known, OTHERS):
+        return False
+    if not linear and _reduced(p, known, STEPS, trail):
         return True
     if any(_reduced(rest, known, STEPS, []) for rest in _without_facts(trail, known)):
         return True

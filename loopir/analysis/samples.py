@@ -20,6 +20,9 @@ KINDS = ((0, 0), (0, 1), (13, 2), (13, 3), (1009, 0), (1009, 1))
 """How far above its least value a size is, in multiples, and which iteration of a loop is taken: the first, the last,
 these by turns, or by turns the other way round."""
 
+FIRST, OTHERS = (0, 1), range(2, len(KINDS))
+"""Those that end most proofs that fail, and the others."""
+
 
 class Point(dict[str, int]):
     """The value of each variable; of a size, once it is asked for. `terms` are what products are there."""
@@ -65,9 +68,9 @@ def _product(m: Monomial, point: Point) -> float:
     return total
 
 
-def refuted(p: Mapping[Monomial, int], known: Premises) -> bool:
-    """Whether `p` is negative at one of the points of `known`."""
-    for kind in range(len(KINDS)):
+def refuted(p: Mapping[Monomial, int], known: Premises, kinds: Iterable[int] = range(len(KINDS))) -> bool:
+    """Whether `p` is negative at one of the points of `known`, of these `kinds`."""
+    for kind in kinds:
         x = point_of(known, kind)
         if x is not None and x.value(p) < 0:
             return True

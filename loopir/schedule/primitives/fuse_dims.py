@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loopir.analysis.bounds import Subscript, unproved
+from loopir.analysis.simplify import sum_of_variables
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Func, Index, Int, Load, Reduce
@@ -66,10 +67,20 @@ def fuse_dims(func: Func, buffer: str, first: int, count: int = 2) -> Func:
     _require_inside(func, alloc.body, b.name)
     sizes = b.shape[first : first + count]
 
+    places: dict[tuple[Index, ...], Index] = {}
+    settled = True
+
     def fused(at: tuple[Index, ...]) -> tuple[Index, ...]:
-        place: Index = Int(0)
-        for x, size in zip(at[first : first + count], sizes, strict=True):
-            place = place * size + x
+        nonlocal settled
+        apart = at[first : first + count]
+        place = places.get(apart)
+        if place is None:
+            place = Int(0)
+            for x, size in zip(apart, sizes, strict=True):
+                place = place * size + x
+            short = sum_of_variables(place)
+            settled = settled and short is not None
+            place = places[apart] = place if short is None else short
         return (*at[:first], place, *at[first + count :])
 
     total: Index = Int(1)
@@ -77,8 +88,9 @@ def fuse_dims(func: Func, buffer: str, first: int, count: int = 2) -> Func:
         total = total * size
     new = replace(b, shape=(*b.shape[:first], total, *b.shape[first + count :]))
     body = tuple(reindexed(s, {b.name: new}, fused) for s in alloc.body)
-    made = replace(alloc, buffer=new, body=simplify_body(body, known_at(func, alloc), old=alloc.body))
-    return exchanged(func, alloc, made)
+    if not settled:
+        body = simplify_body(body, known_at(func, alloc), old=alloc.body)
+    return exchanged(func, alloc, replace(alloc, buffer=new, body=body))
 
 
 def _require_inside(func: Func, body: Body, name: str) -> None:
