@@ -41,7 +41,7 @@ class Premises:
         self.tops = tops
         """The greatest value of each loop around, innermost first."""
         self.top = dict(tops)
-        self.lows: Mapping[str, int] = lows or {}
+        self.lows: Mapping[str, int] = {} if lows is None else lows
         """What a variable is at least, if that is more than 0."""
         self.multiples: Mapping[str, int] = multiples or {}
         """What divides a size."""

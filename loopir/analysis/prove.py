@@ -323,11 +323,10 @@ def _without_facts(trail: list[Mapping[Monomial, int]], known: Premises) -> Iter
 
 def _telling(known: Premises) -> list[Mapping[Monomial, int]]:
     """The facts, and what is above them by the bounds of their atoms, where the ends do not say as much."""
-    before = known.before
-    if before is not None and known.facts == before.facts and known.lows == before.lows:  # another loop tells nothing
-        if before.telling is None:
-            before.telling = _telling(before)
-        return before.telling
+    while (before := known.before) is not None and known.facts is before.facts and known.lows is before.lows:
+        known = before  # another loop tells nothing
+        if known.telling is not None:
+            return known.telling
     found: list[Mapping[Monomial, int]] = []
     pending = list(known.facts)
     while pending:

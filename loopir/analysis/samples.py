@@ -16,7 +16,9 @@ from loopir.errors import VerifyError
 from loopir.ir.grammar import Var
 from loopir.ir.verify import evaluate
 
-KINDS = ((0, 0), (0, 1), (13, 2), (13, 3), (1009, 0), (1009, 1))
+LARGE = 480 * 128 - 8
+"""A little less than whole tiles of most lengths, and groups of tiles, whose last ones then stick out."""
+KINDS = ((LARGE, 0), (LARGE, 1), (0, 0), (0, 1), (13, 2), (13, 3))
 """How far above its least value a size is, in multiples, and which iteration of a loop is taken: the first, the last,
 these by turns, or by turns the other way round."""
 
@@ -90,23 +92,39 @@ def _found(known: Premises, kind: int) -> Point | None:
     if before is None:
         point = Point({}, {}, *KINDS[kind], known)
         return point if _inside(point, known.facts) or _moved(point, known.facts) else None
+    if len(known.tops) > len(before.tops):
+        return _entered(known, kind)
     old = point_of(before, kind)
     if old is None:
         return None
     point = Point(old, old.terms, old.above, old.ends, known)
-    depth = len(known.tops)
-    if depth > len(before.tops):
-        v, top = known.tops[0]
+    new = known.facts[len(before.facts) :]
+    return point if _sized(point) and (_inside(point, new) or _moved(point, new)) else None
+
+
+def _entered(known: Premises, kind: int) -> Point | None:
+    """A point in the innermost loop of `known`: from one outside the loops of constant lengths there, all at once."""
+    entered: list[tuple[Var, int, float]] = []
+    outer = known
+    while (before := outer.before) is not None and len(outer.tops) > len(before.tops) and kind not in outer.points:
+        v, top = outer.tops[0]
         last = const_of(top)
         if last is None:
-            last = old.value(top)
+            break
+        entered.append((v, len(outer.tops), last))
+        outer = before
+    if not entered and before is not None and (old := point_of(before, kind)) is not None:
+        entered, outer = [(known.tops[0][0], len(known.tops), old.value(known.tops[0][1]))], before
+    old = point_of(outer, kind) if entered else None
+    if old is None:
+        return None
+    point = Point(old, old.terms, old.above, old.ends, known)
+    for v, depth, last in reversed(entered):
         if not last >= 0:
             return None
         point[v.name] = point.iteration(depth, int(last))
         point.terms.pop((v,), None)
-        return point
-    new = known.facts[len(before.facts) :]
-    return point if _sized(point) and (_inside(point, new) or _moved(point, new)) else None
+    return point
 
 
 def _sized(p: Point) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import TypeVar, cast
 
-from loopir.analysis.affine import Poly, add_to, const_of, plain, plus, scaled, times, to_index
+from loopir.analysis.affine import Poly, add_to, const_of, constant, plain, plus, scaled, times, to_index
 from loopir.analysis.premises import Premises
 from loopir.analysis.prove import interval, nonnegative
 from loopir.analysis.rules import divide, exclusive, extreme, fold, modulo
@@ -97,7 +97,7 @@ class Context(Premises):
         return found
 
     def _looped(self, var: str, extent: Index) -> Context:
-        size = poly(extent, self)
+        size = poly(extent, self) if type(extent) is not Int else constant(extent.value)
         top = plus(size, {(): -1})
         tops = ((Var(var), top), *self.tops)
         if const_of(size) is not None:
