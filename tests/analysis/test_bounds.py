@@ -1,0 +1,36 @@
+"""What is seen without the solver to be inside a buffer is what is shown one by one, and no more."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import loopir.intrinsics  # noqa: F401
+from loopir.analysis.bounds import Here, unproved
+from loopir.ir.parse import parse
+from loopir.schedule.find import all_buffers
+from loopir.testing.steps import schedules
+from loopir.testing.strategies import funcs
+
+
+def check(source: str) -> None:
+    func = parse(source)
+    for b in all_buffers(func):
+        found = [(x, ends) for _, x, ends in unproved(func, b.name)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Here, "holds", lambda *_: False)
+            assert found == [(x, ends) for _, x, ends in unproved(func, b.name)]
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_accesses_a_constant_apart_are_told_by_the_outermost(data: st.DataObject) -> None:
+    s = data.draw(schedules(data.draw(funcs()), most=2, primitives=("split", "peel", "fuse", "skew")))
+    check(str(s))
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 2), (1, 2), (0, 3), (-1, 2)])
+def test_the_first_and_the_last_of_a_window(least: int, most: int) -> None:
+    window = " + ".join(f"A[i + {c}]" for c in range(least, most + 1))
+    head = 'def f(n: "size", A: "float32[n + 2]", B: "out float32[n]"):'
+    source = f"{head}\n    for i in range(n):\n        B[i] = {window}\n"
+    check(source)
+    assert bool([*unproved(parse(source), "A")]) == (least < 0 or most > 2)
