@@ -39,6 +39,7 @@ from loopir.ir.grammar import (
     Select,
     Stmt,
     Var,
+    conj,
     conjuncts,
 )
 from loopir.ir.walk import (
@@ -325,9 +326,25 @@ class Settled:
             if isinstance(n, Min | Max) and n in self.arms:
                 return visit(self.arms[n])
             out = rebuild(n, visit)
-            return out if out is n or not isinstance(n, Index) else refold(cast(Index, out))
+            if out is n or not isinstance(out, Index | Cond):
+                return out
+            return refold(out) if isinstance(out, Index) else _folded(out)
 
         return cast(N, visit(node))
+
+
+def _folded(c: Cond) -> Cond:
+    """`c` without terms that are decided."""
+    match c:
+        case And(terms):
+            return conj(*terms)
+        case Or(terms):
+            open_ = tuple(t for t in terms if t != FALSE)
+            return TRUE if TRUE in terms else FALSE if not open_ else open_[0] if len(open_) == 1 else Or(open_)
+        case Not(term) if term in (TRUE, FALSE):
+            return FALSE if term == TRUE else TRUE
+        case _:
+            return c
 
 
 def _needed(body: Body) -> Iterator[tuple[Cond, bool]]:

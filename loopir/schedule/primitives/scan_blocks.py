@@ -118,8 +118,10 @@ def scan_blocks(func: Func, loop: str, factor: int, *, names: tuple[str, str] | 
     refuses: scan_blocks("r", 4)  # 'r' holds another loop
     """
     target = find_serial(func, loop)
-    func = rewrite_loop(func, target, lambda: replace(target, body=rewrite(target.body, _as_store)))
-    target = find_serial(func, target.var)
+    stored = rewrite(target.body, _as_store)
+    if stored is not target.body:
+        func = rewrite_loop(func, target, lambda: replace(target, body=stored))
+        target = find_serial(func, target.var)
     if factor < 1:
         raise ScheduleError(
             f"a block has 1 iteration at least, not {factor}", loop=target.var, suggestion="a factor of 1 or more"
