@@ -159,7 +159,8 @@ def warps() -> Iterator[Case]:
     yield product("mma ahead", contracted(matmul_mma, ahead=True, spread=True, stages=3), "float16",
                   sizes=(256, 256, 256))  # fmt: skip
     yield product("mma staged", contracted(matmul_mma, staged=True, stages=3), "float16", sizes=(256, 256, 256))
-    yield product("mma whole", contracted(matmul_mma, whole=True, stages=3), "bfloat16", "nt", ODD)
+    yield product("mma whole", contracted(matmul_mma, block=(64, 64), warps=(2, 2), whole=True, stages=3), "bfloat16",
+                  "nt", ODD)  # fmt: skip
     yield product("mma split", contracted(matmul_split, parts=4, warpgroups=False, block=(64, 64), warps=(2, 2)),
                   "bfloat16", sizes=(128, 128, 1024))  # fmt: skip
     yield product("mma", contracted(matmul_mma, stages=3), "bfloat16", symbolic=True)
