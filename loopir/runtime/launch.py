@@ -149,7 +149,10 @@ class CudaRuntime:
         def launches(stream: int) -> None:
             host(Running(self, Stream(self.gpu, stream)), *sizes, *pointers)
 
-        return Graph(self.gpu, launches, partial(stream_of, bound.arrays), bound.arrays, results)
+        native = shared(self.gpu)
+        known = native is not None and all(native.knows(t) for t in bound.arrays)
+        replay = native.replay if native is not None and known else None
+        return Graph(self.gpu, launches, partial(stream_of, bound.arrays), bound.arrays, results, replay)
 
 
 _shared: dict[Any, Native | None] = {}

@@ -16,7 +16,8 @@
                                        ; 24 dimensions, 25 sizes, 26 address, 27 stream
   ptr,                                 ; 28 the number of a stream
   i64, i64, i64, i64,                  ; 29 where a tensor lies in its object, 30 strided, 31 CUDA, 32 which GPU
-  ptr                                  ; 33 the first room
+  ptr,                                 ; 33 launch a graph
+  ptr                                  ; 34 the first room
 }
 ; Memory for intermediates on a stream: the next room, the stream's handle and number, and where it is, 0 while in use.
 %room = type { ptr, i64, i64, i64 }
@@ -315,7 +316,7 @@ no:
 ; graph may run at any time.
 define internal ptr @room(ptr %env, i64 %stream) {
 entry:
-  %first = getelementptr %env, ptr %env, i32 0, i32 33
+  %first = getelementptr %env, ptr %env, i32 0, i32 34
   br label %next
 next:
   %at = phi ptr [ %first, %entry ], [ %room, %look ]
@@ -533,21 +534,29 @@ over:
   ret i64 %failed
 }
 
-; Fill in the addresses of this call and launch: 0, what failed, or -1 for a call that goes the longer way.
-define internal i64 @run(ptr %env, ptr %plan, ptr %facts) {
-entry:
-  %copies = alloca [8 x [128 x i8]], align 64
+; The stream that torch works on; -1 where it does not tell.
+define internal i64 @stream(ptr %env) {
   %where = alloca i64
   %ask.at = getelementptr %env, ptr %env, i32 0, i32 27
   %ask = load ptr, ptr %ask.at
   %gpu.at = getelementptr %env, ptr %env, i32 0, i32 32
   %gpu.word = load i64, ptr %gpu.at
   %gpu = trunc i64 %gpu.word to i32
-  %asked = call i32 %ask(i32 %gpu, ptr %where)
-  %well = icmp eq i32 %asked, 0
-  br i1 %well, label %streamed, label %other
-streamed:
+  %code = call i32 %ask(i32 %gpu, ptr %where)
+  %well = icmp eq i32 %code, 0
   %stream = load i64, ptr %where
+  %told = select i1 %well, i64 %stream, i64 -1
+  ret i64 %told
+}
+
+; Fill in the addresses of this call and launch: 0, what failed, or -1 for a call that goes the longer way.
+define internal i64 @run(ptr %env, ptr %plan, ptr %facts) {
+entry:
+  %copies = alloca [8 x [128 x i8]], align 64
+  %stream = call i64 @stream(ptr %env)
+  %untold = icmp eq i64 %stream, -1
+  br i1 %untold, label %other, label %streamed
+streamed:
   %needs.at = getelementptr %plan, ptr %plan, i32 0, i32 5
   %needs = load i64, ptr %needs.at
   %alone = icmp eq i64 %needs, 0
@@ -696,4 +705,40 @@ other:
   %not = load ptr, ptr %not.at
   call void @more(ptr %env, ptr %not)
   ret ptr %not
+}
+
+; replay(): launch the graph of a call again, and give its results; NotImplemented where that fails. `self` is like that
+; of `call`, with the address of three words: the environment, the graph, the results.
+define ptr @replay(ptr %self, ptr %given, i64 %count) {
+entry:
+  %bytes = call ptr @item(ptr %self, i64 0)
+  %head.at = getelementptr i8, ptr %bytes, i64 32
+  %head = load ptr, ptr %head.at
+  %env = load ptr, ptr %head
+  %graph.at = getelementptr ptr, ptr %head, i64 1
+  %graph = load ptr, ptr %graph.at
+  %results.at = getelementptr ptr, ptr %head, i64 2
+  %results = load ptr, ptr %results.at
+  %launch.at = getelementptr %env, ptr %env, i32 0, i32 33
+  %launch = load ptr, ptr %launch.at
+  %save.at = getelementptr %env, ptr %env, i32 0, i32 3
+  %save = load ptr, ptr %save.at
+  %restore.at = getelementptr %env, ptr %env, i32 0, i32 4
+  %restore = load ptr, ptr %restore.at
+  %not.at = getelementptr %env, ptr %env, i32 0, i32 14
+  %not = load ptr, ptr %not.at
+  %stream = call i64 @stream(ptr %env)
+  %untold = icmp eq i64 %stream, -1
+  br i1 %untold, label %give, label %start
+start:
+  %thread = call ptr %save()
+  %code = call i32 %launch(ptr %graph, i64 %stream)
+  call void %restore(ptr %thread)
+  %well = icmp eq i32 %code, 0
+  %outcome = select i1 %well, ptr %results, ptr %not
+  br label %give
+give:
+  %given.back = phi ptr [ %not, %entry ], [ %outcome, %start ]
+  call void @more(ptr %env, ptr %given.back)
+  ret ptr %given.back
 }

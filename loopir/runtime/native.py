@@ -14,12 +14,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from loopir.errors import TargetError
-from loopir.runtime.arrays import Bound, Signature, Taken
+from loopir.runtime.arrays import ArgSpec, Bound, Signature, Taken
 from loopir.runtime.driver import Device
 from loopir.runtime.llvm_jit import Library
 from loopir.runtime.maps import Map
@@ -28,7 +29,7 @@ from loopir.runtime.record import MapOf, Recording, Slot
 
 DRIVER = {
     "launch": "cuLaunchKernelEx", "encode": "cuTensorMapEncodeTiled", "capturing": "cuStreamIsCapturing",
-    "number of stream": "cuStreamGetId",
+    "number of stream": "cuStreamGetId", "graph": "cuGraphLaunch",
 }  # fmt: skip
 PYTHON = {
     "save": "PyEval_SaveThread", "restore": "PyEval_RestoreThread", "call nothing": "PyObject_CallNoArgs",
@@ -43,7 +44,7 @@ SHIM = {
 ORDER = (
     *("launch", "encode", "capturing"), *PYTHON, *("tuple", "None", "NotImplemented", "False"),
     *("tensor", "requires_grad", "is_neg"), *SHIM,
-    *("stream", "number of stream", "tensor at", "strided", "cuda", "gpu"),
+    *("stream", "number of stream", "tensor at", "strided", "cuda", "gpu", "graph"),
 )  # fmt: skip
 """What the words of `%env` are; behind them is the first room."""
 MOST_ARRAYS, MOST_WORDS, MOST_MAPS, MOST_PLANS, MOST_ROOMS = 16, 64, 8, 64, 8
@@ -72,14 +73,19 @@ class Native:
         self.env = _words([*(points[name] for name in ORDER), 0])
         self.rooms: dict[int, ctypes.Array[ctypes.c_int64]] = {}
         self.library = Library((Path(__file__).parent / "native.ll").read_text(encoding="utf-8"))
-        self.method = Method(b"call", self.library.address("call"), FASTCALL, None)
+        names = ("call", "replay")
+        self.methods = {x: Method(x.encode(), self.library.address(x), FASTCALL, None) for x in names}
 
-    def builtin(self, head: ctypes.Array[ctypes.c_int64], kept: object) -> Callable[..., Any]:
-        """What calls `native.ll` for the kernel at `head`, and keeps all that it needs."""
+    def builtin(self, name: str, head: ctypes.Array[ctypes.c_int64], kept: object) -> Callable[..., Any]:
+        """What calls a function of `native.ll` for what is at `head`, and keeps all that it needs."""
         new = ctypes.pythonapi.PyCFunction_NewEx
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         address = ctypes.addressof(head).to_bytes(8, sys.byteorder)
-        return new(ctypes.addressof(self.method), (address, head, kept, self), None)
+        return new(ctypes.addressof(self.methods[name]), (address, head, kept, self), None)
+
+    def replay(self, graph: int, results: Any) -> Callable[[], Any]:
+        """What launches a graph on torch's stream and gives `results`; NotImplemented where it fails."""
+        return self.builtin("replay", _words([ctypes.addressof(self.env), graph, id(results)]), results)
 
     def room(self, handle: int) -> None:
         """Have memory on the stream with that handle, if it may have some and there is some."""
@@ -137,7 +143,7 @@ class Calls:
             ctypes.addressof(native.env), 0, len(args) - count, count, self._at([w for row in table for w in row]),
             id(self.kept[0]),
         ])  # fmt: skip
-        self.call = native.builtin(self.head, self.kept)
+        self.call = native.builtin("call", self.head, self.kept)
 
     def _failed(self, code: int) -> None:
         """Say that a launch, not the first of a call, failed."""
@@ -163,7 +169,7 @@ class Calls:
             launches += [len(mapped), len(maps) // MAP_WORDS]
             maps += [w for a in mapped for w in self._map(a, kernel.maps[a.map], places)]
         taken = [bound.arrays[n] for n in self.order]
-        makers = [TORCH.maker(bound.arrays[n].shape, a) for n, a in enumerate(self.signature.args) if a.access == "out"]
+        makers = [_new(bound.arrays[n].shape, a) for n, a in enumerate(self.signature.args) if a.access == "out"]
         self.kept.append(maker := _maker(makers))
         plan = [
             self.head[1], self._at(shapes), id(maker), recording.workspace, len(recording.launches),
@@ -219,6 +225,20 @@ def _config(grid: tuple[int, int, int], kernel: Any) -> list[int]:
     """A CUlaunchConfig of 7 words, without the stream."""
     shape = _halves([*grid, *kernel.block, kernel.shared, 0])
     return [*shape, 0, *kernel.attributes]
+
+
+def _new(shape: tuple[int, ...], spec: ArgSpec) -> Callable[[], Any]:
+    """What makes tensors of one shape and type, by the way that is there for torch's own compiled programs if it is.
+
+    That takes the GPU that is torch's at the call, so what it makes has to be looked at; `native.ll` does.
+    """
+    torch: Any = sys.modules.get("torch")
+    try:
+        short = torch._C._dynamo.guards._empty_strided_cuda
+    except AttributeError:
+        return TORCH.maker(shape, spec)
+    strides = tuple(prod(shape[n + 1 :]) for n in range(len(shape)))
+    return partial(short, shape, strides, getattr(torch, spec.dtype))
 
 
 def _maker(makers: Sequence[Callable[[], Any]]) -> Callable[[], tuple[Any, ...]]:

@@ -86,6 +86,7 @@ class Machine:
             "launch": LAUNCH(self._launch), "encode": encode, "stream": current,
             "capturing": ASK(lambda _, where: self._tell(where, self.captured)),
             "number of stream": ASK(lambda _, where: self._tell(where, self.number)),
+            "graph": ctypes.CFUNCTYPE(code, word, word)(self._graph),
         }  # fmt: skip
 
     def _tell(self, where: Any, value: int) -> int:
@@ -112,6 +113,10 @@ class Machine:
         if self.wait is not None:
             self.wait.wait()
         return code
+
+    def _graph(self, graph: int, stream: int) -> int:
+        self.launched.append((graph, stream))
+        return self.codes.pop() if self.codes else 0
 
     def stream(self, handle: int) -> Any:
         return SimpleNamespace(
@@ -413,6 +418,17 @@ def test_outputs_that_cannot_be_made_raise(machine: Machine, monkeypatch: pytest
     with pytest.raises(MemoryError, match="no room for it"):
         call((Tensor(4),), None)
     assert call((Tensor(4),), (y := Tensor(4),)) is y
+
+
+def test_a_graph_is_replayed_on_the_current_stream(machine: Machine) -> None:
+    results = (Tensor(4),)
+    replay = native.Native(machine, machine.points()).replay(99, results)  # type: ignore[arg-type]
+    for machine.stream_now in (0, STREAM):
+        assert replay() is results
+    assert machine.launched == [(99, 0), (99, STREAM)]
+    machine.codes = [201]
+    assert replay() is NotImplemented
+    assert replay() is results
 
 
 def test_without_torch_there_is_none(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
