@@ -10,7 +10,7 @@ for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -221,6 +221,7 @@ class _Interpreter:
 
     device = "cpu"
     takes_addresses = False
+    here = staticmethod(nullcontext)
 
     def on(self, handle: int) -> _Interpreter:
         return self

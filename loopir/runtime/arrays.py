@@ -193,9 +193,9 @@ def stream_of(arrays: Sequence[Taken]) -> int:
         if t.device != "cpu":
             kind = type(t.array).__module__.partition(".")[0]
             if kind == "torch":
-                return sys.modules["torch"].cuda.current_stream().cuda_stream
+                return sys.modules["torch"].cuda.current_stream(t.array.device).cuda_stream
             if kind == "cupy":
-                return sys.modules["cupy"].cuda.get_current_stream().ptr
+                return sys.modules["cupy"].cuda.get_current_stream(t.array.device.id).ptr
             return getattr(t.array, "__cuda_array_interface__", {}).get("stream") or 0
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -24,6 +24,8 @@ class Runtime(Protocol):
 
 class Running(Protocol):
     """A program where its arrays are, in the order of a stream: arguments are brought there, results back."""
+
+    def here(self) -> AbstractContextManager[None]: ...
 
     def enter(self, bound: Bound, signature: Signature) -> Sequence[int]: ...
 
@@ -159,11 +161,12 @@ class Kernel:
             yield self._runtime, [t.pointer for t in bound.arrays]
             return
         runtime = self._runtime.on(stream_of(bound.arrays))
-        pointers = runtime.enter(bound, self.signature)
-        try:
-            yield runtime, pointers
-        finally:
-            runtime.leave(bound, self.signature, pointers)
+        with runtime.here():
+            pointers = runtime.enter(bound, self.signature)
+            try:
+                yield runtime, pointers
+            finally:
+                runtime.leave(bound, self.signature, pointers)
 
 
 def _given(results: tuple[Any, ...]) -> Any:

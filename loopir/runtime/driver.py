@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,6 @@ class Device:
             raise TargetError(f"GPU {ordinal} was asked for, and there are {count}")
         self.handle = self.check(self.cu.cuDeviceGet(ordinal), "open the GPU")
         self.context = self.check(self.cu.cuDevicePrimaryCtxRetain(self.handle), "make a context")
-        self.current()
         attribute = self.cu.CUdevice_attribute
         self.capability = tuple(
             self.check(self.cu.cuDeviceGetAttribute(a, self.handle), "read the compute capability")
@@ -105,23 +105,25 @@ class Device:
 
     def relaunch(self, name: str, *what: Any) -> None:
         """Launch again what failed: this thread may have had another context, or none yet."""
-        self.current()
-        error = self.launch(*what)
+        with self.here():
+            error = self.launch(*what)
         if error:
             raise TargetError(f"the GPU could not launch {name}: {self.cu.CUresult(error).name}")
 
     def take(self, size: int, stream: int) -> int | None:
-        self.current()
-        error, pointer = self.cu.cuMemAllocAsync(size, stream)
+        with self.here():
+            error, pointer = self.cu.cuMemAllocAsync(size, stream)
         return int(pointer) if error == self.cu.CUresult.CUDA_SUCCESS else None
 
     def give(self, pointer: int, stream: int) -> None:
-        self.check(self.cu.cuMemFreeAsync(pointer, stream), "free memory")
+        with self.here():
+            self.check(self.cu.cuMemFreeAsync(pointer, stream), "free memory")
 
     def drop(self, pointers: list[int]) -> None:
-        self.check(self.cu.cuCtxSynchronize(), "finish what it was given")
-        for pointer in pointers:
-            self.check(self.cu.cuMemFree(pointer), "free memory")
+        with self.here():
+            self.check(self.cu.cuCtxSynchronize(), "finish what it was given")
+            for pointer in pointers:
+                self.check(self.cu.cuMemFree(pointer), "free memory")
 
     def check(self, result: tuple[Any, ...], what: str) -> Any:
         """The values of a driver call; TargetError, saying what was tried, if it failed."""
@@ -130,9 +132,23 @@ class Device:
             raise TargetError(f"the GPU could not {what}: {error.name}")
         return values[0] if len(values) == 1 else tuple(values)
 
-    def current(self) -> None:
-        """Make this GPU's context the calling thread's."""
-        self.check(self.cu.cuCtxSetCurrent(self.context), "take its context")
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """This GPU's context is the calling thread's while this lasts; and from then on, if the thread has none yet.
+
+        The thread may work on another GPU, and goes on with that one.
+        """
+        mine, now = int(self.context), int(self.check(self.cu.cuCtxGetCurrent(), "tell its context"))
+        if now and now != mine:
+            self.check(self.cu.cuCtxPushCurrent(self.context), "take its context")
+            try:
+                yield
+            finally:
+                self.check(self.cu.cuCtxPopCurrent(), "leave its context")
+            return
+        if not now:
+            self.check(self.cu.cuCtxSetCurrent(self.context), "take its context")
+        yield
 
     def stream(self, handle: int = 0) -> Stream:
         """The stream with that handle; 0 is the default one."""
@@ -156,7 +172,8 @@ class Stream:
         """The address of `size` bytes, in stream order."""
         pointer = self.gpu.blocks.alloc(size, self.key(), self.number)
         if pointer is None:
-            free, total = self.check(self.cu.cuMemGetInfo(), "say how much memory it has")
+            with self.gpu.here():
+                free, total = self.check(self.cu.cuMemGetInfo(), "say how much memory it has")
             raise TargetError(f"the GPU has no {size} bytes left: {free} of {total} are free")
         return pointer
 

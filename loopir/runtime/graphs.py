@@ -33,7 +33,6 @@ class Graph:
         self.gpu, self.arrays, self.results = gpu, arrays, results
         self._current, self._exec = current, None
         cu, check = gpu.cu, gpu.check
-        gpu.current()
         stream = check(cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING), "make a stream")
         try:
             mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -55,8 +54,8 @@ class Graph:
         cu, stream = self.gpu.cu, self._current()
         (error,) = cu.cuGraphLaunch(self._exec, stream)
         if error != cu.CUresult.CUDA_SUCCESS:
-            self.gpu.current()  # this thread may have had another context, or none yet
-            self.gpu.check(cu.cuGraphLaunch(self._exec, stream), "launch a graph")
+            with self.gpu.here():  # this thread may have had another context, or none yet
+                self.gpu.check(cu.cuGraphLaunch(self._exec, stream), "launch a graph")
         return self.results
 
     def __del__(self) -> None:

@@ -58,8 +58,11 @@ class CudaRuntime:
         self._calls: Calls | None = None
 
     def _loaded(self, cubin: bytes, kernels: Sequence[Any]) -> list[Loaded]:
+        with self.gpu.here():
+            return self._taken(cubin, kernels)
+
+    def _taken(self, cubin: bytes, kernels: Sequence[Any]) -> list[Loaded]:
         gpu, cu = self.gpu, self.gpu.cu
-        gpu.current()
         module, early = gpu.check(cu.cuModuleLoadData(cubin), "load the kernels"), waits_first(cubin)
         loaded: list[Loaded] = []
         for k in kernels:
@@ -101,7 +104,12 @@ class CudaRuntime:
         current = _torch_stream()
         recording = recorded(host, sizes, count)
         if recording is None:
-            return lambda pointers: host(self.on(current(0)), *sizes, *pointers)
+
+            def whole(pointers: Sequence[int]) -> None:
+                with self.gpu.here():
+                    host(self.on(current(0)), *sizes, *pointers)
+
+            return whole
         steps = [Prepared(self.gpu, self.kernel(x.kernel, x.fits), x) for x in recording.launches]
 
         def run(pointers: Sequence[int]) -> None:
@@ -152,7 +160,8 @@ class CudaRuntime:
         native = shared(self.gpu)
         known = native is not None and all(native.knows(t) for t in bound.arrays)
         replay = native.replay if native is not None and known else None
-        return Graph(self.gpu, launches, partial(stream_of, bound.arrays), bound.arrays, results, replay)
+        with self.gpu.here():
+            return Graph(self.gpu, launches, partial(stream_of, bound.arrays), bound.arrays, results, replay)
 
 
 _shared: dict[Any, Native | None] = {}
@@ -262,7 +271,7 @@ def _torch_stream() -> Callable[[int], int]:
     """Asks torch for the stream it works on: its raw handle where torch tells it, which takes a tenth of the time."""
     torch: Any = sys.modules["torch"]
     asked = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return asked or (lambda _: torch.cuda.current_stream().cuda_stream)
+    return asked or (lambda gpu: torch.cuda.current_stream(gpu).cuda_stream)
 
 
 class Running:
@@ -270,7 +279,7 @@ class Running:
 
     def __init__(self, runtime: CudaRuntime, stream: Stream) -> None:
         self.gpu, self.kernel, self.stream, self.number = runtime.gpu, runtime.kernel, stream, stream.number
-        self.alloc, self.free = stream.alloc, stream.free
+        self.alloc, self.free, self.here = stream.alloc, stream.free, runtime.gpu.here
 
     @contextmanager
     def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
@@ -317,8 +326,7 @@ class Running:
         return self.kernel(n).maps[m].at(pointer, sizes)
 
     def enter(self, bound: Bound, signature: Signature) -> list[int]:
-        """The arguments' addresses on the GPU: theirs, or those of copies."""
-        self.gpu.current()
+        """The arguments' addresses on the GPU, which is the thread's now: theirs, or those of copies."""
         pointers: list[int] = []
         copies: list[int] = []
         try:
