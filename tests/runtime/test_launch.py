@@ -2,83 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-from contextlib import nullcontext
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_gpu import program
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
-from loopir.runtime import launch
 from loopir.runtime.record import MOST, Recorder, Slot, recorded
-
-INFO = SimpleNamespace(block=(32, 1, 1), shared_bytes=0, cluster=1, wide=frozenset({"x"}), maps=())
-
-
-@dataclass
-class Fake:
-    """A driver that notes what it is asked to launch: the function, the shape, and the arguments' values."""
-
-    counts: dict[str, int]
-    early: frozenset[str]
-    launched: list[Any] = field(default_factory=list[Any])
-    pieces: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    CUresult = SimpleNamespace(CUDA_SUCCESS=0)
-
-    def cuModuleLoadData(self, cubin: bytes) -> Any:
-        return 0, cubin
-
-    def cuModuleGetFunction(self, module: Any, name: bytes) -> Any:
-        return 0, list(self.counts).index(name.decode()) + 1
-
-    def launch(self, config: Any, function: Any, arguments: Any, _: Any) -> int:
-        name = list(self.counts)[function.value - 1]
-        shape = tuple((ctypes.c_uint * 7).from_address(config.value))
-        stream, attributes, count = (ctypes.c_longlong * 3).from_address(config.value + 32)
-        assert (attributes, count) == (Gpu.attributes if name in self.early else (0, 0))
-        each = (ctypes.c_void_p * self.counts[name]).from_address(arguments.value)
-        values = [ctypes.c_longlong.from_address(at or 0).value for at in each]
-        self.launched.append((name, shape, stream, values))
-        return 0
-
-
-class Gpu:
-    """A GPU with that driver."""
-
-    attributes = (1234, 1)
-
-    def __init__(self, cu: Fake) -> None:
-        self.cu, self.top, self.launch = cu, 1 << 20, cu.launch
-
-    def check(self, result: Any, what: str) -> Any:
-        return result[1] if len(result) == 2 else result[1:]
-
-    here = staticmethod(nullcontext)
-
-    def stream(self, number: int) -> Any:
-        return SimpleNamespace(number=number, alloc=self.alloc, free=self.free)
-
-    def alloc(self, size: int) -> int:
-        self.top += size
-        self.cu.pieces.append(("alloc", size))
-        return self.top
-
-    def free(self, pointer: int) -> None:
-        self.cu.pieces.append(("free", pointer))
-
-
-def program(monkeypatch: pytest.MonkeyPatch, *kernels: tuple[str, str]) -> tuple[Fake, launch.CudaRuntime]:
-    """A runtime with kernels of that name and those parameters, torch being on stream 5."""
-    infos = [
-        SimpleNamespace(**vars(INFO), name=name, params=[("?", p) for p in params.split()]) for name, params in kernels
-    ]
-    cu = Fake({k.name: len(k.params) for k in infos}, frozenset(k.name for k in infos[::2]))
-    monkeypatch.setattr(launch, "waits_first", lambda cubin: cu.early)
-    monkeypatch.setattr(launch, "_torch_stream", lambda: lambda _: 5)
-    return cu, launch.CudaRuntime(Gpu(cu), b"", infos)  # type: ignore[arg-type]
 
 
 def test_integers_are_settled_and_addresses_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
