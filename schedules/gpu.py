@@ -49,7 +49,7 @@ def _same(s: lp.Schedule) -> lp.Schedule:
 def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = False) -> lp.Schedule:
     """What `gpu` makes of `s`; with `each`, lowering is asked about every stage."""
     s = inlined(s)
-    tiled = any(_tiled(s, stage) or several(s, stage) for stage in s.stages)
+    tiled = any(_tiled(s, stage) or _few(s, stage) or several(s, stage) for stage in s.stages)
     along_rows = (_lowered(s, row_blocks) or _lowered(s, row_blocks, keep=False)) if crowded(s) and not tiled else None
     if along_rows is not None:
         return along_rows
@@ -59,6 +59,9 @@ def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = Fals
     for stage in s.stages:
         if stage not in s.stages:
             continue  # a step may show that a stage never runs
+        if _few(s, stage) and one_nest(s, stage) and (made := _by_warps(s, stage)) is not None:
+            s = made
+            continue
         if streams(s, stage) and one_nest(s, stage):
             s = _lowered(s, reduction, stage) or s
         if stage not in s.stages or not free_loops(s, stage):
@@ -86,6 +89,24 @@ def _tiled(s: lp.Schedule, stage: str) -> bool:
     return c is not None and worth_tiling(s, c, THIN if pairs(s, c) or rounded(s, c) else SHORT)
 
 
+def _few(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is a product of few rows, fewer than an instruction of tensor cores has, by a large matrix."""
+    c = contraction(s, stage)
+    if c is None or not pairs(s, c):
+        return False
+    rows, columns, depth = (extent(s, x) or 0 for x in (c.row, c.column, c.reduced))
+    return 1 < rows < THIN and columns >= SHORT and depth >= SHORT
+
+
+def _by_warps(s: lp.Schedule, stage: str) -> lp.Schedule | None:
+    """A product of 16-bit floats in tiles of warps, in parts of its reduced loop where the tile says so."""
+    c = contraction(s, stage)
+    if c is None or not pairs(s, c):
+        return None
+    options = tensor_tile(s, c)
+    return _lowered(s, matmul_split if "parts" in options else matmul_mma, stage, **options)
+
+
 def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     """A contraction in tiles, on tensor cores where they take its elements."""
     c = contraction(s, stage)
@@ -98,7 +119,7 @@ def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
         schedule = matmul_split if "parts" in options else matmul_wgmma
         if (made := _lowered(s, schedule, stage, **options)) is not None:
             return made
-    made = _lowered(s, matmul_mma, stage, **tensor_tile(s, c)) if c is not None and pairs(s, c) else None
+    made = _by_warps(s, stage)
     if made is None and c is not None and _whole_tiles(s, c):
         made = _lowered(s, matmul_simt, stage, turn=True)
         return epilogue(made, stage) if made is not None else epilogue(matmul_gpu(s, stage), stage)

@@ -8,7 +8,7 @@ large ones spare its memory; the least sum is taken. The numbers were measured (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import loopir as lp
@@ -57,29 +57,42 @@ def tensor_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
     batch = 1
     for loop in c.batch:
         batch *= extent(s, loop) or 1
-    return choice(Sizes(extent(s, c.row), extent(s, c.column), extent(s, c.reduced), batch))
+    return choice(Sizes(extent(s, c.row), extent(s, c.column), extent(s, c.reduced), batch), c.right.along)
 
 
-def choice(sizes: Sizes) -> dict[str, Any]:
-    """The options of `matmul_mma` for products of `sizes`, of 16 rows and 32 columns or more: the cheapest tile.
+def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
+    """The options of `matmul_mma` for products of `sizes`, of 32 columns or more: the cheapest tile.
 
-    A tile is no larger than the product; of two that cost the same, the larger one is taken.
+    A tile is no larger than the product, or has 16 rows; of two that cost the same, the larger one is taken. Thin
+    tiles of a right operand whose rows do not run `along` the reduced loop are twice as wide, so that a row of them is
+    whole lines of memory, and there are as many for the multiprocessors in two parts of the reduced loop, by the
+    options of `matmul_split`.
     """
     if sizes.rows is None or sizes.columns is None or sizes.depth is None:
         return {"block": (128, 128), "warps": (2, 2), "depth": 32, "stages": 4}
-    fits = [b for b in BLOCKS if b[0] <= sizes.rows and b[1] <= sizes.columns] or [THIN]
+    rows, columns = max(sizes.rows, THIN[0]), sizes.columns
+    few, sizes = sizes.rows < THIN[0], replace(sizes, rows=rows)
+    fits = [b for b in BLOCKS if b[0] <= rows and b[1] <= columns] or [THIN]
     block = min(fits, key=lambda b: (cycles(sizes, b), -b[0] * b[1]))
     if block[0] == THIN[0]:  # memory decides: twice as wide where that gives each multiprocessor one tile
         wide = (THIN[0], 2 * THIN[1])
         one = _tiles(sizes, wide) <= PROCESSORS < _tiles(sizes, THIN) and wide in fits
         block = wide if one else THIN
+        if not along and not one and _halves(sizes):
+            return {"block": wide, "warps": BLOCKS[wide], "depth": 128, "stages": 4, "parts": 2, "warpgroups": False}
     depth = _depth(sizes, block)
     stages = _stages(sizes, block, depth)
-    bands = sizes.rows * sizes.columns >= 1 << 22
+    bands = rows * columns >= 1 << 22
+    whole = not few or columns % block[1] != 0 or (sizes.depth or 0) % depth != 0  # a row that is not there is zeros
     return {
-        "block": block, "warps": BLOCKS[block], "depth": depth, "stages": stages, "whole": True,
-        "group": 8 if bands and sizes.rows % (8 * block[0]) == 0 else 1,
+        "block": block, "warps": BLOCKS[block], "depth": depth, "stages": stages, "whole": whole,
+        "group": 8 if bands and rows % (8 * block[0]) == 0 else 1,
     }  # fmt: skip
+
+
+def _halves(sizes: Sizes) -> bool:
+    """Whether two parts of the reduced loop are whole steps of thin tiles twice as wide, which make up a product."""
+    return sizes.batch == 1 and (sizes.depth or 1) % 256 == 0 and (sizes.columns or 1) % (2 * THIN[1]) == 0
 
 
 def cycles(sizes: Sizes, block: tuple[int, int]) -> float:

@@ -133,6 +133,7 @@ def matmul_wgmma(
     *batch, row, column = s.loops(out)
     block = block or _block(extent(s, row), extent(s, column))
     (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
+    vectors = (extent(s, column) or VECTOR) % VECTOR == 0
     group = group or _band(extent(s, row), block[0])
     large = min(block) >= LARGE and stages != 1 and not whole and _boxed(s, c)
     s, (bi, i) = step(s, "split", row, block[0])
@@ -148,11 +149,16 @@ def matmul_wgmma(
     whole_rows = whole_rows and not alternate
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     wanted = whole_rows and (store == "boxes" or (store is None and roles))
-    boxes = store_boxes(s, stage, out, at, block[0], _by_warpgroups) if wanted else None
+    boxes = store_boxes(s, stage, out, at, block[0], _by_warpgroups, ROWS) if wanted else None
     results = bytes_of(*block, made) if boxes else block[0] * (block[1] + VECTOR) * made
     whole_rows = whole_rows and _stages(block, depth * dtype.bytes, results) >= LEAST_STAGES
     stages = stages or _stages(block, depth * dtype.bytes, results if boxes or whole_rows else 0)
-    s = boxes or (_results(s, stage, out, at, block) if whole_rows else s if alternate else _by_warpgroups(s, i))
+    if boxes is not None:
+        s = boxes
+    elif whole_rows:
+        s = _results(s, stage, out, at, block, vectors)
+    elif not alternate:
+        s = _by_warpgroups(s, i)
     s = batched(s, [x for x in batch if x in s.loops(out)])
     s = _sums(s, stage, block, depth, unit, stages, whole, roles, cluster, alternate)
     return s.bind(at, "warpgroup") if alternate else s
@@ -196,8 +202,9 @@ def _by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
     return s.bind(warpgroup, "warpgroup")
 
 
-def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, int]) -> lp.Schedule:
-    """What is made of the sums, put in shared memory by those who hold them and copied from there in whole rows."""
+def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, int], vectors: bool) -> lp.Schedule:
+    """What is made of the sums, put in shared memory by those who hold them and copied from there in whole rows, in
+    vectors, or element by element where rows do not begin right."""
     before = set(s.stages)
     s = s.cache_write(out, "shared", at=at)
     both = [x for x in s.stages if x == out or x not in before]
@@ -206,11 +213,23 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     (tile,) = {t.buffer for t in s.accesses(made) if t.write}
     s = s.set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")  # rows apart by other banks
     s = _by_warpgroups(s, s.loops(made)[-2])
+    if not vectors:
+        return _row_by_warp(s, copy, block[0] // ROWS)
     s = _together(s, copy, block[0] // ROWS, None)
     rows = next(x for x in s.loops(copy) if x not in s.loops(made) and s.loop(x).kind == "serial")
     if (count := extent(s, rows)) is not None and count > ROWS_AT_ONCE and count % ROWS_AT_ONCE == 0:
         s, (_, rows) = step(s, "split", rows, ROWS_AT_ONCE, tail="exact")
     return s.unroll(rows) if extent(s, rows) is not None else s
+
+
+def _row_by_warp(s: lp.Schedule, copy: str, groups: int) -> lp.Schedule:
+    """The copy of a tile, a row for each warp, whose lanes have neighbouring elements."""
+    x, y = s.loops(copy)[-2:]
+    s, (x, warp) = step(s, "split", x, WARPS)
+    s, (x, warpgroup) = step(s, "split", x, groups)
+    s, (y, lane) = step(s, "split", y, LANES)
+    s = s.reorder(x, warpgroup, warp, y, lane)
+    return s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane").unroll(y)
 
 
 def _sums(

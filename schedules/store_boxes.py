@@ -39,10 +39,11 @@ def store_boxes(
     at: str,
     rows: int,
     by_threads: Callable[[lp.Schedule, str], lp.Schedule],
+    own: int,
 ) -> lp.Schedule | None:
     """`out`, made of `stage` in loop `at`, through slots of shared memory, as boxes; None if it is not of whole slices,
     is used by anything else, or no tensor map tells of it. Who makes the `rows` of a slice, `by_threads` says of their
-    loop."""
+    loop: warpgroups, each `own` rows, which it stores itself and waits for nobody."""
     (whole,) = {t.buffer for t in s.accesses(out) if t.write}
     if sum(t.buffer == whole for x in s.stages for t in s.accesses(x)) > 1:
         return None
@@ -69,5 +70,7 @@ def store_boxes(
     within = f"x * {width} + (y // {vector} % 8 ^ x % 8) * {vector} + y % {vector}"
     s = s.set_layout(target.buffer, f"lambda x, y: y // {width} * {rows * width} + {within}")
     s = by_threads(s, s.loops(made)[-2])
-    x, box = s.loops(copy)[-2], f"tma_store_{rows}x{width}_{short}"
+    x = s.loops(copy)[-2]
+    s, (group, x) = step(s, "split", x, own, tail="exact")
+    s, box = s.bind(group, "warpgroup"), f"tma_store_{own}x{width}_{short}"
     return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None

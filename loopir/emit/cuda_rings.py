@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from loopir.ir.grammar import GROUP_WARPS, LANES, Barrier, Box, Index, Int, Issue, Kernel, Loop
+from loopir.ir.grammar import GROUP_WARPS, LANES, Barrier, Box, Budget, Index, Int, Issue, Kernel, Loop
 from loopir.ir.layouts import strides_of
 from loopir.ir.walk import statements
 
@@ -76,7 +76,8 @@ def met(threads: int, kernel: Kernel) -> list[str]:
 
 
 def _meeting(threads: int, kernel: Kernel) -> int:
-    """How many times so many threads may meet: as many as the block has, but the warpgroup of a role."""
+    """How many times so many threads may meet: as many as the block has, but a warpgroup that only copies."""
     extents = {s.kind: s.extent for s in statements(kernel.body) if isinstance(s, Loop) and s.kind.startswith("thread")}
     total = prod(x.value for x in extents.values() if isinstance(x, Int))
-    return max(1, (total - GROUP_WARPS * LANES) // threads)
+    copying = GROUP_WARPS * LANES if any(isinstance(s, Budget) for s in statements(kernel.body)) else 0
+    return max(1, (total - copying) // threads)

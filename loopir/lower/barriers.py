@@ -4,12 +4,13 @@ Two accesses need a barrier between them if they may touch one element from diff
 them writes. Between different blocks of one launch nothing orders accesses, so there such a pair is an error. Barriers
 go before the later statement if one iteration of the serial loops around both has such a pair, and at the end of the
 innermost of these loops that has one across its iterations; all threads have to come by, so a place whose control
-depends on the thread is refused.
+depends on the thread is refused. Where only threads of one warpgroup have such pairs, each warpgroup meets alone, and
+does not wait for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations_with_replacement, takewhile
@@ -21,6 +22,8 @@ from loopir.ir.dtypes import bool_, int64
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
+    GROUP_WARPS,
+    LANES,
     Alloc,
     Barrier,
     Body,
@@ -28,6 +31,7 @@ from loopir.ir.grammar import (
     Do,
     Func,
     If,
+    Int,
     Kernel,
     Load,
     Loop,
@@ -56,6 +60,7 @@ from loopir.lower.target import Target
 
 GROUP_AXES = ("threadIdx.x", "threadIdx.y")
 """The lanes of a warp, and the warps of a warpgroup."""
+GROUP = LANES * GROUP_WARPS
 
 
 def barriers(func: Func, target: Target) -> Func:
@@ -119,8 +124,9 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
     launch = tuple(s.var for s in chain(func.body, kernel) if isinstance(s, Loop))  # one after the other, in order
     block = (*launch, *blocks)
     inside = [s for s in statements_of(func) if s.label in here]
-    before: set[int] = set()
-    ends: set[int] = set()
+    group = _warpgroups(axes)
+    before: dict[int, bool] = {}
+    ends: dict[int, bool] = {}
     for s, t in combinations_with_replacement(inside, 2):
         pairs = clashing(func, s, t)
         if not pairs:
@@ -142,12 +148,30 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
                 clash = apart(func, s, t, same=(*block, *around), differ=axis)
                 raise LowerError(f"{_told(clash)}, in another thread at the same time, which no barrier can order")
             if now and s is not t:
-                before |= {id(x) for x in both.before()}
+                wide = group is None or meet(pairs, same=(*block, *around), differ=group)
+                _mark(before, both.before(), wide)
             for n in reversed(range(len(around))):
                 if meet(pairs, same=(*block, *around[:n]), differ=(axis, around[n])):
-                    ends |= {id(x) for x in both.ends(around[n])}
+                    wide = group is None or meet(pairs, same=(*block, *around[:n]), differ=(group, around[n]))
+                    _mark(ends, both.ends(around[n]), wide)
                     break
     return _marked(kernel, before, ends) if before or ends else kernel
+
+
+def _warpgroups(axes: Sequence[Loop]) -> str | None:
+    """The variable that counts the warpgroups of a block, if it is made of more than one."""
+    extents = {s.kind: s.extent for s in axes}
+    lanes = [extents.get(a) for a in GROUP_AXES]
+    groups = extents.get("threadIdx.z")
+    if lanes != [Int(LANES), Int(GROUP_WARPS)] or not isinstance(groups, Int) or groups.value == 1:
+        return None
+    return next(s.var for s in axes if s.kind == "threadIdx.z")
+
+
+def _mark(where: dict[int, bool], found: Iterator[Stmt], wide: bool) -> None:
+    """Note for each statement in `found` that threads meet there: of the block, if `wide`, or of each warpgroup."""
+    for s in found:
+        where[id(s)] = where.get(id(s), False) or wide
 
 
 def _together(p: Place) -> tuple[str, ...]:
@@ -230,11 +254,17 @@ def _from_memory(n: Node) -> bool:
     return any(isinstance(x, Load) for x in nodes(n))
 
 
-def _marked(kernel: Kernel, before: set[int], ends: set[int]) -> Kernel:
+def _marked(kernel: Kernel, before: dict[int, bool], ends: dict[int, bool]) -> Kernel:
+    """The kernel with barriers before these statements and at the ends of these loops, of whole blocks where it says
+    so."""
+
+    def barrier(wide: bool) -> Barrier:
+        return Barrier() if wide else Barrier(GROUP)
+
     def visit(s: Stmt) -> Stmt | Body:
         new = map_stmts(s, visit)
         if id(s) in ends and isinstance(new, Loop):
-            new = replace(new, body=(*new.body, Barrier()))
-        return (Barrier(), new) if id(s) in before else new
+            new = replace(new, body=(*new.body, barrier(ends[id(s)])))
+        return (barrier(before[id(s)]), new) if id(s) in before else new
 
     return replace(kernel, body=map_body(kernel.body, visit))

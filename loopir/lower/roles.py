@@ -177,7 +177,7 @@ class _Kernel:
             )
             if decides is not None and variables(decides) & (threads - (group if s in inside else set())):
                 raise LowerError(f"how often the role in {self.kernel.name} runs is not the same for all threads")
-        met = whose is not None and any(isinstance(s, Barrier) for s in statements((whose,)))
+        met = whose is not None and any(isinstance(s, Barrier) and not s.threads for s in statements((whose,)))
         if met:
             raise LowerError(f"warpgroups of {self.kernel.name} meet inside of turns that are not those of all of them")
 
@@ -317,7 +317,7 @@ class _Kernel:
             if isinstance(s, If) and self.is_elected(s):
                 return ()
             if isinstance(s, Barrier):
-                return Barrier(GROUP * self.groups)
+                return s if s.threads else Barrier(GROUP * self.groups)
             if s is whose and not own:
                 z = self.axes["threadIdx.z"].var
                 taken.add(name := fresh(f"{z}_of", taken))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import loopir as lp
+import schedules
 from loopir.ir.grammar import Wait
 from loopir.ir.interpret import interpret
 from loopir.ir.walk import statements
@@ -129,6 +130,21 @@ def test_fragments_may_be_loaded_ahead_and_copies_made_among_the_steps() -> None
     expected = outcome(base.func, args)
     assert np.array_equal(outcome(s.func, args), expected)
     assert np.array_equal(outcome(lp.lower(s, "cuda")[0], args), expected)
+
+
+@pytest.mark.parametrize(("rows", "lies"), [(2, "nt"), (15, "tn")])
+def test_few_rows_are_filled_up_to_those_of_an_instruction(rows: int, lies: str) -> None:
+    shapes = [(rows, 64), (64, 32)]
+    given = [lp.placeholder(v[:: -1 if t == "t" else 1], "bfloat16", name=n) for v, t, n in zip(shapes, lies, "AB")]
+    left, right = (x.T if t == "t" else x for x, t in zip(given, lies))
+    s = schedules.gpu(lp.Schedule(left @ right))
+    assert "with mma_m16n8k16" in str(s)
+    rng = np.random.default_rng(rows)
+    a, b = (rng.integers(-2, 3, v) for v in shapes)
+    bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
+    arrays = [(x.T if t == "t" else x).astype(bf16) for x, t in zip((a, b), lies)]
+    (out,) = interpret(lp.lower(s, "cuda")[0], arrays).values()
+    assert np.array_equal(out.astype(np.float32), (a @ b).astype(bf16).astype(np.float32))
 
 
 def test_what_is_no_product_of_16_bits_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import loopir as lp
 import schedules
-from loopir.ir.grammar import Stmt, Wait
+from loopir.ir.grammar import Barrier, Stmt, Wait
 from loopir.ir.interpret import interpret
 from loopir.ir.walk import rewrite, statements
 from schedules.fusion import inlined
@@ -108,6 +108,26 @@ def test_other_types_are_chosen_where_warpgroups_take_them(kind: str) -> None:
 )
 def test_results_of_large_tiles_are_stored_as_boxes_where_rows_begin_right(sizes: tuple[int, ...], boxes: bool) -> None:
     assert ("with tma_store" in str(product(*sizes, block=(128, 192)))) == boxes
+
+
+@pytest.mark.parametrize("n", [9, 8])
+def test_rows_that_begin_anywhere_are_written_by_neighbouring_lanes(n: int) -> None:
+    s = product(3, n, 64, block=(64, 8), stages=1, whole=True)
+    source = lp.compile_source(s, "sm_90a").source
+    assert ("lp_u4*>(out +" in source) == (n == 8)
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(-2, 3, (3, 64)), rng.integers(-2, 3, (64, n))
+    bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
+    found = interpret(lp.lower(s, "cuda")[0], (a.astype(bf16), b.T.astype(bf16)))["out"]
+    assert np.array_equal(found.astype(np.float32), np.maximum(a @ b, 0).astype(bf16).astype(np.float32))
+
+
+def test_a_warpgroup_stores_its_own_rows_and_waits_for_no_other() -> None:
+    s = product(256, 512, 128, True, block=(128, 256), roles=True)
+    assert "with tma_store_64x64_bf16()" in str(s)
+    func = lp.lower(s, "cuda")[0]
+    met = [x.threads for x in statements(func.body) if isinstance(x, Barrier)]
+    assert met == [0, 128, 128]  # of the block once, before it begins
 
 
 def test_what_it_is_not_for_is_refused() -> None:
