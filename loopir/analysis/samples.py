@@ -102,24 +102,21 @@ def _found(known: Premises, kind: int) -> Point | None:
     return point if _sized(point) and (_inside(point, new) or _moved(point, new)) else None
 
 
-def _entered(known: Premises, kind: int) -> Point | None:
-    """A point in the innermost loop of `known`: from one outside the loops of constant lengths there, all at once."""
-    entered: list[tuple[Var, int, float]] = []
-    outer = known
-    while (before := outer.before) is not None and len(outer.tops) > len(before.tops) and kind not in outer.points:
-        v, top = outer.tops[0]
-        last = const_of(top)
-        if last is None:
-            break
-        entered.append((v, len(outer.tops), last))
-        outer = before
-    if not entered and before is not None and (old := point_of(before, kind)) is not None:
-        entered, outer = [(known.tops[0][0], len(known.tops), old.value(known.tops[0][1]))], before
-    old = point_of(outer, kind) if entered else None
+def _entered(inner: Premises, kind: int) -> Point | None:
+    """A point in the innermost loop of `inner`: from one outside the loops right around each other, all at once."""
+    known = inner
+    entered: list[tuple[Var, Poly, int]] = []
+    while (before := known.before) is not None and len(known.tops) > len(before.tops) and kind not in known.points:
+        entered.append((*known.tops[0], len(known.tops)))
+        known = before
+    old = point_of(known, kind)
     if old is None:
         return None
-    point = Point(old, old.terms, old.above, old.ends, known)
-    for v, depth, last in reversed(entered):
+    point = Point(old, old.terms, old.above, old.ends, inner)
+    for v, top, depth in reversed(entered):
+        last = const_of(top)
+        if last is None:
+            last = point.value(top)
         if not last >= 0:
             return None
         point[v.name] = point.iteration(depth, int(last))
