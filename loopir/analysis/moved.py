@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from math import inf
 
 from loopir.analysis.access import Access, Statement, When, statements_in, that_meet
 from loopir.analysis.affine import Poly
@@ -106,7 +107,9 @@ class _Turning:
         return not any(pair.possible_among(orders) for pair, orders in self.ways(s, a, t, b))
 
 
-def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool = True) -> bool:
+def tied(
+    func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool = True, onward: bool = False
+) -> bool:
     """Whether two dependent instances in `nest` always have the same values of those of `loops` that both stand in.
 
     Then no other order of the loops, or of tiles of them, changes which of the two runs first, if `nest` starts with
@@ -114,6 +117,9 @@ def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool 
     that one starts a reduction, which it does before all that is inside the outermost loop that the reduction is over,
     wherever that is now. Of two that start reductions, this has to be one loop. If folds do not count as commuting,
     instances at different values may even run at once.
+
+    `onward`: or the one that comes first is not behind in any of the loops, so that it comes first in every order of
+    them, and of tiles of them; but for what starts a reduction, which does not stand in all loops of what it starts.
     """
     if told_by_element(func, nest, loops, folds_commute=folds_commute):
         return True
@@ -130,7 +136,11 @@ def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool 
 
         def clear(s: Statement, a: Access, t: Statement, b: Access, shared: Collection[str] = shared) -> bool:
             apart = offsets(s, a, t, b)
-            return apart is None or all(apart.get(v) == (0, 0) for v in shared)
+            if apart is None or all(apart.get(v) == (0, 0) for v in shared):
+                return True
+            by = [apart.get(v, (-inf, inf)) for v in shared]
+            first, last = all(most <= 0 for _, most in by), all(least >= 0 for least, _ in by)
+            return onward and not s.init and not t.init and (first or last)
 
         pairs = unclear(s, t, clear, matter(s, t, folds_commute=folds_commute))
         if not all(clear(s, a, t, b) for a, b in pairs):

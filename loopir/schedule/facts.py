@@ -12,7 +12,7 @@ from loopir.analysis.rules import divisible
 from loopir.analysis.samples import refuted
 from loopir.analysis.simplify import Context, poly, simplify, sum_of_variables
 from loopir.analysis.simplify_func import Known, known_at as known_at, simplify_body
-from loopir.ir.grammar import Body, FloorDiv, Func, Index, Int, Loop, Stmt, maximum, minimum
+from loopir.ir.grammar import Body, FloorDiv, Func, Index, Int, Loop, Max, Min, Stmt, maximum, minimum
 from loopir.ir.walk import exchanged, nodes
 
 
@@ -57,13 +57,19 @@ class Facts:
         """The minimum of the two, which is one of them where that is proved."""
         if self.at_least(b - a, 0):
             return self.tidy(a)
-        return self.tidy(b) if self.at_least(a - b, 0) else minimum(self.tidy(a), self.tidy(b))
+        return self.tidy(b) if self.at_least(a - b, 0) else self._open(minimum(self.tidy(a), self.tidy(b)))
 
     def greater(self, a: Index, b: Index) -> Index:
         """The maximum of the two, which is one of them where that is proved."""
         if self.at_least(a - b, 0):
             return self.tidy(a)
-        return self.tidy(b) if self.at_least(b - a, 0) else maximum(self.tidy(a), self.tidy(b))
+        return self.tidy(b) if self.at_least(b - a, 0) else self._open(maximum(self.tidy(a), self.tidy(b)))
+
+    def _open(self, ix: Index) -> Index:
+        """An extreme that is not decided, and need not be looked at again."""
+        if isinstance(ix, Min | Max):
+            self.known.atoms.setdefault(ix, {(ix,): 1})
+        return ix
 
     def constant(self, ix: Index) -> bool:
         """Whether `ix` is one number."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, Int, Loop, Node, Reduce, Store, Var
+from loopir.ir.grammar import Add, Alloc, Body, Buffer, Cmp, Func, Int, Loop, Mul, Node, Reduce, Store, Var
 from loopir.ir.spoken import ARITHMETIC
 from loopir.ir.verify import RESERVED
 from loopir.ir.walk import (
@@ -76,7 +76,13 @@ def renamed(node: N, new: Names) -> N:
     over = {old: (name,) for old, name in new.loops.items()}
 
     def part(n: Any) -> Any:
-        return loops.get(n.name, n) if n.__class__ is Var else rebuild(n, part)
+        kind = n.__class__
+        if kind is Var:
+            return loops.get(n.name, n)
+        if kind is Add or kind is Mul or kind is Cmp:  # as is met most, sooner than by `rebuild`
+            a, b = part(n.a), n.b if n.b.__class__ is Int else part(n.b)
+            return n if a is n.a and b is n.b else Cmp(n.op, a, b) if kind is Cmp else kind(a, b)
+        return rebuild(n, part)
 
     def visit(n: Any) -> Any:
         kind = n.__class__

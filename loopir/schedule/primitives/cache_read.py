@@ -5,6 +5,7 @@ Several stages can read one copy: a row that softmax reads three times is then m
 
 from __future__ import annotations
 
+from loopir.analysis.access import statements_of
 from loopir.analysis.regions import Touch
 from loopir.analysis.simplify import Context, simplify
 from loopir.errors import ScheduleError
@@ -138,6 +139,12 @@ def _require_unshared(site: Site, made: Func, name: str) -> None:
     """Refuse if the copy reads, as it is whole, what another iteration that runs at the same time writes."""
     at_once = [x for x in site.around if isinstance(x, Loop) and x.kind not in ("serial", "unroll")]
     if not any(name in stored(x) for x in at_once):
+        return
+    labels = {p.stmt.label for p in site.places}
+    renews = [a.private for s in statements_of(site.func) if s.label in labels for a in s.accesses if a.buffer == name]
+    own = {x.var for x in at_once if all(x.var in private for private in renews)}
+    at_once = [x for x in at_once if x.var not in own]  # in which the copy may read what is not its iteration's own
+    if not at_once:
         return
     try:
         require_promises(made, [x.var for x in at_once])

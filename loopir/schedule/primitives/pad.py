@@ -10,6 +10,7 @@ from loopir.analysis.access import sees, statements_of
 from loopir.analysis.affine import plus, to_index
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.depend import SIZE, Pair
+from loopir.analysis.samples import refuted
 from loopir.analysis.simplify import EMPTY, Context, poly, simplify_cond
 from loopir.analysis.simplify_func import Known, simplify_func, statements_known
 from loopir.errors import ScheduleError
@@ -60,6 +61,7 @@ from loopir.schedule.find import find_loop, find_stage, listing, written
 from loopir.schedule.schedule import primitive
 
 EXTRA = "what is padded"
+ORDERS = ("<", "<=")
 
 
 @primitive
@@ -157,8 +159,15 @@ def _guards(place: Place, loops: set[str]) -> list[Cond]:
 def _may_fail(new: Func, label: str, guard: Cond) -> bool:
     """Whether there is an instance of the stage, which has no guard any more, in which `guard` does not hold."""
     (s, *_) = [s for s in statements_of(new) if s.label == label and not s.init] or (None,)
-    if s is None or simplify_cond(guard, Facts.at(new, s.place.stmt).known) == TRUE:
+    if s is None:
         return False
+    facts = Facts.at(new, s.place.stmt)
+    if simplify_cond(guard, facts.known) == TRUE:
+        return False
+    if isinstance(guard, Cmp) and not s.maybe and all(isinstance(c, Cmp) and c.op in ORDERS for c in (*s.conds, guard)):
+        known = facts.place.here  # all of it says when the stage runs, so that its examples are instances
+        if refuted(plus(poly(guard.b - guard.a, known), {(): -1} if guard.op == "<" else {}), known):
+            return True
     system, names = instance_of(new, s, None)
     system.require(Not(guard), "s", names)
     return system.possible([*(f"{SIZE}{n}" for n in new.sizes), *(f"s.{v}" for v in s.dims)], ())

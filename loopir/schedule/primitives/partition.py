@@ -319,7 +319,9 @@ class Settled:
         """`node` as it is in the interior."""
 
         def visit(n: Node) -> Node:
-            if isinstance(n, Buffer):
+            if isinstance(n, Buffer) or not (isinstance(n, Stmt) or self.loop.var in variables(n)):
+                return n
+            if isinstance(n, Index) and not self.arms:
                 return n
             if isinstance(n, Cmp) and n in self.conds:
                 return TRUE if self.conds[n] else FALSE

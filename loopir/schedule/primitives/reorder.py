@@ -68,7 +68,7 @@ def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
     require_stable_extent(*band.loops)
     new = replace_loop(func, band.loops[0].var, lambda _: band.rebuilt(permuted))
     between = band.loops[changed[0] : changed[-1] + 1]
-    clash = None if free or tied(func, between[0], [x.var for x in between]) else order_broken(func, new)
+    clash = None if free or tied(func, between[0], [x.var for x in between], onward=True) else order_broken(func, new)
     if clash is not None:
         kept = listing(x.var for x in band.loops)
         raise refusal(clash, f"the order {listing(x.var for x in permuted)} runs these two the other way round",

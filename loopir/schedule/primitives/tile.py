@@ -79,7 +79,7 @@ def _at_once(func: Func, targets: Sequence[str], factors: Sequence[int], tail: T
         return None
     if any(x.kind != "serial" or loaded(x.extent) for x in band.loops) or _in_lanes(func, band.loops[0]):
         return None
-    if not tied(func, band.loops[0], [x.var for x in band.loops]):
+    if not tied(func, band.loops[0], [x.var for x in band.loops], onward=True):
         return None
     pairs = _named(func, targets)
     if pairs.keys() & {name for pair in pairs.values() for name in pair}:
