@@ -15,6 +15,9 @@ from loopir.ir.grammar import Index, Node, Var
 Ends = tuple[int | None, int | None]
 """(least, greatest); None where there is no bound known."""
 
+Run = tuple["Premises", Mapping[str, float]]
+"""What is known outside of loops of constant lengths, and the last iteration of each, inner ones first."""
+
 
 class Premises:
     """`0 <= loop <= top` for each loop, sizes' lower bounds and divisors, polynomials that are >= 0.
@@ -25,8 +28,8 @@ class Premises:
     """
 
     __slots__ = (
-        "after", "answers", "atoms", "before", "ends", "facts", "lows", "multiples", "points", "stable", "telling",
-        "top", "tops",
+        "after", "answers", "atoms", "before", "ends", "facts", "lows", "multiples", "points", "run", "stable",
+        "telling", "top", "tops",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +57,8 @@ class Premises:
         """What is known around, to which this adds a loop or some facts."""
         self.points: dict[int, Any] = {}
         """Points at which all this holds, once they have been asked for."""
+        self.run: Run | None = None
+        """The loops of constant lengths right around, once they have been asked for."""
         self.telling: list[Mapping[Monomial, int]] | None = None
         """The facts that say more than the ends of their terms do, once they have been asked for."""
         self.ends: dict[Monomial, Ends] = {(): (1, 1)}

@@ -63,6 +63,8 @@ class Relabelling:
     over: dict[str, tuple[str, ...]]
     decides: bool = False
     """Whether guards that speak of the loops are decided: there are fewer iterations now, for which they may be."""
+    told: Mapping[Cond, bool] = field(default_factory=dict[Cond, bool])
+    """How conditions turn out, as they stood, that need not be decided."""
     done: dict[Index, Index] = field(default_factory=dict[Index, Index])
     """Indices that needed no context."""
     sums: dict[str, Poly] = field(default_factory=dict[str, Poly])
@@ -135,6 +137,8 @@ class Relabelling:
         return conj(*done)
 
     def _decided(self, c: Cond, ask: Ask) -> Cond:
+        if self.told and (held := self.told.get(c)) is not None:
+            return TRUE if held else FALSE
         if isinstance(c, Cmp):
             x, y = (self._sum(ix) for ix in (c.a, c.b))
             if x is not None and y is not None:

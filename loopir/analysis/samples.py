@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from math import nan
 
 from loopir.analysis.affine import Monomial, Poly, const_of
-from loopir.analysis.premises import Premises
+from loopir.analysis.premises import Premises, Run
 from loopir.errors import VerifyError
 from loopir.ir.grammar import Var
 from loopir.ir.verify import evaluate
@@ -103,25 +103,39 @@ def _found(known: Premises, kind: int) -> Point | None:
 
 
 def _entered(inner: Premises, kind: int) -> Point | None:
-    """A point in the innermost loop of `inner`: from one outside the loops right around each other, all at once."""
-    known = inner
-    entered: list[tuple[Var, Poly, int]] = []
-    while (before := known.before) is not None and len(known.tops) > len(before.tops) and kind not in known.points:
-        entered.append((*known.tops[0], len(known.tops)))
-        known = before
-    old = point_of(known, kind)
+    """A point in the innermost loop of `inner`: loops of constant lengths, right around each other, all at once."""
+    if inner.run is None:
+        inner.run = _run(inner)
+    outer, lasts = inner.run
+    old = point_of(outer, kind)
     if old is None:
         return None
-    point = Point(old, old.terms, old.above, old.ends, inner)
-    for v, top, depth in reversed(entered):
+    if not lasts:
+        v, top = inner.tops[0]
+        lasts = {v.name: old.value(top)}
+    met = not old.keys().isdisjoint(lasts)  # then it was asked for them where they are not known
+    point = Point(old, {} if met else old.terms, old.above, old.ends, inner)
+    if not min(lasts.values()) >= 0:
+        return None
+    if old.ends == 0:
+        point.update(dict.fromkeys(lasts, 0))
+    else:
+        for n, (name, last) in enumerate(lasts.items()):
+            point[name] = point.iteration(len(inner.tops) - n, int(last))
+    return point
+
+
+def _run(known: Premises) -> Run:
+    """The loops of constant lengths that are right around each other, inner ones first, and what is known outside."""
+    lasts: dict[str, float] = {}
+    while (before := known.before) is not None and len(known.tops) > len(before.tops):
+        v, top = known.tops[0]
         last = const_of(top)
         if last is None:
-            last = point.value(top)
-        if not last >= 0:
-            return None
-        point[v.name] = point.iteration(depth, int(last))
-        point.terms.pop((v,), None)
-    return point
+            return (known, lasts) if lasts else (before, lasts)
+        lasts[v.name] = last
+        known = before
+    return known, lasts
 
 
 def _sized(p: Point) -> bool:

@@ -17,6 +17,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     Body,
     Buffer,
+    Cond,
     FloorDiv,
     Func,
     Index,
@@ -35,20 +36,30 @@ from loopir.ir.walk import loaded, loops, rebuild, replace, replaced, rewrite, s
 from loopir.schedule.find import listing
 from loopir.schedule.naming import Taken
 
+NOTHING_TOLD: Mapping[Cond, bool] = {}
+
 
 def tidy_part(
-    loop: Loop, start: Index, extent: Index, var: str, known: Known, *, goes_on: bool, copy: Taken | None = None
+    loop: Loop,
+    start: Index,
+    extent: Index,
+    var: str,
+    known: Known,
+    *,
+    goes_on: bool,
+    copy: Taken | None = None,
+    told: Mapping[Cond, bool] = NOTHING_TOLD,
 ) -> Loop:
     """The `extent` iterations of `loop` from `start` on, as a loop over `var`, where `known` holds.
 
     What speaks of the loop is simplified; what does not is left as it is. `goes_on`: an earlier part has started the
-    reductions over the loop. With `copy`, what is inside gets new names.
+    reductions over the loop. With `copy`, what is inside gets new names. What is `told` of conditions is so in all.
     """
     inner = _folded(loop, var, goes_on=goes_on)
     size = simplify(extent, known.within(inner))
     inside = known.loop(var, size, inner)
     position = _moved(simplify(start, known.within(inner)), Var(var), lambda: inside.within(inner))
-    body = Relabelling({loop.var: position}, {}, decides=True).body(inner, inside)
+    body = Relabelling({loop.var: position}, {}, decides=True, told=told).body(inner, inside)
     if variables(start):
         body = unspoken(body)
     return Loop(var, size, loop.kind, body if copy is None else copy.copy(body))

@@ -46,6 +46,46 @@ def test_random_programs_keep_their_meaning(func: Func, data: st.DataObject) -> 
 
 # ---------------------------------------------------------------- partition
 
+
+PADDED = """
+def f(n: "size", x: "float32[n]", w: "float32[3]", y: "out float32[n]"):
+    for i in range(n):
+        for u in range(3):
+            y[i] = sum(select(1 <= i + {k}*u and i + {k}*u < n + 1, x[i + {k}*u - 1], 0.0) * w[u], over=u, init=0.0)
+"""
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_in_the_edges_that_a_condition_makes_it_fails(step: int) -> None:
+    s = Schedule(parse(PADDED.format(k=step)))
+    after = s.partition("u")
+    assert str(after).count("0.0 * w[") == 2
+    assert "select" not in str(after)
+    for n in range(9):
+        assert_same(s.func, after.func, {"n": n})
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-4, 6), st.booleans()), min_size=1, max_size=3), st.data())
+def test_conditions_of_any_slope_turn_out_as_they_did(terms: list[tuple[int, int, bool]], data: st.DataObject) -> None:
+    tests = [f"{a} * i + {b * 2} {'<' if less else '<='} n" for a, b, less in terms]
+    joined = data.draw(st.sampled_from([" and ", " or "])).join(tests)
+    inner = data.draw(st.booleans())
+    test = joined.replace("* i", "* (i + j)") if inner else joined
+    source = f"""
+def f(n: "size", x: "float32[10, 3]", y: "inout float32[10, 3]"):
+    for i in range(10):
+        for j in range(3):
+            y[i, j] = select({test}, x[i, j], y[i, j] * 2.0)
+            if {joined}:
+                y[i, j]: "again" = y[i, j] + 1.0
+"""
+    s = Schedule(parse(source))
+    if s.why("partition", "i") is None:
+        for n in (0, 3, 7, 20):
+            assert_same(s.func, s.partition("i").func, {"n": n})
+
+
 CONV = """
 def conv(n: "size", A: "float32[n, n]", W: "float32[3, 3]", B: "out float32[n, n]"):
     with alloc("float32[n + 2, n + 2]") as P:

@@ -156,14 +156,16 @@ def _parts(func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, h
     out: Body = ()
     if settled.before and not facts.equal(low, Int(0)):
         first, name = facts.less(low, n), taken.name(f"{loop.var}_first")
-        out = (tidy_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken),)
+        told = settled.told(early=True)
+        out = (tidy_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken, told=told),)
     inside = replace(loop, body=map_body(tuple(settled.decided(s) for s in loop.body), _opened))
     middle = tidy_part(inside, low, high - low, loop.var, facts.place, goes_on=bool(out))
     out = (*out, middle)  # none, where they cross
     if settled.after and not facts.equal(high, n):
         end = facts.greater(high, low)
         name = taken.name(f"{loop.var}_last")
-        out = (*out, tidy_part(loop, end, n - end, name, facts.place, goes_on=True, copy=taken))
+        told = settled.told(early=False)
+        out = (*out, tidy_part(loop, end, n - end, name, facts.place, goes_on=True, copy=taken, told=told))
     return out
 
 
@@ -194,6 +196,9 @@ class Settled:
     highs: list[Index] = field(default_factory=list[Index])
     needed: frozenset[tuple[Cond, bool]] = frozenset()
     """What has to hold for anything to run: where such a condition fails, nothing is left of an edge."""
+    begins: dict[Cond, Index | None] = field(default_factory=dict[Cond, "Index | None"])
+    ends: dict[Cond, Index | None] = field(default_factory=dict[Cond, "Index | None"])
+    """Conditions that turn out as they do from an iteration on, or before one: which, if they do so nowhere else."""
     before: bool = False
     after: bool = False
     """Whether there may be something to do before the interior, and after it."""
@@ -204,6 +209,15 @@ class Settled:
         for s in loop.body:
             settled.visit(s, ())
         return settled
+
+    def told(self, *, early: bool) -> dict[Cond, bool]:
+        """How conditions turn out in all of the iterations before the interior, if `early`, or in all after it.
+
+        What holds from some iteration on has come to hold by the end. What is the one reason for an edge fails there.
+        """
+        mine, bounds = (self.begins, self.lows) if early else (self.ends, self.highs)
+        fails = {c: not self.conds[c] for c, at in mine.items() if [at] == bounds}
+        return fails if early else fails | {c: self.conds[c] for c in self.begins}
 
     def low(self) -> Index:
         return reduce(self.facts.greater, self.lows, Int(0))
@@ -240,8 +254,10 @@ class Settled:
             case Cmp(op, a, b) if c not in self.conds:
                 difference = plus(poly(b - a, EMPTY), constant(-1 if op == "<" else 0))
                 p = difference if held else plus(scaled(difference, -1), constant(-1))
-                if self.require(p, inside, live=(c, held) not in self.needed):
+                if (found := self.require(p, inside, live=(c, held) not in self.needed)) is not None:
                     self.conds[c] = held
+                    late, exact, at = found
+                    (self.begins if late else self.ends)[c] = at if exact else None
             case _:
                 pass
 
@@ -257,7 +273,7 @@ class Settled:
         if len(sides) == 2 and n not in self.arms:
             mine, other = sides[moving], sides[not moving]
             more = other - mine if isinstance(n, Min) else mine - other
-            if self.require(poly(more, EMPTY), inside):
+            if self.require(poly(more, EMPTY), inside) is not None:
                 self.arms[n] = mine
 
     def avoid(self, c: Cond, p: Poly, held: bool) -> None:
@@ -288,27 +304,31 @@ class Settled:
             self.highs.append(high)
             self.after = self.after or live
 
-    def require(self, p: Poly, inside: tuple[Loop, ...], live: bool = True) -> bool:
-        """Let `p >= 0` in the interior, whatever the loops `inside` are at; False if that is not an end of it."""
+    def require(self, p: Poly, inside: tuple[Loop, ...], live: bool = True) -> tuple[bool, bool, Index] | None:
+        """Let `p >= 0` in the interior, whatever the loops `inside` are at; None if that is not an end of it.
+
+        Whether it is so from an iteration on, or else before one; whether nowhere else; and which iteration that is.
+        """
+        exact = True
         for x in reversed(inside):
             found = coefficient(p, Var(x.var))
             slope = const_of(found[0]) if found is not None else None
             if found is None or slope is None or (slope and not isinstance(x.extent, Int)):
-                return False
-            live = live or slope != 0
+                return None
+            live, exact = live or slope != 0, exact and not slope
             least = plus(poly(x.extent, EMPTY), constant(-1)) if slope < 0 else constant(0)
             p = plus(found[1], least, slope)
         found = coefficient(p, Var(self.loop.var))
         slope = const_of(found[0]) if found is not None else None
         if found is None or not slope or not self.known(found[1], inside):
-            return False
+            return None
         rest = to_index(found[1])
         end = (-rest + (slope - 1)) // slope if slope > 0 else rest // -slope + 1
         nothing_left = end - self.loop.extent if slope > 0 else -end
         if self.facts.at_least(nothing_left, 0):
-            return False
+            return None
         (self.start if slope > 0 else self.stop)(end, live)
-        return True
+        return slope > 0, exact, end
 
     def known(self, p: Poly, inside: tuple[Loop, ...] = ()) -> bool:
         """Whether `p` is the same for all of the loop."""
