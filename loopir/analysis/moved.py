@@ -107,9 +107,7 @@ class _Turning:
         return not any(pair.possible_among(orders) for pair, orders in self.ways(s, a, t, b))
 
 
-def tied(
-    func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool = True, onward: bool = False
-) -> bool:
+def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool = True, onward: bool = False) -> bool:
     """Whether two dependent instances in `nest` always have the same values of those of `loops` that both stand in.
 
     Then no other order of the loops, or of tiles of them, changes which of the two runs first, if `nest` starts with
