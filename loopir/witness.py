@@ -17,7 +17,8 @@ class Witness:
     """Two iterations of a nest that a refused step would put in the wrong order, or at the same time.
 
     `first` and `second` map loop names to their values, `sizes` the symbolic sizes at which the clash was
-    found; `kind` is "RAW", "WAR" or "WAW" and `element` the cell that both touch.
+    found; `kind` is "RAW", "WAR" or "WAW" and `element` the cell that both touch. Where the step would put two
+    elements in one place of memory, the first touches `element` and the second `other`, a buffer and its element.
     """
 
     kind: str
@@ -28,19 +29,26 @@ class Witness:
     second_statement: str
     second: dict[str, int]
     sizes: dict[str, int]
+    other: tuple[str, tuple[int, ...]] | None = None
 
     def __str__(self) -> str:
         one, two = VERBS[self.kind]
         sizes = "" if not self.sizes else f" (at {pairs(self.sizes)})"
+        where = "" if self.other is None else f" where {_cell(*self.other)} would lie,"
         return (
-            f"{self.first_statement} at ({pairs(self.first)}) {one} {self.cell}, which "
+            f"{self.first_statement} at ({pairs(self.first)}) {one} {self.cell}{where or ','} which "
             f"{self.second_statement} at ({pairs(self.second)}) {two} later{sizes}"
         )
 
     @property
+    def writes(self) -> tuple[bool, ...]:
+        """Whether each of the two writes."""
+        return tuple(verb == "writes" for verb in VERBS[self.kind])
+
+    @property
     def cell(self) -> str:
-        """The element that both touch, as `A[1, 2]`."""
-        return self.buffer + ("" if self.element is None else "[" + ", ".join(map(str, self.element)) + "]")
+        """The element that both touch, or the first one, as `A[1, 2]`."""
+        return _cell(self.buffer, self.element)
 
     def drawn(self) -> str:
         """The two on the grid of the loops they share, A before B as the program has it now; then what each does.
@@ -48,9 +56,10 @@ class Witness:
         Values that neither is near are left out, which "~" shows.
         """
         one, two = VERBS[self.kind]
+        it = "it" if self.other is None else f"{_cell(*self.other)}, which would lie there"
         words = [
             f"A: {self.first_statement} at ({pairs(self.first)}) {one} {self.cell}",
-            f"B: {self.second_statement} at ({pairs(self.second)}) {two} it, after A as the program is now",
+            f"B: {self.second_statement} at ({pairs(self.second)}) {two} {it}, after A as the program is now",
         ]
         grid = _Grid.of(self.first, self.second)
         return "\n".join([*grid.lines(), *words] if grid is not None else words)
@@ -135,6 +144,10 @@ class _Grid:
             parts.append(f'<text x="{x + over:.0f}" y="{y + up + 4:.0f}" text-anchor="middle">{name}</text>')
         width, height = right[-1] + CELL, below[-1] + CELL * 2 // 3
         return _SVG.format(width=width, height=height, label=escape(label), parts="".join(parts))
+
+
+def _cell(buffer: str, element: tuple[int, ...] | None) -> str:
+    return buffer + ("" if element is None else "[" + ", ".join(map(str, element)) + "]")
 
 
 def page(words: str, *pictures: str) -> str:

@@ -7,8 +7,9 @@ are a set, from which the pairs that a third makes good are taken away; isl says
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import islpy as isl
@@ -16,16 +17,16 @@ import islpy as isl
 from loopir.analysis.access import Access, Statement, When, statements_in
 from loopir.analysis.affine import constant, plus, scaled, to_index
 from loopir.analysis.bounds import instance_of
-from loopir.analysis.depend import Order, before, times
+from loopir.analysis.depend import Order, before
+from loopir.analysis.moments import Done, comes_between, moment, precedes
 from loopir.analysis.offsets import allowed, offsets
 from loopir.analysis.regions import Touch, ends_of, loose, outward, proved, upper_sides
 from loopir.analysis.simplify import Context, poly
-from loopir.analysis.system import SIZE, System, combine, least_point
+from loopir.analysis.system import SIZE, Names, System, combine, least_point
+from loopir.errors import Witness
 from loopir.ir.grammar import Func, Var
 from loopir.ir.verify import evaluate
 from loopir.ir.walk import replace, substitute, touching
-
-Done = tuple[Statement, Access]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +41,26 @@ class Overwritten:
     old: tuple[int, ...]
     sizes: dict[str, int]
 
+    def witness(self, new: str, old: str) -> Witness:
+        """The two iterations, with the elements that they touch: `new` is the buffer of the one, `old` of the other."""
+        ends = self.writer, self.writing, self.reader, self.reading, self.sizes
+        return Witness("RAW", new, self.new, *ends, None if (new, self.new) == (old, self.old) else (old, self.old))
+
 
 def overwritten(func: Func, buffer: str, dim: int, factor: int) -> Overwritten | None:
     """The least case in which two elements of `buffer`, a multiple of `factor` apart in `dim`, are needed at once.
 
-    None is a proof that each element is written anew before it is read after such another one was written.
+    None is a proof that each element is written anew before it is read after such another one was written, or is one
+    that nothing has written: of that there is only a copy to be made, which nobody uses.
     """
     near = statements_in(func, touching(buffer))
     done = [(s, a) for s in near if buffer in s.touches for a in s.accesses if a.buffer == buffer]
     writes, reads = [x for x in done if x[1].write], [x for x in done if not x[1].write]
     for writer, reader in product(writes, reads):
-        dims = [f"{SIZE}{n}" for n in func.sizes]
-        dims += [f"{p}.{v}" for p, (s, _) in (("s", writer), ("t", reader)) for v in s.dims]
-        if not _may_follow(_but(writer, dim), _but(reader, dim)):
-            continue
-        left = _shared(func, writer, reader, dim, factor, dims)
-        if left.is_empty():
-            continue
-        for between in writes:
-            left = left.subtract(_renewed(func, writer, reader, between, dims))
-        points = [least_point(s, len(dims)) for s in left.get_basic_sets() if not s.is_empty()]
-        if points:
-            return _told(func, writer, reader, dict(zip(dims, min(points), strict=True)))
+        if _may_follow(_but(writer, dim), _but(reader, dim)):
+            case = _Case(func, writer, reader, writes, partial(_sharing, func, writer, reader, dim, factor))
+            if (found := case.least()) is not None:
+                return found
     return None
 
 
@@ -70,37 +69,122 @@ def clobbered(
 ) -> Overwritten | None:
     """The least case in which an element is read, by one of `done`, after one of `writes` wrote its place.
 
-    That is harmless, and left out, where another of `done` writes the element in between. With `across`, only writes
-    in another iteration of these loops count, and only what is in between in the same iteration is harmless.
+    That is harmless, and left out, where another of `done` writes the element in between, or none wrote it before. With
+    `across`, only writes in another iteration of these loops count, and only what is in between in the same iteration
+    is harmless.
     """
     reads, renewals = [x for x in done if not x[1].write], [x for x in done if x[1].write]
     for writer, reader in product(writes, reads):
-        dims = [f"{SIZE}{n}" for n in func.sizes]
-        dims += [f"{p}.{v}" for p, (s, _) in (("s", writer), ("t", reader)) for v in s.dims]
-        if not _may_follow(writer, reader):
-            continue
-        left = _met(func, writer, reader, dims, across)
-        for between in renewals if not left.is_empty() else ():
-            left = left.subtract(_renewed(func, writer, reader, between, dims, across))
-        points = [least_point(s, len(dims)) for s in left.get_basic_sets() if not s.is_empty()]
-        if points:
-            return _told(func, writer, reader, dict(zip(dims, min(points), strict=True)))
+        if _may_follow(writer, reader):
+            case = _Case(func, writer, reader, renewals, partial(_meeting, func, writer, reader), across)
+            if (found := case.least()) is not None:
+                return found
     return None
 
 
-def _met(func: Func, writer: Done, reader: Done, dims: Sequence[str], across: Sequence[str]) -> isl.Set:
-    """The instances in which `writer` writes the place that `reader` reads later, in another iteration of `across`."""
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """`writer`, as "s", writes to the place of an element that `reader`, as "t", reads later, by what `make` gives.
+
+    `renewals` are the writes of such elements; one in between, in the reader's iteration of `across`, makes it good.
+    """
+
+    func: Func
+    writer: Done
+    reader: Done
+    renewals: Sequence[Done]
+    make: Callable[[], System]
+    across: Sequence[str] = ()
+
+    @property
+    def dims(self) -> list[str]:
+        sides = (("s", self.writer), ("t", self.reader))
+        return [*(f"{SIZE}{n}" for n in self.func.sizes), *(f"{p}.{v}" for p, (s, _) in sides for v in s.dims)]
+
+    def orders(self) -> list[Order]:
+        same = self.writer[1].private
+        orders = before(_when(self.writer, "s", same), _when(self.reader, "t", same))
+        if not self.across:
+            return orders
+        apart = before(tuple(f"s.{v}" for v in self.across), tuple(f"t.{v}" for v in self.across))
+        return [[*a, *b] for a, b in product(orders, apart)]
+
+    def least(self) -> Overwritten | None:
+        """The least case that nothing makes good."""
+        dims, orders = self.dims, self.orders()
+        maker = self._maker()
+        if maker is not None:
+            point = self._made_by(maker, dims, orders)
+            if point is None or self._stands(point, maker):
+                return None if point is None else _told(self.func, self.writer, self.reader, point)
+        left = _points(self.make(), orders, dims)
+        for between in self.renewals:
+            left = left.subtract(_renewed(self.func, self.writer, self.reader, between, dims, self.across))
+        written = _nothing(dims)
+        for one in self.renewals if not left.is_empty() else ():
+            written = written.union(_written(self.func, self.writer, self.reader, one, dims))
+        points = [least_point(s, len(dims)) for s in left.intersect(written).get_basic_sets() if not s.is_empty()]
+        return _told(self.func, self.writer, self.reader, dict(zip(dims, min(points), strict=True))) if points else None
+
+    def _maker(self) -> Done | None:
+        """The one write that every element which is ever written has first, if there is one, and tells where it is."""
+        if self.across or len({s.label for s, _ in self.renewals}) != 1:
+            return None
+        first = next((x for x in self.renewals if x[0].init), self.renewals[0])
+        s, a = first
+        sure = not (s.maybe or a.maybe or None in a.at)
+        return first if sure and _tells(s, a) else None
+
+    def _made_by(self, maker: Done, dims: Sequence[str], orders: Sequence[Order]) -> dict[str, int] | None:
+        """The least case in which `maker` does not write the element in between; what it never writes is left out."""
+        system = self.make()
+        middle = instance_of(self.func, *maker, "u", system)[1]
+        theirs: Names = {n: f"{SIZE}{n}" for n in self.func.sizes} | {v: f"t.{v}" for v in self.reader[0].dims}
+        _alike(system, maker, middle, self.reader, theirs)
+        same = {*self.writer[1].private}.intersection(maker[1].private)
+        s, t, u = _when(self.writer, "s", same), _when(self.reader, "t", same), _when(maker, "u", same)
+        outside = [*before(u, s, ties=True), *before(t, u, ties=True)]
+        every = [*dims, *(f"u.{v}" for v in maker[0].dims)]
+        found = [p for x, y in product(orders, outside) if (p := system.smallest(every, [*x, *y])) is not None]
+        return min(found, key=lambda p: [*p.values()], default=None)
+
+    def _stands(self, point: dict[str, int], maker: Done) -> bool:
+        """Whether it is seen that the element of the case at `point` was written before, and not in between.
+
+        Of `maker` the point tells when it wrote the element, which was not in between.
+        """
+        sizes = {n: point[f"{SIZE}{n}"] for n in self.func.sizes}
+        one, other = ({v: point[f"{p}.{v}"] for v in s.dims} for p, (s, _) in (("s", self.writer), ("t", self.reader)))
+        if None in self.reader[1].at:
+            return False
+        element = [evaluate(ix, {**sizes, **other}) for ix in self.reader[1].at if ix is not None]
+        start, end = moment(self.writer, one), moment(self.reader, other)
+        made = moment(maker, {v: point[f"u.{v}"] for v in maker[0].dims})
+        for x in self.renewals if precedes(made, end) else ():
+            sure = not (x[0].maybe or x[1].maybe or None in x[1].at)
+            home = {**sizes, **{v: other[v] for v in x[1].private}}
+            if x is not maker and sure and comes_between(x, element, start, end, home) is not False:
+                return False
+        return bool(precedes(made, end))
+
+
+def _tells(s: Statement, a: Access) -> bool:
+    """Whether no two instances of `s` touch one element by `a`, in one memory."""
+    if {*a.private, *(x.name for x in a.at if isinstance(x, Var))}.issuperset(s.dims):
+        return True
+    apart = offsets(s, a, s, a)
+    return apart is None or all(apart.get(v) == (0, 0) for v in s.dims)
+
+
+def _meeting(func: Func, writer: Done, reader: Done) -> System:
+    """`writer` writes the place that `reader` reads."""
     system, left = instance_of(func, *writer)
     right = instance_of(func, *reader, "t", system)[1]
     for x, y in zip(writer[1].at, reader[1].at, strict=True):
         if x is not None and y is not None:
             system.constraints.append((combine(system.linear(x, "s", left), system.linear(y, "t", right), -1), True))
     _in_one_memory(system, (writer, "s"), (reader, "t"))
-    orders = before(_when(writer, "s"), _when(reader, "t"))
-    if across:
-        apart = before(tuple(f"s.{v}" for v in across), tuple(f"t.{v}" for v in across))
-        orders = [[*a, *b] for a, b in product(orders, apart)]
-    return _points(system, orders, dims)
+    return system
 
 
 def moves_on(found: Sequence[Touch], dim: int, outer: Context, loop: str, factor: int) -> bool:
@@ -135,13 +219,17 @@ def _but(x: Done, dim: int) -> Done:
     return s, replace(a, at=(*a.at[:dim], None, *a.at[dim + 1 :]))
 
 
-def _when(x: Done, prefix: str) -> When:
-    """An instance reads before it writes."""
-    return (*times(x[0].when, prefix), int(x[1].write))
+def _when(x: Done, prefix: str, same: Collection[str] = ()) -> When:
+    """When an instance does it: it reads before it writes. The loops `same` are left out, where that is one iteration.
+
+    Memory that these renew is the same in one iteration of them alone, and one loop less is several orders less.
+    """
+    s, a = x
+    return (*(n if isinstance(n, int) else f"{prefix}.{n}" for n in s.when if n not in same), int(a.write))
 
 
-def _shared(func: Func, writer: Done, reader: Done, dim: int, factor: int, dims: Sequence[str]) -> isl.Set:
-    """The instances in which `writer` writes another element, in the place that `reader` reads later."""
+def _sharing(func: Func, writer: Done, reader: Done, dim: int, factor: int) -> System:
+    """`writer` writes another element than `reader` reads, in the same place."""
     system, left = instance_of(func, *writer)
     right = instance_of(func, *reader, "t", system)[1]
     for d, (x, y) in enumerate(zip(writer[1].at, reader[1].at, strict=True)):
@@ -155,7 +243,7 @@ def _shared(func: Func, writer: Done, reader: Done, dim: int, factor: int, dims:
             system.constraints.append((combine(apart, {turns: factor}, -1), True))
         system.cases.append([[({turns: 1, "": -1}, False)], [({turns: -1, "": -1}, False)]])
     _in_one_memory(system, (writer, "s"), (reader, "t"))
-    return _points(system, before(_when(writer, "s"), _when(reader, "t")), dims)
+    return system
 
 
 def _renewed(
@@ -168,19 +256,38 @@ def _renewed(
     known = system.unsure
     system.unsure = None
     middle = instance_of(func, s, access, "u", system)[1]
-    for x, y in zip(access.at, reader[1].at, strict=True):
-        if x is None or y is None:
-            return _nothing(dims)
-        same = combine(system.linear(x, "u", middle), system.linear(y, "t", right), -1)
-        system.constraints.append((same, True))
-    if s.maybe or access.maybe or system.unsure is not None or known is not None:
+    if s.maybe or access.maybe or known is not None or not _alike(system, between, middle, reader, right):
         return _nothing(dims)
-    _in_one_memory(system, (between, "u"), (reader, "t"))
+    if system.unsure is not None:
+        return _nothing(dims)
     _in_one_memory(system, (writer, "s"), (reader, "t"))
     system.constraints += [({f"u.{v}": 1, f"t.{v}": -1}, True) for v in across]
-    first = before(_when(writer, "s"), _when(between, "u"))
-    then = before(_when(between, "u"), _when(reader, "t"))
+    same = {*writer[1].private}.intersection(access.private)
+    first = before(_when(writer, "s", same), _when(between, "u", same))
+    then = before(_when(between, "u", same), _when(reader, "t", same))
     return _points(system, [[*a, *b] for a, b in product(first, then)], dims, [f"u.{v}" for v in s.dims])
+
+
+def _written(func: Func, writer: Done, reader: Done, one: Done, dims: Sequence[str]) -> isl.Set:
+    """The instances of which the second one reads what `one` may have written before it."""
+    system = instance_of(func, *writer)[0]
+    right = instance_of(func, *reader, "t", system)[1]
+    _alike(system, one, instance_of(func, *one, "u", system)[1], reader, right)
+    then = before(_when(one, "u", one[1].private), _when(reader, "t", one[1].private))
+    return _points(system, then, dims, [f"u.{v}" for v in one[0].dims])
+
+
+def _alike(system: System, one: Done, ours: Names, reader: Done, theirs: Names) -> bool:
+    """Let `one`, as "u", touch the element that `reader` does, as far as is seen; whether all of that is."""
+    seen = True
+    for x, y in zip(one[1].at, reader[1].at, strict=True):
+        if x is None or y is None:
+            seen = False
+        else:
+            same = combine(system.linear(x, "u", ours), system.linear(y, "t", theirs), -1)
+            system.constraints.append((same, True))
+    _in_one_memory(system, (one, "u"), (reader, "t"))
+    return seen
 
 
 def _in_one_memory(system: System, one: tuple[Done, str], other: tuple[Done, str]) -> None:

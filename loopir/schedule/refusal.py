@@ -6,13 +6,15 @@ in the loops that there were.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
+from loopir.analysis.access import statements_of
 from loopir.analysis.depend import Clash
 from loopir.analysis.moved import Came, Origin
 from loopir.errors import ScheduleError, Witness
 from loopir.ir.grammar import Func, Index, Var
+from loopir.ir.interpret import holds
 from loopir.ir.layouts import made_of
 from loopir.ir.verify import evaluate
 from loopir.ir.walk import loops, places_of, replace
@@ -23,6 +25,32 @@ def refusal(clash: Clash, reason: str, loop: str | None, suggestion: str) -> Sch
     if clash.unsure is not None:
         reason += f"; {clash.unsure}"
     return ScheduleError(reason, loop=loop, witness=clash.witness, suggestion=suggestion)
+
+
+def as_it_lies(
+    func: Func, witness: Witness, names: set[str], place: Callable[[str, tuple[int, ...]], object]
+) -> Witness:
+    """A witness of what memory would be, told of `func`, in which elements of the buffers `names` lie apart.
+
+    `place` says where the element of one of them would be.
+    """
+    if witness.buffer not in names or witness.element is None:
+        return witness
+
+    def found(label: str, at: Mapping[str, int], write: bool) -> tuple[str, tuple[int, ...]] | None:
+        env = {**witness.sizes, **at}
+        for s in (s for s in statements_of(func) if s.name == label):
+            for a in (a for a in s.accesses if a.write == write and a.buffer in names and None not in a.at):
+                element = tuple([evaluate(ix, env) for ix in a.at if ix is not None])
+                if place(a.buffer, element) == witness.element and all(holds(c, env) for c in a.conds):
+                    return a.buffer, element
+        return None
+
+    one = found(witness.first_statement, witness.first, witness.writes[0])
+    other = found(witness.second_statement, witness.second, witness.writes[1])
+    if one is None or other is None:
+        return witness
+    return replace(witness, buffer=one[0], element=one[1], other=None if one == other else other)
 
 
 INIT = " (its init)"

@@ -4,6 +4,9 @@ An element's number is a hash of the statement that wrote it last and of the num
 for the whole tree of statements behind it. Two runs agree on an element exactly if every read on every way to it saw a
 write by the same statement, of the same reads: in whatever loops, at whatever iterations. Folds of one reduction may
 come in any order.
+
+What nothing has written may be copied, and the copy is then as good as unwritten: no program uses it, so a step may
+make anything of it. What comes of such elements is found by a second run, in which they are others, and not compared.
 """
 
 from __future__ import annotations
@@ -23,9 +26,15 @@ class Flow(Run):
     `values` are all that were made, `writes` counts those of each statement.
     """
 
+    others = 0
+    """Which numbers stand for what nothing has written."""
+
     def __post_init__(self) -> None:
         self.values: Counter[int] = Counter()
         self.writes: Counter[str] = Counter()
+        self.given = {a.buffer.name for a in self.func.args if a.access != "out"}
+        self.hollow = False
+        """Whether something is read that nothing has written."""
         super().__post_init__()
 
     def access(
@@ -44,12 +53,30 @@ class Flow(Run):
         self.values[value] += 1
 
     def unwritten(self, home: Home, at: tuple[int, ...]) -> int:
-        return digest(home[0], at)
+        if home[0] in self.given:
+            return digest(home[0], at)
+        self.hollow = True
+        return digest(home[0], at, self.others)
+
+    def filled(self) -> Flow:
+        """This run without what came of elements that nothing had written."""
+        if not self.hollow:
+            return self
+        other = _Otherwise(self.func, self.sizes)
+        self.values &= other.values
+        self.cells = {x: value for x, value in self.cells.items() if other.cells.get(x) == value}
+        return self
 
     def left_in(self, names: Iterable[str]) -> dict[tuple[str, tuple[int, ...]], int]:
         """What is in the elements of the arguments `names` in the end, of those that were written."""
         homes = {(name, frozenset[tuple[str, int]]()) for name in names}
         return {(home[0], at): value for (home, at), value in self.cells.items() if home in homes}
+
+
+class _Otherwise(Flow):
+    """The same run, with other numbers for what nothing has written."""
+
+    others = 1
 
 
 def comparable(before: Func, after: Func) -> bool:
@@ -86,13 +113,16 @@ def differing(before: Func, after: Func, sizes: Mapping[str, int]) -> str | None
     one, other = (Flow(f, dict(sizes)) for f in (before, after))
     if one.writes != other.writes:
         return None
-    return unlike(one, other, [b.name for b in before.outputs()])
+    return unlike(one.filled(), other, [b.name for b in before.outputs()])
 
 
 def unlike(one: Flow, other: Flow, names: Iterable[str]) -> str | None:
-    """An element of the arguments `names` that came about by other writes in `other`."""
+    """An element of the arguments `names` that came about by other writes in `other`, or by some in one run alone.
+
+    If something is read in `one` that nothing wrote, other elements than it has may be written in `other`.
+    """
     left = [run.left_in(names) for run in (one, other)]
-    for name, at in sorted({*left[0], *left[1]}):
+    for name, at in sorted(left[0] if one.hollow else {*left[0], *left[1]}):
         if left[0].get((name, at)) != left[1].get((name, at)):
             return f"{name}[{', '.join(map(str, at))}] comes from other writes than before"
     return None

@@ -7,7 +7,7 @@ exact, and where numbers of a real dtype are compared, the bound is proved (`loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from loopir.build import Schedule, compile_source, resolve_target
-from loopir.errors import InterpretError, LowerError, ScheduleError, TargetError, VerifyError
+from loopir.errors import InterpretError, LowerError, ScheduleError, TargetError, VerifyError, Witness
 from loopir.ir.grammar import AXES, Func, Loop, Var
 from loopir.ir.interpret import interpret
 from loopir.ir.parse import parse
@@ -25,7 +25,7 @@ from loopir.ir.verify import verify
 from loopir.ir.walk import places, statements
 from loopir.lower.pipeline import lower
 from loopir.testing.dataflow import asks_memory, comparable, differing
-from loopir.testing.instances import Run, dependent
+from loopir.testing.instances import Event, Run, dependent
 from loopir.testing.promises import broken_promise
 from loopir.testing.rounding import NoBound, error_bounds
 
@@ -203,6 +203,8 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
             return f"it speaks of loops or statements that there are not: {w}"
     with suppress(KeyError, RecursionError):  # a size that the witness leaves open
         events = Run(func, w.sizes).events
+        if w.other is not None:
+            return _apart(w, events)
         seen = (
             (*((f"{e.label}{INIT}" if e.init else e.label, e.at()) for e in pair), pair[0].home[0], pair[0].cell)
             for pair in dependent(events)
@@ -210,6 +212,16 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
         asked = ((w.first_statement, w.first), (w.second_statement, w.second), w.buffer, w.element)
         return None if asked in seen else f"no such two accesses are made, at {w.sizes}: {w}"
     return None
+
+
+def _apart(w: Witness, events: Sequence[Event]) -> str | None:
+    """What is wrong with a witness of two elements that would share a place: each is touched, one after the other."""
+    ends = ((w.first_statement, w.first, w.buffer, w.element), (w.second_statement, w.second, *(w.other or ())))
+    times: list[int] = []
+    for (name, *where), writes in zip(ends, w.writes, strict=True):
+        found = (e for e in events if [e.at(), e.home[0], e.cell] == where and e.write == writes)
+        times += [e.time for e in found if (f"{e.label}{INIT}" if e.init else e.label) == name][:1]
+    return None if len(times) == 2 and times[0] < times[1] else f"no such two accesses are made, at {w.sizes}: {w}"
 
 
 LARGEST = 12

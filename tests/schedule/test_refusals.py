@@ -54,6 +54,5 @@ def assert_told(s: Schedule, name: str, args: tuple[Any, ...], error: ScheduleEr
     assert error.reason
     assert error.suggestion, error
     assert false_witness(s.func, error) is None, error
-    shared = name in ("reuse", "fold_storage")  # two elements clash that are in one place only afterwards
     told = " at (" in error.reason and ("which" in error.reason or "writes" in error.reason)
-    assert error.witness is not None or shared or not told, error
+    assert error.witness is not None or not told, error

@@ -6,12 +6,13 @@ from loopir.analysis.access import statements_in
 from loopir.analysis.lifetimes import moves_on, overwritten
 from loopir.analysis.regions import touches
 from loopir.analysis.simplify_func import simplify_body
-from loopir.errors import ScheduleError, Witness
+from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Func, Index, Int, Loop, Stmt
 from loopir.ir.walk import accessed, exchanged, loops, replace, touching
 from loopir.schedule.confine import reindexed
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.promises import require_promises
+from loopir.schedule.refusal import as_it_lies
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc
 
@@ -38,7 +39,7 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
                         T[(j + min(j, 1) * 2 + i) % 3] = A[j + min(j, 1) * 2 + i] * 2.0
                     B[j] = T[j % 3] + T[(j + 2) % 3]
     refuses: fold_storage("T", 0, 2)  # T[2] would lie where T[0] lies, which is still to be read
-    refuses: fold_storage("T", 0, 2)  # T at (j=0, i=2) writes T[0], which B at (j=0) reads later
+    refuses: fold_storage("T", 0, 2)  # T at (j=0, i=2) writes T[2] where T[0] would lie, which B at (j=0) reads later
     refuses: fold_storage("A", 0, 3)  # A is an argument
     refuses: fold_storage("T", 1, 3)  # T has 1 dimension
     refuses: fold_storage("T", 0, 0)  # a ring of 0 rows
@@ -60,20 +61,23 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
     clash = None if _in_a_window(func, alloc, dim, factor) else overwritten(func, b.name, dim, factor)
     if clash is not None:
         new, old = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
-        row = tuple(x % factor if d == dim else x for d, x in enumerate(clash.new))
-        witness = Witness("RAW", b.name, row, clash.writer, clash.writing, clash.reader, clash.reading, clash.sizes)
-        # told in words: the two elements share a place only in the ring that there would be
-        reason = f"{new} would lie where {old} lies, which is still to be read when it is written: {witness}"
-        raise ScheduleError(reason, suggestion=f"more than {factor} rows")
+        reason = f"{new} would lie where {old} lies, which is still to be read when it is written"
+        raise ScheduleError(reason, witness=clash.witness(b.name, b.name), suggestion=f"more than {factor} rows")
     size = b.shape[dim]
     if isinstance(size, Int) and size.value <= factor:
         return func
     new = _folded(func, alloc, dim, factor)
+
+    def place(name: str, at: tuple[int, ...]) -> object:
+        return tuple(x % factor if name == b.name and d == dim else x for d, x in enumerate(at))
+
     try:
         require_promises(new, [x.var for x in loops(alloc.body)])
-    except ScheduleError as error:  # its witness is about the rows that there would be
-        reason = f"with {factor} rows of {b.name}, {error.reason}: {error.witness}"
-        raise ScheduleError(reason, loop=error.loop, suggestion="a ring for each iteration that runs at once") from None
+    except ScheduleError as error:  # about the rows that there would be
+        reason = f"with {factor} rows of {b.name}, {error.reason}"
+        witness = None if error.witness is None else as_it_lies(func, error.witness, {b.name}, place)
+        what = "a ring for each iteration that runs at once"
+        raise ScheduleError(reason, loop=error.loop, witness=witness, suggestion=what) from None
     return new
 
 

@@ -85,8 +85,7 @@ def _require_own(func: Func, name: str, around: tuple[str, ...]) -> None:
     clash = clobbered(func, [x for x in done if x[1].write], done, across=around)
     if clash is not None:
         element = f"{name}[{', '.join(map(str, clash.old))}]"
-        raise ScheduleError(
-            f"{clash.reader} at ({pairs(clash.reading)}) reads {element}, which {clash.writer} at "
-            f"({pairs(clash.writing)}) has written, in another iteration of {around[-1]!r}",
-            loop=around[-1], suggestion=f"keep {name} around the loop",
-        )  # fmt: skip
+        reason = f"{clash.reader} at ({pairs(clash.reading)}) reads {element}, which {clash.writer} at "
+        reason += f"({pairs(clash.writing)}) has written, in another iteration of {around[-1]!r}"
+        witness, what = clash.witness(name, name), f"keep {name} around the loop"
+        raise ScheduleError(reason, loop=around[-1], witness=witness, suggestion=what)

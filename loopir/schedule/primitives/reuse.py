@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from loopir.analysis.access import statements_in
 from loopir.analysis.lifetimes import Done, clobbered
-from loopir.errors import ScheduleError, pairs
+from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Func, Stmt
 from loopir.ir.text import text
 from loopir.ir.walk import accessed, bodies, loops, rebuffer, replace, rewrite, statements, touching
 from loopir.schedule.facts import Facts
 from loopir.schedule.promises import require_promises
+from loopir.schedule.refusal import as_it_lies
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc
 
@@ -53,7 +54,7 @@ def reuse(func: Func, buffer: str, old: str) -> Func:
                         U[j] = T[7 - j] + 1.0
                     for k in range(8):
                         B[k] = U[k]
-    refuses: reuse("U", "T")  # U at (j=0) writes U[0] where T[0] lies, which U at (j=7) is still to read
+    refuses: reuse("U", "T")  # U at (j=0) writes U[0] where T[0] would lie, which U at (j=7) reads later
     refuses: reuse("V", "T")  # V[9] does not fit into T[8]
     """
     taker, giver = find_alloc(func, buffer)[0], find_alloc(func, old)[0]
@@ -75,9 +76,12 @@ def reuse(func: Func, buffer: str, old: str) -> Func:
     made = rebuffer(replace(func, body=body), {new.name: b})
     try:
         require_promises(made, [x.var for x in loops(made.body) if x.kind != "serial" and b.name in accessed(x)])
-    except ScheduleError as error:  # its witness is about the memory that there would be
-        reason = f"with {new.name} in the memory of {b.name}, {error.reason}: {error.witness}"
-        raise ScheduleError(reason, loop=error.loop, suggestion=f"keep {new.name} where it is") from None
+    except ScheduleError as error:  # about the memory that there would be
+        reason = f"with {new.name} in the memory of {b.name}, {error.reason}"
+        names = {new.name, b.name}
+        witness = None if error.witness is None else as_it_lies(func, error.witness, names, lambda _, at: at)
+        what = f"keep {new.name} where it is"
+        raise ScheduleError(reason, loop=error.loop, witness=witness, suggestion=what) from None
     return made
 
 
@@ -130,12 +134,10 @@ def _require_disjoint(func: Func, new: str, old: str) -> None:
     for writer, writers, reader, readers in ((new, mine, old, theirs), (old, theirs, new, mine)):
         clash = clobbered(func, there(writers), readers)
         if clash is not None:
-            at = f"[{', '.join(map(str, clash.new))}]"
-            raise ScheduleError(
-                f"{clash.writer} at ({pairs(clash.writing)}) writes {writer}{at} where {reader}{at} lies, which "
-                f"{clash.reader} at ({pairs(clash.reading)}) is still to read",
-                suggestion=f"keep {new} in memory of its own",
-            )
+            at, lies = (f"[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
+            reason = f"{writer}{at} would lie where {reader}{lies} lies, which is still to be read when it is written"
+            witness = clash.witness(writer, reader)
+            raise ScheduleError(reason, witness=witness, suggestion=f"keep {new} in memory of its own")
 
 
 def _lists(func: Func) -> list[Body]:
