@@ -12,6 +12,9 @@ from typing import Any
 import memory_rows
 import torch
 
+AHEAD = 3
+"""Calls that come before a turn."""
+
 
 def checked_with(row: memory_rows.Row, dtype: Any) -> tuple[Any, ...]:
     """Arrays to check `row` with, the same at every call: integers for sums, which are exact then in any order."""
@@ -34,7 +37,11 @@ def seconds(run: Callable[[], Any], repeats: int) -> float:
 
 
 def in_turns(runs: dict[str, Callable[[], Any]], rounds: int, repeats: int) -> dict[str, float]:
-    """Median seconds of each, one after the other in every round, after two calls that are not timed."""
+    """Median seconds of each, one after the other in every round.
+
+    Calls come before a turn that are not timed: what the others left in the caches is gone then, and the GPU is at work
+    when the clock starts, so that a short kernel is not charged for the host's way to its first launch.
+    """
     for run in runs.values():
         run()
         run()
@@ -42,5 +49,7 @@ def in_turns(runs: dict[str, Callable[[], Any]], rounds: int, repeats: int) -> d
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
+            for _ in range(AHEAD):
+                run()
             taken[name].append(seconds(run, repeats))
     return {name: statistics.median(times) for name, times in taken.items()}

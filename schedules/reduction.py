@@ -34,6 +34,8 @@ CHUNK_BYTES = 16384
 """What a block folds at least, where a reduction is cut."""
 TOGETHER = 4, 16
 """Rows that a thread has in flight where it folds columns: of whole vectors, of single elements."""
+FLIGHT = 8
+"""Vectors of a row that a lane has in flight: rows that a warp takes so have one each, and a block has several."""
 OUTER = 16
 """Rows of a nest, reduced as a whole on a CPU, that a thread takes at once."""
 
@@ -270,6 +272,8 @@ def _rows_of(
     size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in inputs), default=1)
     width = max(1, VECTOR_BYTES // size) if whole else vector(s, {stage: over[-1]}, inputs)
     lanes = evenly(length, width, min(threads, worth(length, size)) if rows else threads)
+    if rows and not whole and length is not None and length <= WARP * FLIGHT * width:
+        lanes = min(lanes, WARP)
     s, fold = _near(s, stage, rows[-1] if rows else None)
     before = s.stages
     for buffer in sorted(inputs) if kept else ():

@@ -17,8 +17,8 @@ from schedules.nests import extent, fused, step
 BLOCKS = 132
 SHORT = 16384
 """A row that one block takes in good time, even if other blocks have nothing to do."""
-TOGETHER = 128
-"""Threads of a block whose rows have a warp or less each."""
+TOGETHER, FOLDED = 128, 512
+"""Threads of a block whose rows have a warp or less each, and where all that is made of a row is an element."""
 SHARED_BYTES = 16384
 KEPT_BYTES = 256
 """What a thread keeps of a row, at most: as much as is in 64 registers."""
@@ -72,6 +72,11 @@ def _inner(s: lp.Schedule, stage: str, row: str) -> list[str]:
     return [x for x in loops[loops.index(row) + 1 :] if extent(s, x) != 1]
 
 
+def _together(s: lp.Schedule, row: str) -> int:
+    """How many threads a block has for rows that have a warp or less each."""
+    return TOGETHER if _inner(s, _stages(s, row)[-1], row) else FOLDED
+
+
 def _length(s: lp.Schedule, row: str) -> str | None:
     """The size that all rows are as long as, if it is one that is not known."""
     found = {lp.text(s.loop(x).extent) for stage in _stages(s, row) for x in _inner(s, stage, row)}
@@ -86,7 +91,7 @@ def _kernels(s: lp.Schedule, row: str, size: int) -> tuple[tuple[int, int, str],
     """
     count, width = lp.text(s.loop(row).extent), VECTOR_BYTES // size
     shared = count.isidentifier() and worth(LONGEST[0], size) == WARP
-    several = ((LONGEST[0], width, f" and {count} % {TOGETHER // WARP} == 0"),) if shared else ()
+    several = ((LONGEST[0], width, f" and {count} % {_together(s, row) // WARP} == 0"),) if shared else ()
     return (*several, *((most, width, "") for most in LONGEST))
 
 
@@ -108,7 +113,7 @@ def _blocks(
     width = vector(s, {x: _inner(s, x, row)[-1] for x in stages if _inner(s, x, row)}, given)
     lanes = _lanes(s, stages, width, threads, given)
     block = row
-    rows = rows or (max(1, (threads or TOGETHER) // lanes) if lanes <= WARP else 1)
+    rows = rows or (max(1, (threads or _together(s, row)) // lanes) if lanes <= WARP else 1)
     if lanes == WARP and s.why("split", row, rows, tail="exact") is not None:
         rows = 1  # a warp a block takes no guard, which would part what threads compute alike
     if rows > 1:

@@ -29,6 +29,29 @@ def brought_together(func: Func, first: str, second: str) -> Func:
     return replace(func, body=rewrite(func.body, lambda s: new.get(id(s))))
 
 
+def lasting(func: Func, first: str, second: str) -> Func:
+    """`func` with memory that ends with loop `first`, and `second` comes right after, kept until after `second`."""
+    a, b = find_loop(func, first), find_loop(func, second)
+    body = body_with(func, b)
+    before = body[body.index(b) - 1]
+    if before is b or not isinstance(before, Alloc) or not _ends_with(before, a):
+        return func
+    new: dict[int, Body] = {id(before): (_with_last(before, b),), id(b): ()}
+    return replace(func, body=rewrite(func.body, lambda s: new.get(id(s))))
+
+
+def _ends_with(alloc: Alloc, loop: Loop) -> bool:
+    last = alloc.body[-1]
+    return _ends_with(last, loop) if isinstance(last, Alloc) else last is loop
+
+
+def _with_last(alloc: Alloc, loop: Loop) -> Alloc:
+    """`alloc` with `loop` at its end, inside all memory that ends there."""
+    last = alloc.body[-1]
+    end = (_with_last(last, loop),) if isinstance(last, Alloc) else (last, loop)
+    return replace(alloc, body=(*alloc.body[:-1], *end))
+
+
 def _begins_with(alloc: Alloc, loop: Loop) -> bool:
     first = alloc.body[0]
     return _begins_with(first, loop) if isinstance(first, Alloc) else first is loop

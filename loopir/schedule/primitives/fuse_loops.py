@@ -22,7 +22,7 @@ from loopir.schedule.naming import new_names
 from loopir.schedule.promises import require_promises
 from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.schedule import primitive
-from loopir.schedule.siblings import band, joined, labels, lanes_around, relabelled, require_next, under_one_guard
+from loopir.schedule.siblings import band, joined, labels, lanes_around, lasting, relabelled, require_next, under_one_guard
 
 
 @primitive
@@ -36,7 +36,7 @@ def fuse_loops(
     names: tuple[str, ...] | None = None,
 ) -> Func:
     """Fuse the nests of `first` and `second`, which stand one right after the other, into one. Two guards of one test
-    that are around them become one.
+    that are around them become one, and memory that is there for the end of the first is for the second, too.
 
     With a `shift` the second nest lags: its iteration j runs with iteration j + shift of the first one; a tuple
     shifts, and fuses, that many loops of two perfect nests. A negative shift lets the first nest lag. Extents that
@@ -114,8 +114,27 @@ def fuse_loops(
                 for i in range(n):
                     B[i] = A[i] * 2.0
                     C[i] = B[i] + 1.0
+
+    before:
+        def after(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
+            with alloc("float32[n]") as T:
+                for k in range(n):
+                    T[k] = A[k] * 2.0
+                for i in range(n):
+                    B[i] = T[n - 1 - i]
+            for j in range(n):
+                C[j] = A[j] + 1.0
+    call:    fuse_loops("i", "j")
+    after:
+        def after(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
+            with alloc("float32[n]") as T:
+                for k in range(n):
+                    T[k] = A[k] * 2.0
+                for i in range(n):
+                    B[i] = T[-i + n - 1]
+                    C[i] = A[i] + 1.0
     """
-    func = under_one_guard(func, first, second)
+    func = lasting(under_one_guard(func, first, second), first, second)
     a, b = find_loop(func, first), find_loop(func, second)
     require_next(func, a, b)
     shifts = shift if isinstance(shift, tuple) else (shift,)
