@@ -131,7 +131,7 @@ def fuse_loops(
                 for k in range(n):
                     T[k] = A[k] * 2.0
                 for i in range(n):
-                    B[i] = T[-i + n - 1]
+                    B[i] = T[n - 1 - i]
                     C[i] = A[i] + 1.0
     """
     func = lasting(under_one_guard(func, first, second), first, second)
