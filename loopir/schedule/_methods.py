@@ -81,7 +81,8 @@ class Methods:
         names: tuple[str, ...] | None = None,
     ) -> Self:
         """Fuse the nests of `first` and `second`, which stand one right after the other, into one. Two guards of one
-        test that are around them become one."""
+        test that are around them become one, and memory that is there for the end of the first is for the second,
+        too."""
         raise NotImplementedError
 
     def hoist(self, stage: str, loop: str) -> Self:

@@ -22,7 +22,16 @@ from loopir.schedule.naming import new_names
 from loopir.schedule.promises import require_promises
 from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.schedule import primitive
-from loopir.schedule.siblings import band, joined, labels, lanes_around, lasting, relabelled, require_next, under_one_guard
+from loopir.schedule.siblings import (
+    band,
+    joined,
+    labels,
+    lanes_around,
+    lasting,
+    relabelled,
+    require_next,
+    under_one_guard,
+)
 
 
 @primitive
