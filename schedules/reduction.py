@@ -15,6 +15,7 @@ from typing import Any
 
 import loopir as lp
 from schedules.along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
+from schedules.grouped import grouped
 from schedules.nests import extent, fused, one_nest, reader, step
 
 BLOCKS = 256
@@ -65,6 +66,8 @@ def reduction(
         s, (stage, column, *rest) = _picked(s, (stage, column, *over), max(1, VECTOR_BYTES // size), threads)
         over = tuple(rest)
     width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
+    if column and width == 1 and not rows and chunk is None and (made := grouped(s, stage, column, over)) is not None:
+        return made
     side = side or min(threads, WARP // 2 if width > 1 else 2 * WARP)
     blocks = _blocks(s, rows, column, side * width)
     enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)

@@ -1,0 +1,54 @@
+"""schedules.grouped: columns of rows that are no whole vectors, folded by vectors of several rows together, exactly."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import loopir as lp
+import schedules
+from loopir.ir.interpret import interpret
+from schedules.fusion import inlined
+
+grouped = importlib.import_module("schedules.grouped")
+RNG = np.random.default_rng(0)
+
+
+def sums(dtype: str, rows: int, columns: int, fold: str) -> lp.Schedule:
+    x = lp.placeholder((rows, columns), dtype, name="x").astype("float32")
+    return inlined(lp.Schedule((getattr(x, fold)(axis=0) * 2.0).astype(dtype)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "columns", "fold"),
+    [("float32", 64, 13, "sum"), ("float32", 79, 13, "sum"), ("bfloat16", 143, 9, "sum"), ("bfloat16", 149, 7, "max")],
+)
+def test_every_row_is_folded_once(
+    dtype: str, rows: int, columns: int, fold: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grouped, "BLOCKS", 8)
+    s = sums(dtype, rows, columns, fold)
+    (column,) = (x for x in s.loops(s.stages[0]) if x not in s.reduced(s.stages[0]))
+    made = grouped.grouped(s, s.stages[0], column, s.reduced(s.stages[0]), side=4, threads=8)
+    assert made is not None
+    (program,) = lp.lower(made, "cuda")
+    assert lp.text(program).count("with kernel(") == 2
+    given = {"x": RNG.integers(-9, 9, (rows, columns)).astype(s.func.args[0].buffer.dtype.numpy)}
+    want, got = (interpret(f, given, domain="ring") for f in (s.func, program))
+    for name, x in want.items():
+        np.testing.assert_array_equal(got[name], x)
+
+
+def test_rows_are_read_by_vectors() -> None:
+    for dtype in ("float32", "bfloat16"):
+        s = schedules.reduction(sums(dtype, 8191, 5003, "sum"), "sum")
+        kernel = lp.compile_source(s).source.partition("__global__")[2]
+        assert "const lp_u4*>(x + " in kernel
+
+
+@pytest.mark.parametrize("shape", [(8191, 5000), (100, 5003), (8191, 35), (1 << 20, 400001)])
+def test_it_is_for_many_such_rows_alone(shape: tuple[int, int]) -> None:
+    s = sums("float32", *shape, "sum")
+    assert "sum_1" not in schedules.reduction(s, "sum").stages
