@@ -14,7 +14,7 @@ from schedules.matmul import Contraction, Operand, contraction, copied, padded, 
 from schedules.nests import extent, step
 
 DEEP = 1152
-PART = 640
+PART = 1024
 """A reduced loop longer than DEEP is taken at most PART at a time, so that the caches hold the panels."""
 SMALL = 1 << 22
 """Products up to which panels are not worth their making, as the operands are in the second cache."""
@@ -24,6 +24,9 @@ SHARED = 1 << 20
 """Products from which threads share operands as they lie: some 20 us."""
 STEPS = 16
 """Steps of the reduced loop that are copied of a panel at once."""
+AHEAD = 2048
+"""Bytes of the panel that is shared, and comes from further away, that are asked for before they are used."""
+LINE = 64
 WORD = 4
 TURNS = 3
 ROWS = 160
@@ -169,6 +172,9 @@ def _in_panels(
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
     s = _filled(s, mine, one, tall, lanes)
     s = _filled(s, shared, all_, wide, lanes, threads=not c.batch)
+    if wide * c.bytes >= LINE:
+        s = s.prefetch(inner, shared, k, AHEAD // (wide * c.bytes))
+    s = s.prefetch(c.stage, next(t.buffer for t in s.accesses(c.stage) if t.write), order[1])
     return s.parallel(c.batch[0] if c.batch else block)
 
 
@@ -192,14 +198,14 @@ def _depth(length: int | None) -> int | None:
 
 
 def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
-    """How many of `count` tiles make a block: as many as the second cache, and half of it more, holds panels of.
+    """How many of `count` tiles make a block: as many as half of the second cache holds panels of.
 
     Blocks are then made as many as threads can share evenly.
     """
     if count is None or length is None:
         return UNKNOWN
     threads = lp.thread_count()
-    most = max(1, 3 * lp.caches()[1] // (2 * tall * length * size))
+    most = max(1, lp.caches()[1] // (2 * tall * length * size))
     blocks = -(-count // most)
     if threads > 1:  # and several for each, as one that is held up leaves what it has not begun to others
         blocks = max(blocks, min(TURNS * threads, count * tall // ROWS))

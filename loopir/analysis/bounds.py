@@ -37,6 +37,7 @@ from loopir.ir.grammar import (
     Not,
     Opaque,
     Or,
+    Prefetch,
     Reduce,
     Select,
     Stmt,
@@ -316,6 +317,8 @@ def subscripts(s: Stmt) -> Iterator[Subscript | Divisor]:
 
 def _into(s: Stmt, buffer: str) -> Iterator[Subscript]:
     """Those of `subscripts` that are into `buffer`."""
+    if isinstance(s, Prefetch):
+        return
     for n in children(s):
         if not isinstance(n, Stmt):
             for load, given in loads_of(n):

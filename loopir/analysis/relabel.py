@@ -37,6 +37,7 @@ from loopir.ir.grammar import (
     Mod,
     Node,
     Not,
+    Prefetch,
     Reduce,
     Select,
     Stmt,
@@ -87,7 +88,7 @@ class Relabelling:
             size = self.index(s.extent, lambda: known.within(s.body))
             body = self.body(s.body, known.loop(s.var, size, s.body))
             return s if body is s.body and size is s.extent else Loop(s.var, size, s.kind, body)
-        if isinstance(s, Store):
+        if isinstance(s, Store | Prefetch):
             return self.node(s, lambda: known.here)
         if isinstance(s, Reduce):
             return self._reduce(s, known) if self._mentioned(s) else s

@@ -22,6 +22,7 @@ from loopir.ir.grammar import (
     Kernel,
     Loop,
     Not,
+    Prefetch,
     Reduce,
     Stmt,
     Store,
@@ -175,7 +176,7 @@ def _simplified(s: Stmt, known: Known, how: _How) -> Stmt | Body:
             done = simplify_node(s, known.here)
             at = tuple(simplify(x, known.start) for x in at)
             return replace(done, at=at, init=tuple(simplify_node(v, known.start) for v in init))
-        case Store() | Reduce() | Issue():
+        case Store() | Reduce() | Issue() | Prefetch():
             return simplify_node(s, known.here)
         case Do() if how.drop:
             return _simplified(s, known, _How(False, how.there))  # an instruction's loops are those of its meaning

@@ -20,7 +20,7 @@ from typing import Any
 from llvmlite import ir
 
 from loopir.emit.llvm_atomic import update
-from loopir.emit.llvm_issue import issue
+from loopir.emit.llvm_issue import issue, prefetch
 from loopir.emit.llvm_lines import Marks
 from loopir.emit.llvm_loops import keep_scalar
 from loopir.emit.llvm_ops import DOUBLE
@@ -38,6 +38,7 @@ from loopir.ir.grammar import (
     Issue,
     Kernel,
     Loop,
+    Prefetch,
     Reduce,
     Stmt,
     Store,
@@ -148,6 +149,8 @@ class _Emitter:
                 self.reduce(s)
             case Alloc():
                 self.alloc(s)
+            case Prefetch(element):
+                prefetch(element, self.values)
             case Issue():
                 issue(s, self.values)
             case _:

@@ -1,4 +1,4 @@
-"""Instructions of a CPU, as LLVM IR: what the word in a record's `llvm` stands for."""
+"""Instructions of a CPU, as LLVM IR: what the word in a record's `llvm` stands for; and hints to its caches."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
@@ -13,7 +13,7 @@ from llvmlite import ir
 from loopir.emit import llvm_ops as ops
 from loopir.emit.llvm_values import I32, I64, Values
 from loopir.errors import LowerError
-from loopir.ir.grammar import Int, Issue
+from loopir.ir.grammar import Int, Issue, Load
 
 LINE = 16
 """What the address of a store past the caches is a multiple of; LLVM makes wider ones of as many as they need."""
@@ -24,6 +24,15 @@ def issue(s: Issue, values: Values) -> None:
     if s.fn.llvm != "stream":
         raise LowerError(f"{s.fn.name} has no spelling on the CPU")
     _stream(s, values)
+
+
+def prefetch(element: Load, values: Values) -> None:
+    """Have the line of `element` brought to the first cache. No address is wrong; of lanes, the first one asks."""
+    ix = element.at[0]
+    at = values.index(ix) if values.lanes is None else values.first(ix)
+    hint = values.library("llvm.prefetch.p0", ir.VoidType(), [ir.PointerType(), I32, I32, I32])
+    read, near, data = (ir.Constant(I32, n) for n in (0, 3, 1))
+    values.b.call(hint, [values.address(element.buffer, at), read, near, data])
 
 
 def _stream(s: Issue, values: Values) -> None:

@@ -16,6 +16,7 @@ see through it.
            | Reduce(label n, buffer* b, index* at, monoid m, value* v, name* over, value*? init, bool atomic)
            | Alloc(buffer b, stmt* body)                                 -- lifetime = body
            | If(cond c, stmt* then, stmt* orelse)
+           | Prefetch(load element)                                      -- a hint: it is about to be used
            | Do(instruction f, stmt* body)                       -- body is a nest that f does as a whole
            | Role(int* registers, stmt* body)                            -- body is done by warps of its own
            | Kernel(name n, stmt* body) | Barrier(int threads)           -- made by lowering
@@ -206,6 +207,15 @@ class If(Stmt):
     cond: Cond
     then: Body
     orelse: Body = ()
+
+
+@record
+class Prefetch(Stmt):
+    """The element is about to be used, so its line of the caches may be brought: a hint, of no effect on any value.
+
+    One that is not in the array is asked for all the same, as nothing is read."""
+
+    element: Load
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,12 @@ from loopir.ir.grammar import (
     Index,
     Int,
     Kernel,
+    Load,
     Loop,
     Monoid,
     Op,
     Param,
+    Prefetch,
     Reduce,
     Role,
     Scope,
@@ -272,6 +274,11 @@ class _Reader(Declarations):
                 return (Wait(pending, group),)
             case ast.Expr(value=ast.Call(func=ast.Name(id="fence"), args=[ast.Constant(value=str(kind))])):
                 return (Fence(kind),)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="prefetch"), args=[element])):
+                load = self.value(element, None)
+                if not isinstance(load, Load):
+                    self.fail(s, "what is prefetched is an element: prefetch(A[i])")
+                return (Prefetch(load),)
             case _:
                 self.fail(s, "a statement is a for, an if, a with alloc(...), or an assignment to an element")
 

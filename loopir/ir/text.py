@@ -56,6 +56,7 @@ from loopir.ir.grammar import (
     Opaque,
     Or,
     Param,
+    Prefetch,
     Reduce,
     Role,
     Select,
@@ -219,6 +220,8 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             if orelse:
                 yield Line(depth, "else:", s)
                 yield from _body(orelse, depth + 1, labels)
+        case Prefetch(element):
+            yield Line(depth, f"prefetch({_value(element)})", s)
         case Do(fn, body, ring):
             yield Line(depth, f"with {fn.name}({f'ring={_value(ring)}' if ring is not None else ''}):", s)
             yield from _nest(body, depth + 1, labels)

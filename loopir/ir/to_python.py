@@ -47,6 +47,7 @@ from loopir.ir.grammar import (
     Op,
     Opaque,
     Param,
+    Prefetch,
     Reduce,
     Role,
     Select,
@@ -178,7 +179,7 @@ class _Compiler(Python, Lines):
                 self.emit(depth, f"run.who.commit({group!r})")
             case Wait(pending, group):
                 self.emit(depth, f"run.who.wait({pending}, {group!r})")
-            case Hold() | Budget():
+            case Hold() | Budget() | Prefetch():
                 pass
             case Fence(kind):
                 self.emit(depth, f"run.who.fence({kind!r})")

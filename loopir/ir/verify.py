@@ -57,6 +57,7 @@ from loopir.ir.grammar import (
     Opaque,
     Or,
     Param,
+    Prefetch,
     Reduce,
     Role,
     Select,
@@ -142,6 +143,8 @@ def _other(s: Stmt, here: Here, sizes: frozenset[str]) -> None:
                 _expr(ring, here)
             _body(inner, here, sizes)
             match(s, lowered=here.stage != "schedule")
+        case Prefetch(element):
+            _expr(element, here)
         case Role(_, inner):
             _body(inner, here, sizes)
         case Issue(fn, operands):

@@ -24,6 +24,7 @@ from loopir.ir.grammar import (
     Kernel,
     Loop,
     Node,
+    Prefetch,
     Reduce,
     Role,
     Stmt,
@@ -400,7 +401,9 @@ _NOTHING: frozenset[str] = frozenset()
 
 @kept
 def loaded(node: Node) -> frozenset[str]:
-    """The buffers that are loaded from anywhere in `node`; what a fold folds into is not."""
+    """The buffers that are loaded from anywhere in `node`; what a fold folds into, or a hint names, is not."""
+    if isinstance(node, Prefetch):
+        return _NOTHING
     if isinstance(node, Stmt) and (inner := inside(node)):
         return _own(node).union(*map(loaded, inner))
     if isinstance(node, Store | Reduce):

@@ -1,10 +1,13 @@
-"""instructions: on a target that has no such instruction, the nest is what it says, loops."""
+"""instructions: on a target that has no such instruction, the nest is what it says, loops; and hints are left out.
+
+A GPU hides how far memory is by other threads.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Stmt
+from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Prefetch, Stmt
 from loopir.ir.walk import rebuffer, rewrite, statements
 from loopir.lower.target import Target
 
@@ -13,6 +16,8 @@ def instructions(func: Func, target: Target) -> Func:
     """`func` with nothing but loops, and with fragments in plain local memory."""
 
     def visit(s: Stmt) -> Stmt | Body | None:
+        if isinstance(s, Prefetch):
+            return s if target.hints else ()
         return (s if getattr(s.fn, target.name) else s.body) if isinstance(s, Do) else None
 
     plain: dict[str, Buffer] = {

@@ -23,6 +23,7 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Node,
+    Prefetch,
     Stmt,
     Store,
 )
@@ -54,6 +55,8 @@ def kernels(func: Func, target: Target) -> Func:
                     out.append(replace(s, body=host(s.body)))
                 case If(cond) if roots and not _reads(cond):
                     out.append(If(cond, host(s.then), host(s.orelse)))
+                case Prefetch():
+                    pass  # the host has no use for it
                 case _:
                     launch.append(s)
                     before = isinstance(s, Store) and then is not None and _begins_one_block(then, body, target)

@@ -20,6 +20,8 @@ class Target:
     max_cluster: int = 1
     instructions: bool = False
     """Whether its instructions are spelt; else they are the loops they mean."""
+    hints: bool = False
+    """Whether it is told what is about to be used."""
 
 
 CUDA = Target(
@@ -30,7 +32,7 @@ CUDA = Target(
     max_cluster=16,  # more than 8 are not on every GPU of sm_90 and later; the driver refuses them where they are not
     instructions=True,
 )
-LLVM = Target("llvm", frozenset({"parallel"}))
+LLVM = Target("llvm", frozenset({"parallel"}), hints=True)
 TARGETS = {t.name: t for t in (CUDA, LLVM)}
 
 

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 ALIGNMENT = 64
+HUGE = 2 << 20
+"""What is no smaller lies on whole large pages, where the system has them: NumPy asks for these from 4 MiB on, and a
+processor then looks up few addresses of a long panel."""
 
 
 class Arena:
@@ -40,13 +43,14 @@ class Arena:
             return pointer
 
     def _new(self, size: int) -> tuple[int, Any]:
+        apart = HUGE if size >= HUGE else ALIGNMENT
         try:
-            block = np.empty(size + ALIGNMENT, np.uint8)
+            block = np.empty(size + apart, np.uint8)
         except (MemoryError, ValueError, OverflowError):  # NumPy's words for sizes beyond its own range
             self._kept.clear()
             self._kept_bytes = 0
             raise MemoryError(f"an intermediate of {size} bytes does not fit in memory") from None
-        return -(-block.ctypes.data // ALIGNMENT) * ALIGNMENT, block
+        return -(-block.ctypes.data // apart) * apart, block
 
     def free(self, pointer: int) -> None:
         with self._lock:

@@ -118,6 +118,11 @@ class Methods:
         """Let `loop` run ahead with its copies: those for iteration i are made in iteration i - `ahead`."""
         raise NotImplementedError
 
+    def prefetch(self, stage: str, buffer: str, loop: str, ahead: int = 1) -> Self:
+        """Have each iteration of `loop` ask for what `stage` uses of `buffer` in the one `ahead` later, a line at a
+        time."""
+        raise NotImplementedError
+
     def privatize(self, buffer: str, loop: str) -> Self:
         """Allocate the intermediate `buffer` anew in each iteration of `loop`, which can then run in parallel."""
         raise NotImplementedError

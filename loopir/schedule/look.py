@@ -72,7 +72,7 @@ def reduced(func: Func, stage: str) -> tuple[str, ...]:
 def _touch(b: Buffer, at: tuple[Index, ...], write: bool, around: list[str], ctx: Context) -> Touch:
     offset = _offset(b, at, ctx)
     told = {v for ix in at for v in variables(ix)}
-    steps = {v: Int(0) if v not in told else None if offset is None else _step(offset, v) for v in around}
+    steps = {v: Int(0) if v not in told else None if offset is None else step(offset, v) for v in around}
     return Touch(b.name, b.dtype, text(Load(b, at)), write, steps)
 
 
@@ -86,7 +86,7 @@ def _offset(b: Buffer, at: tuple[Index, ...], ctx: Context) -> Poly | None:
     return poly(simplify(total, ctx), ctx)
 
 
-def _step(offset: Poly, loop: str) -> Index | None:
+def step(offset: Poly, loop: str) -> Index | None:
     """The coefficient of `loop` in `offset`, if it is linear there."""
     out: Poly = {}
     for monomial, c in offset.items():

@@ -20,6 +20,7 @@ from loopir.errors import MismatchError, ScheduleError
 from loopir.ir.grammar import Func
 from loopir.ir.verify import verify
 from loopir.schedule.find import listing
+from loopir.schedule.hints import live
 from loopir.schedule.trace import Step, spell
 
 P = ParamSpec("P")
@@ -53,6 +54,7 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
             _conform(name, bound, hints)
             result = f(*bound.args, **bound.kwargs)
             if typed:
+                result = live(result)
                 _verify(result)
         except ScheduleError as error:
             error.primitive, error.call = name, str(Step(name, args, tuple(kwargs.items())))

@@ -1,0 +1,162 @@
+"""prefetch: what a loop reads a few iterations later is brought to the caches of a CPU meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from loopir.analysis.access import sees
+from loopir.analysis.simplify import EMPTY, poly, simplify
+from loopir.analysis.simplify_func import context_at
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import AXES, Alloc, Body, Func, Int, Load, Loop, Prefetch, Store, Var
+from loopir.ir.layouts import offset
+from loopir.ir.text import text
+from loopir.ir.walk import Place, loads_of, replace, replace_loop, statements, substitute, variables
+from loopir.schedule.find import PAST, find_buffer, find_loop, find_stage, listing, written
+from loopir.schedule.look import step
+from loopir.schedule.naming import Taken
+from loopir.schedule.schedule import primitive
+
+LINE = 64
+"""Bytes that caches bring at once."""
+MOST = 32
+"""Lines that one iteration may ask for."""
+
+
+@primitive
+def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1) -> Func:
+    """Have each iteration of `loop` ask for what `stage` uses of `buffer` in the one `ahead` later, a line at a time.
+
+    A hint to a CPU's caches, for elements that they would not fetch in time: it has no effect on any value. Past the
+    last iteration it asks for what would come next, as it lies in memory: there may be no such element. A step that
+    leaves `buffer` no more where it asks takes it away. GPUs do without.
+
+    before:
+        def f(A: "float32[64, 64]", C: "out float32[64]"):
+            for i in range(64):
+                for k in range(64):
+                    C[i] = sum(A[i, k], over=k, init=0.0)
+    call:    prefetch("C", "A", "i", 2)
+    after:
+        def f(A: "float32[64, 64]", C: "out float32[64]"):
+            for i in range(64):
+                for k_line in unroll(4):
+                    prefetch(A[i + 2, k_line * 16])
+                for k in range(64):
+                    C[i] = sum(A[i, k], over=k, init=0.0)
+    refuses: prefetch("C", "A", "i", 0)  # ahead is how many iterations, so at least 1, not 0
+    refuses: prefetch("A", "C", "i")  # there is no stage 'A'
+
+    before:
+        def g(n: "size", A: "float32[n, n]", ix: "int32[n]", C: "out float32[n, n]"):
+            for i in range(n):
+                for j in range(n):
+                    C[i, j] = A[ix[i], j]
+    call:    prefetch("C", "C", "j", 16)
+    after:
+        def g(n: "size", A: "float32[n, n]", ix: "int32[n]", C: "out float32[n, n]"):
+            for i in range(n):
+                for j in range(n):
+                    prefetch(C[i, j + 16])
+                    C[i, j] = A[ix[i], j]
+    refuses: prefetch("C", "A", "i")  # which element A[ix[i], j] is in 'i' is read from memory
+    refuses: prefetch("C", "C", "i")  # one iteration of 'i' uses a line for each of 'j', and there may be any number
+    """
+    target = find_loop(func, loop)
+    if ahead < 1:
+        raise ScheduleError(f"ahead is how many iterations, so at least 1, not {ahead}", suggestion="ahead=1")
+    if target.kind in ("vectorize", "parallel", *AXES):
+        how = f"bound to {target.kind}" if target.kind in AXES else PAST[target.kind]
+        raise ScheduleError(
+            f"loop {target.var!r} is {how}: its iterations do not come one after another",
+            loop=target.var, suggestion="a serial loop in it",
+        )  # fmt: skip
+    asked = dict.fromkeys(x for p in _places(func, stage, target) for x in _wanted(func, p, buffer, target))
+    taken = Taken.of(func)
+    hints = tuple(x for w in asked for x in _asking(w, target, ahead, taken))
+    return replace_loop(func, target.var, lambda s: replace(s, body=(*hints, *s.body)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An element, and by loop inside how many lines it moves over, and from one to the next by how many iterations."""
+
+    element: Load
+    lines: tuple[tuple[str, int, int], ...]
+
+
+def _places(func: Func, stage: str, loop: Loop) -> list[Place]:
+    every = find_stage(func, stage)
+    found = [p for p in every if loop in p.loops]
+    if not found:
+        raise ScheduleError(
+            f"{stage} does not stand in {loop.var!r}", loop=loop.var,
+            suggestion=f"a loop around it: {listing(x.var for x in every[0].loops)}",
+        )  # fmt: skip
+    return found
+
+
+def _wanted(func: Func, place: Place, buffer: str, loop: Loop) -> Iterable[_Wanted]:
+    """What the statement at `place` uses of `buffer` in one iteration of `loop`."""
+    b, s = find_buffer(func, buffer), place.stmt
+    if b.scope != "global":
+        raise ScheduleError(f"{b.name} is in {b.scope} memory, which no cache brings", suggestion="a global buffer")
+    if any(isinstance(x, Alloc) and x.buffer.name == b.name for x in statements(loop.body)):
+        raise ScheduleError(
+            f"{b.name} lives for one iteration of {loop.var!r}: another has another one",
+            loop=loop.var, suggestion="a loop inside its allocation",
+        )  # fmt: skip
+    values = (s.value,) if isinstance(s, Store) else s.values
+    found = [x for v in values for x, _ in loads_of(v) if x.buffer.name == b.name]
+    found += [Load(x, s.at) for x in written(place) if x.name == b.name]
+    if not found:
+        raise ScheduleError(f"{s.label} does not use {b.name}", suggestion="a buffer that it reads or writes")
+    return [_lines(func, place, x, loop) for x in found]
+
+
+def _lines(func: Func, place: Place, element: Load, loop: Loop) -> _Wanted:
+    shown, inside = text(element), place.loops[place.loops.index(loop) + 1 :]
+    if not all(map(sees, element.at)):
+        raise ScheduleError(
+            f"which element {shown} is in {loop.var!r} is read from memory",
+            loop=loop.var, suggestion="a buffer whose subscripts are of loops and sizes",
+        )  # fmt: skip
+    if loop.var not in variables(element):
+        raise ScheduleError(
+            f"{shown} is the same in every iteration of {loop.var!r}",
+            loop=loop.var, suggestion=f"one of the loops that it moves with: {listing(sorted(variables(element)))}",
+        )  # fmt: skip
+    ctx = context_at(func, place.around)
+    apart = poly(simplify(offset(element.buffer, element.at), ctx), ctx)
+    lines: list[tuple[str, int, int]] = []
+    for x in inside:
+        if x.var not in variables(element):
+            continue
+        by = step(apart, x.var)
+        each = LINE // (abs(by.value) * element.buffer.dtype.bytes or LINE) if isinstance(by, Int) else 1
+        if not isinstance(x.extent, Int):
+            raise ScheduleError(
+                f"one iteration of {loop.var!r} uses a line for each of {x.var!r}, and there may be any number",
+                loop=loop.var, suggestion=f"{x.var!r}, or a loop inside it",
+            )  # fmt: skip
+        each = max(1, each)
+        lines.append((x.var, -(-x.extent.value // each), each))
+    if (count := prod(n for _, n, _ in lines)) > MOST:
+        raise ScheduleError(
+            f"one iteration of {loop.var!r} uses {count} lines of {element.buffer.name}, and asks for at most {MOST}",
+            loop=loop.var, suggestion=f"a loop inside it: {listing(x.var for x in inside)}",
+        )  # fmt: skip
+    return _Wanted(element, tuple(lines))
+
+
+def _asking(wanted: _Wanted, loop: Loop, ahead: int, taken: Taken) -> Body:
+    """The hints for `wanted`, in loops over its lines."""
+    new = {v: taken.name(f"{v}_line") for v, count, _ in wanted.lines if count > 1}
+    env = {v: Var(new[v]) * each if v in new else Int(0) for v, _, each in wanted.lines}
+    at = [substitute(x, {loop.var: Var(loop.var) + ahead, **env}) for x in wanted.element.at]
+    body: Body = (Prefetch(replace(wanted.element, at=tuple(simplify(x, EMPTY) for x in at))),)
+    for v, count, _ in reversed(wanted.lines):
+        body = (Loop(new[v], Int(count), "unroll", body),) if v in new else body
+    return body

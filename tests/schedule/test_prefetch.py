@@ -1,0 +1,130 @@
+"""Hints to a CPU's caches: what they ask for, that they change nothing, and that they go where they are of no use."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from meaning import assert_same
+
+import loopir as lp
+from loopir.ir.grammar import Prefetch
+from loopir.ir.walk import statements
+
+PRODUCT = """
+def f(n: "size", A: "float32[n, n]", B: "float32[n, n]", C: "out float32[n, n]"):
+    for i in range(n):
+        for j in range(n):
+            for k in range(n):
+                C[i, j] = sum(A[i, k] * B[k, j], over=k, init=0.0)
+"""
+
+GUARDED = """
+def g(n: "size", A: "float32[n, n]", C: "out float32[8, n]"):
+    assume(n >= 8)
+    for i in range(16):
+        for j in range(n):
+            if i < 8:
+                C[i, j] = A[i, j]
+"""
+
+
+def product() -> lp.Schedule:
+    return lp.Schedule(lp.parse(PRODUCT))
+
+
+def hints(func: lp.Func) -> list[str]:
+    return [str(s.element) for s in statements(func.body) if isinstance(s, Prefetch)]
+
+
+def count(s: lp.Schedule) -> int:
+    return sum(isinstance(x, Prefetch) for x in statements(s.func.body))
+
+
+@given(st.integers(0, 5), st.integers(1, 9), st.sampled_from(["A", "B"]), st.data())
+@settings(max_examples=25, deadline=None)
+def test_a_hint_means_nothing(n: int, ahead: int, buffer: str, data: st.DataObject) -> None:
+    loop = data.draw(st.sampled_from(["i", "k"] if buffer == "A" else ["j", "k"]))
+    plain = product().reorder(*data.draw(st.permutations("ijk")))
+    inner = [x for x in plain.loops() if x in (("i", "k") if buffer == "A" else ("j", "k"))]
+    s = plain.prefetch("C", buffer, inner[-1] if loop not in inner[-1:] else loop, ahead)
+    assert count(s) == 1
+    assert_same(plain.func, s.func, {"n": n})
+
+
+def test_one_line_is_asked_for_once() -> None:
+    s = product().split("j", 32).reorder("j_o", "k", "i", "j_i").prefetch("C", "B", "k", 4)
+    assert "for j_i_line in unroll(2):\n" in str(s)
+    assert "prefetch(B[k + 4, j_o * 32 + j_i_line * 16])" in str(s)
+
+
+def test_a_panel_is_followed_by_the_next_one() -> None:
+    """By how elements lie: 16 neighbours of a row are one line of a panel, and apart elsewhere."""
+    s = product().split("j", 16, tail="guard").reorder("j_o", "i", "k", "j_i")
+    s = s.cache_read("C", "B", "global", at=None).set_layout("B_global", "lambda k, x: (x // 16, k, x % 16)")
+    s = s.prefetch("C", "B_global", "k", 32)
+    assert "for j_i_line" not in str(s)
+    assert "prefetch(B_global[k + 32, j_o * 16])" in str(s)
+
+
+def test_what_is_written_can_be_asked_for() -> None:
+    s = product().split("j", 16).reorder("i", "j_o", "k", "j_i").cache_write("C", "local", at="j_o")
+    s = s.prefetch("C", "C", "j_o")
+    assert "prefetch(C[i, j_o * 16 + 16])" in str(s)
+
+
+@pytest.mark.parametrize(
+    ("take", "reason"),
+    [
+        (lambda s: s.prefetch("C", "B", "i"), "B[k, j] is the same in every iteration of 'i'"),
+        (lambda s: s.prefetch("C", "C", "k"), "C[i, j] is the same in every iteration of 'k'"),
+        (lambda s: s.prefetch("C", "A", "i"), "a line for each of 'k', and there may be any number"),
+        (lambda s: s.prefetch("C", "D", "k"), "there is no buffer 'D'"),
+        (lambda s: s.parallel("i").prefetch("C", "A", "i"), "its iterations do not come one after another"),
+        (lambda s: s.split("k", 64).reorder("k_o", "i", "j", "k_i").prefetch("C", "B", "j"), "64 lines of B, and asks"),
+        (lambda s: s.cache_read("C", "A", "local", at="k").prefetch("C", "A_local", "j"), "in local memory"),
+        (lambda s: s.cache_read("C", "A", "global", at="k").prefetch("C", "A_global", "i"), "lives for one iteration"),
+        (lambda s: s.cache_read("C", "A", "global", at="k").prefetch("C", "A", "k"), "C does not use A"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(take: object, reason: str) -> None:
+    with pytest.raises(lp.ScheduleError, match=re.escape(reason)):
+        take(product())  # type: ignore[operator]
+
+
+def test_a_hint_goes_with_what_it_asks_for() -> None:
+    a = lp.placeholder((8, 8), "float32", name="a")
+    b = lp.compute((8, 8), lambda i, j: a[i, j] + 1.0, name="b")
+    s = lp.Schedule(lp.compute((8, 8), lambda i, j: b[i, j] * 2.0, name="c")).prefetch("c", "b", "j_1", 2)
+    assert count(s) == 1
+    assert count(s.compute_inline("b")) == 0
+    kept = s.split("j_1", 4).rename("j_1_i", "lane")
+    assert count(kept) == 1
+    assert "prefetch(b[i_1, j_1_o * 4 + lane + 2])" in str(kept)
+
+
+def test_a_loop_of_hints_alone_goes() -> None:
+    s = product().split("k", 4).prefetch("C", "A", "k_i", 8)
+    assert count(s) == 1
+    done = s.split("i", 8, tail="guard").partition("i_o")
+    assert count(done) == 2  # whole tiles, and the rest
+    cut = lp.Schedule(lp.parse(GUARDED)).prefetch("C", "A", "j", 2).partition("i")
+    assert count(cut) == 1, str(cut)
+
+
+def test_the_cpu_is_told_and_a_gpu_is_not() -> None:
+    s = product().prefetch("C", "B", "k", 3)
+    kernel = s.build("llvm")
+    assert "llvm.prefetch" in kernel.source
+    a, b = np.random.default_rng(0).random((2, 33, 33), np.float32)
+    assert np.allclose(kernel(a, b), a @ b, rtol=1e-5)
+    assert hints(lp.lower(s.bind("i", "blockIdx.x").bind("j", "blockIdx.y"), "cuda")[0]) == []
+
+
+def test_lanes_ask_once_and_the_host_never() -> None:
+    s = product().split("j", 4, tail="guard").reorder("i", "k", "j_o", "j_i").prefetch("C", "B", "j_o").vectorize("j_i")
+    a, b = np.random.default_rng(0).random((2, 9, 9), np.float32)
+    assert np.allclose(s.build("llvm")(a, b), a @ b, rtol=1e-5)
+    t = product().reorder("k", "i", "j").decompose_reduction("C")
+    t = t.prefetch("C", "A", "k", 2).parallel("i") if t.why("prefetch", "C", "A", "k", 2) is None else t
+    assert np.allclose(t.build("llvm")(a, b), a @ b, rtol=1e-5)
