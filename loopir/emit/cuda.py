@@ -315,6 +315,8 @@ class _Emitter:
         var, kind = self.values.name(s.var), self.values.index_type
         if s.kind in ("unroll", "vectorize"):
             self.line(depth, "#pragma unroll")
+        elif s.kind == "serial" and any(map(_begins_boxes, statements(s.body))):
+            self.line(depth, "#pragma unroll 1")  # one thread begins them: more code, and no sooner done
         note = "" if s.kind == "serial" else f"  // {s.kind}"
         extent = self.values.index(s.extent)
         if loaded(s.extent) & frozenset[str]().union(*map(stored, s.body)):  # how often it runs is asked once
@@ -412,6 +414,10 @@ def _vector_copy(s: Loop) -> Store | None:
         return None
     local = store.buffer.scope == "local" or store.value.buffer.scope == "local"
     return store if local and s.extent.value * store.buffer.dtype.bytes in VECTORS else None
+
+
+def _begins_boxes(s: Stmt) -> bool:
+    return isinstance(s, Issue) and s.fn.asynchronous == "bytes"
 
 
 def _head(kind: str, cluster: int) -> str:

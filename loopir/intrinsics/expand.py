@@ -19,7 +19,7 @@ import numpy as np
 from loopir.intrinsics import arith, compare
 from loopir.ir.dtypes import DType, float32, float64
 from loopir.ir.grammar import Cast, Const, Op, Select, Truth, Value
-from loopir.ir.ops import Intrinsic
+from loopir.ir.ops import REGISTRY, Intrinsic
 
 FLOAT = frozenset({"float"})
 
@@ -162,6 +162,11 @@ def tanh(x: Value) -> Value | None:
     large = _X(Const(1.0, float32)) - _X(Op(arith.div, (Const(2.0, float32), (power + 1.0).value)))
     signed = Select(v.below(0.0), large.op(arith.neg).value, large.value)
     return Select(size.below(0.63), small.value, signed)
+
+
+def sigmoid(x: Value) -> Value:
+    one = _X(Const(1.0, x.dtype))
+    return (one.op(arith.div, _X(x).op(arith.neg).op(REGISTRY["exp"]) + 1.0)).value
 
 
 _SIN = (2.724378140946123e-06, -0.00019840038872556747, 0.008333331785217696, -0.1666666666362283)

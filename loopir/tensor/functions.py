@@ -147,12 +147,17 @@ select = where
 # ---------------------------------------------------------------- composites: narrow floats work in float32
 
 
-def _widened(fn: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+_sigmoid_16 = _real("sigmoid_16")
+
+
+def _widened(fn: Callable[[Tensor, bool], Tensor]) -> Callable[..., Tensor]:
+    """`fn` of the elements, in float32 where they are narrow, which it is told."""
+
     def function(x: Any) -> Tensor:
         e = as_expr(Tensor, x, None)
         t = real_type(e.dtype)
         work = dtypes.float32 if t.is_narrow else t
-        return cast_expr(fn(cast_expr(e, work)), t)
+        return cast_expr(fn(cast_expr(e, work), t.is_narrow), t)
 
     function.__name__, function.__doc__ = fn.__name__, fn.__doc__
     return function
@@ -164,24 +169,27 @@ def relu(x: Any) -> Tensor:
 
 
 @_widened
-def sigmoid(x: Tensor) -> Tensor:
+def sigmoid(x: Tensor, narrow: bool) -> Tensor:
     """1 / (1 + exp(-x))."""
-    return 1.0 / (1.0 + exp(-x))
+    return _sigmoid_16(x) if narrow else 1.0 / (1.0 + exp(-x))
 
 
 @_widened
-def silu(x: Tensor) -> Tensor:
+def silu(x: Tensor, narrow: bool) -> Tensor:
     """x * sigmoid(x)."""
-    return x / (1.0 + exp(-x))
+    return x * _sigmoid_16(x) if narrow else x / (1.0 + exp(-x))
 
 
 @_widened
-def _gelu_exact(x: Tensor) -> Tensor:
+def _gelu_exact(x: Tensor, narrow: bool) -> Tensor:
     return x * 0.5 * (1.0 + erf(x * 0.7071067811865476))
 
 
 @_widened
-def _gelu_tanh(x: Tensor) -> Tensor:
+def _gelu_tanh(x: Tensor, narrow: bool) -> Tensor:
+    """x / 2 * (1 + tanh(u)) with u = sqrt(2 / pi) * (x + 0.044715 x^3), which is x * sigmoid(2 u)."""
+    if narrow:
+        return x * _sigmoid_16(x * (1.5957691216057308 + 0.07135481627260025 * x * x))
     return x * 0.5 * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
 
 

@@ -165,8 +165,13 @@ def test_composites() -> None:
     assert_as_numpy(lp.relu, lambda a: np.maximum(a, 0), x)
     for half in (np.dtype(np.float16), BFLOAT16):
         low = x.astype(half)
-        expected = special.expit(low.astype(np.float64)).astype(half)
-        assert_close(run(lp.sigmoid(*inputs(low)), low), expected, ulps=1)
+        wide = low.astype(np.float64)
+        expected = special.expit(wide)
+        assert_close(run(lp.sigmoid(*inputs(low)), low), expected.astype(half), ulps=1)
+        assert_close(run(lp.silu(*inputs(low)), low), (wide * expected).astype(half), ulps=1)
+        inner = 2 * np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)
+        approximate = (wide * special.expit(inner)).astype(half)
+        assert_close(run(lp.gelu(*inputs(low), approximate="tanh"), low), approximate, ulps=1)
 
 
 def test_where_evaluates_one_side() -> None:
