@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 BLOCK = 1 << 22
 REFERENCES: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "tanh": np.tanh, "erf": special.erf, "sin": np.sin, "cos": np.cos,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": special.expit,
 }  # fmt: skip
 
 

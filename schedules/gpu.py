@@ -18,7 +18,8 @@ from schedules.matmul_tiles import tensor_tile, warpgroup_tile
 from schedules.matmul_wgmma import along_rows, matmul_wgmma
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import extent, free_loops, one_nest
-from schedules.products import followed, several
+from schedules.operands import alone, computed
+from schedules.products import filled, followed, several
 from schedules.reduction import reduction, streams
 from schedules.row_blocks import crowded, row_blocks
 from schedules.transpose import transpose, turned, worth_turning
@@ -48,26 +49,25 @@ def _same(s: lp.Schedule) -> lp.Schedule:
 
 def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = False) -> lp.Schedule:
     """What `gpu` makes of `s`; with `each`, lowering is asked about every stage."""
-    s = inlined(s)
-    tiled = any(_tiled(s, stage) or _few(s, stage) or several(s, stage) for stage in s.stages)
+    s = _plain(inlined(s))
+    tiled = any(_tiled(s, stage) or several(s, stage) for stage in s.stages)
     along_rows = (_lowered(s, row_blocks) or _lowered(s, row_blocks, keep=False)) if crowded(s) and not tiled else None
     if along_rows is not None:
         return along_rows
     for stage in s.stages:  # first what takes the stages that it reads along
         if stage in s.stages and not _tiled(s, stage) and several(s, stage) and one_nest(s, stage):
             s = _lowered(s, conv_mma, stage) or _lowered(s, direct_gpu, stage) or s
+        elif stage in s.stages and _taken_along(s, stage):
+            s = _lowered(s, _of_pairs, stage, arch) or s
     for stage in s.stages:
         if stage not in s.stages:
             continue  # a step may show that a stage never runs
-        if _few(s, stage) and one_nest(s, stage) and (made := _by_warps(s, stage)) is not None:
-            s = made
+        if _tiled(s, stage) and one_nest(s, stage) and free_loops(s, stage):
+            s = _product(s, stage, arch)
             continue
         if streams(s, stage) and one_nest(s, stage):
             s = _lowered(s, reduction, stage) or s
         if stage not in s.stages or not free_loops(s, stage):
-            continue
-        if _tiled(s, stage) and one_nest(s, stage):
-            s = _product(s, stage, arch)
             continue
         try:
             t = turned(s, stage) if one_nest(s, stage) else None
@@ -86,25 +86,24 @@ def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = Fals
 def _tiled(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` is a contraction whose operands are used often enough to be brought near in tiles."""
     c = contraction(s, stage)
-    return c is not None and worth_tiling(s, c, THIN if pairs(s, c) or rounded(s, c) else SHORT)
-
-
-def _few(s: lp.Schedule, stage: str) -> bool:
-    """Whether `stage` is a product of few rows, fewer than an instruction of tensor cores has, by a large matrix."""
-    c = contraction(s, stage)
-    if c is None or not pairs(s, c):
+    if c is None:
         return False
-    rows, columns, depth = (extent(s, x) or 0 for x in (c.row, c.column, c.reduced))
-    return 1 < rows < THIN and columns >= SHORT and depth >= SHORT
+    if pairs(s, c):  # tiles of few rows, columns or steps are filled up
+        return worth_tiling(s, c, 2) and sum((extent(s, x) or THIN) >= THIN for x in (c.row, c.column, c.reduced)) > 1
+    return worth_tiling(s, c, THIN if rounded(s, c) else SHORT)
 
 
-def _by_warps(s: lp.Schedule, stage: str) -> lp.Schedule | None:
-    """A product of 16-bit floats in tiles of warps, in parts of its reduced loop where the tile says so."""
-    c = contraction(s, stage)
-    if c is None or not pairs(s, c):
-        return None
-    options = tensor_tile(s, c)
-    return _lowered(s, matmul_split if "parts" in options else matmul_mma, stage, **options)
+def _plain(s: lp.Schedule) -> lp.Schedule:
+    """`s` with operands that products compute in stages of their own, where tensor cores take them then."""
+    for stage in s.stages:
+        c = contraction(s, stage)
+        if not s.reduced(stage) or (c is not None and (pairs(s, c) or rounded(s, c) or along_rows(s, c))):
+            continue
+        made = computed(s, stage)
+        c = None if made is None else contraction(made, stage)
+        if made is not None and c is not None and pairs(made, c) and _tiled(made, stage):
+            s = made
+    return s
 
 
 def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
@@ -114,16 +113,37 @@ def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
         return made
     if arch == HOPPER and c is not None and along_rows(s, c) and (made := _lowered(s, _along_rows, stage)) is not None:
         return made
-    if arch == HOPPER and c is not None and pairs(s, c) and (extent(s, c.row) or HIGH) >= HIGH:
-        options = {**warpgroup_tile(s, c), "whole": not _whole_vectors(s, c)}
-        schedule = matmul_split if "parts" in options else matmul_wgmma
-        if (made := _lowered(s, schedule, stage, **options)) is not None:
-            return made
-    made = _by_warps(s, stage)
+    made = _lowered(s, _of_pairs, stage, arch) if c is not None and pairs(s, c) else None
     if made is None and c is not None and _whole_tiles(s, c):
         made = _lowered(s, matmul_simt, stage, turn=True)
         return epilogue(made, stage) if made is not None else epilogue(matmul_gpu(s, stage), stage)
     return made or epilogue(matmul_gpu(s, stage), stage)
+
+
+def _of_pairs(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
+    """A product of 16-bit floats, by warpgroups where it has rows for them."""
+    s, stage = alone(s, stage)
+    c = contraction(s, stage)
+    assert c is not None
+    if arch == HOPPER and (extent(s, c.row) or HIGH) >= HIGH and (extent(s, c.reduced) or THIN) >= THIN:
+        options = {**warpgroup_tile(s, c), "whole": not _whole_vectors(s, c)}
+        schedule = matmul_split if "parts" in options else matmul_wgmma
+        if (made := _lowered(s, schedule, stage, **options)) is not None:
+            return made
+    options, within = tensor_tile(s, c), _taken_along(s, stage)
+    if "parts" in options and not within:
+        return matmul_split(s, stage, **options)
+    options = {x: y for x, y in options.items() if x not in ("parts", "warpgroups")}
+    return matmul_mma(s, stage, **options, within=within)
+
+
+def _taken_along(s: lp.Schedule, stage: str) -> tuple[str, ...]:
+    """What makes the right operand of a product of few rows, which is made where tiles of it are copied, then."""
+    c = contraction(s, stage)
+    if c is None or not pairs(s, c) or not _tiled(s, stage) or (extent(s, c.row) or HIGH) >= HIGH:
+        return ()
+    made = filled(s, [stage])
+    return tuple(x for x in made if any(t.write and t.buffer == c.right.buffer for t in s.accesses(x)))
 
 
 def _whole_tiles(s: lp.Schedule, c: Contraction) -> bool:

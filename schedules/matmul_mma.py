@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 from schedules.matmul import Contraction, Operand, contraction
-from schedules.nests import batched, fused, reader, step
+from schedules.nests import batched, extent, fused, reader, step
 
 SHORT = {"bfloat16": "bf16", "float16": "f16"}
 ROWS, COLUMNS, LANES, VECTOR = 16, 8, 32, 8
@@ -39,6 +39,9 @@ UNITS = {
 }
 """By dtype; elements of float32 are those that the program rounds to TF32."""
 
+RAW = {"int8": "i8", "uint8": "u8", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", **SHORT}
+"""How elements that an operand is computed from are called by asynchronous copies."""
+
 
 @lp.composite
 def matmul_mma(
@@ -55,6 +58,7 @@ def matmul_mma(
     spread: bool = False,
     whole: bool = False,
     within: tuple[str, ...] = (),
+    near: bool = False,
     staged: bool = False,
 ) -> lp.Schedule:
     """The contraction `stage`, float32 sums of products of bf16, f16 or `lp.tf32`, in tiles of `block` for `warps` of
@@ -65,7 +69,8 @@ def matmul_mma(
     along its rows, or its other loop. With `stages`, copies run that many steps ahead, less one, and are asynchronous
     where the sizes are known to be multiples of `block` and `depth`; else tiles at the edges are filled up with zeros,
     vector by vector where that can be. `group` and `blocks` are those of `tiles`. The stages `within`, which the
-    operands are computed from, are computed in the copies of their tiles. Where it is `staged`, a tile of the output
+    operands are computed from, are computed in the copies of their tiles; or, of the right operand, with `near`, where
+    its fragments are, from a tile of what it is computed from. Where it is `staged`, a tile of the output
     goes to shared memory first, and from there in whole vectors along its rows. With `whole`, operands that do not come
     in whole tiles are copied into such first. With `ahead`, fragments are loaded a step ahead; with `spread`, copies
     are made among the steps, and not all at their start.
@@ -90,7 +95,7 @@ def matmul_mma(
     s, at = tiles(s, bi, bj, group, blocks)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = batched(s, batch)
-    return _sums(s, stage, block, warps, depth, unit, stages, ahead, spread, whole, within)
+    return _sums(s, stage, block, warps, depth, unit, stages, ahead, spread, whole, within, near)
 
 
 def pairs(s: lp.Schedule, c: Contraction) -> bool:
@@ -162,22 +167,24 @@ def _sums(
     spread: bool,
     whole: bool,
     within: tuple[str, ...],
+    near: bool,
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
     *_, i, j, k = s.loops(stage)
     s, (ko, kk) = step(s, "split", k, depth)
     s, (ki, k) = step(s, "split", kk, unit.depth, tail="exact")
-    s, (wi, ii) = step(s, "split", i, block[0] // warps[0])  # fewer rows are filled up with zeros by `pad`
-    s, (wj, jj) = step(s, "split", j, block[1] // warps[1], tail="exact")
+    s, (wi, ii) = step(s, "split", i, block[0] // warps[0])  # fewer rows or columns than that are filled up by `pad`
+    s, (wj, jj) = step(s, "split", j, block[1] // warps[1])
     s, (ti, i) = step(s, "split", ii, ROWS)
-    s, (tj, j) = step(s, "split", jj, COLUMNS, tail="exact")
+    s, (tj, j) = step(s, "split", jj, COLUMNS)
     s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
     s = s.unroll(ti).unroll(tj)
     s, copies = _whole(s, stage) if whole and not _is_whole(s, stage) else (s, [])
     c = contraction_in(s, stage)
     tiles: list[str] = []
     for operand in c:
-        s, tile = _copied(s, stage, operand.buffer, "shared", ko)
+        raw = near and operand is c[1]
+        s, tile = _copied(s, stage, operand.buffer, *(("fragment", ki) if raw else ("shared", ko)))
         tiles.append(tile)
     for name in within:
         s = s.compute_inline(name) if s.why("compute_inline", name) is None else s
@@ -188,6 +195,9 @@ def _sums(
     left, right = c
     kinds = ("a" if left.along else "at", "bt" if right.along else "b")
     for operand, tile, kind, length in zip(c, tiles, kinds, block, strict=True):
+        if near and operand is c[1]:
+            s = _raw(s, tile, ko, warps, stages)
+            continue
         s = s.set_layout(tile, swizzled(depth if operand.along else length, unit.vector))
         s = _together(s, tile, warps, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
         s, mine = _copied(s, stage, tile, "fragment", ki)
@@ -198,6 +208,20 @@ def _sums(
     if stages > 1:
         s = s.pipeline(ko, stages=stages, among=ki if spread else None)
     return s.unroll(ki)
+
+
+def _raw(s: lp.Schedule, made: str, at: str, warps: tuple[int, int], stages: int) -> lp.Schedule:
+    """What the fragment `made` is computed from, as it lies, in shared memory: a tile of what there is most of."""
+    reads = [t for t in s.accesses(made) if not t.write]
+    source = max(reads, key=lambda t: (sum(not t.invariant(x) for x in s.loops(made)), -t.dtype.bytes))
+    s, tile = _copied(s, made, source.buffer, "shared", at)
+    width = extent(s, s.loops(tile)[-1])
+    vector = 16 // source.dtype.bytes
+    if width is None or width % vector:
+        raise lp.ScheduleError(f"rows of {source.buffer} in a tile are no whole vectors")
+    s = s.set_layout(tile, swizzled(width, vector))
+    short = RAW.get(source.dtype.name)
+    return _together(s, tile, warps, f"cp_async_{short}" if stages > 1 and short else None, vector)
 
 
 def _is_whole(s: lp.Schedule, stage: str) -> bool:

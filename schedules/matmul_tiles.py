@@ -32,6 +32,8 @@ UNDER_WAY = 64 * 1024
 SHARED = 200 * 1024
 THIN, BESIDE, LONGEST = (16, 32), 3, 6
 """A tile of few rows; how many of them a multiprocessor has side by side, and the most stages of one."""
+NARROW, SHALLOW = (16, 16), (64, 64, 16)
+"""The tile of few columns; that of few steps of the reduced loop, and how many of these it has."""
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
 
@@ -70,11 +72,14 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
     """
     if sizes.rows is None or sizes.columns is None or sizes.depth is None:
         return {"block": (128, 128), "warps": (2, 2), "depth": 32, "stages": 4}
+    if sizes.depth < SHALLOW[2]:  # the output is what there is most of
+        return {"block": SHALLOW[:2], "warps": BLOCKS[SHALLOW[:2]], "depth": SHALLOW[2], "stages": 1}
     rows, columns = max(sizes.rows, THIN[0]), sizes.columns
-    few, sizes = sizes.rows < THIN[0], replace(sizes, rows=rows)
-    fits = [b for b in BLOCKS if b[0] <= rows and b[1] <= columns] or [THIN]
+    sides, sizes = (sizes.rows, columns), replace(sizes, rows=rows)
+    narrow = [NARROW] if columns < THIN[1] else []
+    fits = narrow or [b for b in BLOCKS if b[0] <= rows and b[1] <= columns] or [THIN]
     block = min(fits, key=lambda b: (cycles(sizes, b), -b[0] * b[1]))
-    if block[0] == THIN[0]:  # memory decides: twice as wide where that gives each multiprocessor one tile
+    if block[0] == THIN[0] and not narrow:  # memory decides: twice as wide where each multiprocessor has one tile then
         wide = (THIN[0], 2 * THIN[1])
         one = _tiles(sizes, wide) <= PROCESSORS < _tiles(sizes, THIN) and wide in fits
         block = wide if one else THIN
@@ -83,9 +88,10 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
     depth = _depth(sizes, block)
     stages = _stages(sizes, block, depth)
     bands = rows * columns >= 1 << 22
-    whole = not few or columns % block[1] != 0 or (sizes.depth or 0) % depth != 0  # a row that is not there is zeros
+    # rows and columns that one tile has too many are zeros
+    fit = (sizes.depth or 0) % depth == 0 and all(n % size == 0 or n < size for n, size in zip(sides, block))
     return {
-        "block": block, "warps": BLOCKS[block], "depth": depth, "stages": stages, "whole": whole,
+        "block": block, "warps": BLOCKS.get(block, (1, 1)), "depth": depth, "stages": stages, "whole": not fit,
         "group": 8 if bands and rows % (8 * block[0]) == 0 else 1,
     }  # fmt: skip
 

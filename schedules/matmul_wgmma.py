@@ -61,7 +61,7 @@ def along_rows(s: lp.Schedule, c: Contraction) -> bool:
     """Whether warpgroups multiply the elements of `c` as they lie, which are not of 16 bits."""
     reads = [t for t in s.accesses(c.stage) if not t.write]
     kinds = {(t.dtype.name, t.by) for t in reads}
-    whole = ({("float32", "tf32_below")}, {("int8", "")}, {("float8_e4m3fn", "")}, {("float8_e5m2", "")})
+    whole = ({("float32", "tf32_below")}, *({(x, "mul")} for x in ("int8", "float8_e4m3fn", "float8_e5m2")))
     return c.left.along and c.right.along and kinds in whole
 
 

@@ -33,8 +33,10 @@ def cp_async_{short}{name}(dst: "out {dtype}[{count}] shared", src: "{dtype}[{co
 """)  # fmt: skip
 
 
-for _short, _dtype, _count in (("bf16", "bfloat16", 8), ("f16", "float16", 8), ("f32", "float32", 4),
-                               ("e4m3", "float8_e4m3fn", 16), ("e5m2", "float8_e5m2", 16)):  # fmt: skip
+for _short, _dtype, _count in (
+    ("bf16", "bfloat16", 8), ("f16", "float16", 8), ("f32", "float32", 4), ("i8", "int8", 16), ("u8", "uint8", 16),
+    ("e4m3", "float8_e4m3fn", 16), ("e5m2", "float8_e5m2", 16),
+):  # fmt: skip
     _copy(_short, _dtype, _count)
 for _short, _dtype in (("f32", "float32"), ("i32", "int32")):
     _copy(_short, _dtype, 1, "x1", "_4", _SINGLE)

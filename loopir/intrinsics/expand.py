@@ -19,7 +19,7 @@ import numpy as np
 from loopir.intrinsics import arith, compare
 from loopir.ir.dtypes import DType, float32, float64
 from loopir.ir.grammar import Cast, Const, Op, Select, Truth, Value
-from loopir.ir.ops import REGISTRY, Intrinsic
+from loopir.ir.ops import Intrinsic
 
 FLOAT = frozenset({"float"})
 
@@ -33,7 +33,9 @@ def _private(name: str, fn: Callable[..., Any], llvm: str, c: str) -> Intrinsic:
 _nearest = _private("nearest", np.rint, "llvm.roundeven", "rint")
 _down = _private("round_down", np.floor, "llvm.floor", "floor")
 _root = _private("square_root", np.sqrt, "llvm.sqrt", "sqrt")
-_library = {name: _private(f"library_{name}", getattr(np, name), f"llvm.{name}", name) for name in ("sin", "cos")}
+_library = {
+    name: _private(f"library_{name}", getattr(np, name), f"llvm.{name}", name) for name in ("sin", "cos", "exp")
+}
 _BIAS = 127
 """What the field of an exponent holds beyond it."""
 
@@ -164,11 +166,6 @@ def tanh(x: Value) -> Value | None:
     return Select(size.below(0.63), small.value, signed)
 
 
-def sigmoid(x: Value) -> Value:
-    one = _X(Const(1.0, x.dtype))
-    return (one.op(arith.div, _X(x).op(arith.neg).op(REGISTRY["exp"]) + 1.0)).value
-
-
 _SIN = (2.724378140946123e-06, -0.00019840038872556747, 0.008333331785217696, -0.1666666666362283)
 _COS = (-2.7230740927455e-07, 2.479979240562801e-05, -0.0013888884858429178, 0.04166666663497616, -0.4999999999996012)
 _HALF_PI = (1.5707963109016418, 1.5893254773528196e-08)
@@ -250,6 +247,15 @@ def erf(x: Value) -> Value | None:
     far = _X(Const(1.0, float32)) - _exp(_polynomial(t, _ERFC) * t, _NORMAL)
     signed = Select(v.below(0.0), far.op(arith.neg).value, far.value)
     return Select(size.below(1.0), near.value, signed)
+
+
+def sigmoid(x: Value) -> Value:
+    """e^-|x| never overflows; below 0 the quotient is that times what it is above."""
+    v = _X(x)
+    minus = v.op(arith.abs_).op(arith.neg)
+    power = _exp(minus.clamp(-104.0, 0.0), _ANY) if x.dtype == float32 else minus.op(_library["exp"])
+    above = _X(Op(arith.div, (Const(1.0, x.dtype), (power + 1.0).value)))
+    return Select(v.below(0.0), (power * above).value, above.value)
 
 
 def rsqrt(x: Value) -> Value:

@@ -80,6 +80,25 @@ __device__ __forceinline__ float lp_cos(float x) { return fabsf(x) < 105615.0f ?
 NEAR = 105615.0
 """Below this magnitude the reduction of `lp_turned` is exact enough."""
 
+_SIGMOID = """\
+// e^-|x| never overflows; below 0 the quotient is that times what it is above. No branch, as a quotient would have.
+__device__ __forceinline__ float lp_sigmoid(float x) {
+  float p = expf(-fabsf(x)), r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1.0f + p));
+  return x < 0.0f ? p * r : r;
+}
+__device__ __forceinline__ double lp_sigmoid_double(double x) {
+  double p = exp(-fabs(x)), r = 1.0 / (1.0 + p);
+  return x < 0.0 ? p * r : r;
+}
+"""
+
+
+def _logistic(x: Any) -> Any:
+    p = np.exp(-np.abs(x))
+    return np.where(x < 0, p, 1.0) / (1.0 + p)
+
+
 exp = _function("exp", np.exp, ulp=2, work=8, expand=expand.exp, doc="e to the x.")
 exp2 = _function("exp2", np.exp2, ulp=2, work=6, expand=expand.exp2, doc="2 to the x.")
 log = _function("log", np.log, ulp=2, work=18, expand=expand.log, doc="The natural logarithm; NaN below 0, -inf at 0.")
@@ -87,7 +106,7 @@ sqrt = _function("sqrt", np.sqrt, ulp=0, work=8, doc="The square root; NaN below
 rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), ulp=2, work=4, expand=expand.rsqrt, doc="1 / sqrt(x).")
 tanh = _function("tanh", np.tanh, ulp=2, work=14, expand=expand.tanh, doc="The hyperbolic tangent.")
 erf = _function("erf", _erf64, ulp=2, work=22, llvm="call erf", expand=expand.erf, doc="The error function.")
-_SIGMOID = """\
+_SIGMOID_16 = """\
 __device__ __forceinline__ float lp_sigmoid_16(float x) {
   float e, r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x * -1.44269504f));  // off by x * 2^-24 of itself, at most
@@ -97,8 +116,12 @@ __device__ __forceinline__ float lp_sigmoid_16(float x) {
 """
 sigmoid_16 = Intrinsic(
     "sigmoid_16", 1, FLOAT, _rounded(lambda x: 1 / (1 + np.exp(-x))), ulp=64, work=6, expand=expand.sigmoid,
-    cuda={"float32": "lp_sigmoid_16({0})", "float64": "(1.0 / (1.0 + exp(-({0}))))"}, cuda_prelude=_SIGMOID,
+    cuda={"float32": "lp_sigmoid_16({0})", "float64": "(1.0 / (1.0 + exp(-({0}))))"}, cuda_prelude=_SIGMOID_16,
     doc="1 / (1 + exp(-x)), to 2^-17 of it: for results that are rounded to 16 bits. Below 2^-126 it may be 0.",
+)  # fmt: skip
+sigmoid = _function(
+    "sigmoid", _logistic, ulp=4, work=14, cuda=("lp_sigmoid", "lp_sigmoid_double"), prelude=_SIGMOID,
+    expand=expand.sigmoid, doc="1 / (1 + exp(-x)).",
 )  # fmt: skip
 sin = _function(
     "sin",

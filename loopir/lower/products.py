@@ -34,8 +34,8 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.match import match
 from loopir.ir.walk import Place, accessed, places, rewrite, statements, substitute, written
-from loopir.lower.roles import releases
 from loopir.lower.target import Target
+from loopir.lower.turns import releases
 
 GROUP = "products"
 

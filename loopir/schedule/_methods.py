@@ -127,7 +127,15 @@ class Methods:
         """Allocate the intermediate `buffer` anew in each iteration of `loop`, which can then run in parallel."""
         raise NotImplementedError
 
-    def reindex(self, stage: str, buffer: str, *loops: str, at: str | None = None, name: str | None = None) -> Self:
+    def reindex(
+        self,
+        stage: str,
+        buffer: str | tuple[str, ...],
+        *loops: str,
+        at: str | None = None,
+        name: str | None = None,
+        dtype: str | None = None,
+    ) -> Self:
         """Keep what `stage` makes of `buffer` alone in memory with one dimension for each of `loops`, and read it
         there."""
         raise NotImplementedError

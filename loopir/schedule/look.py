@@ -12,7 +12,7 @@ from loopir.analysis.affine import Poly, to_index
 from loopir.analysis.simplify import Context, poly, simplify
 from loopir.analysis.simplify_func import context_at
 from loopir.ir.dtypes import DType
-from loopir.ir.grammar import Buffer, Func, Index, Int, Load, Op, Reduce, Store, Strided, Value, Var
+from loopir.ir.grammar import Buffer, Cast, Func, Index, Int, Load, Op, Reduce, Store, Strided, Value, Var
 from loopir.ir.layouts import strides_of
 from loopir.ir.text import text
 from loopir.ir.walk import nodes, variables
@@ -34,7 +34,7 @@ class Touch:
     write: bool
     strides: Mapping[str, Index | None] = field(default_factory=dict[str, "Index | None"])
     by: str = ""
-    """What is made of the element that is read: the name of the one operation that takes it, if there is one."""
+    """What is made of the element that is read: the name of the one operation that takes it, converted perhaps."""
 
     def contiguous(self, loop: str) -> bool:
         """Whether successive iterations of `loop` touch neighbours."""
@@ -59,8 +59,15 @@ def touches(func: Func, stage: str) -> Iterator[Touch]:
 
 
 def _taken_by(values: tuple[Value, ...], load: Load) -> str:
-    found = {n.fn.name for v in values for n in nodes(v) if isinstance(n, Op) and load in n.args}
+    found = {n.fn.name for v in values for n in nodes(v) if isinstance(n, Op) and load in map(_converted, n.args)}
     return found.pop() if len(found) == 1 else ""
+
+
+def _converted(v: Value) -> Value:
+    """What `v` is a conversion of."""
+    while isinstance(v, Cast):
+        v = v.value
+    return v
 
 
 def reduced(func: Func, stage: str) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ def _real(name: str) -> Callable[[Any], Tensor]:
 
 exp, exp2, log, sqrt, rsqrt = map(_real, ("exp", "exp2", "log", "sqrt", "rsqrt"))
 tanh, erf, sin, cos = map(_real, ("tanh", "erf", "sin", "cos"))
+_logistic = _real("sigmoid")
 isnan = _real("isnan")
 pow = power
 
@@ -171,13 +172,13 @@ def relu(x: Any) -> Tensor:
 @_widened
 def sigmoid(x: Tensor, narrow: bool) -> Tensor:
     """1 / (1 + exp(-x))."""
-    return _sigmoid_16(x) if narrow else 1.0 / (1.0 + exp(-x))
+    return _sigmoid_16(x) if narrow else _logistic(x)
 
 
 @_widened
 def silu(x: Tensor, narrow: bool) -> Tensor:
     """x * sigmoid(x)."""
-    return x * _sigmoid_16(x) if narrow else x / (1.0 + exp(-x))
+    return x * _sigmoid_16(x) if narrow else x * _logistic(x)
 
 
 @_widened

@@ -6,7 +6,9 @@ from typing import Any
 
 import ml_dtypes
 import pytest
+import several_roles
 from left_in_registers import KINDS, given, product, wanted
+from several_roles import LOOPS, several
 
 import loopir as lp
 import schedules
@@ -128,3 +130,12 @@ def test_results_stored_as_boxes(torch: Any, shape: tuple[int, int, int], how: d
 def test_a_left_operand_made_in_registers(torch: Any, short: str) -> None:
     args = given(short)
     assert bool((product(short).build("cuda")(*args) == wanted(short, *args)).all())
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_several_roles_in_a_kernel(torch: Any, name: str) -> None:
+    a, c = several_roles.given()
+    found = several(name).build("cuda")(torch.from_numpy(a).cuda(), torch.from_numpy(c).cuda())
+    want = several_roles.wanted(name, a, c)
+    for x, y in zip(found if isinstance(found, tuple) else (found,), want.values(), strict=True):
+        assert bool((x.cpu() == torch.from_numpy(y)).all())

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from several_roles import LOOPS, SEQ, given, several, wanted as wanted_of
 
 import loopir as lp
 from loopir.errors import InterpretError, LowerError, TargetError
@@ -28,6 +29,32 @@ def f(n: "size", A: "float32[n, 16, 32]", B: "out float32[n, 128]"):
                         for l in bind("lane", 32):
                             for k in range(4):
                                 B[u * 2 + t, w * 32 + l] = sum(T[k, l] * float32(w + 1), over=(o, k), init=0.0)
+"""
+
+SUMS = """
+        for o in range(4):
+            with alloc("float32[4, 32]", scope="shared") as T:
+                for i in range(4):
+                    for j in range(32):
+                        T[i, j] = A[o * 4 + i, j]
+                for w in bind("warp.x", 4):
+                    for l in bind("lane", 32):
+                        for k in range(4):
+                            B[w * 32 + l] = sum(T[k, l], over=(o, k), init=0.0)
+"""
+TWO = f"""
+def f(A: "float32[16, 32]", B: "out float32[128]", C: "out float32[128]"):
+    for t in bind("blockIdx.x", 1):{SUMS}
+    for t_1 in bind("blockIdx.x", 1):
+        for o_1 in range(4):
+            with alloc("float32[4, 32]", scope="shared") as T_1:
+                for i_1 in range(4):
+                    for j_1 in range(32):
+                        T_1[i_1, j_1] = A[o_1 * 4 + i_1, j_1]
+                for w_1 in bind("warp.x", 4):
+                    for l_1 in bind("lane", 32):
+                        for k_1 in range(4):
+                            C[w_1 * 32 + l_1] = sum(T_1[k_1, l_1] * 2.0, over=(o_1, k_1), init=0.0)
 """
 
 
@@ -156,3 +183,48 @@ def test_ptxas_has_nothing_to_say() -> None:
     made = lp.compile_source(product(), "sm_90a")
     assert all(r.spill_loads == r.spill_stores == r.stack == 0 for r in made.resources.values())
     assert "setmaxnreg.inc" in made.source
+
+
+def test_two_kernels_have_barriers_of_their_own() -> None:
+    s = lp.Schedule(lp.parse(TWO)).tensorize("i", "tma_load_4x32_f32").tensorize("i_1", "tma_load_4x32_f32")
+    s = s.specialize_warps("o", stages=2).specialize_warps("o_1", stages=2)
+    (func,) = lp.lower(s, "cuda")
+    a = array(1)[0]
+    found = interpret(func, (a,))
+    assert np.array_equal(found["B"], np.tile(a.sum(0), 4))
+    assert np.array_equal(found["C"], np.tile(a.sum(0), 4) * 2)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_several_roles_have_buffers_of_their_own(name: str) -> None:
+    (func,) = lp.lower(several(name), "cuda")
+    a, c = given()
+    found = interpret(func, (a, c), seed=1)
+    assert all(np.array_equal(found[x], want) for x, want in wanted_of(name, a, c).items())
+    assert sum(isinstance(s, Init) for s in statements(func.body)) == 4
+    assert sum(isinstance(s, Budget) for s in statements(func.body)) == 2
+
+
+def of_ring(s: Stmt, ring: str) -> bool:
+    return isinstance(s, Await | Expect) and s.slot.buffer.name == ring
+
+
+ALL = ("ring_full", "ring_empty", "ring_full_1", "ring_empty_1")
+NEEDED = [("in turn", x) for x in ALL] + [("nested", x) for x in ALL if x != "ring_empty"]
+"""An inner loop that waits for its own buffers waits for those of the outer one, too: both are free by then."""
+
+
+@pytest.mark.parametrize(("name", "ring"), NEEDED)
+def test_a_wait_that_one_of_them_leaves_out_is_told(name: str, ring: str) -> None:
+    (func,) = lp.lower(several(name), "cuda")
+    with pytest.raises(InterpretError, match=UNTOLD):
+        interpret(changed(func, lambda s: () if isinstance(s, Await) and of_ring(s, ring) else None), given())
+    with pytest.raises(InterpretError, match=r"a deadlock|passes ring"):
+        interpret(changed(func, lambda s: () if isinstance(s, Expect) and of_ring(s, ring) else None), given())
+
+
+def test_their_threads_have_as_many_registers() -> None:
+    s = lp.Schedule(lp.parse(SEQ)).tensorize("i", "tma_load_4x32_f32").tensorize("i_1", "tma_load_4x32_f32")
+    s = s.specialize_warps("o", stages=2).specialize_warps("o_1", stages=2, registers=(24, 240))
+    with pytest.raises(LowerError, match="threads have 40 registers by one and 24 by another"):
+        lp.lower(s, "cuda")

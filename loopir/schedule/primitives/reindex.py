@@ -15,6 +15,7 @@ from loopir.analysis.simplify import nonnegative, poly, simplify_cond
 from loopir.analysis.simplify_func import statements_known
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
+from loopir.ir.dtypes import DType, dtype as dtype_called
 from loopir.ir.grammar import (
     TRUE,
     Alloc,
@@ -49,13 +50,22 @@ from loopir.schedule.schedule import primitive
 
 
 @primitive
-def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = None, name: str | None = None) -> Func:
+def reindex(
+    func: Func,
+    stage: str,
+    buffer: str | tuple[str, ...],
+    *loops: str,
+    at: str | None = None,
+    name: str | None = None,
+    dtype: str | None = None,
+) -> Func:
     """Keep what `stage` makes of `buffer` alone in memory with one dimension for each of `loops`, and read it there.
 
-    That is the largest value of the stage that has the buffer's type and is computed from nothing else, padding and
-    conversions within the type included, and that depends on none of the stage's other loops. It is computed before
-    the nest, or in each iteration of loop `at`. Unless told, `loops` are those that it depends on, outer ones first.
-    Where `buffer` is what the stage stores into, and does not read, it is all that is stored. `name` is the memory's.
+    That is the largest value of the stage that has the buffer's type, or `dtype`, and is computed from nothing else,
+    padding and conversions on the way included, and that depends on none of the stage's other loops. Of several
+    buffers, it is computed from all of them. It is computed before the nest, or in each iteration of loop `at`. Unless
+    told, `loops` are those that it depends on, outer ones first. Where `buffer` is what the stage stores into, and does
+    not read, it is all that is stored. `name` is the memory's.
 
     before:
         def f(n: "size", X: "float32[n]", W: "float32[3]", Y: "out float32[n]"):
@@ -90,6 +100,23 @@ def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = N
                     B[i // 3, i % 3] = B_at[i]
 
     before:
+        def d(X: "float32[8]", W: "int8[8, 4]", S: "float16[4]", Y: "out float32[4]"):
+            for j in range(4):
+                for k in range(8):
+                    Y[j] = sum(X[k] * float32(float16(W[k, j]) * S[j]), over=k, init=0.0)
+    call:    reindex("Y", ("W", "S"), dtype="float16")
+    after:
+        def d(X: "float32[8]", W: "int8[8, 4]", S: "float16[4]", Y: "out float32[4]"):
+            with alloc("float16[4, 8]") as W_at:
+                for j_1 in range(4):
+                    for k_1 in range(8):
+                        W_at[j_1, k_1] = float16(W[k_1, j_1]) * S[j_1]
+                for j in range(4):
+                    for k in range(8):
+                        Y[j] = sum(X[k] * float32(W_at[j, k]), over=k, init=0.0)
+    refuses: reindex("Y", ("X", "S"))            # Y makes nothing of X and S
+
+    before:
         def g(A: "inout float32[9]"):
             for i in range(8):
                 A[i + 1] = A[i] * 2.0
@@ -102,9 +129,12 @@ def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = N
                     A_at[()] = A[i] * 2.0
                     A[i + 1] = A_at[()]
     """
-    source = find_buffer(func, buffer)
-    site = find_site(func, stage, at, [source.name])
+    sources = [find_buffer(func, b) for b in ((buffer,) if isinstance(buffer, str) else buffer)]
+    if not sources:
+        raise ScheduleError("no buffer is named", suggestion="what the stage reads")
+    site = find_site(func, stage, at, [b.name for b in sources])
     inner = _inner(site)
+    kind = sources[0].dtype if dtype is None else dtype_called(dtype)
     chosen = [find_loop(func, v).var for v in loops]
     if bad := [v for v in chosen if v not in inner]:
         where = f"inside {at!r}" if at is not None else f"around {site.place.stmt.label}"
@@ -115,14 +145,14 @@ def reindex(func: Func, stage: str, buffer: str, *loops: str, at: str | None = N
         )
     if len({*chosen}) < len(chosen):
         raise ScheduleError("each loop is named once", suggestion="each of them once")
-    part = _part(site, source, chosen or list(inner), inner)
+    part = _part(site, sources, kind, chosen or list(inner), inner)
     along = chosen or [v for v in inner if v in variables(part)]
     made = _Copy(site, part, [inner[v] for v in along], inner)
-    what = f"what {site.place.stmt.label} makes of {source.name}"
+    what = f"what {site.place.stmt.label} makes of {_named(sources)}"
     require_unwritten(site, made.deciding(), f"for which iterations there is {what}")
     ats = {n.at for n in nodes(part) if isinstance(n, Load)}
     require_kept(site, loaded(part), f"what {what} is read from", lambda a: None in a.at or a.at in ats)
-    return made.applied(source, name)
+    return made.applied(sources[0], name)
 
 
 def _inner(site: Site) -> dict[str, Loop]:
@@ -134,11 +164,15 @@ def _inner(site: Site) -> dict[str, Loop]:
 # ---------------------------------------------------------------- which value
 
 
-def _part(site: Site, source: Buffer, along: Sequence[str], inner: dict[str, Loop]) -> Value:
-    """The one value that is computed from `source` alone, and from the loops `along`."""
+def _named(sources: Sequence[Buffer]) -> str:
+    return " and ".join(b.name for b in sources)
+
+
+def _part(site: Site, sources: Sequence[Buffer], kind: DType, along: Sequence[str], inner: dict[str, Loop]) -> Value:
+    """The one value of type `kind` that is computed from all `sources` alone, and from the loops `along`."""
     s = site.place.stmt
     others = {*inner} - {*along}
-    if isinstance(s, Store) and s.buffer == source and source.name not in _loaded(s.value):
+    if isinstance(s, Store) and [s.buffer] == [*sources] and s.buffer.name not in _loaded(s.value):
         if bad := sorted(variables(s.value) & others):
             raise ScheduleError(
                 f"what {s.label} stores depends on {listing(bad)}, too",
@@ -146,18 +180,19 @@ def _part(site: Site, source: Buffer, along: Sequence[str], inner: dict[str, Loo
                 suggestion=f"name {listing(bad)}, too",
             )
         return s.value
-    found = [*dict.fromkeys(x for v in _values(s) for x in _parts(v, source, others))]
+    names = {b.name for b in sources}
+    found = [*dict.fromkeys(x for v in _values(s) for x in _parts(v, names, kind, others))]
     if not found:
         alone = f" that depends on {listing(along)} alone" if others else ""
         raise ScheduleError(
-            f"{s.label} makes nothing of {source.name}{alone}",
+            f"{s.label} makes nothing of {_named(sources)}{alone}",
             loop=None,
             suggestion=f"a buffer that {s.label} reads: {listing(sorted(loaded(s)))}",
         )
     if len(found) > 1:
         raise ScheduleError(
-            f"{s.label} makes several values of {source.name}: {listing(text(v) for v in found)}",
-            suggestion=f"cache_read of {source.name}, which keeps all that an iteration reads of it",
+            f"{s.label} makes several values of {_named(sources)}: {listing(text(v) for v in found)}",
+            suggestion=f"cache_read of {sources[0].name}, which keeps all that an iteration reads of it",
         )
     return found[0]
 
@@ -166,13 +201,13 @@ def _values(s: Node) -> Sequence[Value]:
     return (s.value,) if isinstance(s, Store) else getattr(s, "values", ())
 
 
-def _parts(v: Value, source: Buffer, others: set[str]) -> Iterator[Value]:
-    if v.dtype == source.dtype and {*_loaded(v)} == {source.name} and not variables(v) & others:
+def _parts(v: Value, sources: set[str], kind: DType, others: set[str]) -> Iterator[Value]:
+    if v.dtype == kind and {*_loaded(v)} == sources and not variables(v) & others:
         yield v
         return
     for x in children(v) if not isinstance(v, Load) else ():
         if isinstance(x, Value):
-            yield from _parts(x, source, others)
+            yield from _parts(x, sources, kind, others)
 
 
 def _loaded(n: Node) -> Iterator[str]:
@@ -229,7 +264,7 @@ class _Copy:
         site, taken = self.site, Taken.of(self.site.func)
         called = taken.name(f"{source.name}_at") if name is None else free_name(name, taken.names)
         taken.names.add(called)
-        cache = Buffer(called, tuple(self.size(x) for x in self.along), source.dtype)
+        cache = Buffer(called, tuple(self.size(x) for x in self.along), self.part.dtype)
         new = {x.var: taken.name(x.var) for x in self.along}
         env: dict[str, Index] = {old: Var(v) for old, v in new.items()}
         kept, dropped = self.guards()

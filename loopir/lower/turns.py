@@ -1,0 +1,118 @@
+"""The turns of a Role: which of its buffers an iteration of its loop has, and that nothing else passes between it and
+the rest of the kernel. Barriers that tell each side how far the other one is are of no use where this does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from loopir.analysis.simplify import Context, simplify
+from loopir.errors import LowerError
+from loopir.ir.grammar import (
+    GROUP_WARPS,
+    Alloc,
+    Await,
+    Body,
+    Buffer,
+    Cmp,
+    Do,
+    Expect,
+    If,
+    Index,
+    Init,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Mod,
+    Role,
+    Stmt,
+    Var,
+    conj,
+)
+from loopir.ir.walk import Place, accessed, loaded, places, statements, stored, substitute
+from loopir.lower.rings import slot_indices
+
+
+def _is_release(s: Stmt) -> TypeGuard[Expect]:
+    return isinstance(s, Expect) and s.bytes == 0
+
+
+def releases(s: Stmt) -> bool:
+    """Whether `s` says that a buffer is read, and nothing else."""
+    return _is_release(s) or (isinstance(s, If) and not s.orelse and bool(s.then) and all(map(_is_release, s.then)))
+
+
+def filled_by(role: Role) -> frozenset[str]:
+    return frozenset[str]().union(*map(stored, role.body))
+
+
+def turns_of(kernel: Kernel, role: Role, loop: Loop) -> tuple[Index, int]:
+    """The buffer that an iteration of `loop` has, and how many there are; LowerError where it is not so."""
+    filled = filled_by(role)
+    here = list(places(kernel.body))
+    mine = [p for p in here if any(s is role for s in p.around)]
+    others = [p for p in here if p not in mine]
+    using = [p for p in others if accessed(p.stmt) & filled]
+    _require_apart(kernel, mine, others, filled)
+    inside = [p for p in using if any(s is loop for s in p.around)]
+    if not using or len(inside) < len(using) or min(p.path for p in using) < max(p.path for p in mine):
+        raise LowerError(f"what the role in {kernel.name} fills is used outside of the rest of loop {loop.var}")
+    found = {simplify(at, Context()) for p in (*mine, *using) for at in slot_indices(p, filled)}
+    slot = found.pop()
+    sizes = {s.buffer.shape[0] for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.name in filled}
+    size = sizes.pop()
+    turn = slot.a if isinstance(slot, Mod) and slot.b == size else slot
+    coming = simplify(substitute(turn, {loop.var: Var(loop.var) + 1}), Context())
+    in_turn = coming == simplify(turn + 1, Context()) or loop.extent == Int(1)
+    if found or sizes or not isinstance(size, Int) or not in_turn:
+        raise LowerError(
+            f"an iteration of {loop.var} has not the buffer after that of the one before, in turn, for all"
+        )
+    return slot, size.value
+
+
+def _require_apart(kernel: Kernel, mine: Sequence[Place], others: Sequence[Place], filled: frozenset[str]) -> None:
+    """Refuse unless the two sides share but what the Role fills, by copies that tell of their bytes."""
+    for p in mine:
+        if not any(isinstance(s, Do) and s.fn.asynchronous == "bytes" for s in p.around):
+            raise LowerError(f"{p.stmt.label} is to be done ahead, and is no copy that counts its bytes; tensorize it")
+    written = frozenset[str]().union(*(stored(p.stmt) for p in others))
+    read = frozenset[str]().union(*(loaded(p.stmt) for p in mine))
+    if shared := sorted(written & (read | filled)):
+        raise LowerError(f"{', '.join(shared)}, which the role in {kernel.name} copies, is written beside it")
+    for s in (s for p in mine for s in p.around if isinstance(s, Loop | If)):
+        if loaded(s.extent if isinstance(s, Loop) else s.cond):
+            raise LowerError(f"what decides how often the role in {kernel.name} runs is read from memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order in which warpgroups have their turns: `ring` has a barrier for each, at which the one before it, when
+    it has been told of its last turn, arrives with all of its warps."""
+
+    ring: Buffer
+    group: str
+    lane: Var
+    groups: int
+
+    def made(self) -> Body:
+        return (Init(self.ring, GROUP_WARPS),)
+
+    def begun(self) -> Body:
+        """The first one may begin."""
+        last = conj(Cmp("==", Var(self.group), Int(self.groups - 1)), Cmp("==", self.lane, Int(0)))
+        return (If(last, (Expect(Load(self.ring, (Int(0),)), 0),)),)
+
+    def wait(self) -> Stmt:
+        return Await(Load(self.ring, (Var(self.group),)))
+
+    def next(self) -> Stmt:
+        coming = (Var(self.group) + 1) % self.groups
+        return If(Cmp("==", self.lane, Int(0)), (Expect(Load(self.ring, (coming,)), 0),))
+
+    def unless(self, extent: Index) -> Stmt:
+        """Where there are no turns at all."""
+        return If(Cmp("<=", extent, Int(0)), (self.next(),))
