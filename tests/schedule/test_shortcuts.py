@@ -16,12 +16,14 @@ from loopir.schedule.primitives import (
     decompose_reduction,
     reorder,
     reverse_compute_at,
+    reverse_compute_inline,
     tile,
     unroll_and_jam,
     wavefront,
 )
 from loopir.schedule.trace import Step
 from loopir.testing import nests
+from loopir.testing.brute import broken
 from loopir.testing.steps import schedules, steps
 from loopir.testing.strategies import funcs
 
@@ -88,3 +90,21 @@ def test_nothing_that_is_tied_would_be_refused(data: st.DataObject) -> None:
 def test_stages(data: st.DataObject) -> None:
     func = data.draw(schedules(parse(data.draw(programs())), most=1, primitives=("split", "reorder", *PLACED))).func
     check(func, data.draw(steps(func, PLACED)))
+
+
+@given(st.data())
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_consumer_put_straight_into_its_place(data: st.DataObject) -> None:
+    """It is the nest that placing and computing inline make; where that is refused, brute force finds nothing wrong."""
+    func = parse(data.draw(programs()))
+    func = data.draw(schedules(func, most=1, primitives=("split", "reorder", "compute_at", "fuse_loops"))).func
+    step = data.draw(steps(func, ("reverse_compute_inline",)))
+    found = outcome(text(func), step)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reverse_compute_inline, "_straight", lambda *_: None)
+        other = outcome(text(func), step)
+    if found != other:
+        after = Schedule(parse(text(func))).apply(step).func
+        few = [dict(zip(func.sizes, at, strict=True)) for at in ((0, 0), (2, 1), (1, 3))]
+        assert broken(func, after, few) is None, f"{text(func)}\n{step}"
+        assert not other.startswith("def"), f"{found}\n{other}"

@@ -24,12 +24,12 @@ from loopir.ir.walk import (
     loaded,
     map_body,
     map_stmts,
-    places_of,
+    places_in,
     rebuild,
     rewrite,
-    root,
     statements,
     substitute,
+    touching,
     variables,
     written as writes_of,
 )
@@ -69,19 +69,24 @@ def compute_inline(func: Func, stage: str) -> Func:
                     A[j] = T[7 - j]
     refuses: compute_inline("T")  # A, which T is computed from, is written by A
     """
-    producer = _producer(func, stage)
-    _require_kept_inputs(func, producer)
-    body = tuple(_read_inline(s, producer) for s in _without(producer.alloc.body, producer.store))
+    producer = stored_inline(func, stage)
+    body = tuple(read_inline(s, producer) for s in _without(producer.alloc.body, producer.store))
     if not all(isinstance(x, Var) for x in producer.solution.values()):
         body = simplify_body(body, known_at(func, producer.alloc), old=producer.alloc.body)
     return exchanged(func, producer.alloc, body)
 
 
-def inlined_but(func: Func, stage: str, reader: Stmt, kept: Load) -> Func:
-    """`func` where statement `reader` computes itself what it reads of `stage`, but for the element `kept`."""
+def stored_inline(func: Func, stage: str) -> Producer:
+    """The stage as something to be computed where it is read; refuses where it may not be."""
     producer = _producer(func, stage)
     _require_kept_inputs(func, producer)
-    body = rewrite(producer.alloc.body, lambda s: _read_inline(s, producer, kept) if s is reader else None)
+    return producer
+
+
+def inlined_but(func: Func, stage: str, reader: Stmt, kept: Load) -> Func:
+    """`func` where statement `reader` computes itself what it reads of `stage`, but for the element `kept`."""
+    producer = stored_inline(func, stage)
+    body = rewrite(producer.alloc.body, lambda s: read_inline(s, producer, kept) if s is reader else None)
     body = simplify_body((Alloc(producer.alloc.buffer, body),), known_at(func, producer.alloc), old=producer.alloc.body)
     return exchanged(func, producer.alloc, body)
 
@@ -119,8 +124,7 @@ def _producer(func: Func, stage: str) -> Producer:
             f"{name} is an argument of {func.name!r}: the caller sees what is stored in it",
             suggestion="a stage that is stored in memory of its own",
         )
-    near = (p for p in places_of(func) if name in accessed(root(p)))
-    writers = [p.stmt.label for p in near if name in writes_of(p.stmt)]
+    writers = [p.stmt.label for p in places_in(func, touching(name)) if name in writes_of(p.stmt)]
     if len(writers) > 1:
         raise ScheduleError(
             f"{name} is written by {listing(writers)}; a stage that is computed inline is one store",
@@ -223,7 +227,7 @@ def _without(body: Body, store: Store) -> Body:
     return map_body(body, visit)
 
 
-def _read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stmt:
+def read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stmt:
     """`node` with each element of the stage that it reads, but for `kept`, replaced by the value."""
     name = producer.store.buffer.name
 

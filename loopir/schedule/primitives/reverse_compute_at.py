@@ -76,7 +76,7 @@ def placed(func: Func, stage: str, loop: str, *, settle: bool) -> Func:
     require_sole_writer(move)
     refused: dict[Load, ScheduleError] = {}
     anchors = _anchors(move)
-    for anchor in _furthest_first(anchors):
+    for anchor in furthest_first(anchors):
         try:
             return _placed(move, anchor, settle)
         except ScheduleError as error:
@@ -94,18 +94,18 @@ def _anchors(move: Move) -> list[Load]:
     return list(dict.fromkeys(found))
 
 
-def _furthest_first(anchors: Sequence[Load]) -> list[Load]:
+def furthest_first(anchors: Sequence[Load]) -> list[Load]:
     """The anchors, those with greater subscripts first: of a neighbourhood, the last to be written mostly."""
-    start = [_constant(x) for x in anchors[0].at]
+    start = [constant_part(x) for x in anchors[0].at]
 
     def key(load: Load) -> list[int]:
-        ahead = zip(map(_constant, load.at), start, strict=False)
+        ahead = zip(map(constant_part, load.at), start, strict=False)
         return [c - k if x == y else 0 for (x, c), (y, k) in ahead]
 
     return sorted(anchors, key=key, reverse=True)
 
 
-def _constant(ix: Index) -> tuple[Index, int]:
+def constant_part(ix: Index) -> tuple[Index, int]:
     """`ix` without the constant at its end, and that."""
     if isinstance(ix, Int):
         return Int(0), ix.value

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from loopir.analysis.access import loads_of, sees
+from loopir.analysis.affine import constant, plain, plus, to_index
+from loopir.analysis.relabel import Relabelling
+from loopir.analysis.simplify import Context, nonnegative, poly
+from loopir.analysis.simplify_func import Known
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Func, Index, Int, Load, Loop, Reduce, Stmt, Store
+from loopir.ir.grammar import Alloc, Body, Cmp, Cond, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.walk import (
     Place,
     accessed,
+    alloc_of,
+    along,
+    chain,
     declared,
     exchanged,
     loaded,
     loops_of,
     nests,
     nodes,
+    places_in,
     places_of,
+    relisted,
+    replace,
     rewrite,
-    root,
+    stored,
     substitute,
+    touching,
+    variables,
 )
+from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_stage, listing
-from loopir.schedule.placement import opened
-from loopir.schedule.primitives.compute_inline import compute_inline, inlined_but
-from loopir.schedule.primitives.reverse_compute_at import placed
+from loopir.schedule.placement import Move, find_move, opened
+from loopir.schedule.primitives.compute_inline import compute_inline, inlined_but, read_inline, stored_inline
+from loopir.schedule.primitives.reverse_compute_at import constant_part, furthest_first, placed
 from loopir.schedule.schedule import primitive
 
 
@@ -95,6 +109,9 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
         raise ScheduleError(
             f"{maker.stmt.label} is stored in no loop", suggestion=f"compute_inline of {maker.stmt.label}"
         )
+    straight = _straight(func, place, maker)
+    if straight is not None:
+        return straight
     own = [x.var for x in place.loops if x not in maker.loops]
     beside = _beside(func, consumer, maker, settle=False)
     try:
@@ -107,6 +124,110 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
         raise ScheduleError(
             f"with {consumer.label} beside {label}, {error.reason}", loop=error.loop, suggestion=error.suggestion
         ) from None
+
+
+def _straight(func: Func, place: Place, maker: Place) -> Func | None:
+    """The consumer in the place of what it reads, where each of its loops is one of those there, or is so far behind.
+
+    None where that is not seen at once. Where it is, nothing but what is asked here has to be:
+    - the consumer may compute what it reads itself, where it stands (`compute_inline`);
+    - from there to the maker nothing else writes what it then reads, or touches what it writes, and it writes no
+      element twice, so that its instances may as well run there, in whatever order;
+    - for each of its iterations there is one of the maker's, and a guard leaves out the others.
+    """
+    consumer, loop = place.stmt, maker.loops[-1]
+    if not isinstance(consumer, Store) or not isinstance(maker.stmt, Store) or maker.around[-1] is not loop:
+        return None
+    try:
+        move = find_move(func, consumer.label, loop.var)
+        behind = None if move.earlier or not _plain_nest(move) else _behind(move, maker)
+        if behind is None or not _free(move, maker.stmt):
+            return None
+        near = stored_inline(func, maker.stmt.label)
+    except ScheduleError:
+        return None
+    known = known_at(func, maker.stmt)
+    stmt, conds = _followed(move, consumer, behind, known)
+    for c in reversed(conds):
+        stmt = If(conj(*c), (stmt,)) if c else stmt
+    body = (*(s for s in loop.body if s is not maker.stmt), read_inline(stmt, near))
+    target = along(chain((move.target,), loop), (replace(loop, body=body),))
+    made = tuple([x for s in move.level for x in (target if s is move.target else () if s is move.tree else (s,))])
+    new = relisted(func, move.shared, move.level, made)
+    there = alloc_of(new, maker.stmt.buffer.name)
+    return None if there is None else exchanged(new, there, there.body)
+
+
+def _plain_nest(move: Move) -> bool:
+    """Whether the nest is loops around the statement alone, nothing guards the maker, and no loop promises anything."""
+    s = move.tree
+    while isinstance(s, Loop) and len(s.body) == 1:
+        s = s.body[0]
+    way = chain((move.target,), move.loop)
+    around = (*move.place.loops, *(x for x in way if isinstance(x, Loop)))
+    plain_way = all(isinstance(x, Loop) or isinstance(x, Alloc) for x in way)  # noqa: SIM101  (sooner so)
+    return s is move.stmt and plain_way and all(x.kind == "serial" for x in around)
+
+
+def _free(move: Move, maker: Store) -> bool:
+    """Whether nothing but the maker, from there on, writes what the consumer is computed from, or touches its own."""
+    own = move.names
+    read = loaded(move.stmt) - {maker.buffer.name} | loaded(maker)
+    told = {x.name for x in move.stmt.at if isinstance(x, Var)}.issuperset(x.var for x in move.own_loops)
+    others = [s for s in move.passed if s is not move.tree]
+    written = set[str]().union(*map(stored, others)) - {maker.buffer.name}
+    return told and own.isdisjoint(read) and written.isdisjoint(read) and own.isdisjoint(*map(accessed, others))
+
+
+def _behind(move: Move, maker: Place) -> dict[str, tuple[Loop, int]] | None:
+    """By loop of the consumer, the loop of the maker that it is, and how many iterations behind that."""
+    theirs = {x.var: x for x in maker.loops if x.var in move.path}
+    at = [x.name if isinstance(x, Var) else "" for x in maker.stmt.at]
+    own = {x.var: x for x in move.own_loops}
+    if "" in at or len({*at}) < len(at) or not {*at}.issuperset(theirs) or len(own) != len(theirs):
+        return None
+    (name,) = _written(maker)
+    read = [n for n, _ in loads_of(move.stmt) if n.buffer.name == name and all(map(sees, n.at))]
+    ctx, sizes = known_at(move.func, move.tree).here, frozenset(move.func.sizes)
+    own = {v: x for v, x in own.items() if variables(x.extent) <= sizes and sees(x.extent)}
+    theirs = {v: x for v, x in theirs.items() if variables(x.extent) <= sizes and sees(x.extent)}
+    for load in furthest_first(read) if read else ():
+        found: dict[str, tuple[Loop, int]] = {}
+        for u, (ix, c) in zip(at, map(constant_part, load.at), strict=True):
+            v = ix.name if isinstance(ix, Var) else ""
+            if u in theirs and v in own and v not in found and _covers(theirs[u], own[v], c, ctx):
+                found[v] = theirs[u], c
+            elif u in theirs or (v, c) != (u, 0):
+                break
+        else:
+            return found
+    return None
+
+
+def _covers(theirs: Loop, own: Loop, c: int, known: Context) -> bool:
+    """Whether for each iteration of `own` there is the one of `theirs` that is `c` further on."""
+    inside = known.loop(own.var, own.extent)
+    room = plus(plus(poly(theirs.extent, inside), poly(own.extent, inside), -1), constant(-c))
+    return c >= 0 and nonnegative(room, inside)
+
+
+def _followed(
+    move: Move, consumer: Store, behind: dict[str, tuple[Loop, int]], known: Known
+) -> tuple[Stmt, list[list[Cond]]]:
+    """The consumer by the maker's loops, and by each of its own, outer ones first, when there is an iteration."""
+    position: dict[str, Index] = {v: to_index(plus(plain(Var(u.var)), constant(-c))) for v, (u, c) in behind.items()}
+    conds: list[list[Cond]] = []
+    for x in move.own_loops:
+        u, c = behind[x.var]
+        here: list[Cond] = [Cmp("<=", Int(0), position[x.var])] if c else []
+        if plus(plus(plain(u.extent), plain(x.extent), -1), constant(-c)):
+            here.append(Cmp("<", position[x.var], x.extent))
+        conds.append(here)
+    inside = known
+    for here in conds:
+        inside = inside.given(conj(*here)) if here else inside
+    (stmt,) = Relabelling(position, {}, decides=True).body((consumer,), inside)
+    return stmt, conds
 
 
 def _beside(func: Func, consumer: Store | Reduce, maker: Place, *, settle: bool) -> Func:
@@ -128,7 +249,7 @@ def _maker(func: Func, consumer: Store | Reduce) -> Place:
     """The one store of the last intermediate that `consumer` reads; refuses where it is no such thing."""
     own = {a.buffer.name for a in func.args}
     read = loaded(consumer) - own
-    made = [p for p in places_of(func) if not read.isdisjoint(_written(p))]
+    made = [p for p in places_in(func, touching(*read)) if not read.isdisjoint(_written(p))]
     if not made:
         raise ScheduleError(f"{consumer.label} reads no intermediate", suggestion="a stage that reads another one")
     maker = made[-1]
@@ -137,8 +258,8 @@ def _maker(func: Func, consumer: Store | Reduce) -> Place:
         reason = f"{label} is a reduction, and has its value only when all of it is folded in"
         raise ScheduleError(reason, suggestion=f"reverse_compute_at of {consumer.label}, outside of the fold")
     (name,) = _written(maker)
-    near = (p for p in places_of(func) if name in accessed(root(p)) and p.stmt is not consumer)
-    others = [p.stmt.label for p in near if name in loaded(p.stmt)]
+    near = places_in(func, touching(name))
+    others = [p.stmt.label for p in near if p.stmt is not consumer and name in loaded(p.stmt)]
     if others:
         raise ScheduleError(f"{listing(others)} reads {name}, too", suggestion=f"compute_inline of {label}")
     return maker
