@@ -81,7 +81,9 @@ def renamed(node: N, new: Names) -> N:
             return loops.get(n.name, n)
         if kind is Add or kind is Mul or kind is Cmp:  # as is met most, sooner than by `rebuild`
             a, b = part(n.a), n.b if n.b.__class__ is Int else part(n.b)
-            return n if a is n.a and b is n.b else Cmp(n.op, a, b) if kind is Cmp else kind(a, b)
+            if a is n.a and b is n.b:
+                return n
+            return Cmp(n.op, a, b) if isinstance(n, Cmp) else Add(a, b) if isinstance(n, Add) else Mul(a, b)
         return rebuild(n, part)
 
     def visit(n: Any) -> Any:
