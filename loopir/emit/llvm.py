@@ -22,7 +22,7 @@ from llvmlite import ir
 from loopir.emit.llvm_atomic import update
 from loopir.emit.llvm_issue import issue, prefetch
 from loopir.emit.llvm_lines import Marks
-from loopir.emit.llvm_loops import keep_scalar
+from loopir.emit.llvm_loops import left_alone
 from loopir.emit.llvm_ops import DOUBLE
 from loopir.emit.llvm_shared import shared
 from loopir.emit.llvm_values import I32, I64, Values
@@ -98,7 +98,7 @@ class _Emitter:
         self.entry = self.fn.append_basic_block("entry")
         self.b = ir.IRBuilder(self.entry)
         self.values = Values(module, self.b, fma)
-        self.copies = 1
+        self.copies, self.unrolled = 1, 0
         self.stack: dict[str, Any] = {}
         self.stack_bytes = 0
         self.heap: list[Any] = []
@@ -169,6 +169,7 @@ class _Emitter:
             values.leave_lanes()
         elif s.kind == "unroll" and 0 <= self.copies * count <= UNROLL_LIMIT:
             around, self.copies = self.copies, self.copies * max(1, count)
+            self.unrolled += 1
             for n in range(count):
                 values.env[s.var] = ir.Constant(I64, n)
                 self.body(s.body)
@@ -189,11 +190,12 @@ class _Emitter:
         b.cbranch(b.icmp_signed("<", counter, end), inside, after)
         b.position_at_end(inside)
         self.values.env[var] = counter
+        unrolled = self.unrolled
         body()
         counter.add_incoming(b.add(counter, ir.Constant(I64, 1), flags=("nsw",)), b.block)
         again = b.branch(head)
-        if b.block is not inside:
-            keep_scalar(self.module, again, self.fn.blocks[first:])
+        branches, unrolled = b.block is not inside, self.unrolled > unrolled
+        left_alone(self.module, again, self.fn.blocks[first:], branches=branches, unrolled=unrolled)
         b.position_at_end(after)
 
     def guard(self, s: If) -> None:

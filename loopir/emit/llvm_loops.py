@@ -1,4 +1,4 @@
-"""Loops that LLVM must not turn into vectors, as it would get them wrong.
+"""Loops that LLVM is told to leave alone: one that it would get wrong as a vector, or unroll once more.
 
 Where a loop has a branch, LLVM's vectorizer (22.1 does) takes a division on the way to an address, if it is the same in
 all lanes, from where lane 0 does it: `if i <= j: y[j - i] = x[i % n]` reads x at an address that nobody computed where
@@ -18,15 +18,21 @@ from llvmlite import ir
 DIVISIONS = ("sdiv", "srem", "udiv", "urem")
 
 
-def keep_scalar(module: Any, again: Any, blocks: Iterable[Any]) -> None:
-    """Have LLVM leave alone the loop of `blocks`, which `again` closes, if it divides by what is no constant."""
-    if not any(_divides(x) for block in blocks for x in block.instructions):
-        return
-    disabled = ir.Constant(ir.IntType(1), 0)
-    leave = module.add_metadata(["llvm.loop.vectorize.enable", disabled])
-    loop = module.add_metadata([f"scalar {len(module.metadata)}"])
-    loop.operands = (loop, leave)  # what is called a loop names itself
-    again.set_metadata("llvm.loop", loop)
+def left_alone(module: Any, again: Any, blocks: Iterable[Any], *, branches: bool, unrolled: bool) -> None:
+    """Have LLVM leave alone the loop of `blocks`, which `again` closes.
+
+    It is no vector if it `branches` and divides by what is no constant, and is not unrolled if a loop in it is by now:
+    so much was asked for, and more of it takes half as long again to compile.
+    """
+    told: list[Any] = []
+    if branches and any(_divides(x) for block in blocks for x in block.instructions):
+        told.append(module.add_metadata(["llvm.loop.vectorize.enable", ir.Constant(ir.IntType(1), 0)]))
+    if unrolled:
+        told.append(module.add_metadata(["llvm.loop.unroll.disable"]))
+    if told:
+        loop = module.add_metadata([f"loop {len(module.metadata)}"])
+        loop.operands = (loop, *told)  # what is called a loop names itself
+        again.set_metadata("llvm.loop", loop)
 
 
 def _divides(x: Any) -> bool:

@@ -36,7 +36,7 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.packing import bounds, packs
-from loopir.ir.walk import nodes, substitute
+from loopir.ir.walk import nodes, substitute, variables
 
 
 def made_of(ix: Node, names: frozenset[str]) -> bool:
@@ -135,14 +135,44 @@ def span(b: Buffer) -> Index:
         if not all(isinstance(d, Int) for d in b.shape) or not made_of(b.layout.at, frozenset(b.layout.dims)):
             return maximum(bounds(b.layout.at, dict(zip(b.layout.dims, b.shape, strict=True)))[1] + 1, 0)
         shape = [evaluate(d, {}) for d in b.shape]
-        env = dict(zip(b.layout.dims, np.indices(shape, sparse=True), strict=True))  # what is of one dimension is short
-        return Int(1 + int(np.max(evaluate(b.layout.at, env), initial=-1)) if prod(shape) else 0)
+        return Int(1 + _greatest(b.layout.at, dict(zip(b.layout.dims, shape, strict=True))) if prod(shape) else 0)
     room: Index = Int(1)
     for d, stride in zip(b.shape, strides_of(b), strict=True):
         room = room + (d - 1) * stride
     for d in b.shape:  # none at all if a dimension is 0
         room = room * minimum(d, 1)
     return maximum(room, 0)
+
+
+def _greatest(ix: Index, sizes: Mapping[str, int]) -> int:
+    """The greatest value of `ix`, which speaks of variables from 0 to less than their sizes alone."""
+    terms = _terms(ix, sizes)
+    if terms is not None:
+        return sum(int(np.max(t)) for t in terms.values())
+    env = dict(zip(sizes, np.indices([*sizes.values()], sparse=True), strict=True))  # what is of one is short
+    return int(np.max(evaluate(ix, env), initial=-1))
+
+
+def _terms(ix: Index, sizes: Mapping[str, int]) -> dict[str, Any] | None:
+    """What is added up to `ix` by variable, each as its values for all of one; None where two are mixed otherwise.
+
+    What is of no variable is of "".
+    """
+    spoken = variables(ix)
+    if len(spoken) <= 1:
+        name = next(iter(spoken), "")
+        return {name: evaluate(ix, {name: np.arange(sizes[name])} if name else {})}
+    match ix:
+        case Add(a, b):
+            left, right = _terms(a, sizes), _terms(b, sizes)
+            if left is None or right is None:
+                return None
+            return {v: left.get(v, 0) + right.get(v, 0) for v in {**left, **right}}
+        case Mul(a, Int(factor)):
+            inner = _terms(a, sizes)
+            return None if inner is None else {v: t * factor for v, t in inner.items()}
+        case _:
+            return None
 
 
 def strides_of(b: Buffer) -> tuple[Index, ...]:

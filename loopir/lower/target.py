@@ -22,6 +22,8 @@ class Target:
     """Whether its instructions are spelt; else they are the loops they mean."""
     hints: bool = False
     """Whether it is told what is about to be used."""
+    branches: bool = False
+    """Whether a test is a branch there, and not a predicate of what it guards: copies of one are then made one."""
 
 
 CUDA = Target(
@@ -32,7 +34,7 @@ CUDA = Target(
     max_cluster=16,  # more than 8 are not on every GPU of sm_90 and later; the driver refuses them where they are not
     instructions=True,
 )
-LLVM = Target("llvm", frozenset({"parallel"}), hints=True)
+LLVM = Target("llvm", frozenset({"parallel"}), hints=True, branches=True)
 TARGETS = {t.name: t for t in (CUDA, LLVM)}
 
 

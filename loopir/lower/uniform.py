@@ -51,6 +51,8 @@ def uniform(func: Func, target: Target) -> Func:
             case Loop(kind="unroll", body=(If() as only,)) if _in_registers(only):
                 made = _lifted(s, only, ctx, labels)
                 return map_stmts(made, lambda x: visit(x, ctx)) if isinstance(made, If) else inside(s, ctx)
+            case Loop(kind="unroll") if target.branches:
+                return _outside(inside(s, ctx), ctx)
             case Loop():
                 return inside(s, ctx)
             case If(cond, then, orelse):
@@ -61,6 +63,19 @@ def uniform(func: Func, target: Target) -> Func:
                 return map_stmts(s, lambda x: visit(x, ctx))
 
     return replace(func, body=map_body(func.body, lambda s: visit(s, Context.of(func))))
+
+
+def _outside(s: Stmt, ctx: Context) -> Stmt:
+    """The unrolled loop `s` with tests that are the same in all of its copies around it, if all are under them."""
+    match s:
+        case Loop(var, _, _, (If(cond, then, ()),)):
+            terms = conjuncts(cond)
+            same = [t for t in terms if var not in variables(t) and _for_all(t, s, ctx) is not None]
+            rest = conj(*(t for t in terms if t not in same))
+            body = then if rest == TRUE else (If(rest, then),)
+            return If(conj(*same), (replace(s, body=body),)) if same else s
+        case _:
+            return s
 
 
 def _undivided(test: Cond, ctx: Context) -> Cond:

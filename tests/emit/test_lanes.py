@@ -172,6 +172,18 @@ def f(n: "size", a: "float32[n]", b: "out float32[n]"):
             run(source, np.zeros(n, np.float32))
 
 
+def test_what_is_unrolled_is_not_unrolled_once_more() -> None:
+    source = """
+def f(A: "float32[64, {width}]", C: "inout float32[{width}]"):
+    for i in range(64):
+        for j in {kind}({width}):
+            C[j] += A[i, j]
+"""
+    for kind in ("unroll", "range"):
+        found = source_of(lp.parse(source.format(kind=kind, width=4)))
+        assert ("llvm.loop.unroll.disable" in found) is (kind == "unroll")
+
+
 def test_unrolling_is_bounded() -> None:
     nest = lp.parse("""
 def f(b: "out int32[64, 64, 64]"):

@@ -5,6 +5,7 @@ import pytest
 
 import loopir as lp
 from loopir.ir.grammar import Func, If, Loop
+from loopir.ir.text import text
 from loopir.ir.walk import statements
 from loopir.lower.target import target
 from loopir.lower.uniform import uniform
@@ -42,6 +43,29 @@ def test_tests_that_lanes_agree_on_are_made_once(guard: str, at: str, agree: boo
     for n in (0, 4, 8, 12):
         arrays = [np.arange(n, dtype=np.float32) + 1, np.zeros(n, np.float32)]
         assert np.array_equal(lp.interpret(lifted, arrays)["B"], lp.interpret(func, arrays)["B"])
+
+
+COPIES = """
+def f(n: "size", A: "float32[n, 8]", C: "inout float32[n, 4]"):
+    for i in range(n):
+        for k in range(8):
+            for r in unroll(4):
+                if i * 3 < n and k + r < 8 and n // (i + 1) > 1:
+                    C[i, r] += A[i, k + r]
+"""
+
+
+@pytest.mark.parametrize("name", ["llvm", "cuda"])
+def test_what_is_the_same_in_all_copies_is_tested_once_where_that_is_a_branch(name: str) -> None:
+    func = lp.parse(COPIES)
+    lifted = uniform(func, target(name))
+    (copies,) = [s for s in statements(lifted.body) if isinstance(s, Loop) and s.kind == "unroll"]
+    (guard,) = [s for s in statements(copies.body) if isinstance(s, If)]
+    assert ("i * 3 < n" in text(guard.cond)) is (name == "cuda")
+    assert "k + r < 8" in text(guard.cond)
+    for n in (0, 1, 4, 9):
+        arrays = [np.arange(n * 8, dtype=np.float32).reshape(n, 8), np.ones((n, 4), np.float32)]
+        assert np.array_equal(lp.interpret(lifted, arrays)["C"], lp.interpret(func, arrays)["C"])
 
 
 def test_a_padded_copy_moves_whole_vectors() -> None:
