@@ -4,14 +4,18 @@ a ring.
 A thread that is about to start copies tells the barrier of the buffer how many bytes will come, and every thread waits
 there for the end of the barrier's turn before it reads. Fills and waits take turns, as the nests say: iteration n of
 the loop that reads waits for fill n, and fill n is made in iteration n - ahead of the same loop, or in iteration n of a
-loop before it that makes the first `ahead`. Where the nests are not of that form, each copy is waited for at once:
-right, and nothing overlaps. That a buffer is not filled while it is still read, the barriers of the block see to.
+loop before it that makes the first `ahead`, or all. Where the nests are not of that form, each copy is waited for at
+once: right, and nothing overlaps. That a buffer is not filled while it is still read, the barriers of the block see to.
+
+A barrier tells of its last turn alone whether it is over, by one bit. So no turn may end before all threads have passed
+the one before; where no barrier of the block is between the two, one is put there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TypeGuard
 
@@ -137,7 +141,7 @@ class _Kernel:
 
     def rewritten(self) -> Stmt:
         plan = _Plan.of(self)
-        body = self.at_once(self.kernel.body) if plan is None else plan.applied(self, self.kernel.body)
+        body = self.at_once(self.kernel.body, False) if plan is None else plan.applied(self, self.kernel.body)
         first = next(p for p in self.places if any(map(_is_copy, p.around)))
         one = self.elected(first)
         return replace(self.kernel, body=_inside_axes(body, lambda inner: self.begun(one, inner)))
@@ -165,20 +169,23 @@ class _Kernel:
             )
         return around[0]
 
-    def at_once(self, body: Body) -> Body:
-        """`body` with a ring of one buffer for the copies that stand side by side in it, and a wait right after."""
+    def at_once(self, body: Body, again: bool) -> Body:
+        """`body` with a ring of one buffer for the copies that stand side by side in it, and a wait right after; and
+        with a barrier, if it is run `again` with none between."""
         out: list[Stmt] = []
         run: list[Stmt] = []
+        again = again and Barrier() not in body
         for s in (*body, None):
             if s is not None and _copies(s) and self.alone(s):
                 run.append(s)
                 continue
             if run:
                 ring = self.ring(1)
-                out += [*self.filled(run, Load(ring, (Int(0),))), Await(Load(ring, (Int(0),)))]
+                out += [*self.filled(run, Load(ring, (Int(0),))), Await(Load(ring, (Int(0),))), *[Barrier()] * again]
                 run = []
             if s is not None:
-                out.append(_map_bodies(s, self.at_once) if not _is_copy(s) else s)
+                inner = partial(self.at_once, again=again or _is_serial(s))
+                out.append(_map_bodies(s, inner) if not _is_copy(s) else s)
         return tuple(out)
 
     def alone(self, s: Stmt) -> bool:
@@ -237,6 +244,32 @@ class _Plan:
         copied = [p for p in k.places if any(map(_is_copy, p.around))]
         filled = frozenset(b.name for b in _filled(copied))
         reading = [p for p in k.places if p not in copied and accessed(p.stmt) & filled]
+        return _Plan._in_the_loop(k, copied, reading, filled) or _Plan._before_it(k, copied, reading, filled)
+
+    @staticmethod
+    def _before_it(
+        k: _Kernel, copied: Sequence[Place], reading: Sequence[Place], filled: frozenset[str]
+    ) -> _Plan | None:
+        """All copies are made by a loop before the one that reads: there are as many buffers as turns, or more."""
+        first = next((s for s in copied[0].around if _is_serial(s) and _counts_turns(s)), None)
+        if first is None or not isinstance(first.extent, Int) or not all(_holds(first, (p,)) for p in copied):
+            return None
+        around = reading[0].around if reading else ()
+        loop = next((s for s in around if _is_serial(s) and _precedes(k.kernel.body, first, s)), None)
+        if loop is None or loop.extent != first.extent or not all(_holds(loop, (p,)) for p in reading):
+            return None
+        slots = {_slots(p) for p in copied}
+        if len(slots) != 1 or not first.extent.value <= (count := slots.pop()) <= MOST:
+            return None
+        plan = _Plan(loop, first, count, first.extent.value, filled)
+        whole = all(plan.fits(k, p) for p in (*copied, *reading))
+        return plan if whole and all(map(k.alone, _side_by_side(k, first.body)[0])) else None
+
+    @staticmethod
+    def _in_the_loop(
+        k: _Kernel, copied: Sequence[Place], reading: Sequence[Place], filled: frozenset[str]
+    ) -> _Plan | None:
+        """Copies are made by the loop that reads, some turns ahead, and the first ones before it."""
         loop = next((s for s in reversed(copied[-1].around) if _is_serial(s) and _holds(s, reading)), None)
         if loop is None or not all(any(x is loop for x in p.around) for p in reading):
             return None
@@ -293,7 +326,8 @@ class _Plan:
                 return replace(s, body=body) if isinstance(s, Loop) and _counts_turns(s) else body
             if isinstance(s, Loop) and s is self.loop:
                 slot = Load(ring, (self.turn(Var(s.var)),))
-                inner = self.filling(k, s.body, Load(ring, (self.turn(Var(s.var) + self.ahead),)))
+                later = Load(ring, (self.turn(Var(s.var) + self.ahead),))
+                inner = self.filling(k, s.body, later) if _copies(s) else s.body
                 n = next(n for n, x in enumerate(inner) if not _copies(x) and accessed(x) & self.filled)
                 return replace(s, body=(*inner[:n], Await(slot), *inner[n:]))
             return None

@@ -49,7 +49,7 @@ def run(func: Func, n: int = 3, seed: int = 0) -> np.ndarray:
     return interpret(func, (array(n),), seed=seed)["B"]
 
 
-@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 5, 6, 8])
 @pytest.mark.parametrize("layout", ["", SWIZZLED])
 def test_what_is_copied_is_there_when_it_is_read(stages: int, layout: str) -> None:
     (func,) = lp.lower(tiles(stages, layout), "cuda")
@@ -184,3 +184,40 @@ def test_another_test_than_what_is_inside_is_refused() -> None:
     s = lp.Schedule(lp.parse(EDGES.format(test="i * 8 + x < n - 1 and j * 32 + y < m")))
     with pytest.raises(ScheduleError, match=r"which is not whether A.* is inside A"):
         s.tensorize("x", "tma_load_8x32_f32")
+
+
+TWICE = """
+def f(A: "float32[6, 8, 32]", B: "out float32[8]", C: "out float32[8]"):
+    for t in bind("blockIdx.x", 1):
+        with alloc("float32[6, 8, 32]", scope="shared") as T:
+            for o in range(6):
+                for i in range(8):
+                    for j in range(32):
+                        T[o, i, j] = A[o, i, j]
+            for l in bind("threadIdx.x", 8):
+                for p in range(6):
+                    for k in range(32):
+                        B[l] = sum(T[p, l, k], over=(p, k), init=0.0)
+            for l1 in bind("threadIdx.x", 8):
+                for q in range(6):
+                    for m in range(32):
+                        C[l1] = sum(T[q, l1, m] * 2.0, over=(q, m), init=0.0)
+"""
+
+
+def test_a_barrier_of_many_turns_is_passed_by_all_before_the_next_ends() -> None:
+    """Each copy is waited for at once, as two loops read; nothing else would keep threads from being a turn late."""
+    (func,) = lp.lower(lp.Schedule(lp.parse(TWICE)).tensorize("i", "tma_load_8x32_f32"), "cuda")
+    a = np.arange(6 * 8 * 32, dtype=np.float32).reshape(6, 8, 32) % 17
+    for seed in range(3):
+        found = interpret(func, (a,), seed=seed)
+        assert np.array_equal(found["B"], a.sum((0, 2)))
+        assert np.array_equal(found["C"], 2 * a.sum((0, 2)))
+    late = changed(func, lambda s: replace(s, body=s.body[:-1]) if _waits_last(s) else None)
+    with pytest.raises(InterpretError, match="a deadlock|passes ring"):
+        interpret(late, (a,))
+
+
+def _waits_last(s: Stmt) -> bool:
+    """Whether a loop ends with a wait and a barrier."""
+    return isinstance(s, Loop) and s.body[-1:] == (Barrier(),) and any(isinstance(x, Await) for x in s.body)
