@@ -1,12 +1,17 @@
 """In how many bits a kernel's indices are counted: 32 wherever they fit, which the host asks at each launch.
 
-What an index expression, and any part of it, comes to is at most a bound that is made of the sizes: with every term
-taken without its sign. Where all bounds are constants below 2^31, indices are ints. Where they depend on sizes, there
-are two kernels of one text, and the host takes the one whose indices hold all that there are. Indices that come from
-memory have no bound.
+What an index expression, and any part of it, comes to is between two bounds that are made of the sizes, one below 0 and
+one above. Where all bounds are constants below 2^31, indices are ints. Where they depend on sizes, there are two
+kernels of one text, and the host takes the one whose indices hold all that there are. Indices that come from memory
+have no bound.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import reduce
+from operator import add, mul
 
 from loopir.errors import LowerError
 from loopir.ir.grammar import Add, FloorDiv, Index, Int, Kernel, Loop, Max, Min, Mod, Mul, Opaque, Var, Xor
@@ -15,10 +20,24 @@ from loopir.ir.walk import nodes, statements
 
 MOST = 1 << 31
 """The first integer that an int does not hold."""
+ZERO = Int(0)
 
 
 class Unbounded(Exception):
     """The index is from memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An index is at least -`down` and at most `up`; neither is below 0."""
+
+    down: Index
+    up: Index
+
+    @property
+    def size(self) -> Index:
+        """What it is not beyond, either way."""
+        return _larger(self.down, self.up)
 
 
 class _Bounds:
@@ -26,48 +45,172 @@ class _Bounds:
 
     def __init__(self, kernel: Kernel) -> None:
         self.extents = {s.var: s.extent for s in statements(kernel.body) if isinstance(s, Loop)}
-        self.known: dict[Index, Index] = {}
+        self.known: dict[Index, Range] = {}
         self.parts: set[Index] = set()
-        """What is a part of something else, whose bound is no less."""
+        """What is a part of something else, whose bounds are no less."""
 
-    def of(self, ix: Index) -> Index:
-        """What neither `ix` nor a part of it is beyond, up or down; at least 1."""
+    def of(self, ix: Index) -> Range:
+        """What `ix` is within."""
         if ix not in self.known:
             self.known[ix] = self._found(ix)
         return self.known[ix]
 
-    def _found(self, ix: Index) -> Index:
+    def _found(self, ix: Index) -> Range:
         match ix:
             case Int(value):
-                return Int(max(1, abs(value)))
+                return Range(Int(max(0, -value)), Int(max(0, value)))
             case Var(name):
-                extent = self.extents.get(name)
-                return maximum(1, ix) if extent is None else self.of(extent)
+                extent = self.extents.get(name)  # a loop without iterations computes nothing
+                return Range(ZERO, maximum(1, ix) if extent is None else _before(self.of(extent).up))
             case Add(a, b):
+                together = self._apart(a, b) or self._rest_of_a_loop(a, b)
+                if together is not None:
+                    return together
                 self.parts |= {a, b}
-                return self.of(a) + self.of(b)
+                one, other = self.of(a), self.of(b)
+                return Range(one.down + other.down, one.up + other.up)
             case Mul(a, b):
-                self.parts |= {a, b}
-                return self.of(a) * self.of(b)
-            case Min(a, b) | Max(a, b):
-                self.parts |= {a, b}
-                return maximum(self.of(a), self.of(b))
+                return self._product(a, b)
+            case Min(a, b):
+                one, other = self.of(a), self.of(b)
+                return Range(_larger(one.down, other.down), _smaller(one.up, other.up))
+            case Max(a, b):
+                one, other = self.of(a), self.of(b)
+                return Range(_smaller(one.down, other.down), _larger(one.up, other.up))
             case FloorDiv(Var(name), b) if (others := without(self.extents.get(name, ix), b)) is not None:
-                return self.of(others)  # which of the loops that were fused into one this is
-            case FloorDiv(a, Int(value)):
-                return self.of(a) // value + 1
-            case FloorDiv(a, _):
-                return self.of(a)
+                return Range(ZERO, _before(self.of(others).up))  # which of the loops that were fused into one this is
+            case FloorDiv(a, b):
+                whole = self.of(a)
+                if not isinstance(b, Int):
+                    return whole
+                return Range(ZERO if whole.down == ZERO else whole.down // b + 1, whole.up // b)
             case Mod(_, b):
-                self.parts.add(b)
-                return self.of(b)
+                return Range(ZERO, _before(self.of(b).up))
             case Xor(a, b):  # of a number of bits, the sign among them, that holds either
-                self.parts |= {a, b}
-                return (self.of(a) + self.of(b)) * 2
+                most = (self.of(a).size + self.of(b).size) * 2
+                return Range(most, most)
             case Opaque():
                 raise Unbounded
             case _:
                 raise LowerError(f"{type(ix).__name__} is no index that a kernel counts")
+
+    def _apart(self, a: Index, b: Index) -> Range | None:
+        """What `a + b` is within if it is (x + c) // d - x // d with 0 <= c: how many blocks a dimension's end has."""
+        match a, b:
+            case (FloorDiv(x, Int(d)), Mul(Int(-1), FloorDiv(y, Int(e)))) | (
+                Mul(Int(-1), FloorDiv(y, Int(e))), FloorDiv(x, Int(d)),
+            ) if d == e and (more := _difference(x, y)) is not None and more >= 0:  # fmt: skip
+                return Range(ZERO, Int(-(-more // d)))
+            case _:
+                return None
+
+    def _rest_of_a_loop(self, a: Index, b: Index) -> Range | None:
+        """What `a + b` is within if a term of the one is c v, v being what a loop of n - x iterations counts, and one
+        of the other c x: together those are below c n."""
+        terms, first = [*_terms(a), *_terms(b)], len(_terms(a))
+        for k, t in enumerate(terms):
+            factors = _factors(t)
+            for v in factors:
+                parts = _less(self.extents[v.name]) if isinstance(v, Var) and v.name in self.extents else None
+                if parts is None:
+                    continue
+                scale = factors - Counter([v])
+                beside = range(first, len(terms)) if k < first else range(first)
+                at = next((n for n in beside if _factors(terms[n]) == scale + _factors(parts[1])), None)
+                scales = [self.of(f) for f in scale.elements()]
+                if at is None or any(r.down != ZERO for r in scales):
+                    continue
+                others = [self.of(u) for n, u in enumerate(terms) if n not in (k, at)]
+                count = _before(_total([self.of(u).up for u in parts[0]]))
+                low, high = (reduce(mul, [r.up for r in scales], x) for x in (self.of(parts[1]).down, count))
+                return Range(_total([low, *[r.down for r in others]]), _total([high, *[r.up for r in others]]))
+        return None
+
+    def _product(self, a: Index, b: Index) -> Range:
+        if isinstance(a, Int):
+            a, b = b, a
+        one, other = self.of(a), self.of(b)
+        if isinstance(b, Int):
+            self.parts |= {a} if b.value else set()
+            return Range(other.up * one.down + other.down * one.up, other.up * one.up + other.down * one.down)
+        if one.down != ZERO:
+            a, b, one, other = b, a, other, one
+        if one.down != ZERO:
+            most = one.size * other.size
+            return Range(most, most)
+        self.parts |= {b} if _positive(one.up) else set()
+        self.parts |= {a} if _positive(other.size) else set()
+        return Range(one.up * other.down, one.up * other.up)
+
+
+def _difference(one: Index, other: Index) -> int | None:
+    """`one - other`, if that is a constant that can be read off."""
+    match one, other:
+        case _ if one == other:
+            return 0
+        case Add(x, Int(c)), Add(y, Int(k)) if x == y:
+            return c - k
+        case Add(x, Int(c)), y if x == y:
+            return c
+        case _:
+            return None
+
+
+def _terms(ix: Index) -> list[Index]:
+    return [*_terms(ix.a), *_terms(ix.b)] if isinstance(ix, Add) else [ix]
+
+
+def _factors(ix: Index) -> Counter[Index]:
+    return _factors(ix.a) + _factors(ix.b) if isinstance(ix, Mul) else Counter([ix] if ix != Int(1) else [])
+
+
+def _less(extent: Index) -> tuple[list[Index], Index] | None:
+    """`extent` as terms and one that is taken from them."""
+    match extent:
+        case Add(rest, Mul(Int(-1), x)) | Add(Mul(Int(-1), x), rest):
+            return _terms(rest), x
+        case _:
+            return None
+
+
+def _total(bounds: list[Index]) -> Index:
+    return reduce(add, bounds, ZERO)
+
+
+def _before(up: Index) -> Index:
+    """One less, but not below 0."""
+    return Int(max(0, up.value - 1)) if isinstance(up, Int) else maximum(0, up - 1)
+
+
+def _larger(a: Index, b: Index) -> Index:
+    """Of two that are not below 0."""
+    if isinstance(a, Int) and isinstance(b, Int):
+        return a if a.value >= b.value else b
+    return b if a == ZERO else a if b == ZERO else maximum(a, b)
+
+
+def _smaller(a: Index, b: Index) -> Index:
+    """What is no less than the smaller of two: a constant, if one of them is."""
+    if isinstance(a, Int) and isinstance(b, Int):
+        return a if a.value <= b.value else b
+    return b if isinstance(b, Int) else a
+
+
+def _positive(ix: Index) -> bool:
+    """Whether a bound is at least 1 whatever the sizes are."""
+    match ix:
+        case Int(value):
+            return value > 0
+        case Add(a, Int(value)) if value < 0:
+            return False
+        case Add(a, b):
+            return _positive(a) or _positive(b)
+        case Mul(a, b):
+            return _positive(a) and _positive(b)
+        case Max(a, b):
+            return _positive(a) or _positive(b)
+        case _:
+            return False
 
 
 def bounds(kernel: Kernel, most: int = MOST) -> tuple[Index, ...] | None:
@@ -81,5 +224,5 @@ def bounds(kernel: Kernel, most: int = MOST) -> tuple[Index, ...] | None:
         found = {ix: known.of(ix) for ix in indices}
     except Unbounded:
         return None
-    whole = dict.fromkeys(b for ix, b in found.items() if ix not in known.parts)
+    whole = dict.fromkeys(b for ix, r in found.items() if ix not in known.parts for b in (r.down, r.up))
     return tuple(b for b in whole if not (isinstance(b, Int) and b.value < most))
