@@ -214,7 +214,7 @@ def test_a_barrier_of_many_turns_is_passed_by_all_before_the_next_ends() -> None
         assert np.array_equal(found["B"], a.sum((0, 2)))
         assert np.array_equal(found["C"], 2 * a.sum((0, 2)))
     late = changed(func, lambda s: replace(s, body=s.body[:-1]) if _waits_last(s) else None)
-    with pytest.raises(InterpretError, match="a deadlock|passes ring"):
+    with pytest.raises(InterpretError, match=r"a deadlock|passes ring"):
         interpret(late, (a,))
 
 
