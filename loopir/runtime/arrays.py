@@ -200,6 +200,21 @@ def stream_of(arrays: Sequence[Taken]) -> int:
     return 0
 
 
+def stream_asker(arrays: Sequence[Taken]) -> Callable[[int], int]:
+    """What tells, of a GPU by its number, the stream that the library of these arrays works on.
+
+    It is torch's raw handle where torch tells that, which takes a tenth of the time.
+    """
+    kind = type(arrays[0].array).__module__.partition(".")[0] if arrays else ""
+    library: Any = sys.modules.get(kind)
+    if kind == "cupy":
+        return lambda gpu: library.cuda.get_current_stream(gpu).ptr
+    if kind == "torch" and arrays[0].device != "cpu":
+        asked = getattr(library._C, "_cuda_getCurrentRawStream", None)
+        return asked or (lambda gpu: library.cuda.current_stream(gpu).cuda_stream)
+    return lambda gpu: 0
+
+
 # ---------------------------------------------------------------- binding
 
 
@@ -329,7 +344,8 @@ def empty_like(like: Any, shape: tuple[int, ...], a: ArgSpec) -> Any:
         torch = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, a.dtype), device=like.device)
     if kind == "cupy":
-        return sys.modules["cupy"].empty(shape, dtype=a.numpy)
+        with like.device:
+            return sys.modules["cupy"].empty(shape, dtype=a.numpy)
     return np.empty(shape, a.numpy)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from loopir.errors import TargetError
-from loopir.runtime.arrays import Bound, Signature, bind, stream_of
+from loopir.runtime.arrays import Bound, Signature, bind, stream_asker, stream_of
 from loopir.runtime.plans import Plans, Run
 
 
@@ -101,7 +101,7 @@ class Kernel:
         with self._placed(bound) as (runtime, pointers):
             self._host(runtime, *bound.sizes, *pointers)
         if plans is not None and not named:
-            plans.learn(args, bound, partial(self._prepared, bound.sizes))
+            plans.learn(args, bound, partial(self._prepared, bound))
             self._learn_direct(bound)
         return _given(bound.results)
 
@@ -116,11 +116,11 @@ class Kernel:
                    if a.access == "out"]  # fmt: skip
             self._direct, self._made = learnt(self.signature, bound, self._host), lambda: tuple(x() for x in new)
 
-    def _prepared(self, sizes: tuple[int, ...]) -> Run:
-        """What runs the program at these sizes, given addresses."""
-        prepared = getattr(self._runtime, "prepared", None)
+    def _prepared(self, bound: Bound) -> Run:
+        """What runs the program at the sizes of `bound`, given addresses of arrays of its library."""
+        prepared, sizes = getattr(self._runtime, "prepared", None), bound.sizes
         if prepared is not None:
-            return prepared(self._host, sizes, len(self.signature.args))
+            return prepared(self._host, sizes, len(bound.arrays), stream_asker(bound.arrays))
         host, runtime = self._host, self._runtime
         return lambda pointers: host(runtime, *sizes, *pointers)
 

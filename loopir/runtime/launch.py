@@ -99,9 +99,10 @@ class CudaRuntime:
             found = self._running[handle] = Running(self, self.gpu.stream(handle))
         return found
 
-    def prepared(self, host: Callable[..., None], sizes: tuple[int, ...], count: int) -> Run:
-        """What runs the program at these sizes on `count` arrays of torch's, on the stream that torch works on."""
-        current = _torch_stream()
+    def prepared(
+        self, host: Callable[..., None], sizes: tuple[int, ...], count: int, current: Callable[[int], int]
+    ) -> Run:
+        """What runs the program at these sizes on `count` arrays, on the stream that `current` tells of a GPU."""
         recording = recorded(host, sizes, count)
         if recording is None:
 
@@ -265,13 +266,6 @@ def _picker(places: Sequence[int]) -> Callable[[Sequence[int]], Sequence[int]]:
         (only,) = places
         return lambda memory: (memory[only],)
     return itemgetter(*places) if places else lambda memory: ()
-
-
-def _torch_stream() -> Callable[[int], int]:
-    """Asks torch for the stream it works on: its raw handle where torch tells it, which takes a tenth of the time."""
-    torch: Any = sys.modules["torch"]
-    asked = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return asked or (lambda gpu: torch.cuda.current_stream(gpu).cuda_stream)
 
 
 class Running:

@@ -2,7 +2,7 @@
 
 A plan keeps what `arrays.bind` found out from types and shapes, and how the program is run at these sizes; addresses,
 strides and overlaps are checked at every call. Whatever is unusual goes the long way, which also says what is wrong.
-NumPy's arrays go it to the CPU, torch's tensors on the GPU to the GPU.
+NumPy's arrays go it to the CPU, torch's tensors and cupy's arrays on the GPU to the GPU, whichever comes first.
 
 The checks of a signature are spelt as one Python function without loops: most of what a launch costs is Python.
 """
@@ -51,6 +51,20 @@ def _torch() -> dict[str, Any]:
     return {"Tensor": sys.modules["torch"].Tensor}
 
 
+def _cupy() -> dict[str, Any]:
+    return {"ndarray": sys.modules["cupy"].ndarray}
+
+
+def _cupy_maker(shape: tuple[int, ...], spec: ArgSpec) -> Callable[[], Any]:
+    cupy = sys.modules["cupy"]
+
+    def make() -> Any:
+        with cupy.cuda.Device(0):
+            return cupy.empty(shape, spec.numpy)
+
+    return make
+
+
 def _torch_maker(shape: tuple[int, ...], spec: ArgSpec) -> Callable[[], Any]:
     torch = sys.modules["torch"]
     dtype, device = getattr(torch, spec.dtype), torch.device("cuda", 0)
@@ -67,6 +81,11 @@ TORCH = Library(
     "{x}.is_contiguous() and not {x}.requires_grad", "True", "{x}.is_neg()", _torch, _torch_maker,
 )  # fmt: skip
 """torch is not imported: who has a tensor has it. A sparse tensor has no address, and asking for it raises."""
+CUPY = Library(
+    "type({x}) is ndarray and {x}.data.device_id == 0", "{x}.shape, {x}.dtype", "{x}.data.ptr",
+    "{x}.flags.c_contiguous", "True", "False", _cupy, _cupy_maker,
+)  # fmt: skip
+OF_GPU = {"torch": TORCH, "cupy": CUPY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +107,7 @@ class Plans:
     """
 
     def __init__(self, signature: Signature, device: str, wide: frozenset[str] = frozenset()) -> None:
-        self.signature = signature
-        self.library = TORCH if device == "cuda" else NUMPY
+        self.signature, self.device, self.library = signature, device, NUMPY
         self.made = [n for n, a in enumerate(signature.args) if a.access == "out"]
         self.aligned = [WIDE if a.name in wide else a.numpy.itemsize for a in signature.args]
         self.new: dict[Any, Plan] = {}
@@ -105,9 +123,12 @@ class Plans:
         if len(args) != len(self.signature.inputs) or not args:
             return
         if not self._spelt:
-            spelt = self._functions()
-            if spelt is None:
+            kind = type(args[0]).__module__.partition(".")[0]
+            library = OF_GPU.get(kind) if self.device == "cuda" else NUMPY
+            spelt = None if library is None else self._functions(library)
+            if library is None or spelt is None:
                 return
+            self.library = library
             self._spelt = spelt
             self.ready = spelt["ready"]
         new = self._spelt["key_new"](*args)
@@ -123,18 +144,18 @@ class Plans:
         single = any(prod(shape) == 1 for shape in shapes)
         self.new[new] = self.placed[placed] = Plan(prepared(), outputs, sizes, single)
 
-    def _functions(self) -> dict[str, Callable[..., Any]] | None:
+    def _functions(self, library: Library) -> dict[str, Callable[..., Any]] | None:
         try:
-            scope = self.library.scope()
-        except KeyError:  # the arrays are of another library, and this one was never imported
+            scope = library.scope()
+        except KeyError:  # the arrays are of another library that is called so
             return None
         scope |= {"new": self.new, "placed": self.placed}
-        exec(compile(self.source(), "<plans>", "exec"), scope)
+        exec(compile(self.source(library), "<plans>", "exec"), scope)
         return {name: scope[name] for name in ("ready", "key_new", "key_placed")}
 
-    def source(self) -> str:
+    def source(self, say: Library) -> str:
         """The checks of a call, in Python: x0, x1, ... are the arguments, p0 ... where they lie, b0 ... their bytes."""
-        args, say = self.signature.args, self.library
+        args = self.signature.args
         every = range(len(args))
         given = [n for n in every if n not in self.made]
         written = [n for n in every if args[n].access != "in"]

@@ -200,3 +200,65 @@ def test_too_much_memory_is_said_and_the_next_call_works(torch: Any) -> None:
     with pytest.raises((lp.TargetError, MemoryError, ValueError)):
         kernel(one, n=1 << 40)
     assert kernel(one, n=1)[0] == 2.0
+
+
+def test_no_call_waits_for_the_gpu(torch: Any, double: Any, total: Any) -> None:
+    """While the GPU is busy: calls of one kernel and of two, with new outputs and given ones, the first of its shape
+    and later ones, on the default stream and beside it, and replays."""
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
+            a = torch.ones(N + 8 * stream.stream_id % 64 + 24, device="cuda")
+            out, sums = (torch.empty_like(a),), (torch.empty((), device="cuda"),)
+            replay = total.graph(torch.ones(N, device="cuda"))
+            torch.cuda.synchronize()
+            torch.cuda._sleep(10**9)
+            done = torch.cuda.Event()
+            for _ in range(3):
+                double(a, out=out)
+                total(a, out=sums)
+                double(a)
+                total(a)
+                replay()
+            done.record()
+            assert not done.query()
+            torch.cuda.synchronize()
+            assert float(sums[0]) == a.numel()
+            assert bool((out[0] == 2.0).all())
+
+
+def test_a_kernel_runs_on_the_stream_that_cupy_works_on(double: Any, total: Any) -> None:
+    cupy = pytest.importorskip("cupy")
+    side = cupy.cuda.Stream(non_blocking=True)
+    for _ in range(20):
+        with side:
+            a = cupy.zeros(N, "float32")
+            for _ in range(30):
+                a += 1
+            b, c = double(a), total(a)
+            b += 1
+        side.synchronize()
+        assert isinstance(b, cupy.ndarray)
+        assert bool((b == 61).all())
+        assert float(c) == 30 * N
+
+
+def test_a_thread_goes_on_with_its_own_gpu(torch: Any, double: Any, total: Any) -> None:
+    """Needs two GPUs to be of use: arrays of the first are taken while another one is current, others are refused."""
+    if torch.cuda.device_count() < 2:
+        pytest.skip("there is one GPU")
+    a = torch.ones(N, device="cuda:0")
+    with torch.cuda.device(1):
+        other = torch.ones(N, device="cuda")
+        for _ in range(3):
+            b, c = double(a), total(a)
+            replay = total.graph(a)
+            d = replay()
+            assert torch.cuda.current_device() == 1
+            assert torch.ones(1, device="cuda").get_device() == 1
+            with pytest.raises(ValueError, match=r"is on cuda:1, and .* runs on cuda:0; move it there"):
+                double(other)
+            assert b.get_device() == c.get_device() == 0
+        torch.cuda.synchronize(0)
+        assert bool((b == 2.0).all())
+        assert float(c) == float(d) == N
+    assert bool((double(a) == 2.0).all())

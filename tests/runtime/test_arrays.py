@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.runtime.arrays import ArgSpec, Signature, bind
+from loopir.runtime.arrays import ArgSpec, Signature, bind, stream_asker, stream_of
 from loopir.runtime.plans import Plans
 from loopir.shapes import Linear
 
@@ -267,3 +267,58 @@ def test_shapes_without_end_do_not_fill_the_plans() -> None:
         a = np.ones(n, F32)
         plans.learn((a,), bound(VECTOR, a), lambda: print)
     assert len(plans.new) <= 256
+
+
+# ---------------------------------------------------------------- cupy, without cupy
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module that has as much of cupy as the call path touches; its arrays lie in the host's memory."""
+    module: Any = ModuleType("cupy")
+    module.entered = []
+
+    class Device:
+        def __init__(self, number: int) -> None:
+            self.id = number
+
+        def __enter__(self) -> None:
+            module.entered.append(self.id)
+
+        def __exit__(self, *_: object) -> None:
+            module.entered.append(-1)
+
+    class ndarray:  # as cupy spells it
+        def __init__(self, a: np.ndarray, device: int = 0) -> None:
+            self.a, self.shape, self.dtype, self.flags, self.device = a, a.shape, a.dtype, a.flags, Device(device)
+            self.data = SimpleNamespace(ptr=a.ctypes.data, device_id=device)
+
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {**self.a.__array_interface__, "data": (self.data.ptr, False)}
+
+    ndarray.__module__ = "cupy"
+    module.ndarray, module.empty = ndarray, lambda shape, dtype: ndarray(np.empty(shape, dtype))
+    stream = lambda gpu: SimpleNamespace(ptr=70 + gpu)  # noqa: E731
+    module.cuda = SimpleNamespace(Device=Device, get_current_stream=stream)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+def test_arrays_of_cupy_go_the_short_way_on_cupys_stream(cupy: Any) -> None:
+    plans = Plans(VECTOR, "cuda")
+    a = cupy.ndarray(np.ones(4, F32))
+    first = bound(VECTOR, a, device="cuda")
+    assert isinstance(first.results[0], cupy.ndarray)
+    assert cupy.entered == [0, -1]  # its results lie where it lies
+    assert stream_of(first.arrays) == stream_asker(first.arrays)(0) == 70
+    plans.learn((a,), first, lambda: lambda pointers: None)
+    _, pointers, made = plans.ready((a,), None) or pytest.fail("no plan")
+    assert isinstance(made, cupy.ndarray)
+    assert pointers == tuple(x.data.ptr for x in (a, made))
+    for x in (cupy.ndarray(np.ones(5, F32)), cupy.ndarray(np.ones(4)), cupy.ndarray(np.ones(8, F32)[::2]),
+              cupy.ndarray(np.ones(4, F32), 1), np.ones(4, F32)):  # fmt: skip
+        assert plans.ready((x,), None) is None
+    assert plans.ready((a,), (a,)) is None
+    with pytest.raises(ValueError, match="a is on cuda:1, and f runs on cuda:0; move it there"):
+        bound(VECTOR, cupy.ndarray(np.ones(4, F32), 1), device="cuda")

@@ -13,13 +13,17 @@ import loopir as lp
 from loopir.runtime.record import MOST, Recorder, Slot, recorded
 
 
+def on_stream_5(gpu: int) -> int:
+    return 5
+
+
 def test_integers_are_settled_and_addresses_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
     cu, runtime = program(monkeypatch, ("k", "n m y x"))
 
     def host(rt: Any, n: int, m: int, x: int, y: int) -> None:
         rt.launch(0, (n, m, 1), (n, m, y, x))
 
-    run = runtime.prepared(host, (3, 4), 2)
+    run = runtime.prepared(host, (3, 4), 2, on_stream_5)
     for at in (160, 320):
         run((at, at + 16))
     host(runtime.on(5), 3, 4, 160, 176)
@@ -43,7 +47,7 @@ def test_intermediates_are_parts_of_one_piece_that_is_freed(monkeypatch: pytest.
         finally:
             rt.free(t)
 
-    run = runtime.prepared(host, (), 2)
+    run = runtime.prepared(host, (), 2, on_stream_5)
     run((160, 320))
     (_, size), (_, piece) = cu.pieces
     assert size == 512 + 1024
@@ -61,7 +65,7 @@ def test_what_waits_for_words_runs_its_host_function(monkeypatch: pytest.MonkeyP
         else:
             rt.lent(None)
 
-    runtime.prepared(host, (7,), 1)((160,))
+    runtime.prepared(host, (7,), 1, on_stream_5)((160,))
     assert seen[-1] is runtime.on(5)
     assert cu.launched == [("k", (7, 1, 1, 32, 1, 1, 0), 5, [160])]
 

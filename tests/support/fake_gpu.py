@@ -84,11 +84,10 @@ class Gpu:
 
 
 def program(monkeypatch: pytest.MonkeyPatch, *kernels: tuple[str, str]) -> tuple[Fake, launch.CudaRuntime]:
-    """A runtime with kernels of that name and those parameters, torch being on stream 5."""
+    """A runtime with kernels of that name and those parameters."""
     infos = [
         SimpleNamespace(**vars(INFO), name=name, params=[("?", p) for p in params.split()]) for name, params in kernels
     ]
     cu = Fake({k.name: len(k.params) for k in infos}, frozenset(k.name for k in infos[::2]))
     monkeypatch.setattr(launch, "waits_first", lambda cubin: cu.early)
-    monkeypatch.setattr(launch, "_torch_stream", lambda: lambda _: 5)
     return cu, launch.CudaRuntime(Gpu(cu), b"", infos)  # type: ignore[arg-type]
