@@ -14,6 +14,7 @@ import argparse
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -108,10 +109,12 @@ def told(tool: str, asked: argparse.Namespace, logs: Path) -> tuple[str, bool]:
     command = ["compute-sanitizer", "--tool", tool, "--print-limit", "200"]
     files = [logs / f"{tool}.{k}.txt" for k in range(asked.shards)]
     runs = [
-        subprocess.Popen([*command, *inside, "--shard", str(k)], stdout=f.open("w"), stderr=subprocess.STDOUT)
+        subprocess.Popen(
+            [*command, *inside, "--shard", str(k)], stdout=f.open("w"), stderr=subprocess.STDOUT, start_new_session=True
+        )
         for k, f in enumerate(files)
     ]
-    codes = [r.wait() for r in runs]
+    codes = [_ended(r, asked.limit) for r in runs]
     texts = [f.read_text(errors="replace") for f in files]
     ran = sum(t.count(RAN) for t in texts)
     found = [SUMMARY.search(t) for t in texts]
@@ -122,11 +125,21 @@ def told(tool: str, asked: argparse.Namespace, logs: Path) -> tuple[str, bool]:
     return line, not wrong and not ended
 
 
+def _ended(run: subprocess.Popen[bytes], limit: float) -> int:
+    """How a process ended; one that takes longer than `limit` seconds is killed, with what it started."""
+    try:
+        return run.wait(limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
+        return run.wait()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="only kernels whose name holds one of these, separated by commas")
     parser.add_argument("--tools", default=",".join(TOOLS), help="those of compute-sanitizer")
     parser.add_argument("--shards", type=int, default=4, help="processes that a tool watches at once")
+    parser.add_argument("--limit", type=float, default=600, help="seconds that a process may take")
     parser.add_argument("--logs", default="", help="a folder for what the tools said")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results")
     parser.add_argument("--inside", action="store_true", help="run the kernels: what the sanitizer is given")
