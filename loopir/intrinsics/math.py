@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from loopir.intrinsics import expand
-from loopir.ir.grammar import Value
+from loopir.intrinsics.arith import mul
+from loopir.ir.grammar import Op, Value
 from loopir.ir.ops import Intrinsic
 
 FLOAT = frozenset({"float"})
@@ -36,12 +37,13 @@ def _rounded(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _function(
     name: str, fn: Callable[..., Any], *, arity: int = 1, ulp: float, work: int = 1,
     cuda: tuple[str, str] | None = None, prelude: str = "", llvm: str | None = None,
-    expand: Callable[..., Value | None] | None = None, near: tuple[float, str] | None = None, doc: str = "",
+    expand: Callable[..., Value | None] | None = None, near: tuple[float, str] | None = None, square: str = "",
+    doc: str = "",
 ) -> Intrinsic:  # fmt: skip
     arguments = ", ".join(f"{{{n}}}" for n in range(arity))
     single, double = cuda or (f"{name}f", name)
     return Intrinsic(
-        name, arity, FLOAT, _rounded(fn), ulp=ulp, work=work, doc=doc, expand=expand, near=near,
+        name, arity, FLOAT, _rounded(fn), ulp=ulp, work=work, doc=doc, expand=expand, near=near, square=square,
         cuda={"float32": f"{single}({arguments})", "float64": f"{double}({arguments})"}, cuda_prelude=prelude,
         llvm={"float": llvm or f"llvm.{name}"},
     )  # fmt: skip
@@ -73,6 +75,19 @@ __device__ __forceinline__ float lp_sin_near(float x) {
 __device__ __forceinline__ float lp_cos_near(float x) {
   lp_turn t = lp_turned(x);
   return __int_as_float(__float_as_int(t.q & 1 ? t.s : t.c) ^ (((t.q + 1) & 2) << 30));
+}
+// Of a square, the sign is no matter; and which of the two it is of, is a predicate at once, and no number first.
+__device__ __forceinline__ float lp_odd(int q, float odd, float even) {
+  float f;
+  asm("{.reg .pred p; .reg .b32 b; and.b32 b, %1, 1; setp.ne.u32 p, b, 0; selp.f32 %0, %2, %3, p;}"
+      : "=f"(f) : "r"(q), "f"(odd), "f"(even));
+  return f;
+}
+__device__ __forceinline__ float lp_sin_near_squared(float x) {
+  lp_turn t = lp_turned(x); float f = lp_odd(t.q, t.c, t.s); return f * f;
+}
+__device__ __forceinline__ float lp_cos_near_squared(float x) {
+  lp_turn t = lp_turned(x); float f = lp_odd(t.q, t.s, t.c); return f * f;
 }
 __device__ __forceinline__ float lp_sin(float x) { return fabsf(x) < 105615.0f ? lp_sin_near(x) : lp_far(x, 0); }
 __device__ __forceinline__ float lp_cos(float x) { return fabsf(x) < 105615.0f ? lp_cos_near(x) : lp_far(x, 1); }
@@ -147,12 +162,30 @@ cos = _function(
 )
 sin_near = _function(
     "sin_near", np.sin, ulp=2, work=16, cuda=("lp_sin_near", "sin"), prelude=_TURNS, llvm="llvm.sin", expand=expand.sin,
+    square="sin_near_squared",
     doc="The sine of radians that are no more than some thousand turns: what lowering puts where that was tested.",
 )  # fmt: skip
 cos_near = _function(
     "cos_near", np.cos, ulp=2, work=16, cuda=("lp_cos_near", "cos"), prelude=_TURNS, llvm="llvm.cos", expand=expand.cos,
+    square="cos_near_squared",
     doc="The cosine of radians that are no more than some thousand turns: what lowering puts where that was tested.",
 )  # fmt: skip
+
+
+def _squared(fn: Intrinsic) -> Intrinsic:
+    """The product of `fn` with itself, rounded as that is. Twice its error, of a unit that may be half as large."""
+
+    def meaning(x: Any) -> Any:
+        return fn.meaning(x) * fn.meaning(x)
+
+    return Intrinsic(
+        fn.square, 1, FLOAT, meaning, ulp=4 * fn.ulp, work=fn.work, cuda={"float32": f"lp_{fn.square}({{0}})"},
+        cuda_prelude=_TURNS, expand=lambda x: Op(mul, (Op(fn, (x,)), Op(fn, (x,)))),
+        doc=f"{fn.name} times itself, whose sign takes no time.",
+    )  # fmt: skip
+
+
+sin_near_squared, cos_near_squared = _squared(sin_near), _squared(cos_near)
 pow_ = _function("pow", np.float_power, arity=2, ulp=8, work=45, doc="x to the y.")
 floor = _function("floor", np.floor, ulp=0, doc="The largest integer not above x.")
 ceil = _function("ceil", np.ceil, ulp=0, doc="The smallest integer not below x.")

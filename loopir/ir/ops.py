@@ -50,6 +50,7 @@ class Intrinsic:
     `ulp` bounds the error of a backend against the exact result, in units in the last place; 0 is exact.
     `work` is about how many instructions a GPU takes for it in float32, for estimates.
     `near` is below what magnitude of its argument, in float32, another function means the same and has no slow path.
+    `square` is the function that is its product with itself, and takes less.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Intrinsic:
     ulp: float = 0.0
     work: int = 1
     near: tuple[float, str] | None = None
+    square: str = ""
     doc: str = ""
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import cast
 
-from loopir.intrinsics.arith import abs_, maximum
+from loopir.intrinsics.arith import abs_, maximum, mul
 from loopir.intrinsics.compare import lt
 from loopir.ir.dtypes import float32
 from loopir.ir.grammar import Body, Const, Func, If, Int, Loop, Node, Op, Select, Stmt, Store, Truth, Value, Var
@@ -59,7 +59,15 @@ def _short(n: Op) -> bool:
 
 
 def _shortened(v: Value) -> Value:
+    """`v` by short forms; what is multiplied by itself, by the function that is that product."""
+
     def visit(n: Node) -> Node:
+        match n:
+            case Op(fn, (Op() as a, b)) if fn is mul and a == b and _short(a) and a.fn.near:
+                square = REGISTRY[a.fn.near[1]].square
+                return rebuild(Op(REGISTRY[square], a.args), visit) if square else rebuild(n, visit)
+            case _:
+                pass
         if isinstance(n, Op) and _short(n) and n.fn.near:
             return rebuild(Op(REGISTRY[n.fn.near[1]], n.args), visit)
         return rebuild(n, visit)

@@ -33,6 +33,14 @@ def test_both_versions_are_there_and_mean_the_same(dtype: str) -> None:
     assert "lp_sin_near(" in lp.compile_source(s).source.partition("__global__")[2]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_is_multiplied_by_itself_has_no_sign(dtype: str) -> None:
+    s, text = lowered(lambda x: lp.sin(x) * lp.sin(x) + lp.cos(x) * lp.cos(x), dtype)
+    assert text.count("sin_near_squared(") == text.count("cos_near_squared(") == 1
+    assert "lp_sin_near_squared(" in lp.compile_source(s).source.partition("__global__")[2]
+    assert "squared" not in lowered(lambda x: lp.sin(x) * lp.cos(x), dtype)[1]
+
+
 @pytest.mark.parametrize(
     "expression",
     [lambda x: lp.sin(lp.cos(x)), lambda x: lp.where(x > 0, lp.sin(x), x), lambda x: lp.exp(x)],
