@@ -50,7 +50,7 @@ def row_blocks(
     given = frozenset(a.buffer.name for a in s.func.args)
     length = _length(s, row) if keep and threads is None else None
     size = _widest(s, _stages(s, row), given)
-    for most, width, rest in _kernels(s, row, size) if length is not None else ():
+    for most, width, rest in _kernels(s, row, length, size) if length is not None else ():
         whole = f"{length} % {width} == 0 and " if width > 1 else ""
         inside = f"{whole}1 <= {length} and {length} <= {most}{rest}"
         if s.why("specialize", row, inside) is not None:
@@ -84,15 +84,18 @@ def _length(s: lp.Schedule, row: str) -> str | None:
     return length if length.isidentifier() and length not in s.loops() else None
 
 
-def _kernels(s: lp.Schedule, row: str, size: int) -> tuple[tuple[int, int, str], ...]:
+def _kernels(s: lp.Schedule, row: str, length: str, size: int) -> tuple[tuple[int, int, str], ...]:
     """Up to what length there is a kernel for rows that are whole vectors of so many elements, and what else must hold.
 
-    Short rows of elements of `size` bytes have a warp each, and several of them a block, if that leaves no row out.
+    Short rows of elements of `size` bytes have a warp each, and several of them a block, if that leaves no row out. Of
+    those that are nearly as long as the longest, no vector of a thread but the last may be beyond the end.
     """
     count, width = lp.text(s.loop(row).extent), VECTOR_BYTES // size
     shared = count.isidentifier() and worth(LONGEST[0], size) == WARP
     several = ((LONGEST[0], width, f" and {count} % {_together(s, row) // WARP} == 0"),) if shared else ()
-    return (*several, *((most, width, "") for most in LONGEST))
+    *shorter, longest = LONGEST
+    nearly = f" and {longest - width * worth(longest, size)} < {length}"
+    return (*several, *((most, width, "") for most in shorter), (longest, width, nearly), (longest, width, ""))
 
 
 def _of_length(s: lp.Schedule, row: str, most: int, width: int) -> lp.Schedule:

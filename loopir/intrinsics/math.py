@@ -38,12 +38,12 @@ def _function(
     name: str, fn: Callable[..., Any], *, arity: int = 1, ulp: float, work: int = 1,
     cuda: tuple[str, str] | None = None, prelude: str = "", llvm: str | None = None,
     expand: Callable[..., Value | None] | None = None, near: tuple[float, str] | None = None, square: str = "",
-    doc: str = "",
+    few: tuple[int, str] | None = None, doc: str = "",
 ) -> Intrinsic:  # fmt: skip
     arguments = ", ".join(f"{{{n}}}" for n in range(arity))
     single, double = cuda or (f"{name}f", name)
     return Intrinsic(
-        name, arity, FLOAT, _rounded(fn), ulp=ulp, work=work, doc=doc, expand=expand, near=near, square=square,
+        name, arity, FLOAT, _rounded(fn), ulp=ulp, work=work, doc=doc, expand=expand, near=near, square=square, few=few,
         cuda={"float32": f"{single}({arguments})", "float64": f"{double}({arguments})"}, cuda_prelude=prelude,
         llvm={"float": llvm or f"llvm.{name}"},
     )  # fmt: skip
@@ -56,24 +56,24 @@ _TURNS = """\
 // its own, called: inline, its 120 instructions a use would not fit the instruction cache.
 struct lp_turn { float s, c; int q; };
 __device__ __noinline__ float lp_far(float x, int q) { return q ? cosf(x) : sinf(x); }
-__device__ __forceinline__ lp_turn lp_turned(float x) {
+template <int parts> __device__ __forceinline__ lp_turn lp_turned(float x) {
   float k = fmaf(x, 0.63661975f, 12582912.0f);
   float n = k - 12582912.0f;
   float r = fmaf(n, -1.570796251296997f, x);
   r = fmaf(n, -7.549790126404332e-08f, r);
-  r = fmaf(n, 1.7151245100058819e-15f, r);
+  if (parts == 3) r = fmaf(n, 1.7151245100058819e-15f, r);  // a number of 8 bits is never that near to a multiple
   float z = r * r;
   float s = fmaf(fmaf(fmaf(fmaf(2.7243812e-06f, z, -0.00019840039f), z, 0.0083333318f), z, -0.16666667f) * z, r, r);
   float c = fmaf(fmaf(fmaf(fmaf(2.4542896e-05f, z, -0.0013888279f), z, 0.041666664f), z, -0.5f), z, 1.0f);
   lp_turn t = {s, c, __float_as_int(k)};
   return t;
 }
-__device__ __forceinline__ float lp_sin_near(float x) {
-  lp_turn t = lp_turned(x);
+template <int parts> __device__ __forceinline__ float lp_sin_near(float x) {
+  lp_turn t = lp_turned<parts>(x);
   return __int_as_float(__float_as_int(t.q & 1 ? t.c : t.s) ^ ((t.q & 2) << 30));
 }
-__device__ __forceinline__ float lp_cos_near(float x) {
-  lp_turn t = lp_turned(x);
+template <int parts> __device__ __forceinline__ float lp_cos_near(float x) {
+  lp_turn t = lp_turned<parts>(x);
   return __int_as_float(__float_as_int(t.q & 1 ? t.s : t.c) ^ (((t.q + 1) & 2) << 30));
 }
 // Of a square, the sign is no matter; and which of the two it is of, is a predicate at once, and no number first.
@@ -83,14 +83,18 @@ __device__ __forceinline__ float lp_odd(int q, float odd, float even) {
       : "=f"(f) : "r"(q), "f"(odd), "f"(even));
   return f;
 }
-__device__ __forceinline__ float lp_sin_near_squared(float x) {
-  lp_turn t = lp_turned(x); float f = lp_odd(t.q, t.c, t.s); return f * f;
+template <int parts> __device__ __forceinline__ float lp_sin_near_squared(float x) {
+  lp_turn t = lp_turned<parts>(x);
+  float f = lp_odd(t.q, t.c, t.s);
+  return f * f;
 }
-__device__ __forceinline__ float lp_cos_near_squared(float x) {
-  lp_turn t = lp_turned(x); float f = lp_odd(t.q, t.s, t.c); return f * f;
+template <int parts> __device__ __forceinline__ float lp_cos_near_squared(float x) {
+  lp_turn t = lp_turned<parts>(x);
+  float f = lp_odd(t.q, t.s, t.c);
+  return f * f;
 }
-__device__ __forceinline__ float lp_sin(float x) { return fabsf(x) < 105615.0f ? lp_sin_near(x) : lp_far(x, 0); }
-__device__ __forceinline__ float lp_cos(float x) { return fabsf(x) < 105615.0f ? lp_cos_near(x) : lp_far(x, 1); }
+__device__ __forceinline__ float lp_sin(float x) { return fabsf(x) < 105615.0f ? lp_sin_near<3>(x) : lp_far(x, 0); }
+__device__ __forceinline__ float lp_cos(float x) { return fabsf(x) < 105615.0f ? lp_cos_near<3>(x) : lp_far(x, 1); }
 """
 NEAR = 105615.0
 """Below this magnitude the reduction of `lp_turned` is exact enough."""
@@ -160,16 +164,21 @@ cos = _function(
     near=(NEAR, "cos_near"),
     doc="The cosine of radians.",
 )
-sin_near = _function(
-    "sin_near", np.sin, ulp=2, work=16, cuda=("lp_sin_near", "sin"), prelude=_TURNS, llvm="llvm.sin", expand=expand.sin,
-    square="sin_near_squared",
-    doc="The sine of radians that are no more than some thousand turns: what lowering puts where that was tested.",
-)  # fmt: skip
-cos_near = _function(
-    "cos_near", np.cos, ulp=2, work=16, cuda=("lp_cos_near", "cos"), prelude=_TURNS, llvm="llvm.cos", expand=expand.cos,
-    square="cos_near_squared",
-    doc="The cosine of radians that are no more than some thousand turns: what lowering puts where that was tested.",
-)  # fmt: skip
+FEW = 8
+"""Significant bits of arguments, those of bfloat16, for which two parts of a multiple of pi/2 are enough: over all of
+them, the error is no larger. For 11 bits it is 4 ulp."""
+
+
+def _near(name: str, *, parts: int) -> Intrinsic:
+    """`name` where its argument is below NEAR, of all arguments or of those of FEW bits."""
+    fn, few = (np.sin, np.cos)[name == "cos"], "" if parts == 3 else "_few"
+    return _function(
+        f"{name}_near{few}", fn, ulp=2, work=13 + parts, cuda=(f"lp_{name}_near<{parts}>", name), prelude=_TURNS,
+        llvm=f"llvm.{name}", expand=getattr(expand, name), square=f"{name}_near{few}_squared",
+        few=(FEW, f"{name}_near_few") if parts == 3 else None,
+        doc=f"The {'sine' if name == 'sin' else 'cosine'} of radians that are no more than some thousand turns"
+        f"{', of few significant bits' if few else ''}: what lowering puts where that is known.",
+    )  # fmt: skip
 
 
 def _squared(fn: Intrinsic) -> Intrinsic:
@@ -179,13 +188,15 @@ def _squared(fn: Intrinsic) -> Intrinsic:
         return fn.meaning(x) * fn.meaning(x)
 
     return Intrinsic(
-        fn.square, 1, FLOAT, meaning, ulp=4 * fn.ulp, work=fn.work, cuda={"float32": f"lp_{fn.square}({{0}})"},
+        fn.square, 1, FLOAT, meaning, ulp=4 * fn.ulp, work=fn.work,
+        cuda={"float32": fn.cuda["float32"].replace("_near", "_near_squared")},
         cuda_prelude=_TURNS, expand=lambda x: Op(mul, (Op(fn, (x,)), Op(fn, (x,)))),
         doc=f"{fn.name} times itself, whose sign takes no time.",
     )  # fmt: skip
 
 
-sin_near_squared, cos_near_squared = _squared(sin_near), _squared(cos_near)
+SHORT_FORMS = [_near(name, parts=parts) for name in ("sin", "cos") for parts in (3, 2)]
+SQUARES = [_squared(fn) for fn in SHORT_FORMS]
 pow_ = _function("pow", np.float_power, arity=2, ulp=8, work=45, doc="x to the y.")
 floor = _function("floor", np.floor, ulp=0, doc="The largest integer not above x.")
 ceil = _function("ceil", np.ceil, ulp=0, doc="The smallest integer not below x.")

@@ -50,6 +50,11 @@ class DType:
         return self.kind == "float" and self.bits <= 16
 
     @property
+    def digits(self) -> int:
+        """The significant bits of a float, the one that is not stored included."""
+        return int(ml_dtypes.finfo(self.numpy).nmant) + 1
+
+    @property
     def has_infinity(self) -> bool:
         """Whether it is a float with infinities: float8_e4m3fn has NaN alone beyond its largest number."""
         return self.kind == "float" and self.name != "float8_e4m3fn"

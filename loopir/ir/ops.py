@@ -51,6 +51,8 @@ class Intrinsic:
     `work` is about how many instructions a GPU takes for it in float32, for estimates.
     `near` is below what magnitude of its argument, in float32, another function means the same and has no slow path.
     `square` is the function that is its product with itself, and takes less.
+    `few` is of how many significant bits an argument is, at most, of which another function means the same, and takes
+    less.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Intrinsic:
     work: int = 1
     near: tuple[float, str] | None = None
     square: str = ""
+    few: tuple[int, str] | None = None
     doc: str = ""
 
     def __post_init__(self) -> None:

@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import reduce
 from typing import cast
 
-from loopir.intrinsics.arith import abs_, maximum, mul
+from loopir.intrinsics.arith import abs_, add, mul
 from loopir.intrinsics.compare import lt
 from loopir.ir.dtypes import float32
-from loopir.ir.grammar import Body, Const, Func, If, Int, Loop, Node, Op, Select, Stmt, Store, Truth, Value, Var
-from loopir.ir.ops import REGISTRY
+from loopir.ir.grammar import Body, Cast, Const, Func, If, Int, Loop, Node, Op, Select, Stmt, Store, Truth, Value, Var
+from loopir.ir.ops import REGISTRY, Intrinsic
 from loopir.ir.walk import fresh, map_body, map_stmts, names, nodes, places, rebuild, substitute
 from loopir.lower.target import Target
 
@@ -47,7 +47,8 @@ def _versions(loop: Loop, s: Store, lanes: int, taken: set[str]) -> Stmt:
         return loop
     bound = Const(min(n.fn.near[0] for n in found if n.fn.near), float32)
     each = (substitute(a, {loop.var: Int(k)}) for k in range(lanes) for a in arguments)
-    most = reduce(lambda a, b: Op(maximum, (a, b)), (Op(abs_, (x,)) for x in each))  # NaN if one is, and not below
+    # no sum of magnitudes is below one of them; NaN if one is, and not below
+    most = reduce(lambda a, b: Op(add, (a, b)), (Op(abs_, (x,)) for x in each))
     var, label = fresh(loop.var, taken), fresh(s.label, taken)
     taken |= {var, label}
     quick = substitute(replace(s, label=label, value=_shortened(s.value)), {loop.var: Var(var)})
@@ -63,13 +64,24 @@ def _shortened(v: Value) -> Value:
 
     def visit(n: Node) -> Node:
         match n:
-            case Op(fn, (Op() as a, b)) if fn is mul and a == b and _short(a) and a.fn.near:
-                square = REGISTRY[a.fn.near[1]].square
-                return rebuild(Op(REGISTRY[square], a.args), visit) if square else rebuild(n, visit)
+            case Op(fn, (Op() as a, b)) if fn is mul and a == b and _short(a) and _form(a).square:
+                return rebuild(Op(REGISTRY[_form(a).square], a.args), visit)
+            case Op() if _short(n):
+                return rebuild(Op(_form(n), n.args), visit)
             case _:
-                pass
-        if isinstance(n, Op) and _short(n) and n.fn.near:
-            return rebuild(Op(REGISTRY[n.fn.near[1]], n.args), visit)
-        return rebuild(n, visit)
+                return rebuild(n, visit)
 
     return cast(Value, visit(v))
+
+
+def _form(n: Op) -> Intrinsic:
+    """The short form of a function of this argument."""
+    assert n.fn.near is not None
+    short = REGISTRY[n.fn.near[1]]
+    return REGISTRY[short.few[1]] if short.few is not None and _digits(n.args[0]) <= short.few[0] else short
+
+
+def _digits(v: Value) -> int:
+    """How many significant bits `v`, a float, has at most."""
+    of = v.value.dtype if isinstance(v, Cast) and v.value.dtype.is_float else v.dtype
+    return of.digits

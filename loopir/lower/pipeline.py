@@ -28,6 +28,7 @@ from loopir.lower.proxies import proxies
 from loopir.lower.rings import rings
 from loopir.lower.roles import roles
 from loopir.lower.rooms import rooms
+from loopir.lower.settled import settled
 from loopir.lower.share import share
 from loopir.lower.spread import spread
 from loopir.lower.stores import stores
@@ -106,6 +107,8 @@ PASSES: tuple[Pass, ...] = (
          "elements become offsets, layouts are applied; no analysis of accesses after this", after=("checks",)),
     Pass("vectors", vectors, "flat", GPU,
          "whole vectors are moved at once where offsets are contiguous and aligned", after=("flatten",)),
+    Pass("settled", settled, "flat", GPU,
+         "guards say where they are known to hold, once no analysis of accesses reads them", after=("vectors",)),
     Pass("near", near, "flat", GPU,
          "all lanes of a vector are asked at once whether a function needs its slow path", after=("vectors",)),
     Pass("share", share, "flat", GPU,

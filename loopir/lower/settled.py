@@ -1,0 +1,55 @@
+"""settled: a guard in an unrolled loop says in which of its first iterations it is known to hold.
+
+The host asks at a launch how long rows are, and takes a kernel for nearly as long ones: there only the last iteration
+of a thread may be beyond. The compiler behind does not know what the host asked, and would test each; loads that wait
+for tests, and for what was made of those before them, are not in flight together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopir.analysis.simplify import Context, simplify_cond
+from loopir.ir.grammar import TRUE, Body, Cmp, Cond, Func, If, Int, Loop, Not, Or, Stmt, Var
+from loopir.ir.walk import map_body, map_stmts, substitute, variables
+from loopir.lower.target import Target
+
+Unrolled = tuple[tuple[str, int], ...]
+"""Loops that are unrolled, and how often they run, outer ones first."""
+
+
+def settled(func: Func, target: Target) -> Func:
+    """`func` with such guards, each for the innermost unrolled loop that it speaks of."""
+
+    def visit(s: Stmt, ctx: Context, around: Unrolled) -> Stmt | Body:
+        match s:
+            case Loop(var, extent, kind):
+                inner = ctx.loop(var, extent)
+                if kind == "unroll" and isinstance(extent, Int):
+                    around = (*around, (var, extent.value))
+                return map_stmts(s, lambda x: visit(x, inner, around))
+            case If(cond, then, orelse):
+                yes, no = ctx.inside(cond), ctx.inside(Not(cond))
+                made = _settled(cond, ctx, around) if not orelse else cond
+                return replace(
+                    s,
+                    cond=made,
+                    then=map_body(then, lambda x: visit(x, yes, around)),
+                    orelse=map_body(orelse, lambda x: visit(x, no, around)),
+                )
+            case _:
+                return map_stmts(s, lambda x: visit(x, ctx, around))
+
+    return replace(func, body=map_body(func.body, lambda s: visit(s, Context.of(func), ())))
+
+
+def _settled(cond: Cond, ctx: Context, around: Unrolled) -> Cond:
+    mine = variables(cond)
+    for var, extent in reversed(around):
+        if var not in mine:
+            continue
+        known = 0
+        while known < extent and simplify_cond(substitute(cond, {var: Int(known)}), ctx) == TRUE:
+            known += 1
+        return Or((Cmp("<", Var(var), Int(known)), cond)) if 0 < known < extent else cond
+    return cond
