@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -120,9 +121,21 @@ def test_the_host_picks_a_kernel_for_a_length_that_is_not_known(n: int, m: int) 
     base = schedules.inlined(lp.Schedule(rmsnorm(x).named("y")))
     (program,) = lp.lower(schedules.row_blocks(base), "cuda")
     text = lp.text(program)
-    assert text.count("with kernel(") == 5
+    assert text.count("with kernel(") == 6
     assert "if m % 8 == 0" in text.split("with kernel(")[0]
     array = RNG.integers(0, 9, (n, m)).astype(base.func.args[0].buffer.dtype.numpy)
+    want = lp.interpret(base.func, [array], domain="ring")["y"]
+    np.testing.assert_array_equal(lp.interpret(program, [array], domain="ring")["y"], want)
+
+
+@pytest.mark.parametrize("m", [16, 60, 96, 100, 124, 128, 132])
+def test_rows_nearly_as_long_as_the_longest_have_a_kernel(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("schedules.row_blocks"), "LONGEST", (16, 64, 128))
+    x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "float32", name="x")
+    base = schedules.inlined(lp.Schedule(rmsnorm(x).named("y")))
+    (program,) = lp.lower(schedules.row_blocks(base), "cuda")
+    assert "< 3 or" in lp.text(program)
+    array = RNG.integers(0, 9, (2, m)).astype(np.float32)
     want = lp.interpret(base.func, [array], domain="ring")["y"]
     np.testing.assert_array_equal(lp.interpret(program, [array], domain="ring")["y"], want)
 
