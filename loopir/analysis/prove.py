@@ -142,8 +142,11 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
 
 
 def _attained(p: Mapping[Monomial, int], known: Premises) -> bool:
-    """Whether the sum of the least values of the terms is one that `p` has: all are variables, which nothing ties."""
-    return not known.facts and all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p)
+    """Whether the sum of the least values of the terms is one that `p` has: all are variables, which no fact ties."""
+    if not all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p):
+        return False
+    names = {m[0].name for m in p if m and isinstance(m[0], Var)}
+    return all(names.isdisjoint(variables(a)) for f in known.facts for m in f for a in m)
 
 
 def hopeless(p: Mapping[Monomial, int], known: Premises) -> bool:

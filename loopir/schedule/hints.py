@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Load, Loop, Node, Prefetch, Stmt
 from loopir.ir.kept import kept
-from loopir.ir.walk import inside, map_body, map_stmts, nests, stored, variables
+from loopir.ir.walk import map_body, map_stmts, nests, statements, stored, variables
 
 
 @kept
 def hinted(s: Stmt) -> bool:
     """Whether a hint stands anywhere in `s`."""
-    return isinstance(s, Prefetch) or any(map(hinted, inside(s)))
+    return any(type(x) is Prefetch for x in statements((s,)))
 
 
 def live(func: Func) -> Func:

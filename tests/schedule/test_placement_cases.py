@@ -15,6 +15,9 @@ from loopir.errors import InterpretError, ScheduleError
 from loopir.ir.grammar import Int
 from loopir.ir.parse import parse
 from loopir.schedule import Schedule
+from loopir.schedule.following import carries, covers, in_order
+from loopir.schedule.placement import find_move
+from loopir.schedule.primitives import reverse_compute_at
 from loopir.testing import nests
 
 GRID = [{"n": n, "m": m} for n, m in ((0, 0), (1, 1), (2, 3), (5, 4), (6, 1))]
@@ -359,3 +362,20 @@ def f(n: "size", m: "size", A: "float32[n + 6, m + 6]", B: "out float32[n + 3, m
     same(s, fused if tail is None else fused.split("i_j", 2, tail=tail))
     short = Schedule(parse(str(fused).replace('A: "float32[n + 6', 'A: "float32[(n + 3) // 2')))
     assert outside(short.func) is not None
+
+
+def test_a_consumer_at_a_distance_is_seen_to_run_once_and_in_order() -> None:
+    """Of a chain of neighbourhoods no set of instances is asked."""
+    for make in (nests.constant, nests.symbolic):
+        s = Schedule(make("stencils"))
+        move = find_move(s.func, "s7", "j_5")
+        behind = {"i_6": (s.loop("i_5"), 2), "j_6": (s.loop("j_5"), 2)}
+        assert covers(move, s.loop("i_5"), s.loop("i_6"), 2)
+        assert not covers(move, s.loop("i_5"), s.loop("i_6"), 3)
+        assert in_order(move, behind)
+        assert not in_order(move, behind | {"i_6": (s.loop("i_5"), 1)}), "it reads two rows ahead"
+        assert carries(move, behind, {"s6"})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(reverse_compute_at, "order_broken", None)
+            patch.setattr(reverse_compute_at, "require_each_once", None)
+            s.reverse_compute_at("s7", "j_5")

@@ -57,6 +57,7 @@ def check(func: Func, step: Step) -> None:
         patch.setattr(depend, "occurs", lambda *_: False)
         patch.setattr(placement, "there", lambda *_: False)
         patch.setattr(compute_at, "may_turn", lambda *_: True)
+        patch.setattr(reverse_compute_at, "followed", lambda *_: None)
         for room in (compute_at, reverse_compute_at):
             patch.setattr(room, "order_broken", lambda *args, moving, **asks: moved.order_broken(*args, **asks))
         assert found == outcome(source, step)

@@ -14,6 +14,7 @@ from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_in
 from loopir.schedule.find import listing
+from loopir.schedule.following import carries, followed, in_order
 from loopir.schedule.placement import (
     Move,
     Moved,
@@ -91,7 +92,7 @@ def _anchors(move: Move) -> list[Load]:
     if not found:
         reason = f"{move.stmt.label} reads nothing that {move.loop.var!r} writes"
         raise move.refuse(reason, "a loop that computes what it reads")
-    return list(dict.fromkeys(found))
+    return [*{(n.buffer.name, n.at): n for n in found}.values()]
 
 
 def furthest_first(anchors: Sequence[Load]) -> list[Load]:
@@ -123,18 +124,26 @@ def _placed(move: Move, anchor: Load, settle: bool) -> Func:
     require_repeatable(move, restriction.ranges)
     after = moved(move, restriction.apply(move.tree), restriction.origin(), first=False)
     _require_elements_apart(move, after)
-    require_each_once(move, after)
+    behind = followed(move, restriction)
+    if behind is None:
+        require_each_once(move, after)
+    if behind is None or not in_order(move, behind):
+        _require_order(move, after)
+    new = after.func
+    for names in _groups(move) if settle else ():
+        if behind is None or not carries(move, behind, names):
+            new = settled(new, names, move.loop.var)
+    with told_as(func, after.origin):
+        return promised(move, new)
+
+
+def _require_order(move: Move, after: Moved) -> None:
     private = allocates((move.tree,))
     asks: Asks = lambda buffer, one, other: buffer not in private  # noqa: E731
-    clash = order_broken(func, after.gap, after.origin, asks=asks, moving=move.labels)
+    clash = order_broken(move.func, after.gap, after.origin, asks=asks, moving=move.labels)
     if clash is not None:
         reason = f"in {move.loop.var!r}, these two would run the other way round"
         raise refusal(clash, reason, move.loop.var, f"keep {move.stmt.label} where it is, or an outer loop")
-    new = after.func
-    for names in _groups(move) if settle else ():
-        new = settled(new, names, move.loop.var)
-    with told_as(func, after.origin):
-        return promised(move, new)
 
 
 def _groups(move: Move) -> list[set[str]]:

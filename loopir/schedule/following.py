@@ -1,0 +1,153 @@
+"""A nest that follows another one at a distance: what most consumers do that move into the loops of what they read.
+
+Each loop that both have then is one loop, the consumer so many iterations behind. That each instance runs once, and
+after all that it reads, is seen from these distances, where sets of instances would have to be asked otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopir.analysis.access import loads_of, sees
+from loopir.analysis.affine import constant, plain, plus
+from loopir.analysis.simplify import nonnegative, poly
+from loopir.ir.grammar import Alloc, If, Index, Int, Loop, Node, Reduce, Store, Var
+from loopir.ir.interpret import holds
+from loopir.ir.verify import evaluate
+from loopir.ir.walk import accessed, chain, loaded, places, stored, variables, written
+from loopir.schedule.facts import known_at
+from loopir.schedule.placement import Move, starts_inside
+from loopir.schedule.restriction import Restriction
+
+Behind = Mapping[str, "tuple[Loop, int]"]
+"""By loop of a consumer, the loop of the nest it moves into that it is one with, and how many iterations behind."""
+
+
+def followed(move: Move, restriction: Restriction) -> Behind | None:
+    """How far the nest, so restricted, is behind the loops on the way to the one it moves to.
+
+    Then each of its instances runs in one iteration of these, and a reduction starts as it did. None where one of its
+    loops is restricted otherwise, or not seen to have all its iterations.
+    """
+    way = {s.var: s for s in chain((move.target,), move.loop) if isinstance(s, Loop)}
+    begins = isinstance(move.stmt, Reduce) and move.stmt.init is not None
+    if restriction.conds or len(restriction.ranges) != len(way) or (begins and not starts_inside(move)):
+        return None
+    if not all(isinstance(s, Loop) or isinstance(s, Alloc) for s in chain((move.target,), move.loop)):  # noqa: SIM101
+        return None
+    own, found = {x.var: x for x in move.own_loops}, dict[str, tuple[Loop, int]]()
+    for v, r in restriction.ranges.items():
+        p = dict(plain(r.start))
+        c = -p.pop((), 0)
+        u = next((m[0].name for m in p if len(m) == 1 and isinstance(m[0], Var) and m[0].name in way), None)
+        if u is None or p != {(Var(u),): 1} or r.count != Int(1) or not covers(move, way[u], own[v], c):
+            return None
+        found[v] = way.pop(u), c
+    return found
+
+
+def covers(move: Move, theirs: Loop, own: Loop, c: int) -> bool:
+    """Whether for each iteration of `own`, in the nest, there is the one of `theirs`, on the way, that is `c` ahead."""
+    a, b = theirs.extent, own.extent
+    if isinstance(a, Int) and isinstance(b, Int):
+        return 0 <= c <= a.value - b.value
+    sizes = frozenset(move.func.sizes)
+    if c < 0 or not (sees(a) and sees(b) and variables(a) <= sizes and variables(b) <= sizes):
+        return False
+    inside = known_at(move.func, move.tree).here.loop(own.var, b)
+    return nonnegative(plus(plus(poly(a, inside), poly(b, inside), -1), constant(-c)), inside)
+
+
+def alone(move: Move) -> bool:
+    """Whether the nest is loops around the statement, and nothing else."""
+    s = move.tree
+    while isinstance(s, Loop) and len(s.body) == 1:
+        s = s.body[0]
+    return s is move.stmt
+
+
+def in_order(move: Move, behind: Behind) -> bool:
+    """Whether the nest, at the end of the loop, so far behind, runs after all that it reads, and disturbs nothing.
+
+    What it writes nothing else touches that it moves past, and each element in one of its iterations, or by folds that
+    are all in one iteration of the loops. What it reads of others there, it reads not before it is written.
+    """
+    others = [s for s in move.passed if s is not move.tree]
+    own, read, over = move.names, loaded(move.tree), set(move.over)
+    told = {x.name for x in move.stmt.at if isinstance(x, Var)} | over
+    if not alone(move) or not own.isdisjoint(read) or not told.issuperset(x.var for x in move.own_loops):
+        return False
+    if not own.isdisjoint(*map(accessed, others)):
+        return False
+    made = read.intersection(set[str]().union(*map(stored, others)))
+    return all(_read_after(move, behind, name) for name in made)
+
+
+def _read_after(move: Move, behind: Behind, name: str) -> bool:
+    """Whether one statement in the loop writes `name`, and each element that the nest reads of it before that."""
+    others = [p for s in move.passed if s is not move.tree if name in stored(s) for p in places((s,))]
+    makers = [p for p in others if name in written(p.stmt)]
+    if len(makers) != 1 or all(x is not move.loop for x in makers[0].around):
+        return False
+    stmt, path = makers[0].stmt, move.path
+    if isinstance(stmt, Reduce) and not set(stmt.over).isdisjoint(path):
+        return False
+    dims = {x.name: d for d, x in enumerate(stmt.at) if isinstance(x, Var) and x.name in path}
+    distance = {u.var: (v, c) for v, (u, c) in behind.items()}
+    if len(dims) != len(path):
+        return False
+    return all(
+        _not_ahead([(load.at[dims[u]], *distance[u]) for u in path])
+        for part in _values(move.stmt)
+        for load, _ in loads_of(part)
+        if load.buffer.name == name
+    )
+
+
+def _values(stmt: Store | Reduce) -> tuple[Node, ...]:
+    values = (stmt.value,) if isinstance(stmt, Store) else (*stmt.values, *(stmt.init or ()))
+    return (*values, *stmt.at)
+
+
+LARGE = 64
+"""A size at which loops have iterations, if they have any."""
+
+
+def carries(move: Move, behind: Behind, names: set[str]) -> bool:
+    """Whether the nest is seen to read in some iteration of the loops what another one of these wrote."""
+    found = [p for p in places(move.loop.body) if not names.isdisjoint(written(p.stmt))]
+    if len(found) != 1 or any(isinstance(x, If) for x in found[0].around) or not alone(move):
+        return False
+    env = dict.fromkeys(move.func.sizes, LARGE)
+    ends = (x.extent for x in (*found[0].loops, *move.own_loops))
+    if not all(variables(x) <= env.keys() and sees(x) and evaluate(x, env) > 0 for x in ends):
+        return False
+    if not all(holds(c, env) for c in move.func.assumes):
+        return False
+    dims = {x.name: d for d, x in enumerate(found[0].stmt.at) if isinstance(x, Var)}
+    return any(
+        _late(load.at[dims[u.var]], v, c)
+        for part in _values(move.stmt)
+        for load, conds in loads_of(part)
+        if load.buffer.name in names and not conds
+        for v, (u, c) in behind.items()
+        if u.var in dims
+    )
+
+
+def _late(ix: Index, v: str, c: int) -> bool:
+    """Whether what is `v` and a constant, none below 0, is before `v` and `c`."""
+    p = dict(plain(ix))
+    return 0 <= p.pop((), 0) < c and p == {(Var(v),): 1}
+
+
+def _not_ahead(subscripts: list[tuple[Index, str, int]]) -> bool:
+    """Whether what is `v` and a constant, by loops outer ones first, is no later than `v` and `c`."""
+    for ix, v, c in subscripts:
+        p = dict(plain(ix))
+        more = p.pop((), 0)
+        if p != {(Var(v),): 1} or more > c:
+            return False
+        if more < c:
+            return True
+    return True
