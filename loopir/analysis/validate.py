@@ -20,13 +20,19 @@ from functools import reduce
 
 import islpy as isl
 
+from loopir.analysis.constants import constants
 from loopir.analysis.counterexample import Wrong, counterexample
 from loopir.analysis.flow import Expr, Flow, Folded, Given, Site, Term, Unseen, Void
-from loopir.ir.grammar import Buffer, Cast, Cond, Const, Func, Index, Int, Load, Of, Op, Reduce, Select, Var
+from loopir.analysis.running import Part, addends, once, running, told_apart
+from loopir.analysis.unfused import unfused
+from loopir.ir.grammar import Buffer, Cast, Cond, Const, Func, Index, Int, Load, Monoid, Of, Op, Reduce, Select, Var
 from loopir.ir.text import text
 
-WIDEN = 6
-"""How often what is assumed of two values may grow before it is taken to hold on the whole affine hull."""
+WIDEN, MOST = 6, 40
+"""How often what is assumed of two values may grow before it is taken to hold on the whole affine hull; and of an input
+and something else, which is no rule over time, before it is given up."""
+LONG = 60
+"""Characters of a value that are told."""
 DEEP = 6
 """How many reads in a row are looked through to tell which fold is which."""
 
@@ -59,7 +65,7 @@ def validate(before: Func, after: Func) -> Validation:
     unproved: list[tuple[str, str]] = []
     pairs = list(zip(before.outputs(), after.outputs(), strict=True))
     try:
-        proof = _Proof(Flow(before, "F"), Flow(after, "G"))
+        proof = _Proof(Flow(unfused(before), "F"), Flow(unfused(after), "G"))
         outside = proof.other.outside()
     except Unseen as unseen:
         proof, outside = None, str(unseen)
@@ -101,7 +107,8 @@ class _Proof:
         if pairs.is_empty() or isinstance(a, Void):
             return
         if any(isinstance(x, Expr) and isinstance(x.node, Load) for x in (a, b)):
-            if (more := self.assume((_key(a), _key(b)), pairs, *self.ranges(a, b, pairs))) is not None:
+            widen = MOST if isinstance(a, Given) or isinstance(b, Given) else WIDEN
+            if (more := self.assume((_key(a), _key(b)), pairs, *self.ranges(a, b, pairs), widen)) is not None:
                 self.read(a, b, more)
         elif isinstance(a, Expr) and isinstance(a.node, Select):
             held = self.one.where(a.site, a.node.cond)
@@ -128,34 +135,49 @@ class _Proof:
             space = pairs.get_space()
             if a.name != b.name or not pairs.is_subset(isl.Map.identity(space)):
                 raise Apart(f"{a.name}{_example(pairs)} is read where it was {b.name}{_example(pairs.reverse())}")
-        elif isinstance(a, Expr) and isinstance(b, Expr):
+        elif isinstance(a, Expr | Folded) and isinstance(b, Expr | Folded):
             if (more := self.assume((_key(a), _key(b)), pairs, *self.ranges(a, b, pairs))) is not None:
-                self.operation(a, b, more)
-        elif isinstance(a, Folded) and isinstance(b, Folded):
-            if (more := self.assume((_key(a), _key(b)), pairs, *self.ranges(a, b, pairs))) is not None:
-                self.folds(a, b, more)
+                self.made(a, b, more)
         else:
             raise Apart(f"{_told(a)} has become {_told(b)}")
+
+    def made(self, a: Expr | Folded, b: Expr | Folded, pairs: isl.Map) -> None:
+        """Both are made of something, in the same way; or one is a running fold, of the same values as the other."""
+        before = dict(self.assumed), dict(self.grown)
+        try:
+            if isinstance(a, Expr) and isinstance(b, Expr):
+                self.operation(a, b, pairs)
+            elif isinstance(a, Folded) and isinstance(b, Folded):
+                self.folds(a, b, pairs)
+            else:
+                raise Apart(f"{_told(a)} has become {_told(b)}")
+        except (Apart, Unseen):
+            monoid = running(a) or running(b)
+            if monoid is None:
+                raise
+            self.assumed, self.grown = before
+            self.values(_label(a), monoid, pairs, addends(self.one, a, monoid), addends(self.other, b, monoid))
 
     def ranges(self, a: Term, b: Term, pairs: isl.Map) -> tuple[isl.Set, isl.Set]:
         """All instances of the two terms."""
         return _instances(a, pairs.domain()), _instances(b, pairs.range())
 
-    def assume(self, key: tuple[object, ...], pairs: isl.Map, left: isl.Set, right: isl.Set) -> isl.Map | None:
+    def assume(
+        self, key: tuple[object, ...], pairs: isl.Map, left: isl.Set, right: isl.Set, widen: int = WIDEN
+    ) -> isl.Map | None:
         """Take it that `pairs` are equal; those, maybe with more, that are still to be shown, None if none are.
 
-        Growing again and again, it is taken for all that is on the affine hull, in `left` and `right`.
+        Growing more often than `widen`, it is taken for all that is on the affine hull, in `left` and `right`.
         """
         known = self.assumed.get(key)
         if known is not None and pairs.is_subset(known):
             return None
         self.grown[key] = self.grown.get(key, 0) + 1
         total = pairs if known is None else known.union(pairs)
-        if self.grown[key] >= WIDEN and known is not None:
-            if self.grown[key] > WIDEN + 2:
+        if self.grown[key] >= widen and known is not None:
+            if self.grown[key] > widen + 2 or widen == MOST:
                 raise Unseen("how far values depend on earlier ones follows no affine rule")
-            hull = isl.Map.from_basic_map(total.affine_hull())
-            total = hull.intersect_domain(left).intersect_range(right)
+            total = _hull(total).intersect_domain(left).intersect_range(right)
         self.assumed[key] = total
         return total if known is None else total.subtract(known)
 
@@ -190,39 +212,59 @@ class _Proof:
         for one, back in a.base:
             for other, forth in b.base:
                 self.same(one, other, back.reverse().apply_range(pairs).apply_range(forth))
-        left, right = self.parts(self.one, a), self.parts(self.other, b)
-        chosen = [(x, y, self.alike(x, y)) for x in left for y in right]
+        self.values(_label(a), a.monoid, pairs, self.parts(self.one, a), self.parts(self.other, b))
+
+    def values(self, label: str, monoid: Monoid, pairs: isl.Map, left: list[Part], right: list[Part]) -> None:
+        """What is folded in is the same, each value of the one being one of the other."""
         try:
-            _require_one_to_one(a, pairs, left, right, [m for _, _, m in chosen])
-        except Unseen:  # values that are all the same: go by the names of the loops
-            chosen = [(x, y, m.intersect(self.named(x[0], y[0]))) for x, y, m in chosen]
-            _require_one_to_one(a, pairs, left, right, [m for _, _, m in chosen])
+            chosen = self.matched(label, pairs, once(left), once(right))
+        except (Unseen, Apart):  # but those that fold nothing in
+            left, right = _telling(self.one, monoid, left), _telling(self.other, monoid, right)
+            chosen = self.matched(label, pairs, once(left), once(right))
         for x, y, m in chosen:
             met = m.intersect(x[2].reverse().apply_range(pairs).apply_range(y[2]))
-            for v, w in zip(x[1].values, y[1].values, strict=True):
+            for v, w in zip(x[1], y[1], strict=True):
                 self.same(Expr(x[0], v), Expr(y[0], w), met)
 
-    def parts(self, flow: Flow, f: Folded) -> list[tuple[Site, Reduce, isl.Map]]:
+    def matched(
+        self, label: str, pairs: isl.Map, left: list[Part], right: list[Part]
+    ) -> list[tuple[Part, Part, isl.Map]]:
+        """Which fold of the one is which of the other."""
+        if not left or not right:
+            counted = [pairs.domain().intersect(m.domain()) for _, _, m in left]
+            counted += [pairs.range().intersect(m.domain()) for _, _, m in right]
+            if all(x.is_empty() for x in counted):
+                return []
+            raise Apart(f"{label} does not fold the same values")
+        chosen = [(x, y, self.alike(x, y)) for x in left for y in right]
+        try:
+            _require_one_to_one(label, pairs, left, right, [m for _, _, m in chosen])
+        except Unseen:  # values that are all the same: go by the names of the loops
+            chosen = [(x, y, m.intersect(self.named(x[0], y[0]))) for x, y, m in chosen]
+            _require_one_to_one(label, pairs, left, right, [m for _, _, m in chosen])
+        return chosen
+
+    def parts(self, flow: Flow, f: Folded) -> list[Part]:
         """The folds, those of partial results being the folds that gave these."""
-        out: list[tuple[Site, Reduce, isl.Map]] = []
+        out: list[Part] = []
         for site, stmt, seen in f.parts:
             inner = self.partial(flow, f, site, stmt)
             if inner is None:
-                out.append((site, stmt, seen))
+                out.append((site, stmt.values, seen))
                 continue
             for deeper, below, counted in inner:
                 whole = seen.apply_range(counted)
-                if not _told_apart(seen, counted):
+                if not told_apart(seen, counted):
                     raise Unseen(f"{stmt.label} folds a partial result more than once")
                 out.append((deeper, below, whole))
         return out
 
-    def partial(self, flow: Flow, f: Folded, site: Site, stmt: Reduce) -> list[tuple[Site, Reduce, isl.Map]] | None:
+    def partial(self, flow: Flow, f: Folded, site: Site, stmt: Reduce) -> list[Part] | None:
         """The folds behind the values of `stmt`, if all of these are results of the same monoid from its identity."""
         value = stmt.values[f.component]
         if not isinstance(value, Load):
             return None
-        out: list[tuple[Site, Reduce, isl.Map]] = []
+        out: list[Part] = []
         identity = f.monoid.identity[f.component]
         for term, back in flow.pieces(site, value):
             while isinstance(term, Expr) and isinstance(term.node, Load):  # a copy
@@ -241,10 +283,10 @@ class _Proof:
 
     # ------------------------------------------------------------ which fold is which
 
-    def alike(self, x: tuple[Site, Reduce, isl.Map], y: tuple[Site, Reduce, isl.Map]) -> isl.Map:
+    def alike(self, x: Part, y: Part) -> isl.Map:
         """The pairs of folds whose values read the same: a guess, shown to be right later."""
         whole = isl.Map.from_domain_and_range(x[0].domain, y[0].domain)
-        for v, w in zip(x[1].values, y[1].values, strict=True):
+        for v, w in zip(x[1], y[1], strict=True):
             found = self.guess(Expr(x[0], v), Expr(y[0], w), DEEP)
             whole = whole if found is None else whole.intersect(found)
         return whole
@@ -273,9 +315,22 @@ class _Proof:
         if isinstance(b, Expr) and isinstance(b.node, Load):
             back = [(m, self.guess(a, t, deep - 1)) for t, m in self.other.pieces(b.site, b.node)]
             return _any_of(back, left=False)
+        if isinstance(a, Expr) and isinstance(a.node, Select):
+            held = self.one.where(a.site, a.node.cond)
+            yes, no = (self.guess(Expr(a.site, x), b, deep) for x in (a.node.a, a.node.b))
+            return None if yes is None or no is None else yes.intersect_domain(held).union(no.subtract_domain(held))
+        if isinstance(b, Expr) and isinstance(b.node, Select):
+            held = self.other.where(b.site, b.node.cond)
+            yes, no = (self.guess(a, Expr(b.site, x), deep) for x in (b.node.a, b.node.b))
+            return None if yes is None or no is None else yes.intersect_range(held).union(no.subtract_range(held))
         match a, b:
             case Given(), Given():
                 return None if a.name != b.name else self.elements(a.name)
+            case (Given(name), Expr(site, Const())) | (Expr(site, Const()), Given(name)):  # padding
+                read = self.elements(name).domain()
+                pair = (read, site.domain) if isinstance(a, Given) else (site.domain, read)
+                whole = isl.Map.from_domain_and_range(*pair)
+                return whole.subtract(whole)
             case Expr(_, Op(f, xs)), Expr(_, Op(g, ys)) if f == g:
                 told = (self.guess(Expr(a.site, u), Expr(b.site, v), deep) for u, v in zip(xs, ys, strict=True))
                 return reduce(isl.Map.intersect, known) if (known := [m for m in told if m is not None]) else None
@@ -299,8 +354,8 @@ def _any_of(found: list[tuple[isl.Map, isl.Map | None]], *, left: bool) -> isl.M
 
 
 def _require_one_to_one(
-    f: Folded, pairs: isl.Map,
-    left: list[tuple[Site, Reduce, isl.Map]], right: list[tuple[Site, Reduce, isl.Map]], chosen: list[isl.Map],
+    label: str, pairs: isl.Map,
+    left: list[Part], right: list[Part], chosen: list[isl.Map],
 ) -> None:  # fmt: skip
     """Refuse unless `chosen` gives each fold of a pair exactly one of the other program's, and misses none."""
     mine = _union([pairs.domain_map().apply_range(m) for _, _, m in left])
@@ -309,13 +364,31 @@ def _require_one_to_one(
     for one, other, between in ((mine, theirs, both), (theirs, mine, both.reverse())):
         to = one.range_map().apply_range(between).intersect(one.domain_map().apply_range(other))
         if not to.is_single_valued():
-            raise Unseen(f"which fold of {f.parts[0][0].label} is which: their values do not tell them apart")
+            raise Unseen(f"which fold of {label} is which: their values do not tell them apart")
         if not one.wrap().is_subset(to.domain()):
-            raise Apart(f"{f.parts[0][0].label} does not fold the same values")
+            raise Apart(f"{label} does not fold the same values")
+
+
+def _telling(flow: Flow, monoid: Monoid, parts: list[Part]) -> list[Part]:
+    """`parts` without the instances that fold in the identity, as padding does."""
+    out: list[Part] = []
+    for site, values, seen in parts:
+        idle = site.domain
+        for value, none in zip(values, monoid.identity, strict=True):
+            same = [at for c, at in constants(flow, site, value) if c == none]
+            idle = idle.intersect(reduce(isl.Set.union, same)) if same else idle.subtract(idle)
+        out.append((site, values, seen.subtract_range(idle)))
+    return [x for x in out if not x[2].is_empty()]
 
 
 def _union(maps: list[isl.Map]) -> isl.UnionMap:
     return reduce(isl.UnionMap.union, [isl.UnionMap.from_map(m) for m in maps])
+
+
+def _hull(m: isl.Map) -> isl.Map:
+    """The affine hull of `m`; also that of what is left of it without quotients, as isl aligns these and loses some."""
+    plain = isl.Map.from_basic_map(m.coalesce().remove_divs().affine_hull())
+    return isl.Map.from_basic_map(m.affine_hull()).intersect(plain)
 
 
 def _key(t: Term) -> object:
@@ -332,10 +405,8 @@ def _instances(t: Term, seen: isl.Set) -> isl.Set:
             return isl.Set.universe(seen.get_space())
 
 
-def _told_apart(seen: isl.Map, counted: isl.Map) -> bool:
-    """Whether a reader meets each fold behind the partial results by one of these alone."""
-    through = seen.range_map().apply_range(counted)  # [reader -> partial] -> fold
-    return bool(seen.domain_map().range_product(through).is_injective())
+def _label(t: Expr | Folded) -> str:
+    return t.site.label if isinstance(t, Expr) else t.parts[0][0].label
 
 
 def _example(pairs: isl.Map) -> str:
@@ -347,7 +418,8 @@ def _example(pairs: isl.Map) -> str:
 def _told(t: Term) -> str:
     match t:
         case Expr(site, node):
-            return f"{text(node)} in {site.label}"
+            told = text(node)
+            return f"{told if len(told) <= LONG else told[: LONG - 4] + ' ...'} in {site.label}"
         case Given(name):
             return f"the input {name}"
         case Folded(parts=parts, monoid=monoid):

@@ -205,11 +205,11 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
         events = Run(func, w.sizes).events
         if w.other is not None:
             return _apart(w, events)
-        seen = (
-            (*((f"{e.label}{INIT}" if e.init else e.label, e.at()) for e in pair), pair[0].home[0], pair[0].cell)
-            for pair in dependent(events)
-        )
+        seen = ((*((_name(e), e.at()) for e in pair), pair[0].home[0], pair[0].cell) for pair in dependent(events))
         asked = ((w.first_statement, w.first), (w.second_statement, w.second), w.buffer, w.element)
+        if asked[0] == asked[1]:  # one iteration, which is to be run twice: what it reads and then writes
+            own = [e for e in events if ((_name(e), e.at()), e.home[0], e.cell) == asked[1:]]
+            return None if {e.write for e in own} == {True, False} else f"it does not read and write {w.buffer}: {w}"
         return None if asked in seen else f"no such two accesses are made, at {w.sizes}: {w}"
     return None
 
@@ -220,8 +220,12 @@ def _apart(w: Witness, events: Sequence[Event]) -> str | None:
     times: list[int] = []
     for (name, *where), writes in zip(ends, w.writes, strict=True):
         found = (e for e in events if [e.at(), e.home[0], e.cell] == where and e.write == writes)
-        times += [e.time for e in found if (f"{e.label}{INIT}" if e.init else e.label) == name][:1]
+        times += [e.time for e in found if _name(e) == name][:1]
     return None if len(times) == 2 and times[0] < times[1] else f"no such two accesses are made, at {w.sizes}: {w}"
+
+
+def _name(e: Event) -> str:
+    return f"{e.label}{INIT}" if e.init else e.label
 
 
 LARGEST = 12

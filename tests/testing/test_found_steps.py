@@ -39,6 +39,19 @@ def f(x: "int32[4]", B: "inout float32[1]"):
                 T[0]: "U" = 1.0
         B[0] = T[0]
 """
+BAND = """
+def f(a: "inout float32[64]"):
+    for i in range(15):
+        for j in range(18):
+            if i <= j and j < i + 4:
+                a[i * 3 + j + 4] = a[i * 3 + j] * 2.0
+"""
+ROWS = """
+def f(X: "inout float32[5]"):
+    for i in range(3):
+        for j in range(3):
+            X[j] = X[j] + 1.0
+"""
 SAME = """
 def f(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
     for i in bind("blockIdx.x", n):
@@ -141,6 +154,12 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
     ),
     "an instruction that others come between": (
         DOTS, lambda s: s.tensorize("k", "dp4a").atomic("Y"), "dp4a folds into Y, and no instruction of that kind",
+    ),
+    "a vector in the lanes of another one": (
+        BAND, lambda s: s.vectorize("i").vectorize("j"), "'j' stands in the lanes of 'i'",
+    ),
+    "an iteration that reads what it writes is run twice": (
+        ROWS, lambda s: s.split("i", 2, tail="shift_inwards"), "repeats iterations of 'i', which read",
     ),
     "copies among no iterations": (
         AMONG, lambda s: s.pipeline("i", stages=2, among="y"), "'y' is no loop of constant length",

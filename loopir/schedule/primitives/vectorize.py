@@ -7,7 +7,7 @@ from loopir.ir.grammar import AXES, Func, Int
 from loopir.ir.text import text
 from loopir.ir.walk import loops, replace, replace_loop
 from loopir.schedule.find import find_serial
-from loopir.schedule.promises import require_lockstep
+from loopir.schedule.promises import require_lockstep, require_outside_lanes
 from loopir.schedule.schedule import primitive
 
 MAX_LANES = 64
@@ -50,5 +50,6 @@ def vectorize(func: Func, loop: str) -> Func:
             f"{other.var!r}, inside {target.var!r}, is {other.kind}; lanes hold serial loops only",
             suggestion=f"vectorize before {other.var!r} is made {other.kind}",
         )
+    require_outside_lanes(func, target)
     require_lockstep(func, target.var)
     return replace_loop(func, target.var, lambda s: replace(s, kind="vectorize"))
