@@ -64,11 +64,11 @@ class _Indices:
         symbolic = self.flip(3)
         loops = [Loop(v, self.extent(symbolic), "serial", ()) for v in self.pick("i", "ij")]
         self.names = [*(x.var for x in loops), *(("n",) if symbolic else ())]
-        out = Buffer("Y", tuple(x.extent for x in loops), int32)
-        body: Body = self.body(out, loops)
+        outs = [Buffer(name, tuple(x.extent for x in loops), int32) for name in self.pick("Y", "YZW")]
+        body: Body = tuple(s for out in outs for s in self.body(out, loops))
         for x in reversed(loops):
             body = (Loop(x.var, x.extent, "serial", body),)
-        return Func("f", (*((Size("n"),) if symbolic else ()), Arg(out, "inout")), (), body)
+        return Func("f", (*((Size("n"),) if symbolic else ()), *(Arg(b, "inout") for b in outs)), (), body)
 
     def extent(self, symbolic: bool) -> Index:
         constants = (Int(4), Int(6), Int(3), Int(8))
@@ -84,7 +84,7 @@ class _Indices:
     def store(self, out: Buffer, loops: list[Loop], v: Index | None = None, c: int = 0) -> Stmt:
         """A store; near a guard that compares `v` with `c` maybe of what the guard decides."""
         self.labels += 1
-        label = "Y" if self.labels == 1 else f"Y_{self.labels - 1}"
+        label = f"{out.name}_{self.labels}"
         value = self.value()
         if v is not None and self.flip(2):
             value = Of(self.pick(minimum, maximum)(v, c + self.pick(1, 0, -1)), int32)

@@ -221,7 +221,7 @@ class _Tiny:
             self.bound_by(x, over) for x in self.loops if x.var not in over
         )
         init = (Const(float(self.pick(5, 0)), float32),) if begins else None
-        monoid = MONOIDS[self.pick("sum", "sum", "max")]((float32,))
+        monoid = MONOIDS[self.pick(*(("sum", "max") if self.folding else ("sum", "sum", "max")))]((float32,))
         return Reduce(self.label(b), (b,), self.at(b, free), monoid, (self.value(),), over, init)
 
     def bound_by(self, x: Loop, names: tuple[str, ...]) -> bool:
