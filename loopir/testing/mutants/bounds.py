@@ -44,7 +44,7 @@ BOUNDS = family(
         steps("compute_at", "fold_storage", programs=STAGES, in_turn=True),
     ),
     Mutant(
-        "ring one way", "a row is overwritten by later rows only, never by earlier ones", "analysis.lifetimes:_shared",
+        "ring one way", "a row is overwritten by later rows only, never by earlier ones", "analysis.lifetimes:_sharing",
         '[[({turns: 1, "": -1}, False)], [({turns: -1, "": -1}, False)]]', '[[({turns: 1, "": -1}, False)]]', RING,
     ),
     Mutant(

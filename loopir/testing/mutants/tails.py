@@ -45,7 +45,7 @@ TAILS = family(
     ),
     Mutant(
         "ends too early", "a nest that lags ends when it would without the lag",
-        "schedule.primitives.fuse_loops:_inside", 'Cmp("<", Var(name), extent + lag)', 'Cmp("<", Var(name), extent)',
+        "schedule.primitives.fuse_loops:_inside", 'Cmp("<", Var(name), facts.tidy(extent + lag))', 'Cmp("<", Var(name), extent)',
         steps("fuse_loops", programs=tiny(temporaries="never", guards=False), most=1),
     ),
     Mutant(

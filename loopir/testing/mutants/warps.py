@@ -24,15 +24,15 @@ WARPS = family(
     "warps with roles, clusters and boxes",
     Mutant(
         "fills what is read", "a buffer is filled before those who read it have said that they are done",
-        "lower.roles:_Kernel.fill", "(Await(empty, 1), told,", "(told,", FILLED,
+        "lower.roles:_Kernel.fill", "(Await(t.is_empty, 1), told,", "(told,", FILLED,
     ),
     Mutant(
         "reads what is coming", "a buffer is read without a wait for what fills it", "lower.roles:_Kernel.using",
-        "waiting: Body = (Await(full),)", "waiting: Body = ()", FILLED,
+        "before[reading[0]].append(Await(t.is_full))", "pass", FILLED,
     ),
     Mutant(
         "said too soon", "a buffer is said to be read before it is", "lower.roles:_Kernel.using",
-        "begin, end = reading[0], reading[-1] + 1", "begin, end = reading[0], reading[0]", FILLED,
+        "after[reading[-1]] += self.released(t, lane)", "before[reading[0]] += self.released(t, lane)", FILLED,
     ),
     Mutant(
         "one tile's copies", "of a block that stays, the warps that copy are done when the first tile is",
@@ -45,7 +45,7 @@ WARPS = family(
     ),
     Mutant(
         "turns not passed by", "who has a tile does not come by the turns of the others' tiles",
-        "lower.roles:_Kernel.using", "(replace(Await(full), skip=True),)", "()", IN_TURN,
+        "lower.roles:_Kernel.using", "(replace(Await(self.alone.is_full), skip=True),)", "()", IN_TURN,
     ),
     Mutant(
         "keeps its turn", "a warpgroup without a tile does not let the next one have its turn",
