@@ -45,8 +45,9 @@ TAILS = family(
     ),
     Mutant(
         "ends too early", "a nest that lags ends when it would without the lag",
-        "schedule.primitives.fuse_loops:_inside", 'Cmp("<", Var(name), facts.tidy(extent + lag))', 'Cmp("<", Var(name), extent)',
-        steps("fuse_loops", programs=tiny(temporaries="never", guards=False), most=1),
+        "schedule.primitives.fuse_loops:_inside", 'Cmp("<", Var(name), facts.tidy(extent + lag))',
+        'Cmp("<", Var(name), extent)',
+        steps("fuse_loops", programs=tiny(temporaries="never", guards=False), most=1, shift=1),
     ),
     Mutant(
         "guard between loops lost", "a guard between reordered loops is left out",
