@@ -126,6 +126,7 @@ TABLE: dict[str, Callable[[Offer], Iterable[Any]]] = {
     "fold_storage": lambda o: (call(b, d, f) for b, rank in o.ranks.items() for d in range(rank) for f in (3, 4)),
     "pad": lambda o: (call(stage, v) for stage, v in o.stands),
     "rfactor": lambda o: (call(*fold) for fold in o.folds),
+    "stream_k": lambda o: (call(stage, *pair, 7) for stage, v in o.folds for pair in o.nested if pair[1] == v),
     "decompose_reduction": lambda o: (call(*at) for at in o.stands),
     "atomic": lambda o: map(call, o.stages),
     "unroll_and_jam": lambda o: (call(x, f) for x in o.loops for f in (2, 3)),

@@ -149,7 +149,7 @@ def matmul_wgmma(
     whole_rows = whole_rows and not alternate
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     wanted = whole_rows and (store == "boxes" or (store is None and roles))
-    boxes = store_boxes(s, stage, out, at, block[0], _by_warpgroups, ROWS) if wanted else None
+    boxes = store_boxes(s, stage, out, at, block[0], by_warpgroups, ROWS) if wanted else None
     results = bytes_of(*block, made) if boxes else block[0] * (block[1] + VECTOR) * made
     whole_rows = whole_rows and _stages(block, depth * dtype.bytes, results) >= LEAST_STAGES
     stages = stages or _stages(block, depth * dtype.bytes, results if boxes or whole_rows else 0)
@@ -158,7 +158,7 @@ def matmul_wgmma(
     elif whole_rows:
         s = _results(s, stage, out, at, block, vectors)
     elif not alternate:
-        s = _by_warpgroups(s, i)
+        s = by_warpgroups(s, i)
     s = batched(s, [x for x in batch if x in s.loops(out)])
     s = _sums(s, stage, block, depth, unit, stages, whole, roles, cluster, alternate)
     return s.bind(at, "warpgroup") if alternate else s
@@ -196,7 +196,7 @@ def _clustered(
     return s, mine
 
 
-def _by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
+def by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
     """The nest of loop `rows` by warpgroups, each of as many rows as a product has."""
     s, (warpgroup, _) = step(s, "split", rows, ROWS)
     return s.bind(warpgroup, "warpgroup")
@@ -212,7 +212,7 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     (copy,) = (x for x in both if x != made)
     (tile,) = {t.buffer for t in s.accesses(made) if t.write}
     s = s.set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")  # rows apart by other banks
-    s = _by_warpgroups(s, s.loops(made)[-2])
+    s = by_warpgroups(s, s.loops(made)[-2])
     if not vectors:
         return _row_by_warp(s, copy, block[0] // ROWS)
     s = _together(s, copy, block[0] // ROWS, None)
@@ -245,8 +245,27 @@ def _sums(
     alternate: bool,
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, and the products."""
-    *_, i, j, k = s.loops(stage)
-    s, (ko, kk) = step(s, "split", k, depth)
+    s, (_, _) = step(s, "split", s.loops(stage)[-1], depth)
+    *around, i, j, ko, kk = s.loops(stage)
+    s = s.reorder(*around, ko, i, j, kk)
+    return steps(s, stage, block, unit, stages, whole, roles, cluster, alternate)
+
+
+def steps(
+    s: lp.Schedule,
+    stage: str,
+    block: tuple[int, int],
+    unit: Unit,
+    stages: int,
+    whole: bool,
+    roles: bool,
+    cluster: int = 1,
+    alternate: bool = False,
+) -> lp.Schedule:
+    """The sums of a tile, whose loops are steps, rows, columns and what is reduced in a step: copies to shared memory,
+    and the products."""
+    *_, ko, i, j, kk = s.loops(stage)
+    depth = extent(s, kk) or 0
     s, (ki, k) = step(s, "split", kk, unit.depth, tail="exact")
     s, (wi, i) = step(s, "split", i, ROWS)  # fewer rows than that are filled up with zeros by `pad`
     s = s.reorder(ko, wi, ki, i, j, k).unroll(ki)

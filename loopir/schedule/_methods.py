@@ -209,6 +209,11 @@ class Methods:
         """Split `loop` into an outer loop over tiles and an inner one of `factor` iterations; `names` are theirs."""
         raise NotImplementedError
 
+    def stream_k(self, stage: str, outer: str, inner: str, parts: int) -> Self:
+        """Deal the iterations of `outer` and of `inner` in it, over which `stage` reduces, to `parts` parts of one
+        length."""
+        raise NotImplementedError
+
     def tensorize(self, loop: str, instruction: str) -> Self:
         """Have the nest of `loop` done by `instruction`, whose meaning it has to be: the same fold or store of the
         same value, in loops of the same extents, whatever their names and order, of operands whose elements follow

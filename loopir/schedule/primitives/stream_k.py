@@ -1,0 +1,222 @@
+"""stream_k: the folds of all elements are dealt out in parts of one length, which end in the midst of an element's.
+
+Where there are few more elements, or tiles of them, than processors, whole ones leave most processors idle in the end.
+After Osama et al., "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU"
+(2023); what the parts of an element gave is folded in order, by a nest that follows, so results do not vary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopir.analysis.simplify_func import simplify_body
+from loopir.analysis.upper import upper
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Buffer,
+    Cond,
+    Do,
+    Func,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Reduce,
+    Stmt,
+    Var,
+    maximum,
+    minimum,
+)
+from loopir.ir.text import text
+from loopir.ir.walk import exchanged, fresh, names, places, replace, rewrite, substitute, variables
+from loopir.schedule.facts import known_at
+from loopir.schedule.find import find_serial, listing
+from loopir.schedule.naming import new_names
+from loopir.schedule.reductions import Fold, find_reduce, nested, require_delay, require_inside, with_new_loops
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def stream_k(func: Func, stage: str, outer: str, inner: str, parts: int) -> Func:
+    """Deal the iterations of `outer` and of `inner` in it, over which `stage` reduces, to `parts` parts of one length.
+
+    Each part folds its iterations in order: the rest of an iteration of `outer`, whole ones, and the beginning of one,
+    its pieces. What a piece gives is the stage `stage_sk`; `stage` folds these in a nest that follows. It is legal for
+    every monoid, as these are associative; floats are rounded in another order. The parts are independent: bind them
+    to blocks. Both loops have constant lengths; there are fewer parts if so many are not needed.
+
+    before:
+        def rows(A: "float32[3, 4]", S: "out float32[3]"):
+            for i in range(3):
+                for k in range(4):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+    call:    stream_k("S", "i", "k", 2)
+    after:
+        def rows(A: "float32[3, 4]", S: "out float32[3]"):
+            with alloc("float32[2, 2]") as S_sk:
+                for part in range(2):
+                    for piece in range(2):
+                        for k in range(min(part * 6 - part * 3 // 2 * 4 - piece * 4 + 6, 4) - max(part * 6 - part * 3 // 2 * 4 - piece * 4, 0)):
+                            S_sk[part, piece] = sum(A[part * 3 // 2 + piece, min(k + max(part * 6 - part * 3 // 2 * 4 - piece * 4, 0), 3)], over=k, init=0.0)
+                for i_1 in range(3):
+                    for part_1 in range((i_1 * 2 + 1) // 3 - i_1 * 2 // 3 + 1):
+                        S[i_1] = sum(S_sk[i_1 * 2 // 3 + part_1, i_1 - (i_1 * 2 // 3 * 3 + part_1 * 3) // 2], over=part_1, init=0.0)
+    refuses: stream_k("S", "k", "i", 2)  # S does not reduce over 'i'
+    refuses: stream_k("S", "i", "k", 0)  # 0 parts
+
+    before:
+        def both(A: "float32[3, 4]", S: "out float32[3]", B: "out float32[3, 4]"):
+            for i in range(3):
+                for k in range(4):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+                    B[i, k] = A[i, k]
+    refuses: stream_k("S", "i", "k", 2)  # holds B, too
+
+    before:
+        def many(n: "size", A: "float32[n, 4]", S: "out float32[n]"):
+            for i in range(n):
+                for k in range(4):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+    refuses: stream_k("S", "i", "k", 2)  # 'i' runs n times, and parts of one length need a number of them
+    """  # noqa: E501
+    fold, tile, target = find_reduce(func, stage), find_serial(func, outer), find_serial(func, inner)
+    if target.var not in fold.reduce.over:
+        over = listing(fold.reduce.over)
+        raise ScheduleError(
+            f"{fold.reduce.label} does not reduce over {target.var!r}; it does over {over}",
+            loop=target.var, suggestion=f"one of {over}" if fold.reduce.over else None,
+        )  # fmt: skip
+    if parts < 1:
+        raise ScheduleError(f"{parts} parts are none", loop=tile.var, suggestion="as many as there are processors")
+    if tile.body != (target,) or tile.var in fold.reduce.over or fold.start is not target:
+        reason = f"{target.var!r} is not directly inside {tile.var!r}, as the first of the loops that it reduces over"
+        raise ScheduleError(reason, loop=target.var, suggestion="reorder the loops")
+    done = next((s for s in fold.place.around if isinstance(s, Do)), None)
+    if done is not None:
+        reason = f"{done.fn.name} folds into {fold.reduce.label}, and pieces would be in other memory"
+        raise ScheduleError(reason, loop=target.var, suggestion="tensorize afterwards")
+    if others := sorted({p.stmt.label for p in places(tile.body)} - {fold.reduce.label}):
+        raise ScheduleError(f"{tile.var!r} holds {listing(others)}, too", loop=tile.var, suggestion="distribute it")
+    whole = Fold(fold.place, fold.reduce, tile, (tile, *fold.shells))
+    dealt = _Dealt.of(func, whole, target, parts)
+    require_delay(func, whole, dealt.again, tile.var, f"{fold.reduce.label} would be folded after its loops")
+    if fold.reduce.init is None:
+        require_inside(func, whole, dealt.again, tile.var)
+    made = dealt.nest()
+    known = known_at(func, tile)
+    return exchanged(func, tile, replace(made, body=simplify_body(made.body, known)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Dealt:
+    """The nest of `fold`, which begins at the outer loop; `again` is what the fold of pieces has around it."""
+
+    func: Func
+    fold: Fold
+    loop: Loop
+    again: tuple[Loop | Cond, ...]
+    times: int
+    """Iterations of the outer loop."""
+    length: int
+    """Iterations of `loop`."""
+    share: int
+    """Iterations of both that a part has."""
+
+    @staticmethod
+    def of(func: Func, fold: Fold, loop: Loop, parts: int) -> _Dealt:
+        tile = fold.shells[0]
+        assert isinstance(tile, Loop)
+        times, length = (_constant(x) for x in (tile, loop))
+        over = set(fold.reduce.over)
+        again = fold.without(over)
+        for s in again:
+            if isinstance(s, Loop) and (inner := sorted(variables(s.extent) & over)):
+                raise ScheduleError(
+                    f"the extent of {s.var!r} depends on {listing(inner)}, and the partial results outlive that",
+                    loop=loop.var, suggestion=f"a loop of one extent with a guard inside instead of {s.var!r}",
+                )  # fmt: skip
+        return _Dealt(func, fold, loop, again, times, length, max(1, -(-times * length // parts)))
+
+    @property
+    def total(self) -> int:
+        return self.times * self.length
+
+    @property
+    def parts(self) -> int:
+        return -(-self.total // self.share)
+
+    def pieces(self, part: int) -> int:
+        """Of how many iterations of the outer loop `part` has some."""
+        begin, end = part * self.share, min((part + 1) * self.share, self.total)
+        return (end - 1) // self.length - begin // self.length + 1
+
+    def nest(self) -> Alloc:
+        """The pieces, in memory of their own, and the fold of them."""
+        reduce, taken = self.fold.reduce, names(self.func)
+        inner = [s for s in self.again[1:] if isinstance(s, Loop)]
+        most = max((self.pieces(n) for n in range(self.parts)), default=1)
+        shape = (Int(max(1, self.parts)), Int(most), *map(self.size, inner))
+        memory: list[Buffer] = []
+        for b in reduce.buffers:
+            memory.append(Buffer(fresh(f"{b.name}_sk", taken), shape, b.dtype))
+            taken.add(memory[-1].name)
+        part, piece = new_names(self.func, ("part", "piece"), None, made=[b.name for b in memory])
+        own = tuple(Var(s.var) for s in inner)
+        first = self.dealt(tuple(memory), (Var(part), Var(piece), *own), part, piece)
+        second, _ = with_new_loops(
+            self.func, self.folded(tuple(memory), own, part), [part, piece, *(b.name for b in memory)]
+        )
+        body: Body = (first, *second)
+        for b in reversed(memory[1:]):
+            body = (Alloc(b, body),)
+        return Alloc(memory[0], body)
+
+    def dealt(self, memory: tuple[Buffer, ...], at: tuple[Index, ...], part: str, piece: str) -> Stmt:
+        """Each part's iterations, piece by piece, folded into `memory`."""
+        reduce, length = self.fold.reduce, self.length
+        begin, end = Var(part) * self.share, (Var(part) + 1) * self.share
+        end = end if self.parts * self.share == self.total else minimum(end, Int(self.total))
+        # least values that say no more than what is so, but are seen at once
+        tile = minimum(begin // length + Var(piece), Int(self.times - 1))
+        skipped = maximum(begin - tile * length, Int(0))
+        until = minimum(end - tile * length, Int(length))
+        made = Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, reduce.over, reduce.monoid.identity)
+        tiles = self.fold.shells[0]
+        assert isinstance(tiles, Loop)
+        inside = minimum(Var(self.loop.var) + skipped, Int(length - 1))
+        moved: dict[str, Index] = {tiles.var: tile, self.loop.var: inside}
+        body = rewrite(self.loop.body, lambda s: made if s is reduce else None)
+        body = tuple(substitute(s, moved) for s in body)
+        whole = Loop(self.loop.var, until - skipped, self.loop.kind, body)
+        pieces = (end - 1) // length - begin // length + 1
+        return Loop(part, Int(self.parts), "serial", (Loop(piece, pieces, "serial", (whole,)),))
+
+    def folded(self, memory: tuple[Buffer, ...], own: tuple[Index, ...], part: str) -> Body:
+        """The pieces of each element, folded into it."""
+        tile, *inner = self.again
+        assert isinstance(tile, Loop)
+        begin = Var(tile.var) * self.length
+        first, last = begin // self.share, (begin + (self.length - 1)) // self.share
+        place = first + Var(part)
+        at = (place, Var(tile.var) - place * self.share // self.length, *own)
+        reduce = self.fold.reduce
+        total = replace(reduce, values=tuple(Load(b, at) for b in memory), over=(part,))
+        return nested((tile, Loop(part, last - first + 1, "serial", ()), *inner), (total,))
+
+    def size(self, loop: Loop) -> Index:
+        """The most iterations that `loop` has, which the memory has room for."""
+        around = {x.var: x.extent for x in (*self.fold.outer, *self.fold.loops()) if x is not loop}
+        size = upper(loop.extent, around)
+        if size is None:
+            reason = f"{loop.var!r} runs {text(loop.extent)} times, and how much memory that needs is not known"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f'split("{loop.var}", 32)')
+        return size
+
+
+def _constant(loop: Loop) -> int:
+    if isinstance(loop.extent, Int) and loop.extent.value > 0:
+        return loop.extent.value
+    reason = f"{loop.var!r} runs {text(loop.extent)} times, and parts of one length need a number of them"
+    raise ScheduleError(reason, loop=loop.var, suggestion="a constant size")
