@@ -246,9 +246,8 @@ def _sums(
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, and the products."""
     s, (_, _) = step(s, "split", s.loops(stage)[-1], depth)
-    *around, i, j, ko, kk = s.loops(stage)
-    s = s.reorder(*around, ko, i, j, kk)
-    return steps(s, stage, block, unit, stages, whole, roles, cluster, alternate)
+    *_, i, j, ko, kk = s.loops(stage)
+    return steps(s.reorder(ko, i, j, kk), stage, block, unit, stages, whole, roles, cluster, alternate)
 
 
 def steps(
