@@ -76,7 +76,7 @@ from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.match import match
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY
 from loopir.ir.spoken import ARITHMETIC, spoken
-from loopir.ir.walk import accessed, declared, nodes, sees, variables
+from loopir.ir.walk import accessed, declared, labelled, nodes, sees, variables
 
 
 def verify(func: Func, stage: Stage = "schedule") -> None:
@@ -178,6 +178,7 @@ def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
         known[verify, here.stage] = found
         learn(accessed, s, frozenset(alone.used))
         learn(declared, s, frozenset(alone.names | alone.labels))
+        learn(labelled, s, frozenset(alone.labels))
     if not here.names.isdisjoint(found.names):
         new_name(min(found.names & here.names), here)
     if not here.labels.isdisjoint(found.labels):

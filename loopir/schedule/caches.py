@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 from typing import TypeVar, cast
 
-from loopir.analysis.access import Access, Statement, loads_of, statements_of
+from loopir.analysis.access import Access, Statement, loads_of, statements_in
 from loopir.analysis.affine import plain, plus, to_index
 from loopir.analysis.depend import Clash, Order, Pair, before, times
 from loopir.analysis.regions import Box, Touch, loads_in, region, sized
@@ -40,7 +40,20 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.inits import outermost
 from loopir.ir.layouts import offset
-from loopir.ir.walk import Place, fresh, loops, names, nodes, places, rebuild, replace, rewrite, statements
+from loopir.ir.walk import (
+    Place,
+    declaring,
+    fresh,
+    loops,
+    names,
+    nodes,
+    places,
+    rebuild,
+    relisted,
+    replace,
+    rewrite,
+    statements,
+)
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, find_stage, listing
@@ -100,13 +113,10 @@ class Site:
     def replaced(self, body: Body, done: Iterable[Stmt] = ()) -> Func:
         """The Func with `body` instead, simplified where it stands, but for what is `done`."""
         tidied = simplify_body(body, self.known, old=(*self.nests, *done))
-        first, *rest = self.nests
-        gone = {id(x) for x in rest}
-
-        def visit(s: Stmt) -> Body | None:
-            return tidied if s is first else () if id(s) in gone else None
-
-        return replace(self.func, body=rewrite(self.func.body, visit))
+        level = _body(self.func, self.around)
+        start = next(n for n, s in enumerate(level) if s is self.nests[0])
+        made = (*level[:start], *tidied, *level[start + len(self.nests) :])
+        return relisted(self.func, self.around, level, made)
 
 
 def find_site(func: Func, stages: str | tuple[str, ...], at: str | None, buffers: Iterable[str] | None = None) -> Site:
@@ -289,7 +299,8 @@ def done_in(site: Site, name: str) -> list[Done]:
     """What the nests do with the buffer `name`; the folding of a reduction counts as writing alone."""
     here = {id(x) for x in statements(site.nests)}
     labels = {p.stmt.label for p in places(site.nests)}
-    every = [s for s in statements_of(site.func) if s.label in labels and name in s.touches]
+    near = statements_in(site.func, declaring(*labels))
+    every = [s for s in near if s.label in labels and name in s.touches]
     inside = [s for s in every if not s.init or id(outermost(s.place)) in here]
     return [(s, a) for s in inside for a in s.accesses if a.buffer == name and (a.write or not a.fold)]
 

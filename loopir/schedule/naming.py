@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Add, Alloc, Body, Buffer, Cmp, Func, Int, Loop, Mul, Node, Reduce, Store, Var
+from loopir.ir.grammar import Add, Alloc, Body, Buffer, Func, Int, Loop, Mul, Node, Reduce, Store, Var
 from loopir.ir.spoken import ARITHMETIC
 from loopir.ir.verify import RESERVED
 from loopir.ir.walk import (
     each_nest,
     fresh,
+    labels_of,
     map_body,
     names,
     over_replaced as over_replaced,
-    places_of,
     rebuild,
     replace,
     replaced as replaced,
@@ -79,11 +79,12 @@ def renamed(node: N, new: Names) -> N:
         kind = n.__class__
         if kind is Var:
             return loops.get(n.name, n)
-        if kind is Add or kind is Mul or kind is Cmp:  # as is met most, sooner than by `rebuild`
+        if kind is Add:  # as is met most, sooner than by `rebuild`
             a, b = part(n.a), n.b if n.b.__class__ is Int else part(n.b)
-            if a is n.a and b is n.b:
-                return n
-            return Cmp(n.op, a, b) if isinstance(n, Cmp) else Add(a, b) if isinstance(n, Add) else Mul(a, b)
+            return n if a is n.a and b is n.b else Add(a, b)
+        if kind is Mul and n.b.__class__ is Int:
+            a = part(n.a)
+            return n if a is n.a else Mul(a, n.b)
         return rebuild(n, part)
 
     def visit(n: Any) -> Any:
@@ -112,7 +113,7 @@ def renamed(node: N, new: Names) -> N:
 
 def fresh_copy(func: Func, body: Body, taken: set[str]) -> Body:
     """A copy of `body`, for `func`, whose loops, labels and allocations have names of their own, not in `taken`."""
-    return Taken(set(taken), {place.stmt.label for place in places_of(func)}).copy(body)
+    return Taken(set(taken), labels_of(func)).copy(body)
 
 
 @dataclass(slots=True)
@@ -124,7 +125,7 @@ class Taken:
 
     @staticmethod
     def of(func: Func) -> Taken:
-        return Taken(names(func), {place.stmt.label for place in places_of(func)})
+        return Taken(names(func), labels_of(func))
 
     def name(self, hint: str) -> str:
         """A new name."""

@@ -11,7 +11,7 @@ from loopir.analysis.simplify import Context, simplify
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, children, fresh, loaded, names, places, replace, statements, stored
+from loopir.ir.walk import Place, children, fresh, labels_of, loaded, names, replace, statements, stored
 from loopir.schedule.caches import (
     Copied,
     Site,
@@ -189,7 +189,7 @@ def _copy(site: Site, copies: Copied) -> Stmt:
     whole = [b == Int(0) and e == d for b, e, d in zip(copies.box.base, copies.box.extent, copies.room, strict=True)]
     sticking = [(x, size) for x, size, all_of in zip(at, copies.room, whole, strict=True) if not all_of]
     inside = [c for x, size in sticking for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))]
-    labels = {p.stmt.label for p in places(site.func.body)}
+    labels = labels_of(site.func)
     store = Store(
         fresh(copies.cache.name, labels),
         copies.cache,

@@ -24,7 +24,7 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.inits import Elements, outermost
-from loopir.ir.walk import children, fresh, loaded, names, nodes, places, replace, statements, substitute
+from loopir.ir.walk import children, fresh, labels_of, loaded, names, nodes, replace, statements, substitute
 from loopir.schedule.caches import (
     Copied,
     Done,
@@ -213,7 +213,7 @@ def _name(site: Site, caches: Sequence[Copied]) -> str:
     """What the statement that now writes to the copy is called."""
     s, first = site.place.stmt, caches[0]
     hint = first.cache.name if s.label == first.source.name else f"{s.label}_{first.cache.scope}"
-    return fresh(hint, {p.stmt.label for p in places(site.func.body)})
+    return fresh(hint, labels_of(site.func))
 
 
 def _inner(site: Site, caches: Sequence[Copied], own: set[tuple[Index, ...]]) -> Store | Reduce:
@@ -242,7 +242,7 @@ def _copies(site: Site, caches: Sequence[Copied], *, out: bool) -> Body:
     given: list[Node] = [*s.at]
     given += (x.extent if isinstance(x, Loop) else x for x in nest.shells)
     require_unwritten(site, given, f"which elements {s.label} writes")
-    labels = {p.stmt.label for p in places(site.func.body)} - ({s.label} if out else set())
+    labels = labels_of(site.func) - ({s.label} if out else set())
     body: Body = ()
     for n, c in enumerate(caches):
         element, kept = (
