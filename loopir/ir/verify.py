@@ -72,11 +72,12 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.here import RESERVED as RESERVED, Checked, Here, Stage as Stage, fail, new_name, usable
 from loopir.ir.kept import learn, memory
+from loopir.ir.labels import labelled
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.match import match
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY
 from loopir.ir.spoken import ARITHMETIC, spoken
-from loopir.ir.walk import accessed, declared, labelled, nodes, sees, variables
+from loopir.ir.walk import accessed, declared, nodes, sees, variables
 
 
 def verify(func: Func, stage: Stage = "schedule") -> None:

@@ -445,17 +445,6 @@ def declared(s: Stmt) -> frozenset[str]:
     return frozenset([name for x in statements((s,)) if (name := called(x)) is not None])
 
 
-@kept
-def labelled(s: Stmt) -> frozenset[str]:
-    """The labels of the statements in `s`."""
-    return frozenset([x.label for x in statements((s,)) if isinstance(x, Store | Reduce)])
-
-
-def labels_of(func: Func) -> set[str]:
-    """The labels of the statements of `func`."""
-    return set[str]().union(*(labelled(s) for s in nests(func.body)))
-
-
 def called(s: Stmt) -> str | None:
     """The name of a loop, a kernel or what an Alloc allocates, or the label of a statement."""
     if isinstance(s, Loop):

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Add, Alloc, Body, Buffer, Func, Int, Loop, Mul, Node, Reduce, Store, Var
+from loopir.ir.labels import labels_of
 from loopir.ir.spoken import ARITHMETIC
 from loopir.ir.verify import RESERVED
 from loopir.ir.walk import (
     each_nest,
     fresh,
-    labels_of,
     map_body,
     names,
     over_replaced as over_replaced,

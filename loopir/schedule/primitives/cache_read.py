@@ -11,7 +11,8 @@ from loopir.analysis.simplify import Context, simplify
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, children, fresh, labels_of, loaded, names, replace, statements, stored
+from loopir.ir.labels import labels_of
+from loopir.ir.walk import Place, children, fresh, loaded, names, replace, statements, stored
 from loopir.schedule.caches import (
     Copied,
     Site,

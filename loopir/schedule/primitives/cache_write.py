@@ -24,7 +24,8 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.inits import Elements, outermost
-from loopir.ir.walk import children, fresh, labels_of, loaded, names, nodes, replace, statements, substitute
+from loopir.ir.labels import labels_of
+from loopir.ir.walk import children, fresh, loaded, names, nodes, replace, statements, substitute
 from loopir.schedule.caches import (
     Copied,
     Done,
