@@ -18,7 +18,9 @@ from loopir.ir.verify import evaluate
 
 LARGE = 480 * 128 - 8
 """A little less than whole tiles of most lengths, and groups of tiles, whose last ones then stick out."""
-KINDS = ((LARGE, 0), (LARGE, 1), (0, 0), (0, 1), (13, 2), (13, 3))
+WHOLE = 11
+"""One less than a whole number of short tiles: what is then left over is none of a split by 2, 3 or 6."""
+KINDS = ((LARGE, 0), (LARGE, 1), (WHOLE, 1), (0, 0), (0, 1), (WHOLE, 3))
 """How far above its least value a size is, in multiples, and which iteration of a loop is taken: the first, the last,
 these by turns, or by turns the other way round."""
 
@@ -41,7 +43,8 @@ class Point(dict[str, int]):
     def __missing__(self, name: str) -> int:
         step = self.known.multiples.get(name, 1)
         least = -(-self.known.lows.get(name, 0) // step)
-        value = self[name] = (least + self.above + (sum(map(ord, name)) % 7 if self.above else 0)) * step
+        apart = sum(map(ord, name)) % 7 * (6 if self.above == WHOLE else 1) if self.above else 0
+        value = self[name] = (least + self.above + apart) * step
         return value
 
     def iteration(self, depth: int, top: int) -> int:
