@@ -18,16 +18,40 @@ def time_tiled(s: lp.Schedule, sweeps: int = 8, rows: int = 32) -> lp.Schedule:
 
     A nest of another form, or one whose dependences no shift or skew up to STEEPEST turns forward, stays as it is.
     """
+    tiled = _tiled(s, sweeps, rows)
+    return s if tiled is None else _inner_tiles(*tiled)
+
+
+def time_tiled_gpu(s: lp.Schedule, sweeps: int = 8, rows: int = 32, threads: int = 128) -> lp.Schedule:
+    """The same tiles on a GPU: those along a diagonal at once, a block for each, and one launch a diagonal.
+
+    The threads of a block share the columns of a row, if these do not depend on one another.
+    """
+    tiled = _tiled(s, sweeps, rows)
+    if tiled is None:
+        return s
+    s, time, row = tiled
+    s = s.wavefront(f"{time}_o", f"{row}_o").bind(f"{time}_o", "blockIdx.x")
+    inner = s.loops().index(f"{row}_i") + 1
+    for column in dict.fromkeys(s.loops(stage)[inner] for stage in s.stages if len(s.loops(stage)) > inner):
+        apart = s.split(column, threads, names=(f"{column}_o", f"{column}_i"))
+        if apart.why("bind", f"{column}_i", "threadIdx.x") is None:
+            s = apart.bind(f"{column}_i", "threadIdx.x")
+    return s
+
+
+def _tiled(s: lp.Schedule, sweeps: int, rows: int) -> tuple[lp.Schedule, str, str] | None:
+    """`s` in tiles of time and rows, and the names of these loops."""
     time = s.loops()[0]
     fused = _one_sweep(s, time)
     if fused is None:
-        return s
+        return None
     s, row = fused
     for factor in range(1, STEEPEST + 1):
         t = s.skew(time, row, factor)
         if t.why("tile", time, row, sweeps, rows) is None:
-            return _inner_tiles(t.tile(time, row, sweeps, rows), time, row)
-    return s
+            return t.tile(time, row, sweeps, rows), time, row
+    return None
 
 
 def _one_sweep(s: lp.Schedule, time: str) -> tuple[lp.Schedule, str] | None:

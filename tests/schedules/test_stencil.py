@@ -53,6 +53,24 @@ def swept(source: str, a: np.ndarray, b: np.ndarray, T: int) -> tuple[np.ndarray
 
 
 @pytest.mark.parametrize("name", SOURCES)
+def test_tiles_along_a_diagonal_are_blocks_of_a_gpu(name: str) -> None:
+    s = lp.Schedule(lp.parse(SOURCES[name]))
+    made = schedules.time_tiled_gpu(s, sweeps=2, rows=4, threads=8)
+    assert {"skew", "tile", "wavefront"} <= {x.name for x in made.trace}
+    assert made.loop("t_o").kind == "blockIdx.x"
+    assert ("threadIdx.x" in str(made)) == (name != "in place")  # there a row's columns follow one another
+    assert lp.compile_source(made, arch="sm_90a").cubin
+    for T, n in ((0, 3), (1, 1), (4, 8), (3, 9)):
+        rng = np.random.default_rng(n)
+        arrays = {a.buffer.name: rng.integers(0, 9, (n + 2, n + 2)).astype(np.float32) for a in s.func.args}
+        want, got = (
+            lp.interpret(x.func, {k: v.copy() for k, v in arrays.items()}, {"T": T, "n": n}, domain="ring")
+            for x in (s, made)
+        )
+        assert all(np.array_equal(got[k], want[k]) for k in want)
+
+
+@pytest.mark.parametrize("name", SOURCES)
 def test_a_stencil_is_tiled_in_time(name: str) -> None:
     s = lp.Schedule(lp.parse(SOURCES[name]))
     assert s.why("tile", "t", "i", 4, 8) is not None

@@ -93,17 +93,6 @@ def jacobi(SIZES, a: "inout float32[{1} + 2, {1} + 2]", b: "inout float32[{1} + 
 """.replace("{TAPS}", TAPS)
 
 
-def sweeps_gpu(s: lp.Schedule) -> lp.Schedule:
-    """A launch for each sweep of a time loop that the host runs."""
-    for stage in s.stages:
-        _, row, column = s.loops(stage)
-        s = s.split(row, 4, names=(f"{row}o", f"{row}i")).split(column, 32, names=(f"{column}o", f"{column}i"))
-        s = s.reorder(f"{row}o", f"{column}o", f"{row}i", f"{column}i")
-        s = s.bind(f"{row}o", "blockIdx.y").bind(f"{column}o", "blockIdx.x")
-        s = s.bind(f"{row}i", "threadIdx.y").bind(f"{column}i", "threadIdx.x")
-    return s
-
-
 # ---------------------------------------------------------------- convolutions
 
 
@@ -255,7 +244,8 @@ PROGRAMS: dict[str, Named] = {
         unsharp, ("n", "m"), (8, 16), (7, 13), lambda s: schedules.windows(s, strip=4, lanes=4), auto("cuda")
     ),
     "jacobi": Named(
-        text(JACOBI), ("T", "n"), (4, 8), (3, 9), lambda s: schedules.time_tiled(s, sweeps=2, rows=4), sweeps_gpu, 1e-5
+        text(JACOBI), ("T", "n"), (4, 8), (3, 9), lambda s: schedules.time_tiled(s, sweeps=2, rows=4),
+        lambda s: schedules.time_tiled_gpu(s, sweeps=2, rows=4, threads=32), 1e-5,
     ),
     "conv direct": Named(Conv(), ("n", "h"), (1, 6), (2, 5), direct_on_cpu, direct_on_gpu),
     "conv with a stride": Named(
