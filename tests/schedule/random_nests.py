@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -11,7 +11,7 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.moved import Came, order_broken, tied
+from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError, VerifyError, Witness
 from loopir.ir.grammar import Func, Index, Var
 from loopir.ir.inits import explicit_init
@@ -182,9 +182,12 @@ class Moves:
     tied: bool = False
     """Whether it was held that no dependent pair is moved apart: a shorter way to a yes, which is not taken here."""
 
-    def ask_tied(self, *args: Any, **kwargs: Any) -> bool:
-        self.tied |= tied(*args, **kwargs)
-        return False
+    def shorter(self, way: Callable[..., bool]) -> Callable[..., bool]:
+        def asked(*args: Any, **kwargs: Any) -> bool:
+            self.tied |= way(*args, **kwargs)
+            return False
+
+        return asked
 
     def ask(self, func: Func, new: Func, origin: dict[str, Came] | None = None, **asks: Any) -> Any:
         around = {p.stmt.label: [x.var for x in p.loops] for p in places(func.body)}
@@ -211,12 +214,12 @@ class Moves:
 def watched(name: str, func: Func) -> Iterator[Moves]:
     """The first question that the primitive called `name` asks inside."""
     moves, room = Moves(func), sys.modules[PRIMITIVES[name].__module__]
-    with patch.object(room, "order_broken", moves.ask):
-        if not hasattr(room, "tied"):
-            yield moves
-            return
-        with patch.object(room, "tied", moves.ask_tied):
-            yield moves
+    with ExitStack() as patched:
+        patched.enter_context(patch.object(room, "order_broken", moves.ask))
+        for way in ("tied", "straight"):
+            if hasattr(room, way):
+                patched.enter_context(patch.object(room, way, moves.shorter(getattr(room, way))))
+        yield moves
 
 
 def assert_exact(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleError | None:

@@ -8,7 +8,7 @@ from typing import Literal
 from loopir.analysis.access import sees
 from loopir.analysis.moved import Came, order_broken, tied
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Stmt, Var, conj
+from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Reduce, Stmt, Store, Var, conj
 from loopir.ir.text import text
 from loopir.ir.walk import loops as nest_loops, over_replaced, replace, replace_loop, substitute, variables
 from loopir.schedule.effects import reads, require_stable_extent, writes
@@ -63,8 +63,15 @@ def unroll_and_jam(func: Func, loop: str, factor: int, *, tail: Literal["peel", 
     outer, inner = new_names(func, (f"{target.var}_o", f"{target.var}_i"), None, freed=(target.var,))
     tiled, tiling = split_loop(func, target, factor, tail, (outer, inner))
     with on_the_way_from(func, {target.var: (tiling.came(tail),)}):
-        free = tied(func, target, [target.var])
+        free = straight(target.body) or tied(func, target, [target.var])
         return _jammed(tiled, find_loop(tiled, inner), target, free=free)
+
+
+def straight(body: Body) -> bool:
+    """Whether no loop stands in `body`, and its statements one after the other: they are unrolled as they stand."""
+    while len(body) == 1 and isinstance(s := body[0], If) and not s.orelse:
+        body = s.then
+    return all(isinstance(s, Store | Reduce) for s in body)
 
 
 def _jammed(func: Func, tile: Loop, target: Loop, *, free: bool) -> Func:
