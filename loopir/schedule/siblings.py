@@ -32,9 +32,8 @@ def brought_together(func: Func, first: str, second: str) -> Func:
 def lasting(func: Func, first: str, second: str) -> Func:
     """`func` with memory that ends with loop `first`, and `second` comes right after, kept until after `second`."""
     a, b = find_loop(func, first), find_loop(func, second)
-    body = body_with(func, b)
-    before = body[body.index(b) - 1]
-    if before is b or not isinstance(before, Alloc) or not _ends_with(before, a):
+    before = next((x for x, y in pairwise(body_with(func, b)) if y is b), None)
+    if not isinstance(before, Alloc) or not _ends_with(before, a):
         return func
     new: dict[int, Body] = {id(before): (_with_last(before, b),), id(b): ()}
     return replace(func, body=rewrite(func.body, lambda s: new.get(id(s))))

@@ -199,3 +199,19 @@ def f(n: "size", a: "float32[n, n]", b: "inout float32[n, n]", c: "inout float32
 """)
     for n in range(4):
         assert_same(f, merge(f, "i", "x", side_by_side=True), {"n": n})
+
+
+def test_memory_after_the_second_nest_is_not_before_it() -> None:
+    f = parse("""
+def f(n: "size", A: "float32[n]", B: "out float32[n]", X: "inout float32[n]"):
+    for i in range(n):
+        X[i] = X[i] * 3.0
+    with alloc("float32[n]") as T:
+        for k in range(n):
+            T[k] = X[k] * 2.0
+        for j in range(n):
+            B[j] = T[j] + X[n - 1 - j]
+""")
+    for shift in (0, 1, -1):
+        with pytest.raises(ScheduleError, match="'i' is not the loop right after 'j'"):
+            fuse_loops(f, "j", "i", shift=shift, tail="guard")
