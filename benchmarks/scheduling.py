@@ -143,6 +143,7 @@ TABLE: dict[str, Callable[[Offer], Iterable[Any]]] = {
     "scan_blocks": lambda o: (call(v, 32) for v in o.loops),
     "multicast": lambda o: map(call, o.loops),
     "specialize_warps": lambda o: (call(v, stages=3) for v in o.loops),
+    "prefetch": lambda o: (call(*x, v) for x in o.reads for stage, v in o.stands if stage == x[0]),
 }
 """The calls of each primitive that are measured, spread over what the nest offers."""
 
