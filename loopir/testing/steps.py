@@ -375,6 +375,9 @@ class _Arguments:
     def _scope(self) -> str:
         return self.pick(SCOPES)
 
+    def _dtype(self) -> str | None:
+        return self.pick(sorted({b.dtype.name for b in all_buffers(self.func)})) if self.rarely() else None
+
     def _instruction(self) -> str:
         """Mostly one that does what the chosen loop does, if there is any."""
         nest = next((x for x in self.loops if x.var == self.chosen.get("loop")), None)

@@ -85,6 +85,7 @@ def reindex(
     refuses: reindex("Y", "Y")                   # Y makes nothing of Y
     refuses: reindex("Y", "X", "i")              # Y makes nothing of X that depends on i alone
     refuses: reindex("Y", "X", "i", "r", at="i") # 'i' is no loop inside 'i'
+    refuses: reindex("Y", "X", dtype="real")     # 'real' is not an element type
 
     before:
         def h(A: "float32[6]", B: "out float32[2, 3]"):
@@ -134,7 +135,7 @@ def reindex(
         raise ScheduleError("no buffer is named", suggestion="what the stage reads")
     site = find_site(func, stage, at, [b.name for b in sources])
     inner = _inner(site)
-    kind = sources[0].dtype if dtype is None else dtype_called(dtype)
+    kind = sources[0].dtype if dtype is None else _called(dtype)
     chosen = [find_loop(func, v).var for v in loops]
     if bad := [v for v in chosen if v not in inner]:
         where = f"inside {at!r}" if at is not None else f"around {site.place.stmt.label}"
@@ -153,6 +154,13 @@ def reindex(
     ats = {n.at for n in nodes(part) if isinstance(n, Load)}
     require_kept(site, loaded(part), f"what {what} is read from", lambda a: None in a.at or a.at in ats)
     return made.applied(sources[0], name)
+
+
+def _called(dtype: str) -> DType:
+    try:
+        return dtype_called(dtype)
+    except TypeError as error:
+        raise ScheduleError(str(error), suggestion="one of these") from None
 
 
 def _inner(site: Site) -> dict[str, Loop]:
