@@ -8,6 +8,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import loopir as lp
@@ -115,6 +116,25 @@ def matmul(m: int, n: int, k: int, turned: str = "") -> Work:
     size = f"{m}^3" if m == n == k else f"{m}x{n}x{k}"
     name = f"matmul f32 {size}" + (f", {turned} transposed" if turned else "")
     return Work(name, inputs, lp.Schedule(lp.compute((m, n), element, name="C")), numpy, "matmul")
+
+
+def narrow(dtype: str, n: int) -> Work:
+    """C = A B of int8, float16 or bfloat16, widened on the way into panels; NumPy's own loops for these are no BLAS."""
+    wide, sum_ = ("int16", "int32") if dtype == "int8" else ("float32", "float32")
+    x, y = (lp.placeholder((n, n), dtype, name=name) for name in ("A", "B"))
+    a, b = (lp.compute((n, n), lambda i, j, t=t: lp.cast(t[i, j], wide), name=f"{t.name}_{wide}") for t in (x, y))
+    r = lp.reduce_axis(n, name="k")
+
+    def element(i: Any, j: Any) -> Any:
+        return lp.sum(lp.cast(a[i, r], sum_) * lp.cast(b[r, j], sum_), axis=r, accum_dtype=sum_)
+
+    def numpy(x: Array, y: Array, out: Array) -> None:
+        out[...] = np.matmul(x, y, dtype=np.int32) if dtype == "int8" else np.matmul(x, y)
+
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-100, 100, (n, n)) if dtype == "int8" else rng.random((n, n)) for _ in "AB"]
+    inputs = tuple(x.astype(getattr(ml_dtypes, dtype, dtype)) for x in given)
+    return Work(f"matmul {dtype} {n}^3", inputs, lp.Schedule(lp.compute((n, n), element, name="C")), numpy, "")
 
 
 SWEEP = (

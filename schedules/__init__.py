@@ -14,6 +14,7 @@ from schedules.gpu import gpu as gpu
 from schedules.matmul import matmul_gpu as matmul_gpu
 from schedules.matmul_cpu import matmul_cpu as matmul_cpu
 from schedules.matmul_mma import matmul_mma as matmul_mma
+from schedules.matmul_pairs import matmul_pairs as matmul_pairs
 from schedules.matmul_wgmma import matmul_wgmma as matmul_wgmma
 from schedules.neighbours import neighbours as neighbours
 from schedules.reduction import reduction as reduction, reduction_cpu as reduction_cpu

@@ -14,6 +14,7 @@ import numpy as np
 from loopir.analysis.simplify import EMPTY, Context, simplify
 from loopir.ir.descriptors import Matrix, box, matrix
 from loopir.ir.grammar import Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Strided, conjuncts
+from loopir.ir.issue import run_of
 from loopir.ir.layouts import evaluate, strides_of, tile
 from loopir.ir.match import Match, Operand, Tested
 from loopir.ir.ops import LANE, LEVELS, Aim, Instruction, Major
@@ -21,6 +22,8 @@ from loopir.ir.text import text
 
 MAP_RANK, MAP_BYTES = 5, 16
 """Dimensions of a tensor map, and what its strides are multiples of."""
+MOST_CELLS = 1 << 20
+"""Elements of a layout that are looked at one by one."""
 PLAIN = 16
 """Bytes side by side in a matrix without a swizzle."""
 
@@ -39,7 +42,7 @@ def misfit(fn: Instruction, found: Match, known: Context) -> str | None:
         elif name in fn.matrices:
             reason = _not_a_matrix(fn.matrices[name], operand, known)
         else:
-            reason = _not_a_run(fn, fn.pointers.get(name), operand, known)
+            reason = _not_a_run(fn, name, operand, known)
         if reason is not None:
             return f"operand {name}, {_told(operand)}: {reason}"
     return None
@@ -145,10 +148,15 @@ def _not_inside(tested: Tested | None, known: Context) -> str | None:
     return None
 
 
-def _not_a_run(fn: Instruction, pointer: Aim | None, operand: Operand, known: Context) -> str | None:
+def _not_a_run(fn: Instruction, name: str, operand: Operand, known: Context) -> str | None:
+    pointer = fn.pointers.get(name)
     if pointer is None or pointer.run == 1:
         return None
     b, d, run = operand.buffer, operand.dims[-1], pointer.run
+    meant = next(a.buffer for a in fn.meaning.args if a.buffer.name == name)
+    rows = run_of(tuple(x.value for x in meant.shape if isinstance(x, Int)), run)
+    if max(rows[:-1], default=1) > 1:
+        return _not_rows(operand, rows, known)
     start = pointed(pointer, operand)[d]
     if simplify(start % run, known.loop(LANE, Int(LEVELS[fn.level]))) != Int(0):
         return f"it starts at {text(start)} in dimension {d}, which is no multiple of {run}"
@@ -156,6 +164,36 @@ def _not_a_run(fn: Instruction, pointer: Aim | None, operand: Operand, known: Co
         bytes_ = run * b.dtype.bytes
         return f"{run} elements along dimension {d} are not known to lie together, at a multiple of {bytes_} bytes"
     return None
+
+
+def _not_rows(operand: Operand, rows: tuple[int, ...], known: Context) -> str | None:
+    """Why the rows of an operand do not lie one after another, at a multiple of them all; None if they do."""
+    b = operand.buffer
+    for d, size in zip(operand.dims, rows, strict=True):
+        if simplify(operand.at[d] % size, known) != Int(0):
+            return f"it starts at {text(operand.at[d])} in dimension {d}, which is no multiple of {size}"
+    if not isinstance(b.layout, Mapped) or not _mapped_rows(b, operand.dims, rows):
+        shown = " x ".join(map(str, rows))
+        return f"{shown} elements along dimensions {operand.dims} are not known to lie together"
+    return None
+
+
+@lru_cache(maxsize=256)
+def _mapped_rows(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...]) -> bool:
+    assert isinstance(b.layout, Mapped)
+    shape = [x.value for x in b.shape if isinstance(x, Int)]
+    if len(shape) != len(b.shape) or any(shape[d] % n for d, n in zip(dims, rows, strict=True)):
+        return False
+    if prod(shape) > MOST_CELLS:
+        return False
+    cells = evaluate(b.layout.at, dict(zip(b.layout.dims, np.indices(shape), strict=True)))
+    cells = np.moveaxis(cells, dims, range(-len(dims), 0))
+    outer = len(shape) - len(dims)
+    parts = [x for d, n in zip(dims, rows, strict=True) for x in (shape[d] // n, n)]
+    cells = cells.reshape(*cells.shape[:outer], *parts)
+    cells = np.moveaxis(cells, range(outer + 1, cells.ndim, 2), range(-len(dims), 0))
+    first = cells.reshape(-1, prod(rows))
+    return bool((first == first[:, :1] + np.arange(prod(rows))).all() and (first[:, 0] % prod(rows) == 0).all())
 
 
 def keeps_runs(b: Buffer, d: int, run: int, known: Context = EMPTY) -> bool:
@@ -179,7 +217,7 @@ def _dense(shape: tuple[Index, ...]) -> tuple[Index, ...]:
 def _mapped_runs(b: Buffer, d: int, run: int) -> bool:
     assert isinstance(b.layout, Mapped)
     shape = [x.value for x in b.shape if isinstance(x, Int)]
-    if len(shape) != len(b.shape) or shape[d] % run or prod(shape) > 1 << 20:
+    if len(shape) != len(b.shape) or shape[d] % run or prod(shape) > MOST_CELLS:
         return False
     cells = np.moveaxis(evaluate(b.layout.at, dict(zip(b.layout.dims, np.indices(shape), strict=True))), d, -1)
     first = cells.reshape(*cells.shape[:-1], shape[d] // run, run)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -21,9 +22,10 @@ LINE = 16
 
 def issue(s: Issue, values: Values) -> None:
     """Spell `s` at the builder's position."""
-    if s.fn.llvm != "stream":
+    spell = SPELLINGS.get(s.fn.llvm)
+    if spell is None:
         raise LowerError(f"{s.fn.name} has no spelling on the CPU")
-    _stream(s, values)
+    spell(s, values)
 
 
 def prefetch(element: Load, values: Values) -> None:
@@ -49,3 +51,32 @@ def _stream(s: Issue, values: Values) -> None:
             past.set_metadata("nontemporal", values.module.add_metadata([ir.Constant(I32, 1)]))
         with other:
             b.store(value, to, align=meant.dtype.bytes)
+
+
+PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+"""By sums of a vector what adds up products of neighbours; a CPU that has it not is told of when it is compiled."""
+
+
+def _dot2(s: Issue, values: Values) -> None:
+    """Pairs in 16 bits, by one pair that all lanes have."""
+    b: Any = values.b
+    meant = [a.buffer for a in s.fn.meaning.args]
+    count = next(d.value for d in meant[2].shape if isinstance(d, Int))
+    pair, many, to = (values.address(x.buffer, values.index(x.at[0])) for x in s.operands)
+    kind, word = ops.memory_type(meant[0].dtype), ir.IntType(16)
+
+    def widened(at: Any, elements: int) -> Any:
+        found = b.load(at, typ=ir.VectorType(kind, elements), align=meant[0].dtype.bytes)
+        return found if kind == word else b.sext(found, ir.VectorType(word, elements))
+
+    one, all_ = widened(pair, 2), widened(many, 2 * count)
+    every = ir.Constant(ir.VectorType(I32, 2 * count), [n % 2 for n in range(2 * count)])
+    wide = b.shuffle_vector(one, ir.Constant(one.type, ir.Undefined), every)
+    sums = ir.VectorType(I32, count)
+    dot = values.library(PAIRS[count], sums, [all_.type, all_.type])
+    old = b.load(to, typ=sums, align=4)
+    b.store(b.add(old, b.call(dot, [all_, wide])), to, align=4)
+
+
+SPELLINGS: dict[str, Callable[[Issue, Values], None]] = {"stream": _stream, "dot2": _dot2}
+"""By the word in an instruction's record how it is spelt."""

@@ -30,7 +30,7 @@ from loopir.ir.walk import nodes
 class Pointer:
     """The element of an operand whose address an instruction is given, `(0, 0)`, or by lane of a warp or thread of a
     warpgroup, `lambda lane: (lane % 16, 0)`; from there `run` elements, a power of two, lie together, aligned to their
-    bytes."""
+    bytes; row after row, if these are shorter than the run."""
 
     at: tuple[IndexLike, ...] | Callable[[Var], tuple[IndexLike, ...]]
     run: int = 1

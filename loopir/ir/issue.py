@@ -70,6 +70,15 @@ def perform(
                     m.given((cell,), value, fn.asynchronous, slot)
 
 
+def run_of(shape: tuple[int, ...], run: int) -> tuple[int, ...]:
+    """How many elements along each dimension a run of so many takes of an operand: rows, if it is longer than one."""
+    out: list[int] = []
+    for size in reversed(shape):
+        out.insert(0, min(size, run) if len(out) < len(shape) - 1 else run)
+        run = max(1, run // out[0])
+    return tuple(out)
+
+
 def reached(
     fn: Instruction, a: Arg, lane: int, begin: int = 0, word: int | None = None
 ) -> Iterator[tuple[tuple[int, ...], int]]:
@@ -95,8 +104,9 @@ def reached(
         yield (0,) * len(shape), begin
         return
     first = [evaluate(x, {LANE: lane}) for x in aim.at]
-    for n in range(aim.run):
-        yield (*first[:-1], first[-1] + n), begin + n
+    tile_ = (1,) * len(shape) if aim.run == 1 else run_of(shape, aim.run)
+    for n, at in enumerate(np.ndindex(*tile_)):
+        yield tuple(int(x + y) for x, y in zip(first, at, strict=True)), begin + n
 
 
 def _boxed(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from contextlib import suppress
 from functools import lru_cache
@@ -14,7 +15,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from loopir.errors import CompileError
+from loopir.errors import CompileError, TargetError
 from loopir.runtime import cache
 
 _lock = threading.Lock()
@@ -103,8 +104,21 @@ class Library:
 _WORD = 8
 
 
+_ASKED = re.compile(r"@\"?llvm\.x86\.(sse2|avx2|avx512)\.")
+_NEEDED = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512bw"}
+
+
+def _require_features(source: str) -> None:
+    """TargetError for an instruction that this CPU has not, on which LLVM would end the process."""
+    has = llvm.get_host_cpu_features()
+    for asked in sorted(set(_ASKED.findall(source))):
+        if not has.get(_NEEDED[asked]):
+            raise TargetError(f"an instruction of {asked} is asked for, which this CPU ({cpu()}) has not")
+
+
 def _compiled(source: str, machine: Any) -> bytes:
     """The IR after optimisation, its length in bytes before it, and the object code after it."""
+    _require_features(source)
     try:
         module = llvm.parse_assembly(source)
         module.triple = llvm.get_process_triple()
