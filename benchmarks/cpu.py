@@ -149,6 +149,7 @@ def costs() -> Iterator[str]:
         return time.process_time() - start
 
     scheduled, compiled = [], []
+    os.environ["LOOPIR_NUM_THREADS"] = "1"
     schedules.matmul_cpu(programs.matmul(640, 640, 640).program, "C").build("llvm")  # what is imported, is
     for n in range(1024, 1029):
         with tempfile.TemporaryDirectory() as empty:
