@@ -20,7 +20,7 @@ from loopir.emit.division import PRELUDE as DIVISION_PRELUDE, divisors
 from loopir.emit.host import python_index
 from loopir.emit.params import kernels_of, params_of
 from loopir.errors import LowerError
-from loopir.ir.dtypes import DType
+from loopir.ir.dtypes import DType, bfloat16
 from loopir.ir.grammar import (
     AXES,
     Alloc,
@@ -336,6 +336,8 @@ class _Emitter:
         to = self.values.address(s.buffer, self.values.at_zero(s.at[0], loop.var))
         source = self.values.address(s.value.buffer, self.values.at_zero(s.value.at[0], loop.var))
         self.wide |= {b.name for b in (s.buffer, s.value.buffer) if b.scope == "global"}
+        if s.buffer.dtype == bfloat16 and s.buffer.scope == "local" and s.buffer.shape == (loop.extent,):
+            self.values.words.add(s.buffer.name)  # its lanes are unrolled
         self.line(
             depth, f"*reinterpret_cast<{kind}*>({to}) = *reinterpret_cast<const {kind}*>({source});  // {loop.var}"
         )

@@ -63,6 +63,10 @@ __device__ __forceinline__ unsigned short lp_to_f16(double f) {
   unsigned short h; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(f)); return h;
 }
 __device__ __forceinline__ float lp_from_bf16(unsigned short h) { return __uint_as_float((unsigned int)h << 16); }
+__device__ __forceinline__ float lp_bf16_of(const unsigned short* pairs, int n) {  // the upper of a pair, by a mask
+  const unsigned int word = reinterpret_cast<const unsigned int*>(pairs)[n >> 1];
+  return __uint_as_float(n & 1 ? word & 0xffff0000u : word << 16);
+}
 __device__ __forceinline__ unsigned short lp_to_bf16(float f) {
   unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
 }
@@ -272,6 +276,8 @@ class CudaValues:
     def __init__(self, index_type: str) -> None:
         self.index_type = index_type
         self.params: Mapping[str, str] = {}
+        self.words: set[str] = set()
+        """Arrays of bfloat16 in registers that were moved there as words, a pair each."""
         self.reciprocals: Mapping[Index, str] = {}
         """The parameters by which an int is divided without a division, by what it is divided by."""
 
@@ -368,6 +374,8 @@ class CudaValues:
         match v:
             case Const(value, t):
                 return literal(value, t)
+            case Load(buffer, at) if buffer.name in self.words:
+                return f"lp_bf16_of({self.name(buffer.name)}, {self.index(at[0])})"
             case Load(buffer, at):
                 return self.from_memory(self.element(buffer, at[0]), buffer.dtype)
             case Of(Index() as ix, t):

@@ -184,12 +184,14 @@ def _near(name: str, *, parts: int) -> Intrinsic:
 def _squared(fn: Intrinsic) -> Intrinsic:
     """The product of `fn` with itself, rounded as that is. Twice its error, of a unit that may be half as large."""
 
+    double = fn.cuda["float64"]
+
     def meaning(x: Any) -> Any:
         return fn.meaning(x) * fn.meaning(x)
 
     return Intrinsic(
         fn.square, 1, FLOAT, meaning, ulp=4 * fn.ulp, work=fn.work,
-        cuda={"float32": fn.cuda["float32"].replace("_near", "_near_squared")},
+        cuda={"float32": fn.cuda["float32"].replace("_near", "_near_squared"), "float64": f"({double} * {double})"},
         cuda_prelude=_TURNS, expand=lambda x: Op(mul, (Op(fn, (x,)), Op(fn, (x,)))),
         doc=f"{fn.name} times itself, whose sign takes no time.",
     )  # fmt: skip
