@@ -75,15 +75,18 @@ def _threads(
     """The `chunk` iterations `part` of a block on its threads; vectors beyond `fits` are taken one by one."""
     s, (vector, row) = step(s, "split", part, threads * lanes)
     s, (thread, lane) = step(s, "split", row, lanes)
+    places = [(vector, lane)]
     if vectors > 1:
         s = s.reorder(thread, vector)
-    if lanes > 1:
+        if fits is not None and s.why("specialize", vector, f"{block} * {chunk} + {chunk} <= {fits}") is None:
+            s, other = step(s, "specialize", vector, f"{block} * {chunk} + {chunk} <= {fits}")
+            places.append((other[0], other[-1]))  # one test for all that a thread of a whole block has in flight
+    for vector, lane in places:
         last = f"{block} * {chunk} + {vector} * {threads * lanes} + {thread} * {lanes} + {lanes - 1}"
-        if fits is not None and s.why("specialize", lane, f"{last} < {fits}") is None:
+        if lanes > 1 and fits is not None and s.why("specialize", lane, f"{last} < {fits}") is None:
             s = s.specialize(lane, f"{last} < {fits}")  # the other version keeps its guards, and its lanes one by one
-        s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
-    if vectors > 1:
-        s = s.unroll(vector)
+        s = s.vectorize(lane) if lanes > 1 and s.why("vectorize", lane) is None else s
+        s = s.unroll(vector) if vectors > 1 else s
     return s.bind(thread, "threadIdx.x")
 
 
