@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
@@ -72,6 +73,7 @@ class Native:
         self.gpu, self.points = gpu, points
         self.env = _words([*(points[name] for name in ORDER), 0])
         self.rooms: dict[int, ctypes.Array[ctypes.c_int64]] = {}
+        self._making = threading.Lock()
         self.library = Library((Path(__file__).parent / "native.ll").read_text(encoding="utf-8"))
         names = ("call", "replay")
         self.methods = {x: Method(x.encode(), self.library.address(x), FASTCALL, None) for x in names}
@@ -88,7 +90,18 @@ class Native:
         return self.builtin("replay", _words([ctypes.addressof(self.env), graph, id(results)]), results)
 
     def room(self, handle: int) -> None:
-        """Have memory on the stream with that handle, if it may have some and there is some."""
+        """Have memory on the stream with that handle, if it may have some and there is some.
+
+        What is linked to the first room stays for good, as machine code may be at it.
+        """
+        if not self._making.acquire(blocking=False):
+            return
+        try:
+            self._room(handle)
+        finally:
+            self._making.release()
+
+    def _room(self, handle: int) -> None:
         stream = self.gpu.stream(handle)
         key, found = stream.key(), self.rooms.get(handle)
         if key is None or (found is None and len(self.rooms) >= MOST_ROOMS):
@@ -101,7 +114,8 @@ class Native:
             return
         if found is not None:  # of a stream that had this handle before
             stream.free(found[3])
-            found[2], found[3] = key, pointer
+            found[3], found[2] = 0, key
+            found[3] = pointer
             return
         self.rooms[handle] = made = _words([self.env[len(ORDER)], handle, key, pointer])
         self.env[len(ORDER)] = ctypes.addressof(made)

@@ -327,6 +327,31 @@ def test_memory_on_a_stream_is_that_streams_only(machine: Machine) -> None:
     assert made.call((x,), (y,)) is NotImplemented
 
 
+def test_two_threads_that_want_memory_on_a_stream_get_one_room(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, begun, go = two(machine), threading.Event(), threading.Event()
+
+    def slowly(size: int) -> int:
+        begun.set()
+        go.wait()
+        return 1 << 30
+
+    monkeypatch.setattr(machine, "alloc", slowly)
+    other = threading.Thread(target=made.native.room, args=(0,))
+    other.start()
+    begun.wait()
+    made.native.room(0)  # another makes it
+    go.set()
+    other.join()
+    linked, at = [], made.native.env[len(native.ORDER)]
+    while at:
+        linked.append(at)
+        at = ctypes.c_int64.from_address(at).value
+    assert linked == [ctypes.addressof(x) for x in made.native.rooms.values()]
+    assert made.call((Tensor(4),), (y := Tensor(4),)) is y
+
+
 def test_who_finds_the_memory_in_use_goes_a_longer_way(machine: Machine) -> None:
     made, x, y = two(machine), Tensor(4), Tensor(4)
     made.native.room(0)
