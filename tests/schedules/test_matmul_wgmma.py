@@ -122,6 +122,13 @@ def test_rows_that_begin_anywhere_are_written_by_neighbouring_lanes(n: int) -> N
     assert np.array_equal(found.astype(np.float32), np.maximum(a @ b, 0).astype(bf16).astype(np.float32))
 
 
+def test_large_products_have_warps_of_their_own_for_copies() -> None:
+    a, b = (lp.placeholder((4096, 4096), "bfloat16", name=x) for x in "AB")
+    made = str(schedules.gpu(lp.Schedule(a @ b), arch="sm_90a"))
+    assert "with role(40, 232)" in made
+    assert "with wgmma_m64n256k16_bf16()" in made
+
+
 def test_a_warpgroup_stores_its_own_rows_and_waits_for_no_other() -> None:
     s = product(256, 512, 128, True, block=(128, 256), roles=True)
     assert "with tma_store_64x64_bf16()" in str(s)
