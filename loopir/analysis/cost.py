@@ -85,9 +85,9 @@ def _instance(s: Store | Reduce) -> Counts:
 
 
 def evaluate(formula: Any, sizes: Mapping[str, int]) -> float:
-    """A formula's value at `sizes`; compiled once, then quick."""
+    """A formula's value at `sizes`, none less than 0, as loops of length -1 have no iterations; compiled once."""
     names = tuple(sorted(sizes))
-    return _compiled(formula, names)(*(sizes[n] for n in names))
+    return max(0, _compiled(formula, names)(*(sizes[n] for n in names)))
 
 
 @lru_cache(maxsize=256)

@@ -32,6 +32,17 @@ def broken_promise(func: Func, sizes: Mapping[str, int]) -> str | None:
     return None
 
 
+def in_order(func: Func) -> Func:
+    """`func` with lanes that run one after the other."""
+
+    def visit(s: Stmt) -> Stmt | None:
+        if isinstance(s, Loop) and s.kind == "vectorize":
+            return replace(s, kind="serial", body=rewrite(s.body, visit))
+        return None
+
+    return replace(func, body=rewrite(func.body, visit))
+
+
 def _clashes(func: Func, run: Run, loop: Loop) -> Iterator[Pair]:
     """Accesses of different iterations of `loop` to one element, but for folds that are done as one."""
     reduces = {p.stmt.label: p.stmt for p in places(func.body) if isinstance(p.stmt, Reduce)}
@@ -53,14 +64,7 @@ def _told(e: Event, f: Event) -> str:
 
 def _apart(func: Func, sizes: Mapping[str, int]) -> str | None:
     """An element of an output whose history is another one when lanes run together."""
-
-    def in_order(s: Stmt) -> Stmt | None:
-        if isinstance(s, Loop) and s.kind == "vectorize":
-            return replace(s, kind="serial", body=rewrite(s.body, in_order))
-        return None
-
-    serial = replace(func, body=rewrite(func.body, in_order))
-    together, alone = Flow(func, dict(sizes)), Flow(serial, dict(sizes))
+    together, alone = Flow(func, dict(sizes)), Flow(in_order(func), dict(sizes))
     for b in func.outputs():
         home = (b.name, frozenset[tuple[str, int]]())
         for where, at in alone.cells:

@@ -88,6 +88,15 @@ def test_no_count_is_below_what_runs(data: st.DataObject) -> None:
         assert evaluate(formulas[label], sizes) >= count, label
 
 
+def test_a_loop_of_length_less_than_none_counts_for_nothing() -> None:
+    func = lp.parse("""
+def f(n: "size", A: "float32[n]", X: "inout float32[1]"):
+    for i in range(n - 1):
+        X[0] = min(A[i + 1])
+""")
+    assert [evaluate(cost(func).by_statement["X"], {"n": n}) for n in (0, 1, 3)] == [0, 0, 2]
+
+
 ARMS = """
 def f(n: "size", m: "size", A: "float32[n + m]", B: "inout float32[n + m]"):
     for b in range(n + m):

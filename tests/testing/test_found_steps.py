@@ -46,6 +46,17 @@ def f(a: "inout float32[64]"):
             if i <= j and j < i + 4:
                 a[i * 3 + j + 4] = a[i * 3 + j] * 2.0
 """
+LANES = """
+def g(A: "float32[8]", B: "out float32[8]"):
+    with alloc("float32[8]") as T:
+        for i in range(8):
+            T[i] = A[i] * 2.0
+        with alloc("float32[8]") as U:
+            for j in vectorize(8):
+                U[j] = T[7 - j] + 1.0
+            for k in range(8):
+                B[k] = U[k]
+"""
 ROWS = """
 def f(X: "inout float32[5]"):
     for i in range(3):
@@ -160,6 +171,9 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
     ),
     "an iteration that reads what it writes is run twice": (
         ROWS, lambda s: s.split("i", 2, tail="shift_inwards"), "repeats iterations of 'i', which read",
+    ),
+    "memory of lanes": (
+        LANES, lambda s: s.reuse("U", "T"), "U at .* writes U.* where T.* would lie, which U at .* reads later",
     ),
     "copies among no iterations": (
         AMONG, lambda s: s.pipeline("i", stages=2, among="y"), "'y' is no loop of constant length",
