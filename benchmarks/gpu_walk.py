@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from gpu_timing import in_turns
@@ -34,12 +35,20 @@ def one_thread_an_element(s: lp.Schedule) -> lp.Schedule:
     return s
 
 
+PLAIN: dict[str, Any] = {"stage": "matmul", "roles": False, "whole_rows": False}
+WIDE: dict[str, Any] = {"stage": "matmul", "block": (128, 256), "group": 8}
 WALK: dict[str, Callable[[lp.Schedule], lp.Schedule]] = {
     "one thread an element": one_thread_an_element,
     "tiles in shared memory and registers": lambda s: schedules.epilogue(schedules.matmul_gpu(s, "matmul"), "matmul"),
     "tensor cores by warps (mma.sync, cp.async)": schedules.gpu,
-    "tensor cores by warpgroups (wgmma, TMA)": lambda s: matmul_wgmma(s, "matmul", block=(128, 256)),
+    "by warpgroups (wgmma), boxes waited for": partial(matmul_wgmma, **PLAIN, block=(128, 128), group=1, stages=1),
+    "copies under way (pipeline)": partial(matmul_wgmma, **PLAIN, block=(128, 128), group=1, stages=4),
+    "tiles of 128 x 256, in bands": partial(matmul_wgmma, **PLAIN, block=(128, 256), group=8, stages=4),
+    "results through shared memory, in rows": partial(matmul_wgmma, **WIDE, roles=False, store="rows"),
+    "results as boxes (tma_store)": partial(matmul_wgmma, **WIDE, roles=False, store="boxes"),
+    "warps of their own (specialize_warps)": partial(matmul_wgmma, **WIDE),
 }
+"""Each with all of those before it, from the first by warpgroups on."""
 
 
 def main(n: int) -> None:

@@ -14,7 +14,7 @@ from schedules.matmul import LARGE, Contraction, contraction, matmul_gpu, worth_
 from schedules.matmul_mma import matmul_mma, pairs, rounded
 from schedules.matmul_simt import matmul_simt
 from schedules.matmul_split import matmul_split
-from schedules.matmul_tiles import tensor_tile, warpgroup_tile
+from schedules.matmul_tiles import raw_tile, tensor_tile, warpgroup_tile
 from schedules.matmul_wgmma import along_rows, matmul_wgmma
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import extent, free_loops, one_nest
@@ -26,9 +26,9 @@ from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
 HOPPER = "sm_90a"
-THIN, SHORT, HIGH = 16, 32, 64
+THIN, SHORT, HIGH, VECTOR = 16, 32, 64, 8
 """How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others; rows of a tile of
-warpgroups."""
+warpgroups, and elements of 16 bits whose rows boxes can begin with."""
 
 
 def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.Schedule:
@@ -125,12 +125,17 @@ def _of_pairs(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     s, stage = alone(s, stage)
     c = contraction(s, stage)
     assert c is not None
-    if arch == HOPPER and (extent(s, c.row) or HIGH) >= HIGH and (extent(s, c.reduced) or THIN) >= THIN:
+    deep = extent(s, c.reduced) or THIN
+    if arch == HOPPER and (extent(s, c.row) or HIGH) >= HIGH and (deep >= THIN or deep % VECTOR == 0):
         options = {**warpgroup_tile(s, c), "whole": not _whole_vectors(s, c)}
         schedule = matmul_split if "parts" in options else matmul_wgmma
         if (made := _lowered(s, schedule, stage, **options)) is not None:
             return made
     options, within = tensor_tile(s, c), _taken_along(s, stage)
+    near = raw_tile(s, c) if within else None
+    made = None if near is None else _lowered(s, matmul_mma, stage, **near, within=within, near=True)
+    if made is not None:
+        return made
     if "parts" in options and not within:
         return matmul_split(s, stage, **options)
     options = {x: y for x, y in options.items() if x not in ("parts", "warpgroups")}

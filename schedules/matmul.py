@@ -7,6 +7,7 @@ it is: they are copied into panels that the inner loops run along.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import loopir as lp
@@ -58,8 +59,8 @@ def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
         rows = [x for x in free if right.invariant(x) and not left.invariant(x)]
         columns = [x for x in free if left.invariant(x) and not right.invariant(x)]
         column = next((x for x in columns if out.contiguous(x)), None)
-        alone = out.text == f"{out.buffer}[{', '.join(free)}]"  # and no part of a loop that was split
-        if rows and column is not None and (alone or len(rows) == len(columns) == 1):
+        whole = not any(_parted(out.text, side) for side in (rows, columns))  # and no part of a loop that was split
+        if rows and column is not None and whole:
             row = max(reversed(rows), key=lambda x: extent(s, x) or LARGE)  # others, of one operand alone, go around
             sides = [(left, row), (right, column)]
             if any(t.contiguous(k) == t.contiguous(x) or t.invariant(k) for t, x in sides):
@@ -68,6 +69,11 @@ def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
             one, other = (Operand(t.buffer, t.contiguous(k)) for t, _ in sides)
             return Contraction(stage, batch, row, column, k, one, other, out.dtype.bytes)
     return None
+
+
+def _parted(text: str, loops: list[str]) -> bool:
+    """Whether a dimension of the element written `text` is counted by several of `loops`."""
+    return any(sum(x in re.findall(r"\w+", d) for x in loops) > 1 for d in text.partition("[")[2].split(", "))
 
 
 def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:
@@ -123,7 +129,6 @@ def matmul_gpu(
     s, (ko, ki) = step(s, "split", c.reduced, depth)
     s = s.reorder(*c.batch, bi, bj, ko, ti, tj, ki, ii, jj)
     s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
-    s = batched(s, c.batch)
     s, (inner,) = stages(s, "cache_write", stage, "local", at=bj)
     tiles: list[str] = []
     for operand in (c.left, c.right):
@@ -138,7 +143,7 @@ def matmul_gpu(
         s = s.vectorize(s.loops(mine)[-1])
     s = s.unroll(ii).unroll(jj).unroll(ki)
     out = s.loops(stage)
-    return s.vectorize(out[-1]).unroll(out[-2])
+    return batched(s.vectorize(out[-1]).unroll(out[-2]), c.batch)  # once tiles are found
 
 
 def _together(s: lp.Schedule, copy: str, side: int, vector: int) -> lp.Schedule:

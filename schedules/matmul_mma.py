@@ -94,8 +94,8 @@ def matmul_mma(
     s = _staged(s, out, bj, i, j, block, warps) if staged else _in_warps(s, i, j, block, warps)
     s, at = tiles(s, bi, bj, group, blocks)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
-    s = batched(s, batch)
-    return _sums(s, stage, block, warps, depth, unit, stages, ahead, spread, whole, within, near)
+    s = _sums(s, stage, block, warps, depth, unit, stages, ahead, spread, whole, within, near)
+    return batched(s, batch)  # once tiles are found: an element of one loop made of several is no place in a tile
 
 
 def pairs(s: lp.Schedule, c: Contraction) -> bool:

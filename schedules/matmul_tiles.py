@@ -34,6 +34,8 @@ THIN, BESIDE, LONGEST = (16, 32), 3, 6
 """A tile of few rows; how many of them a multiprocessor has side by side, and the most stages of one."""
 NARROW, SHALLOW = (16, 16), (64, 64, 16)
 """The tile of few columns; that of few steps of the reduced loop, and how many of these it has."""
+RAW = (32, (512, 256, 128, 64, 32))
+"""Columns of a tile whose right operand is made from other elements, and steps of the reduced loop."""
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
 
@@ -60,6 +62,21 @@ def tensor_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
     for loop in c.batch:
         batch *= extent(s, loop) or 1
     return choice(Sizes(extent(s, c.row), extent(s, c.column), extent(s, c.reduced), batch), c.right.along)
+
+
+def raw_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any] | None:
+    """The options of `matmul_mma` for few rows by a matrix whose elements are made from others, tiles of which are
+    copied as they lie; None where they do not come in whole tiles.
+
+    Four warps have 8 columns each, and steps are deep: what is read is short, and each element is made by its lane.
+    """
+    rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
+    if rows is None or columns is None or depth is None or columns % RAW[0]:
+        return None
+    high = next((n for n in (16, 32) if rows <= n), 64)
+    steps = next((n for n in RAW[1] if depth % n == 0), None)
+    tile = {"block": (high, RAW[0]), "warps": (max(1, high // 32), 4), "depth": steps, "stages": 3}
+    return tile if steps is not None else None
 
 
 def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:

@@ -116,6 +116,7 @@ def reindex(
                     for k in range(8):
                         Y[j] = sum(X[k] * float32(W_at[j, k]), over=k, init=0.0)
     refuses: reindex("Y", ("X", "S"))            # Y makes nothing of X and S
+    refuses: reindex("Y", "W", dtype="i0")       # 'i0' is not an element type
 
     before:
         def g(A: "inout float32[9]"):
