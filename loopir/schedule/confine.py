@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from loopir.analysis.access import Access, Statement, sees, statements_in
 from loopir.analysis.affine import plain, plus, to_index
 from loopir.analysis.bundles import bundled, unclear
-from loopir.analysis.depend import Pair, before, times
+from loopir.analysis.depend import Order, Pair, before, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import simplify_body
 from loopir.ir.grammar import (
@@ -136,10 +136,11 @@ def renewable(func: Func, names: set[str], loop: Loop) -> bool:
     return set(allocs) == names and not (threads and any(s.buffer.scope == "shared" for s in allocs.values()))
 
 
-def settled(func: Func, names: set[str], loop: str) -> Func:
+def settled(func: Func, names: set[str], loop: str, *, apart: bool = False) -> Func:
     """`func` with the buffers called `names` allocated in `loop`, if they are used there alone and carry nothing over.
 
-    Nothing is carried over if no iteration reads what another wrote: of `loop`, or of a loop around it.
+    Nothing is carried over if no iteration reads what another wrote: of `loop`, or of a loop around it. That is known
+    of iterations that are `apart`.
     """
     where = find_loop(func, loop)
     held, used = declaring(loop), touching(*names)
@@ -152,19 +153,30 @@ def settled(func: Func, names: set[str], loop: str) -> Func:
     using = [s for s in inside if not names.isdisjoint(s.touches)]
     if any(s.when[: len(start)] != start for s in using):
         return func  # a reduction that starts outside
-    earlier = before(times(start, "s"), times(start, "t"))
+    if not apart and _carried(func, names, using, before(times(start, "s"), times(start, "t"))):
+        return func
+    one = next(iter(_allocations(func, names).values())).buffer
+    box = touched(func, where, one, names)
+    return func if box is None else confined(func, names, loop, box)
+
+
+def _carried(func: Func, names: set[str], using: Sequence[Statement], earlier: Sequence[Order]) -> bool:
+    """Whether one of the statements reads what one wrote `earlier`."""
+    asked: dict[tuple[int, ...], bool] = {}
+    kept: list[object] = []
+    """What was asked about, which has to stay there as long as it is told by identity."""
 
     def clear(s: Statement, a: Access, t: Statement, b: Access) -> bool:
-        return not Pair(func, s, a, t, b).possible(earlier)
+        key = id(s), id(a), id(t), id(b)
+        if key not in asked:
+            kept.append((s, a, t, b))
+            asked[key] = not Pair(func, s, a, t, b).possible(earlier)
+        return asked[key]
 
     def passes(a: Access, b: Access) -> bool:
         return a.write and a.buffer in names and not b.write
 
     pairs = [*product(using, using)]
     if any(not clear(s, a[0], t, b[0]) for s, t in pairs for a, b in bundled(s, t, passes)):
-        return func  # as it most often is, by what is read first
-    if any(not clear(s, a, t, b) for s, t in pairs for a, b in unclear(s, t, clear, passes)):
-        return func
-    one = next(iter(_allocations(func, names).values())).buffer
-    box = touched(func, where, one, names)
-    return func if box is None else confined(func, names, loop, box)
+        return True  # as it most often is, by what is read first
+    return any(not clear(s, a, t, b) for s, t in pairs for a, b in unclear(s, t, clear, passes))

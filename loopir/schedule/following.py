@@ -135,6 +135,24 @@ def carries(move: Move, behind: Behind, names: set[str]) -> bool:
     )
 
 
+def apart(move: Move, behind: Behind, names: set[str]) -> bool:
+    """Whether, where the nest is `in_order`, each element of `names` is touched in one iteration of the loops alone.
+
+    One statement of the loop uses them, at elements that tell the loops, and the nest reads those of its iteration.
+    """
+    using = [p for p in places(move.loop.body) if not names.isdisjoint(loaded(p.stmt) | written(p.stmt))]
+    if len(using) != 1 or move.shared_loops or not names <= written(using[0].stmt) - loaded(using[0].stmt):
+        return False
+    dims = {x.name: d for d, x in enumerate(using[0].stmt.at) if isinstance(x, Var)}
+    return all(
+        dict(plain(load.at[dims[u.var]])) == plus({(Var(v),): 1}, constant(c))
+        for part in _values(move.stmt)
+        for load, _ in loads_of(part)
+        if load.buffer.name in names
+        for v, (u, c) in behind.items()
+    )
+
+
 def _late(ix: Index, v: str, c: int) -> bool:
     """Whether what is `v` and a constant, none below 0, is before `v` and `c`."""
     p = dict(plain(ix))

@@ -14,7 +14,7 @@ from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_in
 from loopir.schedule.find import listing
-from loopir.schedule.following import carries, followed, in_order
+from loopir.schedule.following import apart, carries, followed, in_order
 from loopir.schedule.placement import (
     Move,
     Moved,
@@ -127,12 +127,14 @@ def _placed(move: Move, anchor: Load, settle: bool) -> Func:
     behind = followed(move, restriction)
     if behind is None:
         require_each_once(move, after)
-    if behind is None or not in_order(move, behind):
+    ordered = behind is not None and in_order(move, behind)
+    if not ordered:
         _require_order(move, after)
     new = after.func
     for names in _groups(move) if settle else ():
         if behind is None or not carries(move, behind, names):
-            new = settled(new, names, move.loop.var)
+            own = behind is not None and ordered and apart(move, behind, names)
+            new = settled(new, names, move.loop.var, apart=own)
     with told_as(func, after.origin):
         return promised(move, new)
 
