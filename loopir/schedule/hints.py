@@ -33,7 +33,8 @@ def live(func: Func) -> Func:
             case Alloc(b):
                 return map_stmts(s, lambda x: visit(x, {**buffers, b.name: b}, loops))
             case Loop(var) if hinted(s):
-                return map_stmts(s, lambda x: visit(x, buffers, loops | {var}))
+                new = map_stmts(s, lambda x: visit(x, buffers, loops | {var}))
+                return new if isinstance(new, Loop) and new.body else ()
             case _:
                 return map_stmts(s, lambda x: visit(x, buffers, loops)) if hinted(s) else s
 

@@ -31,7 +31,7 @@ def plot(report: Report, ax: Any = None) -> Any:
         ax = Figure(figsize=(7, 4.5), layout="constrained").subplots()
     gpu = report.gpu
     lanes = 2.0 * gpu.processors * gpu.clock * gpu.lanes
-    points = [(k, *_at(k, gpu.memory)) for k in report.kernels]
+    points = [(k, *_at(k)) for k in report.kernels]
     low = min([0.1, *(x / 3 for _, x, y in points if x > 0)])
     high = max([1e3, *(x * 3 for _, x, _ in points)])
     across = np.geomspace(low, high, 200)
@@ -51,7 +51,7 @@ def plot(report: Report, ax: Any = None) -> Any:
     return ax
 
 
-def _at(kernel: KernelReport, memory: float) -> tuple[float, float]:
+def _at(kernel: KernelReport) -> tuple[float, float]:
     """Operations a byte, and a second."""
-    moved = kernel.seconds["memory"] * memory
+    moved = kernel.moved
     return kernel.operations / max(1.0, moved), kernel.operations * kernel.times / max(1e-12, kernel.total)

@@ -29,6 +29,8 @@ class Gpu:
     clock: float
     memory: float
     """Bytes that a device-to-device copy reads and writes."""
+    reading: float
+    """Bytes where all is read and nothing written."""
     cache: float
     """Bytes between the L2 cache and the processors."""
     latency: float
@@ -46,11 +48,15 @@ class Gpu:
     lanes: int = 128
     """Lanes of instructions that a processor issues in a clock."""
 
+    def memory_seconds(self, read: float, written: float) -> float:
+        """How long memory takes for so many bytes: writing is as fast as a copy, half of which it is, leaves it."""
+        return read / self.reading + written * (2 / self.memory - 1 / self.reading)
 
-H200 = Gpu("NVIDIA H200", 132, 1.98e9, 4.2e12, 1.01e13, 7.0e-7, 6.2e14, 8.2e14, 2.2e-6)
-"""Clock and limits from NVIDIA's data sheet; memory, latency, launch and matrix as measured, matrix_wide as its own
-library reaches in its best product; the L2 cache gives 5120 bytes a clock (NVIDIA, "A100 whitepaper"; the same here),
-of 1.98 GHz."""
+
+H200 = Gpu("NVIDIA H200", 132, 1.98e9, 4.2e12, 4.7e12, 1.01e13, 7.0e-7, 6.2e14, 8.2e14, 2.2e-6)
+"""Clock and limits from NVIDIA's data sheet; memory, reading, latency, launch and matrix as measured, matrix_wide as
+its own library reaches in its best product; the L2 cache gives 5120 bytes a clock (NVIDIA, "A100 whitepaper"; the same
+here), of 1.98 GHz."""
 OVERHEAD = 2.0
 """Instructions for each load and store: itself, and what comes to a lane of addresses, conversions and control."""
 NEAR = 1 << 17
@@ -70,6 +76,8 @@ class KernelReport:
     seconds: Mapping[str, float]
     start: float
     """Seconds before the first bytes are there, when nothing else can be done."""
+    moved: float
+    """Bytes that one launch reads from memory and writes to it."""
 
     @property
     def bound(self) -> str:
@@ -80,7 +88,7 @@ class KernelReport:
         """Bytes of one launch at each level of memory."""
         shared = sum(m.taken for m in self.work.of("shared"))
         return {
-            "memory": self.seconds["memory"] * gpu.memory,
+            "memory": self.moved,
             "the L2 cache": self.seconds["cache"] * gpu.cache,
             "shared memory": shared,
         }
@@ -163,7 +171,8 @@ def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any]
         registers = resources[kernel.name].registers if kernel.name in resources else None
         resident, limit = _resident(w, registers, gpu)
         start = gpu.latency if any(m.read for m in w.of("global")) else 0.0
-        kernels.append(KernelReport(w, times, resident, limit, registers, _seconds(w, resident, given, gpu), start))
+        seconds, moved = _seconds(w, resident, given, gpu), sum(_memory(w, given))
+        kernels.append(KernelReport(w, times, resident, limit, registers, seconds, start, moved))
     bytes_ = sum(
         _size(a.buffer.shape, a.buffer.dtype.bytes, sizes) * (2 if a.access == "inout" else 1) for a in lowered.args
     )
@@ -189,11 +198,9 @@ def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Gpu) -> dict
     waves = w.blocks / (gpu.processors * resident)
     busy = min(1.0, w.blocks / gpu.processors)
     tail = -(-w.blocks // (gpu.processors * resident)) / waves if waves >= 1.0 else 1.0
-    memory = cache = 0.0
+    cache = 0.0
     for m in w.of("global"):
         size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
-        torn = m.written_taken - m.written  # sectors written in part are read and written again
-        memory += min(size, m.read_taken) + min(size, m.written) + 2 * max(0.0, torn)
         cache += m.written_taken + min(m.read_taken, size * gpu.processors if size <= NEAR else m.read_taken)
     in_flight = min(w.blocks, resident * gpu.processors) * w.threads * w.in_flight
     reads = sum(m.read_taken for m in w.of("global"))
@@ -204,7 +211,7 @@ def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Gpu) -> dict
     waited = gpu.latency * max(1.0, reads / max(1.0, in_flight)) if reads else 0.0
     banks = tail * shared / (rate * 128)
     return {
-        "memory": memory / gpu.memory,
+        "memory": gpu.memory_seconds(*_memory(w, sizes)),
         "cache": cache / gpu.cache,
         "latency": waited,
         "instructions": instructions,
@@ -212,6 +219,17 @@ def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Gpu) -> dict
         "shared memory": banks,
         "tensor cores": tail * (w.matrix / gpu.matrix + w.matrix_wide / gpu.matrix_wide) / busy,
     }
+
+
+def _memory(w: Work, sizes: Mapping[str, int]) -> tuple[float, float]:
+    """Bytes that a launch reads from memory and writes to it: no buffer more than once, as it stays in the cache."""
+    read = written = 0.0
+    for m in w.of("global"):
+        size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
+        torn = max(0.0, m.written_taken - m.written)  # sectors written in part are read and written again
+        read += min(size, m.read_taken) + torn
+        written += min(size, m.written) + torn
+    return read, written
 
 
 def _size(shape: Sequence[Any], item: int, sizes: Mapping[str, int]) -> int:

@@ -8,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 from meaning import assert_same
 
 import loopir as lp
-from loopir.ir.grammar import Prefetch
+import schedules
+from loopir.ir.grammar import Loop, Prefetch
 from loopir.ir.walk import statements
 
 PRODUCT = """
@@ -110,6 +111,13 @@ def test_a_loop_of_hints_alone_goes() -> None:
     assert count(done) == 2  # whole tiles, and the rest
     cut = lp.Schedule(lp.parse(GUARDED)).prefetch("C", "A", "j", 2).partition("i")
     assert count(cut) == 1, str(cut)
+
+
+def test_a_loop_over_lines_goes_with_its_hints() -> None:
+    """What it asks for is put elsewhere by the epilogue's placement: a loop with nothing in it is no program."""
+    a, b = (lp.placeholder((256, 256), "float32", name=x) for x in "AB")
+    s = schedules.auto(lp.Schedule(lp.relu(a @ b)), "llvm")
+    assert all(x.body for x in statements(s.func.body) if isinstance(x, Loop))
 
 
 def test_the_cpu_is_told_and_a_gpu_is_not() -> None:
