@@ -21,11 +21,11 @@ DIVISIONS = ("sdiv", "srem", "udiv", "urem")
 def left_alone(module: Any, again: Any, blocks: Iterable[Any], *, branches: bool, unrolled: bool) -> None:
     """Have LLVM leave alone the loop of `blocks`, which `again` closes.
 
-    It is no vector if it `branches` and divides by what is no constant, and is not unrolled if a loop in it is by now:
-    so much was asked for, and more of it takes half as long again to compile.
+    It is no vector if it `branches` and divides by what is no constant. It is none either, nor unrolled, if a loop in
+    it is `unrolled` by now: so much was asked for, and more of it takes half as long again to compile.
     """
     told: list[Any] = []
-    if branches and any(_divides(x) for block in blocks for x in block.instructions):
+    if unrolled or (branches and any(_divides(x) for block in blocks for x in block.instructions)):
         told.append(module.add_metadata(["llvm.loop.vectorize.enable", ir.Constant(ir.IntType(1), 0)]))
     if unrolled:
         told.append(module.add_metadata(["llvm.loop.unroll.disable"]))

@@ -182,6 +182,7 @@ def f(A: "float32[64, {width}]", C: "inout float32[{width}]"):
     for kind in ("unroll", "range"):
         found = source_of(lp.parse(source.format(kind=kind, width=4)))
         assert ("llvm.loop.unroll.disable" in found) is (kind == "unroll")
+        assert ("llvm.loop.vectorize.enable" in found) is (kind == "unroll")
 
 
 def test_unrolling_is_bounded() -> None:
