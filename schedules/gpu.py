@@ -138,8 +138,12 @@ def _of_pairs(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
         return made
     if "parts" in options and not within:
         return matmul_split(s, stage, **options)
-    options = {x: y for x, y in options.items() if x not in ("parts", "warpgroups")}
-    return matmul_mma(s, stage, **options, within=within)
+    return matmul_mma(s, stage, **_in_one(options), within=within)
+
+
+def _in_one(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of `matmul_mma` among those of `matmul_split`: the reduced loop is left in one."""
+    return {x: y for x, y in options.items() if x not in ("parts", "warpgroups")}
 
 
 def _taken_along(s: lp.Schedule, stage: str) -> tuple[str, ...]:
@@ -165,7 +169,7 @@ def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:
     s, stage, _ = followed(s, stage)
     c = contraction(s, stage)
     assert c is not None
-    options = tensor_tile(s, c)
+    options = _in_one(tensor_tile(s, c))
     options |= {"depth": options["depth"] // 2, "whole": False}
     return matmul_mma(s, stage, **options)
 
