@@ -17,7 +17,8 @@ import numpy as np
 
 from loopir.intrinsics import expand
 from loopir.intrinsics.arith import mul
-from loopir.ir.grammar import Op, Value
+from loopir.ir.dtypes import float32
+from loopir.ir.grammar import Cast, Op, Value
 from loopir.ir.ops import Intrinsic
 
 FLOAT = frozenset({"float"})
@@ -182,17 +183,24 @@ def _near(name: str, *, parts: int) -> Intrinsic:
 
 
 def _squared(fn: Intrinsic) -> Intrinsic:
-    """The product of `fn` with itself, rounded as that is. Twice its error, of a unit that may be half as large."""
+    """The product of `fn` with itself, rounded as that is, of narrow types in float32. Twice its error, of a unit that
+    may be half as large."""
 
     double = fn.cuda["float64"]
 
     def meaning(x: Any) -> Any:
-        return fn.meaning(x) * fn.meaning(x)
+        value = fn.meaning(x.astype(np.float32) if x.dtype.itemsize < 4 else x)
+        return np.asarray(value * value).astype(x.dtype)[()]
+
+    def expanded(x: Value) -> Value:
+        value = Op(fn, (Cast(x, float32) if x.dtype.is_narrow else x,))
+        square = Op(mul, (value, value))
+        return Cast(square, x.dtype) if x.dtype.is_narrow else square
 
     return Intrinsic(
         fn.square, 1, FLOAT, meaning, ulp=4 * fn.ulp, work=fn.work,
         cuda={"float32": fn.cuda["float32"].replace("_near", "_near_squared"), "float64": f"({double} * {double})"},
-        cuda_prelude=_TURNS, expand=lambda x: Op(mul, (Op(fn, (x,)), Op(fn, (x,)))),
+        cuda_prelude=_TURNS, expand=expanded,
         doc=f"{fn.name} times itself, whose sign takes no time.",
     )  # fmt: skip
 

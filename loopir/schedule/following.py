@@ -77,7 +77,7 @@ def in_order(move: Move, behind: Behind) -> bool:
     told = {x.name for x in move.stmt.at if isinstance(x, Var)} | over
     if not alone(move) or not own.isdisjoint(read) or not told.issuperset(x.var for x in move.own_loops):
         return False
-    if not own.isdisjoint(*map(accessed, others)):
+    if not all(own.isdisjoint(accessed(s)) for s in others):
         return False
     made = read.intersection(set[str]().union(*map(stored, others)))
     return all(_read_after(move, behind, name) for name in made)

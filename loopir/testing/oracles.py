@@ -216,7 +216,7 @@ def _missed(w: Witness, events: Sequence[Event]) -> str | None:
     if asked[0] == asked[1]:  # one iteration, which is to be run twice: what it reads and then writes
         own = [e for e in events if ((_name(e), e.at()), e.home[0], e.cell) == asked[1:]]
         return None if {e.write for e in own} == {True, False} else f"it does not read and write {w.buffer}: {w}"
-    return None if asked in seen else f"no such two accesses are made, at {w.sizes}: {w}"
+    return None if any(pair == asked for pair in seen) else f"no such two accesses are made, at {w.sizes}: {w}"
 
 
 def _apart(w: Witness, events: Sequence[Event]) -> str | None:

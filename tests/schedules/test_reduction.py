@@ -165,3 +165,19 @@ def test_everything_of_unknown_number_is_taken_in_turns(
     s = schedules.reduction(s, s.stages[0], threads=32)
     check(t, s, RNG.integers(0, 5, (n, m)).astype(s.func.args[0].buffer.dtype.numpy))
     assert lp.compile_source(s).source.count("__global__") == 4, "what is made of the sum is made where it is"
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_several_results_of_one_tensor(n: int) -> None:
+    """Rows, columns and all of it, sums and places, in one program: what one nest moves past is many statements."""
+    x = lp.placeholder((lp.symbol("n"), 7), "int32", name="x")
+    results = [x.sum(axis=1), x.max(axis=0), x.argmax(axis=1), x.min(), x.any(axis=1), x.prod(axis=1)]
+    s = schedules.gpu(lp.Schedule([r.named(f"o{k}") for k, r in enumerate(results)]))
+    a = np.random.default_rng(n).integers(-3, 4, (n, 7), dtype=np.int32)
+    sums, most, where, least, some, product = s.build("interpret")(a)
+    assert np.array_equal(sums, a.sum(1, dtype=np.int32))
+    assert np.array_equal(most, a.max(0))
+    assert np.array_equal(where, a.argmax(1))
+    assert least == a.min()
+    assert np.array_equal(some, a.any(1))
+    assert np.array_equal(product, a.prod(1, dtype=np.int32))
