@@ -3,18 +3,24 @@
 Steps are drawn on random affine programs. One that is refused is taken all the same, without its checks, and both
 programs are run at every small size (`loopir.testing.brute`): where nothing changes, a legal step was refused. One that
 is accepted is run, too. Where there is nothing to take, as the step is refused for its form alone, nothing is counted
-but that. The table in docs/legality.md is made by this.
+but that. With `--each N` primitives take turns in `--jobs` processes, until each has so many counted steps or the time
+is over. The table in docs/legality.md is made by `--write docs/legality.md`.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
+from multiprocessing import get_context
+from pathlib import Path
 from random import Random
 from time import monotonic
 from typing import Any
@@ -42,6 +48,8 @@ BEFORE = ("split", "reorder", "fuse", "compute_at", "cache_read", "decompose_red
 """Steps that a program may have been through already."""
 REPEATS = ("compute_at", "compute_inline", "split", "tile", "unroll_and_jam")
 """Steps that may let an instance run more often."""
+ROUND_SECONDS = 4.0
+"""About what a round for one primitive takes, while it is not known."""
 AFFINE = tuple(name for name in FAMILIES if name not in FROM_MEMORY)
 
 
@@ -57,6 +65,11 @@ class Table:
         self.counts.setdefault(step.name, Counter())[found] += 1
         if found in ("accepted, illegal", "refused, legal", "crash"):
             self.wrong.append(f"{'=' * 20} {found}: {step.name}\n{text(func)}\n{step}\n{told}")
+
+    def add(self, other: Table) -> None:
+        for name, counts in other.counts.items():
+            self.counts.setdefault(name, Counter()).update(counts)
+        self.wrong += other.wrong
 
     def __str__(self) -> str:
         head = (
@@ -169,16 +182,38 @@ def measure(
             return table
 
 
-def evenly(least: int, seconds: float, seed: int = 0, primitives: Sequence[str] = (), *, say: Say = str) -> Table:
-    """Rounds for one primitive after the other, until `least` of its steps are counted or `seconds` have gone by."""
-    table = Table()
-    for name in sorted(primitives or PRIMITIVES):
-        end, n = monotonic() + seconds, seed
-        while table.counted(name) < least and (n == seed or monotonic() < end):
-            judge_round(table, [name], n, 4, 25)
-            n += 1
-        say(table.row(name))
-    return table
+def evenly(
+    least: int, seconds: float, seed: int = 0, primitives: Sequence[str] = (), *, jobs: int = 1, say: Say = str
+) -> Table:
+    """Rounds for one primitive each, in `jobs` processes, until all have `least` counted steps or `seconds` are over.
+
+    The one that the least time was spent on has the next, so that none waits for another that offers little to count.
+    """
+    table, end = Table(), monotonic() + seconds
+    rounds = {name: count(seed) for name in sorted(primitives or PRIMITIVES)}
+    spent = dict.fromkeys(rounds, 0.0)
+    under_way: dict[Future[tuple[Table, float]], str] = {}
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        while True:
+            waiting = [name for name in rounds if table.counted(name) < least and monotonic() < end]
+            while waiting and len(under_way) < jobs:
+                name = min(waiting, key=lambda n: spent[n])
+                under_way[pool.submit(judged, name, next(rounds[name]))] = name
+                spent[name] += ROUND_SECONDS
+            if not under_way:
+                return table
+            for done in wait(under_way, return_when=FIRST_COMPLETED).done:
+                name, (found, took) = under_way.pop(done), done.result()
+                spent[name] += took - ROUND_SECONDS
+                table.add(found)
+                say(table.row(name))
+
+
+def judged(name: str, seed: int) -> tuple[Table, float]:
+    """One round for a primitive, and the seconds that it took."""
+    table, start = Table(), monotonic()
+    judge_round(table, [name], seed, 4, 25)
+    return table, monotonic() - start
 
 
 def judge_round(table: Table, names: Sequence[str], seed: int, each: int, examples: int) -> None:
@@ -201,23 +236,31 @@ def _call(drawn: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...
     return drawn[0], tuple(drawn[1].items())
 
 
+def renewed(page: str, table: str) -> str:
+    """`page` with `table` where it has its own."""
+    return re.sub(r"(^\|.*\n)+", f"{table}\n", page, count=1, flags=re.MULTILINE)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m loopir.testing.legality", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on (0: one round)")
     parser.add_argument("--seed", type=int, default=0, help="the first round")
     parser.add_argument("--primitives", nargs="*", default=[], help="these only")
-    parser.add_argument("--each", type=int, help="so many counted steps of every primitive, for SECONDS each at most")
-    parser.add_argument("--cases", help="a file for the cases that should not be")
+    parser.add_argument("--each", type=int, help="so many counted steps of every primitive, as far as SECONDS go")
+    parser.add_argument("--jobs", type=int, default=1, help="with --each, processes at once")
+    parser.add_argument("--cases", type=Path, help="a file for the cases that should not be")
+    parser.add_argument("--write", type=Path, help="a page to put the table into, where its table is")
     chosen: Any = parser.parse_args(argv)
     if chosen.each is None:
         table = measure(chosen.seconds, chosen.seed, chosen.primitives)
     else:
         told = partial(print, file=sys.stderr, flush=True)
-        table = evenly(chosen.each, chosen.seconds, chosen.seed, chosen.primitives, say=told)
+        table = evenly(chosen.each, chosen.seconds, chosen.seed, chosen.primitives, jobs=chosen.jobs, say=told)
     print(table)
     if chosen.cases:
-        with open(chosen.cases, "w") as file:
-            file.write("\n".join(table.wrong))
+        chosen.cases.write_text("\n".join(table.wrong))
+    if chosen.write:
+        chosen.write.write_text(renewed(chosen.write.read_text(), str(table)))
     return min(100, sum(n["accepted, illegal"] + n["crash"] for n in table.counts.values()))
 
 

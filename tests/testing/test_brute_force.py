@@ -8,7 +8,7 @@ import loopir as lp
 from loopir.errors import ScheduleError
 from loopir.schedule.trace import Step
 from loopir.testing.brute import broken, small_sizes, tagged
-from loopir.testing.legality import measure, verdict
+from loopir.testing.legality import Table, measure, renewed, verdict
 from loopir.testing.unchecked import unchecked
 
 SWEEP = lp.parse("""
@@ -80,6 +80,11 @@ def test_random_steps_are_judged() -> None:
     table = measure(0, seed=3, each=6, examples=12)
     assert not [x for x in table.wrong if "accepted, illegal" in x]
     assert "| all |" in str(table)
+    both = Table()
+    both.add(table)
+    both.add(table)
+    assert all(both.counted(name) == 2 * table.counted(name) for name in table.counts)
+    assert renewed(f"Before.\n\n{both}\n\nAfter.\n", str(table)) == f"Before.\n\n{table}\n\nAfter.\n"
 
 
 def test_copies_beside_writes_of_other_elements_are_legal() -> None:
