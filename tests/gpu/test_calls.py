@@ -16,14 +16,6 @@ N = 1 << 22
 
 
 @pytest.fixture(scope="module")
-def torch() -> Any:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("there is no GPU")
-    return torch
-
-
-@pytest.fixture(scope="module")
 def double(torch: Any) -> Any:
     x = lp.placeholder((lp.symbol("n"),), "float32", name="x")
     return schedules.auto(lp.Schedule(x * 2.0), "cuda").build("cuda")

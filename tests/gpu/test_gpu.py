@@ -14,18 +14,8 @@ import schedules
 from loopir.ir.dtypes import ALL, DType, bool_
 from loopir.testing import programs
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gpu() -> Any:
-    from loopir.runtime.driver import device
-
-    try:
-        return device()
-    except lp.TargetError as error:
-        pytest.skip(str(error))
 
 
 def values(t: DType, count: int, *, small: bool = False) -> np.ndarray[Any, Any]:

@@ -18,14 +18,6 @@ pytestmark = pytest.mark.gpu
 Make = Callable[[Any], Any]
 
 
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("there is no GPU")
-    return torch
-
-
 def rmsnorm(x: Any) -> Any:
     return x * lp.rsqrt(lp.mean(x * x, axis=-1, keepdims=True) + 1e-6)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from convolutions import CONVS, Conv
@@ -11,14 +10,6 @@ from convolutions import CONVS, Conv
 import schedules
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("there is no GPU")
-    return torch
 
 
 @pytest.mark.usefixtures("torch")

@@ -15,14 +15,6 @@ from schedules.matmul_simt import matmul_simt
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("there is no GPU")
-    return torch
-
-
 def product(dtype: str, transposed: bool, epilogue: bool, stages: int) -> lp.Schedule:
     b, m = lp.symbol("b"), lp.symbol("m", multiple_of=128)
     n, k = lp.symbol("n", multiple_of=128), lp.symbol("k", multiple_of=32)

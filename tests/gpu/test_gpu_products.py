@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from products import CASES, ROUNDED, Case, arrays, off, schedule
 
@@ -12,14 +10,6 @@ import schedules
 pytestmark = pytest.mark.gpu
 SIZES = ((256, 384, 320), (1032, 520, 96), (16, 384, 512), (5, 136, 64), (264, 16, 256), (264, 7, 256), (264, 136, 64))
 """Rows, columns, and steps of the sum, in which codes of 4 bits have whole groups."""
-
-
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("there is no GPU")
-    return torch
 
 
 def right(case: Case, sizes: tuple[int, int, int]) -> bool:

@@ -11,19 +11,9 @@ import loopir as lp
 import schedules
 from loopir.ir.dtypes import ALL, DType
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 RNG = np.random.default_rng(0)
 SIZES = [(0, 5), (1, 1), (3, 7), (5, 0), (17, 31), (2, 1009), (300, 33), (1009, 64), (64, 4096), (3, 100003)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gpu() -> Any:
-    from loopir.runtime.driver import device
-
-    try:
-        return device()
-    except lp.TargetError as error:
-        pytest.skip(str(error))
 
 
 def whole(t: DType, shape: Any, high: int = 5) -> Any:

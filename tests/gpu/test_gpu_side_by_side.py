@@ -10,15 +10,7 @@ from side_by_side import side_by_side
 from schedules.matmul_mma import matmul_mma
 from schedules.matmul_wgmma import matmul_wgmma
 
-pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
-        pytest.skip("there is no GPU of sm_90a")
-    return torch
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("sm_90a")]
 
 
 @pytest.mark.parametrize(("schedule", "how"), [(matmul_mma, {"warps": (2, 2)}), (matmul_wgmma, {"roles": False})])

@@ -15,15 +15,7 @@ import schedules
 from schedules.fusion import inlined
 from schedules.matmul_wgmma import matmul_wgmma
 
-pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
-        pytest.skip("there is no GPU of sm_90a")
-    return torch
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("sm_90a")]
 
 
 def exact(torch: Any, shape: tuple[int, int, int], sizes: Any, turned: bool, dtype: str, **how: Any) -> bool:

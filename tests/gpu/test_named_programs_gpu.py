@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from named_programs import PROGRAMS
@@ -11,19 +9,9 @@ from named_programs import PROGRAMS
 import loopir as lp
 import schedules
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 OF_ITS_OWN = ("jacobi", "prefix sum", "histogram")
 """Programs whose schedule has to be told what they are."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gpu() -> Any:
-    from loopir.runtime.driver import device
-
-    try:
-        return device()
-    except lp.TargetError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("kind", ["fits", "odd", "symbols"])
