@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import Buffer, Cond, Loop, Monoid
+from loopir.ir.grammar import Buffer, Cond, Load, Loop, Monoid
 
 Stage = Literal["schedule", "lowered", "flat", "meaning"]
 """At "meaning", that of an instruction, parameters may live in any memory."""
@@ -36,6 +36,10 @@ class Here:
     used: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
     written: dict[str, str] = field(default_factory=dict[str, str])
     """By buffer, a statement that writes it."""
+    hints: bool = False
+    """Whether a hint to a cache was met."""
+    loads: list[tuple[Load, tuple[Cond, ...]]] | None = None
+    """What is loaded in the value that is looked at, as `loads_of` has it; None if that is more than operations."""
 
 
 @dataclass(frozen=True, slots=True)

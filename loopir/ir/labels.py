@@ -1,8 +1,8 @@
-"""The labels of statements, known nest by nest: a step that makes one asks which there are, and changes few nests."""
+"""The labels of statements, and where hints stand, known nest by nest: each step asks, and changes few nests."""
 
 from __future__ import annotations
 
-from loopir.ir.grammar import Func, Reduce, Stmt, Store
+from loopir.ir.grammar import Func, Prefetch, Reduce, Stmt, Store
 from loopir.ir.kept import kept
 from loopir.ir.walk import nests, statements
 
@@ -16,3 +16,9 @@ def labelled(s: Stmt) -> frozenset[str]:
 def labels_of(func: Func) -> set[str]:
     """The labels of the statements of `func`."""
     return set[str]().union(*(labelled(s) for s in nests(func.body)))
+
+
+@kept
+def hinted(s: Stmt) -> bool:
+    """Whether a hint to a cache stands anywhere in `s`."""
+    return any(type(x) is Prefetch for x in statements((s,)))

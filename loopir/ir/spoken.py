@@ -26,6 +26,7 @@ from loopir.ir.grammar import (
     Op,
     Or,
     Select,
+    Store,
     Var,
     Xor,
     conjuncts,
@@ -95,6 +96,8 @@ Loads = tuple[tuple[Load, tuple[Cond, ...]], ...]
 @kept
 def loads_of(node: Node) -> Loads:
     """The loads under `node`, each with the conditions of the Selects around it: one side alone is evaluated."""
+    if isinstance(node, Store) and all(map(sees, node.at)):
+        return loads_of(node.value)  # which the verifier has seen
     found: list[tuple[Load, tuple[Cond, ...]]] = []
     pending: list[tuple[Any, tuple[Cond, ...]]] = [(node, ())]
     while pending:

@@ -1,6 +1,6 @@
 """What is legal at each stage, as rules over nodes; run after every primitive and every pass.
 
-One walk over the Func: statements keep the names in scope, and `RULES` has the check of each kind of expression.
+One walk over the Func: statements keep the names in scope; what is legal of expressions stands in `verify_expr`.
 Stages differ in three rules: kernels and barriers exist from `lowered` on, and in `flat` every access has one index.
 An expression that stands in several places of one scope is checked once, and so is a nest that a step leaves as it
 was: what it was found to need of its surroundings is kept with it.
@@ -8,32 +8,22 @@ was: what it was found to need of its surroundings is kept with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from math import isinf
-from typing import Any
-
-from loopir.ir.dtypes import BY_NAME, DType
+from loopir.ir.dtypes import BY_NAME
 from loopir.ir.grammar import (
     AXES,
     KINDS,
     SCOPES,
-    Add,
     Alloc,
-    And,
     Arg,
     Await,
     Barrier,
     Body,
     Budget,
     Buffer,
-    Cast,
-    Cmp,
     Commit,
-    Const,
     Do,
     Expect,
     Fence,
-    FloorDiv,
     Fragment,
     Func,
     Hold,
@@ -45,38 +35,25 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Mapped,
-    Max,
-    Min,
-    Mod,
     Monoid,
-    Mul,
     Node,
-    Not,
-    Of,
     Op,
-    Opaque,
-    Or,
-    Param,
     Prefetch,
     Reduce,
     Role,
-    Select,
     Stmt,
     Store,
     Strided,
-    Truth,
-    Var,
     Wait,
-    Xor,
     conjuncts,
 )
 from loopir.ir.here import RESERVED as RESERVED, Checked, Here, Stage as Stage, fail, new_name, usable
 from loopir.ir.kept import learn, memory
-from loopir.ir.labels import labelled
+from loopir.ir.labels import hinted, labelled
 from loopir.ir.layouts import evaluate as evaluate, injective, made_of
 from loopir.ir.match import match
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY
-from loopir.ir.spoken import ARITHMETIC, spoken
+from loopir.ir.verify_expr import access, arguments, expr, in_scope, value
 from loopir.ir.walk import accessed, declared, nodes, sees, variables
 
 
@@ -126,7 +103,7 @@ def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
             del here.buffers[name]
             here.seen.clear()  # a value was checked with this memory in scope
         elif isinstance(s, If):
-            _expr(s.cond, here)
+            expr(s.cond, here)
             guards, depth = here.guards, len(here.loops)
             here.guards = (*guards, (depth, conjuncts(s.cond)))
             _body(s.then, here, sizes)
@@ -141,18 +118,19 @@ def _other(s: Stmt, here: Here, sizes: frozenset[str]) -> None:
     match s:
         case Do(_, inner, ring):
             if ring is not None:
-                _expr(ring, here)
+                expr(ring, here)
             _body(inner, here, sizes)
             match(s, lowered=here.stage != "schedule")
         case Prefetch(element):
-            _expr(element, here)
+            here.hints = True
+            expr(element, here)
         case Role(_, inner):
             _body(inner, here, sizes)
         case Issue(fn, operands):
             if here.kernel is None or len(operands) != len(fn.meaning.args):
                 fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
             for x in (*operands, *(y for b in s.boxes for y in b.at), *((s.ring,) if s.ring else ())):
-                _expr(x, here)
+                expr(x, here)
         case Kernel(name, inner):
             if here.stage == "schedule" or here.kernel is not None:
                 fail(f"kernel {name!r} is not at the top; kernels are made by lowering, side by side")
@@ -180,6 +158,7 @@ def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
         learn(accessed, s, frozenset(alone.used))
         learn(declared, s, frozenset(alone.names | alone.labels))
         learn(labelled, s, frozenset(alone.labels))
+        learn(hinted, s, alone.hints)
     if not here.names.isdisjoint(found.names):
         new_name(min(found.names & here.names), here)
     if not here.labels.isdisjoint(found.labels):
@@ -188,7 +167,7 @@ def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
         _monoid_name(m, here)
     for name, b in found.used.items():
         if here.buffers.get(name) is not b:
-            _declared(b, here)
+            in_scope(b, here)
     here.used.update(found.used)
     if not here.readonly.isdisjoint(found.written):
         name = min(here.readonly & found.written.keys())
@@ -206,7 +185,7 @@ def _loop(s: Loop, here: Here, sizes: frozenset[str]) -> None:
         fail(f"loop {s.var} is {s.kind}d, so its extent has to be a constant")
     if s.kind in here.axes:
         fail(f"loop {s.var} is bound to {s.kind}, and a loop around it is, too")
-    _expr(s.extent, here)
+    expr(s.extent, here)
     loops, axes = here.loops, here.axes
     here.bound.add(s.var)
     here.loops = (*loops, s)
@@ -227,7 +206,7 @@ def _label(label: str, here: Here) -> None:
 
 
 def _written(label: str, b: Buffer, at: tuple[Node, ...], here: Here) -> None:
-    _access(b, at, here)
+    access(b, at, here)
     _writable(label, b.name, here)
 
 
@@ -241,9 +220,9 @@ def _store(s: Store, here: Here) -> None:
     _label(s.label, here)
     _written(s.label, s.buffer, s.at, here)
     if isinstance(s.value, Op) and s.value.fn.lane is not None and here.kernel is not None:
-        _arguments(s.value, here, None)  # here alone an exchange between lanes may stand
+        arguments(s.value, here, None)  # here alone an exchange between lanes may stand
     else:
-        _expr(s.value, here)
+        value(s.value, here)
     if s.value.dtype != s.buffer.dtype:
         fail(f"statement {s.label} stores {s.value.dtype} in {s.buffer.name}, which holds {s.buffer.dtype}")
 
@@ -258,7 +237,7 @@ def _reduce(s: Reduce, here: Here) -> None:
         _written(s.label, b, s.at, here)
     for values in (s.values, s.init or ()):
         for v, b, p in zip(values, s.buffers, s.monoid.left, strict=bool(values)):
-            _expr(v, here)
+            value(v, here)
             if not v.dtype == b.dtype == p.type:
                 fail(f"statement {s.label} folds {v.dtype} into {b.name} of {b.dtype} by a monoid on {p.type}")
     if len({b.name for b in s.buffers}) != len(s.buffers):
@@ -306,7 +285,7 @@ def _monoid(m: Monoid, here: Here) -> None:
     if not len(m.left) == len(m.right) == len(m.combine) == len(m.identity) or len(params) != 2 * len(m.left):
         fail(f"monoid {m.name} needs as many left, right and combined components as identities, all named apart")
     for part, v in zip(m.left, m.combine, strict=True):
-        _expr(v, here, params)
+        expr(v, here, params)
         if v.dtype != part.type:
             fail(f"monoid {m.name} combines {part.name} of {part.type} to {v.dtype}")
     if any(c.type != p.type or r.type != p.type for c, p, r in zip(m.identity, m.left, m.right, strict=True)):
@@ -353,138 +332,6 @@ def _checked_buffer(b: Buffer, sizes: frozenset[str], stage: Stage) -> None:
     if not all(made_of(x, free) for x in parts):
         fail(f"the layout of {b.name} speaks of what is no size and no dimension")
     for x in parts:
-        _expr(x, Here("schedule", set(free)))
+        expr(x, Here("schedule", set(free)))
     if not injective(b):
         fail(f"the layout of {b.name} is not known to put every element in a place of its own, from 0 up")
-
-
-def _declared(b: Buffer, here: Here) -> None:
-    declared = here.buffers.get(b.name)
-    if declared is not b and declared != b:
-        fail(f"{b.name} is used where it is not declared, or declared otherwise")
-    here.used[b.name] = b
-
-
-def _access(b: Buffer, at: Iterable[Any], here: Here) -> None:
-    _declared(b, here)
-    at = tuple(at)
-    rank = 1 if here.stage == "flat" else len(b.shape)
-    if len(at) != rank:
-        fail(f"{b.name} has {rank} dimensions at this stage, and {len(at)} indices are given")
-    for x in at:
-        if not (x.__class__ is Var and x.name in here.bound):
-            _expr(x, here)
-
-
-# ---------------------------------------------------------------- expressions
-
-
-def _expr(n: Any, here: Here, params: dict[str, DType] | None = None) -> None:
-    """Check an index, condition or value and all below it; each shared node once per scope."""
-    kind: type = type(n)  # pyright: ignore[reportUnknownVariableType]
-    if kind is Var:
-        if n.name not in here.bound:
-            fail(f"{n.name!r} is no loop around this, and no size")
-        return
-    if kind is Int or id(n) in here.seen:
-        return
-    if kind is Add and n.b.__class__ is Int and n.a.__class__ is Var and n.a.name in here.bound:  # as is met most
-        return
-    if kind in ARITHMETIC and (known := spoken(n))[2] and known[0] <= here.bound:
-        return
-    check = RULES.get(kind)
-    if check is None:
-        fail(f"{kind.__name__} is no expression of the language")
-    check(n, here, params)
-    if params is None:
-        here.seen.add(id(n))
-
-
-def _pair(n: Any, here: Here, params: dict[str, DType] | None) -> None:
-    _expr(n.a, here, params)
-    _expr(n.b, here, params)
-
-
-def _division(n: FloorDiv | Mod, here: Here, params: dict[str, DType] | None) -> None:
-    _pair(n, here, params)
-    if isinstance(n.b, Int) and n.b.value <= 0:
-        fail(f"an index is divided by {n.b.value}; the divisor has to be positive")
-
-
-def _terms(n: And | Or, here: Here, params: dict[str, DType] | None) -> None:
-    if len(n.terms) == 1:
-        fail(f"{type(n).__name__} of one term; write the term")
-    for t in n.terms:
-        _expr(t, here, params)
-
-
-def _load(n: Load, here: Here, params: dict[str, DType] | None) -> None:
-    _access(n.buffer, n.at, here)
-
-
-def _opaque(n: Opaque, here: Here, params: dict[str, DType] | None) -> None:
-    _expr(n.value, here, params)
-    if not n.value.dtype.is_integer:
-        fail(f"an index from memory is an integer, not {n.value.dtype}")
-
-
-def _truth(n: Truth, here: Here, params: dict[str, DType] | None) -> None:
-    _expr(n.value, here, params)
-    if n.value.dtype.kind != "bool":
-        fail(f"a condition from memory is a bool, not {n.value.dtype}")
-
-
-def _const(n: Const, here: Here, params: dict[str, DType] | None) -> None:
-    if n.type.is_integer and not n.type.holds(int(n.value)):
-        fail(f"the constant {n.value} does not fit {n.type}")
-    if n.type.is_float and not n.type.has_infinity and isinf(n.value):
-        fail(f"the constant {n.value} does not fit {n.type}, which has no infinities: it ends at {n.type.greatest}")
-
-
-def _select(n: Select, here: Here, params: dict[str, DType] | None) -> None:
-    _expr(n.cond, here, params)
-    _pair(n, here, params)
-    if n.a.dtype != n.b.dtype:
-        fail(f"select has arms of {n.a.dtype} and {n.b.dtype}")
-
-
-def _op(n: Op, here: Here, params: dict[str, DType] | None) -> None:
-    if n.fn.lane is not None:
-        fail(f"{n.fn.name}, between the lanes of a warp, stands alone in a store, in a kernel")
-    _arguments(n, here, params)
-
-
-def _arguments(n: Op, here: Here, params: dict[str, DType] | None) -> None:
-    if len(n.args) != n.fn.arity:
-        fail(f"{n.fn.name} takes {n.fn.arity} arguments, and has {len(n.args)}")
-    for a in n.args:
-        _expr(a, here, params)
-    first = n.args[0].dtype
-    if first.kind not in n.fn.kinds:
-        fail(f"{n.fn.name} takes {' or '.join(sorted(n.fn.kinds))}, not {first}")
-    for a in n.args[1:]:
-        if a.dtype != first:
-            fail(f"{n.fn.name} has arguments of {first} and {a.dtype}")
-
-
-def _param(n: Param, here: Here, params: dict[str, DType] | None) -> None:
-    if params is None or params.get(n.name) != n.type:
-        fail(f"{n.name!r} is a monoid's component, used outside it or with another type")
-
-
-Rule = Callable[[Any, Here, "dict[str, DType] | None"], None]
-RULES: dict[type, Rule] = {
-    **dict.fromkeys((Add, Mul, Min, Max, Xor, Cmp), _pair),
-    **dict.fromkeys((FloorDiv, Mod), _division),
-    **dict.fromkeys((And, Or), _terms),
-    Not: lambda n, here, params: _expr(n.term, here, params),
-    Const: _const,
-    Opaque: _opaque,
-    Truth: _truth,
-    Load: _load,
-    Of: lambda n, here, params: _expr(n.of, here, params),
-    Cast: lambda n, here, params: _expr(n.value, here, params),
-    Select: _select,
-    Op: _op,
-    Param: _param,
-}

@@ -6,14 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Load, Loop, Node, Prefetch, Stmt
-from loopir.ir.kept import kept
-from loopir.ir.walk import map_body, map_stmts, nests, statements, stored, variables
-
-
-@kept
-def hinted(s: Stmt) -> bool:
-    """Whether a hint stands anywhere in `s`."""
-    return any(type(x) is Prefetch for x in statements((s,)))
+from loopir.ir.labels import hinted
+from loopir.ir.walk import map_body, map_stmts, nests, stored, variables
 
 
 def live(func: Func) -> Func:
