@@ -26,7 +26,6 @@ from loopir.ir.grammar import (
     Node,
     Not,
     Reduce,
-    Stmt,
     Store,
     Var,
     conjuncts,
@@ -36,13 +35,14 @@ from loopir.ir.inits import outermost
 from loopir.ir.kept import kept, once
 from loopir.ir.walk import (
     Place,
+    Which,
     accessed,
     loaded,
     loads_of as loads_of,
     replace,
     root,
     sees as sees,
-    tops,
+    tops_in,
     variables,
     written,
 )
@@ -227,15 +227,15 @@ def statements_of(func: Func) -> tuple[Statement, ...]:
     return tuple(statements_in(func, lambda _: True))
 
 
-def statements_in(func: Func, which: Callable[[Stmt], bool]) -> list[Statement]:
+def statements_in(func: Func, which: Which) -> list[Statement]:
     """The statements of those nests of `func` that are asked for, in textual order, as `statements_of` has them."""
     found = _found(func)
     out: list[Statement] = []
-    for n, top in enumerate(tops(func)):
-        if which(top.nest):
-            if n not in found.by_nest:
-                found.by_nest[n] = [s for k, p in enumerate(top.places) for s in _statements(k, p, found.under)]
-            out += found.by_nest[n]
+    for top in tops_in(func, which):
+        n = top.nth
+        if n not in found.by_nest:
+            found.by_nest[n] = [s for k, p in enumerate(top.places) for s in _statements(k, p, found.under)]
+        out += found.by_nest[n]
     return out
 
 

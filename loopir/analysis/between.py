@@ -63,14 +63,14 @@ def _first(points: isl.Set, count: int) -> isl.Set:
 def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:
     """A write of what statement `label` reads, after it stored to `buffer` and before that element is loaded."""
     maker = next(s for s in statements_in(func, declaring(label)) if s.label == label)
+    names = maker.reads
+    every = statements_in(func, touching(*names, buffer))
+    later = [s for s in every if not s.writes.isdisjoint(names) and before(maker.as_s, s.as_t)]
+    if not later:
+        return None
+    writes = [(s, a) for s in later for a in s.accesses if a.write and a.buffer in names]
     stored = next(a for a in maker.accesses if a.write)
     inputs = [a for a in maker.accesses if not a.write]
-    names = {a.buffer for a in inputs}
-    every = statements_in(func, touching(*names, buffer))
-    later = [s for s in every if s.uses(names) and s.writes & names and before(maker.as_s, s.as_t)]
-    writes = [(s, a) for s in later for a in s.accesses if a.write and a.buffer in names]
-    if not writes:
-        return None
     loads = [(s, a) for s in every if s.uses({buffer}) for a in s.accesses if a.buffer == buffer and not a.write]
     for read, write, load in product(inputs, writes, loads):
         if read.buffer == write[1].buffer:

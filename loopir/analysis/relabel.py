@@ -37,6 +37,7 @@ from loopir.ir.grammar import (
     Mod,
     Node,
     Not,
+    Op,
     Prefetch,
     Reduce,
     Select,
@@ -47,7 +48,7 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.kept import kept
-from loopir.ir.walk import children, map_body, map_stmts, rebuild, replace, replaced, substitute, variables
+from loopir.ir.walk import children, map_body, map_stmts, on_loads, rebuild, replace, replaced, substitute, variables
 
 _FORMS: frozenset[type[Index]] = frozenset({Var, FloorDiv, Mod, Min, Max})
 """What positions are sums of, each in its shortest form where the loop starts."""
@@ -118,6 +119,8 @@ class Relabelling:
             return cast(N, Load(n.buffer, tuple(at)) if any(map(is_not, at, n.at)) else n)
         if isinstance(n, Index):
             return cast(N, self.index(n, ask))
+        if isinstance(n, Op):
+            return on_loads(n, lambda x: self.node(x, ask))
         if isinstance(n, Buffer):
             return n
         if isinstance(n, Select):

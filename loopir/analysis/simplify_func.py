@@ -29,7 +29,7 @@ from loopir.ir.grammar import (
     conj,
     conjuncts,
 )
-from loopir.ir.walk import bodies, chain, map_body, map_stmts, replace, started, statements, substitute, variables
+from loopir.ir.walk import bodies, map_body, map_stmts, replace, started, statements, substitute, variables, way_to
 
 
 def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:
@@ -120,7 +120,7 @@ class Known:
 def known_at(func: Func, target: Stmt) -> Known:
     """What is known where `target` stands in `func`."""
     known = Known.top(func)
-    way = chain(func.body, target)
+    way = way_to(func, target)
     if not way:
         raise LookupError("the statement is not in the Func")
     for s, inner in pairwise(way):

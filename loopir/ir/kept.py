@@ -46,6 +46,12 @@ def learn(fn: Callable[[N], T], node: N, answer: T) -> None:
     memory(node).setdefault(fn.__wrapped__, answer)  # type: ignore[attr-defined]
 
 
+def known(fn: Callable[[N], T], node: N) -> T | None:
+    """What `fn`, one of the `kept`, said of `node`; None if it was not asked."""
+    found: dict[object, Any] | None = getattr(node, "_kept", None)
+    return None if found is None else found.get(fn.__wrapped__)  # type: ignore[attr-defined]
+
+
 class once(cached_property[T]):
     """A `cached_property` without its lock, which costs as much as what most of these work out."""
 

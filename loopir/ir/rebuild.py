@@ -126,6 +126,24 @@ def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
     return kind(*values) if changed else node
 
 
+def on_loads(node: N, fn: Callable[[Any], Any]) -> N:
+    """`node`, a value, with `fn` applied to what its operations are made of: to loads, and all else but constants."""
+
+    def visit(n: Any) -> Any:
+        kind = n.__class__
+        if kind is not Op:
+            return n if kind is Const else fn(n)
+        args = n.args
+        if len(args) == 2:
+            a, b = args
+            x, y = visit(a), visit(b)
+            return n if x is a and y is b else Op(n.fn, (x, y))
+        new = tuple([visit(a) for a in args])
+        return n if all(map(is_, new, args)) else Op(n.fn, new)
+
+    return visit(node)
+
+
 def transform(node: N, fn: Callable[[Node], Node]) -> N:
     """Bottom-up: children first, then `fn` on the rebuilt node."""
     return cast(N, fn(rebuild(node, lambda child: transform(child, fn))))
@@ -150,13 +168,11 @@ def substitute(node: N, env: Mapping[str, Index]) -> N:
             return n if a is n.a and b is n.b else FOLDED[kind](a, b)
         if kind is Buffer or kind in LEAVES:
             return n
-        if kind is Load or kind is Op:  # as `rebuild` has it, sooner
-            old = n.at if kind is Load else n.args
-            new = [visit(x) for x in old]
-            if all(map(is_, new, old)):
-                return n
-            return Load(n.buffer, tuple(new)) if kind is Load else Op(n.fn, tuple(new))
-        return rebuild(n, visit)
+        if kind is Load:  # as `rebuild` has it, sooner
+            at = n.at
+            new = tuple([visit(x) for x in at])
+            return n if all(map(is_, new, at)) else Load(n.buffer, new)
+        return on_loads(n, visit) if kind is Op else rebuild(n, visit)
 
     return visit(node)
 

@@ -24,17 +24,30 @@ from loopir.ir.grammar import (
     Kernel,
     Loop,
     Node,
-    Prefetch,
     Reduce,
     Role,
     Stmt,
     Store,
     record,
 )
-from loopir.ir.kept import kept, once
+from loopir.ir.holds import (
+    NESTS,
+    accessed as accessed,
+    bodies as bodies,
+    called as called,
+    declared as declared,
+    inside as inside,
+    loaded as loaded,
+    started as started,
+    statements as statements,
+    stored as stored,
+    written as written,
+)
+from loopir.ir.kept import kept, known, once
 from loopir.ir.rebuild import (
     children as children,
     nodes as nodes,
+    on_loads as on_loads,
     rebuild as rebuild,
     refold as refold,
     replace as replace,
@@ -57,22 +70,6 @@ def rebuffer(node: N, env: Mapping[str, Buffer]) -> N:
     return each_nest(node, env.keys(), visit)
 
 
-_NESTS = frozenset({Loop, Alloc, Do, Role, Kernel})
-"""Statements with one `body`."""
-
-
-def bodies(stmt: Stmt) -> tuple[Body, ...]:
-    """The statement lists inside `stmt`."""
-    if type(stmt) in _NESTS:
-        return (stmt.body,)  # type: ignore[attr-defined]
-    return (stmt.then, stmt.orelse) if isinstance(stmt, If) else ()
-
-
-def inside(stmt: Stmt) -> list[Stmt]:
-    """The statements directly in `stmt`."""
-    return [s for body in bodies(stmt) for s in body]
-
-
 def map_body(body: Body, fn: Callable[[Stmt], Stmt | Body]) -> Body:
     """`body` with each statement replaced by what `fn` gives: one statement, or several, or none."""
     out: list[Stmt] = []
@@ -84,7 +81,7 @@ def map_body(body: Body, fn: Callable[[Stmt], Stmt | Body]) -> Body:
 
 def map_stmts(stmt: Stmt, fn: Callable[[Stmt], Stmt | Body]) -> Stmt:
     """`stmt` with `fn` applied to the statements directly inside it."""
-    if type(stmt) in _NESTS:
+    if type(stmt) in NESTS:
         nest: Any = stmt
         body = map_body(nest.body, fn)
         return nest if body is nest.body else with_body(nest, body)
@@ -154,7 +151,7 @@ def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()
         kind = type(s)
         if kind is Store or kind is Reduce:
             yield Place(s, outer, here)  # type: ignore[arg-type]
-        elif kind is If or kind in _NESTS:
+        elif kind is If or kind in NESTS:
             inner = inside(s)
             outer = (*outer, s)
             pending += [(x, outer, (*here, n)) for n, x in enumerate(inner)][::-1]
@@ -162,8 +159,9 @@ def places(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()
 
 @dataclass(eq=False)
 class Top:
-    """A nest of a Func, which stands under nothing but the allocations `around` it."""
+    """The `nth` nest of a Func, which stands under nothing but the allocations `around` it."""
 
+    nth: int
     nest: Stmt
     around: tuple[Stmt, ...]
     path: tuple[int, ...]
@@ -187,23 +185,70 @@ def tops(func: Func) -> list[Top]:
             inner = (*around, s)
             pending += [(x, inner, (*path, n)) for n, x in enumerate(s.body)][::-1]
         else:
-            out.append(Top(s, around, path))
+            out.append(Top(len(out), s, around, path))
     return out
 
 
-def places_in(func: Func, which: Callable[[Stmt], bool]) -> list[Place]:
-    """The leaf statements of those nests of `func` that are asked for, in textual order, with where they stand."""
-    return [p for top in tops(func) if which(top.nest) for p in top.places]
+Which = Callable[[Stmt], bool]
+"""Which nests are asked for."""
 
 
-def declaring(*names: str) -> Callable[[Stmt], bool]:
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The nests in which something is called by one of `names`: found by these, where all would be asked otherwise."""
+
+    of: Callable[[Stmt], frozenset[str]]
+    index: Callable[[Func], Mapping[str, Sequence[int]]]
+    names: tuple[str, ...]
+
+    def __call__(self, nest: Stmt) -> bool:
+        return not self.of(nest).isdisjoint(self.names)
+
+    def among(self, func: Func) -> list[Top]:
+        index, every = self.index(func), tops(func)
+        if len(self.names) == 1:
+            return [every[n] for n in index.get(self.names[0], ())]
+        return [every[n] for n in sorted({n for name in self.names for n in index.get(name, ())})]
+
+
+def _indexed(func: Func, of: Callable[[Stmt], frozenset[str]]) -> Mapping[str, Sequence[int]]:
+    out: dict[str, list[int]] = {}
+    for top in tops(func):
+        for name in of(top.nest):
+            out.setdefault(name, []).append(top.nth)
+    return out
+
+
+@kept
+def _declaring(func: Func) -> Mapping[str, Sequence[int]]:
+    """By name, the nests in which a loop, a statement or memory is called so."""
+    return _indexed(func, declared)
+
+
+@kept
+def _touching(func: Func) -> Mapping[str, Sequence[int]]:
+    """By buffer, the nests that read or write it."""
+    return _indexed(func, accessed)
+
+
+def declaring(*names: str) -> Called:
     """Which nests: those in which a loop, a statement or memory is called so."""
-    return lambda nest: not declared(nest).isdisjoint(names)
+    return Called(declared, _declaring, names)
 
 
-def touching(*names: str) -> Callable[[Stmt], bool]:
+def touching(*names: str) -> Called:
     """Which nests: those that read or write one of these buffers."""
-    return lambda nest: not accessed(nest).isdisjoint(names)
+    return Called(accessed, _touching, names)
+
+
+def tops_in(func: Func, which: Which) -> list[Top]:
+    """Those nests of `func` that are asked for, in order."""
+    return which.among(func) if isinstance(which, Called) else [top for top in tops(func) if which(top.nest)]
+
+
+def places_in(func: Func, which: Which) -> list[Place]:
+    """The leaf statements of those nests of `func` that are asked for, in textual order, with where they stand."""
+    return [p for top in tops_in(func, which) for p in top.places]
 
 
 @kept
@@ -273,24 +318,48 @@ def chain(body: Body, target: Stmt) -> tuple[Stmt, ...]:
     Nests in which nothing is called as the target is are passed by.
     """
     name = called(target)
-
-    def search(body: Body, at_top: bool) -> tuple[Stmt, ...]:
+    around: tuple[Stmt, ...] = ()
+    later: list[tuple[Alloc, tuple[Stmt, ...]]] = []
+    while True:
         for s in body:
             if s is target:
-                return (s,)
-            if type(s) is Loop and at_top and name not in declared(s):
-                continue
-            for inner in bodies(s):
-                if found := search(inner, at_top and type(s) is Alloc):
-                    return (s, *found)
-        return ()
+                return (*around, s)
+            if type(s) is Alloc:
+                later.append((s, around))
+            elif (type(s) is not Loop or name is None or name in declared(s)) and (found := _within(s, target)):
+                return (*around, *found)
+        if not later:
+            return ()
+        alloc, around = later.pop()
+        around, body = (*around, alloc), alloc.body
 
-    return search(body, name is not None)
+
+def _within(s: Stmt, target: Stmt) -> tuple[Stmt, ...]:
+    """`s` and what is in it around `target`, and that; none if it is not there."""
+    for body in bodies(s):
+        for x in body:
+            if x is target:
+                return (s, x)
+            if found := _within(x, target):
+                return (s, *found)
+    return ()
+
+
+def way_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:
+    """`chain(func.body, target)`, found by name where the nests of `func` are known."""
+    name = called(target)
+    if name is None or (index := known(_declaring, func)) is None:
+        return chain(func.body, target)
+    for n in index.get(name, ()):
+        top = tops(func)[n]
+        if found := (top.nest,) if top.nest is target else _within(top.nest, target):
+            return (*top.around, *found)
+    return chain(func.body, target)
 
 
 def exchanged(func: Func, old: Stmt, new: Stmt | Body) -> Func:
     """`func` with `new` where `old` stands: what is around it is made anew, and nothing else is looked at."""
-    way = chain(func.body, old)
+    way = way_to(func, old)
     return replace(func, body=_put(func.body, way[0], along(way, new if isinstance(new, tuple) else (new,))))
 
 
@@ -329,19 +398,6 @@ def _put(body: Body, old: Stmt, made: Body) -> Body:
     return tuple(out)
 
 
-def statements(body: Body) -> Iterator[Stmt]:
-    """Every statement, outer ones first."""
-    pending = [*reversed(body)]
-    while pending:
-        s = pending.pop()
-        yield s
-        if type(s) in _NESTS:
-            holder: Any = s
-            pending += holder.body[::-1]
-        elif isinstance(s, If):
-            pending += (s.then + s.orelse)[::-1]
-
-
 def loops(body: Body) -> Iterator[Loop]:
     """Every loop, outer ones first."""
     return (s for s in statements(body) if isinstance(s, Loop))
@@ -358,7 +414,9 @@ def loops_of(func: Func) -> Mapping[str, Loop]:
 
 def loop_of(func: Func, name: str) -> Loop | None:
     """The loop called `name` in `func`; found sooner than all of them."""
-    for s in nests(func.body):
+    index = known(_declaring, func)
+    near = nests(func.body) if index is None else (tops(func)[n].nest for n in index.get(name, ()))
+    for s in near:
         if name in declared(s) and (found := _held(s).loops.get(name)) is not None:
             return found
     return None
@@ -372,7 +430,7 @@ def alloc_of(func: Func, buffer: str) -> Alloc | None:
             if s.buffer.name == buffer:
                 return s
             pending += s.body
-        elif found := _held(s).allocs.get(buffer):
+        elif buffer in declared(s) and (found := _held(s).allocs.get(buffer)):
             return found
     return None
 
@@ -392,74 +450,6 @@ def fresh(hint: str, taken: set[str]) -> str:
     while f"{hint}_{n}" in taken:
         n += 1
     return f"{hint}_{n}"
-
-
-# ---------------------------------------------------------------- what a subtree holds, by name: kept with the node
-
-_NOTHING: frozenset[str] = frozenset()
-
-
-@kept
-def loaded(node: Node) -> frozenset[str]:
-    """The buffers that are loaded from anywhere in `node`; what a fold folds into, or a hint names, is not."""
-    if isinstance(node, Prefetch):
-        return _NOTHING
-    if isinstance(node, Stmt) and (inner := inside(node)):
-        return _own(node).union(*map(loaded, inner))
-    if isinstance(node, Store | Reduce):
-        values = (node.value,) if isinstance(node, Store) else (*node.values, *(node.init or ()))
-        parts = (*values, *(x for x in node.at if not sees(x)))
-        return frozenset([load.buffer.name for x in parts for load, _ in loads_of(x)])
-    return frozenset([load.buffer.name for load, _ in loads_of(node)])
-
-
-def _own(s: Stmt) -> frozenset[str]:
-    """What a statement that holds others reads itself."""
-    return _NOTHING.union(*(loaded(x) for x in children(s) if not isinstance(x, Stmt | Buffer)))
-
-
-@kept
-def accessed(s: Stmt) -> frozenset[str]:
-    """The buffers that are read or written anywhere in `s`."""
-    if isinstance(s, Store | Reduce):
-        return loaded(s) | written(s)
-    return _own(s).union(*map(accessed, inside(s)))
-
-
-def written(s: Store | Reduce) -> frozenset[str]:
-    """The buffers that a leaf statement writes."""
-    return frozenset((s.buffer.name,) if isinstance(s, Store) else (b.name for b in s.buffers))
-
-
-@kept
-def stored(s: Stmt) -> frozenset[str]:
-    """The buffers that are written anywhere in `s`."""
-    return written(s) if isinstance(s, Store | Reduce) else _NOTHING.union(*map(stored, inside(s)))
-
-
-@kept
-def declared(s: Stmt) -> frozenset[str]:
-    """The loops, labels, buffers and kernels that are called something in `s`."""
-    if type(s) is Alloc:  # around nests of which it is known
-        return frozenset((s.buffer.name,)).union(*map(declared, s.body))
-    return frozenset([name for x in statements((s,)) if (name := called(x)) is not None])
-
-
-def called(s: Stmt) -> str | None:
-    """The name of a loop, a kernel or what an Alloc allocates, or the label of a statement."""
-    if isinstance(s, Loop):
-        return s.var
-    if isinstance(s, Store) or isinstance(s, Reduce):  # noqa: SIM101  (a union is made anew each time)
-        return s.label
-    return s.buffer.name if isinstance(s, Alloc) else s.name if isinstance(s, Kernel) else None
-
-
-@kept
-def started(s: Stmt) -> frozenset[str]:
-    """The loops outside of which a reduction in `s` starts: those that it folds over, if it has an `init`."""
-    if isinstance(s, Reduce):
-        return frozenset(s.over) if s.init is not None else _NOTHING
-    return _NOTHING.union(*map(started, inside(s)))
 
 
 def each_nest(node: N, spoken: Collection[str], visit: Callable[[Node], Node]) -> N:

@@ -44,7 +44,6 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.walk import (
     Place,
-    chain,
     fresh,
     loaded,
     map_body,
@@ -55,6 +54,7 @@ from loopir.ir.walk import (
     rewrite,
     statements,
     variables,
+    way_to,
 )
 from loopir.lower.target import Target
 
@@ -121,7 +121,7 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
     threads = tuple(s.var for s in axes if s.kind not in BLOCK_AXES)
     kinds = {s.var: s.kind for s in axes}
     here = {p.stmt.label: p for p in places(kernel.body)}
-    launch = tuple(s.var for s in chain(func.body, kernel) if isinstance(s, Loop))  # one after the other, in order
+    launch = tuple(s.var for s in way_to(func, kernel) if isinstance(s, Loop))  # one after the other, in order
     block = (*launch, *blocks)
     inside = [s for s in statements_of(func) if s.label in here]
     group = _warpgroups(axes)

@@ -45,6 +45,7 @@ from loopir.ir.walk import (
     statements,
     stored,
     variables,
+    way_to,
 )
 from loopir.lower.target import Target
 
@@ -138,7 +139,7 @@ class _Plan:
         if unit is None or not all(any(x is unit for x in (*p.around, p.stmt)) for p in mine):
             return None
         around = chain(kernel.body, loop)[:-1]
-        fixed = [s.var for s in chain(func.body, kernel) if isinstance(s, Loop)]
+        fixed = [s.var for s in way_to(func, kernel) if isinstance(s, Loop)]
         fixed += [s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in BLOCK_AXES]
         outer = [s.var for s in around if isinstance(s, Loop) and s.kind not in AXES]
         asked = [(p, q) for p in mine for q in writing]

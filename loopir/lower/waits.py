@@ -16,7 +16,7 @@ from loopir.analysis.access import Statement, statements_of
 from loopir.analysis.depend import Order, conflicts
 from loopir.analysis.distance import distances
 from loopir.ir.grammar import AXES, Alloc, Barrier, Body, Commit, Do, Func, If, Int, Kernel, Loop, Stmt, Wait
-from loopir.ir.walk import Place, bodies, chain, map_body, map_stmts, places, rewrite, statements
+from loopir.ir.walk import Place, bodies, map_body, map_stmts, places, rewrite, statements, way_to
 from loopir.lower.target import Target
 
 
@@ -116,7 +116,7 @@ def _plan_of(
     roots = [next((s for s in p.around if s is loop or any(s is x for x in first)), None) for p in copies]
     if None in roots:
         return None
-    around = (*chain(func.body, kernel), *copies[-1].around[: copies[-1].around.index(loop)])
+    around = (*way_to(func, kernel), *copies[-1].around[: copies[-1].around.index(loop)])
     outer = [s.var for s in around if _is_serial(s)]
     pending: list[int] = []
     for p, root in zip(copies, roots, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from loopir.analysis.access import Access, Statement, sees, statements_in
 from loopir.analysis.affine import plain, plus, to_index
@@ -24,13 +24,14 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Node,
+    Op,
     Reduce,
     Stmt,
     Store,
     Var,
 )
 from loopir.ir.spoken import ARITHMETIC
-from loopir.ir.walk import accessed, alloc_of, chain, declaring, exchanged, rebuild, replace, touching
+from loopir.ir.walk import accessed, alloc_of, declaring, exchanged, on_loads, rebuild, replace, touching, way_to
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_loop
 
@@ -55,15 +56,23 @@ def touched(func: Func, loop: Loop, buffer: Buffer, names: set[str], *, write: b
 def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...]], tuple[Index, ...]]) -> N:
     """`node` with each buffer named in `new` exchanged, and used at what `at` makes of its indices."""
 
-    def visit(n: Node) -> Node:
-        if isinstance(n, Load):
-            old = n.at if all(map(sees, n.at)) else tuple([cast(Index, visit(x)) for x in n.at])
+    def visit(n: Any) -> Any:
+        kind = n.__class__
+        if kind is Op:
+            return on_loads(n, visit)
+        if kind is Load:
+            old = n.at if all(map(sees, n.at)) else tuple([visit(x) for x in n.at])
             if n.buffer.name in new:
                 return Load(new[n.buffer.name], at(old))
             return n if old is n.at else Load(n.buffer, old)
-        if type(n) in ARITHMETIC and sees(n):
+        if kind is Buffer or (kind in ARITHMETIC and sees(n)):
             return n
-        if isinstance(n, Buffer) or (isinstance(n, Stmt) and accessed(n).isdisjoint(new)):
+        if kind is Store and all(map(sees, n.at)):
+            value = visit(n.value)
+            if n.buffer.name in new:
+                return Store(n.label, new[n.buffer.name], at(n.at), value)
+            return n if value is n.value else Store(n.label, n.buffer, n.at, value)
+        if isinstance(n, Stmt) and accessed(n).isdisjoint(new):
             return n
         n = rebuild(n, visit)
         if isinstance(n, Store) and n.buffer.name in new:
@@ -72,7 +81,7 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
             return replace(n, buffers=tuple(new[b.name] for b in n.buffers), at=at(n.at))
         return n
 
-    return cast(N, visit(node))
+    return visit(node)
 
 
 def confined(func: Func, names: set[str], loop: str, box: Box) -> Func:
@@ -123,7 +132,7 @@ class _Moves:
 def _allocations(func: Func, names: Iterable[str]) -> dict[str, Alloc]:
     """What allocates the buffers, outer ones first."""
     found = [s for n in sorted(names) if (s := alloc_of(func, n)) is not None]
-    found.sort(key=lambda s: len(chain(func.body, s)))
+    found.sort(key=lambda s: len(way_to(func, s)))
     return {s.buffer.name: s for s in found}
 
 
@@ -132,7 +141,7 @@ def renewable(func: Func, names: set[str], loop: Loop) -> bool:
     allocs = _allocations(func, names)
     if len({b.buffer.shape for b in allocs.values()}) > 1:
         return False
-    threads = any(isinstance(s, Loop) and s.kind in THREAD_AXES for s in chain(func.body, loop))
+    threads = any(isinstance(s, Loop) and s.kind in THREAD_AXES for s in way_to(func, loop))
     return set(allocs) == names and not (threads and any(s.buffer.scope == "shared" for s in allocs.values()))
 
 

@@ -13,7 +13,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Buffer, Func, Load, Loop, Node, Reduce, Store, Var
 from loopir.ir.layouts import made_of
 from loopir.ir.text import text
-from loopir.ir.walk import chain, rebuild, replace
+from loopir.ir.walk import rebuild, replace, way_to
 from loopir.schedule.find import listing
 
 N = TypeVar("N", bound=Node)
@@ -25,7 +25,7 @@ def expanded_buffer(func: Func, loop: Loop, alloc: Alloc, why: str) -> Buffer:
     Refuses with `why` where no size bounds these.
     """
     b = alloc.buffer
-    around = {s.var: s.extent for s in chain(func.body, loop)[:-1] if isinstance(s, Loop)}
+    around = {s.var: s.extent for s in way_to(func, loop)[:-1] if isinstance(s, Loop)}
     size = upper(loop.extent, around)
     if size is None or not made_of(size, frozenset(func.sizes)):
         reason = f"{why}, and how large {b.name} would be is not known: {loop.var!r} runs {text(loop.extent)} times"

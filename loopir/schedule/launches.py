@@ -13,7 +13,7 @@ from itertools import combinations_with_replacement
 from loopir.analysis.access import statements_of
 from loopir.analysis.depend import apart, carried
 from loopir.ir.grammar import AXES, BLOCK_AXES, Body, Cond, Func, If, Loop, Stmt
-from loopir.ir.walk import chain, loaded, loops, replace, rewrite, variables
+from loopir.ir.walk import loaded, loops, replace, rewrite, variables, way_to
 from loopir.schedule.find import listing
 from loopir.schedule.reductions import Fold, nested
 from loopir.schedule.refusal import refusal
@@ -55,7 +55,7 @@ def _around(func: Func, block: Loop, bound: Mapping[str, str]) -> tuple[list[str
     host: list[str] = []
     alone: list[str] = []
     launched = False
-    for s in chain(func.body, block)[:-1]:
+    for s in way_to(func, block)[:-1]:
         control = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
         launched = launched or (control is not None and bool(loaded(control)))
         if isinstance(s, Loop):

@@ -51,6 +51,7 @@ from loopir.ir.walk import (
     root,
     stored,
     touching,
+    way_to,
 )
 from loopir.schedule.effects import allocates, reads
 from loopir.schedule.find import find_loop, find_stage, listing
@@ -136,7 +137,7 @@ def find_move(func: Func, stage: str, loop: str) -> Move:
     if more:
         raise ScheduleError(f"{stage!r} is several statements: {listing(labels)}", loop=loop, suggestion="name one")
     target = find_loop(func, loop)
-    mine, other = (*place.around, place.stmt), chain(func.body, target)
+    mine, other = (*place.around, place.stmt), way_to(func, target)
     if any(isinstance(s, Do) for s in (*mine, *other)):
         raise ScheduleError(
             "what one instruction does stays together", loop=loop, suggestion="place it, then tensorize"
@@ -163,7 +164,7 @@ def find_move(func: Func, stage: str, loop: str) -> Move:
 def opened(func: Func, stage: str, loop: str) -> Func:
     """`func` with memory that other nests use, too, allocated around all of its list: so the stage alone can move."""
     place, target = find_stage(func, stage)[0], find_loop(func, loop)
-    mine, other = (*place.around, place.stmt), chain(func.body, target)
+    mine, other = (*place.around, place.stmt), way_to(func, target)
     depth = next((n for n, (a, b) in enumerate(zip(mine, other, strict=False)) if a is not b), None)
     alloc = None if depth is None else mine[depth]
     if depth is None or not isinstance(alloc, Alloc) or len(alloc.body) == 1:

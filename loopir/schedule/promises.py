@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from loopir.analysis.depend import carried, lockstep
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, THREAD_AXES, Cond, Func, Loop, Reduce
-from loopir.ir.walk import chain, loop_of, places_of, variables
+from loopir.ir.walk import loop_of, places_of, variables, way_to
 from loopir.schedule.find import listing
 from loopir.schedule.launches import gone_with, require_one_launch
 from loopir.schedule.reductions import Fold, require_inside
@@ -67,7 +67,7 @@ def _over(func: Func, label: str) -> tuple[str, ...]:
 
 def require_outside_lanes(func: Func, loop: Loop) -> None:
     """Refuse if `loop` stands in a vectorized one: lanes hold serial loops only."""
-    for lanes in chain(func.body, loop)[:-1]:
+    for lanes in way_to(func, loop)[:-1]:
         if isinstance(lanes, Loop) and lanes.kind == "vectorize":
             reason = f"{loop.var!r} stands in the lanes of {lanes.var!r}, and lanes hold serial loops only"
             raise ScheduleError(reason, loop=loop.var, suggestion=f"a loop around {lanes.var!r}")

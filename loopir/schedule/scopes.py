@@ -11,7 +11,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Role, Scope, Stmt
 from loopir.ir.layouts import injective
 from loopir.ir.ops import MEMORIES
-from loopir.ir.walk import bodies, chain, loops, places, stored
+from loopir.ir.walk import bodies, loops, places, stored, way_to
 from loopir.schedule.find import find_buffer, listing
 
 
@@ -61,7 +61,7 @@ def require_places(func: Func, loop: Loop) -> None:
         if isinstance(s, Alloc):
             require_place(s.buffer.name, s.buffer.scope, around, s.body)
 
-    way = chain(func.body, loop)
+    way = way_to(func, loop)
     for n, s in enumerate(way):
         require(s, way[:n])
     visit(loop.body, way)

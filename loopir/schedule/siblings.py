@@ -14,7 +14,7 @@ from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify_func import Known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Func, If, Index, Loop, Stmt, Var
-from loopir.ir.walk import bodies, chain, loaded, places, relisted, rewrite, statements
+from loopir.ir.walk import bodies, loaded, places, relisted, rewrite, statements, way_to
 from loopir.schedule.find import find_loop
 
 
@@ -68,7 +68,7 @@ def _with_first(s: Stmt, loop: Loop) -> Stmt:
 def under_one_guard(func: Func, first: str, second: str) -> Func:
     """`func` with one guard around both loops, if `first` ends one and `second` begins the next, of the same test."""
     a, b = find_loop(func, first), find_loop(func, second)
-    if not isinstance((None, *chain(func.body, a))[-2], If):
+    if not isinstance((None, *way_to(func, a))[-2], If):
         return func
     for body in (func.body, *(x for s in statements(func.body) for x in bodies(s))):
         for one, two in pairwise(body):
@@ -107,7 +107,7 @@ def body_with(func: Func, stmt: Stmt) -> Body:
 
 def _level(func: Func, stmt: Stmt) -> tuple[tuple[Stmt, ...], Body]:
     """The statements around `stmt`, and the list of the last of them that it stands in."""
-    *around, _ = chain(func.body, stmt)
+    *around, _ = way_to(func, stmt)
     lists = bodies(around[-1]) if around else (func.body,)
     return tuple(around), next(body for body in lists if any(s is stmt for s in body))
 
@@ -147,4 +147,4 @@ def labels(body: Body) -> tuple[str, ...]:
 
 def lanes_around(func: Func, loop: Loop) -> list[str]:
     """The vectorized loops around `loop`, in which the order of statements matters."""
-    return [x.var for x in chain(func.body, loop)[:-1] if isinstance(x, Loop) and x.kind == "vectorize"]
+    return [x.var for x in way_to(func, loop)[:-1] if isinstance(x, Loop) and x.kind == "vectorize"]

@@ -5,11 +5,44 @@ from hypothesis import given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
 from loopir.errors import VerifyError
-from loopir.ir.grammar import And, Cmp, Cond, FloorDiv, Func, Index, Int, Load, Mod, Mul, Opaque, Truth, Value, Var
+from loopir.ir.grammar import (
+    And,
+    Cmp,
+    Cond,
+    FloorDiv,
+    Func,
+    Index,
+    Int,
+    Load,
+    Mod,
+    Mul,
+    Opaque,
+    Prefetch,
+    Truth,
+    Value,
+    Var,
+)
+from loopir.ir.labels import hinted
 from loopir.ir.parse import parse
-from loopir.ir.spoken import spoken
+from loopir.ir.spoken import loads_of, spoken
+from loopir.ir.text import text
 from loopir.ir.verify import verify
-from loopir.ir.walk import loaded, nodes, sees, statements, transform, variables
+from loopir.ir.walk import (
+    accessed,
+    chain,
+    declared,
+    declaring,
+    loaded,
+    nests,
+    nodes,
+    sees,
+    statements,
+    tops_in,
+    touching,
+    transform,
+    variables,
+    way_to,
+)
 from loopir.testing.strategies import funcs
 
 
@@ -26,6 +59,22 @@ def test_one_look_finds_what_a_walk_finds(data: st.DataObject) -> None:
             assert sees(n) == (not any(isinstance(x, Opaque | Truth) for x in nodes(n)))
             assert not sees(n) or not any(isinstance(x, Load) for x in nodes(n))
         assert loaded(n) == {x.buffer.name for x in nodes(n) if isinstance(x, Load)}
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_verifier_keeps_what_a_walk_finds(data: st.DataObject) -> None:
+    func = parse(text(data.draw(funcs())))
+    verify(func)
+    for n in expressions(func):
+        assert loads_of(n) == loads_of.__wrapped__(n)  # type: ignore[attr-defined]
+    for nest in nests(func.body):
+        assert hinted(nest) == any(isinstance(x, Prefetch) for x in statements((nest,)))
+    for s in statements(func.body):
+        assert way_to(func, s) == chain(func.body, s)
+        names = declared(s) | accessed(s)
+        for which, of in ((declaring(*names), declared), (touching(*names), accessed)):
+            assert [x.nest for x in tops_in(func, which)] == [x for x in nests(func.body) if names & of(x)]
 
 
 def test_what_is_legal() -> None:

@@ -14,6 +14,7 @@ from loopir.ir.text import text
 from loopir.schedule import Schedule, placement
 from loopir.schedule.primitives import (
     compute_at,
+    compute_inline,
     decompose_reduction,
     reorder,
     reverse_compute_at,
@@ -33,7 +34,7 @@ ORDERED = (
     "reverse_compute_at", "skew", "tile", "unroll_and_jam", "vectorize", "wavefront",
 )  # fmt: skip
 """The steps that ask of dependences."""
-PLACED = ("compute_at", "reverse_compute_at", "reverse_compute_inline", "compute_root")
+PLACED = ("compute_at", "compute_inline", "reverse_compute_at", "reverse_compute_inline", "compute_root")
 
 
 def outcome(source: str, step: Step) -> str:
@@ -61,6 +62,7 @@ def check(func: Func, step: Step) -> None:
         patch.setattr(placement, "there", lambda *_: False)
         patch.setattr(compute_at, "may_turn", lambda *_: True)
         patch.setattr(reverse_compute_at, "followed", lambda *_: None)
+        patch.setattr(compute_inline, "_far", lambda _: None)
         for room in (compute_at, reverse_compute_at):
             patch.setattr(room, "order_broken", lambda *args, moving, **asks: moved.order_broken(*args, **asks))
         assert found == outcome(source, step)

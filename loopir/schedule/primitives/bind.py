@@ -9,7 +9,7 @@ from loopir.analysis.access import sees
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, GROUP_WARPS, LANES, THREAD_AXES, Func, Int, Loop
 from loopir.ir.text import text
-from loopir.ir.walk import chain, loops, replace, replace_loop
+from loopir.ir.walk import loops, replace, replace_loop, way_to
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.promises import require_independent, require_outside_lanes
 from loopir.schedule.schedule import primitive
@@ -77,7 +77,7 @@ def bind(func: Func, loop: str, axis: str) -> Func:
             loop=target.var,
             suggestion=" or ".join(map(repr, get_close_matches(axis, AXES, n=2))) or "one of these",
         )
-    around = [x for x in chain(func.body, target)[:-1] if isinstance(x, Loop)]
+    around = [x for x in way_to(func, target)[:-1] if isinstance(x, Loop)]
     for other in (*around, *loops(target.body)):
         if other.kind == axis or {other.kind, axis} == {"warpgroup", "warp.y"}:
             raise ScheduleError(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from loopir.analysis.access import sees
 from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
@@ -13,24 +13,43 @@ from loopir.analysis.regions import Tops, end, loose, proved
 from loopir.analysis.simplify import Context, divide, poly
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError, pairs
-from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Index, Load, Loop, Node, Stmt, Store, Value, Var
+from loopir.ir.grammar import (
+    Add,
+    Alloc,
+    Body,
+    Buffer,
+    Do,
+    Func,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Stmt,
+    Store,
+    Value,
+    Var,
+)
 from loopir.ir.spoken import ARITHMETIC
 from loopir.ir.text import text
 from loopir.ir.walk import (
     accessed,
+    alloc_of,
     bodies,
     declared,
     exchanged,
     loaded,
     map_body,
     map_stmts,
+    on_loads,
     places_in,
     rebuild,
     rewrite,
-    statements,
     substitute,
     touching,
     variables,
+    way_to,
     written as writes_of,
 )
 from loopir.schedule.effects import reads
@@ -38,6 +57,8 @@ from loopir.schedule.facts import Facts, known_at
 from loopir.schedule.find import find_stage, listing
 from loopir.schedule.refusal import refusal
 from loopir.schedule.schedule import primitive
+
+N = TypeVar("N", bound=Node)
 
 
 @primitive
@@ -91,6 +112,10 @@ def inlined_but(func: Func, stage: str, reader: Stmt, kept: Load) -> Func:
     return exchanged(func, producer.alloc, body)
 
 
+Far = tuple[str, int]
+"""A variable, and a constant that is added to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Producer:
     """The one store of a stage, the allocation it fills, and its loops as indices over the element, `_element(d)`."""
@@ -98,15 +123,75 @@ class Producer:
     store: Store
     alloc: Alloc
     solution: dict[str, Index]
+    places: dict[Far, Index] = field(default_factory=dict[Far, Index])
+    loads: dict[object, Load] = field(default_factory=dict[object, Load])
+    """What was made for one element, for the others: the neighbours of neighbours are often the same."""
+    forms: dict[int, list[Far] | None] = field(default_factory=dict[int, "list[Far] | None"])
+    """The subscripts of the loads in the value, by identity; None where one is no variable and a constant."""
 
     def value(self, at: tuple[Index, ...]) -> Value:
         """What the stage stores in element `at`."""
+        known: dict[str, Far] = {}
+        for v, ix in self.solution.items():
+            d = _DIMENSIONS.get(ix.name, -1) if isinstance(ix, Var) else -1
+            far = _far(at[d]) if 0 <= d < len(at) else None
+            if far is None:
+                return self._put(self.store.value, at)
+            known[v] = far
+        return on_loads(self.store.value, lambda n: self._load(n, known, at))
+
+    def _load(self, n: Node, known: Mapping[str, Far], at: tuple[Index, ...]) -> Node:
+        """What `n`, a part of the value, is where the loops are at variables and constants."""
+        form = self.forms.get(id(n), ())
+        if form == ():
+            form = self.forms[id(n)] = _form(n)
+        if form is None:
+            return self._put(n, at)
+        assert isinstance(n, Load)
+        key: list[object] = [n.buffer.name]
+        for v, more in form:
+            u, c = known.get(v, (v, 0))
+            key.append((u, c + more))
+        found = self.loads.get(tuple(key))
+        if found is None:
+            places = tuple([self._place(known.get(v, (v, 0)), more) for v, more in form])
+            found = self.loads[tuple(key)] = Load(n.buffer, places)
+        return found
+
+    def _place(self, far: Far, more: int) -> Index:
+        v, c = far
+        found = self.places.get((v, c + more))
+        if found is None:
+            found = self.places[v, c + more] = Var(v) + (c + more)
+        return found
+
+    def _put(self, n: N, at: tuple[Index, ...]) -> N:
         element = {_element(d).name: ix for d, ix in enumerate(at)}
-        return substitute(self.store.value, {v: substitute(ix, element) for v, ix in self.solution.items()})
+        return substitute(n, {v: substitute(ix, element) for v, ix in self.solution.items()})
+
+
+def _form(n: Node) -> list[Far] | None:
+    """The subscripts of a load; None if one is no variable and a constant, or if it is something else."""
+    found = [_far(ix) for ix in n.at] if isinstance(n, Load) else [None]
+    seen = [x for x in found if x is not None]
+    return seen if len(seen) == len(found) else None
+
+
+def _far(ix: Index) -> Far | None:
+    """`ix` as a variable and a constant; None if it is no such sum."""
+    if ix.__class__ is Var:
+        return ix.name, 0  # type: ignore[attr-defined]
+    if isinstance(ix, Add) and ix.a.__class__ is Var and ix.b.__class__ is Int:
+        return ix.a.name, ix.b.value  # type: ignore[attr-defined]
+    return None
 
 
 def _element(d: int) -> Var:
     return Var(f"[{d}]")
+
+
+_DIMENSIONS = {_element(d).name: d for d in range(16)}
+"""The elements' dimensions by name."""
 
 
 def _producer(func: Func, stage: str) -> Producer:
@@ -156,6 +241,9 @@ def _solved(known: Context, at: Sequence[Index], loops: Sequence[Loop]) -> dict[
     An index is solved for the loop that it moves with most, where what else is in it stays below a step of that: for
     4 * o + i, with i below 4, first for o and then for i.
     """
+    told = {ix.name: _element(d) for d, ix in enumerate(at) if isinstance(ix, Var)}
+    if len(told) == len(at):  # as most often
+        return {x.var: told[x.var] for x in loops if x.var in told}
     inside = known
     for x in loops:
         inside = inside.loop(x.var, x.extent)
@@ -199,8 +287,8 @@ def _require_kept_inputs(func: Func, producer: Producer) -> None:
     """Refuse if what the stage is computed from changes, or goes away, before the stage is read."""
     label, name = producer.store.label, producer.store.buffer.name
     inputs = loaded(producer.store)
-    for inner in statements(producer.alloc.body):
-        if isinstance(inner, Alloc) and inner.buffer.name in inputs:
+    for inner in (alloc_of(func, x) for x in sorted(inputs)):
+        if inner is not None and any(s is producer.alloc for s in way_to(func, inner)[:-1]):
             outside = rewrite(producer.alloc.body, lambda s, inner=inner: () if s is inner else None)
             if name in reads(outside):
                 reason = f"{inner.buffer.name}, which {label} is computed from, is gone where {label} is read"
@@ -231,14 +319,19 @@ def read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stm
     """`node` with each element of the stage that it reads, but for `kept`, replaced by the value."""
     name = producer.store.buffer.name
 
-    def visit(n: Node) -> Node:
-        if isinstance(n, Load) and all(map(sees, n.at)):
+    def visit(n: Any) -> Any:
+        kind = n.__class__
+        if kind is Op:
+            return on_loads(n, visit)
+        if kind is Load and all(map(sees, n.at)):
             return producer.value(n.at) if n.buffer.name == name and n != kept else n
-        if isinstance(n, Buffer) or n == kept or (type(n) in ARITHMETIC and sees(n)):
+        if kind is Buffer or n == kept or (kind in ARITHMETIC and sees(n)):
             return n
+        if kind is Alloc or (kind is Loop and sees(n.extent)):
+            return map_stmts(n, visit) if kind is Alloc or name in accessed(n) else n
         if isinstance(n, Stmt) and name not in accessed(n):
             return n
         n = rebuild(n, visit)
         return producer.value(n.at) if isinstance(n, Load) and n.buffer.name == name else n
 
-    return cast(Stmt, visit(node))
+    return visit(node)

@@ -8,7 +8,7 @@ from loopir.analysis.multicast import told_by
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Loop
 from loopir.ir.text import text
-from loopir.ir.walk import chain, replace_loop
+from loopir.ir.walk import replace_loop, way_to
 from loopir.schedule.find import find_serial
 from loopir.schedule.promises import require_independent
 from loopir.schedule.schedule import primitive
@@ -58,7 +58,7 @@ def multicast(func: Func, loop: str) -> Func:
     refuses: multicast("p")  # T speaks of r
     """
     target = find_serial(func, loop)
-    around = [s for s in chain(func.body, target) if isinstance(s, Loop) and s.kind == "cluster"]
+    around = [s for s in way_to(func, target) if isinstance(s, Loop) and s.kind == "cluster"]
     if not around:
         raise ScheduleError(
             f"{loop!r} stands in no loop that is bound to cluster",

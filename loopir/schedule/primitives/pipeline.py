@@ -31,7 +31,7 @@ from loopir.ir.grammar import (
     ceildiv,
 )
 from loopir.ir.layouts import span
-from loopir.ir.walk import chain, exchanged, fresh, places, replace, rewrite, statements, substitute
+from loopir.ir.walk import chain, exchanged, fresh, places, replace, rewrite, statements, substitute, way_to
 from loopir.schedule.confine import reindexed
 from loopir.schedule.effects import reads, require_stable_extent, writes
 from loopir.schedule.facts import known_at
@@ -261,7 +261,7 @@ class _Parts:
     def overwritten(self, func: Func, ahead: int | None) -> Clash | None:
         """An element that the rest of an iteration writes, and the copies of one of the next `ahead` read."""
         v = self.loop.var
-        outer = [s.var for s in chain(func.body, self.loop)[:-1] if isinstance(s, Loop)]
+        outer = [s.var for s in way_to(func, self.loop)[:-1] if isinstance(s, Loop)]
         order: Order = [({f"s.{x}": 1, f"t.{x}": -1}, True) for x in outer]
         order.append(({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False))
         if ahead is not None:

@@ -41,7 +41,7 @@ from loopir.ir.grammar import (
 from loopir.ir.layouts import made_of
 from loopir.ir.ops import MONOIDS, Intrinsic
 from loopir.ir.text import text
-from loopir.ir.walk import chain, loaded, nodes, replace, rewrite, substitute, variables
+from loopir.ir.walk import chain, loaded, nodes, replace, rewrite, substitute, variables, way_to
 from loopir.schedule.caches import Site, clash_in, done_in
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts, known_at, known_in, rewrite_loop
@@ -299,7 +299,7 @@ def _goes_on(func: Func, x: Value, s: Store, at: Sequence[Index], loop: Loop) ->
 def _require_blocks(scan: _Scan) -> None:
     """Refuse if what is folded is read from an element that an iteration before has stored."""
     func, loop = scan.func, scan.loop
-    around = chain(func.body, loop)[:-1]
+    around = way_to(func, loop)[:-1]
     site = Site(func, find_stage(func, scan.store.label), around, (loop,), known_at(func, loop))
     ats = {n.at for n in nodes(scan.rest) if isinstance(n, Load) and n.buffer == scan.store.buffer}
     done = done_in(site, scan.store.buffer.name)

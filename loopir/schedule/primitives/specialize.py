@@ -28,7 +28,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.parse import condition
 from loopir.ir.text import text
-from loopir.ir.walk import chain, exchanged, loops, names, nodes, places, rebuild, variables
+from loopir.ir.walk import exchanged, loops, names, nodes, places, rebuild, variables, way_to
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, listing
@@ -104,7 +104,7 @@ def specialize(func: Func, loop: str, when: str | None = None) -> Func:
 
 def _linked(func: Func, target: Loop, cond: Cond) -> set[str]:
     """The names that `cond` may tell something of: those that it speaks of, and what extents and guards tie to them."""
-    shells = [*chain(func.body, target)[:-1], *(n for n in nodes(target) if isinstance(n, Loop | If | Select))]
+    shells = [*way_to(func, target)[:-1], *(n for n in nodes(target) if isinstance(n, Loop | If | Select))]
     ties = [variables(s.extent) | {s.var} for s in shells if isinstance(s, Loop)]
     ties += [variables(t) for s in shells if isinstance(s, If | Select) for t in conjuncts(s.cond)]
     found, before = set(variables(cond)), 0
@@ -116,7 +116,7 @@ def _linked(func: Func, target: Loop, cond: Cond) -> set[str]:
 
 def _around(func: Func, target: Loop) -> tuple[str, ...]:
     """The loops around `target`."""
-    return tuple(s.var for s in chain(func.body, target)[:-1] if isinstance(s, Loop))
+    return tuple(s.var for s in way_to(func, target)[:-1] if isinstance(s, Loop))
 
 
 def _condition(func: Func, when: str, target: Loop, around: tuple[str, ...]) -> Cond:

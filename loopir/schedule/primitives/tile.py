@@ -15,7 +15,7 @@ from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify_func import Known, known_at
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import TRUE, Cond, Func, If, Index, Int, Loop, conj
-from loopir.ir.walk import chain, fresh, loaded, names as names_of, replace, replace_loop, variables
+from loopir.ir.walk import fresh, loaded, names as names_of, replace, replace_loop, variables, way_to
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_serial
 from loopir.schedule.primitives.reorder import Band, in_order, nested, rearranged, require_bounds
@@ -90,7 +90,7 @@ def _at_once(func: Func, targets: Sequence[str], factors: Sequence[int], tail: T
 
 def _in_lanes(func: Func, loop: Loop) -> bool:
     """Whether there are lanes around `loop`, whose promise has to be proved again where loops move in them."""
-    return any(isinstance(x, Loop) and x.kind == "vectorize" for x in chain(func.body, loop))
+    return any(isinstance(x, Loop) and x.kind == "vectorize" for x in way_to(func, loop))
 
 
 def _named(func: Func, targets: Sequence[str]) -> dict[str, tuple[str, str]]:

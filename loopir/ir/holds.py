@@ -1,0 +1,119 @@
+"""What a statement holds: the statements in it, and by name what they read, write and declare, kept with the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Buffer,
+    Do,
+    If,
+    Kernel,
+    Loop,
+    Node,
+    Prefetch,
+    Reduce,
+    Role,
+    Stmt,
+    Store,
+)
+from loopir.ir.kept import kept
+from loopir.ir.rebuild import children
+from loopir.ir.spoken import loads_of, sees
+
+NESTS = frozenset({Loop, Alloc, Do, Role, Kernel})
+"""Statements with one `body`."""
+
+
+def bodies(stmt: Stmt) -> tuple[Body, ...]:
+    """The statement lists inside `stmt`."""
+    if type(stmt) in NESTS:
+        return (stmt.body,)  # type: ignore[attr-defined]
+    return (stmt.then, stmt.orelse) if isinstance(stmt, If) else ()
+
+
+def inside(stmt: Stmt) -> list[Stmt]:
+    """The statements directly in `stmt`."""
+    return [s for body in bodies(stmt) for s in body]
+
+
+def statements(body: Body) -> Iterator[Stmt]:
+    """Every statement, outer ones first."""
+    pending = [*reversed(body)]
+    while pending:
+        s = pending.pop()
+        yield s
+        if type(s) in NESTS:
+            holder: Any = s
+            pending += holder.body[::-1]
+        elif isinstance(s, If):
+            pending += (s.then + s.orelse)[::-1]
+
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+@kept
+def loaded(node: Node) -> frozenset[str]:
+    """The buffers that are loaded from anywhere in `node`; what a fold folds into, or a hint names, is not."""
+    if isinstance(node, Prefetch):
+        return _NOTHING
+    if isinstance(node, Stmt) and (inner := inside(node)):
+        return _own(node).union(*map(loaded, inner))
+    if isinstance(node, Store | Reduce):
+        values = (node.value,) if isinstance(node, Store) else (*node.values, *(node.init or ()))
+        parts = (*values, *(x for x in node.at if not sees(x)))
+        return frozenset([load.buffer.name for x in parts for load, _ in loads_of(x)])
+    return frozenset([load.buffer.name for load, _ in loads_of(node)])
+
+
+def _own(s: Stmt) -> frozenset[str]:
+    """What a statement that holds others reads itself."""
+    return _NOTHING.union(*(loaded(x) for x in children(s) if not isinstance(x, Stmt | Buffer)))
+
+
+@kept
+def accessed(s: Stmt) -> frozenset[str]:
+    """The buffers that are read or written anywhere in `s`."""
+    if isinstance(s, Store | Reduce):
+        return loaded(s) | written(s)
+    return _own(s).union(*map(accessed, inside(s)))
+
+
+def written(s: Store | Reduce) -> frozenset[str]:
+    """The buffers that a leaf statement writes."""
+    return frozenset((s.buffer.name,) if isinstance(s, Store) else (b.name for b in s.buffers))
+
+
+@kept
+def stored(s: Stmt) -> frozenset[str]:
+    """The buffers that are written anywhere in `s`."""
+    return written(s) if isinstance(s, Store | Reduce) else _NOTHING.union(*map(stored, inside(s)))
+
+
+@kept
+def declared(s: Stmt) -> frozenset[str]:
+    """The loops, labels, buffers and kernels that are called something in `s`."""
+    if type(s) is Alloc:  # around nests of which it is known
+        return frozenset((s.buffer.name,)).union(*map(declared, s.body))
+    return frozenset([name for x in statements((s,)) if (name := called(x)) is not None])
+
+
+def called(s: Stmt) -> str | None:
+    """The name of a loop, a kernel or what an Alloc allocates, or the label of a statement."""
+    if isinstance(s, Loop):
+        return s.var
+    if isinstance(s, Store) or isinstance(s, Reduce):  # noqa: SIM101  (a union is made anew each time)
+        return s.label
+    return s.buffer.name if isinstance(s, Alloc) else s.name if isinstance(s, Kernel) else None
+
+
+@kept
+def started(s: Stmt) -> frozenset[str]:
+    """The loops outside of which a reduction in `s` starts: those that it folds over, if it has an `init`."""
+    if isinstance(s, Reduce):
+        return frozenset(s.over) if s.init is not None else _NOTHING
+    return _NOTHING.union(*map(started, inside(s)))
