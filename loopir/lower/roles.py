@@ -24,6 +24,7 @@ from loopir.errors import LowerError, TargetError
 from loopir.ir.dtypes import uint64
 from loopir.ir.grammar import (
     AXES,
+    BLOCK_AXES,
     GROUP_WARPS,
     LANES,
     Alloc,
@@ -47,6 +48,7 @@ from loopir.ir.grammar import (
     Role,
     Stmt,
     Var,
+    Wait,
     conj,
     conjuncts,
 )
@@ -82,10 +84,30 @@ def roles(func: Func, target: Target) -> Func:
         if isinstance(s, Role) and not target.instructions:
             return rewrite(s.body, visit)
         if isinstance(s, Kernel) and any(isinstance(x, Role) for x in statements(s.body)) and target.instructions:
-            return _Kernel(taken, s).apart()
+            return _apart(taken, s)
         return None
 
     return replace(func, body=rewrite(func.body, visit))
+
+
+def _apart(taken: set[str], kernel: Kernel) -> Kernel:
+    """`kernel` with each Role in warps of its own; where its blocks go two ways by their number, on each of these."""
+    axes = {s.kind: s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES}
+    z = axes.get("threadIdx.z")
+    taken.add(group := z.var if z is not None else fresh("group", taken))
+    groups = z.extent.value if z is not None and isinstance(z.extent, Int) else 1
+    numbers = {x.var for k, x in axes.items() if k in BLOCK_AXES} if "cluster" not in axes else set[str]()
+    match inner := _inside(kernel.body):
+        case (If(cond, then, orelse), *end) if variables(cond) <= numbers and all(isinstance(s, Wait) for s in end):
+            ways = [_Way(taken, kernel, axes, (*x, *end), group, groups).apart() for x in (then, orelse)]
+            body: Body = (If(cond, *ways),)
+        case _:
+            body = _Way(taken, kernel, axes, inner, group, groups).apart()
+    launch = [(x.var, x.extent, k) for k, x in axes.items() if x is not z]
+    launch.append((group, Int(groups + 1), "threadIdx.z"))
+    for var, extent, kind in sorted(launch, key=lambda x: AXES.index(x[2]), reverse=True):
+        body = (Loop(var, extent, kind, body),)
+    return replace(kernel, body=body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,28 +142,29 @@ class _Turns:
         return max((s.extent.value for s in shared if isinstance(s.extent, Int)), default=1)
 
 
-class _Kernel:
-    """A kernel with Roles, and the turns of each. One thread does what all of them do, in the order of the nest."""
+class _Way:
+    """What blocks of a kernel do, all of them or those of some numbers, with Roles, if there are any, and the turns of
+    each. One thread does what all Roles do, in the order of the nest."""
 
-    def __init__(self, taken: set[str], kernel: Kernel) -> None:
-        self.taken, self.kernel = taken, kernel
-        self.axes = {s.kind: s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES}
-        self.threads = {x.var for k, x in self.axes.items() if k.startswith("threadIdx")}
+    def __init__(
+        self, taken: set[str], kernel: Kernel, axes: Mapping[str, Loop], body: Body, group: str, groups: int
+    ) -> None:
+        self.taken, self.kernel, self.axes, self.body = taken, kernel, axes, body
+        self.group, self.groups = group, groups
+        """The number of a warpgroup, and how many there are of the other side."""
+        self.threads = {group, *(x.var for k, x in axes.items() if k.startswith("threadIdx"))}
         extents = [x.extent if (x := self.axes.get(f"threadIdx.{a}")) else None for a in "xy"]
         if extents != [Int(LANES), Int(GROUP_WARPS)]:
             raise LowerError(
                 f"{kernel.name} has warps with a role, and threads that are no warpgroups; bind to warpgroup"
             )
-        z = self.axes.get("threadIdx.z")
-        self.groups = z.extent.value if z is not None and isinstance(z.extent, Int) else 1
-        """Warpgroups of the other side."""
-        self.group = z.var if z is not None else self.named("group")
-        self.turns = [self.taking(s) for s in statements(kernel.body) if isinstance(s, Role)]
+        self.turns = [self.taking(s) for s in statements(body) if isinstance(s, Role)]
         for t in self.turns:
             self.require_alike(t)
-        self.alone = self.turns[0]
         self.order: Order | None = None
-        if len(self.turns) > 1 and any(self.whose(t) is not None for t in self.turns):
+        self.alone = next((t for t in self.turns if self.whose(t) is not None), None)
+        """Of whose turns each is one warpgroup's."""
+        if self.alone is not None and len(self.turns) > 1:
             raise LowerError(f"{kernel.name} has several roles, and warpgroups take turns with one of them in turn")
 
     def taking(self, role: Role) -> _Turns:
@@ -165,8 +188,7 @@ class _Kernel:
 
         That is what stands right in the innermost loop around that of the turns.
         """
-        z = self.axes.get("threadIdx.z")
-        if z is None or not any(z.var in variables(x) for x in (t.role, *self.deciding(t))):
+        if not any(self.group in variables(x) for x in (t.role, *self.deciding(t))):
             return None
         depth = next(n for n, s in enumerate(t.around) if s is t.loop)
         outer = max((n + 1 for n, s in enumerate(t.around[:depth]) if isinstance(s, Loop)), default=0)
@@ -206,37 +228,30 @@ class _Kernel:
             )
         return own, others
 
-    def apart(self) -> Kernel:
-        own, others = self.registers()
-        shared = [s.buffer for s in statements(self.kernel.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
+    def apart(self) -> Body:
         lane, warp = (Var(self.axes[f"threadIdx.{a}"].var) for a in "xy")
-        inner = _inside(self.kernel.body)
-        if self.whose(self.alone) is not None:
+        others = Cmp("<", Var(self.group), Int(self.groups))
+        shared = [s.buffer for s in statements(self.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
+        if not self.turns:
+            return _allocated(shared, (If(others, self.using(self.body, lane)),))
+        own, more = self.registers()
+        if self.alone is not None:
             self.order = Order(self.ring("ring_order", self.groups), self.group, lane, self.groups)
-        filling = self.filling(inner, {t.role: self.fill(t) for t in self.turns})
+        filling = self.filling(self.body, {t.role: self.fill(t) for t in self.turns})
         one = conj(Cmp("==", lane, Int(0)), Cmp("==", warp, Int(0)))
         first = conj(one, Cmp("==", Var(self.group), Int(0)))
         inits = [x for t in self.turns for x in (Init(t.full, 1), Init(t.empty, self.arrivals(t)))]
         cluster = any(t.blocks > 1 for t in self.turns)
         order = self.order
+        using = (*(() if order is None else order.begun()), *self.using(self.body, lane))
         whole: Body = (
             If(first, (*inits, *(() if order is None else order.made()))),
             Barrier(cluster=cluster),
-            If(
-                Cmp("<", Var(self.group), Int(self.groups)),
-                (Budget(others, more=True), *(() if order is None else order.begun()), *self.using(inner, lane)),
-                (Budget(own, more=False), If(one, filling)),
-            ),
+            If(others, (Budget(more, more=True), *using), (Budget(own, more=False), If(one, filling))),
             *((Barrier(cluster=True),) if cluster else ()),  # others may still arrive here
         )
         rings = [x for t in self.turns for x in (t.full, t.empty)]
-        for b in (*reversed(shared), *(() if order is None else (order.ring,)), *reversed(rings)):
-            whole = (Alloc(b, whole),)
-        launch = [(x.var, x.extent, k) for k, x in self.axes.items() if k != "threadIdx.z"]
-        launch.append((self.group, Int(self.groups + 1), "threadIdx.z"))
-        for var, extent, kind in sorted(launch, key=lambda x: AXES.index(x[2]), reverse=True):
-            whole = (Loop(var, extent, kind, whole),)
-        return replace(self.kernel, body=whole)
+        return _allocated((*rings, *(() if order is None else (order.ring,)), *shared), whole)
 
     def by_warp(self, t: _Turns) -> bool:
         """Whether one lane of a warp tells that all of it are done with a buffer: instructions read, as a whole."""
@@ -277,7 +292,7 @@ class _Kernel:
         """What of `body` the Roles do, in loops with names of their own: `fill` in each turn, for each warpgroup."""
         out: list[Stmt] = []
         for s in body:
-            if s is self.whose(self.alone):
+            if self.alone is not None and s is self.whose(self.alone):
                 name = self.named(f"{self.group}_of")
                 inner = tuple(substitute(x, {self.group: Var(name)}) for x in self.passing(s, fill))
                 out.append(Loop(name, Int(self.groups), "serial", inner))
@@ -314,23 +329,24 @@ class _Kernel:
 
     def using(self, body: Body, lane: Var) -> Body:
         """What of `body` the others do, with what they tell when a turn is done, in order if they take turns."""
-        order, whose = self.order, self.whose(self.alone)
+        order, alone = self.order, self.alone
+        whose = None if alone is None else self.whose(alone)
 
         def visit(s: Stmt, own: bool = False) -> Stmt | Body:
             if self.is_elected(s):
                 return ()
             if isinstance(s, Barrier):
                 return s if s.threads else Barrier(GROUP * self.groups)
-            if s is whose and not own:
+            if alone is not None and s is whose and not own:
                 name = self.named(f"{self.group}_of")
-                passed = self.passing(s, {self.alone.role: (replace(Await(self.alone.is_full), skip=True),)})
+                passed = self.passing(s, {alone.role: (replace(Await(alone.is_full), skip=True),)})
                 passed = tuple(substitute(x, {self.group: Var(name)}) for x in passed)
                 mine = visit(s, own=True)
                 turns = If(Cmp("==", Var(name), Var(self.group)), mine if isinstance(mine, tuple) else (mine,), passed)
                 return Loop(name, Int(self.groups), "serial", (turns,))
             if isinstance(s, Alloc) and s.buffer.scope == "shared":
                 return map_body(s.body, visit)
-            if isinstance(s, If) and order is not None and s in self.alone.around:
+            if isinstance(s, If) and order is not None and alone is not None and s in alone.around:
                 other = (*s.orelse, order.wait(), order.next())
                 return map_stmts(replace(s, orelse=other), visit)  # who has no turns lets the next one have its
             if isinstance(s, Loop) and (mine := [t for t in self.turns if t.loop is s]):
@@ -355,6 +371,12 @@ class _Kernel:
             return (order.wait(), made, *none)
 
         return map_body(body, visit)
+
+
+def _allocated(buffers: Sequence[Buffer], body: Body) -> Body:
+    for b in reversed(buffers):
+        body = (Alloc(b, body),)
+    return body
 
 
 def _is_product(p: Place) -> bool:

@@ -195,6 +195,20 @@ def test_two_kernels_have_barriers_of_their_own() -> None:
     assert np.array_equal(found["C"], np.tile(a.sum(0), 4) * 2)
 
 
+@pytest.mark.parametrize("both", [True, False])
+def test_blocks_that_go_two_ways_have_roles_of_their_own(both: bool) -> None:
+    """Or none on one of the ways, where as many threads do it in order."""
+    s = lp.Schedule(lp.parse(TWO)).tensorize("i", "tma_load_4x32_f32").specialize_warps("o", stages=2)
+    if both:
+        s = s.tensorize("i_1", "tma_load_4x32_f32").specialize_warps("o_1", stages=3, registers=(24, 240))
+    (func,) = lp.lower(s.merge("t", "t_1", side_by_side=True, name="b"), "cuda")
+    a = array(1)[0]
+    found = interpret(func, (a,))
+    assert np.array_equal(found["B"], np.tile(a.sum(0), 4))
+    assert np.array_equal(found["C"], np.tile(a.sum(0), 4) * 2)
+    assert sum(isinstance(s, Budget) for s in statements(func.body)) == (4 if both else 2)
+
+
 @pytest.mark.parametrize("name", LOOPS)
 def test_several_roles_have_buffers_of_their_own(name: str) -> None:
     (func,) = lp.lower(several(name), "cuda")
