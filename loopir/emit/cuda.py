@@ -109,7 +109,8 @@ def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
     kernels = kernels_of(func)
     used = {n.fn for k in kernels for n in nodes(k) if isinstance(n, Op | Issue)}
     atomic = any(isinstance(s, Reduce) and s.atomic for k in kernels for s in statements(k.body))
-    preludes = dict.fromkeys(fn.cuda_prelude for fn in sorted(used, key=lambda f: f.name) if fn.cuda_prelude)
+    told = (part for fn in sorted(used, key=lambda f: f.name) for part in fn.cuda_prelude.split("\n\n"))
+    preludes = dict.fromkeys(part for part in told if part)
     rings = any(isinstance(s, Init | Issue) for k in kernels for s in statements(k.body))
     preludes = ({RING_PRELUDE: None} if rings else {}) | preludes
     preludes |= {ATOMIC_PRELUDE: None} if atomic else {}

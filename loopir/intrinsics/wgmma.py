@@ -108,7 +108,7 @@ def _product(columns: str, steps: str, short: str, first: str | None, transposed
     instruction(
         level="warpgroup",
         cuda=f"lp_{name}({{C}}, {'{A}' if registers else 'lp_matrix({A}, {A_word})'}, lp_matrix({{B}}, {{B_word}}));",
-        cuda_prelude=_PRELUDE.format() + spelt, asynchronous="products", arch="sm_90a",
+        cuda_prelude=f"{_PRELUDE.format()}\n{spelt}", asynchronous="products", arch="sm_90a",
         matrices=told,
         doc=f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {of}, 64 x {k} by {n} columns, "
         f"{kind.of.format('each')}, in {kind.sums}{', A from registers' if registers else ''}.",

@@ -7,6 +7,7 @@ from sass import HGMMA, MEMORY_BARRIER, opcodes, sequences
 
 import loopir as lp
 import schedules
+from loopir.emit.cuda import emit
 from schedules.matmul_wgmma import matmul_wgmma
 
 
@@ -45,6 +46,13 @@ def test_warps_of_their_own_for_copies_leave_the_others_all_to_themselves(how: d
     assert compiled.source.count("setmaxnreg") == 2
     boxes = how.get("store") != "rows" and not how.get("alternate")
     assert ("lp_tma_store(&" in compiled.source) == boxes
+
+
+def test_products_of_two_widths_are_spelt_in_one_program() -> None:
+    sizes = (256, 512), (512, 64), (32, 64)
+    a, b, c = (lp.placeholder(x, "bfloat16", name=name) for x, name in zip(sizes, "ABC", strict=True))
+    source = emit(lp.lower(schedules.gpu(lp.Schedule(lp.relu(a @ b) @ c.T), arch="sm_90a"), "cuda")[0]).source
+    assert "m64n64k16" in source and "m64n32k16" in source and source.count(" lp_matrix(const void* p") == 1
 
 
 def test_they_are_chosen_for_the_gpu_that_has_them() -> None:
