@@ -137,6 +137,17 @@ def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop
         )  # fmt: skip
 
 
+def require_outlived(shells: Iterable[Loop | Cond], over: set[str], loop: str) -> None:
+    """Refuse if a loop of `shells`, in which what iterations of `loop` gave is folded, is as long as a loop in `over`
+    says, which is over by then."""
+    for s in shells:
+        if isinstance(s, Loop) and (inner := sorted(variables(s.extent) & over)):
+            raise ScheduleError(
+                f"the extent of {s.var!r} depends on {listing(inner)}, and the partial results outlive that",
+                loop=loop, suggestion=f"a loop of one extent with a guard inside instead of {s.var!r}",
+            )  # fmt: skip
+
+
 def _writes_of_others(start: Stmt, reduce: Reduce) -> set[str]:
     return {b.name for p in places((start,)) if p.stmt is not reduce for b in written(p)}
 

@@ -10,7 +10,15 @@ from loopir.ir.grammar import Alloc, Body, Buffer, Cond, Func, Index, Load, Loop
 from loopir.ir.text import text
 from loopir.ir.walk import exchanged, fresh, names, replace, rewrite, variables
 from loopir.schedule.find import find_serial, listing
-from loopir.schedule.reductions import Fold, find_reduce, nested, require_delay, require_inside, with_new_loops
+from loopir.schedule.reductions import (
+    Fold,
+    find_reduce,
+    nested,
+    require_delay,
+    require_inside,
+    require_outlived,
+    with_new_loops,
+)
 from loopir.schedule.schedule import primitive
 
 
@@ -96,12 +104,7 @@ class _Parts:
             if isinstance(s, Loop) and (s.var in telling or s is loop):
                 telling |= {s.var} | variables(s.extent)
         again = [s for s in shells if not isinstance(s, Loop) or s.var in telling]
-        for s in again:
-            if isinstance(s, Loop) and (inner := sorted(variables(s.extent) & over)):
-                raise ScheduleError(
-                    f"the extent of {s.var!r} depends on {listing(inner)}, and the partial results outlive that",
-                    loop=loop.var, suggestion=f"a loop of one extent with a guard inside instead of {s.var!r}",
-                )  # fmt: skip
+        require_outlived(again, over, loop.var)
         if inner := sorted(variables(loop.extent) & {s.var for s in again if isinstance(s, Loop)}):
             reason = f"the extent of {loop.var!r} depends on {listing(inner)}, which the fold afterwards runs inside it"
             raise ScheduleError(reason, loop=loop.var, suggestion=f"reorder {listing(inner)} outside the nest")

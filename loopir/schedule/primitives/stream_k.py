@@ -30,11 +30,19 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import exchanged, fresh, names, places, replace, rewrite, substitute, variables
+from loopir.ir.walk import exchanged, fresh, names, places, replace, rewrite, substitute
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.naming import new_names
-from loopir.schedule.reductions import Fold, find_reduce, nested, require_delay, require_inside, with_new_loops
+from loopir.schedule.reductions import (
+    Fold,
+    find_reduce,
+    nested,
+    require_delay,
+    require_inside,
+    require_outlived,
+    with_new_loops,
+)
 from loopir.schedule.schedule import primitive
 
 
@@ -131,12 +139,7 @@ class _Dealt:
         times, length = (_constant(x) for x in (tile, loop))
         over = set(fold.reduce.over)
         again = fold.without(over)
-        for s in again:
-            if isinstance(s, Loop) and (inner := sorted(variables(s.extent) & over)):
-                raise ScheduleError(
-                    f"the extent of {s.var!r} depends on {listing(inner)}, and the partial results outlive that",
-                    loop=loop.var, suggestion=f"a loop of one extent with a guard inside instead of {s.var!r}",
-                )  # fmt: skip
+        require_outlived(again, over, loop.var)
         return _Dealt(func, fold, loop, again, times, length, max(1, -(-times * length // parts)))
 
     @property
