@@ -45,7 +45,7 @@ def store_boxes(
     is used by anything else, or no tensor map tells of it. Who makes the `rows` of a slice, `by_threads` says of their
     loop: warpgroups, each `own` rows, which it stores itself and waits for nobody."""
     (whole,) = {t.buffer for t in s.accesses(out) if t.write}
-    if sum(t.buffer == whole for x in s.stages for t in s.accesses(x)) > 1:
+    if any(t.buffer == whole and not t.write for x in s.stages for t in s.accesses(x)):
         return None
     before = set(s.stages)
     s = s.cache_write(out, "shared", at=at)
