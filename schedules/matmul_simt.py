@@ -27,13 +27,13 @@ def matmul_simt(
     part: tuple[int, int] = (8, 8),
     depth: int = 32,
     stages: int = 3,
-    unrolled: bool = True,
+    piece: int = 32,
     turn: bool = False,
 ) -> lp.Schedule:
     """The contraction `stage` of float32 in tiles of `block`, `part` of it for each thread, `depth` steps at a time.
 
     A thread's part is made of squares of 4 x 4, as far apart as lets lanes load neighbours. Copies to shared memory run
-    `stages` less one steps ahead. The steps of a tile are one piece of code if `unrolled`, else every four are. With
+    `stages` less one steps ahead. So many steps of a tile are one `piece` of code, each four of them without a loop. With
     `turn`, operands whose rows run along the reduced loop are first copied so that they run along the tile, of which
     a thread then holds fewer elements at a time.
     """
@@ -70,8 +70,8 @@ def matmul_simt(
         s, mine = _new(s, "cache_read", inner, copy, "local", at=at)
         *_, x, y = s.loops(mine)
         s = s.unroll(x).vectorize(y)
-    s = s.unroll(kv) if unrolled else s
-    s = s.unroll(k)
+    s, (_, kv) = step(s, "split", kv, piece // VECTOR, tail="exact") if piece < depth else (s, ("", kv))
+    s = s.unroll(kv).unroll(k)
     return s.pipeline(ko, stages=stages) if stages > 1 else s
 
 

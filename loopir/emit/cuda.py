@@ -316,8 +316,8 @@ class _Emitter:
         var, kind = self.values.name(s.var), self.values.index_type
         if s.kind in ("unroll", "vectorize"):
             self.line(depth, "#pragma unroll")
-        elif s.kind == "serial" and any(map(_begins_boxes, statements(s.body))):
-            self.line(depth, "#pragma unroll 1")  # one thread begins them: more code, and no sooner done
+        elif s.kind == "serial" and any(map(_goes_on, statements(s.body))):
+            self.line(depth, "#pragma unroll 1")  # it waits for what goes on by itself: more code, and no sooner done
         note = "" if s.kind == "serial" else f"  // {s.kind}"
         extent = self.values.index(s.extent)
         if loaded(s.extent) & frozenset[str]().union(*map(stored, s.body)):  # how often it runs is asked once
@@ -419,8 +419,9 @@ def _vector_copy(s: Loop) -> Store | None:
     return store if local and s.extent.value * store.buffer.dtype.bytes in VECTORS else None
 
 
-def _begins_boxes(s: Stmt) -> bool:
-    return isinstance(s, Issue) and s.fn.asynchronous == "bytes"
+def _goes_on(s: Stmt) -> bool:
+    """Whether `s` begins what a ring or a group of products is waited for with."""
+    return isinstance(s, Issue) and s.fn.asynchronous in ("bytes", "products")
 
 
 def _head(kind: str, cluster: int) -> str:
