@@ -1,8 +1,8 @@
 """Cheap proofs that linear constraints have no solution, for the common case: the solver is asked only if they fail.
 
 Equalities are solved for variables with coefficient 1 and substituted, digits of a number are told apart, and each
-constraint is then looked at alone, with the ends of its variables. Most dependence questions are settled by that:
-same row, other column; same element, other tile.
+constraint is then looked at alone, with the ends of its variables. What is divided is its quotient and its remainder,
+which are digits of it. Most dependence questions are settled by that: same row, other column; same element, other tile.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ Linear: TypeAlias = "dict[str, int]"
 Constraint: TypeAlias = "tuple[Linear, bool]"
 """(linear, equality): linear >= 0, or == 0."""
 Case: TypeAlias = "Sequence[Constraint]"
-DISTANCE = "+"
-"""How the dimensions start that say by how much an inequality is met."""
+Divided: TypeAlias = "tuple[Linear, int, str]"
+"""(dividend, divisor, the dimension of the quotient): 0 <= dividend - divisor * quotient < divisor."""
+DISTANCE, REST = "+", "%"
+"""How the dimensions start that say by how much an inequality is met, and what a division leaves."""
 MAX_CHOICES = 64
 """Choices of cases that are looked at, one by one."""
 
@@ -53,7 +55,7 @@ class Ends:
 class Reduced:
     """Constraints with their equalities solved, ready to be asked with more of them."""
 
-    def __init__(self, constraints: Iterable[Constraint]) -> None:
+    def __init__(self, constraints: Iterable[Constraint], divided: Iterable[Divided] = ()) -> None:
         self.ends = Ends()
         self.solved: dict[str, Linear] = {}
         self.equal: list[Linear] = []
@@ -64,8 +66,10 @@ class Reduced:
             (equal if equality else at_least).append(row)
             if not equality and _count(row) == 1:
                 self.ends.tighten(row)
-        parts = (part for row in equal for part in digits(row, self.ends))
-        met = all(solve(part, self.solved, self.equal) for part in sorted(parts, key=len))
+        rests = [self._rest(f"{REST}{n}", at_least, *d) for n, d in enumerate(divided)]
+        met = all(solve(part, self.solved, self.equal) for row in rests for part in self._digits(row))
+        parts = [part for row in equal for part in self._digits(row)]
+        met = met and all(solve(part, self.solved, self.equal) for part in sorted(parts, key=len))
         self.equal = [_put(row, self.solved) for row in self.equal]
         self.rows = [_put(row, self.solved) for row in at_least]
         self.speaking: dict[str, list[int]] = {}
@@ -75,6 +79,20 @@ class Reduced:
         self.possible = (
             met and not any(map(self.ends.empty, self.ends.low)) and self._possible(self.ends, self.rows, ())
         )
+
+    def _rest(self, rest: str, at_least: list[Linear], dividend: Linear, divisor: int, quotient: str) -> Linear:
+        """dividend - divisor * quotient - rest, which is 0; the ends of both are told to `at_least`."""
+        least, most = -self.ends.most(dividend, -1), self.ends.most(dividend)
+        bounds = [{rest: 1}, {rest: -1, "": divisor - 1}]
+        bounds += [{quotient: 1, "": -(int(least) // divisor)}] if least > -inf else []
+        bounds += [{quotient: -1, "": int(most) // divisor}] if most < inf else []
+        for row in bounds:
+            self.ends.tighten(row)
+        at_least += bounds
+        return {k: c for k, c in {**dividend, quotient: -divisor, rest: -1}.items() if c}
+
+    def _digits(self, row: Linear) -> Iterator[Linear]:
+        return digits(_put(row, self.solved), self.ends)
 
     def refutes(self, order: Iterable[Constraint]) -> bool:
         """Whether the constraints and `order` are seen to have no solution. False says nothing.

@@ -18,7 +18,7 @@ import islpy as isl
 
 from loopir.analysis.affine import exact_quotient, plus, to_index
 from loopir.analysis.bits import by_divisions
-from loopir.analysis.refute import Constraint, Linear, Reduced, refuted
+from loopir.analysis.refute import Constraint, Divided, Linear, Reduced, refuted
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.ir.grammar import (
     Add,
@@ -65,6 +65,8 @@ class System:
     hidden: list[str] = field(default_factory=list[str])
     pairs: dict[tuple[str, str], Division] = field(default_factory=dict["tuple[str, str]", "Division"])
     """Divisions by a size: (instance, division) -> (dividend, quotient, remainder)."""
+    divided: list[Divided] = field(default_factory=list[Divided])
+    """Divisions by integers."""
     divisors: dict[str, tuple[Index, Index]] = field(default_factory=dict[str, "tuple[Index, Index]"])
     named: dict[object, Linear] = field(default_factory=dict[object, Linear])
     """Minima, products and quotients that have a dimension, by what they are of: the same one has the same."""
@@ -139,7 +141,9 @@ class System:
             c = b[""]
             key = (c, frozenset(a.items()))
             if key not in self.named:
-                q = self.named[key] = {self.fresh(): 1}
+                name = self.fresh()
+                q = self.named[key] = {name: 1}
+                self.divided.append((a, c, name))
                 rest = combine(a, q, -c)
                 self.constraints += [(rest, False), self.at_least({"": c - 1}, rest)]
                 if self.nonnegative(a):
@@ -305,7 +309,7 @@ class System:
 
     def _refuted(self, order: Sequence[Constraint]) -> bool:
         if self.reduced is None:
-            self.reduced = Reduced(self.constraints)
+            self.reduced = Reduced(self.constraints, self.divided)
         return refuted(self.reduced, order, [*self.cases, *self.monotone()])
 
     def greatest(self, dims: Sequence[str], value: Linear) -> int | None:

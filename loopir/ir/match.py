@@ -40,6 +40,7 @@ from loopir.ir.grammar import (
     Var,
     conj,
 )
+from loopir.ir.kept import kept
 from loopir.ir.layouts import elements
 from loopir.ir.ops import MEMORIES, Instruction
 from loopir.ir.text import text
@@ -79,12 +80,17 @@ def match(do: Do, *, lowered: bool = False) -> Match:
 
     When `lowered`, a memory that is declared beside the scopes is the one that it is like.
     """
-    found = unify(do.fn, do.body)
+    found = _unified(do)
     if isinstance(found, str):
         raise MismatchError(f"this is not what {do.fn.name} does: {found}")
     if (odd := misplaced(do.fn, found, lowered)) is not None:
         raise MismatchError(f"{do.fn.name} cannot do this: {odd}")
     return found
+
+
+@kept
+def _unified(do: Do) -> Match | str:
+    return unify(do.fn, do.body)
 
 
 def misplaced(fn: Instruction, found: Match, lowered: bool = False) -> str | None:

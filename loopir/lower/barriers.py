@@ -10,10 +10,11 @@ does not wait for the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations_with_replacement, takewhile
+from typing import TypeAlias
 
 from loopir.analysis.access import statements_of
 from loopir.analysis.depend import Clash, apart, clashing, meet
@@ -61,6 +62,8 @@ from loopir.lower.target import Target
 GROUP_AXES = ("threadIdx.x", "threadIdx.y")
 """The lanes of a warp, and the warps of a warpgroup."""
 GROUP = LANES * GROUP_WARPS
+Found: TypeAlias = "Callable[[], Clash | None]"
+"""What says which instances clash, which takes far longer to find than that some do."""
 
 
 def barriers(func: Func, target: Target) -> Func:
@@ -137,23 +140,29 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
                 raise LowerError(_across_blocks(kernel, clash))
         if _in_role(here[s.label]) or _in_role(here[t.label]):
             continue  # one thread does it all, and who it meets at barriers of their own, `roles` asks and places
+        both = _Meet(here[s.label], here[t.label], set(threads))
+        around, later = both.serial(), both.later()
         for axis in threads:
-            if not meet(pairs, same=block, differ=axis):
-                continue
             found = partial(apart, func, s, t, same=block, differ=axis)
-            both = _Meet(here[s.label], here[t.label], set(threads), found)
-            around = both.serial()
-            now = meet(pairs, same=(*block, *around), differ=axis)
-            if now and s is t and kinds[axis] not in _together(here[s.label]):
+            if s is t:
+                asked = kinds[axis] not in _together(here[s.label])
+            else:
+                asked = both.of_control() or (later is not None and not _met(before, later, group))
+            now = asked and meet(pairs, same=(*block, *around), differ=axis)
+            if now and s is t:
                 clash = apart(func, s, t, same=(*block, *around), differ=axis)
                 raise LowerError(f"{_told(clash)}, in another thread at the same time, which no barrier can order")
-            if now and s is not t:
+            if now:
                 wide = group is None or meet(pairs, same=(*block, *around), differ=group)
-                _mark(before, both.before(), wide)
+                _mark(before, both.before(found), wide)
+            elif len(around) > 1 and not meet(pairs, same=block, differ=axis):
+                continue
             for n in reversed(range(len(around))):
+                if _met(ends, both.loop(around[n]), group):
+                    break  # threads meet in every iteration of this loop, and so between two of those around it
                 if meet(pairs, same=(*block, *around[:n]), differ=(axis, around[n])):
                     wide = group is None or meet(pairs, same=(*block, *around[:n]), differ=(group, around[n]))
-                    _mark(ends, both.ends(around[n]), wide)
+                    _mark(ends, both.ends(around[n], found), wide)
                     break
     return _marked(kernel, before, ends) if before or ends else kernel
 
@@ -168,10 +177,15 @@ def _warpgroups(axes: Sequence[Loop]) -> str | None:
     return next(s.var for s in axes if s.kind == "threadIdx.z")
 
 
-def _mark(where: dict[int, bool], found: Iterator[Stmt], wide: bool) -> None:
-    """Note for each statement in `found` that threads meet there: of the block, if `wide`, or of each warpgroup."""
-    for s in found:
+def _mark(where: dict[int, bool], s: Stmt | None, wide: bool) -> None:
+    """Note that threads meet at `s`, if at all: those of the block, if `wide`, or of each warpgroup."""
+    if s is not None:
         where[id(s)] = where.get(id(s), False) or wide
+
+
+def _met(where: dict[int, bool], s: Stmt, group: str | None) -> bool:
+    """Whether all threads of a block meet at `s` anyway."""
+    return where.get(id(s), False) or (group is None and id(s) in where)
 
 
 def _together(p: Place) -> tuple[str, ...]:
@@ -198,7 +212,6 @@ class _Meet:
     p: Place
     q: Place
     threads: set[str]
-    clash: Callable[[], Clash | None]
 
     def common(self) -> tuple[Stmt, ...]:
         """What stands around both; of a nest that is one instruction, around that."""
@@ -206,42 +219,57 @@ class _Meet:
         both = takewhile(lambda ab: ab[0] is ab[1] and not isinstance(ab[0], Do), pairs)
         return tuple(a for a, _ in both if a is not self.p.stmt)
 
-    def before(self) -> Iterator[Stmt]:
+    def later(self) -> Stmt | None:
         """The later of the two branches, if one iteration runs both."""
         common, p, q = self.common(), self.p, self.q
         depth = len(common)
         if p.stmt is q.stmt:
-            return
+            return None
         last = common[-1] if common else None
         if isinstance(last, If) and (p.path[depth] < len(last.then)) != (q.path[depth] < len(last.then)):
-            return
-        first, later = sorted((p, q), key=lambda x: x.path)
-        if first.stmt.label.startswith(CONTROL) and later.path[depth] == first.path[depth] + 1:
+            return None
+        _, later = sorted((p, q), key=lambda x: x.path)
+        return next(x for x in (*later.around, later.stmt)[depth:] if not isinstance(x, Alloc))
+
+    def of_control(self) -> bool:
+        """Whether the first of the two is what decides whether the other runs."""
+        first, later = sorted((self.p, self.q), key=lambda x: x.path)
+        depth = len(self.common())
+        return first.stmt.label.startswith(CONTROL) and later.path[depth] == first.path[depth] + 1
+
+    def before(self, clash: Found) -> Stmt | None:
+        """What threads meet before: the `later` branch, if all come by."""
+        later = self.later()
+        if later is not None and self.of_control():
             raise LowerError(
-                f"{_told(self.clash())}, in another thread, which is to have decided by then what to run; read what "
+                f"{_told(clash())}, in another thread, which is to have decided by then what to run; read what "
                 f"decides in a statement before, into memory that is not written"
             )
-        self.require_uniform(common)
-        yield next(x for x in (*later.around, later.stmt)[depth:] if not isinstance(x, Alloc))
+        if later is not None:
+            self.require_uniform(self.common(), clash)
+        return later
 
     def serial(self) -> tuple[str, ...]:
         """The serial loops around both, outermost first."""
         return tuple(s.var for s in self.common() if isinstance(s, Loop) and s.kind not in AXES)
 
-    def ends(self, var: str) -> Iterator[Stmt]:
-        """The serial loop `var` around both, from one iteration of which to another they clash."""
-        common = self.common()
-        n = next(n for n, s in enumerate(common) if isinstance(s, Loop) and s.var == var)
-        self.require_uniform(common[: n + 1])
-        yield common[n]
+    def loop(self, var: str) -> Stmt:
+        """The serial loop `var` around both."""
+        return next(s for s in self.common() if isinstance(s, Loop) and s.var == var)
 
-    def require_uniform(self, around: tuple[Stmt, ...]) -> None:
+    def ends(self, var: str, clash: Found) -> Stmt:
+        """That loop, if all threads come by at the ends of its iterations, from one of which to another they clash."""
+        loop = self.loop(var)
+        self.require_uniform((*takewhile(lambda x: x is not loop, self.common()), loop), clash)
+        return loop
+
+    def require_uniform(self, around: tuple[Stmt, ...], clash: Found) -> None:
         """Refuse unless all threads of a block come by together."""
         for s in around:
             control = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
             if control is not None and (variables(control) & self.threads or _from_memory(control)):
                 raise LowerError(
-                    f"{_told(self.clash())}, in another thread; the barrier between them would stand where not all "
+                    f"{_told(clash())}, in another thread; the barrier between them would stand where not all "
                     f"threads of the block come by. Bind the loops around both alike, or split the nest"
                 )
 

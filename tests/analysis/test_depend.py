@@ -11,7 +11,7 @@ from loopir.analysis.access import statements_of
 from loopir.analysis.depend import apart, carried, lockstep
 from loopir.analysis.moved import Came, order_broken
 from loopir.analysis.refute import Ends, Reduced, digits, refuted
-from loopir.analysis.system import System, product_bound
+from loopir.analysis.system import System, combine, product_bound
 from loopir.errors import Witness
 from loopir.ir.grammar import Func, Int, Loop, Var
 from loopir.ir.parse import parse
@@ -180,15 +180,19 @@ def test_fused_loops_are_apart_and_in_bounds() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_refutation_is_right(data: st.DataObject) -> None:
-    """What is refuted has no solution between -3 and 3, nor for isl."""
-    dims = ("x", "y", "z")
-    row = st.dictionaries(st.sampled_from((*dims, "")), st.integers(-3, 3), max_size=3)
+    """What is refuted has no solution between -3 and 3, nor for isl; of what is divided, too."""
+    dims, quotient = ("x", "y", "z"), "_0"
+    row = st.dictionaries(st.sampled_from((*dims, quotient, "")), st.integers(-3, 3), max_size=3)
     rows = data.draw(st.lists(st.tuples(row, st.booleans()), max_size=5))
+    dividend = data.draw(st.dictionaries(st.sampled_from((*dims, "")), st.integers(-3, 3), max_size=3))
+    divisor = data.draw(st.integers(1, 4))
+    rest = combine(dividend, {quotient: 1}, -divisor)
+    rows += [(rest, False), (combine({"": divisor - 1}, rest, -1), False)]
     order = data.draw(st.lists(st.tuples(row, st.booleans()), max_size=2))
     cases = data.draw(st.lists(st.lists(st.lists(st.tuples(row, st.booleans()), max_size=2), max_size=3), max_size=2))
     ends = [({d: sign, "": 3}, False) for d in dims for sign in (1, -1)]
-    if refuted(Reduced([*rows, *ends]), order, cases):
-        system = System(constraints=[*rows, *ends], cases=cases)
+    if refuted(Reduced([*rows, *ends], [(dividend, divisor, quotient)]), order, cases):
+        system = System(constraints=[*rows, *ends], cases=cases, hidden=[quotient])
         assert all(s.is_empty() for s in system.solutions(dims, order))
 
 
@@ -227,6 +231,18 @@ def test_tiles_are_apart_without_the_solver() -> None:
     assert refuted(Reduced([element, *inside]), [({"t.o": 1, "s.o": -1, "": -1}, False)])
     assert refuted(Reduced([element, *inside]), [({"t.i": 1, "s.i": -1, "": -1}, False)])
     assert not refuted(Reduced([element, *inside[1:]]), [({"t.i": 1, "s.i": -1, "": -1}, False)])
+
+
+def test_places_of_lanes_are_apart_without_the_solver() -> None:
+    """Row lane // 8 and column lane % 8 are other ones for another lane."""
+    inside = [({f"{p}.lane": sign, "": end}, False) for p in "st" for sign, end in ((1, 0), (-1, 31))]
+    divided = [({f"{p}.lane": 1}, 8, f"_{p}") for p in "st"]
+    rows = ({"_s": 1, "_t": -1}, True)
+    columns = ({"s.lane": 1, "_s": -8, "t.lane": -1, "_t": 8}, True)
+    another = ({"t.lane": 1, "s.lane": -1, "": -1}, False)
+    assert refuted(Reduced([*inside, rows, columns], divided), [another])
+    assert not refuted(Reduced([*inside, columns], divided), [another])
+    assert not refuted(Reduced([*inside, rows], divided), [another])
 
 
 def test_different_positions_divided_by_one_size_stay_apart() -> None:
