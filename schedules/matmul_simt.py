@@ -33,9 +33,9 @@ def matmul_simt(
     """The contraction `stage` of float32 in tiles of `block`, `part` of it for each thread, `depth` steps at a time.
 
     A thread's part is made of squares of 4 x 4, as far apart as lets lanes load neighbours. Copies to shared memory run
-    `stages` less one steps ahead. So many steps of a tile are one `piece` of code, each four of them without a loop. With
-    `turn`, operands whose rows run along the reduced loop are first copied so that they run along the tile, of which
-    a thread then holds fewer elements at a time.
+    `stages` less one steps ahead. A `piece` is how many steps of a tile are code without a loop: more are faster, and
+    take longer to compile. With `turn`, operands whose rows run along the reduced loop are first copied so that they
+    run along the tile, of which a thread then holds fewer elements at a time.
     """
     c = contraction(s, stage)
     if c is not None and turn:

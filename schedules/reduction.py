@@ -24,6 +24,9 @@ FEW = 128
 """Blocks of columns that are enough, one a processor."""
 CUTS = 1024
 """Blocks of columns that a reduction with fewer is cut into, of half as many threads."""
+PROCESSORS, EVEN, LARGE = 132, 0.9, 1 << 26
+"""Multiprocessors; what part of the two blocks of columns that one has the others are to have on average, where as many
+bytes are read: else a second launch takes longer than waiting for those that have two."""
 PARTS = 1024
 """Blocks that a reduction is cut into where it has fewer."""
 TURNS, STEPS, MANY = 1056, 4, 1 << 22
@@ -71,6 +74,8 @@ def reduction(
     side = side or min(threads, WARP // 2 if width > 1 else 2 * WARP)
     blocks = _blocks(s, rows, column, side * width)
     enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)
+    if column and blocks is not None and _uneven(blocks) and _bytes(s, over, blocks * side * width * size) >= LARGE:
+        enough, parts = blocks + 1, 2 * CUTS  # some of which begin as others end
     all_of = chunk is None and not rows and not column and len(over) == 1 and extent(s, over[0]) is None
     if chunk is None:
         chunk = _part(s, over, blocks, max(1, CHUNK_BYTES // size) // (side * width if column else 1), parts)
@@ -155,6 +160,16 @@ def _blocks(s: lp.Schedule, rows: Sequence[str], column: str | None, together: i
         return None
     sizes = [n for n in counts if n is not None]
     return prod(sizes[:-1]) * -(-sizes[-1] // together) if column else prod(sizes)
+
+
+def _uneven(blocks: int) -> bool:
+    """Whether, of so many blocks, some processors have two and many have one, which they are done with too soon."""
+    return PROCESSORS < blocks < EVEN * 2 * PROCESSORS
+
+
+def _bytes(s: lp.Schedule, over: Sequence[str], row: int) -> int:
+    """What is read of so many bytes a row; none where the number of rows is not known."""
+    return row * prod(extent(s, x) or 0 for x in over)
 
 
 def _part(s: lp.Schedule, over: Sequence[str], blocks: int | None, least: int, parts: int) -> int:

@@ -64,6 +64,7 @@ FENCES = {"async": "fence.proxy.async.shared::cta", "registers": "wgmma.fence.sy
 CLUSTER_MEETS = "barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;"
 HELD = {("float", 4): "f", ("int", 4): "r", ("uint", 4): "r"}
 """Of a register, by the kind and the bytes of its type, what inline assembly calls it."""
+SHORT = 16
 VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
 
 
@@ -316,8 +317,8 @@ class _Emitter:
         var, kind = self.values.name(s.var), self.values.index_type
         if s.kind in ("unroll", "vectorize"):
             self.line(depth, "#pragma unroll")
-        elif s.kind == "serial" and any(map(_goes_on, statements(s.body))):
-            self.line(depth, "#pragma unroll 1")  # it waits for what goes on by itself: more code, and no sooner done
+        elif s.kind == "serial" and _left_a_loop(s):
+            self.line(depth, "#pragma unroll 1")
         note = "" if s.kind == "serial" else f"  // {s.kind}"
         extent = self.values.index(s.extent)
         if loaded(s.extent) & frozenset[str]().union(*map(stored, s.body)):  # how often it runs is asked once
@@ -419,9 +420,14 @@ def _vector_copy(s: Loop) -> Store | None:
     return store if local and s.extent.value * store.buffer.dtype.bytes in VECTORS else None
 
 
-def _goes_on(s: Stmt) -> bool:
-    """Whether `s` begins what a ring or a group of products is waited for with."""
-    return isinstance(s, Issue) and s.fn.asynchronous in ("bytes", "products")
+def _left_a_loop(loop: Loop) -> bool:
+    """Whether more code for `loop` would take time to compile and save none: it waits for what goes on by itself.
+
+    One thread begins the copies of boxes. Compilers write out the few turns of a short loop around products, too.
+    """
+    begun = {s.fn.asynchronous for s in statements(loop.body) if isinstance(s, Issue)}
+    short = isinstance(loop.extent, Int) and loop.extent.value < SHORT
+    return "bytes" in begun or (short and "products" in begun)
 
 
 def _head(kind: str, cluster: int) -> str:
