@@ -8,7 +8,7 @@ instance runs exactly once is not asked: it holds by the form of the rewrite, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import inf
@@ -51,20 +51,29 @@ def order_broken(
     *,
     asks: Asks = lambda *_: True,
     moving: Collection[str] | None = None,
+    past: tuple[Collection[str], Collection[str]] | None = None,
 ) -> Clash | None:
     """Two dependent instances of `func` whose order is the opposite in `new`; the witness speaks of the old loops.
 
     Folds by one monoid commute, so their mutual order is free. An instance may run several times in `new`, where
     its old loops do not tell these apart: then each time counts. `asks` says which dependences matter.
-    If only statements called `moving` move, all others keep their order, and are not looked at two at a time.
+    If only statements called `moving` move, all others keep their order, and are not looked at two at a time. If two
+    nests, with statements of these names, move `past` one another, each in its order, only a first instance in the one
+    and a second in the other are looked at.
     """
     images = _Images(func, new, origin)
 
     def moves(s: Statement) -> bool:
         return not images.kept(s) if moving is None else s.label in moving
 
+    def pairs() -> Iterable[tuple[Statement, Statement]]:
+        if past is None:
+            return that_meet(images.near, moves)
+        one, other = ([s for s in images.near if s.label in labels] for labels in past)
+        return ((s, t) for s in one for t in other if s.meets(t))
+
     def found() -> Iterator[Clash]:
-        for s, t in that_meet(images.near, moves):
+        for s, t in pairs():
             if not may_precede(s.when, t.when):
                 continue
             turned = [(x, y) for x, y in product(images.of(s), images.of(t)) if x.may_turn(y)]

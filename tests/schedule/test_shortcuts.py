@@ -16,6 +16,8 @@ from loopir.schedule.primitives import (
     compute_at,
     compute_inline,
     decompose_reduction,
+    fuse_loops,
+    merge,
     reorder,
     reverse_compute_at,
     reverse_compute_inline,
@@ -65,6 +67,8 @@ def check(func: Func, step: Step) -> None:
         patch.setattr(compute_inline, "_far", lambda _: None)
         for room in (compute_at, reverse_compute_at):
             patch.setattr(room, "order_broken", lambda *args, moving, **asks: moved.order_broken(*args, **asks))
+        patch.setattr(fuse_loops, "order_broken", lambda *args, past: moved.order_broken(*args))
+        patch.setattr(merge, "_starts_with", lambda _: True)
         assert found == outcome(source, step)
 
 

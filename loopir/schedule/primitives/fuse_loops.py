@@ -159,7 +159,7 @@ def fuse_loops(
     vars = new_names(func, [x.var for x in nests.first], names, freed)
     new = nests.fused(shifts, vars)
     origin = nests.origin(shifts, vars)
-    clash = order_broken(func, new, origin)
+    clash = order_broken(func, new, origin, past=nests.labels)
     if clash is not None:
         fused = listing(f"{x.var} with {y.var}" for x, y in zip(nests.first, nests.second, strict=True))
         reason = f"fusing {fused} runs these two the other way round"
@@ -177,6 +177,11 @@ class Nests:
     first: tuple[Loop, ...]
     second: tuple[Loop, ...]
     tail: str
+
+    @property
+    def labels(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The statements of the two; those of one keep their order."""
+        return labels(self.first[-1].body), labels(self.second[-1].body)
 
     def require_alike(self) -> None:
         """Refuse loops of different kinds, extents that speak of fused loops, and extents that the nests change."""
@@ -238,8 +243,11 @@ class Nests:
     def suggestion(self, names: list[str]) -> str | None:
         """The least shift that is legal."""
         pairs = [(x.var, y.var) for x, y in zip(self.first, self.second, strict=True)]
-        shifts = least_shifts(self.func, labels(self.first[-1].body), labels(self.second[-1].body), pairs)
-        if shifts is None or order_broken(self.func, self.fused(shifts, names), self.origin(shifts, names)) is not None:
+        shifts = least_shifts(self.func, *self.labels, pairs)
+        if shifts is None:
+            return None
+        new, origin = self.fused(shifts, names), self.origin(shifts, names)
+        if order_broken(self.func, new, origin, past=self.labels) is not None:
             return None
         return f"shift={shifts[0] if len(shifts) == 1 else shifts}"
 

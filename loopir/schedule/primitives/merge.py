@@ -167,7 +167,7 @@ def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
     new = joined(func, a, b, Loop(v, both, a.kind, (If(early, mine, theirs),)))
     origin = {label: Came(label, {x.var: at[x.var]}) for x in (a, b) for label in labels(x.body)}
     starts = _starts_with(a) or _starts_with(b)
-    clash = order_broken(func, new, origin, asks=lambda buffer, one, other: starts)
+    clash = order_broken(func, new, origin) if starts else None
     if clash is not None:
         reason = f"one loop for {listing((a.var, b.var))} runs these two the other way round"
         raise refusal(clash, reason, a.var, f"keep the two nests for {clash.witness.buffer}")
