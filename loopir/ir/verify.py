@@ -36,7 +36,6 @@ from loopir.ir.grammar import (
     Loop,
     Mapped,
     Monoid,
-    Node,
     Op,
     Prefetch,
     Reduce,
@@ -205,9 +204,16 @@ def _label(label: str, here: Here) -> None:
     here.labels.add(label)
 
 
-def _written(label: str, b: Buffer, at: tuple[Node, ...], here: Here) -> None:
-    access(b, at, here)
-    _writable(label, b.name, here)
+def _once(s: Store | Reduce, here: Here, check: Callable[[Any, Here], None]) -> None:
+    """`check` what `s` accesses and computes, unless that was done where all that was in scope and matters is here."""
+    known, key = memory(s), (check, here.stage, here.kernel is None)
+    found: tuple[frozenset[str], dict[str, Buffer]] | None = known.get(key)
+    if found is None or not found[0] <= here.bound or any(here.buffers.get(n) is not b for n, b in found[1].items()):
+        around, here.used = here.used, {}
+        check(s, here)
+        known[key] = found = frozenset(here.bound), here.used
+        here.used = around
+    here.used.update(found[1])
 
 
 def _writable(label: str, buffer: str, here: Here) -> None:
@@ -218,7 +224,12 @@ def _writable(label: str, buffer: str, here: Here) -> None:
 
 def _store(s: Store, here: Here) -> None:
     _label(s.label, here)
-    _written(s.label, s.buffer, s.at, here)
+    _once(s, here, _stored)
+    _writable(s.label, s.buffer.name, here)
+
+
+def _stored(s: Store, here: Here) -> None:
+    access(s.buffer, s.at, here)
     if isinstance(s.value, Op) and s.value.fn.lane is not None and here.kernel is not None:
         arguments(s.value, here, None)  # here alone an exchange between lanes may stand
     else:
@@ -233,19 +244,25 @@ def _reduce(s: Reduce, here: Here) -> None:
     if not (len(s.buffers) == len(s.values) == width) or (s.init is not None and len(s.init) != width):
         fail(f"statement {s.label} folds {len(s.values)} values into {len(s.buffers)} buffers by a monoid of {width}")
     _monoid(s.monoid, here)
+    _once(s, here, _folded)
     for b in s.buffers:
-        _written(s.label, b, s.at, here)
-    for values in (s.values, s.init or ()):
-        for v, b, p in zip(values, s.buffers, s.monoid.left, strict=bool(values)):
-            value(v, here)
-            if not v.dtype == b.dtype == p.type:
-                fail(f"statement {s.label} folds {v.dtype} into {b.name} of {b.dtype} by a monoid on {p.type}")
+        _writable(s.label, b.name, here)
     if len({b.name for b in s.buffers}) != len(s.buffers):
         fail(f"statement {s.label} folds twice into one buffer")
     if s.atomic and len(s.buffers) > 1:
         fail(f"statement {s.label} is atomic and folds into {len(s.buffers)} buffers, which no step updates")
     if s.over:
         _over(s, here)
+
+
+def _folded(s: Reduce, here: Here) -> None:
+    for b in s.buffers:
+        access(b, s.at, here)
+    for values in (s.values, s.init or ()):
+        for v, b, p in zip(values, s.buffers, s.monoid.left, strict=bool(values)):
+            value(v, here)
+            if not v.dtype == b.dtype == p.type:
+                fail(f"statement {s.label} folds {v.dtype} into {b.name} of {b.dtype} by a monoid on {p.type}")
 
 
 def _over(s: Reduce, here: Here) -> None:
