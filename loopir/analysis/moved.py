@@ -61,7 +61,7 @@ def order_broken(
     nests, with statements of these names, move `past` one another, each in its order, only a first instance in the one
     and a second in the other are looked at.
     """
-    images = _Images(func, new, origin)
+    images = _Images(func, new, origin, None if past is None else frozenset().union(*past))
 
     def moves(s: Statement) -> bool:
         return not images.kept(s) if moving is None else s.label in moving
@@ -238,13 +238,17 @@ class _Image:
 class _Images:
     """What each statement of `func` has become in `new`: one statement, or several that share its instances."""
 
-    def __init__(self, func: Func, new: Func, origin: Origin) -> None:
-        self._left, passed = _left_alone(func, new)
-        self.near = statements_in(func, lambda nest: id(nest) not in passed)
-        """All but what stands in nests that were left alone and that nothing has moved past."""
+    def __init__(self, func: Func, new: Func, origin: Origin, asked: frozenset[str] | None) -> None:
+        if asked is None:
+            self._left, passed = _left_alone(func, new)
+            near = lambda nest: id(nest) not in passed  # noqa: E731
+        else:
+            self._left, near = set[int](), declaring(*asked)
+        self.near = statements_in(func, near)
+        """All but what nests hold that were left alone and that nothing moved past, or that have nothing `asked`."""
         self._became: dict[tuple[str, bool], list[tuple[Statement, Came | None]]] = {}
         self._found: dict[tuple[str, bool], list[_Image]] = {}
-        for s in statements_in(new, lambda nest: id(nest) not in passed) if self.near else ():
+        for s in statements_in(new, near) if self.near else ():
             came = origin.get(s.label)
             key = (s.label if came is None else came.label, s.init)
             self._became.setdefault(key, []).append((s, came))

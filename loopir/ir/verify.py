@@ -8,6 +8,9 @@ was: what it was found to need of its surroundings is kept with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from loopir.ir.dtypes import BY_NAME
 from loopir.ir.grammar import (
     AXES,

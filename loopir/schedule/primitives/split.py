@@ -30,7 +30,7 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import chain, loops, places, replace_loop
+from loopir.ir.walk import loops, places, replace_loop, way_to
 from loopir.schedule.caches import Site, clash_in, done_in
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import Facts
@@ -253,7 +253,7 @@ def _require_repeatable(t: Tiling) -> None:
         if isinstance(s, Reduce) and (s.init is None or not set(s.over) <= inside):
             reason = f"the last tile repeats iterations of {t.loop.var!r}, and {s.label} would fold them in twice"
             raise t.refuse(reason, 'tail="guard" or tail="peel"')
-    site = Site(t.func, (), chain(t.func.body, t.loop)[:-1], (t.loop,), t.facts.place)
+    site = Site(t.func, (), way_to(t.func, t.loop)[:-1], (t.loop,), t.facts.place)
     outer = [x.var for x in (*site.around, t.loop) if isinstance(x, Loop)]
     for name in sorted(reads(t.loop.body) & writes(t.loop.body) - allocates(t.loop.body)):
         done = done_in(site, name)
