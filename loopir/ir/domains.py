@@ -60,10 +60,17 @@ class Real:
 
     def op(self, fn: Intrinsic, t: DType) -> Callable[..., Any]:
         meaning = fn.meaning
-        return lambda *args: np.asarray(meaning(*args))[()]
+
+        def op(*args: Any) -> Any:
+            found = meaning(*args)
+            return found if isinstance(found, np.generic) else np.asarray(found)[()]
+
+        return op
 
     def spelling(self, fn: Intrinsic, t: DType) -> str | None:
-        return None
+        """Python's operators mean for NumPy's numbers what its functions do, and are called in a fifth of the time."""
+        plain = isinstance(fn.meaning, np.ufunc) and fn.arity == 2 and fn.result == "same"
+        return f"({{0}} {fn.infix} {{1}})" if plain and fn.infix else None
 
     def cast(self, source: DType, to: DType) -> Callable[[Any], Any]:
         if source.is_float and to.is_integer:
@@ -79,7 +86,10 @@ class Real:
             return saturated
         if to.kind == "bool":
             return lambda x: np.bool_(x != 0)
-        return lambda x: np.asarray(x).astype(to.numpy)[()]
+        if to.kind == source.kind and source.bits < to.bits and to.bits in (32, 64):
+            return to.numpy.type  # which holds every value of the source
+        kind = to.numpy
+        return lambda x: x.astype(kind) if isinstance(x, np.generic) else np.asarray(x).astype(kind)[()]
 
     def load(self, array: np.ndarray[Any, Any], t: DType) -> list[Any]:
         return list(array.ravel())

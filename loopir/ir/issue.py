@@ -7,7 +7,10 @@ descriptor or a missing barrier gives a wrong value or a race, as it would on th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +19,7 @@ from loopir.ir.grammar import LANES, Arg, Fragment, Int
 from loopir.ir.layouts import elements, evaluate, tile
 from loopir.ir.ops import LANE, Instruction
 from loopir.ir.to_python import compiled
-from loopir.ir.watch import Memory, Slot, Who
+from loopir.ir.watch import Fault, Memory, Slot
 
 Corner = tuple[tuple[int, ...], int]
 Cell = tuple[Memory, int]
@@ -41,14 +44,14 @@ def perform(
     spans = [span for _, span in boxes.values()]
     run = _Run()
     for n, a in enumerate(fn.meaning.args):
-        whole = run.memory[a.buffer.name] = Memory(a.buffer.name, shape := _shape(a), [None] * prod(shape), Who())
+        whole = run.memory[a.buffer.name] = _Operand(a.buffer.name)
         if a.access != "out":
             word = words.get(a.buffer.name)
             for lane, cells in enumerate(lanes):
                 enter(lane)
                 m, begin = cells[n]
                 if a.buffer.name in boxes:
-                    for element, there in _boxed(whole.shape, m, boxes[a.buffer.name][0]):
+                    for element, there in _boxed(_shape(a), m, boxes[a.buffer.name][0]):
                         whole.store(element, m.zero if there is None else m.peek(there))
                     continue
                 for element, cell in _rows(a, begin, spans[0]) if spans else reached(fn, a, lane, begin, word):
@@ -88,12 +91,8 @@ def reached(
     """
     layout, shape = a.buffer.layout, _shape(a)
     if isinstance(layout, Fragment):
-        unit = tile(layout) or ()
-        held = elements(layout)[lane]
-        for n, corner in enumerate(np.ndindex(*(s // u for s, u in zip(shape, unit, strict=True)))):
-            for register, x in enumerate(held):
-                at = tuple(int(c * u + e) for c, u, e in zip(corner, unit, x, strict=True))
-                yield at, begin + n * layout.registers + register
+        for n, at in enumerate(_registers(layout, shape)[lane]):
+            yield at, begin + n
         return
     if word is not None:
         if lane % LANES == 0:
@@ -103,10 +102,27 @@ def reached(
     if aim is None:
         yield (0,) * len(shape), begin
         return
-    first = [evaluate(x, {LANE: lane}) for x in aim.at]
+    first = [int(evaluate(x, {LANE: lane})) for x in aim.at]
     tile_ = (1,) * len(shape) if aim.run == 1 else run_of(shape, aim.run)
-    for n, at in enumerate(np.ndindex(*tile_)):
-        yield tuple(int(x + y) for x, y in zip(first, at, strict=True)), begin + n
+    for n, at in enumerate(_every(tile_)):
+        yield tuple(x + y for x, y in zip(first, at, strict=True)), begin + n
+
+
+@lru_cache(maxsize=256)
+def _every(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The elements of an array, row after row."""
+    return list(product(*map(range, shape)))
+
+
+@lru_cache(maxsize=256)
+def _registers(layout: Fragment, shape: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
+    """By lane, the element that each of its registers has: tile after tile of the layout."""
+    unit = tile(layout) or ()
+    corners = _every(tuple(s // u for s, u in zip(shape, unit, strict=True)))
+    return [
+        [tuple(c * u + e for c, u, e in zip(corner, unit, x, strict=True)) for corner in corners for x in held]
+        for held in elements(layout).tolist()
+    ]
 
 
 def _boxed(
@@ -114,10 +130,10 @@ def _boxed(
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...] | None]]:
     """The elements of a box of an array, its last dimensions from element `corner`, each with where it is in the array;
     None outside of that."""
-    outer = len(corner) - len(shape)
-    for at in np.ndindex(*shape):
-        there = tuple(int(x) for x in (*corner[:outer], *(c + x for c, x in zip(corner[outer:], at, strict=True))))
-        inside = all(0 <= x < size for x, size in zip(there, m.shape, strict=True))
+    outer, last = corner[: len(corner) - len(shape)], corner[len(corner) - len(shape) :]
+    for at in _every(shape):
+        there = (*outer, *(c + x for c, x in zip(last, at)))
+        inside = all(0 <= x < size for x, size in zip(there, m.shape))
         yield at, there if inside else None
 
 
@@ -126,8 +142,7 @@ def _rows(a: Arg, begin: int, span: int) -> Iterator[tuple[tuple[int, ...], int]
     size, shape = a.buffer.dtype.bytes, _shape(a)
     plain = begin * size + np.arange(prod(shape)).reshape(shape) * size
     cells = (swizzled(plain, span) if span else plain) // size
-    for at in np.ndindex(*shape):
-        yield at, int(cells[at])
+    return zip(_every(shape), cells.ravel().tolist(), strict=True)
 
 
 def _told(a: Arg, begin: int, word: int) -> Iterator[tuple[tuple[int, ...], int]]:
@@ -135,22 +150,37 @@ def _told(a: Arg, begin: int, word: int) -> Iterator[tuple[tuple[int, ...], int]
     size, shape = a.buffer.dtype.bytes, _shape(a)
     rows, columns = np.indices(shape)
     cells = Matrix.of(word).lies(begin * size, rows, columns, size) // size
-    for at in np.ndindex(*shape):
-        yield at, int(cells[at])
+    return zip(_every(shape), cells.ravel().tolist(), strict=True)
 
 
 def _shape(a: Arg) -> tuple[int, ...]:
     return tuple(d.value for d in a.buffer.shape if isinstance(d, Int))
 
 
+class _Operand:
+    """What an instruction has of an operand while it is done. Nothing is out of bounds: an instruction's loops run over
+    all of its operands and no further, and those who give and take go by its lanes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.values: dict[tuple[int, ...], Any] = {}
+        self.peek, self.store = self.values.get, self.values.__setitem__
+
+    def load(self, at: tuple[int, ...]) -> Any:
+        value = self.values.get(at)
+        if value is None:
+            raise Fault(f"reads {self.name}[{', '.join(map(str, at))}], which nothing has written")
+        return value
+
+
 class _Run:
     """What a compiled meaning wants of a run: its memory, and folds that nobody watches."""
 
     def __init__(self) -> None:
-        self.memory: dict[str, Memory] = {}
+        self.memory: dict[str, _Operand] = {}
         self.here: object = None
 
-    def fold(self, m: Memory, at: tuple[int, ...], label: str) -> object:
+    def fold(self, m: _Operand, at: tuple[int, ...], label: str) -> object:
         return m.load(at)
 
     def folded(self, label: str, at: tuple[int, ...]) -> None:

@@ -29,9 +29,12 @@ class Outside(Fault):
     """It was outside its array."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Touch:
-    """Who did something: the block, the agent in it, the agent's step, and the thread as a person reads it."""
+    """Who did something: the block, the agent in it, the agent's step, and the thread as a person reads it.
+
+    There is one of an agent at a step (`Who.me`), so the same is the same object.
+    """
 
     block: Any
     agent: int
@@ -66,6 +69,8 @@ class Agent:
     """What it wrote to its own memory since the last fence, if anyone asks."""
     turns: dict[int, int] = field(default_factory=dict[int, int])
     """By barrier in shared memory, how often it has waited there."""
+    last: Touch | None = None
+    """What it did last, at whichever step that was."""
 
 
 @dataclass(slots=True)
@@ -109,8 +114,11 @@ class Who:
     """By block of the cluster that runs, its shared memory."""
 
     def me(self) -> Touch:
+        """What the thread that runs does now."""
         a = self.agent
-        return Touch(self.block, a.number, a.step, a.thread)
+        if a.last is None or a.last.step != a.step:
+            a.last = Touch(self.block, a.number, a.step, a.thread)
+        return a.last
 
     def after(self, t: Touch) -> bool:
         """Whether what `t` did is known to be done."""
@@ -280,17 +288,23 @@ class Memory:
 
     def cell(self, at: tuple[int, ...]) -> int:
         """Where element `at` lies. One index on several dimensions is an offset that lowering made."""
-        if len(at) != len(self.shape):
+        if len(at) == 1 and (self.place is None or len(self.shape) != 1):
             if not 0 <= at[0] < len(self.cells):
-                raise Outside(f"touches {self.name} at offset {at[0]}, and it has {len(self.cells)} cells")
+                raise self.outside(at)
             return at[0]
         cell = 0
-        for x, size in zip(at, self.shape, strict=True):
+        for x, size in zip(at, self.shape):
             if not 0 <= x < size:
-                shape = ", ".join(map(str, self.shape))
-                raise Outside(f"touches {self.name}[{_listed(at)}], which is out of bounds: the shape is ({shape})")
+                raise self.outside(at)
             cell = cell * size + x
         return cell if self.place is None else self.place(*at)
+
+    def outside(self, at: tuple[int, ...]) -> Outside:
+        if len(at) != len(self.shape):
+            return Outside(f"touches {self.name} at offset {at[0]}, and it has {len(self.cells)} cells")
+        return Outside(
+            f"touches {self.name}[{_listed(at)}], which is out of bounds: the shape is ({_listed(self.shape)})"
+        )
 
     def load(self, at: tuple[int, ...], atomic: str = "", kind: str = "") -> Any:
         """The element; `atomic` names the monoid of the update that this is part of, which its store logs."""
@@ -319,8 +333,8 @@ class Memory:
     def taken(self, at: tuple[int, ...], kind: str, only: bool = True) -> Any:
         """The element for an instruction; one of an asynchronous `kind` goes on reading it, if that is `only` read."""
         value = self.load(at, kind=kind)
-        cell = self.cell(at)
         if kind in ("products", "stores"):
+            cell = self.cell(at)
             self.require_published(cell, at)
             if only:
                 self.who.begins(kind, self, cell, writes=False)
@@ -355,12 +369,16 @@ class Memory:
     def log_read(self, cell: int, at: tuple[int, ...], kind: str = "") -> None:
         me = self.who.me()
         self.require_order(cell, at, me, "reads", "", kind)
-        self.reads.setdefault(cell, set()).add(me)
+        found = self.reads.get(cell)
+        if found is None:
+            self.reads[cell] = {me}
+        else:
+            found.add(me)
 
     def require_order(self, cell: int, at: tuple[int, ...], me: Touch, does: str, atomic: str, kind: str) -> None:
         """A Fault unless all writes so far are ordered before this; atomic updates by one monoid need no order, nor do
         the products of one thread."""
-        if cell in self.filling:
+        if self.filling and cell in self.filling:
             t, by = self.filling[cell].by, self.filling[cell].kind
             if not (by == kind == "products" and (t.block, t.agent) == (me.block, me.agent)):
                 what = "copying to" if by == "copies" else f"writing by asynchronous {by}"
@@ -369,9 +387,9 @@ class Memory:
                     f"not waited for"
                 )
         before = self.writes.get(cell)
-        if before is not None and not self.who.after(before):
+        if before is not None and before is not me and not self.who.after(before):
             raise Fault(_race(self.name, at, before, "wrote", me, does))
-        for monoid, others in self.updates.get(cell, {}).items():
+        for monoid, others in self.updates.get(cell, {}).items() if self.updates else ():
             other = next((x for x in others if not self.who.after(x)), None) if monoid != atomic else None
             if other is not None:
                 raise Fault(_race(self.name, at, other, "updated", me, does))

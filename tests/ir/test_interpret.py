@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import loopir as lp
+import loopir.intrinsics
+from loopir.ir.domains import Real
+from loopir.ir.dtypes import ALL, DType
 from loopir.ir.interpret import trace
+from loopir.ir.ops import REGISTRY
 
 SHARED = """
 def f(A: "float32[2, 4]", D: "out float32[2, 4]"):
@@ -150,3 +154,25 @@ def test_kernels_may_be_deeper_than_python_has_nests(depth: int) -> None:
     assert (lp.interpret(lp.parse(deep(depth, body, around)), [A], seed=depth)["D"] == A[:, ::-1]).all()
     with pytest.raises(lp.InterpretError, match=r"a race|nothing has written"):
         lp.interpret(lp.parse(deep(depth, [body[0], *body[2:]], around)), [A], seed=depth)
+
+
+@pytest.mark.parametrize("t", ALL, ids=str)
+def test_numbers_are_what_numpys_functions_make_of_them(t: DType) -> None:
+    """Operators and constructors, which are the short way, bit by bit: wrapping, infinities, NaN, subnormals."""
+    real, rng = Real(), np.random.default_rng(0)
+    raw = rng.integers(0, 2 if t.kind == "bool" else 256, 24 * t.bytes).astype(np.uint8)
+    some = [*raw.view(t.numpy), *(x.astype(t.numpy) for x in np.float64([0, 1, np.inf, np.nan, 1e-42]) if t.is_float)]
+    with np.errstate(all="ignore"):
+        for fn in REGISTRY.values():
+            if t.kind in fn.kinds and (spelt := real.spelling(fn, t)):
+                short = eval(f"lambda a, b: {spelt.format('a', 'b')}")
+                for a, b in ((a, b) for a in some for b in some):
+                    found, want = short(a, b), np.asarray(fn.meaning(a, b))[()]
+                    assert type(found) is type(want), fn
+                    assert found.tobytes() == want.tobytes() or (found != found and want != want), (fn, a, b)
+        for to in ALL:
+            cast = real.cast(t, to)
+            for a in some if not (t.is_float and to.is_integer) else ():
+                want = np.asarray(a).astype(to.numpy)[()] if to.kind != "bool" else np.bool_(a != 0)
+                assert type(cast(a)) is type(want), to
+                assert cast(a).tobytes() == want.tobytes(), (to, a)
