@@ -1,7 +1,7 @@
 """One statement of each fact: a primitive is one file, CUDA is spelled by the emitter, the stub is generated."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,22 +25,24 @@ def is_schedule_code(path: Path) -> bool:
     return path.is_relative_to(PACKAGE / "schedule") or path.parent == PACKAGE
 
 
-def definitions(path: Path, name: str) -> Iterator[int]:
-    """Lines where `name` is defined as a function or a variable, at the top of the file or in a class."""
-    tree = ast.parse(path.read_text())
+@cache
+def definitions(path: Path) -> dict[str, int]:
+    """What is defined as a function or a variable, at the top of the file or in a class, and in which line."""
+    tree, found = ast.parse(path.read_text()), dict[str, int]()
     for scope in (tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))):
         for node in scope.body:
-            if isinstance(node, ast.FunctionDef) and node.name == name:
-                yield node.lineno
+            if isinstance(node, ast.FunctionDef):
+                found[node.name] = node.lineno
             elif isinstance(node, ast.Assign):
-                yield from (node.lineno for t in node.targets if isinstance(t, ast.Name) and t.id == name)
+                found |= {t.id: node.lineno for t in node.targets if isinstance(t, ast.Name)}
+    return found
 
 
-def listings(path: Path, name: str) -> Iterator[int]:
-    """Lines where `name` stands as a string by itself, as in a table of names."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and node.value == name:
-            yield node.lineno
+@cache
+def listings(path: Path) -> dict[str, int]:
+    """What stands as a string by itself, as in a table of names, and in which line."""
+    tree = ast.parse(path.read_text())
+    return {n.value: n.lineno for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -49,8 +51,8 @@ def test_a_primitive_is_one_file_with_its_name(name: str) -> None:
     home = FOLDER / f"{name}.py"
     for path in FILES:
         if path not in (home, stubs.PATH) and is_schedule_code(path):
-            lines = list(definitions(path, name))
-            assert not lines, f"{name_of(path)}:{lines[0]} defines {name}, whose place is {name_of(home)}"
+            line = definitions(path).get(name)
+            assert line is None, f"{name_of(path)}:{line} defines {name}, whose place is {name_of(home)}"
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -60,8 +62,8 @@ def test_no_table_lists_a_primitive(name: str) -> None:
         return
     for path in FILES:
         if path != FOLDER / f"{name}.py" and is_schedule_code(path):
-            lines = list(listings(path, name))
-            assert not lines, f"{name_of(path)}:{lines[0]} names the primitive {name} in a table"
+            line = listings(path).get(name)
+            assert line is None, f"{name_of(path)}:{line} names the primitive {name} in a table"
 
 
 @pytest.mark.parametrize("path", sorted(p for p in FOLDER.glob("*.py") if p.stem != "__init__"), ids=name_of)
