@@ -24,8 +24,13 @@ class Operand:
     buffer: str
     along: bool
 
-    def panels(self, width: int) -> str:
-        """The layout in panels of `width` rows or columns, in each of which the reduced loop comes first."""
+    def panels(self, width: int, chunk: int = 1) -> str:
+        """The layout in panels of `width` rows or columns, in each of which the reduced loop comes first, or so many
+        steps of it last.
+        """
+        if chunk > 1:
+            args = "x, k" if self.along else "k, x"
+            return f"lambda {args}: (x // {width}, k // {chunk}, x % {width}, k % {chunk})"
         if self.along:
             return f"lambda x, k: (x // {width}, k, x % {width})"
         return f"lambda k, x: (x // {width}, k, x % {width})"

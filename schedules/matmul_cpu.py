@@ -9,6 +9,8 @@ cache while the panels of the first come by. Blocks are of rows, or of columns w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import loopir as lp
 from schedules.matmul import Contraction, Operand, contraction, copied, padded, stages
 from schedules.nests import extent, step
@@ -24,6 +26,8 @@ SHARED = 1 << 20
 """Products from which threads share operands as they lie: some 20 us."""
 STEPS = 16
 """Steps of the reduced loop that are copied of a panel at once."""
+CHUNKS = (8, 4, 1)
+"""Steps of the reduced loop that may lie together: as a vector of them, and the loop inside is that much longer."""
 AHEAD = 2048
 """Bytes of the panel that is shared, and comes from further away, that are asked for before they are used."""
 LINE = 64
@@ -31,6 +35,10 @@ WORD = 4
 TURNS = 3
 ROWS = 160
 """Blocks that a thread has, where they are no smaller than so many rows: each goes through all panels."""
+LARGER = 0.03
+"""What of its time a block loses that is larger than half of the second cache."""
+BEGUN = 0.2
+"""Tiles in whose time a block is begun."""
 UNKNOWN = 8
 """Tiles of a block where lengths are not known."""
 
@@ -55,7 +63,7 @@ def matmul_cpu(
     rows, columns = extent(s, c.row), extent(s, c.column)
     height, width = _tile(s, c, lanes, registers)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
-    s = _in_panels(s, c, width, height, lanes, tiles, flat)
+    s = _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c, height, width // lanes * height))
     return whole_vectors(s, stage) if _is_last(s, c) else s
 
 
@@ -126,54 +134,74 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     """
     rows, columns, depth = (extent(s, x) or 1 for x in (c.row, c.column, c.reduced))
     height, width = _tile(s, c, lanes, registers, whole=True)
+    last = _is_last(s, c)
     share = not c.batch and lp.thread_count() > 1 and rows * columns * depth >= SHARED
-    far = not share and columns * depth * c.bytes > lp.caches()[1] // 2
-    back = "shift_inwards" if _is_last(s, c) else "guard"
-    s, (i, ii) = step(s, "split", c.row, height, tail="guard" if share or far else back)
-    s, (j, jj) = step(s, "split", c.column, width, tail=back)
-    outer = (j, i) if far else (i, j)
+    by_columns = share and _held_up(columns, width) <= _held_up(rows, height)
+    by_rows = share and not by_columns
+    back = "shift_inwards" if last else "guard"
+    turned = by_columns or (columns * depth * c.bytes > lp.caches()[1] // 2 and not by_rows)
+    if turned:  # before tiles overlap, whose order is then kept
+        s = s.reorder(*c.batch, c.column, c.row, c.reduced)
+    s, (i, ii) = step(s, "split", c.row, height, tail="guard" if by_rows else back)
+    s, (j, jj) = step(s, "split", c.column, width, tail="guard" if by_columns else back)
+    outer = (j, i) if turned else (i, j)
     s = s.reorder(*c.batch, *outer, c.reduced, ii, jj)
     s, (inner,) = stages(s, "cache_write", c.stage, "local", at=outer[1])
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
     s = s.vectorize(s.loops(c.stage)[-1]).unroll(s.loops(c.stage)[-2])
     if c.batch or share:
-        s = s.parallel(c.batch[0] if c.batch else i)
-    return s.partition(i) if (share or far) and _is_last(s, c) and s.why("partition", i) is None else s
+        s = s.parallel(c.batch[0] if c.batch else outer[0])
+    return s.partition(outer[0]) if share and last and s.why("partition", outer[0]) is None else s
+
+
+def _held_up(length: int, part: int) -> float:
+    """What of a loop's time threads take that share it by `part` iterations, if what is left at its end comes after."""
+    whole, rest = length // part, length % part > 0
+    return (-(-whole // lp.thread_count()) + rest) / (whole + rest)
 
 
 # ---------------------------------------------------------------- panels
 
 
 def _in_panels(
-    s: lp.Schedule, c: Contraction, width: int, height: int, lanes: int, tiles: int | None, flat: bool
+    s: lp.Schedule, c: Contraction, width: int, height: int, lanes: int, tiles: int | None, flat: bool, chunk: int
 ) -> lp.Schedule:
     """Blocks of rows or, if `flat`, of columns, on threads; the operand that blocks share is copied once."""
+    given, k = s, c.reduced
     s, (j, jj) = step(s, "split", c.column, width)
     s, (i, ii) = step(s, "split", c.row, height)
     across, other = (j, i) if flat else (i, j)
-    one, all_ = (c.right, c.left) if flat else (c.left, c.right)
-    tall, wide = (width, height) if flat else (height, width)
-    depth = _depth(extent(s, c.reduced))
-    length = depth or extent(s, c.reduced)
+    tall = width if flat else height
+    depth = _depth(extent(s, k))
+    length = depth or extent(s, k)
     s, (block, tile) = step(s, "split", across, tiles or _tiles(extent(s, across), tall, length, c.bytes))
     order = (tile, other) if flat else (other, tile)
-    home, k = block, c.reduced
+    home = block
     if depth is not None:
         s, (home, k) = step(s, "split", k, depth)
         s = s.reorder(*c.batch, block, home, *order, k, ii, jj).decompose_reduction(c.stage)
     else:
         s = s.reorder(*c.batch, block, *order, k, ii, jj)
+    near = ""
+    if chunk > 1:
+        s, (k, near) = step(s, "split", k, chunk)
     s, nests = stages(s, "cache_write", c.stage, "local", at=order[1])
     inner = next(x for x in nests if k in s.loops(x))
-    s, shared = _packed(s, inner, all_, wide, c.batch[-1] if c.batch else None)
-    s, mine = _packed(s, inner, one, tall, home)
-    s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
+    left, right = _Panels(c.left, height, chunk), _Panels(c.right, width)
+    one, all_ = (right, left) if flat else (left, right)
+    s, shared = _packed(s, inner, all_, c.batch[-1] if c.batch else None)
+    s, mine = _packed(s, inner, one, home)
+    if near and (length or 0) % chunk and s.why("pad", inner, near) is not None:
+        return _in_panels(given, c, width, height, lanes, tiles, flat, 1)
+    s = padded(s, inner, ii, jj, *([near] if near else ())).vectorize(jj).unroll(ii)
+    s = s.unroll(near) if near else s
     for copy in (c.stage, *(x for x in nests if x != inner)):
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
-    s = _filled(s, mine, one, tall, lanes)
-    s = _filled(s, shared, all_, wide, lanes, threads=not c.batch)
-    if wide * c.bytes >= LINE:
-        s = s.prefetch(inner, shared, k, AHEAD // (wide * c.bytes))
+    s = _filled(s, mine, one, lanes)
+    s = _filled(s, shared, all_, lanes, threads=not c.batch)
+    size = all_.width * chunk * c.bytes
+    if size >= LINE:
+        s = s.prefetch(inner, shared, k, max(1, AHEAD // size))
     s = s.prefetch(c.stage, next(t.buffer for t in s.accesses(c.stage) if t.write), order[1])
     return s.parallel(c.batch[0] if c.batch else block)
 
@@ -198,38 +226,67 @@ def _depth(length: int | None) -> int | None:
 
 
 def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
-    """How many of `count` tiles make a block: as many as half of the second cache holds panels of.
+    """How many of `count` tiles make a block: those by which the busiest thread is done first.
 
-    Blocks are then made as many as threads can share evenly.
+    Half of the second cache holds the panels of a block, or a few more where that shares tiles evenly.
     """
     if count is None or length is None:
         return UNKNOWN
     threads = lp.thread_count()
-    most = max(1, lp.caches()[1] // (2 * tall * length * size))
-    blocks = -(-count // most)
-    if threads > 1:  # and several for each, as one that is held up leaves what it has not begun to others
-        blocks = max(blocks, min(TURNS * threads, count * tall // ROWS))
-    blocks = -(-blocks // threads) * threads
-    return max(1, -(-count // blocks))
+    held = max(1, lp.caches()[1] // (2 * tall * length * size))
+    blocks = max(threads, min(TURNS * threads, count * tall // ROWS)) if threads > 1 else 1
+
+    def cost(tiles: int) -> float:
+        whole, rest = divmod(count, tiles)
+        longest = -(-whole // threads) * tiles + (rest if whole % threads == 0 else 0)
+        return longest * (1 + LARGER * (tiles > held)) + BEGUN * -(-(whole + (rest > 0)) // threads)
+
+    most = min(-(-count // blocks), held if threads == 1 else held + held // 2)
+    return min(range(1, max(1, most) + 1), key=lambda n: (cost(n), n))
 
 
-def _packed(s: lp.Schedule, stage: str, operand: Operand, width: int, at: str | None) -> tuple[lp.Schedule, str]:
-    """A copy of `operand` in panels of `width`; and what it is called."""
-    s, copy = copied(s, stage, operand.buffer, "global", at)
-    return s.set_layout(copy, operand.panels(width)), copy
+def _chunk(s: lp.Schedule, c: Contraction, height: int, sums: int) -> int:
+    """Steps of the reduced loop that lie together in panels of the left operand, as they do in its rows.
+
+    A vector of them is then copied at once, where steps in turn would be elements from as many rows. What is too much
+    of a last vector is computed, with zeros.
+    """
+    columns, depth = extent(s, c.column), extent(s, c.reduced)
+    if not c.left.along or depth is None or columns is None:
+        return 1
+    length = _depth(depth) or depth
+    uses = columns * sums / 2
+    return min(CHUNKS, key=lambda n: -(-length // n) * n * (uses + height / n))
 
 
-def _filled(
-    s: lp.Schedule, copy: str, operand: Operand, width: int, lanes: int, *, threads: bool = False
-) -> lp.Schedule:
+@dataclass(frozen=True)
+class _Panels:
+    """An operand in panels of `width` rows or columns, with `chunk` steps of the reduced loop together."""
+
+    operand: Operand
+    width: int
+    chunk: int = 1
+
+
+def _packed(s: lp.Schedule, stage: str, panels: _Panels, at: str | None) -> tuple[lp.Schedule, str]:
+    """A copy of an operand in panels; and what it is called."""
+    s, copy = copied(s, stage, panels.operand.buffer, "global", at)
+    return s.set_layout(copy, panels.operand.panels(panels.width, panels.chunk)), copy
+
+
+def _filled(s: lp.Schedule, copy: str, panels: _Panels, lanes: int, *, threads: bool = False) -> lp.Schedule:
     """The loops of a copy in panels, one panel at a time; where that would leave a row of the operand for each step of
     the reduced loop, a few steps of all panels, so that few pages are in use at once.
     """
+    along, width = panels.operand.along, panels.width
     one, other = s.loops(copy)[-2:]
-    x, k = (one, other) if operand.along else (other, one)
+    x, k = (one, other) if along else (other, one)
     s, (panel, part) = step(s, "split", x, width)
     outer = panel
-    if operand.along:
+    if panels.chunk > 1:
+        s, (k, lane) = step(s, "split", k, panels.chunk)
+        s = s.reorder(panel, k, part, lane).unroll(part).vectorize(lane)
+    elif along:
         s = s.reorder(panel, k, part).unroll(part)
     else:
         s, (outer, near) = step(s, "split", k, STEPS)

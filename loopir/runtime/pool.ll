@@ -1,7 +1,8 @@
 ; The threads of a pool at work: ranges of a parallel loop are taken from one counter, by the caller and by the workers.
 ;
 ; A worker that has nothing to do looks for a loop a while before it sleeps, and so does a caller that waits for the
-; workers: a loop is often followed by another, and waking a thread takes longer than many loops. Ranges become smaller
+; workers: a loop is often followed by another, and waking a thread takes longer than many loops. After a short while it
+; lets others run between two looks. Ranges become smaller
 ; towards the end, so that a thread that is slow, or came late, does not hold up the others. `state` is one word: the
 ; number of the loop (from bit 32), whether it may still be joined (bit 31), and how many workers are in it. So a loop
 ; is over without those who never came, and memory for its arguments is the caller's.
@@ -20,7 +21,21 @@ declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
+declare i32 @sched_yield()
 declare void @llvm.x86.sse2.pause()
+
+; What to do before look `n` but one: at first no more than to tell the core, then let other threads have it.
+define internal void @pass(i64 %n) alwaysinline {
+entry:
+  %long = icmp ugt i64 %n, 1000
+  br i1 %long, label %yield, label %pause
+yield:
+  call i32 @sched_yield()
+  ret void
+pause:
+  call void @llvm.x86.sse2.pause()
+  ret void
+}
 
 ; The bytes of a pool.
 define i64 @size() {
@@ -160,7 +175,7 @@ idle:
   %tired = icmp ugt i64 %looked, %patience
   br i1 %tired, label %sleep, label %pause
 pause:
-  call void @llvm.x86.sse2.pause()
+  call void @pass(i64 %looked)
   br label %look
 sleep:
   call i32 @pthread_mutex_lock(ptr %lock)
@@ -250,7 +265,7 @@ wait:
   %tired = icmp ugt i64 %looked, %patience
   br i1 %tired, label %sleep, label %pause
 pause:
-  call void @llvm.x86.sse2.pause()
+  call void @pass(i64 %looked)
   br label %look
 sleep:
   call i32 @pthread_mutex_lock(ptr %lock)

@@ -18,8 +18,8 @@ from loopir.runtime.llvm_jit import Library
 
 SHARES = 2
 """A range is what is left of a loop, by so many times the threads: the last ones are short."""
-PATIENCE = 1000
-"""How often who waits looks before it sleeps: some 30 us."""
+PATIENCE = 2000
+"""How often who waits looks before it sleeps: some 30 us, and as often again, giving way to others, some 500 us."""
 LINE = 64
 X86 = ("x86_64", "AMD64")
 """Where a core is told that it only waits."""
