@@ -130,13 +130,14 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
 
     The last tiles are moved back, so that all are whole. Where others go on with the product, which are to be in its
     stores, each element has to be stored once, and by one thread where there are several. A right operand that is not
-    near as a whole is gone through a tile's columns at a time.
+    near as a whole is gone through a tile's columns at a time. Threads share the loop of which they do the same, or
+    the longer one.
     """
     rows, columns, depth = (extent(s, x) or 1 for x in (c.row, c.column, c.reduced))
     height, width = _tile(s, c, lanes, registers, whole=True)
     last = _is_last(s, c)
     share = not c.batch and lp.thread_count() > 1 and rows * columns * depth >= SHARED
-    by_columns = share and _held_up(columns, width) <= _held_up(rows, height)
+    by_columns = share and (_held_up(columns, width), -columns) < (_held_up(rows, height), -rows)
     by_rows = share and not by_columns
     back = "shift_inwards" if last else "guard"
     turned = by_columns or (columns * depth * c.bytes > lp.caches()[1] // 2 and not by_rows)
@@ -291,6 +292,6 @@ def _filled(s: lp.Schedule, copy: str, panels: _Panels, lanes: int, *, threads: 
     else:
         s, (outer, near) = step(s, "split", k, STEPS)
         s = s.reorder(outer, panel, near, part)
-        s = s.vectorize(part) if width % lanes == 0 else s.unroll(part)
+        s = s.vectorize(part)
     s = s.parallel(outer) if threads else s
     return s.partition(panel) if panel != outer and s.why("partition", panel) is None else s
