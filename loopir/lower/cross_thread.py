@@ -3,6 +3,7 @@
 Every thread folds what is its own into registers; then the threads fold these, as `lower/trees` says, and one of them
 folds the total into the element, or all of them where each has a copy. They have to come by together for that, so
 guards that speak of threads are moved inwards: around each statement, and inside loops that all threads run alike.
+Loops that follow one another and fold into the same elements, such as whole turns and the last one, are folded once.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from loopir.ir.grammar import (
 from loopir.ir.text import text
 from loopir.ir.walk import (
     Place,
+    bodies,
     fresh,
     map_body,
     map_stmts,
@@ -69,6 +71,7 @@ def _kernel(kernel: Kernel, taken: set[str]) -> Stmt:
         axes.append(body[0])
         body = body[0].body
     together = _Together(axes, taken)
+    together.find(body)
     for done in (s for s in statements(kernel.body) if isinstance(s, Do)):
         if crossing := together.crossing(done):
             what = f"{crossing[0].label} is folded by {done.fn.name}, and over a loop that is bound to threads"
@@ -91,6 +94,9 @@ class _Together:
         self.threads = Threads.of([x for x in axes if x.kind not in BLOCK_AXES])
         self.blocks = {x.var for x in axes if x.kind in BLOCK_AXES}
         self.shared: list[Buffer] = []
+        self.after: dict[int, tuple[Loop, ...]] = {}
+        """By a loop, those right after it that are folded with it."""
+        self.taken_along: set[int] = set()
 
     # ------------------------------------------------------------ where threads part
 
@@ -109,9 +115,11 @@ class _Together:
             return s
         match s:
             case Reduce():
-                return self.gathered([s], s, TRUE)
+                return self.gathered(s, TRUE)
+            case Loop() if id(s) in self.taken_along:
+                return ()
             case Loop() if all(_waits(r, s) for r in crossing):
-                return self.gathered(crossing, s, TRUE)
+                return self.gathered(s, TRUE)
             case Loop():
                 self.require_uniform(s.extent, s, crossing[0])
                 return map_stmts(s, self.stmt)
@@ -144,13 +152,15 @@ class _Together:
                 _require_stable(s)
                 yes = self.guarded(_both(cond, s.cond), s.then)
                 return (*yes, *self.guarded(_both(cond, Not(s.cond)), s.orelse))
+            case Loop() if id(s) in self.taken_along:
+                return ()
             case Loop() if all(_waits(r, s) for r in crossing):
-                return self.gathered(crossing, If(cond, (s,)), cond)
+                return self.gathered(s, cond)
             case Loop():
                 self.require_uniform(s.extent, s, crossing[0])
                 return (replace(s, body=self.guarded(cond, s.body)),)
             case _:
-                return self.gathered([cast(Reduce, s)], If(cond, (s,)), cond)
+                return self.gathered(s, cond)
 
     def require_uniform(self, extent: Index, loop: Loop, r: Reduce) -> None:
         if not self.uniform(extent):
@@ -161,29 +171,33 @@ class _Together:
 
     # ------------------------------------------------------------ the fold
 
-    def gathered(self, reductions: list[Reduce], s: Stmt, cond: Cond) -> Body:
-        """`s`, which some threads run, with `reductions` folded by all threads after it; `s` stands in `cond`."""
-        folds = [self.fold(r, next(p for p in places((s,)) if p.stmt is r), cond) for r in reductions]
-        partial = {id(f.reduce): f.partial() for f in folds}
-        own = rewrite((s,), lambda x: partial.get(id(x)))
+    def gathered(self, s: Stmt, cond: Cond) -> Body:
+        """`s`, which some threads run, with its reductions folded by all threads after it; `s` stands in `cond`."""
+        folds = [self.fold(r, s, cond) for r in self.crossing(s)]
+        along = self.after.get(id(s), ())
+        more = [replace(folds[0], reduce=r, kept=self.kept(r, x)) for x in along for r in self.crossing(x)]
+        partial = {id(f.reduce): f.partial() for f in (*folds, *more)}
+        run = (s, *along)
+        own = rewrite(run if cond == TRUE else tuple(If(cond, (x,)) for x in run), lambda x: partial.get(id(x)))
         body: Body = (*(x for f in folds for x in f.start()), *own, *(x for f in folds for x in f.finish()))
         for f in reversed(folds):
             for b in reversed(f.registers):
                 body = (Alloc(b, body),)
         return body
 
-    def fold(self, r: Reduce, place: Place, cond: Cond) -> _Fold:
-        over = set(r.over)
-        kept = [x for x in place.loops if x.var not in over and x.var in {v for i in r.at for v in variables(i)}]
+    def kept(self, r: Reduce, s: Stmt) -> tuple[Loop, ...]:
+        """The loops in `s` that tell the elements of `r` apart."""
+        named = {v for i in r.at for v in variables(i)} - set(r.over)
+        return tuple(x for x in _place(r, s).loops if x.var in named)
+
+    def fold(self, r: Reduce, s: Stmt, cond: Cond) -> _Fold:
+        place, kept = _place(r, s), self.kept(r, s)
         for x in kept:
             if not isinstance(x.extent, Int):
                 raise LowerError(
                     f"each thread keeps its part of {r.label} for every {x.var}, and there are {text(x.extent)}, which "
-                    f"is no constant; reorder {x.var} outside {next(y.var for y in place.loops if y.var in over)}"
+                    f"is no constant; reorder {x.var} outside {next(y.var for y in place.loops if y.var in r.over)}"
                 )
-        terms = (t for c, held in place.conds() for t in (conjuncts(c) if held else (Not(c),)))
-        known = {x.var for x in place.loops} - {x.var for x in kept} | (self.threads.names() & over)
-        guard = conj(*dict.fromkeys(t for t in (*conjuncts(cond), *terms) if not variables(t) & known))
         scopes = {b.scope == "local" for b in r.buffers}
         if len(scopes) > 1:
             raise LowerError(f"{r.label} folds into local memory and other memory at once; give both one scope")
@@ -191,7 +205,46 @@ class _Together:
         registers = tuple(Buffer(self.name(f"{b.name}_part"), shape, b.dtype, "local") for b in r.buffers)
         group = self.threads.among(r.over)
         assert group is not None
-        return _Fold(self, r, tuple(kept), guard, registers, group, scopes == {True})
+        return _Fold(self, r, kept, self.guard(r, s, cond), registers, group, scopes == {True})
+
+    def guard(self, r: Reduce, s: Stmt, cond: Cond) -> Cond:
+        """What `r` stands under, in `s` and `cond`, that all the threads that fold together find alike."""
+        place = _place(r, s)
+        terms = (t for c, held in place.conds() for t in (conjuncts(c) if held else (Not(c),)))
+        known = {x.var for x in place.loops} - {x.var for x in self.kept(r, s)} | (self.threads.names() & set(r.over))
+        return conj(*dict.fromkeys(t for t in (*conjuncts(cond), *terms) if not variables(t) & known))
+
+    # ------------------------------------------------------------ loops that are folded once
+
+    def find(self, body: Body) -> None:
+        """Find such loops in `body`, and in what is in it."""
+        run: list[Loop] = []
+        for s in body:
+            if run and self.alike(run[0], s):
+                run.append(cast(Loop, s))
+                self.after[id(run[0])] = tuple(run[1:])
+                self.taken_along.add(id(s))
+            else:
+                run = [s] if isinstance(s, Loop) and self.alike(s, s) else []
+            for inner in () if s in run else bodies(s):
+                self.find(inner)
+
+    def alike(self, a: Loop, b: Stmt) -> bool:
+        """Whether each has one reduction, which waits for the end of it, and both are the same fold."""
+        found = [self.crossing(a), self.crossing(b)]
+        if not isinstance(b, Loop) or [len(x) for x in found] != [1, 1]:
+            return False
+        (r,), (q,) = found
+        kept = self.kept(r, a), self.kept(q, b)
+        if not (_waits(r, a) and _waits(q, b)) or [x.extent for x in kept[0]] != [x.extent for x in kept[1]]:
+            return False
+        env = {y.var: Var(x.var) for x, y in zip(*kept, strict=True)}
+        over = [set(x.over) & (self.threads.names() | self.blocks) for x in (r, q)]
+        said = [(x.buffers, x.monoid, x.init, x.atomic) for x in (r, q)]
+        at = tuple(substitute(x, env) for x in q.at)
+        return said[0] == said[1] and over[0] == over[1] and at == r.at and (
+            substitute(self.guard(q, b, TRUE), env) == self.guard(r, a, TRUE)
+        )  # fmt: skip
 
     def name(self, hint: str) -> str:
         name = fresh(hint, self.taken)
@@ -262,6 +315,10 @@ def _both(a: Cond, b: Cond) -> Cond:
 
 def _loads(n: Node) -> set[str]:
     return {x.buffer.name for x in nodes(n) if isinstance(x, Load)}
+
+
+def _place(r: Reduce, s: Stmt) -> Place:
+    return next(p for p in places((s,)) if p.stmt is r)
 
 
 def _writes(p: Place) -> set[str]:

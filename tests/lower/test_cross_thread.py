@@ -318,3 +318,31 @@ def f(T: "size", n: "size", A: "float32[T, n]", a: "inout float32[T + 1, n + 2]"
     s = lp.Schedule(f).split("i", 4).bind("i_o", "blockIdx.x").bind("i_i", "threadIdx.x")
     lowered = check(s.func, ints(3, 9), ints(4, 11))
     assert "barrier" not in lp.text(lowered)
+
+
+AFTER = {
+    "the same fold": ("S[i] = sum(A[i, 64 + 32 * m + l], over=(m, l))", 1),
+    "of some threads": ("if l < 9: S[i] = sum(A[i, 64 + 32 * m + l], over=(m, l))", 1),
+    "of some rows": ("if i > 0: S[i] = sum(A[i, 64 + 32 * m + l], over=(m, l))", 2),
+    "another monoid": ("S[i] = max(A[i, 64 + 32 * m + l], over=(m, l))", 2),
+    "another element": ("T[i] = sum(A[i, 64 + 32 * m + l] * S[i], over=(m, l), init=0.0)", 2),
+}
+
+
+@pytest.mark.parametrize(("fold", "trees"), AFTER.values(), ids=AFTER)
+def test_loops_that_fold_alike_are_folded_once(fold: str, trees: int) -> None:
+    source = f"""
+def f(n: "size", A: "float32[n, 128]", S: "out float32[n]", T: "out float32[n]"):
+    for i in bind("blockIdx.x", n):
+        for k in range(2):
+            for t in bind("threadIdx.x", 32):
+                S[i] = sum(A[i, k * 32 + t], over=(k, t), init=0.0)
+        for m in range(2):
+            for l in bind("threadIdx.x", 32):
+                {fold}
+        for z in bind("threadIdx.x", 1):
+            if {"i > n" if "T[i]" in fold else "i < n"}:
+                T[i]: "T_z" = 1.0
+"""
+    lowered = check(lp.parse(source), ints(3, 128))
+    assert lp.text(lowered).count("lane_xor_16(") == trees
