@@ -338,7 +338,7 @@ class _Emitter:
         to = self.values.address(s.buffer, self.values.at_zero(s.at[0], loop.var))
         source = self.values.address(s.value.buffer, self.values.at_zero(s.value.at[0], loop.var))
         self.wide |= {b.name for b in (s.buffer, s.value.buffer) if b.scope == "global"}
-        if s.buffer.dtype == bfloat16 and s.buffer.scope == "local" and s.buffer.shape == (loop.extent,):
+        if s.buffer.dtype == bfloat16 and s.buffer.scope == "local":
             self.values.words.add(s.buffer.name)  # its lanes are unrolled
         self.line(
             depth, f"*reinterpret_cast<{kind}*>({to}) = *reinterpret_cast<const {kind}*>({source});  // {loop.var}"

@@ -3,11 +3,14 @@
 A statement in a vector loop becomes: whole-vector copies of what it reads into local arrays, its lanes, unrolled, on
 those, and a whole-vector copy of what it wrote. That is what the loop's promise allows: every lane reads before any
 writes. It is done where offsets run on by one and start at a multiple of the vector; all else is unrolled as it is.
+A vector that is copied into a local array of its size, which nothing else writes, is moved there at once.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from math import prod
 from typing import cast
 
 from loopir.analysis.affine import coefficient, const_of, to_index
@@ -29,7 +32,7 @@ from loopir.ir.grammar import (
     Store,
     Var,
 )
-from loopir.ir.walk import fresh, map_body, map_stmts, names, rebuild, substitute, variables
+from loopir.ir.walk import fresh, map_body, map_stmts, names, places, rebuild, substitute, variables, written
 from loopir.lower.target import Target
 
 VECTOR_BYTES = 16
@@ -38,10 +41,11 @@ VECTOR_BYTES = 16
 def vectors(func: Func, target: Target) -> Func:
     """`func` with vector loops made into whole-vector copies and unrolled lanes."""
     taken = names(func)
+    times = Counter(b for p in places(func.body) for b in written(p.stmt))
 
     def visit(s: Stmt, ctx: Context) -> Stmt | Body:
         if isinstance(s, Loop) and s.kind == "vectorize":
-            return _Lanes(s, ctx, taken).rewritten()
+            return _Lanes(s, ctx, taken, times).rewritten()
         if isinstance(s, Loop):
             inner = ctx.loop(s.var, s.extent)
             return map_stmts(s, lambda x: visit(x, inner))
@@ -56,9 +60,10 @@ def vectors(func: Func, target: Target) -> Func:
 class _Lanes:
     """One vector loop on its way to vectors."""
 
-    def __init__(self, loop: Loop, ctx: Context, taken: set[str]) -> None:
+    def __init__(self, loop: Loop, ctx: Context, taken: set[str], times: Counter[str]) -> None:
         assert isinstance(loop.extent, Int)
         self.loop, self.ctx, self.taken, self.lanes = loop, ctx, taken, loop.extent.value
+        self.times = times
 
     def rewritten(self) -> Body:
         """Statement by statement, all lanes of each; the loop unrolled as it is if it holds more than stores."""
@@ -67,6 +72,9 @@ class _Lanes:
         return tuple(x for s in self.loop.body for x in self.store(cast(Store, s)))
 
     def store(self, s: Store) -> Body:
+        if (ends := self.whole(s)) is not None:
+            assert isinstance(s.value, Load)
+            return self.copies(s.label, s.buffer, ends[0], s.value.buffer, ends[1])
         loaded: dict[Load, Buffer] = {}
         lane = self.name(self.loop.var)
 
@@ -95,6 +103,17 @@ class _Lanes:
             body = (Alloc(local, body),)
         return body
 
+    def whole(self, s: Store) -> tuple[Index, Index] | None:
+        """Where the vectors start that `s`, which alone writes a local array of them, copies one of; and where from."""
+        sizes, value = [x.value for x in s.buffer.shape if isinstance(x, Int)], s.value
+        vectors = len(sizes) == len(s.buffer.shape) > 0 and prod(sizes) == self.lanes
+        if not vectors or s.buffer.scope != "local" or self.times[s.buffer.name] != 1 or not isinstance(value, Load):
+            return None
+        to, begin = self.first(s.buffer, s.at), self.start(value.buffer, value.at)
+        if to is None or begin is None or value.dtype != s.buffer.dtype:
+            return None
+        return to, begin
+
     def copies(self, label: str, dst: Buffer, to: Index, src: Buffer, at: Index) -> Body:
         """Copies of as many elements at once as a vector holds."""
         width = self.width(dst)
@@ -111,8 +130,12 @@ class _Lanes:
 
     def start(self, b: Buffer, at: tuple[Index, ...]) -> Index | None:
         """The offset of lane 0, if the lanes' offsets follow one another from a multiple of the vector; else None."""
+        return None if b.scope == "local" else self.first(b, at)
+
+    def first(self, b: Buffer, at: tuple[Index, ...]) -> Index | None:
+        """The same, wherever the memory is."""
         width = self.width(b)
-        if b.scope == "local" or width < 2 or self.lanes % width or width & (width - 1):
+        if width < 2 or self.lanes % width or width & (width - 1):
             return None
         inner = self.ctx.loop(self.loop.var, Int(self.lanes))
         split = coefficient(poly(at[0], inner), Var(self.loop.var))
