@@ -83,7 +83,7 @@ def along(
     if whole is not None:
         inside = f"{whole[1]} + ({place}) * {width} + {width - 1} < {whole[0]}"
     for buffer in dict.fromkeys(t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(lane)):
-        if s.buffer(buffer).scope == "global":
+        if s.buffer(buffer).scope != "local":
             s = vector_read(s, stage, buffer, thread, inside)
     return s.unroll(lane)
 

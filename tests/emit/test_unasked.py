@@ -38,5 +38,5 @@ def test_softmax_of_rows_of_unknown_length() -> None:
     x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "bfloat16", name="x")
     s = schedules.gpu(lp.Schedule(lp.softmax(lp.cast(x, "float32")).astype("bfloat16")))
     made = lp.compile_source(s)
-    assert made.source.count("lp_had_") == 6, "in the versions whose rows are in registers"
+    assert made.source.count("lp_had_") == 10, "in the versions whose rows are in registers"
     assert all(k.spill_stores == 0 for k in made.resources.values())

@@ -165,3 +165,5 @@ def test_long_rows_of_short_elements_are_near_in_shared_memory() -> None:
         x = lp.placeholder((4096, 32768), dtype, name="x")
         s = schedules.gpu(lp.Schedule(lp.softmax(lp.cast(x, "float32")).astype(dtype).named("y")))
         assert s.buffer("x_local").scope == scope
+        # read as whole vectors, by no statement an element at a time
+        assert "lp_from_bf16(x_local[" not in lp.compile_source(s, "sm_90a").source
