@@ -29,7 +29,7 @@ PROCESSORS, EVEN, LARGE = 132, 0.9, 1 << 26
 bytes are read: else a second launch takes longer than waiting for those that have two."""
 PARTS = 1024
 """Blocks that a reduction is cut into where it has fewer."""
-TURNS, STEPS, MANY = 1056, 4, 1 << 22
+TURNS, STEPS, MANY = 1056, 8, 1 << 22
 """Blocks of 512 threads that fold everything, four on each of 132 processors twice, and the vectors a thread has in
 flight, where there are as many elements, at least, of a number that is not known."""
 LONG, SHORT = 1024, 256

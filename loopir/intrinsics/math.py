@@ -126,6 +126,17 @@ sqrt = _function("sqrt", np.sqrt, ulp=0, work=8, doc="The square root; NaN below
 rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), ulp=2, work=4, expand=expand.rsqrt, doc="1 / sqrt(x).")
 tanh = _function("tanh", np.tanh, ulp=2, work=14, expand=expand.tanh, doc="The hyperbolic tangent.")
 erf = _function("erf", _erf64, ulp=2, work=22, llvm="call erf", expand=expand.erf, doc="The error function.")
+exp_16 = Intrinsic(
+    "exp_16", 1, FLOAT, _rounded(np.exp), ulp=64, work=4, expand=expand.exp,
+    cuda={"float32": "lp_exp_16({0})", "float64": "exp({0})"}, cuda_prelude="""\
+__device__ __forceinline__ float lp_exp_16(float x) {
+  float e;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x * 1.44269504f));  // off by x * 2^-24 of itself, at most
+  return e;
+}
+""",
+    doc="e to the x, to 2^-17 of it: for results that are rounded to 16 bits. Below 2^-126 it may be 0.",
+)  # fmt: skip
 _SIGMOID_16 = """\
 __device__ __forceinline__ float lp_sigmoid_16(float x) {
   float e, r;

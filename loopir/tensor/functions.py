@@ -50,6 +50,7 @@ def _real(name: str) -> Callable[[Any], Tensor]:
 exp, exp2, log, sqrt, rsqrt = map(_real, ("exp", "exp2", "log", "sqrt", "rsqrt"))
 tanh, erf, sin, cos = map(_real, ("tanh", "erf", "sin", "cos"))
 _logistic = _real("sigmoid")
+exp_16 = _real("exp_16")
 isnan = _real("isnan")
 pow = power
 
