@@ -123,14 +123,14 @@ def region(found: Iterable[Touch], outer: Context, shape: Sequence[Index], *, gu
     """
     found = tuple(found)
     inside = _guarded(found, outer) if guarded else outer
-    told = {t.known: tellings(t.known, outer) for t in found}
+    told = {known: tellings(known, outer) for known in {t.known: None for t in found}}
     dims = [_hull(found, d, outer, inside, size, told) for d, size in enumerate(shape)]
     return Box(*(tuple(x[part] for x in dims) for part in range(3)))
 
 
 def _guarded(found: Sequence[Touch], outer: Context) -> Context:
     """What is known wherever something is touched: of the guards around, what holds for some of the inner loops."""
-    sets = [outward(t, outer) for t in found]
+    sets = [outward(t, outer) for t in {(t.known, t.inner): t for t in found}.values()]
     return outer.given(*(c for c in sets[0] if all(c in others for others in sets[1:]))) if sets else outer
 
 

@@ -67,8 +67,8 @@ class Relabelling:
     """Whether guards that speak of the loops are decided: there are fewer iterations now, for which they may be."""
     told: Mapping[Cond, bool] = field(default_factory=dict[Cond, bool])
     """How conditions turn out, as they stood, that need not be decided."""
-    done: dict[Index, Index] = field(default_factory=dict[Index, Index])
-    """Indices that needed no context."""
+    done: dict[object, Index] = field(default_factory=dict[object, Index])
+    """Indices that needed no context; those met most by variable and constant, which are told apart sooner."""
     sums: dict[str, Poly] = field(default_factory=dict[str, Poly])
     """Positions that are sums of products of variables."""
 
@@ -151,18 +151,24 @@ class Relabelling:
 
     def index(self, ix: Index, ask: Ask) -> Index:
         """`ix` in its shortest form."""
-        if isinstance(ix, Int):
+        kind = type(ix)
+        key: object = ix
+        if kind is Int:
             return ix
-        found = self.done.get(ix)
+        if kind is Var or (kind is Add and type(ix.a) is Var and type(ix.b) is Int):  # type: ignore[attr-defined]
+            v, key = (ix.name, ix.name) if kind is Var else (ix.a.name, (ix.a.name, ix.b.value))  # type: ignore[attr-defined]
+            if v not in self.position:
+                return ix
+        found = self.done.get(key)
         if found is not None:
             return found
-        if variables(ix).isdisjoint(self.position):
+        if key is ix and variables(ix).isdisjoint(self.position):
             return ix
         new = self._sum(ix)
         if new is None:
             return simplify(substitute(ix, self.position), ask())
-        self.done[ix] = to_index(new)
-        return self.done[ix]
+        found = self.done[key] = to_index(new)
+        return found
 
     def _sum(self, ix: Index) -> Poly | None:
         """The relabelled `ix` if it is a sum of products of variables, which no context makes shorter.

@@ -53,13 +53,14 @@ def node(cls: N) -> N:
     made = record(cls)
     structure, kind = attrgetter(*(f.name for f in fields(cast(Any, made)))), hash(made.__name__)
 
+    keep: Callable[[Any, int], None] = cast(Any, made)._hash.__set__
+
     def __hash__(self: Any) -> int:
-        try:
-            return self._hash
-        except AttributeError:
+        found: int | None = getattr(self, "_hash", None)  # an exception costs more than the hash
+        if found is None:
             found = hash(structure(self)) ^ kind
-            object.__setattr__(self, "_hash", found)
-            return found
+            keep(self, found)
+        return found
 
     made.__hash__ = __hash__
     return made

@@ -30,8 +30,20 @@ from loopir.ir.grammar import (
     Store,
     Var,
 )
+from loopir.ir.kept import known
 from loopir.ir.spoken import ARITHMETIC
-from loopir.ir.walk import accessed, alloc_of, declaring, exchanged, on_loads, rebuild, replace, touching, way_to
+from loopir.ir.walk import (
+    accessed,
+    alloc_of,
+    declaring,
+    exchanged,
+    map_stmts,
+    on_loads,
+    rebuild,
+    replace,
+    touching,
+    way_to,
+)
 from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_loop
 
@@ -72,8 +84,10 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
             if n.buffer.name in new:
                 return Store(n.label, new[n.buffer.name], at(n.at), value)
             return n if value is n.value else Store(n.label, n.buffer, n.at, value)
-        if isinstance(n, Stmt) and accessed(n).isdisjoint(new):
+        if isinstance(n, Stmt) and (names := known(accessed, n)) is not None and names.isdisjoint(new):
             return n
+        if kind is Loop and n.extent.__class__ is Int:
+            return map_stmts(n, visit)
         n = rebuild(n, visit)
         if isinstance(n, Store) and n.buffer.name in new:
             return replace(n, buffer=new[n.buffer.name], at=at(n.at))

@@ -35,6 +35,8 @@ from loopir.ir.grammar import (
     Store,
     Var,
 )
+from loopir.ir.kept import once
+from loopir.ir.labels import labelled
 from loopir.ir.walk import (
     Place,
     accessed,
@@ -44,11 +46,11 @@ from loopir.ir.walk import (
     declaring,
     loops,
     map_body,
+    nests,
     places,
     places_in,
     relisted,
     replace,
-    root,
     stored,
     touching,
     way_to,
@@ -275,16 +277,23 @@ def require_repeatable(move: Move, ranges: Iterable[str]) -> None:
 # ---------------------------------------------------------------- the nest in its new place
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Moved:
-    """The nest of a stage, restricted, in the loop: `func` is the whole, `gap` what it was before names are tidied.
+    """The nest of a stage, restricted, in the loop: `func` is the whole."""
 
-    In `gap` the place that the nest left is still there, empty, so that other statements keep their positions.
-    """
-
-    func: Func
-    gap: Func
+    move: Move
+    target: Body
+    """What is around the loop, with the nest in it."""
     origin: dict[str, Came]
+
+    @once
+    def func(self) -> Func:
+        return _levelled(self.move, self.target, ())
+
+    @once
+    def gap(self) -> Func:
+        """The same with the place that the nest left still there, empty: other statements keep their positions."""
+        return _levelled(self.move, self.target, (If(TRUE, ()),))
 
 
 def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> Moved:
@@ -294,9 +303,7 @@ def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> M
     after = replace(loop, body=body)
     came = {p.stmt.label: Came(p.stmt.label, origin) for p in places((move.tree,))}
 
-    target = along(chain((move.target,), loop), (after,))
-    gone, gap = (_levelled(move, target, left) for left in ((), (If(TRUE, ()),)))
-    return Moved(gone, gap, came)
+    return Moved(move, along(chain((move.target,), loop), (after,)), came)
 
 
 def _levelled(move: Move, target: Body, left: Body) -> Func:
@@ -310,18 +317,21 @@ def _levelled(move: Move, target: Body, left: Body) -> Func:
 def promised(move: Move, new: Func) -> Func:
     """`new`, if the loops that now hold the stage, and those of its nest, keep what their kinds promise."""
     label = move.stmt.label
-    place = next((p for p in places_in(new, declaring(label)) if p.stmt.label == label), None)
-    if place is None:
+    nest = next((s for s in nests(new.body) if label in labelled(s)), None)
+    if nest is None:
         return new  # no iteration of it runs
+    place = next(p for p in places((nest,)) if p.stmt.label == label)
+    every = [*loops((nest,))]
     inside = {x.var for x in loops((move.tree,))}
     axes = [x.kind for x in place.loops if x.kind in AXES]
     if twice := next((k for k in axes if axes.count(k) > 1), None):
         reason = f"the nest of {move.stmt.label} is bound to {twice}, and so is a loop around {move.loop.var!r}"
         raise move.refuse(reason, "bind its loops after it has moved")
-    for x in loops((root(place),)):
+    for x in every:
         if x.var in inside and x.kind != "serial":
             require_outside_lanes(new, x)
-    require_promises(new, dict.fromkeys([*(x.var for x in place.loops), *inside]))
+    serial = {x.var for x in every if x.kind == "serial"}
+    require_promises(new, [v for v in dict.fromkeys([*(x.var for x in place.loops), *inside]) if v not in serial])
     return new
 
 

@@ -55,15 +55,19 @@ class Restriction:
         if not isinstance(extent, Int) and (isinstance(size, Int) or not _plain(extent)):
             extent = size
         first, last = poly(base, ctx), poly(base + extent - 1, ctx)
-        within = [Cmp("<=", to_index(first), ix), Cmp("<=", ix, to_index(last))]
+        box = first, last
+
+        def within() -> list[Cond]:
+            return [Cmp("<=", to_index(box[0]), ix), Cmp("<=", ix, to_index(box[1]))]
+
         v, q = self._pick(p)
         if v is None:
-            self.conds += within
+            self.conds += within()
             return
         rest = plus(p, {(Var(v.var),): q}, -1)
         low, high = (end(rest, inner, inside, least=x) for x in (True, False))
         if low is None or high is None or (loose(low) | loose(high)) & {x.var for x in self.own}:
-            self.conds += within
+            self.conds += within()
             return
         if q < 0:
             first, last, low, high, q = scaled(last, -1), scaled(first, -1), scaled(high, -1), scaled(low, -1), -q
@@ -75,7 +79,7 @@ class Restriction:
         if not _plain(to_index(count)):
             count = plus(divide(plus(plus(poly(extent, ctx), spread), constant(-1)), by, ctx), constant(1))
         if spread or q != 1:
-            self.conds += within
+            self.conds += within()
         self._restrict(v, start, count)
 
     def _restrict(self, v: Loop, start: Poly, count: Poly) -> None:
