@@ -169,13 +169,15 @@ class Statement:
     def accesses(self) -> tuple[Access, ...]:
         """What an instance does, in order."""
         if self.open:
-            return (_starts if self.init else _folds)(self.place.stmt)[0]
+            return (_starts if self.init else _folds)(self.place.stmt)
         return (*_control(self), *_accesses(self.place.stmt, self.init, self.renewed))
 
     @once
     def alike(self) -> Alike:
         """`accesses` by buffer, those together that differ in nothing but a constant at the end of their subscripts."""
-        return (_starts if self.init else _folds)(self.place.stmt)[1] if self.open else _alike(self.accesses)
+        if not self.open:
+            return _alike(self.accesses)
+        return (_starts_alike if self.init else _folds_alike)(self.place.stmt)
 
     @once
     def writes(self) -> frozenset[str]:
@@ -285,17 +287,25 @@ def that_meet(
 
 
 @kept
-def _folds(stmt: Store | Reduce) -> tuple[tuple[Access, ...], Alike]:
-    """What a statement does in memory that is not renewed, and the same as `alike` has it."""
-    found = tuple(_accesses(stmt, False, {}))
-    return found, _alike(found)
+def _folds(stmt: Store | Reduce) -> tuple[Access, ...]:
+    """What a statement does in memory that is not renewed."""
+    return tuple(_accesses(stmt, False, {}))
 
 
 @kept
-def _starts(stmt: Store | Reduce) -> tuple[tuple[Access, ...], Alike]:
-    """The same of a reduction's initial stores."""
-    found = tuple(_accesses(stmt, True, {}))
-    return found, _alike(found)
+def _folds_alike(stmt: Store | Reduce) -> Alike:
+    return _alike(_folds(stmt))
+
+
+@kept
+def _starts(stmt: Store | Reduce) -> tuple[Access, ...]:
+    """What starts a reduction."""
+    return tuple(_accesses(stmt, True, {}))
+
+
+@kept
+def _starts_alike(stmt: Store | Reduce) -> Alike:
+    return _alike(_starts(stmt))
 
 
 def _alike(accesses: Iterable[Access]) -> Alike:

@@ -20,6 +20,7 @@ from loopir.analysis.bounds import instance_of
 from loopir.analysis.depend import Order, before
 from loopir.analysis.moments import Done, comes_between, moment, precedes
 from loopir.analysis.offsets import allowed, offsets
+from loopir.analysis.refute import Constraint
 from loopir.analysis.regions import Touch, ends_of, loose, outward, proved, upper_sides
 from loopir.analysis.simplify import Context, poly
 from loopir.analysis.system import SIZE, Names, System, combine, least_point
@@ -239,9 +240,13 @@ def _sharing(func: Func, writer: Done, reader: Done, dim: int, factor: int) -> S
             system.constraints.append((apart, True))
             continue
         turns = system.fresh()
+        ways: list[list[Constraint]] = []
         if apart:
             system.constraints.append((combine(apart, {turns: factor}, -1), True))
-        system.cases.append([[({turns: 1, "": -1}, False)], [({turns: -1, "": -1}, False)]])
+        for sign in (1, -1) if apart else ():  # and so far apart, which says the same without the turns
+            far = {k: sign * c for k, c in apart.items()}
+            ways.append([({turns: sign, "": -1}, False), (combine(far, {"": -factor}), False)])
+        system.cases.append(ways or [[({turns: 1, "": -1}, False)], [({turns: -1, "": -1}, False)]])
     _in_one_memory(system, (writer, "s"), (reader, "t"))
     return system
 

@@ -18,6 +18,7 @@ import islpy as isl
 
 from loopir.analysis.affine import exact_quotient, plus, to_index
 from loopir.analysis.bits import by_divisions
+from loopir.analysis.corner import corner
 from loopir.analysis.refute import Constraint, Divided, Linear, Reduced, refuted
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.ir.grammar import (
@@ -275,42 +276,41 @@ class System:
 
     def smallest(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
         """The lexicographically least solution over `dims` that meets `order`, too; None if there is none."""
-        if (found := self.corner(dims, order)) is not None:
+        if not self.cases and (found := self.corner(dims, order)) is not None:
             return found
         if self._refuted(order):
             return None
+        if self.cases and (found := self.corner(dims, order)) is not None:
+            return found
         points = [least_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
         return dict(zip(dims, min(points), strict=True)) if points else None
 
     def corner(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
-        """Each dimension in turn at the least value that those before it leave: the least solution, if it is one."""
-        if self.hidden or self.cases or self.pairs:
+        """The least solution where it is seen: for each choice of cases, none, or each dimension's least in turn."""
+        if self.pairs or not _few(self.cases):
             return None
-        every = [*self.constraints, *order]
-        least, rows = _least_values(every)
-        below = _lower_ends({name: n for n, name in enumerate(dims)}, least, rows)
-        point: dict[str, int] = {}
-        for name in dims:
-            if name not in least:
+        found: list[dict[str, int]] = []
+        hidden = frozenset(self.hidden)
+        for choice in product(*self.cases):
+            more = [*order, *chain.from_iterable(choice)]
+            point = corner(dims, hidden, [*self.constraints, *more])
+            if point is not None:
+                found.append(point)
+            elif not choice or not self._ready().refutes(more):
                 return None
-            end = least[name]
-            for c, row in below.get(name, ()):
-                end = max(end, -(_value(row, point) // c))
-            point[name] = end
-        for linear, equal in every:
-            value = _value(linear, point)
-            if value < 0 or (equal and value):
-                return None
-        return point
+        return min(found, key=lambda point: [*point.values()], default=None)
 
     def possible(self, dims: Sequence[str], order: Sequence[Constraint]) -> bool:
         """Whether anything meets `order`, too."""
         return not self._refuted(order) and not all(s.is_empty() for s in self.solutions(dims, order))
 
     def _refuted(self, order: Sequence[Constraint]) -> bool:
+        return refuted(self._ready(), order, [*self.cases, *self.monotone()])
+
+    def _ready(self) -> Reduced:
         if self.reduced is None:
             self.reduced = Reduced(self.constraints, self.divided)
-        return refuted(self.reduced, order, [*self.cases, *self.monotone()])
+        return self.reduced
 
     def greatest(self, dims: Sequence[str], value: Linear) -> int | None:
         """The greatest value of a linear form; None if it has none, or nothing is a solution."""
@@ -318,67 +318,6 @@ class System:
         found = self.solutions((top, *dims), [(combine(value, {top: 1}, -1), True)])
         ends = [isl.Set.from_basic_set(s).dim_max_val(0) for s in found if not s.is_empty()]
         return max((e.to_python() for e in ends), default=None) if all(e.is_int() for e in ends) else None
-
-
-def _value(row: Linear, point: Mapping[str, int]) -> int:
-    total = 0
-    for v, c in row.items():
-        total += c * point[v] if v else c
-    return total
-
-
-def _least_values(every: Iterable[Constraint]) -> tuple[dict[str, int], list[Linear]]:
-    """What dimensions are at least, as constraints with one that counts for them tell; and rows >= 0 of several."""
-    least: dict[str, int] = {}
-    rows: list[Linear] = []
-    for linear, equal in every:
-        row = {v: c for v, c in linear.items() if c}
-        if len(row) - ("" in row) > 1:
-            rows.append(row)
-        else:
-            _raise(least, row)
-        if equal:
-            rows.append({v: -c for v, c in row.items()})
-    for row in (*reversed(rows), *reversed(rows)):
-        _raise(least, row)
-    return least, rows
-
-
-def _raise(least: dict[str, int], row: Linear) -> None:
-    """Take in `row >= 0`, if one dimension alone counts for it."""
-    name, rest = "", 0
-    for v, c in row.items():
-        if not v:
-            rest += c
-        elif c < 0:
-            if v not in least:
-                return
-            rest += c * least[v]
-        elif name:
-            return
-        else:
-            name = v
-    if name and (name not in least or -(rest // row[name]) > least[name]):
-        least[name] = -(rest // row[name])
-
-
-def _lower_ends(
-    position: Mapping[str, int], least: Mapping[str, int], rows: Iterable[Linear]
-) -> dict[str, list[tuple[int, Linear]]]:
-    """By dimension d, (c, row) with c * d + row >= 0, where `row` speaks of dimensions before it alone.
-
-    A row bounds the last of those that it speaks of, or an earlier one, where the later ones are at their least.
-    """
-    found: dict[str, list[tuple[int, Linear]]] = {}
-    for row in rows:
-        left = sorted((v for v in row if v), key=position.__getitem__)
-        rest = row.get("", 0)
-        while left and row[left[-1]] < 0 and left[-1] in least:
-            last = left.pop()
-            rest += row[last] * least[last]
-        if len(left) > 1 and row[left[-1]] > 0:
-            found.setdefault(left[-1], []).append((row[left[-1]], {"": rest, **{v: row[v] for v in left[:-1]}}))
-    return found
 
 
 def _few(parts: Iterable[Sequence[object]]) -> bool:
