@@ -356,6 +356,14 @@ def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
     return at
 
 
+def all_there(move: Move, after: Moved, *, starts: bool) -> bool:
+    """Whether every instance of the stage, or of its start, is seen to run in the new place."""
+    label, over = move.stmt.label, move.over if starts else ()
+    came = {x.var: after.origin[label].loops.get(x.var, Var(x.var)) for x in move.own_loops if x.var not in over}
+    s, t = (first(f, label, starts=starts) for f in (move.func, after.gap))
+    return s is not None and t is not None and there(move.func, s, t, _places(came, t.dims), came)
+
+
 def require_each_once(move: Move, after: Moved, instead: str = "an outer loop") -> None:
     """Refuse unless every instance of the stage runs in exactly one iteration, and a reduction starts as it did."""
     label = move.stmt.label
@@ -366,7 +374,7 @@ def require_each_once(move: Move, after: Moved, instead: str = "an outer loop") 
         came = {v: after.origin[label].loops.get(v, Var(v)) for v in own}
         now = [*came.values()]
         s, t = (first(f, label, starts=starts) for f in (move.func, after.gap))
-        sure = s is not None and t is not None and there(move.func, s, t, _places(came, t.dims), came)
+        sure = all_there(move, after, starts=starts)
         lost = None if sure else missing(Values(move.func, s, old), Values(after.gap, t, now), move.shared_loops)
         if lost is not None:
             at = ", ".join(f"{v}={x}" for v, x in zip(own, lost.values, strict=True))

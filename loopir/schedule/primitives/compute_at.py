@@ -16,6 +16,7 @@ from loopir.schedule.find import find_loop, listing
 from loopir.schedule.placement import (
     Move,
     Moved,
+    all_there,
     find_move,
     may_turn,
     moved,
@@ -164,6 +165,8 @@ def _require_order(move: Move, after: Moved, ordered: set[str], readers: set[str
 def _require_all(move: Move, after: Moved, readers: set[str], later: bool) -> None:
     """Refuse if an element that is read elsewhere would not be computed."""
     label = move.stmt.label
+    if all_there(move, after, starts=isinstance(move.stmt, Reduce)):
+        return
     now = Values(
         after.gap,
         first(after.gap, label),

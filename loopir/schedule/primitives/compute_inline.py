@@ -329,6 +329,9 @@ def read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stm
             return n
         if kind is Alloc or (kind is Loop and sees(n.extent)):
             return map_stmts(n, visit) if kind is Alloc or name in accessed(n) else n
+        if kind is Store and all(map(sees, n.at)):
+            value = visit(n.value)
+            return n if value is n.value else Store(n.label, n.buffer, n.at, value)
         if isinstance(n, Stmt) and name not in accessed(n):
             return n
         n = rebuild(n, visit)
