@@ -6,38 +6,77 @@ where none is found, nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from math import inf
+from typing import TypeAlias
 
 from loopir.analysis.refute import Constraint, Linear
 
+Case: TypeAlias = "Sequence[Constraint]"
 
-def corner(dims: Sequence[str], hidden: Set[str], constraints: Sequence[Constraint]) -> dict[str, int] | None:
-    """Each of `dims` in turn at the least value that those before it leave: the least solution, if it is one.
+
+def corner(
+    dims: Sequence[str],
+    hidden: Set[str],
+    constraints: Sequence[Constraint],
+    cases: Sequence[Case],
+    refuted: Callable[[Case], bool],
+) -> dict[str, int] | None:
+    """Each of `dims` in turn at the least value that those before it leave, in the case where these are least.
 
     What speaks of `hidden` dimensions is left aside at first: a least solution without it, for which there are values
-    of these, is the least.
+    of these, is the least. `refuted` says whether there is nothing in a case.
     """
-    every, open_ = (constraints, []) if not hidden else _apart(constraints, hidden)
-    least, rows = _least_values(every)
+    every, open_ = _apart(constraints, hidden)
+    least: dict[str, int] = {}
+    rows = _rows(every, least)
+    starts: list[tuple[list[int], dict[str, int], list[Linear], Case]] = []
+    for case in cases:
+        low = dict(least)
+        more = [*rows, *_rows(_apart(case, hidden)[0], low)]
+        for row in (*reversed(more), *reversed(more)):
+            _raise(low, row)
+        if not all(name in low for name in dims):
+            return None
+        starts.append(([low[name] for name in dims], low, more, case))
+    starts.sort(key=lambda x: x[0])
+    best: list[int] | None = None
+    for start, low, more, case in starts:
+        if best is not None and best <= start:
+            break  # no solution of this case, or of a later one, is less
+        point = _at_corner(dims, low, more)
+        mine, own = _apart(case, hidden)
+        if not _met((*every, *mine), point) or not _extends((*open_, *own), hidden, point):
+            if not refuted(case):
+                return None
+        elif best is None or [*point.values()] < best:
+            best = [*point.values()]
+    return None if best is None else dict(zip(dims, best, strict=True))
+
+
+def _at_corner(dims: Sequence[str], least: Mapping[str, int], rows: Iterable[Linear]) -> dict[str, int]:
     below = _lower_ends({name: n for n, name in enumerate(dims)}, least, rows)
     point: dict[str, int] = {}
     for name in dims:
-        if name not in least:
-            return None
         end = least[name]
         for c, row in below.get(name, ()):
             end = max(end, -(_value(row, point) // c))
         point[name] = end
-    for linear, equal in every:
+    return point
+
+
+def _met(constraints: Iterable[Constraint], point: Mapping[str, int]) -> bool:
+    for linear, equal in constraints:
         value = _value(linear, point)
         if value < 0 or (equal and value):
-            return None
-    return point if _extends(open_, hidden, point) else None
+            return False
+    return True
 
 
 def _apart(constraints: Iterable[Constraint], hidden: Set[str]) -> tuple[list[Constraint], list[Constraint]]:
     """The constraints without hidden dimensions, and those with."""
+    if not hidden:
+        return [*constraints], []
     found: tuple[list[Constraint], list[Constraint]] = ([], [])
     for row in constraints:
         found[not hidden.isdisjoint(row[0])].append(row)
@@ -70,9 +109,8 @@ def _value(row: Linear, point: Mapping[str, int]) -> int:
     return total
 
 
-def _least_values(every: Iterable[Constraint]) -> tuple[dict[str, int], list[Linear]]:
-    """What dimensions are at least, as constraints with one that counts for them tell; and rows >= 0 of several."""
-    least: dict[str, int] = {}
+def _rows(every: Iterable[Constraint], least: dict[str, int]) -> list[Linear]:
+    """The rows >= 0 that speak of several dimensions; those of one alone raise what is `least`."""
     rows: list[Linear] = []
     for linear, equal in every:
         row = {v: c for v, c in linear.items() if c}
@@ -82,9 +120,7 @@ def _least_values(every: Iterable[Constraint]) -> tuple[dict[str, int], list[Lin
             _raise(least, row)
         if equal:
             rows.append({v: -c for v, c in row.items()})
-    for row in (*reversed(rows), *reversed(rows)):
-        _raise(least, row)
-    return least, rows
+    return rows
 
 
 def _raise(least: dict[str, int], row: Linear) -> None:

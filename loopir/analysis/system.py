@@ -286,19 +286,15 @@ class System:
         return dict(zip(dims, min(points), strict=True)) if points else None
 
     def corner(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
-        """The least solution where it is seen: for each choice of cases, none, or each dimension's least in turn."""
+        """The least solution where it is seen: each dimension's least in turn, in one of the choices of cases."""
         if self.pairs or not _few(self.cases):
             return None
-        found: list[dict[str, int]] = []
-        hidden = frozenset(self.hidden)
-        for choice in product(*self.cases):
-            more = [*order, *chain.from_iterable(choice)]
-            point = corner(dims, hidden, [*self.constraints, *more])
-            if point is not None:
-                found.append(point)
-            elif not choice or not self._ready().refutes(more):
-                return None
-        return min(found, key=lambda point: [*point.values()], default=None)
+        choices = [[*chain.from_iterable(choice)] for choice in product(*self.cases)]
+
+        def refuted(case: Sequence[Constraint]) -> bool:
+            return bool(self.cases) and self._ready().refutes([*order, *case])
+
+        return corner(dims, frozenset(self.hidden), [*self.constraints, *order], choices, refuted)
 
     def possible(self, dims: Sequence[str], order: Sequence[Constraint]) -> bool:
         """Whether anything meets `order`, too."""
