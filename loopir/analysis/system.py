@@ -287,7 +287,7 @@ class System:
 
     def corner(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
         """The least solution where it is seen: each dimension's least in turn, in one of the choices of cases."""
-        if self.pairs or not _few(self.cases):
+        if self.pairs or (self.hidden and not self.cases) or not _few(self.cases):
             return None
         choices = [[*chain.from_iterable(choice)] for choice in product(*self.cases)]
 

@@ -357,10 +357,17 @@ def way_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:
     return chain(func.body, target)
 
 
-def exchanged(func: Func, old: Stmt, new: Stmt | Body) -> Func:
-    """`func` with `new` where `old` stands: what is around it is made anew, and nothing else is looked at."""
+def exchanged(func: Func, old: Stmt, new: Stmt | Body, *, opened: Sequence[Alloc] = ()) -> Func:
+    """`func` with `new` where `old` stands: what is around it is made anew, and nothing else is looked at.
+
+    Of the allocations around it, those `opened` become what is in them.
+    """
     way = way_to(func, old)
-    return replace(func, body=_put(func.body, way[0], along(way, new if isinstance(new, tuple) else (new,))))
+    made = new if isinstance(new, tuple) else (new,)
+    for outer, inner in reversed([*pairwise(way)]):
+        gone = any(outer is x for x in opened)
+        made = _put(outer.body, inner, made) if gone else (_spliced(outer, inner, made),)  # type: ignore[attr-defined]
+    return replace(func, body=_put(func.body, way[0], made))
 
 
 def relisted(func: Func, around: Sequence[Stmt], level: Body, made: Body) -> Func:

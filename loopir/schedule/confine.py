@@ -111,11 +111,7 @@ def confined(func: Func, names: set[str], loop: str, box: Box) -> Func:
     after = replace(where, body=body)
     if moves.open:
         (after,) = simplify_body((after,), known_at(func, where), old=where.body)
-    for n in old:
-        there = alloc_of(func, n)
-        assert there is not None
-        func = exchanged(func, there, there.body)
-    return exchanged(func, where, after)
+    return exchanged(func, where, after, opened=[*old.values()])
 
 
 @dataclass(slots=True)
