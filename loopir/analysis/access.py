@@ -17,6 +17,7 @@ from loopir.ir.grammar import (
     Add,
     Alloc,
     Buffer,
+    Cmp,
     Cond,
     Func,
     Index,
@@ -136,6 +137,15 @@ class Statement:
     def conds(self) -> tuple[Cond, ...]:
         """The guards that can be seen."""
         return tuple(c for c in self.guards if sees(c))
+
+    @once
+    def equal(self) -> Mapping[Index, Index]:
+        """Indices that the guards say are a variable."""
+        found: dict[Index, Index] = {}
+        for c in self.conds:
+            if isinstance(c, Cmp) and (c.op == "==" or (c.op == "<=" and Cmp("<=", c.b, c.a) in self.conds)):
+                found.update({a: b for a, b in ((c.a, c.b), (c.b, c.a)) if isinstance(b, Var)})
+        return found
 
     @once
     def maybe(self) -> bool:

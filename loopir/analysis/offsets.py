@@ -34,7 +34,7 @@ def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
     ends = Ends()
     _end(ends, s, shared, "s.")
     _end(ends, t, shared, "t.")
-    pairs = zip(a.at, b.at, strict=True)
+    pairs = zip(_told_by_guards(s, a), _told_by_guards(t, b), strict=True)
     rows = [_apart(x, y, shared, s.dims, t.dims) for x, y in pairs if x is not None and y is not None]
     rows = _guarded([r for r in rows if r is not None], s, t, ends)
     for v in a.private:
@@ -43,6 +43,11 @@ def offsets(s: Statement, a: Access, t: Statement, b: Access) -> Offsets | None:
         return None
     known = {v: (ends.low.get(v, -inf), ends.high.get(v, inf)) for v in shared}
     return {v: by for v, by in known.items() if by[0] >= 0 or by[1] <= 0}
+
+
+def _told_by_guards(s: Statement, a: Access) -> Sequence[Index | None]:
+    """The subscripts of `a`, those as variables that the guards around say are these."""
+    return [x if x is None else s.equal.get(x, x) for x in a.at] if s.conds else a.at
 
 
 def told_by_element(func: Func, nest: Loop, loops: Iterable[str], *, folds_commute: bool = False) -> bool:
