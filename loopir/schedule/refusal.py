@@ -74,23 +74,31 @@ def on_the_way_from(func: Func, back: Back) -> Generator[None]:
 def told_as(func: Func, origin: Origin) -> Generator[None]:
     """A refusal inside, about a nest that `func` was rewritten to, with its witness told in `func`, by `origin`."""
 
-    def side(statement: str, values: dict[str, int], sizes: dict[str, int]) -> tuple[str, dict[str, int]]:
-        label, init, rest = statement.partition(INIT)
-        came = origin.get(label, Came(label))
-        env = {**sizes, **values}
-        around = next((p.loops for p in places_of(func) if p.stmt.label == came.label), ())
-        was = {x.var: came.loops.get(x.var, Var(x.var)) for x in around}
-        return came.label + init + rest, {v: evaluate(ix, env) for v, ix in was.items() if made_of(ix, frozenset(env))}
-
     try:
         yield
     except ScheduleError as error:
-        if (w := error.witness) is not None:
-            (one, first), (other, second) = (
-                side(name, at, w.sizes) for name, at in ((w.first_statement, w.first), (w.second_statement, w.second))
-            )
-            error.witness = replace(w, first_statement=one, first=first, second_statement=other, second=second)
+        if error.witness is not None:
+            error.witness = as_told(func, origin, error.witness)
         raise
+
+
+def as_told(func: Func, origin: Origin, w: Witness) -> Witness:
+    """`w`, of a nest that `func` was rewritten to, in the loops of `func`, by `origin`."""
+    ends = (w.first_statement, w.first), (w.second_statement, w.second)
+    (one, first), (other, second) = (side_told(func, origin, name, at, w.sizes) for name, at in ends)
+    return replace(w, first_statement=one, first=first, second_statement=other, second=second)
+
+
+def side_told(
+    func: Func, origin: Origin, statement: str, values: Mapping[str, int], sizes: Mapping[str, int]
+) -> tuple[str, dict[str, int]]:
+    """One side of it: the statement, and its loops at `values`."""
+    label, init, rest = statement.partition(INIT)
+    came = origin.get(label, Came(label))
+    env = {**sizes, **values}
+    around = next((p.loops for p in places_of(func) if p.stmt.label == came.label), ())
+    was = {x.var: came.loops.get(x.var, Var(x.var)) for x in around}
+    return came.label + init + rest, {v: evaluate(ix, env) for v, ix in was.items() if made_of(ix, frozenset(env))}
 
 
 def told(func: Func, witness: Witness, back: Back, statements: Mapping[str, str] | None = None) -> Witness:

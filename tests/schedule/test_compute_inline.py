@@ -13,6 +13,37 @@ def nest(body: str, scope: str = 'A: "inout float32[6]", B: "inout float32[6]"')
     return Schedule(parse(f"def f({scope}):\n{lines}\n"))
 
 
+def test_a_refusal_beside_what_is_read_tells_two_iterations() -> None:
+    first = """
+def f(n: "size", A: "inout float32[n]", B: "out float32[n]"):
+    with alloc("float32[n]") as T:
+        for i in range(n):
+            T[i] = A[i] * 2.0
+            A[i] = 0.0
+        for j in range(n):
+            B[n - 1 - j] = T[n - 1 - j] + 1.0
+"""
+    error = Schedule(parse(first)).why("reverse_compute_inline", "B")
+    told = "with B beside T, A, which T is computed from, is written by A before B at (j=0) reads T"
+    assert error is not None
+    assert error.reason == told
+    assert str(error.witness) == "T at (i=0) reads A[0], which A at (i=0) writes later (at n=1)"
+    inside = """
+def g(B: "out float32[8]"):
+    with alloc("float32[8]") as T:
+        for i in range(8):
+            with alloc("float32[1]") as S:
+                S[0] = 2.0
+                T[i] = S[0]
+        for j in range(8):
+            B[j] = T[j] + 1.0
+"""
+    error = Schedule(parse(inside)).why("reverse_compute_inline", "B")
+    assert error is not None
+    assert error.reason.startswith("with B beside T, S, which T is computed from, is gone")
+    assert str(error.witness) == "T at (i=0) writes T[0], which B at (j=0) reads later"
+
+
 def test_values_in_conditions_indices_and_extents_are_read_inline() -> None:
     s = nest("""
 with alloc("int32[6]") as T:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
-from loopir.analysis.access import loads_of, sees
-from loopir.analysis.affine import constant, plain, plus, to_index
+from loopir.analysis.access import loads_of, sees, statements_of
+from loopir.analysis.affine import constant, plain, plus, scaled, to_index
+from loopir.analysis.between import spoilt
+from loopir.analysis.depend import Pair, before, conflicts
+from loopir.analysis.moved import Came
 from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify import Context, nonnegative, poly
 from loopir.analysis.simplify_func import Known
-from loopir.errors import ScheduleError
+from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Body, Cmp, Cond, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
 from loopir.ir.walk import (
     Place,
@@ -38,6 +42,7 @@ from loopir.schedule.find import find_stage, listing
 from loopir.schedule.placement import Move, find_move, opened
 from loopir.schedule.primitives.compute_inline import compute_inline, inlined_but, read_inline, stored_inline
 from loopir.schedule.primitives.reverse_compute_at import constant_part, furthest_first, placed
+from loopir.schedule.refusal import as_told, side_told
 from loopir.schedule.schedule import primitive
 
 
@@ -118,12 +123,47 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
         return compute_inline(_unit_loops_gone(beside, own), label)
     except ScheduleError:  # the intermediate may be one that each iteration could have anew
         beside = _beside(func, consumer, maker, settle=True)
+    new = _unit_loops_gone(beside, own)
     try:
-        return compute_inline(_unit_loops_gone(beside, own), label)
-    except ScheduleError as error:  # about a nest that nobody has seen
-        raise ScheduleError(
-            f"with {consumer.label} beside {label}, {error.reason}", loop=error.loop, suggestion=error.suggestion
-        ) from None
+        return compute_inline(new, label)
+    except ScheduleError as error:
+        raise _told(func, new, place, maker, error) from None
+
+
+def _told(func: Func, new: Func, place: Place, maker: Place, error: ScheduleError) -> ScheduleError:
+    """The refusal, which is about a nest that nobody has seen, with its iterations as they are in `func`.
+
+    Where it is about no iterations, an element that the maker stores and the consumer reads is told.
+    """
+    label, (name,), consumer = maker.stmt.label, _written(maker), place.stmt.label
+    reason = error.reason
+    found = spoilt(new, label, name)
+    if found is None:
+        s, t = (next(s for s in statements_of(func) if s.label == x and not s.init) for x in (label, consumer))
+        flows = (Pair(func, s, a, t, b) for a, b in conflicts(s, t) if a.write and a.buffer == name)
+        clash = next((c for x in flows for c in x.clashes(before(s.as_s, t.as_t))), None)
+        witness = None if clash is None else clash.witness
+    else:
+        now = find_stage(new, consumer)[0].stmt.at
+        came = {consumer: Came(consumer, _solved(place, now))}
+        witness = as_told(func, came, found.clash.witness)
+        _, use = side_told(func, came, found.label, found.use, witness.sizes)
+        reason = f"{witness.buffer}, which {label} is computed from, is written by {found.clash.second} before "
+        reason += f"{found.label} at ({pairs(use)}) reads {label}"
+    reason = f"with {consumer} beside {label}, {reason}"
+    return ScheduleError(reason, loop=error.loop, witness=witness, suggestion=error.suggestion)
+
+
+def _solved(place: Place, now: Sequence[Index]) -> dict[str, Index]:
+    """The loops at `place`, by what the subscripts there, of which one alone speaks of the loop, are `now`."""
+    found: dict[str, Index] = {}
+    loops = {x.var for x in place.loops}
+    for old, new in zip(place.stmt.at, now, strict=True):
+        p = dict(plain(old))
+        told = loops & variables(old)
+        if len(told) == 1 and (c := p.pop((Var(*told),), 0)) in (1, -1) and told.isdisjoint(variables(to_index(p))):
+            found[min(told)] = to_index(scaled(plus(plain(new), p, -1), c))
+    return found
 
 
 def _straight(func: Func, place: Place, maker: Place) -> Func | None:
