@@ -128,3 +128,20 @@ def test_tiles_of_a_matmul_need_no_solver() -> None:
     init, fold = statements_of(s.func)
     a, b = next(conflicts(init, fold))
     assert offsets(init, a, fold, b) == dict.fromkeys(init.dims, (0, 0))
+
+
+@given(
+    st.sampled_from(["l // 4 * 4 + p", "p * 4 + l % 4", "p + l // 2", "l"]),
+    st.sampled_from(["{} == l", "l <= {} and {} <= l"]),
+)
+@settings(max_examples=8, deadline=None)
+def test_a_guard_that_says_which_variable_a_subscript_is(ix: str, guard: str) -> None:
+    lines = [
+        "for l in range(16):",
+        "    for p in range(4):",
+        f"        if {guard.replace('{}', ix)}:",
+        f"            T[{ix}] = 1.0",
+    ]
+    source = "\n    ".join(['def f(T: "out float32[64]"):', *lines]) + "\n"
+    proved(parse(source))
+    assert (clash(source) or {})["l"] == (0, 0)
