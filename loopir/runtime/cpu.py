@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from loopir.runtime.arrays import Bound, Signature
-from loopir.runtime.direct import direct
+from loopir.runtime.direct import Entries, direct
 from loopir.runtime.llvm_jit import Library
 from loopir.runtime.memory import Arena
 from loopir.runtime.pool import Pool, native
@@ -29,6 +29,7 @@ class CpuRuntime:
 
     def __init__(self, library: Library, kernels: Sequence[tuple[str, int, int, bool]], pool: Pool) -> None:
         self.library, self.pool = library, pool
+        self.names = [name for name, *_ in kernels]
         self.addresses = [library.address(name) for name, *_ in kernels]
         self.kernels: list[Any] = []
         self.shared: list[Any] = []
@@ -48,7 +49,13 @@ class CpuRuntime:
 
     def direct(self, signature: Signature, bound: Bound, host: Callable[..., None]) -> Callable[..., int] | None:
         """What runs calls like `bound` the shortest way; None if there is none."""
-        return direct(signature, bound, host, self.addresses, one_thread=self.pool.count == 1)
+        shared = self._shared_at if self.pool.count > 1 else None
+        return direct(signature, bound, host, Entries(self.addresses, shared, self.pool.living), self._arena)
+
+    def _shared_at(self, n: int) -> tuple[int, int, int]:
+        """Where what has the pool's threads run kernel `n` is, and what it takes first."""
+        pool = self.pool.ready()
+        return self.library.address(f"{self.names[n]}.shared"), native().run_at, pool
 
     def call(self, n: int, args: tuple[int, ...]) -> None:
         """Run kernel `n`."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -22,12 +23,13 @@ import numpy as np
 
 from loopir.runtime.arrays import Bound, Signature
 from loopir.runtime.llvm_jit import Library
+from loopir.runtime.memory import Arena
 
 HEAD = object.__basicsize__
 FIELDS = {"data": HEAD, "nd": HEAD + 8, "dims": HEAD + 16, "descr": HEAD + 40, "flags": HEAD + 48}
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 MOST = 8
-"""Arrays of a call, and dimensions of an array."""
+"""Arrays of a call, dimensions of an array, and kernels of a program."""
 ROW = 6 + MOST
 """Words on an array: type, dtype, dimensions, flags, bits of the address that are 0, bytes; then its shape."""
 OTHER = -1
@@ -87,84 +89,140 @@ no:
 """
 
 
-def _source(count: int, total: int) -> str:
-    """`direct(table, x0, x1, ...)` for `count` arrays and a kernel of `total` words.
+def _source(count: int, totals: Sequence[int], alone: bool) -> str:
+    """`direct(table, x0, x1, ...)` for `count` arrays and kernels of `totals` words; by one thread at once if `alone`.
 
-    After the rows of the arrays the table has the kernel's address, and by word of the kernel two: whether it is the
-    address of an array's data, and which one's, or the word itself.
+    After the rows of the arrays the table has the address of a word that is 1 while the pool's threads live, and one
+    that is 1 while a thread is here; then each kernel's address, and by word of it two: whether it is the address of an
+    array's data, and which one's, or the word itself.
     """
-    lines: list[str] = []
-    fresh = iter(range(1 << 20))
-
-    def new(text: str) -> str:
-        lines.append(f"  %v{(n := next(fresh))} = {text}")
-        return f"%v{n}"
-
-    def word(base: str, at: int | str) -> str:
-        return new(f"load i64, ptr {new(f'getelementptr i64, ptr {base}, i64 {at}')}")
-
-    def demand(test: str) -> None:
-        label = f"b{next(fresh)}"
-        lines.append(f"  br i1 {test}, label %{label}, label %other")
-        lines.append(f"{label}:")
-
-    rows = [new(f"getelementptr i64, ptr %table, i64 {n * ROW}") for n in range(count)]
+    code = _Lines()
+    rows = [code.at("%table", n * ROW) for n in range(count)]
     for n in range(count):
-        demand(new(f"icmp eq i64 {word(f'%x{n}', 1)}, {word(rows[n], 0)}"))  # an object's second word is its type
+        code.demand(
+            f"icmp eq i64 {code.word(f'%x{n}', 1)}, {code.word(rows[n], 0)}"
+        )  # an object's second word: its type
     for n in range(count):
-        demand(new(f"call i1 @same(ptr %x{n}, ptr {rows[n]})"))
-    data = [word(f"%x{n}", FIELDS["data"] // 8) for n in range(count)]
-    ends = [new(f"add i64 {data[n]}, {word(rows[n], 5)}") for n in range(count)]
-    written = [new(f"and i64 {word(rows[n], 3)}, {WRITEABLE}") for n in range(count)]
+        code.demand(f"call i1 @same(ptr %x{n}, ptr {rows[n]})")
+    data = [code.word(f"%x{n}", FIELDS["data"] // 8) for n in range(count)]
+    ends = [code.new(f"add i64 {data[n]}, {code.word(rows[n], 5)}") for n in range(count)]
+    written = [code.new(f"and i64 {code.word(rows[n], 3)}, {WRITEABLE}") for n in range(count)]
     for n in range(count):
         for k in range(n):
-            either = new(f"icmp ne i64 {new(f'or i64 {written[n]}, {written[k]}')}, 0")
-            before, after = new(f"icmp ult i64 {data[n]}, {ends[k]}"), new(f"icmp ult i64 {data[k]}, {ends[n]}")
-            both = new(f"and i1 {new(f'and i1 {before}, {after}')}, {either}")
-            demand(new(f"xor i1 {both}, true"))
-    lines.append(f"  %data = alloca [{count} x i64]")
+            either = code.new(f"icmp ne i64 {code.new(f'or i64 {written[n]}, {written[k]}')}, 0")
+            before = code.new(f"icmp ult i64 {data[n]}, {ends[k]}")
+            after = code.new(f"icmp ult i64 {data[k]}, {ends[n]}")
+            both = code.new(f"and i1 {code.new(f'and i1 {before}, {after}')}, {either}")
+            code.demand(f"xor i1 {both}, true")
+    code.lines.append(f"  %data = alloca [{count} x i64]")
     for n in range(count):
-        lines.append(f"  store i64 {data[n]}, ptr {new(f'getelementptr i64, ptr %data, i64 {n}')}")
-    kernel = new(f"load ptr, ptr {new(f'getelementptr i64, ptr %table, i64 {count * ROW}')}")
-    words: list[str] = []
-    for n in range(total):
-        at = count * ROW + 1 + 2 * n
-        is_data = new(f"icmp ne i64 {word('%table', at)}, 0")
-        value = word("%table", at + 1)
-        index = new(f"select i1 {is_data}, i64 {value}, i64 0")
-        words.append(new(f"select i1 {is_data}, i64 {word('%data', index)}, i64 {value}"))
-    code = new(f"call i32 {kernel}({', '.join(f'i64 {w}' for w in words)})")
+        code.lines.append(f"  store i64 {data[n]}, ptr {code.at('%data', n)}")
+    start = count * ROW
+    living = code.new(f"load ptr, ptr {code.at('%table', start)}")
+    code.demand(f"icmp eq i64 {code.word(living, 0)}, 1")
+    code.lines.append(f"  %busy = getelementptr i64, ptr %table, i64 {start + 1}")
+    if alone:
+        swap = code.new("cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic")
+        code.demand(f"extractvalue {{ i64, i1 }} {swap}, 1")
+    at = start + 2
+    for total in totals:
+        code.demand(f"icmp eq i32 {_called(code, at, total)}, 0", "failed")
+        at += 1 + 2 * total
     params = "".join(f", ptr %x{n}" for n in range(count))
-    body = "\n".join(lines)
+    body = "\n".join(code.lines)
+    free = "  store atomic i64 0, ptr %busy release, align 8\n" if alone else ""
     return (
-        f"{SAME}\ndefine i32 @direct(ptr %table{params}) {{\n{body}\n  ret i32 {code}\nother:\n  ret i32 {OTHER}\n}}\n"
+        f"{SAME}\ndefine i32 @direct(ptr %table{params}) {{\n{body}\n{free}  ret i32 0\n"
+        f"failed:\n{free}  ret i32 {OTHER}\nother:\n  ret i32 {OTHER}\n}}\n"
     )
 
 
+def _called(code: _Lines, at: int, total: int) -> str:
+    """What the kernel of `total` words gives, of which the table tells from word `at` on."""
+    kernel = code.new(f"load ptr, ptr {code.at('%table', at)}")
+    words: list[str] = []
+    for n in range(at + 1, at + 1 + 2 * total, 2):
+        is_data = code.new(f"icmp ne i64 {code.word('%table', n)}, 0")
+        value = code.word("%table", n + 1)
+        index = code.new(f"select i1 {is_data}, i64 {value}, i64 0")
+        words.append(code.new(f"select i1 {is_data}, i64 {code.word('%data', index)}, i64 {value}"))
+    return code.new(f"call i32 {kernel}({', '.join(f'i64 {w}' for w in words)})")
+
+
+class _Lines:
+    """The lines of a function, each value of which has a new name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.fresh = iter(range(1 << 20))
+
+    def new(self, text: str) -> str:
+        name = f"%v{next(self.fresh)}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def at(self, base: str, word: int | str) -> str:
+        return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
+
+    def word(self, base: str, at: int | str) -> str:
+        return self.new(f"load i64, ptr {self.at(base, at)}")
+
+    def demand(self, test: str, other: str = "other") -> None:
+        """Go on where `test` holds, and else to the label `other`."""
+        label = f"b{next(self.fresh)}"
+        self.lines.append(f"  br i1 {self.new(test)}, label %{label}, label %{other}")
+        self.lines.append(f"{label}:")
+
+
 @lru_cache(maxsize=64)
-def _function(count: int, total: int) -> tuple[Any, Library]:
+def _function(count: int, totals: tuple[int, ...], alone: bool) -> tuple[Any, Library]:
     """The function, and what it is in: whoever calls it keeps that, too."""
-    library = Library(_source(count, total))
+    library = Library(_source(count, totals, alone))
     return library.bind("direct", ctypes.c_int32, ctypes.c_void_p, *[ctypes.py_object] * count), library
 
 
+@dataclass(frozen=True)
+class Entries:
+    """Where a program's kernels are; and those for the threads of a pool, with what they take first, if it has several.
+
+    `living` is a word that is 1 as long as the threads are there.
+    """
+
+    alone: Sequence[int]
+    shared: Callable[[int], tuple[int, int, int]] | None
+    living: Any
+
+
 class Recorder:
-    """A runtime that notes what a host function would run."""
+    """A runtime that notes what a host function would run; memory that it asks for is lent from `arena`."""
 
     device = "cpu"
 
-    def __init__(self, one_thread: bool) -> None:
-        self.one_thread = one_thread
+    def __init__(self, entries: Entries, arena: Arena) -> None:
+        self.entries, self.arena = entries, arena
         self.calls: list[tuple[int, tuple[Any, ...]]] = []
+        self.held: list[int] = []
 
     def call(self, n: int, args: tuple[Any, ...]) -> None:
-        self.calls.append((n, args))
+        self.calls.append((self.entries.alone[n], args))
 
     def parallel(self, n: int, extent: int, args: tuple[Any, ...]) -> None:
-        if extent > 1 and not self.one_thread:
-            raise LookupError
-        if extent > 0:
-            self.calls.append((n, (*args, 0, extent)))
+        if extent > 1 and self.entries.shared is not None:
+            kernel, run, pool = self.entries.shared(n)
+            self.calls.append((kernel, (run, pool, *args, extent)))
+        elif extent > 0:
+            self.calls.append((self.entries.alone[n], (*args, 0, extent)))
+
+    def alloc(self, size: int) -> int:
+        self.held.append(self.arena.alloc(size))
+        return self.held[-1]
+
+    def free(self, pointer: int) -> None:
+        """Nothing: what is lent is kept for the calls to come."""
+
+    def __del__(self) -> None:
+        for pointer in self.held:
+            self.arena.free(pointer)
 
 
 class _Slot:
@@ -175,22 +233,22 @@ class _Slot:
 
 
 def direct(
-    signature: Signature, bound: Bound, host: Callable[..., None], addresses: Sequence[int], *, one_thread: bool
+    signature: Signature, bound: Bound, host: Callable[..., None], entries: Entries, arena: Arena
 ) -> Callable[..., int] | None:
     """What takes the arrays of a call like `bound`, inputs first, and runs it: 0, or OTHER if it is another.
 
-    None for a program that is not one kernel, of those at `addresses`, on one thread, or for other arrays.
+    None for a program that asks for more than kernels and memory, for one of many kernels, or for other arrays.
     """
     arrays = [t.array for t in bound.arrays]
     plain = all(type(x) is np.ndarray and x.ndim <= MOST and x.flags.c_contiguous for x in arrays)
     if not _known() or not plain or len(arrays) > MOST:
         return None
-    recorder, slots = Recorder(one_thread), [_Slot(n) for n in range(len(arrays))]
+    recorder, slots = Recorder(entries, arena), [_Slot(n) for n in range(len(arrays))]
     try:
         host(recorder, *bound.sizes, *slots)
-    except (LookupError, AttributeError):  # threads, or memory for intermediates, or tests
+    except (AttributeError, MemoryError):  # tests, or memory that there is not
         return None
-    if len(recorder.calls) != 1:
+    if not 0 < len(recorder.calls) <= MOST:
         return None
     order = sorted(range(len(arrays)), key=lambda n: signature.args[n].access == "out")
     table: list[int] = []
@@ -199,14 +257,17 @@ def direct(
         flags = CONTIGUOUS | ALIGNED | (WRITEABLE if spec.access != "in" else 0)
         row = [id(np.ndarray), id(x.dtype), x.ndim, flags, spec.numpy.itemsize - 1, prod(x.shape) * spec.numpy.itemsize]
         table += [*row, *x.shape, *[0] * (MOST - x.ndim)]
-    (kernel, words), place = recorder.calls[0], {n: k for k, n in enumerate(order)}
-    table.append(addresses[kernel])
-    for w in words:
-        table += [1, place[w.number]] if isinstance(w, _Slot) else [0, int(w)]
-    function, library = _function(len(arrays), len(words))
+    place = {n: k for k, n in enumerate(order)}
+    table += [ctypes.addressof(entries.living), 0]
+    for kernel, words in recorder.calls:
+        table.append(kernel)
+        for w in words:
+            table += [1, place[w.number]] if isinstance(w, _Slot) else [0, int(w)]
+    totals = tuple(len(words) for _, words in recorder.calls)
+    function, library = _function(len(arrays), totals, bool(recorder.held))
     kept = (ctypes.c_int64 * len(table))(*table)
     run = partial(function, ctypes.addressof(kept))
-    run.kept = kept, library, [x.dtype for x in arrays]  # type: ignore[attr-defined]  # as long as it is called
+    run.kept = kept, library, recorder, [x.dtype for x in arrays]  # type: ignore[attr-defined]  # while it is called
     return run
 
 

@@ -72,10 +72,13 @@ class Pool:
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self.living = (ctypes.c_int64 * 1)(1)
+        """1 as long as what `ready` gave is of use: what has kept it asks."""
         self.reset()
 
     def reset(self) -> None:
         """As new, without threads: after a fork there are none, and locks may be held for ever."""
+        self.living[0], self.living = 0, (ctypes.c_int64 * 1)(1)
         self._address = 0
         self._lock = threading.Lock()
 

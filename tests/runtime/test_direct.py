@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -103,15 +104,51 @@ def f(n: "size", a: "float32[n]", b: "inout float32[n]"):
         k(a, a)
 
 
-def test_programs_of_several_kernels_or_threads_go_as_ever() -> None:
-    x = lp.placeholder((8,), "float32", name="x")
-    s = lp.Schedule(lp.compute((8,), lambda i: x[i] + 1.0, name="y")).parallel("i")
-    alone, shared = s.build("llvm", threads=1), s.build("llvm", threads=2)
-    for k in (alone, shared):
-        k(np.zeros(8, np.float32))
-    assert alone._direct is not None
-    assert shared._direct is None
-    assert (alone(np.ones(8, np.float32)) == 2).all()
+def two_stages(threads: int) -> Any:
+    """An intermediate, made by one kernel and read by the other, each on threads."""
+    x = lp.placeholder((64, 9), "float32", name="x")
+    s = lp.Schedule((x + 1.0).named("t")[::-1] * 2.0)
+    for stage in s.stages:
+        s = s.parallel(s.loops(stage)[0])
+    return s.build("llvm", threads=threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_programs_of_several_kernels_with_memory_of_their_own(threads: int) -> None:
+    k = two_stages(threads)
+    assert "alloc" in k.host_source
+    x = np.arange(64 * 9, dtype=np.float32).reshape(64, 9)
+    k(x)
+    k._host, k._plans.ready = None, lambda args, out: pytest.fail("the way of plans")
+    for y in (x, x + 3):
+        np.testing.assert_array_equal(k(y), (y[::-1] + 1) * 2)
+
+
+def test_threads_that_call_at_once_do_not_share_an_intermediate() -> None:
+    k, wrong = two_stages(1), list[int]()
+    x = np.zeros((64, 9), np.float32)
+    k(x)
+
+    def calls(n: int) -> None:
+        y = x + n
+        wrong.extend(n for _ in range(300) if not (k(y) == (y[::-1] + 1) * 2).all())
+
+    started = [threading.Thread(target=calls, args=(n,)) for n in range(3)]
+    for t in started:
+        t.start()
+    for t in started:
+        t.join()
+    assert not wrong
+
+
+def test_after_a_fork_threads_are_others() -> None:
+    k, x = two_stages(2), np.ones((64, 9), np.float32)
+    k(x)
+    before = k._runtime.pool.living
+    k._runtime.pool.reset()  # as in a process that was forked
+    assert before[0] == 0
+    assert k._direct(x, np.empty_like(x)) == direct.OTHER
+    assert (k(x) == 4).all()
 
 
 def test_where_arrays_lie_otherwise_calls_go_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
