@@ -100,27 +100,27 @@ template <> __device__ __forceinline__ float lp_min<float>(float a, float b) {
 }
 """
 maximum = Intrinsic(
-    "maximum", 2, NUMBER, np.maximum, commutes=True, cuda_atomic=_update("atomicMax", *_WIDE),
+    "maximum", 2, NUMBER, np.maximum, commutes=True, idempotent=True, cuda_atomic=_update("atomicMax", *_WIDE),
     cuda=dict.fromkeys(NUMBER, "lp_max<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
     llvm={"float": "llvm.maximum", "int": "llvm.smax", "uint": "llvm.umax"}, doc="The larger; NaN if either is.",
 )  # fmt: skip
 minimum = Intrinsic(
-    "minimum", 2, NUMBER, np.minimum, commutes=True, cuda_atomic=_update("atomicMin", *_WIDE),
+    "minimum", 2, NUMBER, np.minimum, commutes=True, idempotent=True, cuda_atomic=_update("atomicMin", *_WIDE),
     cuda=dict.fromkeys(NUMBER, "lp_min<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
     llvm={"float": "llvm.minimum", "int": "llvm.smin", "uint": "llvm.umin"}, doc="The smaller; NaN if either is.",
 )  # fmt: skip
 
 
-def _bits(name: str, symbol: str, meaning: Any, llvm: str) -> Intrinsic:
+def _bits(name: str, symbol: str, meaning: Any, llvm: str, *, idempotent: bool = True) -> Intrinsic:
     return Intrinsic(
-        name, 2, BITS, meaning, infix=symbol, commutes=True, cuda=dict.fromkeys(BITS, f"({{T}})({{0}} {symbol} {{1}})"),
-        llvm=dict.fromkeys(BITS, llvm),
+        name, 2, BITS, meaning, infix=symbol, commutes=True, idempotent=idempotent,
+        cuda=dict.fromkeys(BITS, f"({{T}})({{0}} {symbol} {{1}})"), llvm=dict.fromkeys(BITS, llvm),
     )  # fmt: skip
 
 
 and_ = _bits("and_", "&", np.bitwise_and, "and")
 or_ = _bits("or_", "|", np.bitwise_or, "or")
-xor = _bits("xor", "^", np.bitwise_xor, "xor")
+xor = _bits("xor", "^", np.bitwise_xor, "xor", idempotent=False)
 invert = Intrinsic(
     "invert", 1, BITS, np.invert, infix="~",
     cuda={"int": "({T})(~{0})", "uint": "({T})(~{0})", "bool": "(!{0})"}, llvm=dict.fromkeys(BITS, "not"),

@@ -43,7 +43,7 @@ class Intrinsic:
     `cuda_prelude` declares what the expression calls. `cuda_atomic` is the hardware's own update of the element at
     address `{0}` by `{1}`, as one step, where it has one. For LLVM it is an instruction ("fadd"), a comparison
     ("icmp slt") or an intrinsic ("llvm.fma"). Narrow floats compute in float32 on both and are rounded after.
-    `commutes`: its two arguments may change places.
+    `commutes`: its two arguments may change places. `idempotent`: of two equal ones it is that one.
     `expand` says the operation in terms of simpler ones, for a target with no spelling for that dtype.
     `lane`, if given, makes it an exchange between the threads of a warp: the result in lane n is the argument in lane
     `lane(n)`. All threads of the warp come by together; it stands alone in a store, in a kernel.
@@ -67,6 +67,7 @@ class Intrinsic:
     expand: Callable[..., Value | None] | None = None
     infix: str | None = None
     commutes: bool = False
+    idempotent: bool = False
     lane: Callable[[int], int] | None = None
     ulp: float = 0.0
     work: int = 1

@@ -13,10 +13,26 @@ from loopir.analysis.simplify import Context, simplify_cond
 from loopir.analysis.simplify_func import Known, statements_known
 from loopir.analysis.system import SIZE
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import TRUE, Body, Buffer, Cmp, Func, If, Index, Int, Load, Loop, Node, Reduce, Store, Var
+from loopir.ir.grammar import (
+    TRUE,
+    Body,
+    Buffer,
+    Cmp,
+    Func,
+    If,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Node,
+    Reduce,
+    Select,
+    Store,
+    Var,
+)
 from loopir.ir.text import text
-from loopir.ir.walk import nodes, replace, replace_loop
-from loopir.schedule.effects import allocates
+from loopir.ir.walk import loops, nodes, places_of, replace, replace_loop, sees, variables, written
+from loopir.schedule.effects import allocates, reads
 from loopir.schedule.facts import known_at
 
 Read = tuple[Load, Context]
@@ -29,6 +45,8 @@ def require_harmless_overrun(func: Func, loop: Loop, padded: Index) -> None:
     given = {a.buffer.name for a in func.args if a.access != "out"}
     kept = _kept(func, loop, padded)
     for load, here in _reads(loop.body, known, kept):
+        if _fixed(loop, load):
+            continue
         _require_inside(loop, load.buffer, load.at, here)
         if load.buffer.name not in given | own:
             raise _refusal(loop, f"read {text(load)}, which nothing need have written there")
@@ -62,11 +80,28 @@ def _require_unseen(func: Func, loop: Loop, b: Buffer, s: Store | Reduce) -> Non
         raise _refusal(loop, f"write {target}, which the caller sees")
     if isinstance(s, Reduce) and s.init is None:
         raise _refusal(loop, f"fold into {target}, which nothing need have written there")
+    others = (p.stmt for p in places_of(func) if p.stmt is not s and isinstance(p.stmt, Reduce))
+    if b.name not in reads(func.body) and not any(b.name in written(x) for x in others):
+        return
     for d in (d for d, ix in enumerate(s.at) if ix == Var(loop.var)):
-        reads = (read for read in _reads(func.body, Known.top(func)) if read[0].buffer.name == b.name)
-        if all(simplify_cond(Cmp("<", load.at[d], loop.extent), here) == TRUE for load, here in reads):
+        every = (read for read in _reads(func.body, Known.top(func)) if read[0].buffer.name == b.name)
+        if all(simplify_cond(Cmp("<", load.at[d], loop.extent), here) == TRUE for load, here in every):
             return
     raise _refusal(loop, f"write {target}, which is read")
+
+
+def _fixed(loop: Loop, load: Load) -> bool:
+    """Whether `load` is of an element that an iteration of the loop reaches, too, if it is reached past them.
+
+    As it is where the loop tells neither which one that is nor, by a guard, a length or a choice, if it is reached.
+    """
+    moving = {loop.var, *(x.var for x in loops(loop.body))}
+
+    def still(ix: Index) -> bool:
+        return sees(ix) and moving.isdisjoint(variables(ix))
+
+    chosen = any(isinstance(x, If | Select) for s in loop.body for x in nodes(s))
+    return not chosen and all(map(still, load.at)) and all(still(x.extent) for x in loops(loop.body))
 
 
 def _require_inside(loop: Loop, b: Buffer, at: tuple[Index, ...], here: Context) -> None:

@@ -32,7 +32,7 @@ from loopir.ir.grammar import (
     Value,
     Var,
 )
-from loopir.ir.walk import loaded, loops, rebuild, replace, replaced, rewrite, statements, substitute, variables
+from loopir.ir.walk import loaded, loops, rebuild, replace, replaced, rewrite, sees, statements, substitute, variables
 from loopir.schedule.find import listing
 from loopir.schedule.naming import Taken
 
@@ -110,12 +110,21 @@ def _require_starts_apart(loop: Loop) -> None:
     outside = [s for s in statements(loop.body) if isinstance(s, Reduce) and s.init and not inner >= {*s.over}]
     written = [b.name for s in outside for b in s.buffers]
     for s in outside:
-        told = {x.name for x in s.at if isinstance(x, Var)}
+        told = {v for x in s.at if (v := _only(x, inner)) is not None}
         read = frozenset[str]().union(*map(loaded, s.init or ()))
         asked = set[str]().union(*map(variables, s.init or ()))
         if read & {*written} or not asked & inner <= told or any(written.count(b.name) > 1 for b in s.buffers):
             reason = f"{s.label} starts outside of {loop.var!r}, from values that depend on the order of its starts"
             raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({s.label!r}) first")
+
+
+def _only(x: Index, inner: set[str]) -> str | None:
+    """The one of `inner` that `x` tells, if it is a number of times that and something that speaks of none."""
+    if not sees(x):
+        return None
+    terms = [m for m in plain(x) if any(variables(a) & inner for a in m)]
+    (first, *others) = terms[0] if len(terms) == 1 else (x,)
+    return first.name if terms and not others and isinstance(first, Var) else None
 
 
 def _starts_over(s: Stmt, names: set[str]) -> bool:

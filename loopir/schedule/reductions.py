@@ -17,9 +17,13 @@ from loopir.ir.grammar import (
     Func,
     If,
     Loop,
+    Monoid,
     Node,
     Not,
+    Op,
+    Param,
     Reduce,
+    Select,
     Stmt,
     Store,
     Var,
@@ -27,7 +31,8 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.inits import outermost
-from loopir.ir.walk import Place, exchanged, loops, names, places, replace, rewrite, variables
+from loopir.ir.kept import kept
+from loopir.ir.walk import Place, exchanged, loops, names, places, rebuild, replace, rewrite, variables
 from loopir.schedule.effects import reads
 from loopir.schedule.find import find_stage, listing, written
 from loopir.schedule.naming import Names, new_names, renamed
@@ -98,6 +103,20 @@ def nested(shells: Iterable[Loop | Cond], body: Body) -> Body:
             else:
                 body = (If(shell, body),)
     return body
+
+
+@kept
+def idempotent(monoid: Monoid) -> bool:
+    """Whether to fold a value in once more changes nothing, as of a maximum: an element combined with itself is it."""
+    same = {b.name: a for a, b in zip(monoid.left, monoid.right, strict=True)}
+
+    def visit(n: Node) -> Node:
+        new: Node = same.get(n.name, n) if isinstance(n, Param) else rebuild(n, visit)
+        if isinstance(new, Select) and new.a == new.b:
+            return new.a
+        return new.args[0] if isinstance(new, Op) and new.fn.idempotent and len({*new.args}) == 1 else new
+
+    return all(visit(v) == a for v, a in zip(monoid.combine, monoid.left, strict=True))
 
 
 def with_new_loops(func: Func, body: Body, made: Iterable[str] = ()) -> tuple[Body, dict[str, str]]:

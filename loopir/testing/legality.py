@@ -28,9 +28,9 @@ from typing import Any
 from hypothesis import given, seed as seeded, settings, strategies as st
 
 from loopir.errors import LoopirError, ScheduleError
-from loopir.ir.grammar import Func
+from loopir.ir.grammar import FloorDiv, Func, Int, Mod, Mul
 from loopir.ir.text import text
-from loopir.ir.walk import replace_loop
+from loopir.ir.walk import nodes, replace_loop
 from loopir.schedule.find import find_loop
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.schedule.trace import Step
@@ -166,7 +166,14 @@ def programs(draw: st.DrawFn, theme: str) -> Func:
     else:
         func = draw(forms(AFFINE)) if kind < 5 else observed(draw(funcs(memory=False, families=())))
     func = tagged(func) if draw(st.booleans()) else func
-    return draw(schedules(func, most=2, primitives=BEFORE)).func if not draw(between(0, 2)) else func
+    then = draw(schedules(func, most=2, primitives=BEFORE)).func if not draw(between(0, 2)) else func
+    return then if affine(then) else func
+
+
+def affine(func: Func) -> bool:
+    """Whether no index is multiplied or divided by what is no number, as those that `fuse` makes at two sizes are."""
+    pairs = (n for n in nodes(func) if isinstance(n, Mul | FloorDiv | Mod))
+    return all(isinstance(n.b, Int) or (isinstance(n, Mul) and isinstance(n.a, Int)) for n in pairs)
 
 
 def measure(

@@ -139,6 +139,15 @@ def _depth(facts: Facts, a: Loop, b: Loop) -> int:
     return max(depth, 1)
 
 
+def _require_told_apart(a: Loop, b: Loop) -> None:
+    """Refuse if what a reduction in `b` folds into would come to depend on what it is over, by where `a` ends."""
+    for p in places(b.body):
+        spoken = variables(a.extent).intersection(p.stmt.over if isinstance(p.stmt, Reduce) else ())
+        if spoken and any(b.var in variables(x) for x in p.stmt.at):
+            reason = f"{p.stmt.label} folds over {listing(sorted(spoken))}, on which it depends where {a.var!r} ends"
+            raise ScheduleError(reason, loop=b.var, suggestion="keep the two nests")
+
+
 def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
     func = brought_together(func, first, second)
     a, b = find_loop(func, first), find_loop(func, second)
@@ -154,6 +163,7 @@ def _in_a_row(func: Func, first: str, second: str, name: str | None) -> Func:
     require_stable_extent(a, b)
     require_known_starts(a, b.extent)
     require_known_starts(b, a.extent)
+    _require_told_apart(a, b)
     facts = Facts.at(func, a)
     n, m = (facts.greater(x.extent, Int(0)) for x in (a, b))
     (v,) = new_names(func, (a.var,), None if name is None else (name,), (a.var, b.var))

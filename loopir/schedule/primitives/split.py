@@ -30,7 +30,7 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import loops, places, replace_loop, way_to
+from loopir.ir.walk import loops, places, replace_loop, stored, way_to
 from loopir.schedule.caches import Site, clash_in, done_in
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import Facts
@@ -39,6 +39,7 @@ from loopir.schedule.naming import Taken, new_names
 from loopir.schedule.overrun import require_harmless_overrun
 from loopir.schedule.parts import tidy_part
 from loopir.schedule.promises import require_promises
+from loopir.schedule.reductions import idempotent
 from loopir.schedule.refusal import on_the_way_from, refusal
 from loopir.schedule.schedule import primitive
 
@@ -250,7 +251,9 @@ def _require_repeatable(t: Tiling) -> None:
     inside = {loop.var for loop in loops(t.loop.body)}
     for place in places(t.loop.body):
         s = place.stmt
-        if isinstance(s, Reduce) and (s.init is None or not set(s.over) <= inside):
+        if not isinstance(s, Reduce) or (s.init is not None and set(s.over) <= inside):
+            continue
+        if not _folds_again(s, t.loop):
             reason = f"the last tile repeats iterations of {t.loop.var!r}, and {s.label} would fold them in twice"
             raise t.refuse(reason, 'tail="guard" or tail="peel"')
     site = Site(t.func, (), way_to(t.func, t.loop)[:-1], (t.loop,), t.facts.place)
@@ -263,6 +266,13 @@ def _require_repeatable(t: Tiling) -> None:
         if clash is not None:
             reason = f"the last tile repeats iterations of {t.loop.var!r}, which read elements of {name}"
             raise refusal(clash, f"{reason} before they are written", t.loop.var, 'tail="guard" or tail="peel"')
+
+
+def _folds_again(s: Reduce, loop: Loop) -> bool:
+    """Whether `s` may fold in once more what it has: it changes nothing, and nobody else in the loop touches that."""
+    mine, others = stored(s), (p.stmt for p in places(loop.body) if p.stmt is not s)
+    alone = mine.isdisjoint(reads(loop.body)) and all(mine.isdisjoint(stored(x)) for x in others)
+    return alone and idempotent(s.monoid)
 
 
 def _round_up(t: Tiling) -> Stmt:

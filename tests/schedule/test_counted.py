@@ -1,0 +1,83 @@
+"""Steps that the count of legal steps refused, or took for crashes, found: what is legal is taken, and stays so."""
+
+import pytest
+
+import loopir as lp
+from loopir.testing.brute import broken, small_sizes
+
+LEGAL = {
+    "a loop of one iteration carries nothing": (
+        """
+def f(X: "inout float32[5]"):
+    for s in range(1):
+        for j in range(3):
+            X[j + 2] = X[j] * X[j + 2] + 1.0
+""",
+        'hoist("X", "s")',
+    ),
+    "a maximum may take in once more what it has": (
+        """
+def f(n: "size", A: "float32[n + 1]", B: "out float32[4]"):
+    assume(1 <= n)
+    for i in range(n + 1):
+        for j in range(4):
+            B[j] = max(A[i] * float32(j), over=i, init=0.0)
+""",
+        'split("i", 2, tail="shift_inwards")',
+    ),
+    "so may what finds the place of one": (
+        """
+def f(n: "size", A: "float32[n + 1]", B: "out float32[]", P: "out int32[]"):
+    assume(1 <= n)
+    for i in range(n + 1):
+        B[()], P[()] = argmax(A[i], int32(i), over=i, init=(-inf, 2147483647))
+""",
+        'split("i", 2, tail="shift_inwards")',
+    ),
+    "starts are told apart by mirrored elements": (
+        """
+def f(n: "size", A: "float32[n + 2]", B: "out float32[n + 1]"):
+    for i in range(n + 1):
+        for j in range(n + 1):
+            B[n - j] = sum(A[i + j], over=i, init=select(1 <= j, A[n - j], -2.0))
+""",
+        'partition("j")',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_a_step_is_legal(name: str) -> None:
+    source, step = LEGAL[name]
+    s = lp.Schedule(lp.parse(source))
+    after = eval(f"s.{step}", {"s": s})
+    assert broken(s.func, after.func, small_sizes(s.func)) is None
+
+
+def test_a_maximum_that_somebody_resets_may_not_take_in_more() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[5]", B: "inout float32[]", C: "out float32[5]"):
+    for i in range(5):
+        B[()] = max(A[i])
+        C[i] = B[()]
+""")
+    )
+    with pytest.raises(lp.ScheduleError, match="fold them in twice"):
+        s.split("i", 2, tail="shift_inwards")
+
+
+def test_nests_in_a_row_where_an_element_would_depend_on_what_it_is_folded_over() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[4, 4]", X: "inout float32[4]"):
+    for i in range(4):
+        with alloc("float32[4]") as T:
+            for k in range(i + 1):
+                T[k] = A[i, k]
+            for j in range(i + 1):
+                X[j] = sum(T[j], over=i)
+""")
+    )
+    with pytest.raises(lp.ScheduleError, match="X folds over i, on which it depends where 'k' ends"):
+        s.merge("k", "j", side_by_side=True)
