@@ -9,6 +9,7 @@ from meaning import assert_same
 import loopir as lp
 from loopir.ir.grammar import Loop
 from loopir.ir.walk import statements
+from loopir.schedule.primitives.stream_k import _Dealt  # pyright: ignore[reportPrivateUsage]
 
 ROWS = """
 def f(A: "float32[{t}, {k}]", S: "out float32[{t}]"):
@@ -49,13 +50,23 @@ def f(S: "inout float32[6]"):
 
 
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=45, deadline=None)
 def test_it_is_the_same_for_all_lengths(t: int, k: int, parts: int) -> None:
     s = lp.Schedule(lp.parse(ROWS.format(t=t, k=k)))
     made = s.stream_k("S", "i", "k", parts)
     assert_same(s.func, made.func, {})
     dealt = next(x for x in statements(made.func.body) if isinstance(x, Loop))
     assert dealt.extent.value == -(-t * k // -(-t * k // parts))  # none is empty, and all but the last are alike
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 8))
+@settings(max_examples=15, deadline=None)
+def test_it_is_made_as_all_that_is_known_would_make_it(t: int, k: int, parts: int) -> None:
+    source = ROWS.format(t=t, k=k)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Dealt, "uneven", False)
+        long = lp.Schedule(lp.parse(source)).stream_k("S", "i", "k", parts)
+    assert lp.text(lp.Schedule(lp.parse(source)).stream_k("S", "i", "k", parts).func) == lp.text(long.func)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 7, 16])

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopir.analysis.simplify_func import simplify_body
+from loopir.analysis.relabel import Relabelling
+from loopir.analysis.simplify import EMPTY, simplify
+from loopir.analysis.simplify_func import Known, simplify_body
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
@@ -113,8 +115,9 @@ def stream_k(func: Func, stage: str, outer: str, inner: str, parts: int) -> Func
     if fold.reduce.init is None:
         require_inside(func, whole, dealt.again, tile.var)
     made = dealt.nest()
-    known = known_at(func, tile)
-    return exchanged(func, tile, replace(made, body=simplify_body(made.body, known)))
+    if not dealt.uneven:
+        made = replace(made, body=simplify_body(made.body, known_at(func, tile)))
+    return exchanged(func, tile, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,15 @@ class _Dealt:
         again = fold.without(over)
         require_outlived(again, over, loop.var)
         return _Dealt(func, fold, loop, again, times, length, max(1, -(-times * length // parts)))
+
+    @property
+    def uneven(self) -> bool:
+        """Whether parts end within iterations of the outer loop, and not as many in each: then no length is decided by
+        what is known of the loops, and each index is made in the form that it has at any place."""
+        return self.times > 1 and self.share % self.length != 0 and self.length % self.share != 0
+
+    def tidy(self, ix: Index) -> Index:
+        return simplify(ix) if self.uneven else ix
 
     @property
     def total(self) -> int:
@@ -182,18 +194,23 @@ class _Dealt:
         begin, end = Var(part) * self.share, (Var(part) + 1) * self.share
         end = end if self.parts * self.share == self.total else minimum(end, Int(self.total))
         # least values that say no more than what is so, but are seen at once
-        tile = minimum(begin // length + Var(piece), Int(self.times - 1))
-        skipped = maximum(begin - tile * length, Int(0))
-        until = minimum(end - tile * length, Int(length))
+        pieces = self.tidy((end - 1) // length - begin // length + 1)
+        tile = minimum(self.tidy(begin // length + Var(piece)), Int(self.times - 1))
+        if self.uneven and self.parts * self.share == self.total:  # else no proof is found
+            tile = simplify(tile, EMPTY.loop(part, Int(self.parts)).loop(piece, pieces))
+        skipped = maximum(self.tidy(begin - tile * length), Int(0))
+        until = minimum(self.tidy(end - tile * length), Int(length))
         made = Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, reduce.over, reduce.monoid.identity)
         tiles = self.fold.shells[0]
         assert isinstance(tiles, Loop)
         inside = minimum(Var(self.loop.var) + skipped, Int(length - 1))
         moved: dict[str, Index] = {tiles.var: tile, self.loop.var: inside}
         body = rewrite(self.loop.body, lambda s: made if s is reduce else None)
-        body = tuple(substitute(s, moved) for s in body)
+        if self.uneven:
+            body = Relabelling(moved, {}).body(body, Known(frozenset(), EMPTY))
+        else:
+            body = tuple(substitute(s, moved) for s in body)
         whole = Loop(self.loop.var, until - skipped, self.loop.kind, body)
-        pieces = (end - 1) // length - begin // length + 1
         return Loop(part, Int(self.parts), "serial", (Loop(piece, pieces, "serial", (whole,)),))
 
     def folded(self, memory: tuple[Buffer, ...], own: tuple[Index, ...], part: str) -> Body:
@@ -202,11 +219,11 @@ class _Dealt:
         assert isinstance(tile, Loop)
         begin = Var(tile.var) * self.length
         first, last = begin // self.share, (begin + (self.length - 1)) // self.share
-        place = first + Var(part)
-        at = (place, Var(tile.var) - place * self.share // self.length, *own)
+        place = self.tidy(first + Var(part))
+        at = (place, self.tidy(Var(tile.var) - place * self.share // self.length), *own)
         reduce = self.fold.reduce
         total = replace(reduce, values=tuple(Load(b, at) for b in memory), over=(part,))
-        return nested((tile, Loop(part, last - first + 1, "serial", ()), *inner), (total,))
+        return nested((tile, Loop(part, self.tidy(last - first + 1), "serial", ()), *inner), (total,))
 
     def size(self, loop: Loop) -> Index:
         """The most iterations that `loop` has, which the memory has room for."""
