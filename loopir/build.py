@@ -191,7 +191,7 @@ def _launch(kernels: Sequence[Any], n: int, _: KernelNode) -> list[str]:
 def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
     jit = import_module("loopir.runtime.llvm_jit")
     module = import_module("loopir.emit.llvm").emit(lowered, fma=fma)
-    library = jit.Library(module.source)
+    library = jit.Library(module.source, left=module.left)
 
     def spell(n: int, kernel: KernelNode) -> list[str]:
         arguments = f"({''.join(f'{name}, ' for name in params_of(kernel).names)})"

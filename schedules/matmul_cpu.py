@@ -28,6 +28,8 @@ STEPS = 16
 """Steps of the reduced loop that are copied of a panel at once."""
 CHUNKS = (8, 4, 1)
 """Steps of the reduced loop that may lie together: as a vector of them, and the loop inside is that much longer."""
+TOGETHER = 4
+"""How many of these one iteration copies: each is on a page of its own, and their loads are under way at once."""
 AHEAD = 2048
 """Bytes of the panel that is shared, and comes from further away, that are asked for before they are used."""
 LINE = 64
@@ -291,7 +293,8 @@ def _filled(s: lp.Schedule, copy: str, panels: _Panels, lanes: int, *, threads: 
         s = s.reorder(panel, k, part).unroll(part)
     else:
         s, (outer, near) = step(s, "split", k, STEPS)
-        s = s.reorder(outer, panel, near, part)
+        s, (near, four) = step(s, "split", near, TOGETHER, tail="exact")
+        s = s.reorder(outer, panel, near, four, part).unroll(four)
         s = s.vectorize(part)
     s = s.parallel(outer) if threads else s
     return s.partition(panel) if panel != outer and s.why("partition", panel) is None else s

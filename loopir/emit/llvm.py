@@ -69,6 +69,8 @@ class LlvmModule:
     source: str
     kernels: tuple[LlvmKernel, ...]
     loops: tuple[str | None, ...] = ()
+    left: bool = True
+    """Whether LLVM can make loops faster, or has all of them as they are to run."""
 
 
 def emit(func: Func, *, fma: bool = True, lines: bool = False) -> LlvmModule:
@@ -77,9 +79,11 @@ def emit(func: Func, *, fma: bool = True, lines: bool = False) -> LlvmModule:
     With `lines`, the loop that each line came from, for who looks at it.
     """
     module, marks = ir.Module(name=func.name), Marks() if lines else None
-    kernels = tuple(_Emitter(module, k, fma, marks).kernel() for k in kernels_of(func))
+    emitters = [_Emitter(module, k, fma, marks) for k in kernels_of(func)]
+    kernels = tuple(e.kernel() for e in emitters)
     source = str(module)
-    return LlvmModule(source, kernels, () if marks is None else marks.lines(source))
+    left = any(e.values.left.anything for e in emitters)
+    return LlvmModule(source, kernels, () if marks is None else marks.lines(source), left)
 
 
 class _Emitter:
@@ -99,7 +103,6 @@ class _Emitter:
         self.b = ir.IRBuilder(self.entry)
         self.values = Values(module, self.b, fma)
         self.copies, self.unrolled = 1, 0
-        self.stack: dict[str, Any] = {}
         self.stack_bytes = 0
         self.heap: list[Any] = []
 
@@ -113,6 +116,7 @@ class _Emitter:
             self.values.pointers[b.name] = arg
         start = self.fn.append_basic_block("start")
         self.b.position_at_end(start)
+        self.values.indices.scopes[0].block = start
         if self.root is not None:
             begin, end = self.fn.args[-2:]
             with self.marked(self.root.var):
@@ -170,31 +174,35 @@ class _Emitter:
         elif s.kind == "unroll" and 0 <= self.copies * count <= UNROLL_LIMIT:
             around, self.copies = self.copies, self.copies * max(1, count)
             self.unrolled += 1
-            for n in range(count):
-                values.env[s.var] = ir.Constant(I64, n)
-                self.body(s.body)
+            with values.left.copies():
+                for n in range(count):
+                    values.env[s.var] = ir.Constant(I64, n)
+                    self.body(s.body)
             self.copies = around
         else:
             self.loop(s.var, ir.Constant(I64, 0), values.index(s.extent), lambda: self.body(s.body))
 
     def loop(self, var: str, begin: Any, end: Any, body: Callable[[], None]) -> None:
-        """for var in begin .. end - 1."""
+        """for var in begin .. end - 1, with its test at the end, where LLVM has tests."""
         b: Any = self.b
         before = b.block
         first = len(self.fn.blocks)
-        head, inside, after = (b.append_basic_block(f"{var}.{part}") for part in ("head", "body", "end"))
-        b.branch(head)
-        b.position_at_end(head)
+        inside, after = (b.append_basic_block(f"{var}.{part}") for part in ("body", "end"))
+        if isinstance(begin, ir.Constant) and isinstance(end, ir.Constant) and begin.constant < end.constant:
+            b.branch(inside)
+        else:
+            b.cbranch(b.icmp_signed("<", begin, end), inside, after)
+        b.position_at_end(inside)
         counter = b.phi(I64, var)
         counter.add_incoming(begin, before)
-        b.cbranch(b.icmp_signed("<", counter, end), inside, after)
-        b.position_at_end(inside)
         self.values.env[var] = counter
         unrolled = self.unrolled
-        body()
-        counter.add_incoming(b.add(counter, ir.Constant(I64, 1), flags=("nsw",)), b.block)
-        again = b.branch(head)
+        with self.values.indices.scope(counter), self.values.left.loop(len(self.values.indices.scopes) - 1):
+            body()
+        following = b.add(counter, ir.Constant(I64, 1), flags=("nsw",))
+        counter.add_incoming(following, b.block)
         branches, unrolled = b.block is not inside, self.unrolled > unrolled
+        again = b.cbranch(b.icmp_signed("!=", following, end), inside, after)
         left_alone(self.module, again, self.fn.blocks[first:], branches=branches, unrolled=unrolled)
         b.position_at_end(after)
 
@@ -207,6 +215,10 @@ class _Emitter:
             if s.orelse:
                 with values.masked(self.b.not_(test)):
                     self.body(s.orelse)
+            return
+        if not s.orelse:
+            with self.b.if_then(values.cond(s.cond)):
+                self.body(s.then)
             return
         with self.b.if_else(values.cond(s.cond)) as (then, orelse):
             with then:
@@ -234,25 +246,27 @@ class _Emitter:
         need = max(1, prod(sizes) * b.dtype.bytes * lanes) if len(sizes) == len(b.shape) else STACK_BYTES + 1
         if lanes > 1:
             values.private.add(b.name)
-        if b.name in self.stack or self.stack_bytes + need <= STACK_BYTES:
+        if b.name in self.values.stack or self.stack_bytes + need <= STACK_BYTES:
             values.pointers[b.name] = self.on_stack(b.name, need)
             self.body(s.body)
         else:
             memory = values.pointers[b.name] = self.on_heap(b, lanes)
-            self.body(s.body)
+            with values.indices.scope(memory):
+                self.body(s.body)
             self.heap.pop()
             self.give_back(memory)
         values.private.discard(b.name)
 
     def on_stack(self, name: str, size: int) -> Any:
         """One place for all unrolled copies of an allocation, as they follow one another."""
-        if name not in self.stack:
+        if name not in self.values.stack:
             with self.b.goto_block(self.entry):
                 memory: Any = self.b.alloca(ir.ArrayType(ir.IntType(8), size))
             memory.align, memory.type = ALIGNMENT, ir.PointerType()  # llvmlite gives it the type of what it points at
-            self.stack[name] = memory
+            self.values.stack[name] = memory
+            self.values.indices.depths[memory] = 0
             self.stack_bytes += size
-        return self.stack[name]
+        return self.values.stack[name]
 
     def on_heap(self, b: Buffer, lanes: int) -> Any:
         """Memory from the C library; the kernel gives up if there is none, or if the size does not fit 64 bits."""

@@ -22,7 +22,8 @@ def update(s: Reduce, values: Values) -> None:
     (buffer,), b = s.buffers, values.b
     kind, word = ops.memory_type(buffer.dtype), ir.IntType(8 * buffer.dtype.bytes)
     right = values.whole(s.values[0])
-    address = values.address(buffer, values.index(s.at[0]))
+    values.written()
+    address = values.address(buffer, s.at[0])
     first: Any = b.load_atomic(address, ORDER, buffer.dtype.bytes, typ=word)
     start = b.block
     again, after = b.append_basic_block("update"), b.append_basic_block("updated")

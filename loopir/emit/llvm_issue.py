@@ -26,15 +26,14 @@ def issue(s: Issue, values: Values) -> None:
     if spell is None:
         raise LowerError(f"{s.fn.name} has no spelling on the CPU")
     spell(s, values)
+    values.written()
 
 
 def prefetch(element: Load, values: Values) -> None:
     """Have the line of `element` brought to the first cache. No address is wrong; of lanes, the first one asks."""
-    ix = element.at[0]
-    at = values.index(ix) if values.lanes is None else values.first(ix)
     hint = values.library("llvm.prefetch.p0", ir.VoidType(), [ir.PointerType(), I32, I32, I32])
     read, near, data = (ir.Constant(I32, n) for n in (0, 3, 1))
-    values.b.call(hint, [values.address(element.buffer, at), read, near, data])
+    values.b.call(hint, [values.address(element.buffer, element.at[0], wide=True), read, near, data])
 
 
 def _stream(s: Issue, values: Values) -> None:
@@ -42,7 +41,7 @@ def _stream(s: Issue, values: Values) -> None:
     b: Any = values.b
     meant = s.fn.meaning.args[0].buffer
     vector = ir.VectorType(ops.memory_type(meant.dtype), prod(d.value for d in meant.shape if isinstance(d, Int)))
-    to, source = (values.address(x.buffer, values.index(x.at[0])) for x in s.operands)
+    to, source = (values.address(x.buffer, x.at[0], wide=True) for x in s.operands)
     value = b.load(source, typ=vector, align=meant.dtype.bytes)
     rest = b.and_(b.ptrtoint(to, I64), ir.Constant(I64, LINE - 1))
     with b.if_else(b.icmp_unsigned("==", rest, ir.Constant(I64, 0)), likely=True) as (aligned, other):
@@ -62,7 +61,7 @@ def _dot2(s: Issue, values: Values) -> None:
     b: Any = values.b
     meant = [a.buffer for a in s.fn.meaning.args]
     count = next(d.value for d in meant[2].shape if isinstance(d, Int))
-    pair, many, to = (values.address(x.buffer, values.index(x.at[0])) for x in s.operands)
+    pair, many, to = (values.address(x.buffer, x.at[0], wide=True) for x in s.operands)
     kind, word = ops.memory_type(meant[0].dtype), ir.IntType(16)
 
     def widened(at: Any, elements: int) -> Any:

@@ -1,4 +1,10 @@
-"""Loops that LLVM is told to leave alone: one that it would get wrong as a vector, or unroll once more.
+"""What is left to LLVM of a loop, and loops that it is told to leave alone.
+
+Where every loop that has no loop inside is vectors, or copies that the schedule unrolled, and keeps what it uses again
+in registers, there is nothing left but to choose instructions: the passes that make faster loops are most of the time
+that LLVM takes, and would find nothing.
+
+Left alone is a loop that LLVM would get wrong as a vector, or unroll once more.
 
 Where a loop has a branch, LLVM's vectorizer (22.1 does) takes a division on the way to an address, if it is the same in
 all lanes, from where lane 0 does it: `if i <= j: y[j - i] = x[i % n]` reads x at an address that nobody computed where
@@ -10,7 +16,9 @@ the condition leaves out the first lane. Divisions by constants it does anywhere
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -37,3 +45,58 @@ def left_alone(module: Any, again: Any, blocks: Iterable[Any], *, branches: bool
 
 def _divides(x: Any) -> bool:
     return x.opname in DIVISIONS and not isinstance(x.operands[1], ir.Constant)
+
+
+@dataclass
+class Work:
+    """What a loop does itself: whether there are loops in it, copies of what, elements one at a time, or the same
+    element of memory in each iteration."""
+
+    depth: int
+    loops: bool = False
+    copies: int = 0
+    single: bool = False
+    again: bool = False
+
+
+class Left:
+    """Whether anything is left to do for passes that make loops faster."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self.around: list[Work] = []
+        self.fixed, self.moving = set[str](), set[str]()
+        """Buffers on the stack, by whether an access is to an element that is known here: in registers, all are."""
+
+    @contextmanager
+    def loop(self, depth: int) -> Iterator[None]:
+        """A loop whose variable is known at `depth`."""
+        work = Work(depth)
+        if self.around:
+            self.around[-1].loops = True
+        self.around.append(work)
+        yield
+        self.around.pop()
+        self.found |= not work.loops and (work.single or work.again)
+
+    @contextmanager
+    def copies(self) -> Iterator[None]:
+        """Copies of what is in this context follow one another."""
+        if self.around:
+            self.around[-1].copies += 1
+        yield
+        if self.around:
+            self.around[-1].copies -= 1
+
+    def accessed(self, name: str, depth: int, *, stack: bool, wide: bool) -> None:
+        """An element, or several if `wide`, is accessed by an address that is known at `depth`."""
+        if stack:
+            (self.moving if depth else self.fixed).add(name)
+        if self.around:
+            work = self.around[-1]
+            work.single |= not wide and not work.copies
+            work.again |= depth < work.depth and not (stack and depth == 0)
+
+    @property
+    def anything(self) -> bool:
+        return self.found or bool(self.fixed & self.moving)

@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any
 
 from llvmlite import ir
 
 from loopir.emit import llvm_ops as ops
+from loopir.emit.llvm_index import I64, Indices, is_vector
+from loopir.emit.llvm_loops import Left
 from loopir.ir.dtypes import DType, bool_, float32, int64, uint64
 from loopir.ir.grammar import (
     Add,
@@ -28,13 +31,9 @@ from loopir.ir.grammar import (
     Cmp,
     Cond,
     Const,
-    FloorDiv,
     Index,
     Int,
     Load,
-    Max,
-    Min,
-    Mod,
     Mul,
     Node,
     Not,
@@ -47,11 +46,9 @@ from loopir.ir.grammar import (
     Truth,
     Value,
     Var,
-    Xor,
 )
 from loopir.ir.walk import nodes
 
-I64 = ir.IntType(64)
 I32 = ir.IntType(32)
 I1 = ir.IntType(1)
 
@@ -70,7 +67,8 @@ class Values:
     def __init__(self, module: Any, builder: Any, fma: bool) -> None:
         self.module, self.b = module, builder
         self.flags: tuple[str, ...] = ("contract",) if fma else ()
-        self.env: dict[str, Any] = {}
+        self.indices = Indices(builder, self.spread, self.opaque)
+        self.env = self.indices.env
         self.pointers: dict[str, Any] = {}
         self.params: dict[str, Any] = {}
         self.memo: dict[int, Any] | None = None
@@ -78,6 +76,11 @@ class Values:
         self.lanes: Lanes | None = None
         self.mask: Any = None
         self.private: set[str] = set()
+        self.stack: dict[str, Any] = {}
+        self.left = Left()
+        self.block: Any = None
+        self.known: dict[tuple[str, Any, str], Any] = {}
+        """What was loaded in the block: of a buffer, from where, as what."""
 
     # ------------------------------------------------------------ lanes
 
@@ -110,14 +113,14 @@ class Values:
         lane = self.lanes
         return lane is not None and any(
             (isinstance(x, Var) and x.name == lane.var)
-            or (isinstance(x, Param) and _is_vector(self.params.get(x.name)))
+            or (isinstance(x, Param) and is_vector(self.params.get(x.name)))
             or (isinstance(x, Buffer) and x.name in self.private)
             for x in nodes(n)
         )
 
     def spread(self, v: Any) -> Any:
         """`v` in every lane."""
-        if self.lanes is None or _is_vector(v):
+        if self.lanes is None or is_vector(v):
             return v
         width = self.lanes.width
         kind = ir.VectorType(v.type, width)
@@ -129,38 +132,17 @@ class Values:
 
     def alike(self, *args: Any) -> tuple[Any, ...]:
         """All scalars, or all vectors."""
-        return tuple(map(self.spread, args)) if any(map(_is_vector, args)) else args
+        return self.indices.alike(*args)
 
     # ------------------------------------------------------------ indices and conditions
 
     def index(self, ix: Index) -> Any:
-        match ix:
-            case Int(value):
-                return ir.Constant(I64, value)
-            case Var(name):
-                return self.env[name]
-            case Add(a, b):
-                x, y = self.index(a), self.index(b)
-                found = _folded(x, y, 0, int.__add__)
-                return self.b.add(*self.alike(x, y), flags=("nsw",)) if found is None else found
-            case Mul(a, b):
-                x, y = self.index(a), self.index(b)
-                found = _folded(x, y, 1, int.__mul__)
-                return self.b.mul(*self.alike(x, y), flags=("nsw",)) if found is None else found
-            case Xor(a, b):
-                return self.b.xor(*self.alike(self.index(a), self.index(b)))
-            case FloorDiv(a, b):
-                return ops.floor_division(self.b, *self.alike(self.index(a), self.index(b)), remainder=False)
-            case Mod(a, b):
-                return ops.floor_division(self.b, *self.alike(self.index(a), self.index(b)), remainder=True)
-            case Min(a, b) | Max(a, b):
-                x, y = self.alike(self.index(a), self.index(b))
-                return self.b.select(self.b.icmp_signed("<" if isinstance(ix, Min) else ">", x, y), x, y)
-            case Opaque(value):
-                v = self.resize(self.value(value), I64, value.dtype)
-                return ops.clipped(self.b, v) if value.dtype == uint64 else v
-            case _:
-                raise TypeError(f"{type(ix).__name__} is no index")
+        return self.indices.index(ix)
+
+    def opaque(self, ix: Opaque) -> Any:
+        """A value as an index."""
+        v = self.resize(self.value(ix.value), I64, ix.value.dtype)
+        return ops.clipped(self.b, v) if ix.value.dtype == uint64 else v
 
     def elements(self, shape: Sequence[Index]) -> tuple[Any, Any]:
         """The number of elements in a buffer, and the same as a float64, which does not wrap."""
@@ -174,7 +156,7 @@ class Values:
     def resize(self, v: Any, to: Any, source: DType) -> Any:
         """An integer as one of another width."""
         have, want = _scalar(v.type).width, to.width
-        kind = ir.VectorType(to, v.type.count) if _is_vector(v) else to
+        kind = ir.VectorType(to, v.type.count) if is_vector(v) else to
         if have == want:
             return v
         if have > want:
@@ -187,8 +169,8 @@ class Values:
                 return self.joined(terms, isinstance(c, And))
             case Not(term):
                 return self.b.not_(self.cond(term))
-            case Cmp(op, a, b):
-                return self.b.icmp_signed(op, *self.alike(self.index(a), self.index(b)))
+            case Cmp():
+                return self.indices.test(c)
             case Truth(value):
                 return self.value(value)
             case _:
@@ -203,7 +185,7 @@ class Values:
                 total = join(*self.alike(total, self.cond(t)))
                 continue
             undecided = total if every else self.b.not_(total)
-            if _is_vector(undecided):
+            if is_vector(undecided):
                 with self.masked(undecided):
                     found = self.cond(t)
             else:
@@ -236,17 +218,34 @@ class Values:
             case _:
                 return None
 
-    def address(self, b: Buffer, at: Any) -> Any:
-        return self.b.gep(self.pointers[b.name], [at], source_etype=ops.memory_type(b.dtype))
+    def address(self, b: Buffer, ix: Index, *, wide: bool = False) -> Any:
+        """Where element `ix` of `b` lies, that of lane 0 if it differs from lane to lane; several if `wide`."""
+        saved = None if self.lanes is None else self.env[self.lanes.var]
+        if self.lanes is not None:
+            self.env[self.lanes.var] = ir.Constant(I64, 0)
+        out = self.indices.address(self.pointers[b.name], ops.memory_type(b.dtype), ix)
+        if self.lanes is not None:
+            self.env[self.lanes.var] = saved
+        wide = wide or self.lanes is not None
+        self.left.accessed(b.name, self.indices.depth(out), stack=b.name in self.stack, wide=wide)
+        return out
 
-    def first(self, ix: Index) -> Any:
-        """`ix` in lane 0, as a scalar."""
+    def whole_vector(self, b: Buffer, ix: Index) -> bool:
+        """Whether all lanes are in `b` and it may be registers: then what a mask leaves out may be read, too."""
         assert self.lanes is not None
+        if b.name not in self.stack or not all(isinstance(d, Int) for d in b.shape):
+            return False
         saved = self.env[self.lanes.var]
         self.env[self.lanes.var] = ir.Constant(I64, 0)
-        out = self.index(ix)
+        terms, first = self.indices.sum(ix)
         self.env[self.lanes.var] = saved
-        return out
+        room = prod(d.value for d in b.shape if isinstance(d, Int))
+        return not terms and 0 <= first <= room - self.lanes.width
+
+    def element(self, b: Buffer, offsets: Any, lane: Any) -> Any:
+        """Where the element of `b` lies that a lane of `offsets` tells."""
+        at = self.b.extract_element(offsets, lane)
+        return self.b.gep(self.pointers[b.name], [at], source_etype=ops.memory_type(b.dtype))
 
     def load(self, b: Buffer, at: Index) -> Any:
         kind = ops.memory_type(b.dtype)
@@ -254,7 +253,7 @@ class Values:
         stride = self.stride(ix) if lanes is not None else 0
 
         def one() -> Any:
-            return self.b.load(self.address(b, self.index(ix)), typ=kind, align=b.dtype.bytes)
+            return self.read(b, self.address(b, ix), kind)
 
         if lanes is None or (stride == 0 and self.mask is None):
             raw = one()
@@ -263,25 +262,45 @@ class Values:
             raw = self.branch(any_lane, one, lambda: ir.Constant(kind, 0))
         elif stride == 1:
             vector = ir.VectorType(kind, lanes.width)
-            address = self.address(b, self.first(ix))
-            if self.mask is None:
-                raw = self.b.load(address, typ=vector, align=b.dtype.bytes)
+            address = self.address(b, ix)
+            if self.mask is None or self.whole_vector(b, ix):
+                raw = self.read(b, address, vector)
             else:
                 raw = ops.masked_load(self.module, self.b, address, vector, b.dtype.bytes, self.mask)
         else:
             raw = self.gather(b, self.spread(self.index(ix)))
         return ops.from_memory(self.b, raw, b.dtype)
 
+    def read(self, b: Buffer, address: Any, kind: Any) -> Any:
+        """What lies there: loaded once in a block, as copies that the schedule unrolled have much in common."""
+        if self.block is not self.b.block:
+            self.block, self.known = self.b.block, {}
+        how = (b.name, address, str(kind))
+        if how not in self.known:
+            self.known[how] = self.b.load(address, typ=kind, align=b.dtype.bytes)
+        return self.known[how]
+
+    def written(self, *names: str) -> None:
+        """What was read of these buffers, or of all, is not known any more."""
+        self.known = {how: v for how, v in self.known.items() if how[0] not in names} if names else {}
+
     def store(self, b: Buffer, at: Index, value: Any) -> None:
+        self._store(b, at, value)
+        self.written(b.name)
+
+    def _store(self, b: Buffer, at: Index, value: Any) -> None:
         lanes, ix = self.lanes, self.place(b, at)
         raw = ops.to_memory(self.b, value, b.dtype)
         if lanes is None:
-            self.b.store(raw, self.address(b, self.index(ix)), align=b.dtype.bytes)
+            self.b.store(raw, self.address(b, ix), align=b.dtype.bytes)
             return
         raw = self.spread(raw)
         if self.stride(ix) == 1:
-            address = self.address(b, self.first(ix))
-            if self.mask is None:
+            address = self.address(b, ix)
+            if self.mask is not None and self.whole_vector(b, ix):
+                raw = self.b.select(self.mask, raw, self.read(b, address, raw.type))
+                self.b.store(raw, address, align=b.dtype.bytes)
+            elif self.mask is None:
                 self.b.store(raw, address, align=b.dtype.bytes)
             else:
                 ops.masked_store(self.module, self.b, raw, address, b.dtype.bytes, self.mask)
@@ -290,7 +309,7 @@ class Values:
         for n in range(lanes.width):
             with self.lane_acts(n):
                 element = self.b.extract_element(raw, ir.Constant(I32, n))
-                address = self.address(b, self.b.extract_element(offsets, ir.Constant(I32, n)))
+                address = self.element(b, offsets, ir.Constant(I32, n))
                 self.b.store(element, address, align=b.dtype.bytes)
 
     @contextmanager
@@ -311,7 +330,7 @@ class Values:
             before = self.b.block
             lane = ir.Constant(I32, n)
             with self.lane_acts(n):
-                address = self.address(b, self.b.extract_element(at, lane))
+                address = self.element(b, at, lane)
                 element = self.b.load(address, typ=kind, align=b.dtype.bytes)
                 filled = self.b.insert_element(out, element, lane)
                 inside = self.b.block
@@ -373,7 +392,7 @@ class Values:
 
     def select(self, v: Select) -> Any:
         test = self.cond(v.cond)
-        if _is_vector(test):
+        if is_vector(test):
             other = self.b.not_(test)
             with self.masked(test):
                 a = self.arm(v.a, test)
@@ -408,7 +427,7 @@ class Values:
                 b = second()
                 from_b = self.b.block
         self.memo, self.common = saved, common
-        if _is_vector(a) != _is_vector(b):
+        if is_vector(a) != is_vector(b):
             a, b = self.late_spread(a, from_a), self.late_spread(b, from_b)
         out = self.b.phi(a.type)
         out.add_incoming(a, from_a)
@@ -416,7 +435,7 @@ class Values:
         return out
 
     def late_spread(self, v: Any, block: Any) -> Any:
-        if _is_vector(v):
+        if is_vector(v):
             return v
         here = self.b.block
         self.b.position_before(block.terminator)
@@ -451,21 +470,6 @@ class Values:
         if result == "bool" or not t.is_narrow:
             return v
         return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
-
-
-def _folded(x: Any, y: Any, unit: int, join: Callable[[int, int], int]) -> Any:
-    """x joined with y where that takes no instruction: of two numbers, or with the one that changes nothing.
-
-    Unrolled loops are full of these, and each line costs Python and LLVM some time.
-    """
-    first, second = (v.constant if isinstance(v, ir.Constant) and v.type == I64 else None for v in (x, y))
-    if first is not None and second is not None:
-        return ir.Constant(I64, (join(first, second) + (1 << 63)) % (1 << 64) - (1 << 63))
-    return y if first == unit else x if second == unit else None
-
-
-def _is_vector(v: Any) -> bool:
-    return v is not None and isinstance(v.type, ir.VectorType)
 
 
 def _scalar(t: Any) -> Any:

@@ -19,6 +19,7 @@ from loopir.lower.checks import checks
 from loopir.lower.cross_thread import cross_thread
 from loopir.lower.flatten import flatten
 from loopir.lower.fragments import fragments
+from loopir.lower.guards import guards
 from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
 from loopir.lower.memories import memories
@@ -40,6 +41,7 @@ from loopir.lower.waits import waits
 
 BOTH = frozenset({"cuda", "llvm"})
 GPU = frozenset({"cuda"})
+LLVM = frozenset({"llvm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ PASSES: tuple[Pass, ...] = (
          "what a statement repeats is computed once; lanes are loops of their own by then", after=("vectors",)),
     Pass("tidy", lambda f, t: simplify_func(f, drop_unit_loops=True), "flat", BOTH,
          "offsets are simplified as a whole", after=("flatten",)),
+    Pass("guards", guards, "flat", LLVM,
+         "tests leave the loops that they are the same in, once they are as simple as they get", after=("tidy",)),
     Pass("rooms", rooms, "flat", GPU,
          "what a kernel allocates has a constant size, or is refused, once sizes are as simple as they get",
          after=("tidy",)),

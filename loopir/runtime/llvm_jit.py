@@ -66,19 +66,20 @@ def caches() -> tuple[int, int, int]:
 class Library:
     """Compiled kernels, from the cache if they were compiled before.
 
-    `.source` is the IR after optimisation, `.assembly` what became of it.
+    `.source` is the IR after optimisation, `.assembly` what became of it. Unless something is `left` to make faster,
+    LLVM's passes for that are not run.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, left: bool = True) -> None:
         with _lock:
             _initialise()
             name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
             target = llvm.Target.from_default_triple()
             self._machine = target.create_target_machine(cpu=name, features=features, opt=3, jit=True)
-            entry = cache.key("object", source, name, features, str(llvm.llvm_version_info), "3")
+            entry = cache.key("object", source, name, features, str(llvm.llvm_version_info), _passes(left))
             kept = cache.load(entry)
             if kept is None:
-                kept = _compiled(source, self._machine)
+                kept = _compiled(source, self._machine, left)
                 cache.store(entry, kept)
             text, code = kept[_WORD:][: (size := int.from_bytes(kept[:_WORD], "little"))], kept[_WORD + size :]
             self.source = text.decode()
@@ -116,7 +117,16 @@ def _require_features(source: str) -> None:
             raise TargetError(f"an instruction of {asked} is asked for, which this CPU ({cpu()}) has not")
 
 
-def _compiled(source: str, machine: Any) -> bytes:
+FEW = ("simplify_cfg", "sroa", "instruction_combine")
+"""What is run where loops are as they are to be: tiles get their registers, and indices their shortest form."""
+
+
+def _passes(left: bool) -> str:
+    """What a compilation is told apart by, of those of one source."""
+    return "3" if left else " ".join(FEW)
+
+
+def _compiled(source: str, machine: Any, left: bool) -> bytes:
     """The IR after optimisation, its length in bytes before it, and the object code after it."""
     _require_features(source)
     try:
@@ -126,10 +136,13 @@ def _compiled(source: str, machine: Any) -> bytes:
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"LLVM refuses the emitted code: {error}", source=source, log=str(error)) from None
-    options = llvm.create_pipeline_tuning_options(speed_level=3)  # with 2, products with tails take twice as long
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager() if left else llvm.create_new_module_pass_manager()
+    for name in () if left else FEW:
+        getattr(passes, f"add_{name}_pass")()
+    passes.run(module, builder)
     text = str(module).encode()
     return len(text).to_bytes(_WORD, "little") + text + machine.emit_object(module)

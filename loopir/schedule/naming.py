@@ -1,31 +1,14 @@
-"""New names in a nest: names a person chooses, names made up, and copies of statements under fresh names."""
+"""New names in a nest: names a person chooses, and names made up; what copies are called is in `loopir.ir.copies`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Add, Alloc, Body, Buffer, Func, Int, Loop, Mul, Node, Reduce, Store, Var
-from loopir.ir.labels import labels_of
-from loopir.ir.spoken import ARITHMETIC
+from loopir.ir.copies import Names as Names, Taken as Taken, fresh_copy as fresh_copy, renamed as renamed
+from loopir.ir.grammar import Func
 from loopir.ir.verify import RESERVED
-from loopir.ir.walk import (
-    each_nest,
-    fresh,
-    map_body,
-    names,
-    over_replaced as over_replaced,
-    rebuild,
-    replace,
-    replaced as replaced,
-    sees,
-    statements,
-    variables,
-)
-
-N = TypeVar("N", bound=Node)
+from loopir.ir.walk import fresh, names, over_replaced as over_replaced, replaced as replaced
 
 
 def new_names(
@@ -58,96 +41,3 @@ def free_name(name: str, taken: set[str]) -> str:
     if name in taken:
         raise ScheduleError(f"the name {name!r} is taken", suggestion=f"{fresh(name, taken)!r} is free")
     return name
-
-
-@dataclass(slots=True)
-class Names:
-    """What is to be called otherwise: loops, labels by name, buffers by the buffer that replaces them."""
-
-    loops: dict[str, str] = field(default_factory=dict[str, str])
-    labels: dict[str, str] = field(default_factory=dict[str, str])
-    buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
-
-
-def renamed(node: N, new: Names) -> N:
-    """`node` with the names in `new` exchanged wherever they are declared or used."""
-
-    loops = {old: Var(name) for old, name in new.loops.items()}
-    over = {old: (name,) for old, name in new.loops.items()}
-
-    def part(n: Any) -> Any:
-        kind = n.__class__
-        if kind is Var:
-            return loops.get(n.name, n)
-        if kind is Add:  # as is met most, sooner than by `rebuild`
-            a, b = part(n.a), n.b if n.b.__class__ is Int else part(n.b)
-            return n if a is n.a and b is n.b else Add(a, b)
-        if kind is Mul and n.b.__class__ is Int:
-            a = part(n.a)
-            return n if a is n.a else Mul(a, n.b)
-        return rebuild(n, part)
-
-    def visit(n: Any) -> Any:
-        kind = n.__class__
-        if kind is Var:
-            return loops.get(n.name, n)
-        if kind is Int:
-            return n
-        if kind is Buffer:
-            return new.buffers.get(n.name, n)
-        if kind in ARITHMETIC and sees(n):
-            return n if loops.keys().isdisjoint(variables(n)) else part(n)
-        if kind is Loop:
-            extent, body = visit(n.extent), map_body(n.body, visit)
-            same = extent is n.extent and body is n.body and n.var not in loops
-            return n if same else Loop(new.loops.get(n.var) or n.var, extent, n.kind, body)
-        n = rebuild(n, visit)
-        if isinstance(n, Store | Reduce) and n.label in new.labels:
-            n = replace(n, label=new.labels[n.label])
-        if isinstance(n, Reduce) and any(v in new.loops for v in n.over):
-            n = replace(n, over=replaced(n.over, over))
-        return n
-
-    return each_nest(node, {*new.loops, *new.labels, *new.buffers}, visit)
-
-
-def fresh_copy(func: Func, body: Body, taken: set[str]) -> Body:
-    """A copy of `body`, for `func`, whose loops, labels and allocations have names of their own, not in `taken`."""
-    return Taken(set(taken), labels_of(func)).copy(body)
-
-
-@dataclass(slots=True)
-class Taken:
-    """The names and the labels in use, while copies are made."""
-
-    names: set[str]
-    labels: set[str]
-
-    @staticmethod
-    def of(func: Func) -> Taken:
-        return Taken(names(func), labels_of(func))
-
-    def name(self, hint: str) -> str:
-        """A new name."""
-        self.names.add(made := fresh(hint, self.names))
-        return made
-
-    def label(self, hint: str) -> str:
-        """A new label."""
-        self.labels.add(made := fresh(hint, self.labels))
-        return made
-
-    def copy(self, body: Body) -> Body:
-        """A copy of `body` whose loops, labels and allocations have new names."""
-        new = Names()
-        for s in statements(body):
-            match s:
-                case Loop(var):
-                    new.loops[var] = self.name(var)
-                case Store(label) | Reduce(label):
-                    new.labels[label] = self.label(label)
-                case Alloc(buffer):
-                    new.buffers[buffer.name] = replace(buffer, name=self.name(buffer.name))
-                case _:
-                    pass
-        return tuple(renamed(s, new) for s in body)

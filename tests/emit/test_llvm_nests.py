@@ -9,6 +9,7 @@ import pytest
 
 import loopir as lp
 import loopir.intrinsics
+from loopir.emit.llvm import emit
 from loopir.ir.walk import loops
 
 Array = np.ndarray[Any, Any]
@@ -201,3 +202,52 @@ def f(n: "size", m: "size", A: "float32[n, m * 2 + 8]", P: "int32[7]", Q: "int32
     rng = np.random.default_rng(0)
     p, q = (rng.integers(low, 4, 7).astype(np.int32) for low in (0, 1))
     assert_as_interpreted(lp.Schedule(func), whole("float32", 4, 82), p, q)
+
+
+COPIES = """
+def f(x: "float32[{n}, 8]", y: "inout float32[{n}, 8]"):
+    for i in range({n}):
+        with alloc("float32[8]", scope="local") as t:
+            for a in vectorize(8):
+                t[a] = x[i, a]
+            for b in vectorize(4):
+                if b + i < 5:
+                    t[b + 2] = x[i, b] + t[b + 2]
+            for r in unroll(7):
+                y[i, r + 1] = y[i, r] + t[r] * x[i, 0]
+            for c in vectorize(8):
+                if c < i + 1:
+                    y[i, c] += t[c]
+"""
+
+
+def test_copies_read_what_those_before_wrote() -> None:
+    s = lp.Schedule(lp.parse(COPIES.format(n=6)))
+    arrays = whole("float32", 6, 8), whole("float32", 6, 8, seed=1)
+    expected = lp.interpret(s.func, [x.copy() for x in arrays])["y"]
+    s.build("llvm", fma=False)(*arrays)
+    np.testing.assert_array_equal(arrays[1], expected)
+
+
+LOOPS = """
+def f(x: "float32[64, 64]", y: "inout float32[64, 64]"):
+    for i in range(64):
+        for k in range(64):
+            for j in {kind}(8):
+                {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "left"),
+    [
+        ("vectorize", "y[i, k // 8 * 8 + j] = x[i, k // 8 * 8 + j]", False),
+        ("unroll", "y[i, j] = x[k, j]", True),  # where it is stored is the same for all k
+        ("vectorize", "y[k, j] = x[k, j] * x[i, 0]", True),  # a factor is
+        ("serial", "y[k, j] = x[j, k]", True),
+        ("unroll", "y[k, j] = x[j, k]", False),
+    ],
+)
+def test_what_is_left_to_make_faster(kind: str, body: str, left: bool) -> None:
+    func = lp.parse(LOOPS.format(kind="range" if kind == "serial" else kind, body=body))
+    assert emit(lp.lower(lp.Schedule(func), "llvm")[0]).left is left
