@@ -27,7 +27,7 @@ from typing import Any
 import cpu_programs as programs
 import numpy as np
 from cpu_peers import Peer, peers
-from tables import Record, commit
+from tables import Record, commit, writing
 
 import loopir as lp
 import schedules
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="rows whose names have this in them; sweep and costs are two of them"
     )
-    parser.add_argument("--write", action="store_true", help="keep the table in benchmarks/results, and in the page")
+    writing(parser)
     given = parser.parse_args()
     record = Record("cpu.txt", given.write)
     for line in head():

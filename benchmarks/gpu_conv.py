@@ -1,6 +1,6 @@
 """Convolution + batch norm + relu on tensor cores, beside torch.compile and cuDNN, in one run on one GPU.
 
-    python benchmarks/gpu_conv.py [--batch 32] [--no-compile] [--tune]
+    python benchmarks/gpu_conv.py [--batch 32] [--no-compile] [--tune] [--write]
 
 The rows are ResNet-50's, bf16, NHWC in memory (torch's channels_last). Each result is checked against float64 before
 it is timed; then all are timed in turns, and medians are taken. With --tune, tiles other than the schedule's own are
@@ -10,11 +10,11 @@ timed, too.
 from __future__ import annotations
 
 import argparse
-import platform
 from collections.abc import Callable
 from typing import Any
 
 import gpu_timing
+import tables
 import torch
 import torch.nn.functional as F
 
@@ -48,10 +48,6 @@ def convolution(n: int, c: int, h: int, k: int, r: int, stride: int) -> Any:
 
     y = lp.compute((n, size, size, k), element, name="conv")
     return lp.relu(y * lp.cast(scale, "float32") + lp.cast(shift, "float32")).astype("bfloat16")
-
-
-def in_turns(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    return gpu_timing.in_turns(runs, ROUNDS, REPEATS)
 
 
 def measured(shape: tuple[int, ...], batch: int, compiled: bool, tune: bool) -> tuple[dict[str, float], float]:
@@ -91,7 +87,7 @@ def measured(shape: tuple[int, ...], batch: int, compiled: bool, tune: bool) -> 
         torch._dynamo.reset()
         fast = torch.compile(torchs, dynamic=False)
         runs["compile"] = lambda: fast(given, weight, scale, shift)
-    return in_turns(runs), wrong
+    return gpu_timing.in_turns(runs, ROUNDS, REPEATS), wrong
 
 
 def main() -> None:
@@ -100,18 +96,20 @@ def main() -> None:
     parser.add_argument("--rows", default="", help="numbers of rows, separated by commas")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--tune", action="store_true", help="other tiles, too")
+    tables.writing(parser)
     asked = parser.parse_args()
     torch.backends.cudnn.benchmark = True
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
+    record = gpu_timing.record("gpu_conv.txt", asked.write)
     rows = [ROWS[int(n)] for n in asked.rows.split(",")] if asked.rows else ROWS
     for shape in rows:
         c, h, k, r, stride = shape
         times, wrong = measured(shape, asked.batch, not asked.no_compile, asked.tune)
         size = (h + 2 * (r // 2) - r) // stride + 1
         flops = 2 * asked.batch * size * size * k * c * r * r
-        print(f"c{c} h{h} k{k} r{r} s{stride}, batch {asked.batch}: error {wrong:.1e}")
+        record(f"c{c} h{h} k{k} r{r} s{stride}, batch {asked.batch}: error {wrong:.1e}")
         for name, t in sorted(times.items(), key=lambda x: x[1]):
-            print(f"    {t * 1e6:8.1f} us  {flops / t / 1e12:6.1f} TFLOP/s  {name}", flush=True)
+            record(f"    {t * 1e6:8.1f} us  {flops / t / 1e12:6.1f} TFLOP/s  {name}")
+    record.done(None)
 
 
 if __name__ == "__main__":

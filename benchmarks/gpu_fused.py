@@ -1,6 +1,6 @@
 """What is fused with a product, before it or after, beside torch.compile and eager, in one run on one GPU.
 
-    python benchmarks/gpu_fused.py [--rows relu,int8] [--no-compile] [--within SECONDS] [--out FILE]
+    python benchmarks/gpu_fused.py [--rows relu,int8] [--no-compile] [--within SECONDS] [--write]
 
 Every row is checked against torch in float64 before it is timed, on random data; then all are timed in turns, and
 medians are taken. Printed: microseconds of each, and how many times as fast as torch.compile ours is. With `--within`,
@@ -9,19 +9,17 @@ no row is begun later than that.
 
 from __future__ import annotations
 
-import argparse
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import gpu_timing
+import tables
 import torch
 import torch.nn.functional as F
-from gpu_timing import in_turns
 
 import loopir as lp
 import schedules
@@ -156,27 +154,19 @@ def measured(row: Row, compiled: bool) -> tuple[dict[str, float], float]:
         torch._dynamo.reset()
         fast = torch.compile(row.torch, dynamic=False)
         runs["compile"] = lambda: fast(*given)
-    return in_turns(runs, ROUNDS, REPEATS), wrong
+    return gpu_timing.in_turns(runs, ROUNDS, REPEATS), wrong
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
+    parser = tables.options(__doc__)
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--within", type=float, default=1e9, help="seconds after which no row is begun")
-    parser.add_argument("--out", default="", help="a file for the table")
     asked = parser.parse_args()
-    lines: list[str] = []
     failed, began = False, time.perf_counter()
-
-    def say(line: str) -> None:
-        lines.append(line)
-        print(line, flush=True)
-
-    say(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
-    say(f"{'microseconds':40} {'ours':>9} {'eager':>9} {'compile':>9} {'x compile':>9} {'error':>8}")
+    record = gpu_timing.record("gpu_fused.txt", asked.write)
+    record(f"{'microseconds':40} {'ours':>9} {'eager':>9} {'compile':>9} {'x compile':>9} {'error':>8}")
     ratios: list[float] = []
-    wanted = [w for w in asked.rows.split(",") if w]
+    wanted = tables.chosen(asked.rows)
     for row in ROWS:
         if (wanted and not any(w in row.name for w in wanted)) or time.perf_counter() - began > asked.within:
             continue
@@ -184,16 +174,15 @@ def main() -> int:
             times, wrong = measured(row, not asked.no_compile)
         except (lp.LoopirError, RuntimeError, ArithmeticError, ValueError) as reason:
             failed = True
-            say(f"{row.name:40} none: {type(reason).__name__}: {str(reason).splitlines()[0][:90]}")
+            record(f"{row.name:40} none: {type(reason).__name__}: {str(reason).splitlines()[0][:90]}")
             continue
         ratio = times.get("compile", times["eager"]) / times["ours"]
         ratios.append(ratio)
         cells = " ".join(f"{times[x] * 1e6:9.1f}" if x in times else f"{'-':>9}" for x in ("ours", "eager", "compile"))
-        say(f"{row.name:40} {cells} {ratio:9.3f} {wrong:8.1e}")
+        record(f"{row.name:40} {cells} {ratio:9.3f} {wrong:8.1e}")
     if ratios:
-        say(f"geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
-    if asked.out:
-        Path(asked.out).write_text("\n".join(lines) + "\n")
+        record(f"geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    record.done(None)
     return int(failed)
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import gpu_timing
 import tables
 import torch
 from cuda.bindings import driver as cu
@@ -114,8 +115,8 @@ def by_triton() -> Callable[[], Any] | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results and docs/performance.md")
-    record = tables.Record("gpu_launch.txt", parser.parse_args().write)
+    tables.writing(parser)
+    asked = parser.parse_args()
     a = torch.zeros(16, device="cuda")
     runs: dict[str, Callable[[], Any] | None] = {
         "loopir, constant size": ours((16,)),
@@ -143,8 +144,7 @@ def main() -> None:
                 run()
             taken[name].append((time.perf_counter() - start) / CALLS)
             torch.cuda.synchronize()
-    record(f"commit {tables.commit()}")
-    record(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    record = gpu_timing.record("gpu_launch.txt", asked.write)
     for name, times in taken.items():
         record(f"{name:34} {statistics.median(times) * 1e6:7.2f} us")
     record.done("gpu_launch")

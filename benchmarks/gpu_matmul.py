@@ -1,6 +1,6 @@
 """Products on the GPU beside torch (cuBLAS) and torch.compile, in one run on one GPU.
 
-    python benchmarks/gpu_matmul.py [--rows 4096x,llama] [--no-compile] [--out benchmarks/results/gpu_matmul.txt]
+    python benchmarks/gpu_matmul.py [--rows 4096x,llama] [--no-compile] [--write]
 
 Each row is checked against torch in float32 before it is timed, on random data; then they are timed in turns, and
 medians are taken. Printed: TFLOP/s of each, and how many times as fast as cuBLAS and as torch.compile ours is. A row
@@ -10,28 +10,24 @@ process that has scheduled something before, and to compile for the first time.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import math
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import gpu_timing
+import tables
 import torch
 import torch.nn.functional as F
-from gpu_timing import seconds
-from tables import commit
 
 import loopir as lp
 import schedules
 
-ROUNDS, LONG = 7, 4e-3
-"""Rounds that are timed, and about how many seconds a row is run in each of them."""
+ROUNDS = 7
 MODELS = {
     "7B": {"qkv": (12288, 4096), "up": (11008, 4096), "down": (4096, 11008), "lm_head": (32000, 4096)},
     "70B": {"qkv": (10240, 8192), "up": (28672, 8192), "down": (8192, 28672), "lm_head": (128256, 8192)},
@@ -114,19 +110,6 @@ def rows() -> Iterator[Row]:
 # ---------------------------------------------------------------- measuring
 
 
-def in_turns(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median seconds of each, one after the other in every round."""
-    repeats: dict[str, int] = {}
-    for name, run in runs.items():
-        run()
-        repeats[name] = max(3, min(200, int(LONG / max(seconds(run, 3), 1e-6))))
-    taken: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            taken[name].append(seconds(run, repeats[name]))
-    return {name: statistics.median(times) for name, times in taken.items()}
-
-
 def error(row: Row, got: Any, inputs: list[Any]) -> float:
     """The largest difference from torch in float32, as a share of the largest magnitude."""
     want = row.torch(*(x.float() for x in inputs))
@@ -176,7 +159,7 @@ def measure(row: Row, compiled: bool) -> Measured:
         torch._dynamo.reset()
         fast = torch.compile(row.torch, dynamic=False)
         runs["compile"] = lambda: fast(*inputs)
-    return Measured(in_turns(runs), wrong, scheduled - began, built - scheduled)
+    return Measured(gpu_timing.in_turns(runs, ROUNDS), wrong, scheduled - began, built - scheduled)
 
 
 def told(row: Row, found: Measured) -> str:
@@ -190,24 +173,15 @@ def told(row: Row, found: Measured) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
+    parser = tables.options(__doc__)
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--out", default="", help="a file for the table")
     asked = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
-    wanted = [w for w in asked.rows.split(",") if w]
-    lines: list[str] = []
+    wanted = tables.chosen(asked.rows)
     failed = False
-
-    def say(line: str) -> None:
-        lines.append(line)
-        print(line, flush=True)
-
     schedules.auto(Row("", 256, 256, 256).ours(), "cuda")  # modules are imported when they are first used
-    say(f"commit {commit()}")
-    say(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
-    say(f"{'TFLOP/s':40} {'ours':>8} {'cuBLAS':>8} {'ratio':>6} {'compile':>8} {'ratio':>6} {'error':>8} "
+    record = gpu_timing.record("gpu_matmul.txt", asked.write)
+    record(f"{'TFLOP/s':40} {'ours':>8} {'cuBLAS':>8} {'ratio':>6} {'compile':>8} {'ratio':>6} {'error':>8} "
         f"{'sched':>7} {'build':>7}  ms")  # fmt: skip
     ratios: dict[str, list[float]] = {"cublas": [], "compile": []}
     for row in rows():
@@ -217,16 +191,15 @@ def main() -> int:
             found = measure(row, not asked.no_compile)
         except (lp.LoopirError, RuntimeError, ArithmeticError) as reason:
             failed = failed or isinstance(reason, ArithmeticError)
-            say(f"{row.name:40} none: {type(reason).__name__}: {str(reason).splitlines()[0][:90]}")
+            record(f"{row.name:40} none: {type(reason).__name__}: {str(reason).splitlines()[0][:90]}")
             continue
-        say(told(row, found))
+        record(told(row, found))
         for name in ratios.keys() & found.times.keys():
             ratios[name].append(found.times[name] / found.times["ours"])
     for name, all_of in ratios.items():
         if all_of:
-            say(f"over {name}: geometric mean {statistics.geometric_mean(all_of):.3f}, least {min(all_of):.3f}")
-    if asked.out:
-        Path(asked.out).write_text("\n".join(lines) + "\n")
+            record(f"over {name}: geometric mean {statistics.geometric_mean(all_of):.3f}, least {min(all_of):.3f}")
+    record.done(None)
     return int(failed)
 
 

@@ -10,9 +10,7 @@ eager and as torch.compile it is.
 
 from __future__ import annotations
 
-import argparse
 import math
-import platform
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -28,7 +26,6 @@ import torch.nn.functional as F
 import loopir as lp
 
 ROUNDS, REPEATS = 7, 20
-RESULTS = "gpu_memory.txt"
 DTYPES = {"f32": (torch.float32, "float32"), "bf16": (torch.bfloat16, "bfloat16")}
 
 
@@ -98,10 +95,6 @@ def tolerance(dtype: Any) -> float:
     return 8 * torch.finfo(dtype).eps
 
 
-def in_turns(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    return gpu_timing.in_turns(runs, ROUNDS, REPEATS)
-
-
 def error(row: Row, got: Any, inputs: tuple[Any, ...]) -> float:
     """The largest difference from torch in float64, as a share of the largest magnitude."""
     want = row.torch(*(x.double() for x in inputs)).double()
@@ -131,7 +124,7 @@ def measure(row: Row, compiled: bool) -> tuple[dict[str, float], float]:
         torch.empty(1 << 30, dtype=torch.uint8, device="cuda"),
     )
     runs["copy"] = lambda: target.copy_(source)
-    return in_turns(runs), wrong
+    return gpu_timing.in_turns(runs, ROUNDS, REPEATS), wrong
 
 
 def shown(row: Row, times: dict[str, float], wrong: float) -> tuple[str, float]:
@@ -142,17 +135,12 @@ def shown(row: Row, times: dict[str, float], wrong: float) -> tuple[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
+    parser = tables.options(__doc__)
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results and docs/performance.md")
     asked = parser.parse_args()
-    wanted = [w for w in asked.rows.split(",") if w]
-    record = tables.Record(RESULTS, asked.write)
-    record(f"commit {tables.commit()}")
     ratios: list[float] = []
-    chosen = list(rows(wanted))
-    record(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
+    chosen = list(rows(tables.chosen(asked.rows)))
+    record = gpu_timing.record("gpu_memory.txt", asked.write)
     record(f"{'kernel':34} {'TB/s':>6} {'of copy':>8} {'x eager':>8} {'x compile':>9} {'error':>9}")
     for row in chosen:
         line, ratio = shown(row, *measure(row, not asked.no_compile))

@@ -142,11 +142,11 @@ def main() -> int:
     parser.add_argument("--shards", type=int, default=4, help="processes that a tool watches at once")
     parser.add_argument("--limit", type=float, default=600, help="seconds that a process may take")
     parser.add_argument("--logs", default="", help="a folder for what the tools said")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results")
+    tables.writing(parser)
     parser.add_argument("--inside", action="store_true", help="run the kernels: what the sanitizer is given")
     parser.add_argument("--shard", type=int, default=0, help="which of them")
     asked = parser.parse_args()
-    only = [w for w in asked.only.split(",") if w]
+    only = tables.chosen(asked.only)
     asked.only = ",".join(only)
     if asked.inside:
         run(only, asked.shard, asked.shards)

@@ -1,6 +1,6 @@
 """Prefix sums on the GPU, beside torch's `cumsum`: microseconds, and the share of what two passes of memory take.
 
-    python benchmarks/gpu_scan.py [--tiles WIDTHxTHREADSxROWS ...]
+    python benchmarks/gpu_scan.py [--tiles WIDTHxTHREADSxROWS ...] [--write]
 
 Sums are of small integers, so that results are compared bit by bit. One that is not whole blocks, and types of other
 widths, are checked, too. Medians of rounds in turns.
@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import gpu_timing
+import tables
 import torch
 
 import loopir as lp
@@ -46,15 +47,18 @@ def race(n: int, kernels: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiles", nargs="*", default=["4096x256x8"], help="elements, threads and rows")
-    tiles = parser.parse_args().tiles
-    kernels = {name: kernel("float32", *map(int, name.split("x"))) for name in tiles}
+    tables.writing(parser)
+    asked = parser.parse_args()
+    record = gpu_timing.record("gpu_scan.txt", asked.write)
+    kernels = {name: kernel("float32", *map(int, name.split("x"))) for name in asked.tiles}
     for name, k in kernels.items():
-        print(f"float32 {name}: {check(k, torch.float32)}; {k.resources}", flush=True)
+        record(f"float32 {name}: {check(k, torch.float32)}; {k.resources}")
     for dtype in ("int64", "int32", "int8"):
-        print(f"{dtype}: {check(kernel(dtype, 4096, 256), getattr(torch, dtype))}", flush=True)
+        record(f"{dtype}: {check(kernel(dtype, 4096, 256), getattr(torch, dtype))}")
     for n in SIZES:
         for name, taken in race(n, kernels).items():
-            print(f"{n:>10} {name:>12} {taken * 1e6:8.1f} us {8 * n / taken / PEAK:6.0%}", flush=True)
+            record(f"{n:>10} {name:>12} {taken * 1e6:8.1f} us {8 * n / taken / PEAK:6.0%}")
+    record.done(None)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """The GPU suite and the demo on this machine's GPU, as a record: machine, commit, what passed, the demo's figures.
 
-    python benchmarks/gpu_suite.py > benchmarks/results/gpu_suite.txt
-
-The commit is git's, or LOOPIR_COMMIT where the tree has no history.
+python benchmarks/gpu_suite.py [--write]
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import subprocess
@@ -22,23 +21,27 @@ ROOT = Path(__file__).resolve().parent.parent
 SHOWN = ("loopir", "accuracy", "ok ", "FAIL", "digits;", "passed")
 
 
-def ran(which: str, *options: str) -> int:
-    """Run the tests marked so, print what they printed, and give pytest's exit status."""
+def ran(record: tables.Record, which: str, *options: str) -> int:
+    """Run the tests marked so, record what they printed, and give pytest's exit status."""
     suite = [sys.executable, "-m", "pytest", "-m", which, "-p", "no:cacheprovider", *options, "tests/gpu"]
     tests = subprocess.run(suite, cwd=ROOT, capture_output=True, text=True)
-    print(tests.stdout.strip())
+    record(tests.stdout.strip())
     return tests.returncode
 
 
 def main() -> int:
-    print(f"commit {tables.commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
+    parser = argparse.ArgumentParser(description=__doc__)
+    tables.writing(parser)
+    record = tables.Record("gpu_suite.txt", parser.parse_args().write)
+    record(f"commit {tables.commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
     several = ["-n", str(min(8, os.cpu_count() or 1)), "-p", "no:benchmark"] if find_spec("xdist") else []
-    failed = ran("gpu and not alone", *several) + ran("gpu and alone")
+    failed = ran(record, "gpu and not alone", *several) + ran(record, "gpu and alone")
     demo = subprocess.run(
         [sys.executable, "-m", "loopir", "demo", "--target", "cuda"], cwd=ROOT, capture_output=True, text=True
     )
     lines = demo.stdout.split("\n")
-    print("\n".join(line for line in lines if any(word in line for word in SHOWN) and "def " not in line))
+    record("\n".join(line for line in lines if any(word in line for word in SHOWN) and "def " not in line))
+    record.done(None)
     print(demo.stderr, end="")
     return failed or demo.returncode
 

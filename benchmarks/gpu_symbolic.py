@@ -8,8 +8,6 @@ in turns. Printed: TB/s of each, and how many times as fast as its twin the kern
 
 from __future__ import annotations
 
-import argparse
-import platform
 import statistics
 import sys
 from typing import Any
@@ -48,18 +46,12 @@ def close(row: memory_rows.Row, one: Any, other: Any) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results and docs/performance.md")
-    asked = parser.parse_args()
-    wanted = [w for w in asked.rows.split(",") if w]
-    record = tables.Record("gpu_symbolic.txt", asked.write)
-    record(f"commit {tables.commit()}")
+    asked = tables.options(__doc__).parse_args()
     ratios: list[float] = []
     wrong = 0
-    chosen = prepared.rows(wanted)
+    chosen = prepared.rows(tables.chosen(asked.rows))
     made = prepared.prepared([(row, symbolic) for row in chosen for symbolic in (False, True)])
-    record(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
+    record = gpu_timing.record("gpu_symbolic.txt", asked.write)
     record(f"{'kernel':34} {'fixed':>6} {'all sizes':>9} {'x fixed':>8}")
     for row, one, other in zip(chosen, made[::2], made[1::2], strict=True):
         times = measure(row, one, other)

@@ -1,19 +1,31 @@
 """Times on a GPU: by events, in turns, so that what the machine does meanwhile meets all that are compared.
 
-Also what results are checked with before they are timed.
+Also what results are checked with before they are timed, and what a record begins with.
 """
 
 from __future__ import annotations
 
+import platform
 import statistics
 from collections.abc import Callable
 from typing import Any
 
 import memory_rows
+import tables
 import torch
 
 AHEAD = 3
 """Calls that come before a turn."""
+TURN = 4e-3
+"""Seconds."""
+
+
+def record(name: str, write: bool) -> tables.Record:
+    """The record `name`, begun with the commit and the machine. The GPU is touched: what forks does so before."""
+    begun = tables.Record(name, write)
+    begun(f"commit {tables.commit()}")
+    begun(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
+    return begun
 
 
 def checked_with(row: memory_rows.Row, dtype: Any) -> tuple[Any, ...]:
@@ -36,20 +48,22 @@ def seconds(run: Callable[[], Any], repeats: int) -> float:
     return start.elapsed_time(end) * 1e-3 / repeats
 
 
-def in_turns(runs: dict[str, Callable[[], Any]], rounds: int, repeats: int) -> dict[str, float]:
-    """Median seconds of each, one after the other in every round.
+def in_turns(runs: dict[str, Callable[[], Any]], rounds: int, repeats: int | None = None) -> dict[str, float]:
+    """Median seconds of each, one after the other in every round; so often that a turn takes `TURN`, if not told.
 
     Calls come before a turn that are not timed: what the others left in the caches is gone then, and the GPU is at work
     when the clock starts, so that a short kernel is not charged for the host's way to its first launch.
     """
-    for run in runs.values():
+    often: dict[str, int] = {}
+    for name, run in runs.items():
         run()
         run()
+        often[name] = repeats or max(3, min(200, int(TURN / max(seconds(run, 3), 1e-6))))
     torch.cuda.synchronize()
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             for _ in range(AHEAD):
                 run()
-            taken[name].append(seconds(run, repeats))
+            taken[name].append(seconds(run, often[name]))
     return {name: statistics.median(times) for name, times in taken.items()}

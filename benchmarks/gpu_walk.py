@@ -1,19 +1,20 @@
 """From three loops to tensor cores: what each step of tutorials/07_tensor_cores.py wins, beside cuBLAS, in one run.
 
-    python benchmarks/gpu_walk.py [size]
+    python benchmarks/gpu_walk.py [--size 4096] [--write]
 
 A product of bfloat16 matrices with float32 sums, random data, times in turns, medians; each result is held to cuBLAS'.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import gpu_timing
+import tables
 import torch
-from gpu_timing import in_turns
 
 import loopir as lp
 import schedules
@@ -51,7 +52,12 @@ WALK: dict[str, Callable[[lp.Schedule], lp.Schedule]] = {
 """Each with all of those before it, from the first by warpgroups on."""
 
 
-def main(n: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=4096, help="rows, columns and steps of the sum")
+    tables.writing(parser)
+    asked = parser.parse_args()
+    n: int = asked.size
     a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     out = torch.empty_like(a)
     want = a @ b
@@ -63,10 +69,12 @@ def main(n: int) -> None:
         assert off < 0.02, f"{name}: off by {off}"
         runs[name] = partial(kernel, a, b, out=(out,))
     runs["cuBLAS"] = partial(torch.matmul, a, b, out=out)
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, bfloat16 {n}^3")
-    for name, t in in_turns(runs, ROUNDS, REPEATS).items():
-        print(f"{name:45} {t * 1e6:10.1f} us {2 * n**3 / t / 1e12:8.1f} TFLOP/s")
+    record = gpu_timing.record("gpu_walk.txt", asked.write)
+    record(f"bfloat16 {n}^3")
+    for name, t in gpu_timing.in_turns(runs, ROUNDS, REPEATS).items():
+        record(f"{name:45} {t * 1e6:10.1f} us {2 * n**3 / t / 1e12:8.1f} TFLOP/s")
+    record.done(None)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4096)
+    main()

@@ -12,7 +12,7 @@ import argparse
 import time
 from collections.abc import Callable
 
-from tables import Record, commit, machine
+from tables import Record, commit, machine, writing
 
 import loopir as lp
 from loopir.testing.nests import NESTS, constant, symbolic
@@ -43,7 +43,7 @@ def asked(make: Callable[[], lp.Func], question: Callable[[lp.Schedule, str], ob
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="keep the table in benchmarks/results")
+    writing(parser)
     record = Record("interactive.txt", parser.parse_args().write)
     record(f"{machine()}, loopir at {commit()}; processor time")
     record(f"{'ms':26}" + "".join(f"{name:>10}" for name in QUESTIONS) + f"{'html kB':>10}")

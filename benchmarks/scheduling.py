@@ -22,10 +22,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from pathlib import Path
 from typing import Any
 
-from tables import machine
+from tables import Record, commit, machine, writing
 
 import loopir as lp
 from loopir.analysis.simplify import forget
@@ -36,7 +35,6 @@ from loopir.schedule.trace import Step
 from loopir.testing import nests
 
 MEDIAN_MS, WORST_MS = 2.0, 20.0
-RESULTS = Path(__file__).parent / "results" / "scheduling.txt"
 CALLS = 6
 """Calls that are taken, and calls that are refused, of a primitive on a program: at most so many of each."""
 
@@ -325,8 +323,7 @@ class Options(argparse.Namespace):
 
 def report(asked: Options) -> Iterator[str]:
     names = asked.primitives or [name for name in PRIMITIVES if name in TABLE]
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-    yield f"{machine()}, Python {platform.python_version()}, loopir {lp.__version__} at {commit.stdout.strip() or '?'}"
+    yield f"{machine()}, Python {platform.python_version()}, loopir {lp.__version__} at {commit()}"
     yield f"median and worst ms of a call; ! where the median reaches {MEDIAN_MS:g} or the worst {WORST_MS:g}\n"
     constant, symbolic = programs(False), programs(True)
     found: dict[str, lp.Schedule] = {}
@@ -348,14 +345,12 @@ def main() -> None:
     parser.add_argument("--program", action="append", choices=PROGRAMS, help="those to measure on")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--detail", action="store_true", help="print each call")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS}, too")
+    writing(parser)
     asked = parser.parse_args(namespace=Options())
-    lines: list[str] = []
+    record = Record("scheduling.txt", asked.write)
     for line in report(asked):
-        print(line, flush=True)
-        lines.append(line)
-    if asked.write:
-        RESULTS.write_text("\n".join(lines) + "\n")
+        record(line)
+    record.done(None)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import subprocess
@@ -25,6 +26,23 @@ def machine() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     return model or platform.processor() or platform.machine()
+
+
+def options(doc: str | None) -> argparse.ArgumentParser:
+    """What those are asked that have rows: `chosen` reads `--rows`."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
+    writing(parser)
+    return parser
+
+
+def writing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--write", action="store_true", help="keep the record in benchmarks/results, and in the page")
+
+
+def chosen(asked: str) -> list[str]:
+    """The words of which a name is to hold one."""
+    return [word for word in asked.split(",") if word]
 
 
 class Record:
