@@ -173,7 +173,7 @@ class _Proof:
         if known is not None and pairs.is_subset(known):
             return None
         self.grown[key] = self.grown.get(key, 0) + 1
-        total = pairs if known is None else known.union(pairs)
+        total = (pairs if known is None else known.union(pairs)).coalesce()  # else pieces of pieces of it come back
         if self.grown[key] >= widen and known is not None:
             if self.grown[key] > widen + 2 or widen == MOST:
                 raise Unseen("how far values depend on earlier ones follows no affine rule")
