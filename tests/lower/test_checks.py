@@ -156,12 +156,19 @@ def words_of(func: Func, target: str) -> tuple[Any, ...]:
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(funcs())
 def test_programs_whose_accesses_are_inside_have_no_tests(target: str, func: Func) -> None:
-    """However they are scheduled; but for those whose bounds or elements come from memory."""
+    """However they are scheduled; but for those whose bounds or elements come from memory. What a thread of a GPU
+    would allocate with a symbolic size is not lowered."""
     if any(isinstance(n, Opaque) for n in nodes(func)):
         return
-    assert not words_of(func, target)
     s = schedules.cpu(lp.Schedule(func), lanes=4) if target == "llvm" else schedules.gpu(lp.Schedule(func), threads=4)
-    assert not words_of(s.func, target)
+    for program in (func, s.func):
+        try:
+            words = words_of(program, target)
+        except lp.LowerError as error:
+            if "is allocated in a kernel, so its size has to be a constant" not in str(error):
+                raise
+        else:
+            assert not words
 
 
 def test_the_gpu_compiles_tests_and_indices_from_memory_are_wide() -> None:
