@@ -3,7 +3,8 @@
     python3 .ci/check.py            everything, in .venv of this checkout
     python3 .ci/check.py --here     with the interpreter that runs it, installing nothing
 
-Further arguments go to pytest. The tutorials are run by the tests.
+Further arguments go to pytest. The tutorials are run by the tests. Compiled Python is kept between the processes that
+these start, and a worker of pytest's stays with a file: what its tests share is made once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ SUPPORTED = ((3, 11), (3, 14))
 def run(*command: str | Path) -> None:
     """Run `command` in the checkout; stop with its exit status if it fails."""
     print("$", *command, flush=True)
-    status = subprocess.run([str(c) for c in command], cwd=ROOT, stdin=subprocess.DEVNULL).returncode
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    status = subprocess.run([str(c) for c in command], cwd=ROOT, env=kept, stdin=subprocess.DEVNULL).returncode
     if status:
         sys.exit(status)
 
@@ -44,7 +46,7 @@ def main(arguments: list[str]) -> None:
     run(python, "-m", "ruff", "check", ".")
     run(python, "-m", "ruff", "format", "--check", ".")
     run(python, "-m", "pyright", "--pythonpath", python)
-    run(python, "-m", "pytest", "-n", "2", *[a for a in arguments if a != "--here"])
+    run(python, "-m", "pytest", "-n", "2", "--dist", "worksteal", *[a for a in arguments if a != "--here"])
 
 
 if __name__ == "__main__":
