@@ -10,8 +10,9 @@ SHARE_BYTES = 64
 """What a thread takes of a row, while there are threads for that."""
 MANY = 512
 """Threads beyond which each takes twice as much: two blocks fit a processor, one loading while the other stores."""
-THREADS = 1024
-"""Threads that a row has at most."""
+THREADS, UNKNOWN = 1024, 256
+"""Threads that a row has at most, and that one has whose length is not known: so many of its elements are read one
+after the other, and blocks of several rows are there to wait for."""
 LONGEST = 1024, 8192, 32768
 """Rows of a length that is not known have a kernel for lengths up to each of these, and one for all others."""
 MIDDLE = LONGEST[1]
@@ -33,7 +34,9 @@ def vector(s: lp.Schedule, loops: dict[str, str], buffers: frozenset[str]) -> in
 
 def worth(length: int | None, size: int) -> int:
     """How many threads a row of `length` elements of `size` bytes is worth."""
-    wanted = THREADS if length is None else length * size // SHARE_BYTES
+    if length is None:
+        return UNKNOWN
+    wanted = length * size // SHARE_BYTES
     wanted = min(wanted, max(MANY, wanted // 2))
     return min(THREADS, 1 << (max(LINE, wanted) - 1).bit_length())
 

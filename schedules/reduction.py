@@ -36,8 +36,9 @@ LONG, SHORT = 1024, 256
 """What a block folds of a loop whose length is not known, at least: of elements, of whole vectors."""
 CHUNK_BYTES = 16384
 """What a block folds at least, where a reduction is cut."""
-TOGETHER = 4, 16
-"""Rows that a thread has in flight where it folds columns: of whole vectors, of single elements."""
+TOGETHER, AHEAD = (4, 16), 8
+"""Rows that a thread has in flight where it folds columns: of whole vectors, of single elements; and of whole vectors
+where the number of rows is not known."""
 FLIGHT = 8
 """Vectors of a row that a lane has in flight: rows that a warp takes so have one each, and a block has several."""
 OUTER = 16
@@ -203,7 +204,8 @@ def _in_two(
         s = s.reorder(*finals[1:], finals[0])
     first = (*over[:-1], inner)
     if column:
-        s = _columns(s, partial, (part, *rows), column, first, max(side, threads // 2), side)
+        whole = None if extent(s, part) is not None else f"({part} + 1) * {size} <= {length}"
+        s = _columns(s, partial, (part, *rows), column, first, max(side, threads // 2), side, whole)
     else:
         s = _rows(s, partial, (part, *rows), first, threads, (length, f"{part} * {size}"))
     return reduction(s, stage, threads=max(side, threads // 2) if column else threads, chunk=0)
@@ -321,30 +323,68 @@ def _near(s: lp.Schedule, stage: str, at: str | None) -> tuple[lp.Schedule, str]
 
 
 def _columns(
-    s: lp.Schedule, stage: str, rows: tuple[str, ...], column: str, over: tuple[str, ...], threads: int, side: int
-) -> lp.Schedule:
-    """A block for `side` vectors of columns side by side, one a thread, its threads along y folding each."""
-    inputs = _inputs(s, stage)
+    s: lp.Schedule, stage: str, rows: tuple[str, ...], column: str, over: tuple[str, ...], threads: int, side: int,
+    whole: str | None = None,
+) -> lp.Schedule:  # fmt: skip
+    """A block for `side` vectors of columns side by side, one a thread, its threads along y folding each.
+
+    Blocks for which `whole` holds have all the rows that there are in any; the others have tests.
+    """
+    inputs, known = _inputs(s, stage), whole is None and extent(s, over[-1]) is not None
     width = vector(s, {stage: column}, inputs)
     s, (block, part) = _placed(s, stage, column, side * width)
     s, (lane, one) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
-    s, (turn, inner) = step(s, "split", over[-1], threads // side * TOGETHER[width == 1])
+    s, (turn, inner) = step(
+        s, "split", over[-1], threads // side * (TOGETHER[width == 1] if known or not one else AHEAD)
+    )
     s, (some, row) = step(s, "split", inner, threads // side)
     if one:
         s = s.reorder(*(x for x in s.loops(stage)[s.loops(stage).index(lane) :] if x != one), one)
     s, fold = _near(s, stage, lane)
-    s = s.bind(lane, "threadIdx.x").bind(row, "threadIdx.y").unroll(some)
-    if one:
-        for buffer in sorted(inputs):
-            s = vector_read(s, fold, buffer, row)
-        s = s.unroll(one)
-        last = s.loops(stage)[-1]
-        s = s.vectorize(last) if fold != stage and s.why("vectorize", last) is None else s
-    if s.why("partition", turn) is None:
-        s = s.partition(turn)  # tests between loads would keep them from being in flight together
-    s = _made_there(s, stage, block, side, width)
+    nests = [(fold, turn, some, row, one)]
+    if whole is not None and s.why("specialize", turn, whole) is None:
+        before = s.stages
+        s, others = step(s, "specialize", turn, whole)
+        (other,) = (x for x in s.stages if x not in before)
+        s = s.simplify(turn)
+        nests.append((other, *others[:3], others[3] if one else ""))
+    for nest in nests:
+        s = _folded(s, nest, sorted(inputs), known)
+    last = s.loops(stage)[-1]
+    s = s.vectorize(last) if one and fold != stage and s.why("vectorize", last) is None else s
+    s = _made_there(s.bind(lane, "threadIdx.x"), stage, block, side, width)
     s, blocks = _merged(s, (*rows, block))
     return s.bind(blocks[-1], "blockIdx.x")
+
+
+def _folded(s: lp.Schedule, nest: tuple[str, str, str, str, str], inputs: Sequence[str], known: bool) -> lp.Schedule:
+    """A stage that folds columns: `nest` is its name, its turns, the rows of a thread, the threads, and its lanes."""
+    stage, turn, some, row, one = nest
+    rows = extent(s, row) or 1
+    s = s.bind(row, "threadIdx.y").unroll(some)
+    for buffer in inputs if one else ():
+        near = None if known else _ahead(s, stage, buffer, turn, rows)
+        s = near or vector_read(s, stage, buffer, row)
+    s = s.unroll(one) if one else s
+    # tests between loads would keep them from being in flight together
+    return s.partition(turn) if s.why("partition", turn) is None else s
+
+
+def _ahead(s: lp.Schedule, stage: str, buffer: str, turn: str, threads: int) -> lp.Schedule | None:
+    """What `stage` reads of `buffer` in a turn, moved into registers first, a row for each of `threads` in turn.
+
+    None where how many rows there are in a turn is not known.
+    """
+    if s.why("cache_read", stage, buffer, "local", turn) is not None:
+        return None
+    s, (row, *lanes) = step(s, "cache_read", stage, buffer, "local", turn)
+    if extent(s, row) is None:
+        return None
+    s, (some, row) = step(s, "split", row, threads)
+    s = s.bind(row, "threadIdx.y").unroll(some)
+    for lane in lanes:
+        s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
+    return s
 
 
 @lp.composite
