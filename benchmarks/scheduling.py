@@ -136,6 +136,7 @@ TABLE: dict[str, Callable[[Offer], Iterable[Any]]] = {
     "double_buffer": lambda o: (call(b, v) for b in o.own for v in o.loops[:8]),
     "pipeline": lambda o: (call(v, stages=3) for v in o.loops),
     "tensorize": lambda o: (call(x, "dp4a") for x in o.loops),
+    "reorder_dims": lambda o: (call(b, *reversed(range(rank))) for b, rank in o.ranks.items() if rank > 1),
     "fuse_dims": lambda o: (call(b, d) for b, rank in o.ranks.items() for d in range(rank - 1)),
     "reindex": lambda o: (call(*x) for x in o.reads),
     "scan_blocks": lambda o: (call(v, 32) for v in o.loops),

@@ -65,6 +65,8 @@ def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = Fals
         if _tiled(s, stage) and one_nest(s, stage) and free_loops(s, stage):
             s = _product(s, stage, arch)
             continue
+        if (made := _rows_of(s, stage)) is not None:
+            return made
         if streams(s, stage) and one_nest(s, stage):
             s = _lowered(s, reduction, stage) or s
         if stage not in s.stages or not free_loops(s, stage):
@@ -81,6 +83,16 @@ def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = Fals
         except lp.ScheduleError:
             continue  # what stands in one nest with it has the grid already
     return s
+
+
+def _rows_of(s: lp.Schedule, stage: str) -> lp.Schedule | None:
+    """`s` with `stage` and all that follows it as one launch of blocks that take rows of what a product gave, if they
+    are no products themselves."""
+    before = s.stages[: s.stages.index(stage)]
+    rest = s.stages[len(before) :]
+    if not before or not crowded(s, before) or any(_tiled(s, x) or several(s, x) for x in rest):
+        return None
+    return _lowered(s, row_blocks, after=before)
 
 
 def _tiled(s: lp.Schedule, stage: str) -> bool:

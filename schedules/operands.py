@@ -3,7 +3,7 @@
 Tensor cores multiply elements of 16 bits that lie in memory, and a tile's sums are taken by one stage, one by one. So
 what a product makes of an operand first, a conversion, a scale, becomes a matrix of its own: it is computed by a launch
 before, or where tiles of it are copied. What others than one such stage read of the sums becomes a stage of its own,
-too: the largest part of 16 bits that is made of a sum alone, or else the sum.
+too: the largest part of 16 bits that is made of a sum alone, what all of them round it to, or else the sum.
 """
 
 from __future__ import annotations
@@ -67,15 +67,38 @@ def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
         loops = list(s.loops(out))
         touch = next(t for t in s.accesses(out) if t.buffer == written)
         in_order = len(loops) == len(free) and touch.text == f"{written}[{', '.join(loops)}]"
-        if in_order and not s.reduced(out) and one_nest(s, out) and not _folds(s, out, stage):
+        apart = not s.reduced(out) and one_nest(s, out) and not _folds(s, out, stage)
+        if in_order and apart:
             return s, stage
         order = _places(touch.text, loops)
+        if order and apart and (made := _turned(s, stage, out, order)) is not None:
+            return made, stage
         for kind in NARROW if order else ():
             if s.why("reindex", out, written, *order, dtype=kind) is None:
                 return s.reindex(out, written, *order, dtype=kind), stage
+    for kind in NARROW if len(found) > 1 else ():
+        if s.why("cache_read", tuple(found), written, "global", dtype=kind) is None:
+            return s.cache_read(tuple(found), written, "global", dtype=kind), stage
     before = set(s.stages)
     s = s.cache_write(stage, "global")
     return s, next(x for x in s.stages if x not in before)
+
+
+def _turned(s: lp.Schedule, stage: str, out: str, order: list[str]) -> lp.Schedule | None:
+    """`s` with `stage` and `out`, which finds its elements by the loops `order`, in one order of loops: that of
+    `stage`, if `out` stores along the innermost of these; else that of `out`, rows and columns changing places."""
+    loops, over = list(s.loops(out)), s.reduced(stage)
+    if order[-1] == loops[-1]:
+        return s.reorder(*order) if s.why("reorder", *order) is None else None
+    if order[:-2] != loops[:-2] or order[:-3:-1] != loops[-2:]:
+        return None
+    *batch, row, column = (x for x in s.loops(stage) if x not in over)
+    (sums,) = {t.buffer for t in s.accesses(stage) if t.write}
+    dims = (*range(len(batch)), len(batch) + 1, len(batch))
+    if s.why("reorder_dims", sums, *dims) is not None:
+        return None
+    s = s.reorder_dims(sums, *dims)
+    return s.reorder(column, row) if s.why("reorder", column, row) is None else None
 
 
 def _folds(s: lp.Schedule, out: str, stage: str) -> bool:

@@ -8,6 +8,7 @@ length is not known, the host picks a kernel for it at each launch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import loopir as lp
@@ -29,25 +30,31 @@ element has a register, however short it is, and with twice as many of them one 
 
 @lp.composite
 def row_blocks(
-    s: lp.Schedule, *, threads: int | None = None, rows: int | None = None, keep: bool = True
+    s: lp.Schedule,
+    *,
+    threads: int | None = None,
+    rows: int | None = None,
+    keep: bool = True,
+    after: Sequence[str] = (),
 ) -> lp.Schedule:
     """`s` as one launch whose blocks take rows; ScheduleError if its stages do not all work along the same rows.
 
     The last stage says what a row is: the loops that it has in common with the results of the reductions before it.
     `threads` is how many a row has at most, `rows` how many of them a block takes; with `keep` what fits is kept in
-    registers.
+    registers. The stages `after` are launches of their own, before, whose results are as given.
     """
-    out = s.stages[-1]
-    depths = {len(s.loops(x)) - len(s.reduced(x)) for x in s.stages if s.reduced(x)}
+    out, mine = s.stages[-1], [x for x in s.stages if x not in after]
+    depths = {len(s.loops(x)) - len(s.reduced(x)) for x in mine if s.reduced(x)}
     depth = min(depths, default=0)
     if depths != {depth} or not depth or s.reduced(out) or len(s.loops(out)) < depth:
         raise lp.ScheduleError("the stages are not reductions along the same rows and what is made of them")
     s, row = fused(s, s.loops(out)[:depth])
-    for stage in reversed(s.stages[:-1]):
+    for stage in reversed(mine[:-1]):
         s = s.compute_at(stage, row)
         if all(t.invariant(row) for t in s.accesses(stage) if not t.write):
             raise lp.ScheduleError(f"{stage} is the same for every row")
     given = frozenset(a.buffer.name for a in s.func.args)
+    given |= {t.buffer for x in after for t in s.accesses(x) if t.write}
     length = _length(s, row) if keep and threads is None else None
     size = _widest(s, _stages(s, row), given)
     for most, width, rest in _kernels(s, row, length, size) if length is not None else ():
@@ -134,13 +141,15 @@ def _blocks(
     return s
 
 
-def crowded(s: lp.Schedule) -> bool:
+def crowded(s: lp.Schedule, after: Sequence[str] = ()) -> bool:
     """Whether there are rows for `row_blocks`, not known to be too few for a GPU or too long for a block.
 
-    A row's elements have to stand side by side in what its reductions read.
+    They are looked for in what comes `after` stages that are launches of their own. A row's elements have to stand side
+    by side in what its reductions read.
     """
-    reductions = [x for x in s.stages if s.reduced(x)]
-    if len(s.stages) < 2 or not reductions or not all(_runs_along(s, x) for x in reductions):
+    mine = [x for x in s.stages if x not in after]
+    reductions = [x for x in mine if s.reduced(x)]
+    if len(mine) < 2 or not reductions or not all(_runs_along(s, x) for x in reductions):
         return False
     loops = s.loops(reductions[0])
     counts = [extent(s, x) for x in loops if x not in s.reduced(reductions[0])]

@@ -42,10 +42,11 @@ def store_boxes(
     own: int,
 ) -> lp.Schedule | None:
     """`out`, made of `stage` in loop `at`, through slots of shared memory, as boxes; None if it is not of whole slices,
-    is used by anything else, or no tensor map tells of it. Who makes the `rows` of a slice, `by_threads` says of their
+    is read in the same nest, or no tensor map tells of it. Who makes the `rows` of a slice, `by_threads` says of their
     loop: warpgroups, each `own` rows, which it stores itself and waits for nobody."""
     (whole,) = {t.buffer for t in s.accesses(out) if t.write}
-    if any(t.buffer == whole and not t.write for x in s.stages for t in s.accesses(x)):
+    near = [x for x in s.stages if {*s.loops(x)} & {*s.loops(out)}]
+    if any(t.buffer == whole and not t.write for x in near for t in s.accesses(x)):
         return None
     before = set(s.stages)
     s = s.cache_write(out, "shared", at=at)

@@ -20,7 +20,14 @@ class Methods:
         raise NotImplementedError
 
     def cache_read(
-        self, stage: str | tuple[str, ...], buffer: str, scope: str, at: str | None = None, *, name: str | None = None
+        self,
+        stage: str | tuple[str, ...],
+        buffer: str,
+        scope: str,
+        at: str | None = None,
+        *,
+        name: str | None = None,
+        dtype: str | None = None,
     ) -> Self:
         """Copy what `stage` reads of `buffer` in one iteration of loop `at` into memory of `scope`, and read it
         there."""
@@ -148,6 +155,10 @@ class Methods:
     def reorder(self, *loops: str) -> Self:
         """Put `loops`, which are nested perfectly, in the order given; loops of the nest not named keep their
         places."""
+        raise NotImplementedError
+
+    def reorder_dims(self, buffer: str, *order: int) -> Self:
+        """Put the dimensions of the intermediate `buffer` in the order in which `order` names those that there are."""
         raise NotImplementedError
 
     def reuse(self, buffer: str, old: str) -> Self:

@@ -20,10 +20,12 @@ from loopir.analysis.regions import Box, Touch, loads_in, region, sized
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
 from loopir.errors import ScheduleError
+from loopir.ir.dtypes import DType, dtype as dtype_called
 from loopir.ir.grammar import (
     Alloc,
     Body,
     Buffer,
+    Cast,
     Do,
     FloorDiv,
     Func,
@@ -36,6 +38,7 @@ from loopir.ir.grammar import (
     Scope,
     Stmt,
     Store,
+    Value,
     Var,
 )
 from loopir.ir.inits import outermost
@@ -210,6 +213,10 @@ class Copied:
         inside = (offset(self.source, tuple(at)),) if self.line else at
         return tuple([_less(inside[d], self.box.base[d], ctx) for d in self.dims])
 
+    def kept(self, element: Value) -> Value:
+        """What the cache holds of an element of the source: it, or what it is converted to."""
+        return element if self.cache.dtype == element.dtype else Cast(element, self.cache.dtype)
+
     def settles(self, part: Node) -> bool:
         """Whether what `part` loads from the cache is told by sums, which are in their shortest form anywhere."""
         return all(is_sum(x) for load, _ in loads_of(part) if load.buffer is self.cache for x in load.at)
@@ -333,12 +340,22 @@ def require_unwritten(site: Site, parts: Iterable[Node], what: str) -> None:
         raise ScheduleError(reason, suggestion="a loop further inside, around the reads alone")
 
 
+def dtype_named(name: str) -> DType:
+    """The element type called `name`; ScheduleError if there is none."""
+    try:
+        return dtype_called(name)
+    except TypeError as error:
+        raise ScheduleError(str(error), suggestion="one of these") from None
+
+
 def redirected(node: N, copies: Copied, ctx: Context, only: Set[tuple[Index, ...]] | None = None) -> N:
     """`node` with each element of the source that it loads, or `only` these, taken from the cache."""
 
     def visit(n: Node) -> Node:
         if isinstance(n, Buffer):
             return n
+        if isinstance(n, Cast) and n.type == copies.cache.dtype != copies.source.dtype and isinstance(n.value, Load):
+            return visit(n.value) if n.value.buffer.name == copies.source.name else rebuild(n, visit)
         asked = only is None or (isinstance(n, Load) and n.at in only)
         n = rebuild(n, visit)
         if isinstance(n, Load) and n.buffer.name == copies.source.name and asked:

@@ -89,6 +89,8 @@ CASES = (
     both("(a @ b).T", mk_kn(), lambda a, b: (a @ b).T),
     both("batches", lambda m, n, k: [((2, m, k), BF), ((2, k, n), BF)], lambda a, b: a @ b),
     both("batches of batches", lambda m, n, k: [((2, 2, m, k), BF), ((2, 2, k, n), BF)], lambda a, b: a @ b),
+    Case("heads beside one another", lambda m, n, k: [((2, 2, m, k), BF), ((2, 2, k, n), BF)],
+         lambda a, b: lp.transpose(a @ b, (0, 2, 1, 3)), lambda a, b: (a @ b).transpose(0, 2, 1, 3)),
     both("one right operand", lambda m, n, k: [((2, m, k), BF), ((k, n), BF)], lambda a, b: a @ b),
     both("one left operand", lambda m, n, k: [((m, k), BF), ((2, k, n), BF)], lambda a, b: a @ b),
     both("batches that are broadcast", lambda m, n, k: [((2, 1, m, k), BF), ((2, k, n), BF)], lambda a, b: a @ b),

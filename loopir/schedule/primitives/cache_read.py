@@ -9,7 +9,25 @@ from loopir.analysis.access import statements_of
 from loopir.analysis.regions import Touch
 from loopir.analysis.simplify import Context, simplify
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Stmt, Store, Var, conj
+from loopir.ir.dtypes import DType
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Cast,
+    Cmp,
+    Func,
+    If,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    conj,
+)
 from loopir.ir.inits import outermost
 from loopir.ir.labels import labels_of
 from loopir.ir.walk import Place, children, fresh, loaded, names, replace, statements, stored
@@ -17,6 +35,7 @@ from loopir.schedule.caches import (
     Copied,
     Site,
     copied,
+    dtype_named,
     find_site,
     inside_nests,
     loads,
@@ -38,6 +57,7 @@ def cache_read(
     at: str | None = None,
     *,
     name: str | None = None,
+    dtype: str | None = None,
 ) -> Func:
     """Copy what `stage` reads of `buffer` in one iteration of loop `at` into memory of `scope`, and read it there.
 
@@ -46,7 +66,7 @@ def cache_read(
     made once, before the nest. Another statement of the nest must not write `buffer`. Where `stage` is several stages,
     they share one copy, made before the first of the nests that they stand in. Where loops over several dimensions are
     fused, and a run of elements from row to row is less than the box around it, the copy is that run. `name` is the
-    copy's.
+    copy's. With `dtype`, its elements are of that type, if that is what each element is converted to where it is read.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n - 2]"):
@@ -123,6 +143,25 @@ def cache_read(
                         B[i, j] = A_local[j] / S[0]
     refuses: cache_read(("S", "B"), "A", "local", at="k")  # 'k' is no loop around B; the loops there are i and j
     refuses: cache_read(("S", "B"), "S", "local", at="i")  # S reads nothing of S
+
+    before:
+        def narrow(A: "float32[8]", B: "out float32[8]", C: "out float16[8]"):
+            for i in range(8):
+                B[i] = float32(float16(A[i])) * 2.0
+            for j in range(8):
+                C[j] = float16(A[7 - j])
+    call:    cache_read(("B", "C"), "A", "global", dtype="float16")
+    after:
+        def narrow(A: "float32[8]", B: "out float32[8]", C: "out float16[8]"):
+            with alloc("float16[8]") as A_global:
+                for ax0 in range(8):
+                    A_global[ax0] = float16(A[ax0])
+                for i in range(8):
+                    B[i] = float32(A_global[i]) * 2.0
+                for j in range(8):
+                    C[j] = A_global[-j + 7]
+    refuses: cache_read("B", "A", "global", dtype="bfloat16")  # B does not make bfloat16 of each A that it reads
+    refuses: cache_read("B", "A", "global", dtype="i0")        # 'i0' is not an element type
     """
     source = find_buffer(func, buffer)
     site = find_site(func, stage, at, [source.name])
@@ -130,6 +169,10 @@ def cache_read(
     require_kept(site, [source.name], f"{source.name}, which the copy would hold,")
     require_unwritten(site, [x for t in read for x in t.at], f"which elements {site.labels} reads")
     copies = copied(site, source, read, scope, name)
+    if dtype is not None:
+        copies = replace(copies, cache=replace(copies.cache, dtype=dtype_named(dtype)))
+        if copies.cache.dtype != source.dtype:
+            _require_converted(site, source.name, copies.cache.dtype)
     body, settled = _redirected(site, copies)
     made = site.replaced((Alloc(copies.cache, (_copy(site, copies), *body)),), body if settled else ())
     _require_unshared(site, made, source.name)
@@ -152,6 +195,23 @@ def _require_unshared(site: Site, made: Func, name: str) -> None:
     except ScheduleError as error:  # about a copy that there is not
         reason = f"with the copy, {error.reason}: {error.witness}"
         raise ScheduleError(reason, loop=error.loop, suggestion="a copy of what the iteration alone touches") from None
+
+
+def _require_converted(site: Site, source: str, kind: DType) -> None:
+    """Refuse unless each element of `source` that is read is made one of `kind` right there."""
+    for place in site.places:
+        if any(_as_it_is(part, source, kind) for part in children(place.stmt)):
+            reason = f"{place.stmt.label} does not make {kind.name} of each {source} that it reads"
+            raise ScheduleError(reason, suggestion="a copy of the elements as they are, without dtype=")
+
+
+def _as_it_is(n: Node, source: str, kind: DType) -> bool:
+    """Whether an element of `source` is used in `n` otherwise than converted to `kind`."""
+    if isinstance(n, Cast) and n.type == kind and isinstance(n.value, Load) and n.value.buffer.name == source:
+        n = n.value
+    elif isinstance(n, Load) and n.buffer.name == source:
+        return True
+    return any(_as_it_is(x, source, kind) for x in children(n))
 
 
 def _whole(site: Site, place: Place) -> bool:
@@ -195,7 +255,7 @@ def _copy(site: Site, copies: Copied) -> Stmt:
         fresh(copies.cache.name, labels),
         copies.cache,
         tuple(simplify(at[d] - copies.box.base[d], known) for d in copies.dims),
-        Load(copies.source, copies.element(tuple(at))),
+        copies.kept(Load(copies.source, copies.element(tuple(at)))),
     )
     body: Stmt = If(conj(*inside), (store,)) if inside else store
     for loop in reversed(loops):

@@ -15,7 +15,7 @@ from loopir.analysis.simplify import nonnegative, poly, simplify_cond
 from loopir.analysis.simplify_func import statements_known
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
-from loopir.ir.dtypes import DType, dtype as dtype_called
+from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     TRUE,
     Alloc,
@@ -41,7 +41,7 @@ from loopir.ir.grammar import (
 from loopir.ir.layouts import made_of
 from loopir.ir.text import text
 from loopir.ir.walk import children, fresh, loaded, nodes, substitute, variables
-from loopir.schedule.caches import Site, find_site, inside_nests, require_kept, require_unwritten
+from loopir.schedule.caches import Site, dtype_named, find_site, inside_nests, require_kept, require_unwritten
 from loopir.schedule.find import find_buffer, find_loop, listing
 from loopir.schedule.naming import Taken, free_name
 from loopir.schedule.parts import with_values
@@ -136,7 +136,7 @@ def reindex(
         raise ScheduleError("no buffer is named", suggestion="what the stage reads")
     site = find_site(func, stage, at, [b.name for b in sources])
     inner = _inner(site)
-    kind = sources[0].dtype if dtype is None else _called(dtype)
+    kind = sources[0].dtype if dtype is None else dtype_named(dtype)
     chosen = [find_loop(func, v).var for v in loops]
     if bad := [v for v in chosen if v not in inner]:
         where = f"inside {at!r}" if at is not None else f"around {site.place.stmt.label}"
@@ -155,13 +155,6 @@ def reindex(
     ats = {n.at for n in nodes(part) if isinstance(n, Load)}
     require_kept(site, loaded(part), f"what {what} is read from", lambda a: None in a.at or a.at in ats)
     return made.applied(sources[0], name)
-
-
-def _called(dtype: str) -> DType:
-    try:
-        return dtype_called(dtype)
-    except TypeError as error:
-        raise ScheduleError(str(error), suggestion="one of these") from None
 
 
 def _inner(site: Site) -> dict[str, Loop]:
