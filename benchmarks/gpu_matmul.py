@@ -1,6 +1,7 @@
 """Products on the GPU beside torch (cuBLAS) and torch.compile, in one run on one GPU.
 
     python benchmarks/gpu_matmul.py [--rows 4096x,llama] [--no-compile] [--write]
+    python benchmarks/gpu_matmul.py --sizes 2304x2048x8192,2304x2048x4096
 
 Each row is checked against torch in float32 before it is timed, on random data; then they are timed in turns, and
 medians are taken. Printed: TFLOP/s of each, and how many times as fast as cuBLAS and as torch.compile ours is. A row
@@ -107,6 +108,13 @@ def rows() -> Iterator[Row]:
             yield Row(f"few {tokens}x{n}x{k} {lies}", tokens, n, k, lies=lies)
 
 
+def sized(sizes: str) -> Iterator[Row]:
+    for lies in ("nn", "nt"):
+        for size in sizes.split(","):
+            m, n, k = map(int, size.split("x"))
+            yield Row(f"bf16 {size} {lies}", m, n, k, lies=lies)
+
+
 # ---------------------------------------------------------------- measuring
 
 
@@ -174,6 +182,7 @@ def told(row: Row, found: Measured) -> str:
 
 def main() -> int:
     parser = tables.options(__doc__)
+    parser.add_argument("--sizes", default="", help="products of bf16 of these rows x columns x reduced, both ways")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     asked = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -184,7 +193,7 @@ def main() -> int:
     record(f"{'TFLOP/s':40} {'ours':>8} {'cuBLAS':>8} {'ratio':>6} {'compile':>8} {'ratio':>6} {'error':>8} "
         f"{'sched':>7} {'build':>7}  ms")  # fmt: skip
     ratios: dict[str, list[float]] = {"cublas": [], "compile": []}
-    for row in rows():
+    for row in sized(asked.sizes) if asked.sizes else rows():
         if wanted and not any(w in row.name for w in wanted):
             continue
         try:

@@ -14,6 +14,7 @@ from schedules.matmul import LARGE, Contraction, contraction, matmul_gpu, worth_
 from schedules.matmul_mma import matmul_mma, pairs, rounded
 from schedules.matmul_simt import matmul_simt
 from schedules.matmul_split import matmul_split
+from schedules.matmul_stream import matmul_stream
 from schedules.matmul_tiles import raw_tile, tensor_tile, warpgroup_tile
 from schedules.matmul_wgmma import along_rows, matmul_wgmma
 from schedules.neighbours import neighbours, reaches
@@ -140,7 +141,7 @@ def _of_pairs(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     deep = extent(s, c.reduced) or THIN
     if arch == HOPPER and (extent(s, c.row) or HIGH) >= HIGH and (deep >= THIN or deep % VECTOR == 0):
         options = {**warpgroup_tile(s, c), "whole": not _whole_vectors(s, c)}
-        schedule = matmul_split if "parts" in options else matmul_wgmma
+        schedule = matmul_stream if "rest" in options else matmul_split if "parts" in options else matmul_wgmma
         if (made := _lowered(s, schedule, stage, **options)) is not None:
             return made
     options, within = tensor_tile(s, c), _taken_along(s, stage)

@@ -177,8 +177,10 @@ ROOM, LEAST_STAGES, MOST_STAGES = 226 * 1024, 4, 8
 PARTS = (1, 2, 4)
 LAUNCH, SUMS = 3400, 1400
 """Cycles of another launch, and bytes of sums of parts that all multiprocessors write and read again in a cycle."""
-CLOSE = 1.03
-"""Costs are no better known than that."""
+CLOSE, WORTH = 1.03, 0.99
+"""Costs are no better known than that; what is dealt out has to cost less than so much of the cheapest otherwise."""
+LARGEST, REST = (128, 256), (128, 128)
+"""Tiles of whole turns, and of what is left and dealt out."""
 
 
 def warpgroup_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
@@ -193,6 +195,8 @@ def warpgroup_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
 def warpgroup_choice(sizes: Sizes, along: bool) -> dict[str, Any]:
     """The options of `matmul_wgmma` for products of `sizes`: the cheapest tile, of those about as cheap the largest.
 
+    They are those of `matmul_split` where the reduced loop is better cut in parts, and those of `matmul_stream` where a
+    last turn would leave most multiprocessors without a tile.
     A right operand whose rows run `along` the reduced loop may have any multiple of 8 columns in a tile, as whole
     pieces of 128 bytes are what one that lies the other way round is made of.
     """
@@ -203,6 +207,9 @@ def warpgroup_choice(sizes: Sizes, along: bool) -> dict[str, Any]:
     blocks = [(m, n) for m in high for n in wide if n <= max(wide.start, sizes.columns)]
     parts = [p for p in PARTS if p == 1 or (sizes.depth % (p * STEP) == 0 and sizes.batch == 1)]
     costs = {(b, p): warpgroup_cycles(sizes, b, p) for b in blocks for p in parts}
+    streamed = dealt(sizes)
+    if streamed is not None and streamed[0] < WORTH * min(costs.values()):
+        return streamed[1]
     least = CLOSE * min(costs.values())
     block, part = max((x for x in costs if costs[x] <= least), key=lambda x: (-x[1], x[0][0] * x[0][1], x[0][1]))
     stages, _ = _held(sizes, block, part)
@@ -218,11 +225,45 @@ def warpgroup_cycles(sizes: Sizes, block: tuple[int, int], parts: int = 1) -> fl
     """
     rows, columns, depth = sizes.rows or UNKNOWN, sizes.columns or UNKNOWN, sizes.depth or UNKNOWN
     m, n = block
-    stage, turns = 2 * STEP * (m + n), _turns(sizes, block, parts)
+    turns = _turns(sizes, block, parts)
     stages, beside = _held(sizes, block, parts)
-    step = max(m * n * STEP / RATE + stage / SHARE, stage / CACHE, LATENCY / (max(1, stages - 2) * beside))
+    step = max(_step(m, n), LATENCY / (max(1, stages - 2) * beside))
     total = turns * -(-depth // (parts * STEP)) * step + -(-turns // beside) * (BEGIN + m * n / RESULTS)
     return total if parts == 1 else total + LAUNCH + 4 * parts * rows * columns / SUMS
+
+
+def whole_turns(rows: int, columns: int, block: tuple[int, int]) -> int:
+    """How many rows of tiles make as many whole turns as there are."""
+    across, high = -(-columns // block[1]), rows // block[0]
+    return min(high, high * across // PROCESSORS * PROCESSORS // across)
+
+
+def dealt(sizes: Sizes) -> tuple[float, dict[str, Any]] | None:
+    """What a product of `sizes` costs by `matmul_stream`, and with which options; None where it has no whole turn of
+    tiles, or what is left then does not come in whole tiles.
+
+    Of what is left each block has a part of one tile, of as few steps as is worth its sums, which it writes before
+    another launch reads them.
+    """
+    rows, columns, depth = sizes.rows or UNKNOWN, sizes.columns or UNKNOWN, sizes.depth or UNKNOWN
+    whole, (m, n) = whole_turns(rows, columns, LARGEST) * LARGEST[0], REST
+    if sizes.batch > 1 or whole in (0, rows) or (rows - whole) % m or columns % n or depth % STEP:
+        return None
+    tiles, steps = (rows - whole) // m * (columns // n), depth // STEP
+    parted = [p for p in range(1, PROCESSORS // tiles + 1) if steps % p == 0]
+    costs = {p: steps // p * _step(m, n) + 8 * p * tiles * m * n / SUMS for p in parted}
+    if not costs:
+        return None
+    parts = min(parted, key=lambda p: costs[p])
+    main = warpgroup_cycles(replace(sizes, rows=whole), LARGEST)
+    options = {"block": LARGEST, "rows": whole, "rest": REST, "parts": tiles * parts}
+    return main + BEGIN + costs[parts] + LAUNCH, options
+
+
+def _step(m: int, n: int) -> float:
+    """The cycles of a step of one tile for which copies run far enough ahead."""
+    stage = 2 * STEP * (m + n)
+    return max(m * n * STEP / RATE + stage / SHARE, stage / CACHE)
 
 
 def _turns(sizes: Sizes, block: tuple[int, int], parts: int) -> int:

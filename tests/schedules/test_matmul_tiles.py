@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from schedules.matmul_tiles import Sizes, choice, warpgroup_choice, warpgroup_cycles
+from schedules.matmul_tiles import Sizes, choice, dealt, warpgroup_choice, warpgroup_cycles
 
 MEASURED = {
     (256, 12288, 4096, 1): {(128, 192): 39.9, (128, 128): 47.8, (128, 256): 48.1, (64, 256): 52.8},
@@ -30,6 +30,21 @@ def test_a_product_of_few_tiles_is_made_in_parts() -> None:
         "block": (128, 128), "stages": 7, "parts": 2, "whole_rows": False
     }  # fmt: skip
     assert "parts" not in warpgroup_choice(Sizes(1024, 1024, 1024), False)
+
+
+@pytest.mark.parametrize(("depth", "dealt_out", "otherwise"), [(8192, 105.7, 142.8), (4096, 56.5, 73.5)])
+def test_what_a_last_turn_leaves_is_dealt_out(depth: int, dealt_out: float, otherwise: float) -> None:
+    """2304 x 2048, A @ B: a turn of 128 tiles, and 16 more; in microseconds. A @ B.T has one of 152 columns."""
+    sizes = Sizes(2304, 2048, depth)
+    found = dealt(sizes)
+    assert found is not None
+    assert found[1] == warpgroup_choice(sizes, False) == {
+        "block": (128, 256), "rows": 2048, "rest": (128, 128), "parts": 128
+    }  # fmt: skip
+    assert found[0] / 1700 == pytest.approx(dealt_out, rel=0.18)
+    assert warpgroup_cycles(sizes, (64, 192)) / 1700 == pytest.approx(otherwise, rel=0.16)
+    assert warpgroup_choice(sizes, True)["block"] == (128, 152)
+    assert dealt(Sizes(4096, 4096, depth)) is None
 
 
 def test_thin_tiles_fill_a_multiprocessor() -> None:
