@@ -24,20 +24,20 @@ WARPS = family(
     "warps with roles, clusters and boxes",
     Mutant(
         "fills what is read", "a buffer is filled before those who read it have said that they are done",
-        "lower.roles:_Kernel.fill", "(Await(t.is_empty, 1), told,", "(told,", FILLED,
+        "lower.roles:_Way.fill", "(Await(t.is_empty, 1), told,", "(told,", FILLED,
     ),
     Mutant(
-        "reads what is coming", "a buffer is read without a wait for what fills it", "lower.roles:_Kernel.using",
+        "reads what is coming", "a buffer is read without a wait for what fills it", "lower.roles:_Way.using",
         "before[reading[0]].append(Await(t.is_full))", "pass", FILLED,
     ),
     Mutant(
-        "said too soon", "a buffer is said to be read before it is", "lower.roles:_Kernel.using",
+        "said too soon", "a buffer is said to be read before it is", "lower.roles:_Way.using",
         "after[reading[-1]] += self.released(t, lane)", "before[reading[0]] += self.released(t, lane)", FILLED,
     ),
     Mutant(
         "one tile's copies", "of a block that stays, the warps that copy are done when the first tile is",
-        "lower.roles:_Kernel.passing", "Loop(name, s.extent, s.kind",
-        "Loop(name, s.extent if s is self.loop else Int(1), s.kind", FILLED,
+        "lower.roles:_Way.passing", "Loop(name, s.extent, s.kind",
+        "Loop(name, s.extent if any(s is t.loop for t in self.turns) else Int(1), s.kind", FILLED,
     ),
     Mutant(
         "one box's bytes", "bytes that are to come are counted once for a loop of boxes", "lower.rings:bytes_of",
@@ -45,15 +45,15 @@ WARPS = family(
     ),
     Mutant(
         "turns not passed by", "who has a tile does not come by the turns of the others' tiles",
-        "lower.roles:_Kernel.using", "(replace(Await(self.alone.is_full), skip=True),)", "()", IN_TURN,
+        "lower.roles:_Way.using", "(replace(Await(alone.is_full), skip=True),)", "()", IN_TURN,
     ),
     Mutant(
         "keeps its turn", "a warpgroup without a tile does not let the next one have its turn",
-        "lower.roles:_Kernel.using", "other = (*s.orelse, order.wait(), order.next())", "other = s.orelse", IN_TURN,
+        "lower.roles:_Way.using", "other = (*s.orelse, order.wait(), order.next())", "other = s.orelse", IN_TURN,
     ),
     Mutant(
         "its own block alone", "who has read what a cluster shares says so to its own block",
-        "lower.roles:_Kernel.released", "Expect(slot, 0, Int(n))", "Expect(slot, 0)", SHARED,
+        "lower.roles:_Way.released", "Expect(slot, 0, Int(n))", "Expect(slot, 0)", SHARED,
     ),
     Mutant(
         "not for all", "a copy that is another one in each block of a cluster is made for all of them",
