@@ -20,7 +20,7 @@ from loopir.analysis.offsets import NOTHING, Offsets, Order as Order, ahead, all
 from loopir.analysis.refute import Linear
 from loopir.analysis.system import SIZE, Names, System, combine
 from loopir.errors import Witness
-from loopir.ir.grammar import Cmp, Cond, Func, Index, Mul, Var
+from loopir.ir.grammar import Cmp, Cond, Func, Index, Mul
 from loopir.ir.interpret import holds
 from loopir.ir.kept import once
 from loopir.ir.text import text
@@ -284,9 +284,8 @@ class Pair:
 
     def possible_among(self, orders: Sequence[Order]) -> bool:
         """`possible`, of orders that the offsets of the two are known to allow."""
-        if not orders or self.occurs(orders):
-            return bool(orders)
-        return any(self.base.possible(self.dims(), order) for order in orders)
+        left = [order for order in orders if not self.base.refutes(order)]
+        return bool(left) and (self.occurs(left) or any(self.base.solvable(self.dims(), order) for order in left))
 
     def occurs(self, orders: Sequence[Order]) -> bool:
         """Whether such instances are found by trying."""
@@ -332,12 +331,11 @@ class Pair:
             system.require(c, "n", shared)
         left = {**shared, **{v: f"s.{v}" for v in self.s.dims}}
         right = {**shared, **{v: f"t.{v}" for v in self.t.dims}}
-        domain(system, self.s, self.a, "s", left)
-        domain(system, self.t, self.b, "t", right)
-        for x, y in zip(self.a.at, self.b.at, strict=True):
+        first = domain(system, self.s, self.a, "s", left)
+        second = domain(system, self.t, self.b, "t", right)
+        for x, y in zip(first, second, strict=True):
             if x is not None and y is not None:
-                difference = combine(system.linear(x, "s", left), system.linear(y, "t", right), -1)
-                system.constraints.append((difference, True))
+                system.constraints.append((combine(x, y, -1), True))
         for loop in self.a.private:
             if loop in self.s.dims and loop in self.t.dims:
                 system.constraints.append(({f"s.{loop}": 1, f"t.{loop}": -1}, True))
@@ -393,19 +391,18 @@ class Instances:
     conds: tuple[Cond, ...]
 
 
-def domain(system: System, s: Statement | Instances, access: Access | None, prefix: str, names: Names) -> None:
-    """An instance of `s` runs, and does `access`."""
+def domain(
+    system: System, s: Statement | Instances, access: Access | None, prefix: str, names: Names
+) -> list[Linear | None]:
+    """An instance of `s` runs, and does `access`, of whose element the subscripts are given back."""
     at, given = (access.at, access.conds) if access is not None else ((), ())
-    for x in at:
-        if x is not None:
-            system.linear(x, prefix, names)
+    element = [None if x is None else system.linear(x, prefix, names) for x in at]
     conds = (*s.conds, *given)
     for c in conds:
         system.require(c, prefix, names)
     for var, extent in zip(s.dims, s.extents, strict=True):  # now that divisions are known, of which bounds may speak
-        system.constraints.append((system.linear(Var(var), prefix, names), False))
-        if extent is not None:
-            system.bound(Var(var), extent, prefix, names)
+        system.inside(var, extent, prefix, names)
     for c in conds:
         if isinstance(c, Cmp) and c.op == "<" and any(isinstance(n, Mul) for n in nodes(c.b)):
             system.bound(c.a, c.b, prefix, names)  # a guard `e < X * d` bounds `e // d`, too
+    return element

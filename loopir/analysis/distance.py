@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import islpy as isl
 
 from loopir.analysis.access import Statement, statements_of
-from loopir.analysis.depend import SIZE, Order, Pair, conflicts
+from loopir.analysis.depend import Order, Pair, conflicts
+from loopir.analysis.offsets import allowed
 from loopir.analysis.refute import Linear
 from loopir.ir.grammar import Func
 
@@ -34,7 +35,7 @@ def least_shifts(
             if one not in s.dims:
                 continue  # the first value of a reduction over that loop: before all of the fused nest
             if other not in t.dims:
-                if any(True for _ in distances(func, s, t, {"": 0}, order)):
+                if touches(func, s, t, [order]):
                     return None
                 continue
             ahead = {f"s.{one}": 1, f"t.{other}": -1}
@@ -48,13 +49,19 @@ def least_shifts(
     return tuple(shifts)
 
 
+def touches(func: Func, s: Statement, t: Statement, orders: Sequence[Order]) -> bool:
+    """Whether there is a conflict of `s` and `t` in one of `orders`."""
+    return any(Pair(func, s, a, t, b).possible(orders) for a, b in conflicts(s, t, folds_commute=True))
+
+
 def distances(func: Func, s: Statement, t: Statement, ahead: Linear, order: Order) -> Iterator[int | None]:
     """For each conflict of `s` and `t` the largest `ahead` at which there is one; None if there is no end to it."""
     for a, b in conflicts(s, t, folds_commute=True):
-        system = Pair(func, s, a, t, b).system({})
-        dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"s.{v}" for v in s.dims), *(f"t.{v}" for v in t.dims), DISTANCE]
-        measured = ({**ahead, DISTANCE: -1}, True)
-        for found in system.solutions(dims, [*order, measured]):
+        pair = Pair(func, s, a, t, b)
+        if pair.apart is None or not allowed([order], pair.apart) or pair.base.refutes(order):
+            continue
+        dims = [*pair.dims(), DISTANCE]
+        for found in pair.base.solutions(dims, [*order, ({**ahead, DISTANCE: -1}, True)]):
             if not found.is_empty():
                 most = isl.Set.from_basic_set(found).dim_max_val(len(dims) - 1)
                 yield None if most.is_infty() else most.to_python()

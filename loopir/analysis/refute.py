@@ -33,12 +33,23 @@ class Ends:
 
     def tighten(self, row: Linear) -> str:
         """Take in `row >= 0`, which speaks of one variable, and give its name."""
-        name, c = next((k, c) for k, c in row.items() if k)
-        if c > 0:
-            self.low[name] = max(-(row.get("", 0) // c), self.low.get(name, -inf))
+        if len(row) == 1:
+            ((name, c),) = row.items()
+            rest = 0
         else:
-            self.high[name] = min(row.get("", 0) // -c, self.high.get(name, inf))
+            (name, c), (other, rest) = row.items()
+            name, c, rest = (name, c, rest) if name else (other, rest, c)
+        if c > 0:
+            self.low[name] = max(-(rest // c), self.low.get(name, -inf))
+        else:
+            self.high[name] = min(rest // -c, self.high.get(name, inf))
         return name
+
+    def rows(self, name: str) -> list[Linear]:
+        """What is known of `name`, as rows >= 0."""
+        low, high = self.low.get(name, -inf), self.high.get(name, inf)
+        least = [{name: 1, "": -int(low)}] if low > -inf else []
+        return [*least, {name: -1, "": int(high)}] if high < inf else least
 
     def empty(self, name: str) -> bool:
         return self.low.get(name, -inf) > self.high.get(name, inf)
@@ -63,14 +74,18 @@ class Reduced:
         equal: list[Linear] = []
         for linear, equality in constraints:
             row = {k: c for k, c in linear.items() if c}
-            (equal if equality else at_least).append(row)
-            if not equality and _count(row) == 1:
+            if equality:
+                equal.append(row)
+            elif _count(row) == 1:
                 self.ends.tighten(row)
-        rests = [self._rest(f"{REST}{n}", at_least, *d) for n, d in enumerate(divided)]
+            else:
+                at_least.append(row)
+        rests = [self._rest(f"{REST}{n}", *d) for n, d in enumerate(divided)]
         met = all(solve(part, self.solved, self.equal) for row in rests for part in self._digits(row))
         parts = [part for row in equal for part in self._digits(row)]
         met = met and all(solve(part, self.solved, self.equal) for part in sorted(parts, key=len))
         self.equal = [_put(row, self.solved) for row in self.equal]
+        at_least += (row for name in self.solved for row in self.ends.rows(name))
         self.rows = [_put(row, self.solved) for row in at_least]
         self.speaking: dict[str, list[int]] = {}
         for n, row in enumerate(self.rows):
@@ -80,15 +95,14 @@ class Reduced:
             met and not any(map(self.ends.empty, self.ends.low)) and self._possible(self.ends, self.rows, ())
         )
 
-    def _rest(self, rest: str, at_least: list[Linear], dividend: Linear, divisor: int, quotient: str) -> Linear:
-        """dividend - divisor * quotient - rest, which is 0; the ends of both are told to `at_least`."""
+    def _rest(self, rest: str, dividend: Linear, divisor: int, quotient: str) -> Linear:
+        """dividend - divisor * quotient - rest, which is 0, and the ends of both."""
         least, most = -self.ends.most(dividend, -1), self.ends.most(dividend)
         bounds = [{rest: 1}, {rest: -1, "": divisor - 1}]
         bounds += [{quotient: 1, "": -(int(least) // divisor)}] if least > -inf else []
         bounds += [{quotient: -1, "": int(most) // divisor}] if most < inf else []
         for row in bounds:
             self.ends.tighten(row)
-        at_least += bounds
         return {k: c for k, c in {**dividend, quotient: -divisor, rest: -1}.items() if c}
 
     def _digits(self, row: Linear) -> Iterator[Linear]:
@@ -118,6 +132,7 @@ class Reduced:
             solve({**row, f"{DISTANCE}{n}": -1}, solved, equal)
         touched = sorted({n for k in solved for n in self.speaking.get(k, ())})
         rows += (self.rows[n] for n in touched)
+        rows += (row for name in solved for row in self.ends.rows(name))
         return not self._possible(ends, [_put(row, solved) for row in rows], [_put(row, solved) for row in equal])
 
     def _possible(self, ends: Ends, rows: Iterable[Linear], equal: Iterable[Linear]) -> bool:

@@ -90,12 +90,12 @@ class System:
 
     def linear(self, ix: Index, prefix: str, names: Names) -> Linear:
         """`ix` as a linear form; may add constraints on fresh dimensions."""
+        if isinstance(ix, Var):  # these two are met most, and a match asks what else it may be
+            at = names[ix.name]
+            return {at: 1} if isinstance(at, str) else {"": at}
+        if isinstance(ix, Int):
+            return {"": ix.value}
         match ix:
-            case Int(value):
-                return {"": value}
-            case Var(name):
-                at = names[name]
-                return {at: 1} if isinstance(at, str) else {"": at}
             case Add(a, b):
                 return combine(self.linear(a, prefix, names), self.linear(b, prefix, names))
             case Mul(a, b):
@@ -163,6 +163,17 @@ class System:
             self.divisors[key[1]] = (ix.a, ix.b)
             self.unsure = self.unsure or ix
         return self.pairs[key][1 if isinstance(ix, FloorDiv) else 2]
+
+    def inside(self, var: str, extent: Index | None, prefix: str, names: Names) -> None:
+        """`var` counts up from 0; to `extent`, where that is seen."""
+        at = names[var]
+        if isinstance(extent, Int) and isinstance(at, str) and not self.pairs:
+            self.ends[at] = extent.value - 1
+            self.constraints += [({at: 1}, False), ({at: -1, "": extent.value - 1}, False)]
+            return
+        self.constraints.append((self.linear(Var(var), prefix, names), False))
+        if extent is not None:
+            self.bound(Var(var), extent, prefix, names)
 
     def bound(self, ix: Index, top: Index, prefix: str, names: Names) -> None:
         """ix < top, where `top` may be a product X * d and `ix` is divided by c * d: then c * (ix // (c * d)) < X."""
@@ -278,7 +289,7 @@ class System:
         """The lexicographically least solution over `dims` that meets `order`, too; None if there is none."""
         if not self.cases and (found := self.corner(dims, order)) is not None:
             return found
-        if self._refuted(order):
+        if self.refutes(order):
             return None
         if self.cases and (found := self.corner(dims, order)) is not None:
             return found
@@ -298,9 +309,14 @@ class System:
 
     def possible(self, dims: Sequence[str], order: Sequence[Constraint]) -> bool:
         """Whether anything meets `order`, too."""
-        return not self._refuted(order) and not all(s.is_empty() for s in self.solutions(dims, order))
+        return not self.refutes(order) and self.solvable(dims, order)
 
-    def _refuted(self, order: Sequence[Constraint]) -> bool:
+    def solvable(self, dims: Sequence[str], order: Sequence[Constraint]) -> bool:
+        """`possible`, of what is not refuted."""
+        return not all(s.is_empty() for s in self.solutions(dims, order))
+
+    def refutes(self, order: Sequence[Constraint]) -> bool:
+        """Whether it is seen that nothing meets `order`; the solver knows more."""
         return refuted(self._ready(), order, [*self.cases, *self.monotone()])
 
     def _ready(self) -> Reduced:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, NoReturn
 
 from loopir.errors import VerifyError
@@ -65,6 +66,7 @@ def new_name(name: str, here: Here) -> None:
     here.names.add(name)
 
 
+@lru_cache(maxsize=4096)
 def usable(name: str) -> None:
     if not name.isidentifier() or not name.isascii() or name in RESERVED or name.startswith(("lp_", "__")):
         rule = "an ASCII identifier that is no keyword, inf or nan, and does not start with lp_ or __"

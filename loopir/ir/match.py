@@ -40,7 +40,7 @@ from loopir.ir.grammar import (
     Var,
     conj,
 )
-from loopir.ir.kept import kept
+from loopir.ir.kept import memory
 from loopir.ir.layouts import elements
 from loopir.ir.ops import MEMORIES, Instruction
 from loopir.ir.text import text
@@ -78,19 +78,18 @@ class Match:
 def match(do: Do, *, lowered: bool = False) -> Match:
     """How the body of `do` is what its instruction means. Raises MismatchError, a VerifyError, if it is not.
 
-    When `lowered`, a memory that is declared beside the scopes is the one that it is like.
+    When `lowered`, a memory that is declared beside the scopes is the one that it is like. What matches is kept.
     """
-    found = _unified(do)
+    known = memory(do)
+    if (match, lowered) in known:
+        return known[match, lowered]
+    found = unify(do.fn, do.body)
     if isinstance(found, str):
         raise MismatchError(f"this is not what {do.fn.name} does: {found}")
     if (odd := misplaced(do.fn, found, lowered)) is not None:
         raise MismatchError(f"{do.fn.name} cannot do this: {odd}")
+    known[match, lowered] = found
     return found
-
-
-@kept
-def _unified(do: Do) -> Match | str:
-    return unify(do.fn, do.body)
 
 
 def misplaced(fn: Instruction, found: Match, lowered: bool = False) -> str | None:

@@ -7,11 +7,12 @@ thread 0, so that an index loses the thread's share. Where two do, the memory is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 from typing import cast
 
-from loopir.analysis.access import Statement, statements_of
+from loopir.analysis.access import statements_of
 from loopir.analysis.affine import Poly, constant, plus, to_index
 from loopir.analysis.depend import Pair, conflicts
 from loopir.analysis.simplify import Context, interval, poly, simplify
@@ -95,23 +96,22 @@ def _require_own(func: Func, alloc: Alloc) -> None:
     """Refuse if two threads touch one element, be it to read."""
     axes, name = _axes(alloc), alloc.buffer.name
     touching = [s for s in statements_of(func) if s.label in axes and any(a.buffer == name for a in s.accesses)]
-    for n, s in enumerate(touching):
-        for t in touching[n:]:
-            for axis in sorted({*axes[s.label], *axes[t.label]}):
-                _require_apart(func, name, s, axes[s.label].get(axis), t, axes[t.label].get(axis))
+    for s, t in combinations_with_replacement(touching, 2):
+        pairs = [Pair(func, s, a, t, b) for a, b in conflicts(s, t) if a.buffer == name]
+        for axis in sorted({*axes[s.label], *axes[t.label]}):
+            _require_apart(name, pairs, axes[s.label].get(axis), axes[t.label].get(axis))
 
 
-def _require_apart(func: Func, name: str, s: Statement, u: str | None, t: Statement, v: str | None) -> None:
-    """Refuse if an instance of `s` and one of `t` with different indices of an axis, `u` and `v`, meet."""
+def _require_apart(name: str, pairs: Sequence[Pair], u: str | None, v: str | None) -> None:
+    """Refuse if instances of one of `pairs` with different indices of an axis, `u` and `v`, meet."""
     difference = {} if u is None else {f"s.{u}": 1}
     difference |= {} if v is None else {f"t.{v}": -1}
     steps = [[({k: sign * c for k, c in difference.items()} | {"": -1}, False)] for sign in (1, -1)]
-    for a, b in conflicts(s, t):
-        clash = next(Pair(func, s, a, t, b).clashes(steps), None) if a.buffer == name else None
-        if clash is not None:
+    for pair in pairs:
+        if (clash := next(pair.clashes(steps), None)) is not None:
             raise LowerError(
                 f"{name} is local memory, and {clash.witness}, in another thread; give it scope "
-                f'"shared", or bind the loops of {s.label} and {t.label} alike'
+                f'"shared", or bind the loops of {pair.s.label} and {pair.t.label} alike'
             )
 
 

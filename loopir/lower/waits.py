@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from loopir.analysis.access import Statement, statements_of
 from loopir.analysis.depend import Order, conflicts
-from loopir.analysis.distance import distances
+from loopir.analysis.distance import distances, touches
 from loopir.ir.grammar import AXES, Alloc, Barrier, Body, Commit, Do, Func, If, Int, Kernel, Loop, Stmt, Wait
 from loopir.ir.walk import Place, bodies, map_body, map_stmts, places, rewrite, statements, way_to
 from loopir.lower.target import Target
@@ -186,7 +186,7 @@ def _newer(
         after: list[Order] = [[*same, ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in shared]
         if s is not t:
             after.append([*same, *(({f"t.{v}": 1, f"s.{v}": -1}, True) for v in shared)])
-        if any(True for order in after for _ in distances(func, s, t, {"": 0}, order)):
+        if touches(func, s, t, after):
             yield None
         return
     later: Order = [({f"t.{loop.var}": 1, f"s.{own}": -1, "": -(s is t)}, False)] if root is loop else []

@@ -61,6 +61,7 @@ def check(func: Func, step: Step) -> None:
         patch.setattr(moved, "_left_alone", lambda *_: (set(), set()))
         patch.setattr(depend, "occurs", lambda *_: False)
         patch.setattr(System, "corner", lambda *_: None)
+        patch.setattr(System, "refutes", lambda *_: False)
         patch.setattr(placement, "there", lambda *_: False)
         patch.setattr(compute_at, "may_turn", lambda *_: True)
         patch.setattr(reverse_compute_at, "followed", lambda *_: None)
