@@ -66,11 +66,11 @@ GPU = family(
     "GPU synchronisation and mapping",
     Mutant(
         "no barrier before", "threads do not meet between a write and another thread's access",
-        "lower.barriers:_ordered", "_mark(before, both.before(), wide)", "pass", threads,
+        "lower.barriers:_ordered", "_mark(before, both.before(found), wide)", "pass", threads,
     ),
     Mutant(
         "no barrier at the end", "threads do not meet at the end of a loop's iteration",
-        "lower.barriers:_ordered", "_mark(ends, both.ends(around[n]), wide)", "pass", threads,
+        "lower.barriers:_ordered", "_mark(ends, both.ends(around[n], found), wide)", "pass", threads,
     ),
     Mutant(
         "one group too many", "a thread goes on while the copies that it needs are under way",
