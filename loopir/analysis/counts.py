@@ -114,11 +114,27 @@ def instances(known: Context, loops: Sequence[Loop], conds: Sequence[Cond]) -> A
         var = symbol(loop.var)
         if total.has(var):  # a polynomial in where it starts and how far it goes, whichever of several these are
             start, count = symbol("[start]"), symbol("[count]")
-            total = sympy.summation(total, (var, start, start + count - 1))
+            total = _summed(total, var, start, count)
             total = total.subs({start: formula(first), count: formula(size)})
         else:
             total = total * formula(size)
     return sympy.expand(total)
+
+
+def _summed(total: Any, var: Any, start: Any, count: Any) -> Any:
+    """The sum of `total` over `count` values of `var` from `start` on: of what is a polynomial by Faulhaber's formula,
+    the rest as a sum that stays one. sympy's own way there is to look for what cancels, for seconds."""
+    import sympy
+
+    out, end = sympy.Integer(0), start + count
+    for term in sympy.Add.make_args(sympy.expand(total)):
+        factor, rest = term.as_independent(var)
+        if not rest.is_polynomial(var):
+            out += factor * sympy.Sum(rest, (var, start, end - 1))
+            continue
+        for (d,), c in sympy.Poly(rest, var).terms():
+            out += factor * c * (sympy.bernoulli(d + 1, end) - sympy.bernoulli(d + 1, start)) / (d + 1)
+    return out
 
 
 def _terms(c: Cond) -> Sequence[Cond]:
