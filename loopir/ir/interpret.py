@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
@@ -141,8 +141,8 @@ class _Run:
             if place is None:
                 m.cells = loaded
             else:
-                for at, v in zip(np.ndindex(*shape), loaded, strict=True):
-                    m.cells[place(*at)] = v
+                for cell, v in zip(place, loaded, strict=True):
+                    m.cells[cell] = v
         if self.trace is not None:
             m.on_read, m.on_write = self.traced_read, self.traced_write
         if (seen := self.seen) is not None:
@@ -223,28 +223,27 @@ def _bytes(fn: Instruction) -> int:
 def _unplaced(m: Memory) -> list[Any]:
     if m.place is None:
         return m.cells
-    return [m.cells[m.place(*at)] for at in np.ndindex(*m.shape)]
+    return [m.cells[cell] for cell in m.place]
 
 
-def layout_of(b: Buffer, sizes: Mapping[str, int], shape: tuple[int, ...]) -> tuple[Callable[..., int] | None, int]:
-    """Where the elements of `b` lie, and how many cells that takes; no function for row-major."""
+def layout_of(b: Buffer, sizes: Mapping[str, int], shape: tuple[int, ...]) -> tuple[Sequence[int] | None, int]:
+    """Where the elements of `b` lie, row after row, and how many cells that takes; None if just so."""
     if b.layout is None or isinstance(b.layout, Fragment):
         return None, cells_of(shape)
-    if isinstance(b.layout, Strided):
-        strides = [evaluate(s, dict(sizes)) for s in b.layout.strides]
+    return _places(b.layout, tuple(sizes.items()), shape)
 
-        def strided(*at: int) -> int:
-            return sum(x * s for x, s in zip(at, strides, strict=True))
 
-        place = strided
+@lru_cache(maxsize=256)
+def _places(
+    layout: Strided | Mapped, sizes: tuple[tuple[str, int], ...], shape: tuple[int, ...]
+) -> tuple[list[int], int]:
+    at, known = np.indices(shape), dict(sizes)
+    if isinstance(layout, Strided):
+        found = sum(x * evaluate(s, known) for x, s in zip(at, layout.strides, strict=True))
     else:
-        mapped: Mapped = b.layout
-
-        def placed(*at: int) -> int:
-            return evaluate(mapped.at, {**sizes, **dict(zip(mapped.dims, at, strict=True))})
-
-        place = placed
-    return place, 1 + max((place(*at) for at in np.ndindex(*shape)), default=-1)
+        found = evaluate(layout.at, {**known, **dict(zip(layout.dims, at, strict=True))})
+    cells: list[int] = (np.zeros(shape, np.int64) + found).ravel().tolist()
+    return cells, 1 + max(cells, default=-1)
 
 
 def _named(func: Func, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Array]:

@@ -8,7 +8,7 @@ copy or product, touches its memory until its thread has waited for it, and sees
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -272,7 +272,8 @@ class Memory:
     shape: tuple[int, ...]
     cells: list[Any]
     who: Who
-    place: Callable[..., int] | None = None
+    place: Sequence[int] | None = None
+    """Where the elements lie, row after row; None if just so."""
     on_read: Callable[[Memory, int], None] | None = None
     on_write: Callable[[Memory, int], None] | None = None
     scope: str = "global"
@@ -297,7 +298,7 @@ class Memory:
             if not 0 <= x < size:
                 raise self.outside(at)
             cell = cell * size + x
-        return cell if self.place is None else self.place(*at)
+        return cell if self.place is None else self.place[cell]
 
     def outside(self, at: tuple[int, ...]) -> Outside:
         if len(at) != len(self.shape):
