@@ -45,7 +45,6 @@ from loopir.ir.walk import (
     way_to,
 )
 from loopir.schedule.facts import known_at, known_in
-from loopir.schedule.find import find_loop
 
 N = TypeVar("N", bound=Node)
 
@@ -98,9 +97,8 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
     return visit(node)
 
 
-def confined(func: Func, names: set[str], loop: str, box: Box) -> Func:
-    """`func` with the buffers called `names`, used in `loop` alone, allocated there, and as large as `box`."""
-    where = find_loop(func, loop)
+def confined(func: Func, names: set[str], where: Loop, box: Box) -> Func:
+    """`func` with the buffers called `names`, used in the loop `where` alone, allocated there, as large as `box`."""
     old = _allocations(func, names)
     dense = all(s.buffer.layout is None for s in old.values())
     new = {n: replace(s.buffer, shape=box.size) if dense else s.buffer for n, s in old.items()}
@@ -155,13 +153,13 @@ def renewable(func: Func, names: set[str], loop: Loop) -> bool:
     return set(allocs) == names and not (threads and any(s.buffer.scope == "shared" for s in allocs.values()))
 
 
-def settled(func: Func, names: set[str], loop: str, *, apart: bool = False) -> Func:
-    """`func` with the buffers called `names` allocated in `loop`, if they are used there alone and carry nothing over.
+def settled(func: Func, names: set[str], where: Loop, *, apart: bool = False) -> Func:
+    """`func` with the buffers called `names` allocated in `where`, if they are used there alone and carry nothing over.
 
-    Nothing is carried over if no iteration reads what another wrote: of `loop`, or of a loop around it. That is known
-    of iterations that are `apart`.
+    Nothing is carried over if no iteration reads what another wrote: of this loop, or of a loop around it. That is
+    known of iterations that are `apart`.
     """
-    where = find_loop(func, loop)
+    loop = where.var
     held, used = declaring(loop), touching(*names)
     every = statements_in(func, lambda nest: held(nest) or used(nest))
     inside = [s for s in every if loop in s.dims]
@@ -176,7 +174,7 @@ def settled(func: Func, names: set[str], loop: str, *, apart: bool = False) -> F
         return func
     one = next(iter(_allocations(func, names).values())).buffer
     box = touched(func, where, one, names)
-    return func if box is None else confined(func, names, loop, box)
+    return func if box is None else confined(func, names, where, box)
 
 
 def _carried(func: Func, names: set[str], using: Sequence[Statement], earlier: Sequence[Order]) -> bool:

@@ -282,8 +282,10 @@ class Moved:
     """The nest of a stage, restricted, in the loop: `func` is the whole."""
 
     move: Move
+    loop: Loop
+    """The loop, with the nest in it."""
     target: Body
-    """What is around the loop, with the nest in it."""
+    """What is around the loop."""
     origin: dict[str, Came]
 
     @once
@@ -303,7 +305,7 @@ def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> M
     after = replace(loop, body=body)
     came = {p.stmt.label: Came(p.stmt.label, origin) for p in places((move.tree,))}
 
-    return Moved(move, along(chain((move.target,), loop), (after,)), came)
+    return Moved(move, after, along(chain((move.target,), loop), (after,)), came)
 
 
 def _levelled(move: Move, target: Body, left: Body) -> Func:

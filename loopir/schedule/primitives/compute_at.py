@@ -120,9 +120,10 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
     if readers or later or any(b.name in move.names for b in func.outputs()):
         _require_all(move, after, readers, later)
     elif home is not None and renewable(func, move.names, home):
-        room = box if home is move.loop else touched(new, find_loop(new, home.var), move.buffers[0], move.names)
+        where = after.loop if home is move.loop else find_loop(new, home.var)
+        room = box if home is move.loop else touched(new, where, move.buffers[0], move.names)
         assert room is not None
-        new = confined(new, move.names, home.var, room)
+        new = confined(new, move.names, where, room)
     with told_as(move.func, after.origin):
         return promised(move, new)
 

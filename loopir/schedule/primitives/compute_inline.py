@@ -20,6 +20,7 @@ from loopir.ir.grammar import (
     Buffer,
     Do,
     Func,
+    If,
     Index,
     Int,
     Load,
@@ -327,8 +328,10 @@ def read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stm
             return producer.value(n.at) if n.buffer.name == name and n != kept else n
         if kind is Buffer or n == kept or (kind in ARITHMETIC and sees(n)):
             return n
-        if kind is Alloc or (kind is Loop and sees(n.extent)):
-            return map_stmts(n, visit) if kind is Alloc or name in accessed(n) else n
+        if kind is Alloc or (kind is If and sees(n.cond)):
+            return map_stmts(n, visit)
+        if kind is Loop and sees(n.extent):
+            return map_stmts(n, visit) if name in accessed(n) else n
         if kind is Store and all(map(sees, n.at)):
             value = visit(n.value)
             return n if value is n.value else Store(n.label, n.buffer, n.at, value)

@@ -13,7 +13,7 @@ from loopir.ir.walk import loaded, places, places_of, variables
 from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_in
-from loopir.schedule.find import listing
+from loopir.schedule.find import find_loop, listing
 from loopir.schedule.following import apart, carries, followed, in_order
 from loopir.schedule.placement import (
     Move,
@@ -134,7 +134,8 @@ def _placed(move: Move, anchor: Load, settle: bool) -> Func:
     for names in _groups(move) if settle else ():
         if behind is None or not carries(move, behind, names):
             own = behind is not None and ordered and apart(move, behind, names)
-            new = settled(new, names, move.loop.var, apart=own)
+            where = after.loop if new is after.func else find_loop(new, move.loop.var)
+            new = settled(new, names, where, apart=own)
     with told_as(func, after.origin):
         return promised(move, new)
 
