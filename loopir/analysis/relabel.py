@@ -89,7 +89,12 @@ class Relabelling:
             size = self.index(s.extent, lambda: known.within(s.body))
             body = self.body(s.body, known.loop(s.var, size, s.body))
             return s if body is s.body and size is s.extent else Loop(s.var, size, s.kind, body)
-        if isinstance(s, Store | Prefetch):
+        if isinstance(s, Store):
+            ask = lambda: known.here  # noqa: E731
+            at, value = tuple([self.index(x, ask) for x in s.at]), self.node(s.value, ask)
+            same = value is s.value and not any(map(is_not, at, s.at))
+            return s if same else Store(s.label, s.buffer, at, value)
+        if isinstance(s, Prefetch):
             return self.node(s, lambda: known.here)
         if isinstance(s, Reduce):
             return self._reduce(s, known) if self._mentioned(s) else s

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
 from loopir.analysis.regions import Box, end, loose, proved
 from loopir.analysis.relabel import Relabelling
+from loopir.analysis.rules import fold
 from loopir.analysis.simplify import Context, divide, poly, simplify_cond
 from loopir.analysis.simplify_func import Known
 from loopir.ir.grammar import TRUE, Body, Cmp, Cond, If, Index, Int, Loop, Stmt, Var, conj
@@ -50,7 +51,7 @@ class Restriction:
     def _dimension(self, ix: Index, base: Index, extent: Index, size: Index) -> None:
         ctx = self.known.here
         inside = self._context()
-        inner = [(v, top) for v, top in inside.tops if v.name in {x.var for x in self.own}]
+        own = {x.var for x in self.own}
         p = poly(ix, self._context(over=False))
         if not isinstance(extent, Int) and (isinstance(size, Int) or not _plain(extent)):
             extent = size
@@ -65,15 +66,22 @@ class Restriction:
             self.conds += within()
             return
         rest = plus(p, {(Var(v.var),): q}, -1)
-        low, high = (end(rest, inner, inside, least=x) for x in (True, False))
-        if low is None or high is None or (loose(low) | loose(high)) & {x.var for x in self.own}:
+        low: Poly | None = rest
+        high: Poly | None = rest
+        if loose(rest) & own:
+            inner = [(v, top) for v, top in inside.tops if v.name in own]
+            low, high = (end(rest, inner, inside, least=x) for x in (True, False))
+        if low is None or high is None or (loose(low) | loose(high)) & own:
             self.conds += within()
             return
         if q < 0:
             first, last, low, high, q = scaled(last, -1), scaled(first, -1), scaled(high, -1), scaled(low, -1), -q
         by = constant(q)
-        start = divide(plus(plus(first, high, -1), constant(q - 1)), by, ctx)
-        stop = divide(plus(last, low, -1), by, ctx)
+        start, stop = plus(first, high, -1), plus(last, low, -1)
+        if q == 1:
+            start, stop = fold(start, ctx), fold(stop, ctx)
+        else:
+            start, stop = divide(plus(start, constant(q - 1)), by, ctx), divide(stop, by, ctx)
         count = plus(plus(stop, start, -1), constant(1))
         spread = plus(high, low, -1)
         if not _plain(to_index(count)):
