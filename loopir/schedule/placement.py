@@ -25,11 +25,13 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Do,
+    FloorDiv,
     Func,
     If,
     Index,
     Int,
     Loop,
+    Mod,
     Reduce,
     Stmt,
     Store,
@@ -345,7 +347,7 @@ def starts_inside(move: Move) -> bool:
 
 def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
     """Where an instance is, by the old loops that tell it: of `c * p + v`, p is the quotient and v what remains."""
-    at: dict[str, Index] = {}
+    at: dict[str, Index] = _fused(came, dims)
     for v, ix in came.items():
         p = plain(ix)
         new = [m[0].name for m in p if len(m) == 1 and isinstance(m[0], Var) and m[0].name in dims and m[0].name != v]
@@ -356,6 +358,26 @@ def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
         rest = to_index(plus({(Var(v),): 1}, {m: k for m, k in p.items() if m not in ((Var(v),), (Var(outer),))}, -1))
         at[outer], at[v] = (rest // c, rest % c) if c > 0 else (rest * -1, Int(0))
     return at
+
+
+def _fused(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
+    """Where an instance is, if the old loops v and w were `x // m + v` and `x % m + w`: x is v * m + w."""
+    found: dict[str, Index] = {}
+    rests = {(y.a, y.b): w for w, ix in came.items() if (y := _beside(ix, w)) is not None and isinstance(y, Mod)}
+    for v, ix in came.items():
+        x = _beside(ix, v)
+        w = rests.get((x.a, x.b)) if isinstance(x, FloorDiv) else None
+        if w is not None and isinstance(x, FloorDiv) and isinstance(x.a, Var) and x.a.name in dims:
+            found |= {x.a.name: Var(v) * x.b + Var(w), v: Int(0), w: Int(0)}
+    return found
+
+
+def _beside(ix: Index, v: str) -> Index | None:
+    """What is added to the loop `v` in `ix`, if that is one division or remainder."""
+    p = dict(plain(ix))
+    alone = p.pop((Var(v),), 0) == 1 and [*p.values()] == [1]
+    (m,) = p if alone else ((),)
+    return m[0] if len(m) == 1 and isinstance(m[0], FloorDiv | Mod) else None
 
 
 def all_there(move: Move, after: Moved, *, starts: bool) -> bool:

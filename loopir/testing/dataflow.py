@@ -23,7 +23,7 @@ from loopir.testing.instances import Env, Home, Lane, Run, digest
 class Flow(Run):
     """A Run in which a write is told by its statement alone, not by its iteration, and there are no events.
 
-    `values` are all that were made, `writes` counts those of each statement.
+    `values` are all that were made, `used` those that were read, `writes` counts those of each statement.
     """
 
     others = 0
@@ -32,6 +32,7 @@ class Flow(Run):
     def __post_init__(self) -> None:
         self.values: Counter[int] = Counter()
         self.writes: Counter[str] = Counter()
+        self.used: set[int] = set()
         self.given = {a.buffer.name for a in self.func.args if a.access != "out"}
         self.hollow = False
         """Whether something is read that nothing has written."""
@@ -44,6 +45,8 @@ class Flow(Run):
             self.writes[self.name(label)] += 1
         home = self.home(name, lane)
         found = self.cells.get((home, at))
+        if found is not None and (fold or not write):
+            self.used.add(found)
         return self.unwritten(home, at) if found is None else found
 
     def env(self, lane: Lane, label: str) -> Env:

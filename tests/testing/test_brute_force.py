@@ -87,6 +87,19 @@ def test_random_steps_are_judged() -> None:
     assert renewed(f"Before.\n\n{both}\n\nAfter.\n", str(table)) == f"Before.\n\n{table}\n\nAfter.\n"
 
 
+def test_a_value_that_nobody_reads_may_go_where_another_is_made_again() -> None:
+    source = """
+def rings(n: "size", A: "int32[n + 2]", Y: "out int32[n]"):
+    with alloc("int32[n + 2]") as T:
+        for j in range(n):
+            for i in range(min(j, 1) * -2 + 3):
+                T[j + min(j, 1) * 2 + i] = A[j + min(j, 1) * 2 + i]
+        for j_1 in range(n):
+            Y[j_1] = maximum(T[j_1], T[j_1 + 1])
+"""
+    assert verdict(lp.parse(source), Step("compute_at", ("T", "j_1"), ()))[0] == "accepted"
+
+
 def test_copies_beside_writes_of_other_elements_are_legal() -> None:
     """cache_read and cache_write refused by the name of the buffer; now by the elements and their order."""
     func = lp.parse("""

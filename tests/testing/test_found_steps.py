@@ -225,6 +225,33 @@ def f(n: "size", A: "float32[n]", X: "inout float32[1]"):
 """.replace("A[0] if 0 < n else 0.0", "select(0 < n, A[0], 0.0)"),
         lambda s: s.set_layout("T", "lambda i, j: (j, i)").reverse_compute_inline("X"),
     ),
+    "a nest between a maker and who goes into its place": (
+        """
+def f(A: "float32[1]", Y: "out int32[2, 1]", Z: "out float32[1]"):
+    with alloc("float32[1]") as T:
+        for i in range(1):
+            T[i] = A[-i] + A[i * 2 // 2]
+        for i_1 in range(1):
+            for j in range(2):
+                Y[j, -i_1] = int32(j)
+        for o in range(1):
+            Z[o] = T[o]
+""",
+        lambda s: s.reverse_compute_inline("Z"),
+    ),
+    "a loop that two were fused to computes what is read by both": (
+        """
+def f(n: "size", m: "size", Z: "out int32[n + 2, m]"):
+    assume(1 <= m)
+    with alloc("int32[n + 2, m]") as T:
+        for x in range(m * n + m * 2):
+            T[x // m, x % m] = -3
+        for o in range(n + 2):
+            for p in range(m):
+                Z[o, p] = T[o, p]
+""",
+        lambda s: s.reverse_compute_at("Z", "x"),
+    ),
 }
 
 

@@ -216,7 +216,8 @@ def _free(move: Move, maker: Store) -> bool:
     told = {x.name for x in move.stmt.at if isinstance(x, Var)}.issuperset(x.var for x in move.own_loops)
     others = [s for s in move.passed if s is not move.tree]
     written = set[str]().union(*map(stored, others)) - {maker.buffer.name}
-    return told and own.isdisjoint(read) and written.isdisjoint(read) and own.isdisjoint(*map(accessed, others))
+    touched = set[str]().union(*map(accessed, others))
+    return told and own.isdisjoint(read) and written.isdisjoint(read) and own.isdisjoint(touched)
 
 
 def _behind(move: Move, maker: Place) -> dict[str, tuple[Loop, int]] | None:
