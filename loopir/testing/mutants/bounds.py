@@ -45,7 +45,7 @@ BOUNDS = family(
     ),
     Mutant(
         "ring one way", "a row is overwritten by later rows only, never by earlier ones", "analysis.lifetimes:_sharing",
-        '[[({turns: 1, "": -1}, False)], [({turns: -1, "": -1}, False)]]', '[[({turns: 1, "": -1}, False)]]', RING,
+        "for sign in (1, -1) if apart", "for sign in (1,) if apart", RING,
     ),
     Mutant(
         "starts below 0", "a loop that is cut to a region may start before its first iteration",
