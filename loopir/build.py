@@ -37,8 +37,8 @@ from loopir.show.report import Report, report as made
 from loopir.show.view import Line, page
 
 __all__ = [
-    "Schedule", "build", "caches", "compile_source", "describe_target", "lower", "resolve_target", "thread_count",
-    "vector_unit",
+    "Schedule", "build", "caches", "compile_source", "cpu_features", "describe_target", "lower", "resolve_target",
+    "thread_count", "vector_unit",
 ]  # fmt: skip
 
 
@@ -146,6 +146,11 @@ def describe_target(target: str) -> str:
 def vector_unit() -> tuple[int, int]:
     """The bytes of a vector register of this machine's CPU, and how many registers there are: what a tile may take."""
     return import_module("loopir.runtime.llvm_jit").vector_unit()
+
+
+def cpu_features() -> frozenset[str]:
+    """What this machine's CPU has, as LLVM calls it, such as "avx512vnni": what an instruction may be chosen by."""
+    return import_module("loopir.runtime.llvm_jit").cpu_features()
 
 
 def caches() -> tuple[int, int, int]:

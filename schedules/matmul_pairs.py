@@ -1,61 +1,97 @@
-"""Products of 16-bit integers on a CPU: two steps of the reduced loop in one instruction of each vector.
+"""Products of small numbers on a CPU: two or four steps of the reduced loop in one instruction of each vector.
 
 A processor that has no more for small integers multiplies neighbours in 16 bits and adds both products up in 32: twice
 as many products in a cycle as of floats. Panels hold the steps in pairs. An int8 that is widened to int16 on the way
-into its panel loses nothing, and one that is not would be widened for each product.
+into its panel loses nothing, and one that is not would be widened for each product. Where the CPU has AVX512-VNNI,
+uint8 by int8 is taken by fours as it is. Pairs of bfloat16 are multiplied by AVX512-BF16, which takes denormals for 0
+(`loopir.intrinsics.dot` has the bound), so only where this schedule is asked for by name.
 """
 
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 
 import loopir as lp
 from schedules.matmul import Contraction, Operand, contraction, copied, stages
 from schedules.nests import extent, step
 
-HEIGHTS = (6, 5, 4, 8, 3, 2)
+HEIGHTS = (12, 10, 14, 6, 5, 4, 8, 3, 2)
 """Rows of a tile, best first: registers hold two vectors of sums for each, and two of the right operand."""
 MACHINES = ("x86_64", "AMD64")
 TURNS = 3
 """Blocks of rows that a thread has, where there are so many."""
+KINDS = {
+    ("int16", "int16"): (2, "dot2_{}_int16", ""),
+    ("uint8", "int8"): (4, "dot4_{}_uint8", "avx512vnni"),
+    ("int8", "uint8"): (4, "dot4_{}_int8", "avx512vnni"),
+    ("bfloat16", "bfloat16"): (2, "dot2_{}_bfloat16", "avx512bf16"),
+}
+"""By the operands' types the steps that are taken at once, by what instruction, and what a CPU needs for it."""
 
 
-def pairs(s: lp.Schedule, stage: str) -> tuple[Contraction, int, int] | None:
-    """`stage` as a product of 16-bit integers in whole tiles of so many rows and lanes, or None if it is none."""
+@dataclass(frozen=True)
+class Small:
+    """A product of small numbers in whole tiles."""
+
+    c: Contraction
+    height: int
+    lanes: int
+    steps: int
+    instruction: str
+    needs: str
+
+
+def small(s: lp.Schedule, stage: str, lanes: int | None = None) -> Small | None:
+    """`stage` as a product of small numbers in whole tiles of vectors of so many sums, or None if it is none."""
     c = contraction(s, stage) if platform.machine() in MACHINES else None
-    if c is None or c.batch or {t.dtype.name for t in s.accesses(stage) if not t.write} != {"int16"}:
+    if c is None or c.batch:
         return None
-    lanes, registers = lp.vector_unit()[0] // 4, lp.vector_unit()[1]
+    types = {t.buffer: t.dtype.name for t in s.accesses(stage) if not t.write}
+    kind = KINDS.get((types[c.left.buffer], types[c.right.buffer]))
+    host, registers = lp.vector_unit()[0] // 4, lp.vector_unit()[1]
+    lanes, registers = lanes or host, registers if lanes in (None, host) else 32
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
-    if rows is None or columns is None or depth is None or depth % 2 or columns % (2 * lanes):
+    if kind is None or rows is None or columns is None or depth is None:
         return None
+    steps, name, needs = kind
     height = next((n for n in HEIGHTS if rows % n == 0 and 2 * n + 3 <= registers), None)
-    return None if height is None else (c, height, lanes)
+    if height is None or depth % steps or columns % (2 * lanes):
+        return None
+    return Small(c, height, lanes, steps, name.format(lanes), needs)
+
+
+def pairs(s: lp.Schedule, stage: str) -> Small | None:
+    """What `small` gives, if this machine's CPU has the instruction and it gives what the product does to the bit."""
+    found = small(s, stage)
+    exact = found is not None and (not found.needs or found.needs in lp.cpu_features()) and found.needs != "avx512bf16"
+    return found if exact else None
 
 
 @lp.composite
-def matmul_pairs(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """The contraction `stage` of int16 into int32, in register tiles by products of pairs, threads over blocks of rows.
+def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Schedule:
+    """The contraction `stage` of small numbers, in register tiles by products of two or four steps at once, threads
+    over blocks of rows: int16, or uint8 by int8, in int32; bfloat16 in float32 but for denormal numbers.
 
     Rows, columns and steps have to be known, and to make whole tiles. What the operands are widened from goes straight
-    into their panels.
+    into their panels. A vector has `lanes` sums; unless told, as this machine's have. Whether the CPU has the
+    instruction shows when it is built.
     """
-    found = pairs(s, stage)
+    found = small(s, stage, lanes)
     if found is None:
-        raise lp.ScheduleError(f"{stage} is no product of 16-bit integers in whole tiles")
-    c, height, lanes = found
-    width = 2 * lanes
+        raise lp.ScheduleError(f"{stage} is no product of 16-bit integers in whole tiles, nor one of uint8 or bfloat16")
+    c, width = found.c, 2 * found.lanes
     s, (j, jj) = step(s, "split", c.column, width)
-    s, (i, ii) = step(s, "split", c.row, height)
+    s, (i, ii) = step(s, "split", c.row, found.height)
     s, (block, tile) = step(s, "split", i, _tiles(extent(s, i) or 1))
-    s, (k, kk) = step(s, "split", c.reduced, 2)
+    s, (k, kk) = step(s, "split", c.reduced, found.steps)
     s = s.reorder(block, j, tile, k, ii, jj, kk)
-    s, (jv, lane) = step(s, "split", jj, lanes)
+    s, (jv, lane) = step(s, "split", jj, found.lanes)
     s, (inner,) = stages(s, "cache_write", stage, "local", at=tile)
-    for operand, tall in ((c.right, width), (c.left, height)):
-        s = _packed(s, inner, operand, tall)
+    for operand, tall in ((c.right, width), (c.left, found.height)):
+        s = _packed(s, inner, operand, tall, found.steps)
     s, (init,) = stages(s, "decompose_reduction", inner)
-    s = s.unroll(ii).unroll(jv).tensorize(lane, f"dot2_{lanes}_int16")
+    s = s.unroll(ii).unroll(jv).tensorize(lane, found.instruction)
     for x in (init, stage):
         one, two, last = s.loops(x)[-3:]
         s = s.vectorize(last).unroll(two).unroll(one)
@@ -68,11 +104,11 @@ def _tiles(count: int) -> int:
     return next(n for n in range(-(-count // blocks), 0, -1) if count % n == 0)
 
 
-def _packed(s: lp.Schedule, inner: str, operand: Operand, width: int) -> lp.Schedule:
-    """A copy of `operand` in panels of `width`, in which pairs of steps lie together."""
+def _packed(s: lp.Schedule, inner: str, operand: Operand, width: int, steps: int) -> lp.Schedule:
+    """A copy of `operand` in panels of `width`, in which so many steps lie together."""
     s, copy = copied(s, inner, operand.buffer, "global", None)
     args = "x, k" if operand.along else "k, x"
-    s = s.set_layout(copy, f"lambda {args}: (x // {width}, k // 2, x % {width}, k % 2)")
+    s = s.set_layout(copy, f"lambda {args}: (x // {width}, k // {steps}, x % {width}, k % {steps})")
     if operand.buffer in s.stages and s.why("compute_inline", operand.buffer) is None:
         s = s.compute_inline(operand.buffer)
     outer = s.loops(copy)[0]

@@ -54,28 +54,52 @@ def _stream(s: Issue, values: Values) -> None:
 
 PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 """By sums of a vector what adds up products of neighbours; a CPU that has it not is told of when it is compiled."""
+FOURS = "llvm.x86.avx512.vpdpbusd."
+BFLOATS = "llvm.x86.avx512bf16.dpbf16ps."
+"""These end with the bits of a vector."""
 
 
-def _dot2(s: Issue, values: Values) -> None:
-    """Pairs in 16 bits, by one pair that all lanes have."""
+class _BFloat(ir.types.Type):
+    """Brain floats, which llvmlite has no word for."""
+
+    intrinsic_name = "bf16"
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+
+BFLOAT = _BFloat()
+
+
+def _dot(s: Issue, values: Values) -> None:
+    """Sums of a few products, by what all lanes have."""
     b: Any = values.b
     meant = [a.buffer for a in s.fn.meaning.args]
-    count = next(d.value for d in meant[2].shape if isinstance(d, Int))
-    pair, many, to = (values.address(x.buffer, x.at[0], wide=True) for x in s.operands)
-    kind, word = ops.memory_type(meant[0].dtype), ir.IntType(16)
-
-    def widened(at: Any, elements: int) -> Any:
-        found = b.load(at, typ=ir.VectorType(kind, elements), align=meant[0].dtype.bytes)
-        return found if kind == word else b.sext(found, ir.VectorType(word, elements))
-
-    one, all_ = widened(pair, 2), widened(many, 2 * count)
-    every = ir.Constant(ir.VectorType(I32, 2 * count), [n % 2 for n in range(2 * count)])
-    wide = b.shuffle_vector(one, ir.Constant(one.type, ir.Undefined), every)
-    sums = ir.VectorType(I32, count)
-    dot = values.library(PAIRS[count], sums, [all_.type, all_.type])
+    count, steps = (d.value for d in meant[1].shape if isinstance(d, Int))
+    one, many, to = (values.address(x.buffer, x.at[0], wide=True) for x in s.operands)
+    kind = ops.memory_type(meant[0].dtype)
+    few = b.load(one, typ=ir.VectorType(kind, steps), align=meant[0].dtype.bytes)
+    all_ = b.load(many, typ=ir.VectorType(kind, steps * count), align=meant[1].dtype.bytes)
+    if steps == 2 and kind.width == 8:
+        few, all_ = (b.sext(v, ir.VectorType(ir.IntType(16), v.type.count)) for v in (few, all_))
+    every = ir.Constant(ir.VectorType(I32, steps * count), [n % steps for n in range(steps * count)])
+    wide = b.shuffle_vector(few, ir.Constant(few.type, ir.Undefined), every)
+    sums = ir.VectorType(ops.FLOAT if meant[2].dtype.is_float else I32, count)
     old = b.load(to, typ=sums, align=4)
-    b.store(b.add(old, b.call(dot, [all_, wide])), to, align=4)
+    if meant[2].dtype.is_float:
+        narrow = ir.VectorType(BFLOAT, steps * count)
+        taken = [b.bitcast(v, narrow) for v in (wide, all_)]
+        fn = values.library(f"{BFLOATS}{32 * count}", sums, [sums, narrow, narrow])
+        new = b.call(fn, [old, *taken])
+    elif steps == 4:
+        unsigned, signed = (wide, all_) if meant[0].dtype.kind == "uint" else (all_, wide)
+        fn = values.library(f"{FOURS}{32 * count}", sums, [sums, all_.type, all_.type])
+        new = b.call(fn, [old, unsigned, signed])
+    else:
+        fn = values.library(PAIRS[count], sums, [all_.type, all_.type])
+        new = b.add(old, b.call(fn, [all_, wide]))
+    b.store(new, to, align=4)
 
 
-SPELLINGS: dict[str, Callable[[Issue, Values], None]] = {"stream": _stream, "dot2": _dot2}
+SPELLINGS: dict[str, Callable[[Issue, Values], None]] = {"stream": _stream, "dot2": _dot, "dot4": _dot}
 """By the word in an instruction's record how it is spelt."""

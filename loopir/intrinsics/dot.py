@@ -1,6 +1,10 @@
 """Dot products of a few small integers in one instruction: of each thread (PTX ISA, dp4a), or by each lane of a vector.
 
-Intel SDM, volume 2, PMADDWD: products of neighbours in 16 bits are summed in 32, twice as many at once as of floats.
+Intel SDM, volume 2: PMADDWD sums products of neighbours in 16 bits in 32, VPDPBUSD (AVX512-VNNI) those of four
+neighbours in 8 bits, unsigned by signed, and neither saturates. LLVM makes a PMADDWD and a sum one VPDPWSSD where the
+CPU has it. VDPBF16PS (AVX512-BF16) sums products of pairs of bfloat16 in float32, each of both by an FMA to nearest;
+denormal numbers that it takes or makes are 0. So n products in one sum are off by less than n * 2^-126 * (1 + the
+largest |A| + the largest |B|), besides what the order of float32 sums is.
 """
 
 from __future__ import annotations
@@ -24,19 +28,28 @@ def dp4a(A: "int8[4]", B: "int8[4]", C: "inout int32"):
 """)
 
 
-def _pairs(lanes: str, dtype: str) -> None:
+def _sums(lanes: str, steps: int, one: str, other: str, total: str) -> None:
+    """The instruction for so many sums of `steps` products each, of `one` that all lanes have by `other`."""
     count = int(lanes)
     if count not in (4, 8, 16):
         return
-    at = {"A": Pointer((0,), run=2), "B": Pointer((0, 0), run=2 * count), "C": Pointer((0,), run=count)}
-    instruction(
-        llvm="dot2", at=at, doc=f"{count} sums in int32 of two products each, of a pair of {dtype} with {count}."
-    )(f"""
-def dot2_{count}_{dtype}(A: "{dtype}[2]", B: "{dtype}[{count}, 2]", C: "inout int32[{count}] local"):
+    at = {"A": Pointer((0,), run=steps), "B": Pointer((0, 0), run=steps * count), "C": Pointer((0,), run=count)}
+    about = f"{count} sums in {total} of {steps} products each, of {one} that are the same for all by {other}."
+    instruction(llvm=f"dot{steps}", at=at, doc=about)(f"""
+def dot{steps}_{count}_{one}(A: "{one}[{steps}]", B: "{other}[{count}, {steps}]", C: "inout {total}[{count}] local"):
     for j in range({count}):
-        for k in range(2):
-            C[j] += int32(A[k]) * int32(B[j, k])
+        for k in range({steps}):
+            C[j] += {total}(A[k]) * {total}(B[j, k])
 """)
 
 
-FAMILIES.append((re.compile(r"dot2_(\d+)_(int8|int16)"), _pairs))
+def _pairs(lanes: str, dtype: str) -> None:
+    _sums(lanes, 2, dtype, dtype, "float32" if dtype == "bfloat16" else "int32")
+
+
+def _fours(lanes: str, dtype: str) -> None:
+    _sums(lanes, 4, dtype, "int8" if dtype == "uint8" else "uint8", "int32")
+
+
+FAMILIES.append((re.compile(r"dot2_(\d+)_(int8|int16|bfloat16)"), _pairs))
+FAMILIES.append((re.compile(r"dot4_(\d+)_(int8|uint8)"), _fours))

@@ -47,6 +47,12 @@ def vector_unit() -> tuple[int, int]:
     return 16, 32 if has.get("neon") else 16
 
 
+def cpu_features() -> frozenset[str]:
+    """What the host's CPU has, as LLVM calls it, such as "avx2" and "avx512vnni"."""
+    _initialise()
+    return frozenset(name for name, has in llvm.get_host_cpu_features().items() if has)
+
+
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _USUAL: tuple[int, ...] = (32 << 10, 512 << 10, 32 << 20)
 
@@ -105,16 +111,27 @@ class Library:
 _WORD = 8
 
 
-_ASKED = re.compile(r"@\"?llvm\.x86\.(sse2|avx2|avx512)\.")
-_NEEDED = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512bw"}
+_ASKED = re.compile(r"@\"?llvm\.x86\.((?:sse2|avx2|avx512|avx512bf16)\.[a-z0-9.]+)")
+_NEEDED = (
+    (re.compile(r"avx512\.vpdp\w+\.512"), ("avx512vnni",)),
+    (re.compile(r"avx512\.vpdp"), ("avx512vnni", "avx512vl")),
+    (re.compile(r"avx512bf16\.\w+\.512"), ("avx512bf16",)),
+    (re.compile(r"avx512bf16\."), ("avx512bf16", "avx512vl")),
+    (re.compile(r"avx512\."), ("avx512bw",)),
+    (re.compile(r"avx2\."), ("avx2",)),
+    (re.compile(r"sse2\."), ("sse2",)),
+)
+"""By what an instruction of x86 is called the features that a CPU needs for it, the first that fits."""
 
 
 def _require_features(source: str) -> None:
     """TargetError for an instruction that this CPU has not, on which LLVM would end the process."""
-    has = llvm.get_host_cpu_features()
+    has = cpu_features()
     for asked in sorted(set(_ASKED.findall(source))):
-        if not has.get(_NEEDED[asked]):
-            raise TargetError(f"an instruction of {asked} is asked for, which this CPU ({cpu()}) has not")
+        needed = next(features for called, features in _NEEDED if called.match(asked))
+        for feature in needed:
+            if feature not in has:
+                raise TargetError(f"an instruction of {feature} is asked for, which this CPU ({cpu()}) has not")
 
 
 FEW = ("simplify_cfg", "sroa", "instruction_combine")

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import llvmlite.binding as llvm
+import ml_dtypes
 import numpy as np
 import pytest
 
 import loopir as lp
 import schedules
+from loopir.emit.llvm import emit
 
 LIMITS = {"int8": 128, "int16": 1 << 15}
 
@@ -89,3 +92,53 @@ def f(A: "int16[2]", B: "int16[2, 8]", C: "inout int32[8]"):
     s = lp.Schedule(lp.parse(source))
     with pytest.raises(lp.ScheduleError, match=r"8 x 2 elements along dimensions .* are not known to lie together"):
         s.tensorize("j", "dot2_8_int16")
+
+
+def mixed(rows: int, columns: int, depth: int, left: str, right: str) -> lp.Schedule:
+    """C = A B of these types in int32, or in float32."""
+    sum_ = "float32" if left == "bfloat16" else "int32"
+    a, b = lp.placeholder((rows, depth), left, name="A"), lp.placeholder((depth, columns), right, name="B")
+    k = lp.reduce_axis(depth, name="k")
+
+    def element(i: Any, j: Any) -> Any:
+        return lp.sum(lp.cast(a[i, k], sum_) * lp.cast(b[k, j], sum_), axis=k, accum_dtype=sum_)
+
+    return lp.Schedule(lp.compute((rows, columns), element, name="C"))
+
+
+def extremes(shape: tuple[int, int], dtype: str, seed: int) -> np.ndarray:
+    """Whole numbers, the least and the largest among them."""
+    least, most = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(1 << 15), (1 << 15) - 1)}.get(dtype, (-9, 9))
+    x = np.random.default_rng(seed).integers(least, most + 1, shape)
+    x[:, ::3], x[:, 1::3] = least, most
+    return x.astype(getattr(ml_dtypes, dtype, dtype))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "code", "needs"),
+    [
+        ("uint8", "int8", "vpdpbusd", "avx512vnni"),
+        ("int8", "uint8", "vpdpbusd", "avx512vnni"),
+        ("int16", "int16", "vpdpwssd", "avx512bw"),
+        ("bfloat16", "bfloat16", "vdpbf16ps", "avx512bf16"),
+    ],
+)
+def test_what_newer_processors_have_is_one_instruction_and_the_same_product(
+    left: str, right: str, code: str, needs: str
+) -> None:
+    """By the interpreter, by what becomes of it for a processor that has it, and here, if this one has."""
+    t = schedules.matmul_pairs(mixed(12, 64, 8, left, right), "C", lanes=16)
+    arrays = [extremes((12, 8), left, 0), extremes((8, 64), right, 1)]
+    expected = product(arrays[0], arrays[1], False)
+    assert np.array_equal(lp.interpret(t.func, arrays)["C"], expected)
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu="sapphirerapids")
+    assert f"{code}\t" in machine.emit_assembly(llvm.parse_assembly(emit(lp.lower(t, "llvm")[0]).source))
+    if needs in lp.cpu_features():
+        assert np.array_equal(t.build("llvm")(*arrays), expected)
+    else:
+        with pytest.raises(lp.TargetError, match=f"an instruction of {needs} is asked for, which this CPU"):
+            t.build("llvm")
+
+
+def test_what_takes_denormal_numbers_for_0_is_not_chosen_by_itself() -> None:
+    assert "dot2" not in lp.text(schedules.auto(mixed(24, 64, 64, "bfloat16", "bfloat16"), "llvm").func)
