@@ -136,13 +136,14 @@ def partition(func: Func, loop: str) -> Func:
     facts = Facts.at(func, target)
     settled = Settled.of(target, facts)
     low, high = settled.low(), settled.high()
-    if facts.equal(low, Int(0)) and facts.equal(high, target.extent):
+    edges = not facts.equal(low, Int(0)), not facts.equal(high, target.extent)
+    if not any(edges):
         reason = f"no guard in {target.var!r} changes at an iteration that is known"
         raise ScheduleError(
             reason, loop=target.var, suggestion="a loop that a guard, a select, a min or a max speaks of"
         )
     require_known_starts(target, low, high)
-    new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, settled, low, high))
+    new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, settled, low, high, edges))
     made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
     empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
     new = replace(new, body=empty)
@@ -150,18 +151,20 @@ def partition(func: Func, loop: str) -> Func:
     return new
 
 
-def _parts(func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, high: Index) -> Body:
+def _parts(
+    func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, high: Index, edges: tuple[bool, bool]
+) -> Body:
     taken = Taken.of(func)
     n = loop.extent
     out: Body = ()
-    if settled.before and not facts.equal(low, Int(0)):
+    if settled.before and edges[0]:
         first, name = facts.less(low, n), taken.name(f"{loop.var}_first")
         told = settled.told(early=True)
         out = (tidy_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken, told=told),)
     inside = replace(loop, body=map_body(tuple(settled.decided(s) for s in loop.body), _opened))
     middle = tidy_part(inside, low, high - low, loop.var, facts.place, goes_on=bool(out))
     out = (*out, middle)  # none, where they cross
-    if settled.after and not facts.equal(high, n):
+    if settled.after and edges[1]:
         end = facts.greater(high, low)
         name = taken.name(f"{loop.var}_last")
         told = settled.told(early=False)
