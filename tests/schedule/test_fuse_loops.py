@@ -1,5 +1,6 @@
 """fuse_loops against brute force on random pairs of nests, and by example: shifts, guards, inits, memory."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -149,7 +150,15 @@ def test_nests_have_to_be_neighbours_and_deep_enough() -> None:
 @settings(max_examples=15, deadline=None)
 @given(pairs())
 def test_merging_in_a_row_is_exact(given: tuple[Func, tuple[int, ...]]) -> None:
-    assert_exact("merge", given[0], "i", "x", side_by_side=True)
+    """Also where no reduction starts, of which the order is not asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("loopir.schedule.primitives.merge._starts_with", lambda _: True)
+        refused = assert_exact("merge", given[0], "i", "x", side_by_side=True)
+    if refused is None:
+        merge(given[0], "i", "x", side_by_side=True)
+    else:
+        with pytest.raises(ScheduleError, match=re.escape(str(refused))):
+            merge(given[0], "i", "x", side_by_side=True)
 
 
 def test_three_nests_are_merged_as_deep_as_they_go() -> None:
