@@ -127,7 +127,7 @@ rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), ulp=2, work=4, expand=expan
 tanh = _function("tanh", np.tanh, ulp=2, work=14, expand=expand.tanh, doc="The hyperbolic tangent.")
 erf = _function("erf", _erf64, ulp=2, work=22, llvm="call erf", expand=expand.erf, doc="The error function.")
 exp_16 = Intrinsic(
-    "exp_16", 1, FLOAT, _rounded(np.exp), ulp=64, work=4, expand=expand.exp,
+    "exp_16", 1, FLOAT, _rounded(np.exp), ulp=64, work=4, expand=expand.exp, llvm={"float": "llvm.exp"},
     cuda={"float32": "lp_exp_16({0})", "float64": "exp({0})"}, cuda_prelude="""\
 __device__ __forceinline__ float lp_exp_16(float x) {
   float e;
