@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -88,30 +88,20 @@ class Indices:
 
     def sum(self, ix: Index) -> Sum:
         """`ix` taken apart."""
-        match ix:
-            case Int(value):
-                return {}, value
-            case Var(name):
-                return self.term(self.env[name])
-            case Add(a, b):
-                (x, c), (y, d) = self.sum(a), self.sum(b)
-                return {v: n for v in (*x, *y) if (n := x.get(v, 0) + y.get(v, 0))}, c + d
-            case Mul(a, b):
-                x, y = self.sum(a), self.sum(b)
-                if x[0] and y[0]:
-                    return self.term(self.joined("mul", self.total(*x), self.total(*y)))
-                (x, c), (_, d) = (x, y) if x[0] else (y, x)
-                return {v: n * d for v, n in x.items()} if d else {}, c * d
-            case _:
-                return self.term(self.other(ix))
-
-    def term(self, v: Any) -> Sum:
-        if isinstance(v, ir.Constant) and v.type == I64:
-            return {}, v.constant
-        return {v: 1}, 0
+        terms, number = taken_apart(ix)
+        out: dict[Any, int] = {}
+        for part, n in terms:
+            v = self.env[part.name] if isinstance(part, Var) else self.other(part)
+            if isinstance(v, ir.Constant) and v.type is I64:
+                number += n * v.constant
+            else:
+                out[v] = out.get(v, 0) + n
+        return out, number
 
     def other(self, ix: Index) -> Any:
         match ix:
+            case Mul(a, b):
+                return self.joined("mul", self.index(a), self.index(b))
             case Xor(a, b):
                 return self.joined("xor", self.index(a), self.index(b))
             case FloorDiv(a, b) | Mod(a, b):
@@ -127,7 +117,7 @@ class Indices:
         """A sum as one value: what the outer loops add first, numbers and lanes last."""
         out = None
         for v, n in sorted(terms.items(), key=self._order):
-            out = self.plus(out, self.times(v, n))
+            out = self.plus(out, self.times(v, n)) if n else out
         if out is None:
             return _word(number)
         return self.plus(out, _word(number)) if number else out
@@ -183,16 +173,36 @@ class Indices:
         terms, number = self.sum(ix)
         links: dict[int, Any] = {}
         for v, n in terms.items():
-            depth = self.depth(v)
-            links[depth] = self.plus(links.get(depth), self.times(v, n))
-        for _, link in sorted(links.items(), key=lambda x: x[0]):
-            pointer = self.offset(pointer, element, link)
+            if n:
+                depth = self.depth(v)
+                links[depth] = self.plus(links.get(depth), self.times(v, n))
+        for depth in sorted(links):
+            pointer = self.offset(pointer, element, links[depth])
         return self.offset(pointer, element, _word(number)) if number else pointer
 
     def offset(self, pointer: Any, element: Any, by: Any) -> Any:
         depth = max(self.depth(pointer), self.depth(by))
         make = partial(self.b.gep, pointer, [by], source_etype=element)
-        return self.made(("at", pointer, str(element), _key(by)), depth, make)
+        return self.made(("at", pointer, _key(by)), depth, make)
+
+
+@lru_cache(maxsize=4096)
+def taken_apart(ix: Index) -> tuple[tuple[tuple[Index, int], ...], int]:
+    """What is added up in `ix`, by how often, and a number: copies of a statement have the same parts."""
+    match ix:
+        case Int(value):
+            return (), value
+        case Add(a, b):
+            (x, c), (y, d) = taken_apart(a), taken_apart(b)
+            out = dict(x)
+            for part, n in y:
+                out[part] = out.get(part, 0) + n
+            return tuple((part, n) for part, n in out.items() if n), c + d
+        case Mul(a, Int(n)) | Mul(Int(n), a):
+            terms, number = taken_apart(a)
+            return tuple((part, m * n) for part, m in terms if n), number * n
+        case _:
+            return ((ix, 1),), 0
 
 
 def is_vector(v: Any) -> bool:
@@ -206,4 +216,4 @@ def _word(n: int) -> Any:
 
 def _key(v: Any) -> Any:
     """What tells `v` from other values; a constant's own hash spells it."""
-    return v.constant if isinstance(v, ir.Constant) and v.type == I64 else v
+    return v.constant if isinstance(v, ir.Constant) and v.type is I64 else v

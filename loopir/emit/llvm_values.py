@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -47,7 +47,7 @@ from loopir.ir.grammar import (
     Value,
     Var,
 )
-from loopir.ir.walk import nodes
+from loopir.ir.walk import nodes, variables
 
 I32 = ir.IntType(32)
 I1 = ir.IntType(1)
@@ -111,9 +111,12 @@ class Values:
     def varies(self, n: Node) -> bool:
         """Whether `n` may differ from lane to lane."""
         lane = self.lanes
-        return lane is not None and any(
-            (isinstance(x, Var) and x.name == lane.var)
-            or (isinstance(x, Param) and is_vector(self.params.get(x.name)))
+        if lane is None:
+            return False
+        if lane.var in variables(n):
+            return True
+        return (bool(self.private) or any(map(is_vector, self.params.values()))) and any(
+            (isinstance(x, Param) and is_vector(self.params.get(x.name)))
             or (isinstance(x, Buffer) and x.name in self.private)
             for x in nodes(n)
         )
@@ -125,10 +128,11 @@ class Values:
         width = self.lanes.width
         kind = ir.VectorType(v.type, width)
         if isinstance(v, ir.Constant) and not isinstance(v.constant, str):
-            return ir.Constant(kind, [v.constant] * width)
-        one = self.b.insert_element(ir.Constant(kind, ir.Undefined), v, ir.Constant(I32, 0))
-        zeros = ir.Constant(ir.VectorType(I32, width), [0] * width)
-        return self.b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
+            zero = v.constant == 0 and not str(v.constant).startswith("-")
+            return ir.Constant(kind, None if zero else [v.constant] * width)
+        nothing = ir.Constant(kind, None)
+        one = self.b.insert_element(nothing, v, ir.Constant(I32, 0))
+        return self.b.shuffle_vector(one, nothing, _first(width))
 
     def alike(self, *args: Any) -> tuple[Any, ...]:
         """All scalars, or all vectors."""
@@ -470,6 +474,12 @@ class Values:
         if result == "bool" or not t.is_narrow:
             return v
         return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
+
+
+@lru_cache(maxsize=64)
+def _first(width: int) -> Any:
+    """The first lane for each of a vector's."""
+    return ir.Constant(ir.VectorType(I32, width), [0] * width)
 
 
 def _scalar(t: Any) -> Any:
