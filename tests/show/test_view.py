@@ -69,7 +69,7 @@ def test_the_page_is_whole_and_links_loops(target: str, tmp_path: Path) -> None:
     assert len(set(nest) & set(code)) >= 3
     assert ("__global__" if target == "cuda" else "define i32") in reader.text
     assert str(s.trace[-1]) in reader.text
-    assert path.stat().st_size < 500_000
+    assert path.stat().st_size < 1_000_000  # machine code of wide vectors is half of it
 
 
 def test_machine_code_stands_beside_it_or_is_said_to_be_left_out(tmp_path: Path) -> None:
