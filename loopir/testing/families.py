@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
 
 from hypothesis import strategies as st
 
@@ -20,64 +18,12 @@ from loopir.ir.grammar import Func
 from loopir.ir.parse import parse
 from loopir.schedule.doc import examples
 from loopir.schedule.primitive import PRIMITIVES
+from loopir.testing import gpu_families
 from loopir.testing.dataflow import asks_memory
-from loopir.testing.draws import between, choose
+from loopir.testing.draws import Draws, lines, loop_order, zero
 
-T = TypeVar("T")
 WIDE = ("float32", "int32", "float64", "int64", "uint32")
 """The types that a family may take: wide enough for its numbers, and not of truth values."""
-
-
-@dataclass
-class Draws:
-    """Draws what goes into the holes of a text; `types` and `symbolic` are what the caller wants."""
-
-    draw: st.DrawFn
-    types: tuple[str, ...]
-    symbolic: bool
-    largest: int
-
-    def pick(self, *options: T) -> T:
-        return choose(self.draw, options)
-
-    def number(self, low: int, high: int) -> int:
-        return self.draw(between(low, high))
-
-    def chance(self) -> bool:
-        return self.draw(st.booleans())
-
-    def type(self) -> str:
-        return self.pick(*self.types)
-
-    def size(self, name: str) -> tuple[str, str]:
-        """A size as it is declared, if it is symbolic, and as it is spoken of."""
-        if self.symbolic and self.chance():
-            return f'{name}: "size", ', name
-        return "", str(self.number(1, self.largest))
-
-    def value(self, *loads: str, t: str = "float32") -> str:
-        """Something of what is read, with a number of the type `t`."""
-        first, *more = loads
-        out = first
-        for other in more:
-            out = self.pick(f"{out} + {other}", f"{out} * {other}", f"maximum({out}, {other})", f"{out} - {other}")
-        number = f"{self.number(1, 3)}{'.0' if t.startswith('float') else ''}"
-        return self.pick(out, f"{out} + {number}", f"({out}) * {number}")
-
-
-def lines(*parts: str) -> str:
-    return "\n".join(parts) + "\n"
-
-
-def zero(t: str) -> str:
-    return "0.0" if t.startswith("float") else "0"
-
-
-def loop_order(d: Draws, loops: dict[str, str], depth: int) -> tuple[str, int]:
-    """Loops in any order, as text, and how deep they are."""
-    order = list(d.draw(st.permutations(sorted(loops))))
-    text = "\n".join(f"{'    ' * (depth + n)}for {v} in range({loops[v]}):" for n, v in enumerate(order))
-    return text, depth + len(order)
 
 
 # ---------------------------------------------------------------- the families
@@ -431,7 +377,7 @@ FAMILIES: dict[str, Callable[[Draws], str]] = {
     f.__name__: f
     for f in (
         pointwise, stencils, product, dots, copied, scratch, tails, several, folds, sweeps, steps_in_time, triangles,
-        rings, dead, invariant, scans, ragged,
+        rings, dead, invariant, scans, ragged, *gpu_families.ALL,
     )
 }  # fmt: skip
 """By name, each a text of the draws."""

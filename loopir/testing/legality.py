@@ -38,6 +38,7 @@ from loopir.testing.brute import broken, larger_sizes, observed, runs, small_siz
 from loopir.testing.checking import QUIET
 from loopir.testing.draws import between
 from loopir.testing.families import FAMILIES, FROM_MEMORY, documented, forms
+from loopir.testing.gpu_families import BOXES
 from loopir.testing.steps import arguments_of, schedules
 from loopir.testing.strategies import funcs
 from loopir.testing.unchecked import unchecked
@@ -50,7 +51,7 @@ REPEATS = ("compute_at", "compute_inline", "split", "tile", "unroll_and_jam")
 """Steps that may let an instance run more often."""
 ROUND_SECONDS = 4.0
 """About what a round for one primitive takes, while it is not known."""
-AFFINE = tuple(name for name in FAMILIES if name not in FROM_MEMORY)
+AFFINE = tuple(name for name in FAMILIES if name not in (*FROM_MEMORY, *BOXES))
 
 
 @dataclass

@@ -48,6 +48,7 @@ from loopir.ir.walk import fresh, variables
 from loopir.testing.draws import between
 from loopir.testing.expressions import Expressions, Plan, all_in, reads_memory
 from loopir.testing.families import FAMILIES, FROM_MEMORY, WIDE, forms as family_forms
+from loopir.testing.gpu_families import FLOATS
 from loopir.testing.scope import Around, Scope, bounds, forms, offered
 
 DTYPES = ("float32", "int32")
@@ -94,7 +95,8 @@ def _families(plan: Plan) -> list[str]:
     """The families that a plan leaves room for."""
     if plan.max_nests < ROOM or plan.max_depth < ROOM or not any(t.name in WIDE for t in plan.dtypes):
         return []
-    return [name for name in FAMILIES if plan.memory or name not in FROM_MEMORY]
+    left_out = () if any(t.name == "float32" for t in plan.dtypes) else FLOATS
+    return [name for name in FAMILIES if (plan.memory or name not in FROM_MEMORY) and name not in left_out]
 
 
 def sizes(func: Func, largest: int = 7) -> st.SearchStrategy[dict[str, int]]:
