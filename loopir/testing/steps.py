@@ -181,7 +181,7 @@ class _Arguments:
         finder: Callable[[], Any] | None = getattr(self, f"_{name}", None)
         if finder is not None:
             value = finder()
-            return self._dim() if hint is int and not isinstance(value, int) else value
+            return self._dim() if hint is int and not many and not isinstance(value, int) else value
         if many:
             return self._loops()
         if type(None) in options and self.draw(st.booleans()):
@@ -306,6 +306,10 @@ class _Arguments:
     def _loops_and_factors(self) -> list[str | int]:
         chain = self.pick(self._chains(), [])
         return [*chain, *(self._factor() for _ in chain)]
+
+    def _order(self) -> list[int]:
+        """The dimensions of the buffer, in any order."""
+        return list(self.draw(st.permutations(range(self._rank()))))[: None if not self.rarely() else 1]
 
     # ------------------------------------------------------------ statements, buffers, names
 
