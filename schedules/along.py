@@ -17,6 +17,8 @@ LONGEST = 1024, 8192, 32768
 """Rows of a length that is not known have a kernel for lengths up to each of these, and one for all others."""
 MIDDLE = LONGEST[1]
 """So those that are no whole vectors, up to this length alone."""
+FLIGHT = 4
+"""Turns of threads along a row of a length that is not known whose loads are in flight together."""
 WARP = 32
 LINE = 8
 """Threads whose vectors are a line of memory."""
@@ -69,26 +71,28 @@ def along(
     else:
         s, pieces = fused(s, inner)
         s, (pieces, lane) = step(s, "split", pieces, width) if width > 1 else (s, (pieces, ""))
-    guarded = s.why("split", pieces, lanes, tail="exact") is not None
-    size = lp.text(s.loop(pieces).extent)
+    guarded, size, turn = s.why("split", pieces, lanes, tail="exact") is not None, lp.text(s.loop(pieces).extent), ""
+    if row is not None and extent(s, pieces) is None:
+        s, (turn, pieces) = step(s, "split", pieces, lanes * FLIGHT)
     s, (outer, thread) = step(s, "split", pieces, lanes)
     if row is None:
         s = s.reorder(thread, outer)  # one block: what is around its threads would be the host's
     s = s.bind(thread, "threadIdx.x")
     if (extent(s, outer) or UNROLLED + 1) <= UNROLLED:
         s = s.unroll(outer)
-    if not lane:
-        return s
-    if not s.reduced(stage):
-        return s.vectorize(lane) if s.why("vectorize", lane) is None else s
-    place = f"{outer} * {lanes} + {thread}"
-    inside = f"{place} < {size}" if guarded else None
-    if whole is not None:
-        inside = f"{whole[1]} + ({place}) * {width} + {width - 1} < {whole[0]}"
-    for buffer in dict.fromkeys(t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(lane)):
-        if s.buffer(buffer).scope != "local":
-            s = vector_read(s, stage, buffer, thread, inside)
-    return s.unroll(lane)
+    if lane and not s.reduced(stage):
+        s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
+    elif lane:
+        place = f"{f'{turn} * {lanes * FLIGHT} + ' if turn else ''}{outer} * {lanes} + {thread}"
+        inside = f"{place} < {size}" if guarded else None
+        if whole is not None:
+            inside = f"{whole[1]} + ({place}) * {width} + {width - 1} < {whole[0]}"
+        for buffer in dict.fromkeys(t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(lane)):
+            if s.buffer(buffer).scope != "local":
+                s = vector_read(s, stage, buffer, thread, inside)
+        s = s.unroll(lane)
+    # tests between loads would keep them from being in flight together
+    return s.partition(turn) if turn and s.why("partition", turn) is None else s
 
 
 def vector_read(s: lp.Schedule, stage: str, buffer: str, at: str, inside: str | None = None) -> lp.Schedule:

@@ -347,7 +347,8 @@ def _columns(
         s, others = step(s, "specialize", turn, whole)
         (other,) = (x for x in s.stages if x not in before)
         s = s.simplify(turn)
-        nests.append((other, *others[:3], others[3] if one else ""))
+        turns, some_rows, row_of, *lanes = others
+        nests.append((other, turns, some_rows, row_of, lanes[0] if one else ""))
     for nest in nests:
         s = _folded(s, nest, sorted(inputs), known)
     last = s.loops(stage)[-1]
