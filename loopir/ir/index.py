@@ -51,8 +51,13 @@ def record(cls: C) -> C:
 def node(cls: N) -> N:
     """A `record` that computes its hash once: analyses keep indices and conditions as keys."""
     made = record(cls)
-    structure, kind = attrgetter(*(f.name for f in fields(cast(Any, made)))), hash(made.__name__)
-
+    names, kind = [f.name for f in fields(cast(Any, made))], hash(made.__name__)
+    if made.__name__ in ("Var", "Int"):  # a string or a number, whose hash is there
+        scope: dict[str, Any] = {"kind": kind}
+        exec(f"def __hash__(self):\n    return hash(self.{names[0]}) ^ kind", scope)
+        made.__hash__ = scope["__hash__"]
+        return made
+    structure = attrgetter(*names)
     keep: Callable[[Any, int], None] = cast(Any, made)._hash.__set__
 
     def __hash__(self: Any) -> int:
