@@ -72,15 +72,20 @@ def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:
     stored = next(a for a in maker.accesses if a.write)
     inputs = [a for a in maker.accesses if not a.write]
     loads = [(s, a) for s in every if s.uses({buffer}) for a in s.accesses if a.buffer == buffer and not a.write]
+    made = maker, stored
     for read, write, load in product(inputs, writes, loads):
         if read.buffer == write[1].buffer:
-            for found in _cases(func, (maker, stored), read, write, load):
+            found = next(_cases(func, made, read, write, load), None)
+            same = [v for v in maker.dims if v in load[0].dims]
+            if found is not None and same and written_before(func, load, made, same):  # and so not what it was before
+                found = next(_cases(func, made, read, write, load, same), None)
+            if found is not None:
                 return found
     return None
 
 
-def _cases(func: Func, made: Done, read: Access, write: Done, load: Done) -> Iterator[Spoilt]:
-    """The three run: "s" reads what "t" writes, and stores what "u" loads."""
+def _cases(func: Func, made: Done, read: Access, write: Done, load: Done, same: Sequence[str] = ()) -> Iterator[Spoilt]:
+    """The three run: "s" reads what "t" writes, and stores what "u" loads, in its iteration of the loops `same`."""
     then = before(times(made[0].when, "s"), times(write[0].when, "t"))
     later = before(times(write[0].when, "t"), times(load[0].when, "u"))
     if not later:
@@ -90,6 +95,7 @@ def _cases(func: Func, made: Done, read: Access, write: Done, load: Done) -> Ite
     u = instance_of(func, *load, "u", system)[1]
     _same(system, ("s", read, s), ("t", write[1], t))
     _same(system, ("s", made[1], s), ("u", load[1], u))
+    system.constraints += [({f"s.{v}": 1, f"u.{v}": -1}, True) for v in same]
     loops = {"s": made[0].dims, "t": write[0].dims, "u": load[0].dims}
     dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"{p}.{v}" for p, names in loops.items() for v in names)]
     for one, other in product(then, later):

@@ -137,6 +137,8 @@ def twice(
     if apart is None or all(apart.get(v) == (0, 0) for v in loops):
         return None
     for n, differ in enumerate(loops):
+        if apart.get(differ) == (0, 0):
+            continue  # the indices tell this one
         system, left = instance_of(func, s, None)
         right = instance_of(func, s, None, "t", system)[1]
         for ix in indices:

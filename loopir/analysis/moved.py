@@ -337,6 +337,9 @@ class _MovedPair(Pair):
     def dims(self) -> list[str]:
         return [*Pair.dims(self), *self.one.own("s"), *self.other.own("t")]
 
+    def least(self, base: System, order: Order) -> dict[str, int] | None:
+        return base.smallest(self.dims(), order, likely=False)  # most steps are legal
+
     def occurs(self, orders: Sequence[Order]) -> bool:
         return False  # what is tried is the old nest alone
 

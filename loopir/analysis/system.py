@@ -285,13 +285,19 @@ class System:
             found = [s.intersect(side) for s in found for side in sides if not s.is_empty()]
         return found
 
-    def smallest(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
-        """The lexicographically least solution over `dims` that meets `order`, too; None if there is none."""
-        if not self.cases and (found := self.corner(dims, order)) is not None:
+    def smallest(
+        self, dims: Sequence[str], order: Sequence[Constraint], *, likely: bool = True
+    ) -> dict[str, int] | None:
+        """The lexicographically least solution over `dims` that meets `order`, too; None if there is none.
+
+        Whether there is one is tried first where it is not `likely`, or where there are cases.
+        """
+        first = likely and not self.cases
+        if first and (found := self.corner(dims, order)) is not None:
             return found
         if self.refutes(order):
             return None
-        if self.cases and (found := self.corner(dims, order)) is not None:
+        if not first and (found := self.corner(dims, order)) is not None:
             return found
         points = [least_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
         return dict(zip(dims, min(points), strict=True)) if points else None

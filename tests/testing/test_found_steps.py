@@ -70,14 +70,14 @@ def f(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
     for j in bind("blockIdx.x", n):
         C[j] = B[j]
 """
-IN_TIME = """
-def f(n: "size", X: "inout float32[n + 2]"):
+OVERWRITTEN = """
+def f(n: "size", A: "inout float32[n]", B: "out float32[n]"):
     with alloc("float32[n]") as T:
-        for s in range(2):
-            for j in range(n):
-                T[j] = X[j]
-            for h in range(n):
-                X[h] = T[h]
+        for i in range(n):
+            T[i] = A[i] * 2.0
+            A[i] = 0.0
+        for j in range(n):
+            B[j] = T[j] + 1.0
 """
 BLOCKS = """
 def f(n: "size", A: "float32[n, 8]", B: "out float32[n]"):
@@ -146,7 +146,7 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
         IN_A_GUARD, lambda s: s.pad("U"), "U would write what T touches: what is padded at",
     ),
     "about a nest on the way": (
-        IN_TIME, lambda s: s.reverse_compute_inline("X"), "with X beside T, ",
+        OVERWRITTEN, lambda s: s.reverse_compute_inline("B"), "with B beside T, ",
     ),
     "blocks that run at once would share a row": (
         BLOCKS, lambda s: s.fold_storage("S", 0, 1), "with 1 rows of S, iterations of 'i' are not independent",
@@ -238,6 +238,18 @@ def f(A: "float32[1]", Y: "out int32[2, 1]", Z: "out float32[1]"):
             Z[o] = T[o]
 """,
         lambda s: s.reverse_compute_inline("Z"),
+    ),
+    "a stage that is made anew in each iteration of a loop around is not what it was in the one before": (
+        """
+def f(n: "size", X: "inout float32[n + 3]"):
+    with alloc("float32[n + 1]") as T:
+        for s in range(3):
+            for j in range(n + 1):
+                T[j] = X[j + 2] + 3.0
+            for h in range(n + 1):
+                X[h + 2] = T[h]
+""",
+        lambda s: s.reverse_compute_inline("X"),
     ),
     "a loop that two were fused to computes what is read by both": (
         """
