@@ -70,6 +70,15 @@ def f(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):
     for j in bind("blockIdx.x", n):
         C[j] = B[j]
 """
+STARTED = """
+def f(T: "inout int32[4]"):
+    for j in range(1):
+        with alloc("int32[4]") as C:
+            for k in range(4):
+                C[k] = T[k]
+            for x in range(4):
+                T[x] = max(C[3 - x], over=j, init=5)
+"""
 OVERWRITTEN = """
 def f(n: "size", A: "inout float32[n]", B: "out float32[n]"):
     with alloc("float32[n]") as T:
@@ -144,6 +153,9 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
     ),
     "what is padded does not run yet, and is no witness": (
         IN_A_GUARD, lambda s: s.pad("U"), "U would write what T touches: what is padded at",
+    ),
+    "what starts a fold over the loop is written before the first copy": (
+        STARTED, lambda s: s.pipeline("j", stages=2), "the copies read T, which the rest of 'j' writes",
     ),
     "about a nest on the way": (
         OVERWRITTEN, lambda s: s.reverse_compute_inline("B"), "with B beside T, ",

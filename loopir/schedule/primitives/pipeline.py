@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from loopir.analysis.access import statements_of
+from loopir.analysis.access import Statement, statements_of
 from loopir.analysis.depend import Clash, Order, Pair
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
@@ -262,16 +262,24 @@ class _Parts:
         """An element that the rest of an iteration writes, and the copies of one of the next `ahead` read."""
         v = self.loop.var
         outer = [s.var for s in way_to(func, self.loop)[:-1] if isinstance(s, Loop)]
-        order: Order = [({f"s.{x}": 1, f"t.{x}": -1}, True) for x in outer]
-        order.append(({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False))
-        if ahead is not None:
-            order.append(({f"s.{v}": 1, f"t.{v}": -1, "": ahead}, False))
+
+        def order(s: Statement, t: Statement) -> Order:
+            rows: Order = [({f"s.{x}": 1, f"t.{x}": -1}, True) for x in outer if x in s.dims and x in t.dims]
+            if v in s.dims:
+                rows.append(({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False))
+            if ahead is not None:  # what starts a fold over `v` is done before all iterations, as it were in -1
+                now = {f"s.{v}": 1, "": ahead} if v in s.dims else {"": ahead - 1}
+                rows.append(({f"t.{v}": -1, **now}, False))
+            return rows
+
         here, there = ({p.stmt.label for p in places(part)} for part in (self.rest, self.copies))
         names, every = reads(self.copies) & writes(self.rest), statements_of(func)
         writing = [(s, a) for s in every if s.label in here for a in s.accesses if a.write and a.buffer in names]
         reading = [(s, a) for s in every if s.label in there for a in s.accesses if not a.write and a.buffer in names]
         for (s, a), (t, b) in product(writing, reading):
-            if a.buffer == b.buffer and (found := next(Pair(func, s, a, t, b).clashes([order]), None)) is not None:
+            if a.buffer != b.buffer or v not in t.dims:  # a copy that folds over `v` is refused for that
+                continue
+            if (found := next(Pair(func, s, a, t, b).clashes([order(s, t)]), None)) is not None:
                 return found
         return None
 
