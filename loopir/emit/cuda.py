@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from loopir.emit.cuda_atomic import PRELUDE as ATOMIC_PRELUDE, update
 from loopir.emit.cuda_index import bounds
 from loopir.emit.cuda_narrow import PRELUDE as NARROW_PRELUDE
+from loopir.emit.cuda_offsets import MANY, begun, copies
 from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of, met
 from loopir.emit.cuda_shared import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, carved, elements_of, matrices
 from loopir.emit.cuda_unasked import unasked
@@ -154,6 +156,8 @@ class _Emitter:
         self.lines: list[tuple[str, str | None]] = []
         self.around: list[str] = []
         self.wide: set[str] = set()
+        self.written_out = False
+        self.names = (f"lp_at{n}" for n in count())
         allocated = (s.buffer for s in statements(kernel.body) if isinstance(s, Alloc))
         self.own = {b.name for b in allocated if b.scope != "shared"}
         """What a thread has for itself, whatever its scope is called."""
@@ -315,6 +319,12 @@ class _Emitter:
             self.copy(s, copy, depth)
             return
         var, kind = self.values.name(s.var), self.values.index_type
+        outermost = s.kind == "unroll" and not self.written_out
+        if outermost and copies((s,)) >= MANY:
+            s, found = begun(s, self.names)
+            for name, (b, at) in found.items():
+                first = f"{memory_type(b.dtype)}* const {self.values.name(name)}"
+                self.line(depth, f"{first} = {self.values.address(b, self.values.index(at))};")
         if s.kind in ("unroll", "vectorize"):
             self.line(depth, "#pragma unroll")
         elif s.kind == "serial" and _left_a_loop(s):
@@ -326,7 +336,9 @@ class _Emitter:
             extent = f"lp_end_{var}"
         self.line(depth, f"for ({kind} {var} = 0; {var} < {extent}; ++{var}) {{{note}")
         self.around.append(s.var)
+        self.written_out = self.written_out or outermost
         self.body(s.body, depth + 1)
+        self.written_out = self.written_out and not outermost
         self.around.pop()
         self.line(depth, "}")
 

@@ -48,7 +48,9 @@ def test_operands_along_the_reduced_loop_are_turned_first() -> None:
 def test_it_is_chosen_for_whole_tiles_and_fits_its_registers() -> None:
     s = schedules.gpu(product("nn", 2048, 2048, 2048))
     assert "matmul_simt" in s.script()
-    for used in lp.compile_source(s, "sm_80").resources.values():
+    code = lp.compile_source(s, "sm_80")
+    assert code.source.count("float* const lp_at") == 2  # where thousands of copies begin to count
+    for used in code.resources.values():
         assert used.spill_stores == used.spill_loads == used.stack == 0
         assert used.registers <= 128  # two blocks of 256 threads a multiprocessor
     assert "matmul_simt" not in schedules.gpu(product("nn", 2048, 2048, 2040)).script()
