@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -136,6 +137,14 @@ def test_a_warpgroup_stores_its_own_rows_and_waits_for_no_other() -> None:
     met = [x.threads for x in statements(func.body) if isinstance(x, Barrier)]
     assert met == [0, 128, 128]  # of the block once, before it begins
     assert lp.compile_source(s, "sm_90a").source.count("#pragma unroll 1\n") == 2  # copies, and two steps of products
+
+
+def test_a_loop_stays_one_only_where_its_turns_fence_the_registers() -> None:
+    """ptxas puts fences of its own (C7519) into a loop of products that is left one, with none inside."""
+    a, b = (lp.placeholder(shape, "bfloat16", name=x) for x, shape in (("A", (1032, 96)), ("B", (96, 520))))
+    source = lp.compile_source(schedules.auto(lp.Schedule(a @ b), "cuda", arch="sm_90a"), "sm_90a").source
+    steps = re.search(r"(#pragma unroll 1)?\n *for \(int j_o = 0; j_o < 2;", source)
+    assert steps is not None and steps[1] is None and "lp_wgmma" in source[steps.end() :]
 
 
 def test_what_it_is_not_for_is_refused() -> None:
