@@ -144,7 +144,9 @@ def test_a_loop_stays_one_only_where_its_turns_fence_the_registers() -> None:
     a, b = (lp.placeholder(shape, "bfloat16", name=x) for x, shape in (("A", (1032, 96)), ("B", (96, 520))))
     source = lp.compile_source(schedules.auto(lp.Schedule(a @ b), "cuda", arch="sm_90a"), "sm_90a").source
     steps = re.search(r"(#pragma unroll 1)?\n *for \(int j_o = 0; j_o < 2;", source)
-    assert steps is not None and steps[1] is None and "lp_wgmma" in source[steps.end() :]
+    assert steps is not None
+    assert steps[1] is None
+    assert "lp_wgmma" in source[steps.end() :]
 
 
 def test_what_it_is_not_for_is_refused() -> None:
