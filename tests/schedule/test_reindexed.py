@@ -7,8 +7,9 @@ from meaning import assert_same
 import loopir.intrinsics  # noqa: F401
 from loopir.analysis.bounds import outside
 from loopir.errors import ScheduleError
+from loopir.ir.grammar import Opaque
 from loopir.ir.parse import parse
-from loopir.ir.walk import places_of
+from loopir.ir.walk import loops as loops_of, nodes, places_of
 from loopir.schedule import Schedule
 from loopir.testing.steps import schedules, steps
 from loopir.testing.strategies import funcs
@@ -170,8 +171,11 @@ def f(n: "size", X: "inout float32[n + 4]"):
 @given(st.data())
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_copy_of_what_is_loaded_stays_inside(data: st.DataObject) -> None:
-    """That is not asked when the copy is made: the guards that it gets are what would be asked."""
+    """That is not asked when the copy is made: the guards that it gets are what would be asked. Of a loop whose length
+    is in memory nobody can tell so where it ends."""
     s = data.draw(schedules(data.draw(funcs()), most=3, primitives=("split", "fuse", "peel", "skew")))
+    if any(isinstance(n, Opaque) for x in loops_of(s.func.body) for n in nodes(x.extent)):
+        return
     step = data.draw(steps(s.func, ("reindex",)))
     try:
         made = s.apply(step).func
