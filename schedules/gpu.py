@@ -140,8 +140,11 @@ def _of_pairs(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     assert c is not None
     deep = extent(s, c.reduced) or THIN
     if arch == HOPPER and (extent(s, c.row) or HIGH) >= HIGH and (deep >= THIN or deep % VECTOR == 0):
-        options = {**warpgroup_tile(s, c), "whole": not _whole_vectors(s, c)}
-        schedule = matmul_stream if "rest" in options else matmul_split if "parts" in options else matmul_wgmma
+        options = warpgroup_tile(s, c)
+        if "rest" in options and (made := _lowered(s, matmul_stream, stage, **options)) is not None:
+            return made
+        options = {**warpgroup_tile(s, c, streamed=False), "whole": not _whole_vectors(s, c)}
+        schedule = matmul_split if "parts" in options else matmul_wgmma
         if (made := _lowered(s, schedule, stage, **options)) is not None:
             return made
     options, within = tensor_tile(s, c), _taken_along(s, stage)

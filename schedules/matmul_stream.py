@@ -48,7 +48,7 @@ def matmul_stream(
     whole = whole_turns(high, columns, block) * block[0] if rows is None else rows
     _require_whole(s, c, high - whole, rest)
     if not whole:
-        return _dealt(s, stage, rest, parts, stages, True)
+        return _dealt(s, stage, rest, parts, stages, True)[0]
     before = set(s.stages)
     s = s.compute_at(stage, s.loops(out)[0])
     s = s.simplify(s.loops(out)[0], drop_unit_loops=True).peel(s.loops(out)[0], last=high - whole)
@@ -61,9 +61,8 @@ def matmul_stream(
         options.setdefault("blocks", tiles)
     s = matmul_wgmma(s, stage, block=block, **options)
     roles = options.get("roles", True)
-    s = _dealt(s, left, rest, parts, stages, roles)
-    first, second, *_ = (x for x in s.loops() if s.loop(x).kind == "blockIdx.x")
-    return s.merge(first, second, side_by_side=True)
+    s, part = _dealt(s, left, rest, parts, stages, roles)
+    return s.merge(s.loops(stage)[0], part, side_by_side=True)
 
 
 def _require_whole(s: lp.Schedule, c: Contraction, left: int, rest: tuple[int, int]) -> None:
@@ -77,8 +76,9 @@ def _require_whole(s: lp.Schedule, c: Contraction, left: int, rest: tuple[int, i
 
 def _dealt(
     s: lp.Schedule, stage: str, block: tuple[int, int], parts: int, stages: int | None, roles: bool
-) -> lp.Schedule:
-    """`stage` in tiles of `block`, whose steps are dealt out in `parts`, and the fold of their pieces."""
+) -> tuple[lp.Schedule, str]:
+    """`stage` in tiles of `block`, whose steps are dealt out in `parts`, and the fold of their pieces; with the loop
+    over parts, which are blocks."""
     c, out = contraction(s, stage), reader(s, stage)
     assert c is not None
     assert out is not None
@@ -97,7 +97,7 @@ def _dealt(
     (copy,) = (x for x in both if x != made)
     s = by_warpgroups(s, s.loops(copy)[-2])
     s = steps(s, made, block, unit, stages or (4 if sum(block) > 256 else 6), False, roles)
-    return _added(s, stage, partial, out, block, across)
+    return _added(s, stage, partial, out, block, across), part
 
 
 def _tiles(s: lp.Schedule, stage: str, block: tuple[int, int]) -> tuple[lp.Schedule, str]:

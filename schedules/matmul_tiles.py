@@ -183,16 +183,17 @@ LARGEST, REST = (128, 256), (128, 128)
 """Tiles of whole turns, and of what is left and dealt out."""
 
 
-def warpgroup_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
-    """The options of `matmul_wgmma` for the contraction `c`; none where its sizes are not known."""
+def warpgroup_tile(s: lp.Schedule, c: Contraction, streamed: bool = True) -> dict[str, Any]:
+    """The options of `matmul_wgmma` for the contraction `c`, or, if it may be `streamed`, of `matmul_stream`; none
+    where its sizes are not known."""
     batch = 1
     for loop in c.batch:
         batch *= extent(s, loop) or 1
     sizes = Sizes(extent(s, c.row), extent(s, c.column), extent(s, c.reduced), batch)
-    return warpgroup_choice(sizes, c.right.along)
+    return warpgroup_choice(sizes, c.right.along, streamed)
 
 
-def warpgroup_choice(sizes: Sizes, along: bool) -> dict[str, Any]:
+def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[str, Any]:
     """The options of `matmul_wgmma` for products of `sizes`: the cheapest tile, of those about as cheap the largest.
 
     They are those of `matmul_split` where the reduced loop is better cut in parts, and those of `matmul_stream` where a
@@ -207,9 +208,9 @@ def warpgroup_choice(sizes: Sizes, along: bool) -> dict[str, Any]:
     blocks = [(m, n) for m in high for n in wide if n <= max(wide.start, sizes.columns)]
     parts = [p for p in PARTS if p == 1 or (sizes.depth % (p * STEP) == 0 and sizes.batch == 1)]
     costs = {(b, p): warpgroup_cycles(sizes, b, p) for b in blocks for p in parts}
-    streamed = dealt(sizes)
-    if streamed is not None and streamed[0] < WORTH * min(costs.values()):
-        return streamed[1]
+    found = dealt(sizes) if streamed else None
+    if found is not None and found[0] < WORTH * min(costs.values()):
+        return found[1]
     least = CLOSE * min(costs.values())
     block, part = max((x for x in costs if costs[x] <= least), key=lambda x: (-x[1], x[0][0] * x[0][1], x[0][1]))
     stages, _ = _held(sizes, block, part)

@@ -47,6 +47,13 @@ def test_it_is_chosen_where_a_last_turn_is_nearly_empty() -> None:
     assert made.source.count("setmaxnreg.inc") == len(made.resources) == 2
 
 
+def test_what_makes_an_operand_is_a_launch_before() -> None:
+    x, y = (lp.placeholder((2304, 8192), "bfloat16", name=name) for name in "XY")
+    b = lp.placeholder((8192, 2048), "bfloat16", name="B")
+    s = schedules.gpu(lp.Schedule((lp.silu(x) * y) @ b), arch="sm_90a")
+    assert "matmul_1_sk" in s.stages
+
+
 def test_what_is_not_made_of_whole_tiles_is_refused() -> None:
     with pytest.raises(lp.ScheduleError, match="not made of whole tiles"):
         product(2304, 2049, 1024)
