@@ -341,16 +341,15 @@ def _columns(
     if one:
         s = s.reorder(*(x for x in s.loops(stage)[s.loops(stage).index(lane) :] if x != one), one)
     s, fold = _near(s, stage, lane)
-    nests = [(fold, turn, some, row, one)]
-    if whole is not None and s.why("specialize", turn, whole) is None:
+    nests: list[tuple[str, ...]] = [(fold, turn, some, row, one)]
+    if one and whole is not None and s.why("specialize", turn, whole) is None:
         before = s.stages
         s, others = step(s, "specialize", turn, whole)
         (other,) = (x for x in s.stages if x not in before)
         s = s.simplify(turn)
-        turns, some_rows, row_of, *lanes = others
-        nests.append((other, turns, some_rows, row_of, lanes[0] if one else ""))
-    for nest in nests:
-        s = _folded(s, nest, sorted(inputs), known)
+        nests.append((other, *others))
+    for stage_of, *loops in nests:
+        s = _folded(s, (stage_of, *loops), sorted(inputs), known, loops[0] == turn)
     last = s.loops(stage)[-1]
     s = s.vectorize(last) if one and fold != stage and s.why("vectorize", last) is None else s
     s = _made_there(s.bind(lane, "threadIdx.x"), stage, block, side, width)
@@ -358,8 +357,13 @@ def _columns(
     return s.bind(blocks[-1], "blockIdx.x")
 
 
-def _folded(s: lp.Schedule, nest: tuple[str, str, str, str, str], inputs: Sequence[str], known: bool) -> lp.Schedule:
-    """A stage that folds columns: `nest` is its name, its turns, the rows of a thread, the threads, and its lanes."""
+def _folded(
+    s: lp.Schedule, nest: tuple[str, ...], inputs: Sequence[str], known: bool, most: bool = True
+) -> lp.Schedule:
+    """A stage that folds columns: `nest` is its name, its turns, the rows of a thread, the threads, and its lanes.
+
+    Whole turns are parted from the last where `most` blocks take this version.
+    """
     stage, turn, some, row, one = nest
     rows = extent(s, row) or 1
     s = s.bind(row, "threadIdx.y").unroll(some)
@@ -368,7 +372,7 @@ def _folded(s: lp.Schedule, nest: tuple[str, str, str, str, str], inputs: Sequen
         s = near or vector_read(s, stage, buffer, row)
     s = s.unroll(one) if one else s
     # tests between loads would keep them from being in flight together
-    return s.partition(turn) if s.why("partition", turn) is None else s
+    return s.partition(turn) if most and s.why("partition", turn) is None else s
 
 
 def _ahead(s: lp.Schedule, stage: str, buffer: str, turn: str, threads: int) -> lp.Schedule | None:
