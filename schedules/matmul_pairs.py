@@ -111,5 +111,8 @@ def _packed(s: lp.Schedule, inner: str, operand: Operand, width: int, steps: int
     s = s.set_layout(copy, f"lambda {args}: (x // {width}, k // {steps}, x % {width}, k % {steps})")
     if operand.buffer in s.stages and s.why("compute_inline", operand.buffer) is None:
         s = s.compute_inline(operand.buffer)
+    x, k = s.loops(copy)[-2:] if operand.along else s.loops(copy)[-2:][::-1]
+    s, (k, near) = step(s, "split", k, steps)
+    s = s.reorder(x, k, near).vectorize(near) if operand.along else s.reorder(k, x, near)
     outer = s.loops(copy)[0]
     return s.parallel(outer) if s.why("parallel", outer) is None else s

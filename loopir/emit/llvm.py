@@ -146,7 +146,7 @@ class _Emitter:
             case If():
                 self.guard(s)
             case Store():
-                self.values.store(s.buffer, s.at[0], self.values.whole(s.value))
+                self.values.copy(s.buffer, s.at[0], s.value)
             case Reduce(atomic=True):
                 update(s, self.values)
             case Reduce():

@@ -252,6 +252,10 @@ class Values:
         return self.b.gep(self.pointers[b.name], [at], source_etype=ops.memory_type(b.dtype))
 
     def load(self, b: Buffer, at: Index) -> Any:
+        return ops.from_memory(self.b, self.raw(b, at), b.dtype)
+
+    def raw(self, b: Buffer, at: Index) -> Any:
+        """An element as it lies in memory."""
         kind = ops.memory_type(b.dtype)
         lanes, ix = self.lanes, self.place(b, at)
         stride = self.stride(ix) if lanes is not None else 0
@@ -273,7 +277,7 @@ class Values:
                 raw = ops.masked_load(self.module, self.b, address, vector, b.dtype.bytes, self.mask)
         else:
             raw = self.gather(b, self.spread(self.index(ix)))
-        return ops.from_memory(self.b, raw, b.dtype)
+        return raw
 
     def read(self, b: Buffer, address: Any, kind: Any) -> Any:
         """What lies there: loaded once in a block, as copies that the schedule unrolled have much in common."""
@@ -288,13 +292,22 @@ class Values:
         """What was read of these buffers, or of all, is not known any more."""
         self.known = {how: v for how, v in self.known.items() if how[0] not in names} if names else {}
 
+    def copy(self, b: Buffer, at: Index, value: Value) -> None:
+        """Store a value; what is one of the same type in memory goes there as it is."""
+        if isinstance(value, Load) and value.buffer.dtype == b.dtype:
+            self.store_raw(b, at, self.raw(value.buffer, value.at[0]))
+        else:
+            self.store(b, at, self.whole(value))
+
     def store(self, b: Buffer, at: Index, value: Any) -> None:
-        self._store(b, at, value)
+        self.store_raw(b, at, ops.to_memory(self.b, value, b.dtype))
+
+    def store_raw(self, b: Buffer, at: Index, raw: Any) -> None:
+        self._store(b, at, raw)
         self.written(b.name)
 
-    def _store(self, b: Buffer, at: Index, value: Any) -> None:
+    def _store(self, b: Buffer, at: Index, raw: Any) -> None:
         lanes, ix = self.lanes, self.place(b, at)
-        raw = ops.to_memory(self.b, value, b.dtype)
         if lanes is None:
             self.b.store(raw, self.address(b, ix), align=b.dtype.bytes)
             return

@@ -4,6 +4,7 @@
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -251,3 +252,10 @@ def f(x: "float32[64, 64]", y: "inout float32[64, 64]"):
 def test_what_is_left_to_make_faster(kind: str, body: str, left: bool) -> None:
     func = lp.parse(LOOPS.format(kind="range" if kind == "serial" else kind, body=body))
     assert emit(lp.lower(lp.Schedule(func), "llvm")[0]).left is left
+
+
+def test_a_copy_of_small_floats_keeps_every_bit() -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    source = 'def f(x: "bfloat16[65536]", y: "out bfloat16[65536]"):\n    for i in range(65536):\n        y[i] = x[i]\n'
+    found = lp.Schedule(lp.parse(source)).build("llvm")(x)
+    assert np.array_equal(np.asarray(found).view(np.uint16), x.view(np.uint16))
