@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from llvmlite import ir
@@ -50,6 +51,12 @@ def _const(v: Any, scalar: Any, x: float) -> Any:
     if isinstance(v.type, ir.VectorType):
         return ir.Constant(ir.VectorType(scalar, v.type.count), [x] * v.type.count)
     return ir.Constant(scalar, x)
+
+
+@lru_cache(maxsize=64)
+def first_lane(width: int) -> Any:
+    """The first lane for each of a vector's."""
+    return ir.Constant(ir.VectorType(I32, width), [0] * width)
 
 
 def constant(value: int | float | bool, t: DType) -> Any:

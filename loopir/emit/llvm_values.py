@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -68,7 +68,7 @@ class Values:
         self.module, self.b = module, builder
         self.flags: tuple[str, ...] = ("contract",) if fma else ()
         self.indices = Indices(builder, self.spread, self.opaque)
-        self.env = self.indices.env
+        self.env, self.index, self.alike = self.indices.env, self.indices.index, self.indices.alike
         self.pointers: dict[str, Any] = {}
         self.params: dict[str, Any] = {}
         self.memo: dict[int, Any] | None = None
@@ -132,16 +132,9 @@ class Values:
             return ir.Constant(kind, None if zero else [v.constant] * width)
         nothing = ir.Constant(kind, None)
         one = self.b.insert_element(nothing, v, ir.Constant(I32, 0))
-        return self.b.shuffle_vector(one, nothing, _first(width))
-
-    def alike(self, *args: Any) -> tuple[Any, ...]:
-        """All scalars, or all vectors."""
-        return self.indices.alike(*args)
+        return self.b.shuffle_vector(one, nothing, ops.first_lane(width))
 
     # ------------------------------------------------------------ indices and conditions
-
-    def index(self, ix: Index) -> Any:
-        return self.indices.index(ix)
 
     def opaque(self, ix: Opaque) -> Any:
         """A value as an index."""
@@ -487,12 +480,6 @@ class Values:
         if result == "bool" or not t.is_narrow:
             return v
         return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
-
-
-@lru_cache(maxsize=64)
-def _first(width: int) -> Any:
-    """The first lane for each of a vector's."""
-    return ir.Constant(ir.VectorType(I32, width), [0] * width)
 
 
 def _scalar(t: Any) -> Any:
