@@ -10,8 +10,10 @@ cache while the panels of the first come by. Blocks are of rows, or of columns w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import loopir as lp
+from schedules.folds import folded
 from schedules.matmul import Contraction, Operand, contraction, copied, padded, stages
 from schedules.nests import extent, step
 
@@ -22,6 +24,10 @@ SMALL = 1 << 22
 """Products up to which panels are not worth their making, as the operands are in the second cache."""
 NARROW = 8
 """Vectors of columns up to which they are not either: an element of the left operand is in few products."""
+ALIKE = 0.03
+"""What of its time a product may lose for threads to share its longer loop, and with it the larger operand."""
+MANY, LONG = 20, 8
+"""Tiles of columns from which on one column more hardly counts, and vectors of a row from which on it is folded."""
 SHARED = 1 << 20
 """Products from which threads share operands as they lie: some 20 us."""
 STEPS = 16
@@ -60,10 +66,12 @@ def matmul_cpu(
     bytes_, count = lp.vector_unit()
     lanes = lanes or max(1, bytes_ // max(WORD, c.bytes))  # floats of 16 bits are added up as float32
     registers = registers or count
+    height, width = _tile(s, c, lanes, registers)
+    if tiles is None and _one_is_left(s, c, width, lanes):
+        return matmul_cpu(_without_one(s, c, lanes), stage, lanes=lanes, registers=registers)
     if tiles is None and _is_small(s, c, lanes):
         return _as_it_lies(s, c, lanes, registers)
     rows, columns = extent(s, c.row), extent(s, c.column)
-    height, width = _tile(s, c, lanes, registers)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
     s = _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c, height, width // lanes * height))
     return whole_vectors(s, stage) if _is_last(s, c) else s
@@ -114,6 +122,35 @@ def _tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, whole: 
     return best[1], best[2]
 
 
+# ---------------------------------------------------------------- a column left over
+
+
+def _one_is_left(s: lp.Schedule, c: Contraction, width: int, lanes: int) -> bool:
+    """Whether whole tiles leave one column, for which a tile more takes longer than vectors along the reduced loop."""
+    columns, depth = extent(s, c.column), extent(s, c.reduced)
+    if columns is None or depth is None or c.batch or not _is_last(s, c) or not c.left.along or c.right.along:
+        return False
+    return columns % width == 1 and width < columns <= MANY * width and depth >= LONG * lanes
+
+
+def _without_one(s: lp.Schedule, c: Contraction, lanes: int) -> lp.Schedule:
+    """The last column in a nest of its own, which folds vectors; the right operand's has a copy for it."""
+    before = set(s.stages)
+    s = s.reorder(c.column, c.row, c.reduced)
+    s, (outer, inner, *_) = step(s, "split", c.column, (extent(s, c.column) or 0) - 1, tail="peel")
+    (one,) = (x for x in s.stages if x not in before)
+    s = s.fuse(outer, inner)
+    column, row, k = s.loops(one)
+    s, _ = copied(s.reorder(row, column, k), one, c.right.buffer, "global", None)
+    share = lp.thread_count() > 1 and _products(s, row, k) >= SHARED // 4
+    s = folded(s, one, lanes=lanes)
+    return s.parallel(row) if share else s
+
+
+def _products(s: lp.Schedule, *loops: str) -> int:
+    return prod(extent(s, x) or 1 for x in loops)
+
+
 # ---------------------------------------------------------------- small ones
 
 
@@ -138,8 +175,9 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     rows, columns, depth = (extent(s, x) or 1 for x in (c.row, c.column, c.reduced))
     height, width = _tile(s, c, lanes, registers, whole=True)
     last = _is_last(s, c)
-    share = not c.batch and lp.thread_count() > 1 and rows * columns * depth >= SHARED
-    by_columns = share and (_held_up(columns, width), -columns) < (_held_up(rows, height), -rows)
+    share = not c.batch and lp.thread_count() > 1 and _products(s, c.row, c.column, c.reduced) >= SHARED
+    gained = _held_up(rows, height) - _held_up(columns, width)
+    by_columns = share and (gained > ALIKE or (gained >= -ALIKE and columns > rows))
     by_rows = share and not by_columns
     back = "shift_inwards" if last else "guard"
     turned = by_columns or (columns * depth * c.bytes > lp.caches()[1] // 2 and not by_rows)

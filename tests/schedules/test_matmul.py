@@ -12,7 +12,7 @@ import schedules
 from loopir.lower.pipeline import lower
 from schedules.matmul import contraction
 
-SHAPES = [(12, 32, 8), (20, 35, 9), (1, 3, 2), (7, 16, 3), (5, 50, 3)]
+SHAPES = [(12, 32, 8), (20, 35, 9), (1, 3, 2), (7, 16, 3), (5, 50, 3), (9, 33, 41)]
 
 
 def program(n: object, m: object, depth: object, *, turned: str = "", batch: int = 0, fold: str = "sum") -> lp.Schedule:
@@ -96,6 +96,21 @@ def test_blocks_are_of_columns_where_these_are_many_more() -> None:
     t = schedules.matmul_cpu(program(12, 600, 8), "C", tiles=2)
     block = next(x for x in t.loops("C") if t.loop(x).kind == "parallel")
     assert block.startswith("j")
+
+
+def test_a_column_left_over_is_folded_by_vectors() -> None:
+    text = lp.text(schedules.matmul_cpu(program(9, 33, 41), "C", lanes=4, registers=16).func)
+    assert "C_rf" in text
+    assert " if " not in text.partition("C_rf")[0]
+
+
+def test_steps_of_the_left_operand_lie_together_unless_they_cannot_be_padded() -> None:
+    for fold, together in (("sum", True), ("min", False)):
+        s = program(20, 64, 31, fold=fold)
+        t = schedules.matmul_cpu(s, "C", lanes=4, tiles=2)
+        assert ("k // 8" in lp.text(t.func)) == together
+        arrays = inputs(s)
+        assert np.array_equal(t.build("llvm")(*arrays), lp.interpret(s.func, arrays)["C"])
 
 
 def test_in_batches() -> None:
