@@ -73,7 +73,7 @@ def matmul_cpu(
         return _as_it_lies(s, c, lanes, registers)
     rows, columns = extent(s, c.row), extent(s, c.column)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
-    s = _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c, height, width // lanes * height))
+    s = _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c, height, width, lanes))
     return whole_vectors(s, stage) if _is_last(s, c) else s
 
 
@@ -286,7 +286,7 @@ def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
     return min(range(1, max(1, most) + 1), key=lambda n: (cost(n), n))
 
 
-def _chunk(s: lp.Schedule, c: Contraction, height: int, sums: int) -> int:
+def _chunk(s: lp.Schedule, c: Contraction, height: int, width: int, lanes: int) -> int:
     """Steps of the reduced loop that lie together in panels of the left operand, as they do in its rows.
 
     A vector of them is then copied at once, where steps in turn would be elements from as many rows. What is too much
@@ -296,7 +296,7 @@ def _chunk(s: lp.Schedule, c: Contraction, height: int, sums: int) -> int:
     if not c.left.along or depth is None or columns is None:
         return 1
     length = _depth(depth) or depth
-    uses = columns * sums / 2
+    uses = -(-columns // width) * height * width / lanes / 2  # cycles of a step, in all panels of the right operand
     return min(CHUNKS, key=lambda n: -(-length // n) * n * (uses + height / n))
 
 
