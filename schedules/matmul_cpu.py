@@ -36,15 +36,17 @@ CHUNKS = (8, 4, 1)
 """Steps of the reduced loop that may lie together: as a vector of them, and the loop inside is that much longer."""
 TOGETHER = 4
 """How many of these one iteration copies: each is on a page of its own, and their loads are under way at once."""
-AHEAD = 2048
+AHEAD = 4096
 """Bytes of the panel that is shared, and comes from further away, that are asked for before they are used."""
 LINE = 64
 WORD = 4
 TURNS = 3
 ROWS = 160
 """Blocks that a thread has, where they are no smaller than so many rows: each goes through all panels."""
+HELD = 4
+"""The second cache has room for so many blocks: one, and panels that go through."""
 LARGER = 0.03
-"""What of its time a block loses that is larger than half of the second cache."""
+"""What of its time a block loses that is larger."""
 BEGUN = 0.2
 """Tiles in whose time a block is begun."""
 UNKNOWN = 8
@@ -269,12 +271,12 @@ def _depth(length: int | None) -> int | None:
 def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
     """How many of `count` tiles make a block: those by which the busiest thread is done first.
 
-    Half of the second cache holds the panels of a block, or a few more where that shares tiles evenly.
+    A part of the second cache holds the panels of a block, or a few more where that shares tiles evenly.
     """
     if count is None or length is None:
         return UNKNOWN
     threads = lp.thread_count()
-    held = max(1, lp.caches()[1] // (2 * tall * length * size))
+    held = max(1, lp.caches()[1] // (HELD * tall * length * size))
     blocks = max(threads, min(TURNS * threads, count * tall // ROWS)) if threads > 1 else 1
 
     def cost(tiles: int) -> float:
@@ -326,7 +328,11 @@ def _filled(s: lp.Schedule, copy: str, panels: _Panels, lanes: int, *, threads: 
     outer = panel
     if panels.chunk > 1:
         s, (k, lane) = step(s, "split", k, panels.chunk)
-        s = s.reorder(panel, k, part, lane).unroll(part).vectorize(lane)
+        s = s.reorder(panel, k, part, lane).unroll(part)
+        if s.why("partition", k) is None:  # the steps of the last vector one by one, those that there are
+            s, (*_, last) = step(s, "partition", k)
+            s = s.unroll(last)
+        s = s.vectorize(lane)
     elif along:
         s = s.reorder(panel, k, part).unroll(part)
     else:
