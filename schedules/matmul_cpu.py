@@ -75,7 +75,7 @@ def matmul_cpu(
         return _as_it_lies(s, c, lanes, registers)
     rows, columns = extent(s, c.row), extent(s, c.column)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
-    s = _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c, height, width, lanes))
+    s = _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c))
     return whole_vectors(s, stage) if _is_last(s, c) else s
 
 
@@ -210,7 +210,7 @@ def _in_panels(
     s: lp.Schedule, c: Contraction, width: int, height: int, lanes: int, tiles: int | None, flat: bool, chunk: int
 ) -> lp.Schedule:
     """Blocks of rows or, if `flat`, of columns, on threads; the operand that blocks share is copied once."""
-    given, k = s, c.reduced
+    k = c.reduced
     s, (j, jj) = step(s, "split", c.column, width)
     s, (i, ii) = step(s, "split", c.row, height)
     across, other = (j, i) if flat else (i, j)
@@ -234,9 +234,7 @@ def _in_panels(
     one, all_ = (right, left) if flat else (left, right)
     s, shared = _packed(s, inner, all_, c.batch[-1] if c.batch else None)
     s, mine = _packed(s, inner, one, home)
-    if near and (length or 0) % chunk and s.why("pad", inner, near) is not None:
-        return _in_panels(given, c, width, height, lanes, tiles, flat, 1)
-    s = padded(s, inner, ii, jj, *([near] if near else ())).vectorize(jj).unroll(ii)
+    s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
     s = s.unroll(near) if near else s
     for copy in (c.stage, *(x for x in nests if x != inner)):
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
@@ -288,18 +286,16 @@ def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
     return min(range(1, max(1, most) + 1), key=lambda n: (cost(n), n))
 
 
-def _chunk(s: lp.Schedule, c: Contraction, height: int, width: int, lanes: int) -> int:
+def _chunk(s: lp.Schedule, c: Contraction) -> int:
     """Steps of the reduced loop that lie together in panels of the left operand, as they do in its rows.
 
-    A vector of them is then copied at once, where steps in turn would be elements from as many rows. What is too much
-    of a last vector is computed, with zeros.
+    A vector of them is then copied at once, where steps in turn would be elements from as many rows.
     """
-    columns, depth = extent(s, c.column), extent(s, c.reduced)
-    if not c.left.along or depth is None or columns is None:
+    depth = extent(s, c.reduced)
+    length = None if depth is None else _depth(depth) or depth
+    if not c.left.along or length is None or extent(s, c.column) is None:
         return 1
-    length = _depth(depth) or depth
-    uses = -(-columns // width) * height * width / lanes / 2  # cycles of a step, in all panels of the right operand
-    return min(CHUNKS, key=lambda n: -(-length // n) * n * (uses + height / n))
+    return next(n for n in CHUNKS if length % n == 0)
 
 
 @dataclass(frozen=True)
@@ -328,11 +324,7 @@ def _filled(s: lp.Schedule, copy: str, panels: _Panels, lanes: int, *, threads: 
     outer = panel
     if panels.chunk > 1:
         s, (k, lane) = step(s, "split", k, panels.chunk)
-        s = s.reorder(panel, k, part, lane).unroll(part)
-        if s.why("partition", k) is None:  # the steps of the last vector one by one, those that there are
-            s, (*_, last) = step(s, "partition", k)
-            s = s.unroll(last)
-        s = s.vectorize(lane)
+        s = s.reorder(panel, k, part, lane).unroll(part).vectorize(lane)
     elif along:
         s = s.reorder(panel, k, part).unroll(part)
     else:

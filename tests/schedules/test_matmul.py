@@ -104,13 +104,13 @@ def test_a_column_left_over_is_folded_by_vectors() -> None:
     assert " if " not in text.partition("C_rf")[0]
 
 
-def test_steps_of_the_left_operand_lie_together_unless_they_cannot_be_padded() -> None:
-    for fold, together in (("sum", True), ("min", False)):
-        s = program(20, 40, 30, fold=fold)
-        t = schedules.matmul_cpu(s, "C", lanes=4, tiles=2)
-        assert ("k // 8" in lp.text(t.func)) == together
-        arrays = inputs(s)
-        assert np.array_equal(t.build("llvm")(*arrays), lp.interpret(s.func, arrays)["C"])
+@pytest.mark.parametrize(("depth", "chunk"), [(24, 8), (28, 4), (30, 1)])
+def test_steps_of_the_left_operand_lie_together(depth: int, chunk: int) -> None:
+    s = program(20, 40, depth)
+    t = schedules.matmul_cpu(s, "C", lanes=4, tiles=2)
+    assert (f"k // {chunk}" in lp.text(t.func)) == (chunk > 1)
+    arrays = inputs(s)
+    assert np.array_equal(t.build("llvm")(*arrays), lp.interpret(s.func, arrays)["C"])
 
 
 def test_in_batches() -> None:
