@@ -11,8 +11,7 @@
   i64, [7 x i64],                      ; 0 state
   ptr, ptr, i64, i64, i64, [3 x i64],  ; 2 the loop: function, 3 arguments, 4 iterations; 5 shares, 6 patience
   i64, i32, [13 x i32],                ; 8 the next iteration, 9 what failed
-  i32, i32, i32, [13 x i32],           ; 11 workers asleep, 12 whether the caller is, 13 whether there is a caller;
-                                       ; 14 where the caller is
+  i32, i32, i32, [13 x i32],           ; 11 workers asleep, 12 whether the caller is, 13 whether there is a caller
   [16 x i64], [16 x i64], [16 x i64]   ; 15 the lock, 16 "there is a loop", 17 "the workers have left"
 }
 
@@ -23,18 +22,7 @@ declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @sched_yield()
-declare i32 @sched_getcpu()
 declare void @llvm.x86.sse2.pause()
-
-; Whether the caller was on this core when it began: who waits here keeps it from its work, and no other core takes over
-; what does not sleep.
-define internal i1 @beside(ptr %p) alwaysinline {
-  %here = call i32 @sched_getcpu()
-  %at = getelementptr %pool, ptr %p, i32 0, i32 14, i32 0
-  %there = load atomic i32, ptr %at monotonic, align 4
-  %same = icmp eq i32 %here, %there
-  ret i1 %same
-}
 
 ; What to do before look `n` but one: at first no more than to tell the core, then let other threads have it.
 define internal void @pass(i64 %n) alwaysinline {
@@ -184,9 +172,7 @@ leave:
   br label %look
 idle:
   %looked = add i64 %looks, 1
-  %long = icmp ugt i64 %looked, %patience
-  %beside = call i1 @beside(ptr %p)
-  %tired = or i1 %long, %beside
+  %tired = icmp ugt i64 %looked, %patience
   br i1 %tired, label %sleep, label %pause
 pause:
   call void @pass(i64 %looked)
@@ -253,9 +239,6 @@ alone:
 fail:
   ret i32 %code
 lead:
-  %here = call i32 @sched_getcpu()
-  %here.at = getelementptr %pool, ptr %p, i32 0, i32 14, i32 0
-  store atomic i32 %here, ptr %here.at monotonic, align 4
   store ptr %fn, ptr %fn.at
   store ptr %args, ptr %args.at
   store i64 %extent, ptr %extent.at

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,6 @@ SHARES = 2
 PATIENCE = 2000
 """How often who waits looks before it sleeps: some 30 us, and as often again, giving way to others, some 500 us."""
 LINE = 64
-APART = """define internal i32 @sched_getcpu() {
-  %here = alloca i8
-  %address = ptrtoint ptr %here to i64
-  %stack = lshr i64 %address, 16
-  %number = trunc i64 %stack to i32
-  ret i32 %number
-}"""
-"""What tells threads apart where the system does not say on which core they are: each counts as on one of its own."""
 X86 = ("x86_64", "AMD64")
 """Where a core is told that it only waits."""
 
@@ -54,10 +45,7 @@ class Native:
     def __init__(self) -> None:
         lines = (Path(__file__).parent / "pool.ll").read_text(encoding="utf-8").splitlines()
         here = platform.machine() in X86
-        source = "\n".join(x for x in lines if here or "llvm.x86" not in x)
-        if sys.platform != "linux":
-            source = source.replace("declare i32 @sched_getcpu()", APART)
-        self.library = Library(source)
+        self.library = Library("\n".join(x for x in lines if here or "llvm.x86" not in x))
         word, address = ctypes.c_int64, ctypes.c_void_p
         self.size = self.library.bind("size", word)()
         self.init = self.library.bind("init", None, address, word, word)
