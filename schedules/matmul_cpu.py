@@ -24,8 +24,6 @@ SMALL = 1 << 22
 """Products up to which panels are not worth their making, as the operands are in the second cache."""
 NARROW = 8
 """Vectors of columns up to which they are not either: an element of the left operand is in few products."""
-ALIKE = 0.03
-"""What of its time a product may lose for threads to share its longer loop, and with it the larger operand."""
 MANY, LONG = 20, 8
 """Tiles of columns from which on one column more hardly counts, and vectors of a row from which on it is folded."""
 SHARED = 1 << 20
@@ -36,15 +34,17 @@ CHUNKS = (8, 4, 1)
 """Steps of the reduced loop that may lie together: as a vector of them, and the loop inside is that much longer."""
 TOGETHER = 4
 """How many of these one iteration copies: each is on a page of its own, and their loads are under way at once."""
-AHEAD = 4096
-"""Bytes of the panel that is shared, and comes from further away, that are asked for before they are used."""
+AHEAD, AHEAD_SHARED = 4096, 2048
+"""Bytes of the panel that is shared, and comes from further away, that are asked for before they are used; on several
+threads fewer.
+"""
 LINE = 64
 WORD = 4
 TURNS = 3
 ROWS = 160
 """Blocks that a thread has, where they are no smaller than so many rows: each goes through all panels."""
-HELD = 4
-"""The second cache has room for so many blocks: one, and panels that go through."""
+HELD, HELD_SHARED = 4, 2
+"""The second cache has room for so many blocks: one, and panels that go through; for fewer where threads share them."""
 LARGER = 0.03
 """What of its time a block loses that is larger."""
 BEGUN = 0.2
@@ -128,9 +128,20 @@ def _tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, whole: 
 
 
 def _one_is_left(s: lp.Schedule, c: Contraction, width: int, lanes: int) -> bool:
-    """Whether whole tiles leave one column, for which a tile more takes longer than vectors along the reduced loop."""
+    """Whether whole tiles leave one column, for which a tile more takes longer than vectors along the reduced loop.
+
+    On one thread: on several, another loop to share has not been shown to be worth it.
+    """
     columns, depth = extent(s, c.column), extent(s, c.reduced)
-    if columns is None or depth is None or c.batch or not _is_last(s, c) or not c.left.along or c.right.along:
+    if (
+        lp.thread_count() > 1
+        or columns is None
+        or depth is None
+        or c.batch
+        or not _is_last(s, c)
+        or not c.left.along
+        or c.right.along
+    ):
         return False
     return columns % width == 1 and width < columns <= MANY * width and depth >= LONG * lanes
 
@@ -144,9 +155,7 @@ def _without_one(s: lp.Schedule, c: Contraction, lanes: int) -> lp.Schedule:
     s = s.fuse(outer, inner)
     column, row, k = s.loops(one)
     s, _ = copied(s.reorder(row, column, k), one, c.right.buffer, "global", None)
-    share = lp.thread_count() > 1 and _products(s, row, k) >= SHARED // 4
-    s = folded(s, one, lanes=lanes)
-    return s.parallel(row) if share else s
+    return folded(s, one, lanes=lanes)
 
 
 def _products(s: lp.Schedule, *loops: str) -> int:
@@ -178,8 +187,7 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     height, width = _tile(s, c, lanes, registers, whole=True)
     last = _is_last(s, c)
     share = not c.batch and lp.thread_count() > 1 and _products(s, c.row, c.column, c.reduced) >= SHARED
-    gained = _held_up(rows, height) - _held_up(columns, width)
-    by_columns = share and (gained > ALIKE or (gained >= -ALIKE and columns > rows))
+    by_columns = share and (_held_up(columns, width), -columns) < (_held_up(rows, height), -rows)
     by_rows = share and not by_columns
     back = "shift_inwards" if last else "guard"
     turned = by_columns or (columns * depth * c.bytes > lp.caches()[1] // 2 and not by_rows)
@@ -242,7 +250,8 @@ def _in_panels(
     s = _filled(s, shared, all_, lanes, threads=not c.batch)
     size = all_.width * chunk * c.bytes
     if size >= LINE:
-        s = s.prefetch(inner, shared, k, max(1, AHEAD // size))
+        ahead = AHEAD if lp.thread_count() == 1 else AHEAD_SHARED
+        s = s.prefetch(inner, shared, k, max(1, ahead // size))
     s = s.prefetch(c.stage, next(t.buffer for t in s.accesses(c.stage) if t.write), order[1])
     return s.parallel(c.batch[0] if c.batch else block)
 
@@ -274,7 +283,7 @@ def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
     if count is None or length is None:
         return UNKNOWN
     threads = lp.thread_count()
-    held = max(1, lp.caches()[1] // (HELD * tall * length * size))
+    held = max(1, lp.caches()[1] // ((HELD if threads == 1 else HELD_SHARED) * tall * length * size))
     blocks = max(threads, min(TURNS * threads, count * tall // ROWS)) if threads > 1 else 1
 
     def cost(tiles: int) -> float:

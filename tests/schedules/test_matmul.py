@@ -98,7 +98,9 @@ def test_blocks_are_of_columns_where_these_are_many_more() -> None:
     assert block.startswith("j")
 
 
-def test_a_column_left_over_is_folded_by_vectors() -> None:
+def test_a_column_left_over_is_folded_by_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPIR_NUM_THREADS", "1")
+    check(program(9, 33, 41))
     text = lp.text(schedules.matmul_cpu(program(9, 33, 41), "C", lanes=4, registers=16).func)
     assert "C_rf" in text
     assert " if " not in text.partition("C_rf")[0]
