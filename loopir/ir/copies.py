@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, TypeVar
 
-from loopir.ir.grammar import Add, Alloc, Body, Buffer, Func, Int, Loop, Mul, Node, Reduce, Store, Var
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, Int, Load, Loop, Node, Op, Reduce, Store, Var
+from loopir.ir.index import FOLDED
 from loopir.ir.labels import labels_of
-from loopir.ir.spoken import ARITHMETIC
-from loopir.ir.walk import each_nest, fresh, map_body, names, rebuild, replace, replaced, sees, statements, variables
+from loopir.ir.rebuild import LEAVES, on_loads
+from loopir.ir.walk import each_nest, fresh, map_body, names, rebuild, replace, replaced, statements
 
 N = TypeVar("N", bound=Node)
 
@@ -28,28 +30,23 @@ def renamed(node: N, new: Names) -> N:
     loops = {old: Var(name) for old, name in new.loops.items()}
     over = {old: (name,) for old, name in new.loops.items()}
 
-    def part(n: Any) -> Any:
-        kind = n.__class__
-        if kind is Var:
-            return loops.get(n.name, n)
-        if kind is Add:  # as is met most, sooner than by `rebuild`
-            a, b = part(n.a), n.b if n.b.__class__ is Int else part(n.b)
-            return n if a is n.a and b is n.b else Add(a, b)
-        if kind is Mul and n.b.__class__ is Int:
-            a = part(n.a)
-            return n if a is n.a else Mul(a, n.b)
-        return rebuild(n, part)
-
     def visit(n: Any) -> Any:
         kind = n.__class__
         if kind is Var:
             return loops.get(n.name, n)
-        if kind is Int:
+        if kind in FOLDED:  # two indices, of which the second is most often a number
+            a, b = visit(n.a), n.b if n.b.__class__ is Int else visit(n.b)
+            return n if a is n.a and b is n.b else kind(a, b)
+        if kind is Load:
+            old: Buffer = n.buffer
+            at, buffer = tuple([visit(x) for x in n.at]), new.buffers.get(old.name, old)
+            return n if buffer is old and all(map(is_, at, n.at)) else Load(buffer, at)
+        if kind is Op:
+            return on_loads(n, visit)
+        if kind in LEAVES:
             return n
         if kind is Buffer:
             return new.buffers.get(n.name, n)
-        if kind in ARITHMETIC and sees(n):
-            return n if loops.keys().isdisjoint(variables(n)) else part(n)
         if kind is Loop:
             extent, body = visit(n.extent), map_body(n.body, visit)
             same = extent is n.extent and body is n.body and n.var not in loops
