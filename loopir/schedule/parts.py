@@ -108,6 +108,8 @@ def _require_starts_apart(loop: Loop) -> None:
     own, those of the first part before those of the next."""
     inner = {loop.var, *(x.var for x in loops(loop.body))}
     outside = [s for s in statements(loop.body) if isinstance(s, Reduce) and s.init and not inner >= {*s.over}]
+    if len(outside) == 1 and loop.var in outside[0].over:  # the first part alone starts it
+        return
     written = [b.name for s in outside for b in s.buffers]
     for s in outside:
         told = {v for x in s.at if (v := _only(x, inner)) is not None}

@@ -183,7 +183,7 @@ class _Arguments:
             value = finder()
             return self._dim() if hint is int and not many and not isinstance(value, int) else value
         if many:
-            return self._loops()
+            return self._loops() if hint is str else self.draw(st.permutations(range(self._rank())))
         if type(None) in options and self.draw(st.booleans()):
             return None
         if hint is bool:

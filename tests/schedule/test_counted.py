@@ -43,6 +43,25 @@ def f(n: "size", A: "float32[n + 2]", B: "out float32[n + 1]"):
 """,
         'partition("j")',
     ),
+    "what a loop that never runs holds may go before it": (
+        """
+def f(X: "inout float32[5]"):
+    for i in range(1):
+        for j in range(i):
+            X[0] = X[1] * X[0]
+            X[2] = X[0]
+""",
+        'hoist("X_1", "j")',
+    ),
+    "the first part alone starts what is folded over the loop": (
+        """
+def f(n: "size", A: "float32[n + 1]", X: "inout float32[1]"):
+    for i in range(n):
+        for j in range(n + 1):
+            X[0] = sum(select(1 <= j, A[j], 0.0), over=(i, j), init=X[0])
+""",
+        'partition("j")',
+    ),
 }
 
 
