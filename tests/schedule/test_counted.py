@@ -62,6 +62,18 @@ def f(n: "size", A: "float32[n + 1]", X: "inout float32[1]"):
 """,
         'partition("j")',
     ),
+    "a start further out is there before all copies": (
+        """
+def f(n: "size", A: "float32[n + 1]", X: "inout float32[n + 1]"):
+    for i in range(min(n, 3)):
+        for j in range(i):
+            with alloc("float32[]") as T:
+                for k in range(j + 1):
+                    T[()] = min(X[(k - j + (i - 1)) // 2] + X[(k - i + 2) // 2], over=k, init=A[n - 1])
+                X[min(i + 1, n)] = max(A[i] * T[()], over=j, init=X[0])
+""",
+        'pipeline("j", stages=2)',
+    ),
 }
 
 
@@ -100,3 +112,34 @@ def f(A: "float32[4, 4]", X: "inout float32[4]"):
     )
     with pytest.raises(lp.ScheduleError, match="X folds over i, on which it depends where 'k' ends"):
         s.merge("k", "j", side_by_side=True)
+
+
+def test_a_reduction_starts_though_its_loop_never_runs() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[4]", X: "out float32[]"):
+    for i in range(1):
+        for j in range(i):
+            X[()] = sum(A[j], over=j, init=5.0)
+""")
+    )
+    with pytest.raises(lp.ScheduleError, match="nothing in X is the same in every iteration"):
+        s.hoist("X", "j")
+
+
+def test_what_an_interior_would_leave_out_starts_there_all_the_same() -> None:
+    """The guard speaks of k, over which the other side folds: its first value is stored whatever the guard says."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[8]", X: "out float32[]"):
+    for i in range(4):
+        X[()]: "before" = 7.0
+        for k in range(2):
+            if k < i + 1:
+                X[()]: "one" = X[()] + A[k]
+            else:
+                X[()]: "other" = sum(A[k], over=k, init=3.0)
+""")
+    )
+    with pytest.raises(lp.ScheduleError, match="no guard in 'i' changes"):
+        s.partition("i")

@@ -118,10 +118,6 @@ def _whole(func: Func, loop: Loop, allocs: tuple[Alloc, ...], body: Body, unit: 
     """`unit` before the loop, with the memory that it writes."""
     at = body.index(unit)
     rest = (*body[:at], *body[at + 1 :])
-    if Facts.at(func, loop).at_least(-loop.extent, 0):  # it never runs, and so does nothing before it either
-        for s in reversed(allocs):
-            rest = (Alloc(s.buffer, rest),)
-        return rewrite_loop(func, loop, lambda: replace(loop, body=rest))
     _require_same(func, loop, unit, {s.buffer.name for s in allocs}, rest)
     mine = writes((unit,))
     out = [s for s in allocs if s.buffer.name in mine]

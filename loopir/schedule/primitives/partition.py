@@ -54,6 +54,7 @@ from loopir.ir.walk import (
     replace,
     replace_loop,
     rewrite,
+    started,
     statements,
     variables,
 )
@@ -233,7 +234,7 @@ class Settled:
         if isinstance(n, Stmt):
             if isinstance(n, Loop):
                 self.full(n, inside)
-            elif isinstance(n, If):
+            elif isinstance(n, If) and not _starts(n):
                 self.want(n.cond, True, inside)
             for child in children(n):
                 self.visit(child, (*inside, n) if isinstance(n, Loop) else inside)
@@ -346,6 +347,8 @@ class Settled:
                 return n
             if isinstance(n, Index) and not self.arms:
                 return n
+            if isinstance(n, If) and _starts(n):
+                return If(n.cond, *(tuple(cast(Stmt, visit(s)) for s in body) for body in (n.then, n.orelse)))
             if isinstance(n, Cmp) and n in self.conds:
                 return TRUE if self.conds[n] else FALSE
             if isinstance(n, Min | Max) and n in self.arms:
@@ -356,6 +359,11 @@ class Settled:
             return refold(out) if isinstance(out, Index) else _folded(out)
 
         return cast(N, visit(node))
+
+
+def _starts(s: If) -> bool:
+    """Whether a reduction in what would be left out starts all the same, as the condition speaks of what it is over."""
+    return any(not started(x).isdisjoint(variables(s.cond)) for x in s.orelse)
 
 
 def _folded(c: Cond) -> Cond:
