@@ -101,7 +101,7 @@ GPU = family(
         "Int(size - 1)", "Int(size - 2)", threads,
     ),
     Mutant(
-        "vectors anywhere", "a vector may start anywhere", "lower.vectors:_Lanes.start",
+        "vectors anywhere", "a vector may start anywhere", "lower.vectors:_Lanes.first",
         "begin if simplify(begin % width, self.ctx) == Int(0) else None", "begin", threads,
     ),
 )  # fmt: skip

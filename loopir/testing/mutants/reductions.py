@@ -32,8 +32,8 @@ REDUCTIONS = family(
     ),
     Mutant(
         "folded twice", "a tile that is moved back may repeat folds that have an init",
-        "schedule.primitives.split:_require_repeatable", "(s.init is None or not set(s.over) <= inside)",
-        "s.init is None", steps("split", programs=STARTED, most=1, tail="shift_inwards"),
+        "schedule.primitives.split:_require_repeatable", "(s.init is not None and set(s.over) <= inside)",
+        "s.init is not None", steps("split", programs=STARTED, most=1, tail="shift_inwards"),
     ),
     Mutant(
         "init passes others", "the stores of an init may pass anything on their way out",
