@@ -405,4 +405,6 @@ def domain(
     for c in conds:
         if isinstance(c, Cmp) and c.op == "<" and any(isinstance(n, Mul) for n in nodes(c.b)):
             system.bound(c.a, c.b, prefix, names)  # a guard `e < X * d` bounds `e // d`, too
-    return element
+    if system.unsure is None:
+        return element
+    return [None if x is None else system.linear(x, prefix, names) for x in at]  # of `i ^ j` ends tell how many bits

@@ -136,9 +136,7 @@ def _flow(before: Func, after: Func, at: Sizes, once: bool) -> str | None:
     one, other = (Flow(f, dict(at)) for f in (before, after))
     if one.values.total() != other.values.total():
         return f"statements run {other.values.total()} times, and not {one.values.total()}" if once else None
-    lost = (
-        one.filled().values - other.values
-    )  # there are as many, by chance perhaps where one that nobody reads is gone
+    lost = one.filled().values - other.values  # though there are as many: one that nobody reads may be gone
     if any(v in one.used for v in lost):
         return "some statement reads another write than before"
     return unlike(one, other, [b.name for b in before.outputs()])
