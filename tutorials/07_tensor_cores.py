@@ -136,18 +136,18 @@ assert (found == want).all()
 # %% [markdown]
 # ## What it wins
 #
-# `benchmarks/results/gpu_walk.txt`, a product of 4096 x 4096 matrices of bfloat16 on an NVIDIA H200. From the first by
-# warpgroups on, each has all of those before it; the order is that in which they win most.
+# `benchmarks/results/gpu_walk.txt`, commit e99f361, a product of 4096 x 4096 matrices of bfloat16 on an NVIDIA H200.
+# From the first by warpgroups on, each has all of those before it; the order is that in which they win most.
 #
 # | | TFLOP/s |
 # |---|---|
 # | one thread an element | 5.3 |
-# | tiles in shared memory and registers | 31.7 |
-# | tensor cores by warps (`mma.sync`, `cp.async`) | 391 |
-# | by warpgroups (`wgmma`) in tiles of 128 x 128, boxes (`tma_load`) that are waited for at once | 305 |
-# | copies under way (`pipeline`) | 621 |
-# | tiles of 128 x 256, in bands of 8 rows of tiles | 710 |
-# | results through shared memory, written in rows | 765 |
-# | results as boxes (`tma_store`) | 774 |
-# | blocks that stay, warps of their own for the copies (`specialize_warps`): the kernel above | 783 |
-# | cuBLAS | 792 |
+# | tiles in shared memory and registers | 35.5 |
+# | tensor cores by warps (`mma.sync`, `cp.async`) | 391.1 |
+# | by warpgroups (`wgmma`) in tiles of 128 x 128, boxes (`tma_load`) that are waited for at once | 302.8 |
+# | copies under way (`pipeline`) | 618.7 |
+# | tiles of 128 x 256, in bands of 8 rows of tiles | 704.3 |
+# | results through shared memory, written in rows | 756.7 |
+# | results as boxes (`tma_store`) | 766.9 |
+# | blocks that stay, warps of their own for the copies (`specialize_warps`): the kernel above | 773.8 |
+# | cuBLAS | 782.2 |
