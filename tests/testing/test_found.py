@@ -216,7 +216,7 @@ def f(A: "float32[5]", T: "inout float32[1]", X: "inout float32[1]"):
             X[0] = sum(A[i], over=i, init=2.0)
 """)
     )
-    with pytest.raises(ScheduleError, match="X starts where 'i' does, of which the first part has nothing to do"):
+    with pytest.raises(ScheduleError, match="but one at whose other side X starts all the same"):
         s.partition("i")
     assert_equivalent(s, s.peel("i", first=1))
 

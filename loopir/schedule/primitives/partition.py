@@ -60,7 +60,7 @@ from loopir.ir.walk import (
 )
 from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
-from loopir.schedule.find import find_loop
+from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import Taken
 from loopir.schedule.parts import require_starts, tidy_part
 from loopir.schedule.promises import require_outside_lanes
@@ -140,6 +140,11 @@ def partition(func: Func, loop: str) -> Func:
     edges = not facts.equal(low, Int(0)), not facts.equal(high, target.extent)
     if not any(edges):
         reason = f"no guard in {target.var!r} changes at an iteration that is known"
+        if held := [x for x in statements(target.body) if isinstance(x, If) and _starts(x)]:
+            starting = listing(
+                r.label for x in held for r in statements(x.orelse) if isinstance(r, Reduce) and r.init is not None
+            )
+            reason += f", but one at whose other side {starting} starts all the same"
         raise ScheduleError(
             reason, loop=target.var, suggestion="a loop that a guard, a select, a min or a max speaks of"
         )
