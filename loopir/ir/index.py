@@ -52,10 +52,7 @@ def node(cls: N) -> N:
     """A `record` that computes its hash once: analyses keep indices and conditions as keys."""
     made = record(cls)
     names, kind = [f.name for f in fields(cast(Any, made))], hash(made.__name__)
-    if made.__name__ in ("Var", "Int"):  # a string or a number, whose hash is there
-        scope: dict[str, Any] = {"kind": kind}
-        exec(f"def __hash__(self):\n    return hash(self.{names[0]}) ^ kind", scope)
-        made.__hash__ = scope["__hash__"]
+    if "__hash__" in vars(cls):
         return made
     structure = attrgetter(*names)
     keep: Callable[[Any, int], None] = cast(Any, made)._hash.__set__
@@ -132,12 +129,18 @@ IndexLike: TypeAlias = "Index | int"
 class Int(Index):
     value: int
 
+    def __hash__(self) -> int:
+        return ~hash(self.value)  # cheaper than that of a tuple; and not the number itself, which may be a key beside it
+
 
 @node
 class Var(Index):
     """A loop variable or a size; names are unique in a Func."""
 
     name: str
+
+    def __hash__(self) -> int:
+        return ~hash(self.name)
 
 
 @node
