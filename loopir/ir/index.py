@@ -130,7 +130,7 @@ class Int(Index):
     value: int
 
     def __hash__(self) -> int:
-        return ~hash(self.value)  # cheaper than that of a tuple; and not the number itself, which may be a key beside it
+        return ~hash(self.value)  # cheaper than a tuple's; not the number, which may be a key beside it
 
 
 @node
