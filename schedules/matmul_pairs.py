@@ -1,9 +1,9 @@
 """Products of small numbers on a CPU: two or four steps of the reduced loop in one instruction of each vector.
 
 A processor that has no more for small integers multiplies neighbours in 16 bits and adds both products up in 32: twice
-as many products in a cycle as of floats. Panels hold the steps in pairs. An int8 that is widened to int16 on the way
-into its panel loses nothing, and one that is not would be widened for each product. Where the CPU has AVX512-VNNI,
-uint8 by int8 is taken by fours as it is. Pairs of bfloat16 are multiplied by AVX512-BF16, which takes denormals for 0
+as many products in a cycle as of floats. Panels hold the steps in pairs. Integers of 8 bits are widened on the way into
+their panels, which loses nothing; else they would be for each product. Where the CPU has AVX512-VNNI, uint8 by int8 is
+taken by fours as it is. Pairs of bfloat16 are multiplied by AVX512-BF16, which takes denormals for 0
 (`loopir.intrinsics.dot` has the bound), so only where this schedule is asked for by name.
 """
 
@@ -13,7 +13,7 @@ import platform
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.matmul import Contraction, Operand, contraction, copied, stages
+from schedules.matmul import Contraction, Operand, contraction, stages
 from schedules.nests import extent, step
 
 HEIGHTS = (12, 10, 14, 6, 5, 4, 8, 3, 2)
@@ -21,13 +21,29 @@ HEIGHTS = (12, 10, 14, 6, 5, 4, 8, 3, 2)
 MACHINES = ("x86_64", "AMD64")
 TURNS = 3
 """Blocks of rows that a thread has, where there are so many."""
-KINDS = {
-    ("int16", "int16"): (2, "dot2_{}_int16", ""),
-    ("uint8", "int8"): (4, "dot4_{}_uint8", "avx512vnni"),
-    ("int8", "uint8"): (4, "dot4_{}_int8", "avx512vnni"),
-    ("bfloat16", "bfloat16"): (2, "dot2_{}_bfloat16", "avx512bf16"),
-}
-"""By the operands' types the steps that are taken at once, by what instruction, and what a CPU needs for it."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What products are taken by: so many steps at once, by what instruction, in panels of what types, and what a CPU
+    needs for it. With `exact`, it gives what the product does to the bit."""
+
+    steps: int
+    instruction: str
+    panels: tuple[str, str]
+    needs: str = ""
+    exact: bool = True
+
+
+WIDENED = ("int8", "uint8", "int16")
+"""What an int16 holds all values of."""
+PAIRS = Kind(2, "dot2_{}_int16", ("int16", "int16"))
+KINDS = (
+    Kind(4, "dot4_{}_uint8", ("uint8", "int8"), "avx512vnni"),
+    Kind(4, "dot4_{}_int8", ("int8", "uint8"), "avx512vnni"),
+    Kind(2, "dot2_{}_bfloat16", ("bfloat16", "bfloat16"), "avx512bf16", exact=False),
+)
+"""Of operands that lie in panels as they are."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +53,11 @@ class Small:
     c: Contraction
     height: int
     lanes: int
-    steps: int
-    instruction: str
-    needs: str
+    kind: Kind
+
+    @property
+    def instruction(self) -> str:
+        return self.kind.instruction.format(self.lanes)
 
 
 def small(s: lp.Schedule, stage: str, lanes: int | None = None) -> Small | None:
@@ -48,30 +66,36 @@ def small(s: lp.Schedule, stage: str, lanes: int | None = None) -> Small | None:
     if c is None or c.batch:
         return None
     types = {t.buffer: t.dtype.name for t in s.accesses(stage) if not t.write}
-    kind = KINDS.get((types[c.left.buffer], types[c.right.buffer]))
+    kind = _kind((types[c.left.buffer], types[c.right.buffer]), lanes)
     host, registers = lp.vector_unit()[0] // 4, lp.vector_unit()[1]
     lanes, registers = lanes or host, registers if lanes in (None, host) else 32
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
     if kind is None or rows is None or columns is None or depth is None:
         return None
-    steps, name, needs = kind
     height = next((n for n in HEIGHTS if rows % n == 0 and 2 * n + 3 <= registers), None)
-    if height is None or depth % steps or columns % (2 * lanes):
+    if height is None or depth % kind.steps or columns % (2 * lanes):
         return None
-    return Small(c, height, lanes, steps, name.format(lanes), needs)
+    return Small(c, height, lanes, kind)
+
+
+def _kind(types: tuple[str, str], lanes: int | None) -> Kind | None:
+    """How operands of these types are multiplied on this machine; if `lanes` are told on any."""
+    for kind in KINDS:
+        if kind.panels == types and (lanes or not kind.exact or kind.needs in lp.cpu_features()):
+            return kind
+    return PAIRS if all(t in WIDENED for t in types) else None
 
 
 def pairs(s: lp.Schedule, stage: str) -> Small | None:
-    """What `small` gives, if this machine's CPU has the instruction and it gives what the product does to the bit."""
+    """What `small` gives, if it gives what the product does to the bit."""
     found = small(s, stage)
-    exact = found is not None and (not found.needs or found.needs in lp.cpu_features()) and found.needs != "avx512bf16"
-    return found if exact else None
+    return found if found is not None and found.kind.exact else None
 
 
 @lp.composite
 def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Schedule:
     """The contraction `stage` of small numbers, in register tiles by products of two or four steps at once, threads
-    over blocks of rows: int16, or uint8 by int8, in int32; bfloat16 in float32 but for denormal numbers.
+    over blocks of rows: int16, int8 and uint8 in int32; bfloat16 in float32 but for denormal numbers.
 
     Rows, columns and steps have to be known, and to make whole tiles. What the operands are widened from goes straight
     into their panels. A vector has `lanes` sums; unless told, as this machine's have. Whether the CPU has the
@@ -79,17 +103,17 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     """
     found = small(s, stage, lanes)
     if found is None:
-        raise lp.ScheduleError(f"{stage} is no product of 16-bit integers in whole tiles, nor one of uint8 or bfloat16")
+        raise lp.ScheduleError(f"{stage} is no product of integers of 8 or 16 bits, nor of bfloat16, in whole tiles")
     c, width = found.c, 2 * found.lanes
     s, (j, jj) = step(s, "split", c.column, width)
     s, (i, ii) = step(s, "split", c.row, found.height)
     s, (block, tile) = step(s, "split", i, _tiles(extent(s, i) or 1))
-    s, (k, kk) = step(s, "split", c.reduced, found.steps)
+    s, (k, kk) = step(s, "split", c.reduced, found.kind.steps)
     s = s.reorder(block, j, tile, k, ii, jj, kk)
     s, (jv, lane) = step(s, "split", jj, found.lanes)
     s, (inner,) = stages(s, "cache_write", stage, "local", at=tile)
-    for operand, tall in ((c.right, width), (c.left, found.height)):
-        s = _packed(s, inner, operand, tall, found.steps)
+    for operand, tall, dtype in ((c.right, width, found.kind.panels[1]), (c.left, found.height, found.kind.panels[0])):
+        s = _packed(s, inner, operand, tall, found.kind.steps, dtype)
     s, (init,) = stages(s, "decompose_reduction", inner)
     s = s.unroll(ii).unroll(jv).tensorize(lane, found.instruction)
     for x in (init, stage):
@@ -104,9 +128,9 @@ def _tiles(count: int) -> int:
     return next(n for n in range(-(-count // blocks), 0, -1) if count % n == 0)
 
 
-def _packed(s: lp.Schedule, inner: str, operand: Operand, width: int, steps: int) -> lp.Schedule:
-    """A copy of `operand` in panels of `width`, in which so many steps lie together."""
-    s, copy = copied(s, inner, operand.buffer, "global", None)
+def _packed(s: lp.Schedule, inner: str, operand: Operand, width: int, steps: int, dtype: str) -> lp.Schedule:
+    """A copy of `operand`, as `dtype`, in panels of `width`, in which so many steps lie together."""
+    s, (copy,) = stages(s, "cache_read", inner, operand.buffer, "global", dtype=dtype)
     args = "x, k" if operand.along else "k, x"
     s = s.set_layout(copy, f"lambda {args}: (x // {width}, k // {steps}, x % {width}, k % {steps})")
     if operand.buffer in s.stages and s.why("compute_inline", operand.buffer) is None:

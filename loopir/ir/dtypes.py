@@ -84,6 +84,11 @@ class DType:
         low = -(1 << (self.bits - 1)) if self.kind == "int" else 0
         return low <= value < low + (1 << self.bits)
 
+    def widens(self, other: DType) -> bool:
+        """Whether it is another type of integers, which has all values of `other`, one of integers, too."""
+        ends = (other.least, other.greatest) if self != other and self.is_integer and other.is_integer else ()
+        return bool(ends) and all(self.holds(int(x)) for x in ends)
+
 
 float16 = DType("float16", "float", 16)
 bfloat16 = DType("bfloat16", "float", 16)

@@ -217,6 +217,11 @@ class Copied:
         """What the cache holds of an element of the source: it, or what it is converted to."""
         return element if self.cache.dtype == element.dtype else Cast(element, self.cache.dtype)
 
+    @property
+    def wider(self) -> bool:
+        """Whether the cache holds the source's elements in a wider type, and each use makes of them what it did."""
+        return self.cache.dtype.widens(self.source.dtype)
+
     def settles(self, part: Node) -> bool:
         """Whether what `part` loads from the cache is told by sums, which are in their shortest form anywhere."""
         return all(is_sum(x) for load, _ in loads_of(part) if load.buffer is self.cache for x in load.at)
@@ -351,16 +356,23 @@ def dtype_named(name: str) -> DType:
 def redirected(node: N, copies: Copied, ctx: Context, only: Set[tuple[Index, ...]] | None = None) -> N:
     """`node` with each element of the source that it loads, or `only` these, taken from the cache."""
 
+    source, kind = copies.source, copies.cache.dtype
+
+    def asked(n: Node) -> bool:
+        return isinstance(n, Load) and n.buffer.name == source.name and (only is None or n.at in only)
+
     def visit(n: Node) -> Node:
         if isinstance(n, Buffer):
             return n
-        if isinstance(n, Cast) and n.type == copies.cache.dtype != copies.source.dtype and isinstance(n.value, Load):
-            return visit(n.value) if n.value.buffer.name == copies.source.name else rebuild(n, visit)
-        asked = only is None or (isinstance(n, Load) and n.at in only)
-        n = rebuild(n, visit)
-        if isinstance(n, Load) and n.buffer.name == copies.source.name and asked:
-            return Load(copies.cache, copies.at(n.at, ctx))
-        return n
+        if isinstance(n, Cast) and kind != source.dtype and asked(n.value):
+            kept = taken(n.value)
+            return kept if n.type == kind else Cast(kept, n.type)
+        if asked(n):
+            return Cast(taken(n), source.dtype) if copies.wider else taken(n)
+        return rebuild(n, visit)
+
+    def taken(n: Node) -> Load:
+        return Load(copies.cache, copies.at(cast(Load, rebuild(n, visit)).at, ctx))
 
     return cast(N, visit(node))
 

@@ -57,6 +57,18 @@ def test_what_runs_is_the_product(size: tuple[int, int, int], dtype: str, turned
     assert np.array_equal(interpreted, product(*few, turned))
 
 
+@pytest.mark.parametrize(
+    ("left", "right"), [("int8", "int8"), ("uint8", "uint8"), ("uint8", "int8"), ("int8", "int16")]
+)
+def test_integers_of_8_bits_are_widened_in_their_panels(left: str, right: str) -> None:
+    """As people write them: each operand converted to what is added up."""
+    a, b = lp.placeholder((24, 36), left, name="A"), lp.placeholder((36, 64), right, name="B")
+    t = schedules.auto(lp.Schedule(a.astype("int32") @ b.astype("int32")), "llvm")
+    assert "with dot" in lp.text(t.func)
+    arrays = [extremes((24, 36), left, 0), extremes((36, 64), right, 1)]
+    assert np.array_equal(t.build("llvm")(*arrays), product(*arrays, False))
+
+
 def test_the_largest_products_wrap_as_32_bits_do() -> None:
     s = program(6, 32, 64, "int16")
     least = [np.full(x.shape, -(1 << 15), np.int16) for x in inputs(s, "int16")]
@@ -71,7 +83,9 @@ def test_one_instruction_multiplies_a_pair_in_every_lane() -> None:
 @pytest.mark.parametrize("size", [(48, 64, 81), (48, 65, 80), (47, 64, 80)])
 def test_what_is_in_no_whole_tiles_is_a_product_as_any_other(size: tuple[int, int, int]) -> None:
     s = program(*size, "int8")
-    with pytest.raises(lp.ScheduleError, match="no product of 16-bit integers in whole tiles"):
+    with pytest.raises(
+        lp.ScheduleError, match="no product of integers of 8 or 16 bits, nor of bfloat16, in whole tiles"
+    ):
         schedules.matmul_pairs(s, "C")
     arrays = inputs(s, "int8")
     assert np.array_equal(schedules.auto(s, "llvm").build("llvm")(*arrays), product(*arrays, False))

@@ -66,7 +66,8 @@ def cache_read(
     made once, before the nest. Another statement of the nest must not write `buffer`. Where `stage` is several stages,
     they share one copy, made before the first of the nests that they stand in. Where loops over several dimensions are
     fused, and a run of elements from row to row is less than the box around it, the copy is that run. `name` is the
-    copy's. With `dtype`, its elements are of that type, if that is what each element is converted to where it is read.
+    copy's. With `dtype`, its elements are of that type, if that is what each element is converted to where it is read,
+    or a type of integers that has all values of the elements' own.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n - 2]"):
@@ -162,6 +163,20 @@ def cache_read(
                     C[j] = A_global[-j + 7]
     refuses: cache_read("B", "A", "global", dtype="bfloat16")  # B does not make bfloat16 of each A that it reads
     refuses: cache_read("B", "A", "global", dtype="i0")        # 'i0' is not an element type
+
+    before:
+        def dot(A: "int8[8]", B: "uint8[8]", C: "out int32[1]"):
+            for k in range(8):
+                C[0] = sum(int32(A[k]) * int32(B[k]), over=k, init=0)
+    call:    cache_read("C", "B", "global", dtype="int16")
+    after:
+        def dot(A: "int8[8]", B: "uint8[8]", C: "out int32[1]"):
+            with alloc("int16[8]") as B_global:
+                for ax0 in range(8):
+                    B_global[ax0] = int16(B[ax0])
+                for k in range(8):
+                    C[0] = sum(int32(A[k]) * int32(B_global[k]), over=k, init=0)
+    refuses: cache_read("C", "B", "global", dtype="int8")  # C does not make int8 of each B that it reads
     """
     source = find_buffer(func, buffer)
     site = find_site(func, stage, at, [source.name])
@@ -171,7 +186,7 @@ def cache_read(
     copies = copied(site, source, read, scope, name)
     if dtype is not None:
         copies = replace(copies, cache=replace(copies.cache, dtype=dtype_named(dtype)))
-        if copies.cache.dtype != source.dtype:
+        if copies.cache.dtype != source.dtype and not copies.wider:
             _require_converted(site, source.name, copies.cache.dtype)
     body, settled = _redirected(site, copies)
     made = site.replaced((Alloc(copies.cache, (_copy(site, copies), *body)),), body if settled else ())
