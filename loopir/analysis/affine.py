@@ -136,6 +136,24 @@ def plain(ix: Index) -> Mapping[Monomial, int]:
     return MappingProxyType(times(plain(ix.a), plain(ix.b)) if isinstance(ix, Mul) else atom(ix))
 
 
+def constant_part(ix: Index) -> tuple[Index, int]:
+    """`ix` without the constant at its end, and that."""
+    if type(ix) is Add and type(ix.b) is Int:
+        return ix.a, ix.b.value
+    return (_int(0), ix.value) if type(ix) is Int else (ix, 0)
+
+
+def shifted(ix: Index) -> tuple[str, int] | None:
+    """The variable and the constant that `ix` is the sum of, if it is that."""
+    stem, more = constant_part(ix)
+    if type(stem) is Var:
+        return stem.name, more
+    p = dict(plain(ix))
+    more = p.pop((), 0)
+    ((m, c),) = p.items() if len(p) == 1 else (((), 0),)
+    return (m[0].name, more) if c == 1 and len(m) == 1 and type(m[0]) is Var else None
+
+
 def to_index(p: Mapping[Monomial, int]) -> Index:
     """A readable index: terms in order, a positive one first, the constant last."""
     lead = next((m for m, c in p.items() if m and c > 0), None)

@@ -9,13 +9,23 @@ are touched. Conditions are not used: the box may stick out where a guard keeps 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from loopir.analysis.access import loads_of, sees
-from loopir.analysis.affine import Poly, add_to, coefficient, const_of, constant, plus, scaled, times, to_index
+from loopir.analysis.affine import (
+    Poly,
+    add_to,
+    coefficient,
+    const_of,
+    constant,
+    constant_part,
+    plus,
+    scaled,
+    times,
+    to_index,
+)
 from loopir.analysis.prove import hopeless
-from loopir.analysis.simplify import Context, divide, extreme, interval, modulo, nonnegative, poly
+from loopir.analysis.simplify import EMPTY, Context, divide, extreme, interval, modulo, nonnegative, poly
 from loopir.analysis.simplify_func import Known, statements_known
 from loopir.analysis.system import System, combine
 from loopir.errors import VerifyError
@@ -39,6 +49,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
     Var,
+    record,
 )
 from loopir.ir.layouts import evaluate, made_of
 from loopir.ir.walk import loops, nodes, variables
@@ -54,7 +65,7 @@ Told = Mapping[Context, Sequence[Poly]]
 Ends = Callable[[Index, Context, Context], "tuple[Poly, Poly] | None"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Box:
     """Elements `base <= at < base + extent` in each dimension; `size` bounds `extent` and speaks of sizes only."""
 
@@ -63,7 +74,7 @@ class Box:
     size: tuple[Index, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Touch:
     """An access to an element of a buffer, with what is known where it stands."""
 
@@ -96,19 +107,17 @@ def loads_in(part: Node, known: Context) -> Iterator[tuple[Load, Context]]:
 
 
 def parts(s: Stmt, here: Known) -> Iterator[tuple[Node, Context]]:
-    """The expressions that stand directly in a statement, with what is known there: less where a reduction starts."""
-    match s:
-        case Loop(extent=extent):
-            yield extent, here.here
-        case If(cond=cond):
-            yield cond, here.here
-        case Store(at=at, value=value):
-            yield from ((x, here.here) for x in (*at, value))
-        case Reduce(at=at, values=values, init=init):
-            yield from ((x, here.start if init else here.here) for x in (*at, *(init or ())))
-            yield from ((x, here.here) for x in values)
-        case _:
-            pass
+    """The parts of a statement that may load, with what is known there: less where a reduction starts."""
+    if isinstance(s, Store):
+        yield from ((x, here.here) for x in (*(x for x in s.at if not sees(x)), s.value))
+    elif isinstance(s, Reduce):
+        started = (*(x for x in s.at if not sees(x)), *(s.init or ()))
+        yield from ((x, here.start if s.init else here.here) for x in started)
+        yield from ((x, here.here) for x in s.values)
+    elif isinstance(s, Loop | If):
+        part = s.extent if isinstance(s, Loop) else s.cond
+        if not sees(part):
+            yield part, here.here
 
 
 def written_by(s: Stmt) -> tuple[Buffer, ...]:
@@ -122,7 +131,8 @@ def region(found: Iterable[Touch], outer: Context, shape: Sequence[Index], *, gu
     guards that all of it stands under order the ends; where they fail, an extent may be more than a constant size.
     """
     found = tuple(found)
-    inside = _guarded(found, outer) if guarded else outer
+    under = guarded and any(t.known.facts is not outer.facts for t in found)
+    inside = _guarded(found, outer) if under else outer
     told = {known: tellings(known, outer) for known in {t.known: None for t in found}}
     dims = [_hull(found, d, outer, inside, size, told) for d, size in enumerate(shape)]
     return Box(*(tuple(x[part] for x in dims) for part in range(3)))
@@ -154,7 +164,7 @@ def sized(box: Box, shape: Sequence[Index], sizes: Iterable[str], known: Context
     names = frozenset(sizes)
 
     def told(base: Index, extent: Index, size: Index) -> bool:
-        safe = _divides(size, Context()) and _divides(base, known) and _divides(extent, known)
+        safe = _divides(size, EMPTY) and _divides(base, known) and _divides(extent, known)
         return safe and made_of(size, names) and sees(extent)
 
     parts = zip(box.base, box.extent, box.size, shape, strict=True)
@@ -164,6 +174,10 @@ def sized(box: Box, shape: Sequence[Index], sizes: Iterable[str], known: Context
 
 def _divides(ix: Index, known: Context) -> bool:
     """Whether what `ix` divides by is positive wherever `known` holds."""
+    if type(ix) is Add and type(ix.b) is Int:  # as is met most
+        ix = ix.a
+    if type(ix) is Int or type(ix) is Var:
+        return True
     by = [n.b for n in nodes(ix) if isinstance(n, FloorDiv | Mod) and not isinstance(n.b, Int)]
     return all(nonnegative(plus(poly(x, known), constant(-1)), known) for x in by)
 
@@ -184,12 +198,13 @@ def _spanned(found: Sequence[Touch], d: int, outer: Context, inside: Context, si
     low: Poly | None = None
     high: Poly | None = None
     whole = (Int(0), size, size)
-    for t in _furthest(found, d):
-        ends = ends_at(t.at[d], t.known, outer)
-        if ends is None or any(loose(p) & t.inner for p in ends):
+    for t, at, ahead in _alike(found, d):
+        ends = ends_at(at, t.known, outer)
+        if ends is None or any(p and not t.inner.isdisjoint(loose(p)) for p in ends):
             return whole
-        low = ends[0] if low is None else hull(low, ends[0], inside, least=True)
-        high = ends[1] if high is None else hull(high, ends[1], inside, least=False)
+        first, last = plus(ends[0], constant(min(ahead))), plus(ends[1], constant(max(ahead)))
+        low = first if low is None else hull(low, first, inside, least=True)
+        high = last if high is None else hull(high, last, inside, least=False)
     if low is None or high is None:
         return whole
     extent = plus(plus(high, low, -1), constant(1))
@@ -204,29 +219,23 @@ def _spanned(found: Sequence[Touch], d: int, outer: Context, inside: Context, si
     return (to_index(low), to_index(extent), to_index(bound))
 
 
-def _furthest(found: Iterable[Touch], d: int) -> Iterator[Touch]:
-    """Of those in `found` that are alike in subscript `d` but for a constant, those with the least and the greatest."""
-    alike: dict[object, list[Touch]] = {}
+def _alike(found: Iterable[Touch], d: int) -> Iterator[tuple[Touch, Index, list[int]]]:
+    """Those alike in subscript `d` but for a constant: one of them, what is alike, and the constants."""
+    alike: dict[object, tuple[Touch, Index, list[int]]] = {}
     for t in found:
-        ix = t.at[d]
-        shape = ix.a if isinstance(ix, Add) and isinstance(ix.b, Int) else ix
-        alike.setdefault((shape, t.known, t.inner), []).append(t)
-    for several in alike.values():
-        if len(several) == 1:
-            yield several[0]
-            continue
-        several.sort(key=lambda t: _constant(t.at[d]))
-        yield several[0]
-        if _constant(several[0].at[d]) != _constant(several[-1].at[d]):
-            yield several[-1]
-
-
-def _constant(ix: Index) -> int:
-    return ix.b.value if isinstance(ix, Add) and isinstance(ix.b, Int) else 0
+        ix, ahead = constant_part(t.at[d])
+        alike.setdefault((ix, t.known, t.inner), (t, ix, []))[2].append(ahead)
+    yield from alike.values()
 
 
 def ends_of(at: Index, known: Context, outer: Context) -> tuple[Poly, Poly] | None:
     """The least and the greatest value of `at` over the loops that `known` has inside `outer`; None if not known."""
+    if type(at) is Var:
+        top = None if at in outer.top else known.top.get(at)
+        if top is None:
+            return {(at,): 1}, {(at,): 1}
+        if const_of(top) is not None:
+            return {}, top
     inner = _inner(known, outer)
     p = poly(at, known)
     low, high = end(p, inner, known, least=True), end(p, inner, known, least=False)
@@ -253,9 +262,12 @@ def _distinct(found: Iterable[Poly]) -> Iterable[Poly]:
 
 def tellings(known: Context, outer: Context) -> list[Poly]:
     """What guards say of the loops that `known` has inside `outer`: polynomials that are >= 0, memory left aside."""
+    told = [f for f in known.facts if f not in outer.facts] if known.facts is not outer.facts else []
+    if not told:
+        return told
     names = {v.name for v, _ in _inner(known, outer)}
     tops = [top for _, top in known.tops]
-    return [f for f in known.facts if f not in outer.facts and f not in tops and loose(f) & names and sees(to_index(f))]
+    return [f for f in told if f not in tops and loose(f) & names and sees(to_index(f))]
 
 
 def _tops_of(p: Poly, inner: Tops, ctx: Context, told: Sequence[Poly], depth: int = 2) -> Iterator[Poly]:
@@ -411,6 +423,8 @@ def loose(p: Poly) -> set[str]:
 
 def size_bound(extent: Poly, ctx: Context) -> Poly | None:
     """The least bound of `extent` that speaks of no loop: a constant where there is one."""
+    if (count := const_of(extent)) is not None:
+        return constant(max(0, count))
     names = {v.name for v, _ in ctx.tops}
     choices = list(upper_sides(extent))
     constants = [c for p in choices if (c := interval(p, ctx)[1]) is not None]

@@ -165,16 +165,15 @@ def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
         new_name(min(found.names & here.names), here)
     if not here.labels.isdisjoint(found.labels):
         _label(min(found.labels & here.labels), here)
-    for m in found.monoids.values():
+    for m in found.monoids.values() if found.monoids else ():
         _monoid_name(m, here)
+    buffers = here.buffers
     for name, b in found.used.items():
-        if here.buffers.get(name) is not b:
+        if buffers.get(name) is not b:
             in_scope(b, here)
-    here.used.update(found.used)
     if not here.readonly.isdisjoint(found.written):
         name = min(here.readonly & found.written.keys())
         _writable(found.written[name], name, here)
-    here.written.update(found.written)
     here.names |= found.names
     here.labels |= found.labels
 

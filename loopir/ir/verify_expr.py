@@ -53,14 +53,16 @@ def in_scope(b: Buffer, here: Here) -> None:
 def access(b: Buffer, at: tuple[Any, ...], here: Here) -> None:
     if here.buffers.get(b.name) is not b:
         in_scope(b, here)
-    here.used[b.name] = b
+    else:
+        here.used[b.name] = b
     rank = 1 if here.stage == "flat" else len(b.shape)
     if len(at) != rank:
         fail(f"{b.name} has {rank} dimensions at this stage, and {len(at)} indices are given")
     bound = here.bound
     for x in at:
         part = x.a if x.__class__ is Add and x.b.__class__ is Int else x  # as is met most
-        if not (part.__class__ is Var and part.name in bound):
+        kind = part.__class__
+        if kind is not Int and not (kind is Var and part.name in bound):
             expr(x, here)
 
 

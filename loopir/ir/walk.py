@@ -222,7 +222,9 @@ def _indexed(func: Func, of: Callable[[Stmt], frozenset[str]]) -> Mapping[str, S
 @kept
 def _declaring(func: Func) -> Mapping[str, Sequence[int]]:
     """By name, the nests in which a loop, a statement or memory is called so."""
-    return _indexed(func, declared)
+    found = [(name, (top.nth,)) for top in tops(func) for name in declared(top.nest)]
+    once = dict(found)
+    return once if len(once) == len(found) else _indexed(func, declared)  # a label may be a loop's name elsewhere
 
 
 @kept

@@ -8,14 +8,13 @@ from itertools import product
 from typing import Any, TypeVar
 
 from loopir.analysis.access import Access, Statement, sees, statements_in
-from loopir.analysis.affine import plain, plus, to_index
+from loopir.analysis.affine import constant_part, plain, plus, to_index
 from loopir.analysis.bundles import bundled, unclear
 from loopir.analysis.depend import Order, Pair, before, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import simplify_body
 from loopir.ir.grammar import (
     THREAD_AXES,
-    Add,
     Alloc,
     Buffer,
     Func,
@@ -102,7 +101,7 @@ def confined(func: Func, names: set[str], where: Loop, box: Box) -> Func:
     old = _allocations(func, names)
     dense = all(s.buffer.layout is None for s in old.values())
     new = {n: replace(s.buffer, shape=box.size) if dense else s.buffer for n, s in old.items()}
-    moves = _Moves(box.base)
+    moves = _Moves([constant_part(x) for x in box.base])
     body = tuple(reindexed(s, new, moves.at if dense else tuple) for s in where.body)
     for n in reversed(list(old)):
         body = (Alloc(new[n], body),)
@@ -116,7 +115,8 @@ def confined(func: Func, names: set[str], where: Loop, box: Box) -> Func:
 class _Moves:
     """Subscripts less the base of a box: sums in their shortest form, which no context makes shorter."""
 
-    base: Sequence[Index]
+    base: Sequence[tuple[Index, int]]
+    """Without the constant at its end, and that."""
     open: bool = False
     """Whether there was one that is no sum, and is to be simplified where it stands."""
     done: dict[object, Index] = field(default_factory=dict[object, Index])
@@ -125,22 +125,27 @@ class _Moves:
         return tuple([self._moved(d, ix) for d, ix in enumerate(at)])
 
     def _moved(self, d: int, ix: Index) -> Index:
-        key: object = d, ix
-        if type(ix) is Add and type(ix.a) is Var and type(ix.b) is Int:
-            key = d, ix.a.name, ix.b.value  # as most are: found sooner
-        found = self.done.get(key)
+        stem, more = constant_part(ix)
+        base, less = self.base[d]
+        if stem == base:  # as most are, or one of them is a constant
+            return Int(more - less)
+        if type(stem) is Var and type(base) is Int:
+            return stem + (more - less)
+        found = self.done.get((d, ix))
         if found is None:
-            p = plus(plain(ix), plain(self.base[d]), -1)
+            whole_base = base + less
+            p = plus(plain(ix), plain(whole_base), -1)
             whole = all(type(a) is Var for m in p for a in m)
             self.open = self.open or not whole
-            found = self.done[key] = to_index(p) if whole else ix - self.base[d]
+            found = self.done[d, ix] = to_index(p) if whole else ix - whole_base
         return found
 
 
 def _allocations(func: Func, names: Iterable[str]) -> dict[str, Alloc]:
     """What allocates the buffers, outer ones first."""
     found = [s for n in sorted(names) if (s := alloc_of(func, n)) is not None]
-    found.sort(key=lambda s: len(way_to(func, s)))
+    if len(found) > 1:
+        found.sort(key=lambda s: len(way_to(func, s)))
     return {s.buffer.name: s for s in found}
 
 

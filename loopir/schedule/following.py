@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopir.analysis.access import loads_of, sees
-from loopir.analysis.affine import constant, plain, plus
+from loopir.analysis.affine import constant, plus, shifted
 from loopir.analysis.simplify import nonnegative, poly
 from loopir.ir.grammar import Alloc, If, Index, Int, Loop, Node, Reduce, Store, Var
 from loopir.ir.interpret import holds
@@ -37,12 +37,10 @@ def followed(move: Move, restriction: Restriction) -> Behind | None:
         return None
     own, found = {x.var: x for x in move.own_loops}, dict[str, tuple[Loop, int]]()
     for v, r in restriction.ranges.items():
-        p = dict(plain(r.start))
-        c = -p.pop((), 0)
-        u = next((m[0].name for m in p if len(m) == 1 and isinstance(m[0], Var) and m[0].name in way), None)
-        if u is None or p != {(Var(u),): 1} or r.count != Int(1) or not covers(move, way[u], own[v], c):
+        at = shifted(r.start)
+        if at is None or at[0] not in way or r.count != Int(1) or not covers(move, way[at[0]], own[v], -at[1]):
             return None
-        found[v] = way.pop(u), c
+        found[v] = way.pop(at[0]), -at[1]
     return found
 
 
@@ -145,7 +143,7 @@ def apart(move: Move, behind: Behind, names: set[str]) -> bool:
         return False
     dims = {x.name: d for d, x in enumerate(using[0].stmt.at) if isinstance(x, Var)}
     return all(
-        dict(plain(load.at[dims[u.var]])) == plus({(Var(v),): 1}, constant(c))
+        shifted(load.at[dims[u.var]]) == (v, c)
         for part in _values(move.stmt)
         for load, _ in loads_of(part)
         if load.buffer.name in names
@@ -155,17 +153,16 @@ def apart(move: Move, behind: Behind, names: set[str]) -> bool:
 
 def _late(ix: Index, v: str, c: int) -> bool:
     """Whether what is `v` and a constant, none below 0, is before `v` and `c`."""
-    p = dict(plain(ix))
-    return 0 <= p.pop((), 0) < c and p == {(Var(v),): 1}
+    found = shifted(ix)
+    return found is not None and found[0] == v and 0 <= found[1] < c
 
 
 def _not_ahead(subscripts: list[tuple[Index, str, int]]) -> bool:
     """Whether what is `v` and a constant, by loops outer ones first, is no later than `v` and `c`."""
     for ix, v, c in subscripts:
-        p = dict(plain(ix))
-        more = p.pop((), 0)
-        if p != {(Var(v),): 1} or more > c:
+        found = shifted(ix)
+        if found is None or found[0] != v or found[1] > c:
             return False
-        if more < c:
+        if found[1] < c:
             return True
     return True

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopir.analysis.access import statements_in
+from loopir.analysis.access import Statement, statements_in
 from loopir.analysis.affine import plain, plus, to_index
 from loopir.analysis.coverage import Values, first, missing, there, twice
 from loopir.analysis.depend import Clash, Pair, before, carried, conflicts, times
@@ -45,7 +45,6 @@ from loopir.ir.walk import (
     along,
     bodies,
     chain,
-    declaring,
     loops,
     map_body,
     nests,
@@ -227,13 +226,13 @@ def require_folds_inside(move: Move) -> None:
 
 def other_readers(move: Move) -> set[str]:
     """The statements outside of the loop that read what the stage writes."""
-    v, names = move.loop.var, move.names
-    inside = (s for s in statements_in(move.func, declaring(v)) if not s.init and v in s.dims)
-    start = next((s.when[: s.when.index(v) + 1] for s in inside), None)  # None: there is nothing in the loop
-    near = [s for s in statements_in(move.func, touching(*names)) if s.uses(names)]
-    outside = [s for s in near if start is None or s.when[: len(start)] != start]
-    mine = move.labels if outside else ()
-    others = (s for s in outside if s.label not in mine)
+    names, mine, way = move.names, move.labels, {*move.shared_loops, *move.path}
+
+    def inside(s: Statement) -> bool:
+        return any(x is move.loop for x in s.place.around) and not (s.init and not s.gone.isdisjoint(way))
+
+    near = (s for s in statements_in(move.func, touching(*names)) if s.label not in mine and not inside(s))
+    others = (s for s in near if s.uses(names))
     return {s.label for s in others if any(a.buffer in names and not a.write for a in s.accesses)}
 
 
@@ -320,6 +319,9 @@ def _levelled(move: Move, target: Body, left: Body) -> Func:
 
 def promised(move: Move, new: Func) -> Func:
     """`new`, if the loops that now hold the stage, and those of its nest, keep what their kinds promise."""
+    held = (*move.shared, *chain((move.target,), move.loop), *loops((move.tree,)))
+    if all(x.kind == "serial" for x in held if isinstance(x, Loop)):
+        return new
     label = move.stmt.label
     nest = next((s for s in nests(new.body) if label in labelled(s)), None)
     if nest is None:

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
+from loopir.analysis.affine import Poly, constant, constant_part, plus, scaled, to_index
 from loopir.analysis.regions import Box, end, loose, proved
 from loopir.analysis.relabel import Relabelling
 from loopir.analysis.rules import fold
 from loopir.analysis.simplify import Context, divide, poly, simplify_cond
 from loopir.analysis.simplify_func import Known
-from loopir.ir.grammar import TRUE, Body, Cmp, Cond, If, Index, Int, Loop, Stmt, Var, conj
+from loopir.ir.grammar import TRUE, Body, Cmp, Cond, If, Index, Int, Loop, Stmt, Var, conj, record
 from loopir.ir.walk import replace, rewrite, variables
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Range:
     """A loop now runs over `count` values from `start` on; `conds`, in its old variable, keep what sticks out away."""
 
@@ -50,11 +50,15 @@ class Restriction:
 
     def _dimension(self, ix: Index, base: Index, extent: Index, size: Index) -> None:
         ctx = self.known.here
+        if not isinstance(extent, Int) and (isinstance(size, Int) or not _plain(extent)):
+            extent = size
+        stem, ahead = constant_part(ix)
+        if isinstance(extent, Int) and (alone := self._alone(stem)) is not None:
+            self._restrict(alone, plus(poly(base, ctx), constant(-ahead)), constant(extent.value))
+            return
         inside = self._context()
         own = {x.var for x in self.own}
         p = poly(ix, self._context(over=False))
-        if not isinstance(extent, Int) and (isinstance(size, Int) or not _plain(extent)):
-            extent = size
         first, last = poly(base, ctx), poly(base + extent - 1, ctx)
         box = first, last
 
@@ -89,6 +93,12 @@ class Restriction:
         if spread or q != 1:
             self.conds += within()
         self._restrict(v, start, count)
+
+    def _alone(self, ix: Index) -> Loop | None:
+        """The loop that an index is, which is not restricted yet, and not folded over."""
+        if type(ix) is not Var or ix.name in self.over or ix.name in self.ranges:
+            return None
+        return next((x for x in self.own if x.var == ix.name), None)
 
     def _restrict(self, v: Loop, start: Poly, count: Poly) -> None:
         ctx = self.known.here
@@ -128,6 +138,8 @@ class Restriction:
 
     def undecided(self) -> list[Cond]:
         """The conditions that keep an index inside the box, but for those that hold anyway."""
+        if not self.conds:
+            return self.conds
         contexts = [self._context(over=x) for x in (False, True)]
         simple = ((c, simplify_cond(c, contexts[bool(variables(c) & self.over)])) for c in self.conds)
         moves = self.ranges.keys()  # which the position is put in for, and only then simplified

@@ -109,7 +109,8 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
         (box, TRUE) if store is None else unseen(box, move.loop, move.stmt.at, known_in(func, move.loop).here)
     )
     restriction = Restriction.to(part, move.stmt.at, move.own_loops, move.over, known_in(func, move.loop))
-    restriction.conds.append(window)
+    if window != TRUE:
+        restriction.conds.append(window)
     require_repeatable(move, restriction.ranges)
     after = moved(move, restriction.apply(move.tree), restriction.origin(), first=True)
     if goes_on:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopir.analysis.access import loads_of, sees
+from loopir.analysis.affine import constant_part
 from loopir.analysis.moved import Asks, order_broken
 from loopir.analysis.regions import written_by
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Add, Func, Index, Int, Load, Reduce
+from loopir.ir.grammar import Func, Load, Reduce
 from loopir.ir.walk import loaded, places, places_of, variables
 from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
@@ -104,13 +105,6 @@ def furthest_first(anchors: Sequence[Load]) -> list[Load]:
         return [c - k if x == y else 0 for (x, c), (y, k) in ahead]
 
     return sorted(anchors, key=key, reverse=True)
-
-
-def constant_part(ix: Index) -> tuple[Index, int]:
-    """`ix` without the constant at its end, and that."""
-    if isinstance(ix, Int):
-        return Int(0), ix.value
-    return (ix.a, ix.b.value) if isinstance(ix, Add) and isinstance(ix.b, Int) else (ix, 0)
 
 
 def _placed(move: Move, anchor: Load, settle: bool) -> Func:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from loopir.analysis.access import loads_of, sees, statements_of
-from loopir.analysis.affine import constant, plain, plus, scaled, to_index
+from loopir.analysis.affine import constant, constant_part, plain, plus, scaled, to_index
 from loopir.analysis.between import spoilt
 from loopir.analysis.depend import Pair, before, conflicts
 from loopir.analysis.moved import Came
@@ -41,7 +41,7 @@ from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_stage, listing
 from loopir.schedule.placement import Move, find_move, opened
 from loopir.schedule.primitives.compute_inline import compute_inline, inlined_but, read_inline, stored_inline
-from loopir.schedule.primitives.reverse_compute_at import constant_part, furthest_first, placed
+from loopir.schedule.primitives.reverse_compute_at import furthest_first, placed
 from loopir.schedule.refusal import as_told, side_told
 from loopir.schedule.schedule import primitive
 
