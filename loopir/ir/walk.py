@@ -365,27 +365,29 @@ def exchanged(func: Func, old: Stmt, new: Stmt | Body, *, opened: Sequence[Alloc
     Of the allocations around it, those `opened` become what is in them.
     """
     way = way_to(func, old)
-    made = new if isinstance(new, tuple) else (new,)
-    for outer, inner in reversed([*pairwise(way)]):
-        gone = any(outer is x for x in opened)
-        made = _put(outer.body, inner, made) if gone else (_spliced(outer, inner, made),)  # type: ignore[attr-defined]
+    made = along(way, new if isinstance(new, tuple) else (new,), opened)
     return replace(func, body=_put(func.body, way[0], made))
 
 
-def relisted(func: Func, around: Sequence[Stmt], level: Body, made: Body) -> Func:
-    """`func` with `made` for the statement list `level` of the last of `around`, each of which holds the next one."""
+def relisted(func: Func, around: Sequence[Stmt], level: Body, made: Body, *, opened: Sequence[Alloc] = ()) -> Func:
+    """`func` with `made` for the statement list `level` of the last of `around`, each of which holds the next one.
+
+    Of the allocations in `around`, those `opened` become what is in them.
+    """
     if not around:
         return replace(func, body=made)
     last: Any = around[-1]
-    side = "body" if not isinstance(last, If) else "then" if level is last.then else "orelse"
-    (whole,) = along(around, (replace(last, **{side: made}),))
-    return replace(func, body=_put(func.body, around[0], (whole,)))
+    if not any(last is x for x in opened):
+        side = "body" if not isinstance(last, If) else "then" if level is last.then else "orelse"
+        made = (replace(last, **{side: made}),)
+    return replace(func, body=_put(func.body, around[0], along(around, made, opened)))
 
 
-def along(way: Sequence[Stmt], made: Body) -> Body:
+def along(way: Sequence[Stmt], made: Body, opened: Sequence[Alloc] = ()) -> Body:
     """What the first of `way`, each of which holds the next one, becomes with `made` where the last one stands."""
     for outer, inner in reversed([*pairwise(way)]):
-        made = (_spliced(outer, inner, made),)
+        gone = opened and any(outer is x for x in opened)
+        made = _put(outer.body, inner, made) if gone else (_spliced(outer, inner, made),)  # type: ignore[attr-defined]
     return made
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from loopir.analysis.access import Access, Statement, sees, statements_in
 from loopir.analysis.affine import constant_part, plain, plus, to_index
 from loopir.analysis.bundles import bundled, unclear
 from loopir.analysis.depend import Order, Pair, before, times
 from loopir.analysis.regions import Box, region, sized, touches
-from loopir.analysis.simplify_func import simplify_body
+from loopir.analysis.simplify_func import Known, simplify_body
 from loopir.ir.grammar import (
     THREAD_AXES,
     Alloc,
@@ -98,17 +98,21 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
 
 def confined(func: Func, names: set[str], where: Loop, box: Box) -> Func:
     """`func` with the buffers called `names`, used in the loop `where` alone, allocated there, as large as `box`."""
-    old = _allocations(func, names)
+    old = allocations(func, names)
+    after = having(where, old, box, lambda: known_at(func, where))
+    return exchanged(func, where, after, opened=[*old.values()])
+
+
+def having(where: Loop, old: Mapping[str, Alloc], box: Box, known: Callable[[], Known]) -> Loop:
+    """The loop `where`, which stands where so much is `known`, with memory of its own for that which `old` allocate."""
     dense = all(s.buffer.layout is None for s in old.values())
     new = {n: replace(s.buffer, shape=box.size) if dense else s.buffer for n, s in old.items()}
     moves = _Moves([constant_part(x) for x in box.base])
     body = tuple(reindexed(s, new, moves.at if dense else tuple) for s in where.body)
     for n in reversed(list(old)):
         body = (Alloc(new[n], body),)
-    after = replace(where, body=body)
-    if moves.open:
-        (after,) = simplify_body((after,), known_at(func, where), old=where.body)
-    return exchanged(func, where, after, opened=[*old.values()])
+    after = Loop(where.var, where.extent, where.kind, body)
+    return cast(Loop, *simplify_body((after,), known(), old=where.body)) if moves.open else after
 
 
 @dataclass(slots=True)
@@ -141,7 +145,7 @@ class _Moves:
         return found
 
 
-def _allocations(func: Func, names: Iterable[str]) -> dict[str, Alloc]:
+def allocations(func: Func, names: Iterable[str]) -> dict[str, Alloc]:
     """What allocates the buffers, outer ones first."""
     found = [s for n in sorted(names) if (s := alloc_of(func, n)) is not None]
     if len(found) > 1:
@@ -151,7 +155,7 @@ def _allocations(func: Func, names: Iterable[str]) -> dict[str, Alloc]:
 
 def renewable(func: Func, names: set[str], loop: Loop) -> bool:
     """Whether `loop` may have memory of its own for the buffers: they are the Func's, and no thread's of a block."""
-    allocs = _allocations(func, names)
+    allocs = allocations(func, names)
     if len({b.buffer.shape for b in allocs.values()}) > 1:
         return False
     threads = any(isinstance(s, Loop) and s.kind in THREAD_AXES for s in way_to(func, loop))
@@ -177,7 +181,7 @@ def settled(func: Func, names: set[str], where: Loop, *, apart: bool = False) ->
         return func  # a reduction that starts outside
     if not apart and _carried(func, names, using, before(times(start, "s"), times(start, "t"))):
         return func
-    one = next(iter(_allocations(func, names).values())).buffer
+    one = next(iter(allocations(func, names).values())).buffer
     box = touched(func, where, one, names)
     return func if box is None else confined(func, names, where, box)
 

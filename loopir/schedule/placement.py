@@ -293,6 +293,11 @@ class Moved:
     def func(self) -> Func:
         return _levelled(self.move, self.target, ())
 
+    def having(self, loop: Loop, opened: Sequence[Alloc]) -> Func:
+        """The same with `loop` in place of the loop, which has memory of its own, and without that around it."""
+        target = along(chain((self.move.target,), self.move.loop), (loop,))
+        return _levelled(self.move, target, (), opened)
+
     @once
     def gap(self) -> Func:
         """The same with the place that the nest left still there, empty: other statements keep their positions."""
@@ -309,12 +314,12 @@ def moved(move: Move, nest: Body, origin: dict[str, Index], *, first: bool) -> M
     return Moved(move, after, along(chain((move.target,), loop), (after,)), came)
 
 
-def _levelled(move: Move, target: Body, left: Body) -> Func:
-    """The Func with `target` for what is around the loop, and `left` for the nest."""
+def _levelled(move: Move, target: Body, left: Body, opened: Sequence[Alloc] = ()) -> Func:
+    """The Func with `target` for what is around the loop, and `left` for the nest, and without what is `opened`."""
     made: Body = ()
     for s in move.level:
         made += left if s is move.tree else target if s is move.target else (s,)
-    return relisted(move.func, move.shared, move.level, made)
+    return relisted(move.func, move.shared, move.level, made, opened=opened)
 
 
 def promised(move: Move, new: Func) -> Func:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from loopir.analysis.access import statements_of
 from loopir.analysis.coverage import Values, first, missing
 from loopir.analysis.moved import order_broken
+from loopir.analysis.regions import Box
 from loopir.ir.grammar import TRUE, Func, Loop, Reduce
 from loopir.ir.walk import declared, places_of
-from loopir.schedule.confine import confined, renewable, touched
+from loopir.schedule.confine import allocations, confined, having, renewable, touched
 from loopir.schedule.effects import allocates
-from loopir.schedule.facts import known_in
+from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.placement import (
     Move,
@@ -117,16 +118,25 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
         instead = f"an init: {move.stmt.label} folds into what is there, and so once alone"
         require_each_once(move, after, instead)
     _require_order(move, after, move.names if goes_on else set(), readers)
-    new = after.func
     if readers or later or any(b.name in move.names for b in func.outputs()):
         _require_all(move, after, readers, later)
-    elif home is not None and renewable(func, move.names, home):
-        where = after.loop if home is move.loop else find_loop(new, home.var)
-        room = box if home is move.loop else touched(new, where, move.buffers[0], move.names)
-        assert room is not None
-        new = confined(new, move.names, where, room)
+        home = None
     with told_as(move.func, after.origin):
-        return promised(move, new)
+        return promised(move, _in(home, after, box))
+
+
+def _in(home: Loop | None, after: Moved, box: Box) -> Func:
+    """The Func after the move, with the stage's memory in the loop `home`; `box` is what the loop itself uses of it."""
+    move = after.move
+    if home is None or not renewable(move.func, move.names, home):
+        return after.func
+    if home is move.loop:
+        old = allocations(move.func, move.names)
+        return after.having(having(after.loop, old, box, lambda: known_at(move.func, home)), [*old.values()])
+    where = find_loop(after.func, home.var)
+    room = touched(after.func, where, move.buffers[0], move.names)
+    assert room is not None
+    return confined(after.func, move.names, where, room)
 
 
 def _home(move: Move, store: str | None, readers: set[str]) -> Loop | None:
