@@ -214,7 +214,7 @@ class Relabelling:
         speaks = {self._speaks(t, over) for over in starting}
         if len(speaks) == 1:
             new = self.cond(t, lambda: known.here if True in speaks else known.start)
-            if speaks == {self._speaks(n, over) for n in conjuncts(new) for over in starting}:
+            if all(self._speaks(n, over) in speaks for n in conjuncts(new) for over in starting):
                 return new
         return substitute(t, self.position)
 

@@ -89,8 +89,7 @@ class Known:
         """For each Reduce in `body` that starts further out, the loops that it is over."""
         if not self.over or not any(self.over & started(s) for s in body):
             return []
-        inits = (s for s in statements(body) if isinstance(s, Reduce) and s.init is not None)
-        return [frozenset(s.over) for s in inits if self.over.intersection(s.over)]
+        return [over for over in starts_in(body) if not self.over.isdisjoint(over)]
 
     def loop(self, var: str, extent: Index, body: Body, *, was: str | None = None) -> Known:
         """In the loop `var`, around `body`; `was`: in `body` it still has this name."""
@@ -196,15 +195,24 @@ def _guard(s: If, known: Known) -> Cond:
         return simplify_cond(s.cond, known.here)
     kept: list[Cond] = []
     for t in conjuncts(s.cond):
-        speaks = [bool(variables(t) & over) for over in starting]
-        if not any(speaks):
-            kept.append(simplify_cond(t, known.start))
-        elif all(speaks):
-            new = simplify_cond(t, known.here)
-            kept.append(new if all(variables(n) & over for n in conjuncts(new) for over in starting) else t)
-        else:
-            kept.append(t)
+        spoken = not any(variables(t).isdisjoint(over) for over in starting)
+        new = simplify_cond(t, known.here if spoken else known.start)
+        kept.append(new if starts_alike(t, new, starting) else t)
     return conj(*kept)
+
+
+def starts_in(body: Body) -> list[frozenset[str]]:
+    """For each Reduce in `body` that has a start, the loops that it is over."""
+    return [frozenset(s.over) for s in statements(body) if isinstance(s, Reduce) and s.init is not None]
+
+
+def starts_alike(old: Cond, new: Cond, starting: Iterable[frozenset[str]]) -> bool:
+    """Whether reductions over these loops start at the same elements with `new` for `old`, a term of a guard.
+
+    No term that speaks of a loop which a reduction is over holds its start back, and any other does.
+    """
+    spoken = [(over, variables(old).isdisjoint(over)) for over in starting]
+    return all(variables(n).isdisjoint(over) == free for n in conjuncts(new) for over, free in spoken)
 
 
 def _reduced(body: Body, var: str) -> bool:

@@ -357,13 +357,16 @@ def conj(*conds: Cond) -> Cond:
     """All of `conds`, flattened and without repeats; TRUE for none, FALSE if one of them is FALSE."""
     terms: dict[Cond, None] = {}
     for c in conds:
-        for t in c.terms if isinstance(c, And) else (c,):
-            terms[t] = None
+        terms |= dict.fromkeys(conjuncts(c))
     if FALSE in terms:
         return FALSE
     return next(iter(terms)) if len(terms) == 1 else And(tuple(terms))
 
 
 def conjuncts(cond: Cond) -> tuple[Cond, ...]:
-    """The terms that all have to hold."""
-    return cond.terms if isinstance(cond, And) else (cond,)
+    """The terms that all have to hold, whichever of them stand together."""
+    if not isinstance(cond, And):
+        return (cond,)
+    if not any(isinstance(t, And) for t in cond.terms):
+        return cond.terms
+    return tuple([t for term in cond.terms for t in conjuncts(term)])

@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 from loopir.analysis.access import sees
 from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, to_index
 from loopir.analysis.simplify import EMPTY, poly
+from loopir.analysis.simplify_func import starts_alike, starts_in
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     FALSE,
@@ -62,9 +63,10 @@ from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import Taken
-from loopir.schedule.parts import require_starts, tidy_part
+from loopir.schedule.parts import tidy_part
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
+from loopir.schedule.starts import require_starts_in_parts
 
 N = TypeVar("N", bound=Node)
 
@@ -149,12 +151,11 @@ def partition(func: Func, loop: str) -> Func:
             reason, loop=target.var, suggestion="a loop that a guard, a select, a min or a max speaks of"
         )
     require_known_starts(target, low, high)
+    require_starts_in_parts(func, target)
     new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, settled, low, high, edges))
     made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
     empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
-    new = replace(new, body=empty)
-    require_starts(func, new, target)
-    return new
+    return replace(new, body=empty)
 
 
 def _parts(
@@ -214,7 +215,7 @@ class Settled:
 
     @staticmethod
     def of(loop: Loop, facts: Facts) -> Settled:
-        settled = Settled(loop, facts, needed=frozenset(_needed(loop.body)))
+        settled = Settled(loop, facts, needed=frozenset(_needed(loop)))
         for s in loop.body:
             settled.visit(s, ())
         return settled
@@ -352,8 +353,9 @@ class Settled:
                 return n
             if isinstance(n, Index) and not self.arms:
                 return n
-            if isinstance(n, If) and _starts(n):
-                return If(n.cond, *(tuple(cast(Stmt, visit(s)) for s in body) for body in (n.then, n.orelse)))
+            if isinstance(n, If):
+                then, orelse = (tuple([cast(Stmt, visit(s)) for s in body]) for body in (n.then, n.orelse))
+                return If(n.cond if _starts(n) else conj(*(guard(t, n.then) for t in conjuncts(n.cond))), then, orelse)
             if isinstance(n, Cmp) and n in self.conds:
                 return TRUE if self.conds[n] else FALSE
             if isinstance(n, Min | Max) and n in self.arms:
@@ -362,6 +364,10 @@ class Settled:
             if out is n or not isinstance(out, Index | Cond):
                 return out
             return refold(out) if isinstance(out, Index) else _folded(out)
+
+        def guard(t: Cond, body: Body) -> Cond:
+            new = cast(Cond, visit(t))
+            return new if starts_alike(t, new, starts_in(body)) else t
 
         return cast(N, visit(node))
 
@@ -385,18 +391,19 @@ def _folded(c: Cond) -> Cond:
             return c
 
 
-def _needed(body: Body) -> Iterator[tuple[Cond, bool]]:
-    """Comparisons, with how they have to turn out, without which nothing in `body` runs.
+def _needed(loop: Loop) -> Iterator[tuple[Cond, bool]]:
+    """Comparisons, with how they have to turn out, without which nothing runs in an iteration of `loop`.
 
-    A reduction starts whatever the guards say that speak of a loop it is over.
+    A reduction starts whatever the guards say that speak of a loop it is over; over `loop`, in the first part there is.
     """
-    inits = [s for s in statements(body) if isinstance(s, Reduce) and s.init is not None]
-    inside = {x.var for x in loops(body)} & {v for s in inits for v in s.over}
+    inits = (s for s in statements(loop.body) if isinstance(s, Reduce) and s.init is not None)
+    outside = {v for s in inits if loop.var not in s.over for v in s.over}
+    body = loop.body
     while len(body) == 1 and isinstance(s := body[0], Loop | Alloc | If):
         if isinstance(s, If):
             if s.orelse:
                 return
-            kept = (t for t in conjuncts(s.cond) if not variables(t) & inside)
+            kept = (t for t in conjuncts(s.cond) if not variables(t) & outside)
             yield from (term for t in kept for term in _terms(t, True))
         body = s.then if isinstance(s, If) else s.body
 

@@ -10,9 +10,10 @@ from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop
 from loopir.schedule.naming import Taken
-from loopir.schedule.parts import require_starts, tidy_part
+from loopir.schedule.parts import tidy_part
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
+from loopir.schedule.starts import require_starts_in_parts
 
 
 @primitive
@@ -75,9 +76,8 @@ def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
     if facts.at_least(first + last - target.extent, 0):
         reason = f"all {text(target.extent)} iterations of {target.var!r} would be peeled"
         raise ScheduleError(reason, loop=target.var, suggestion=f"less than {text(target.extent)} in all")
-    new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, first, last))
-    require_starts(func, new, target)
-    return new
+    require_starts_in_parts(func, target)
+    return replace_loop(func, target.var, lambda _: _parts(func, facts, target, first, last))
 
 
 def _parts(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:

@@ -16,10 +16,8 @@ from loopir.ir.grammar import (
     Cond,
     Func,
     If,
-    Load,
     Loop,
     Node,
-    Reduce,
     Select,
     Stmt,
     Var,
@@ -28,13 +26,14 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.parse import condition
 from loopir.ir.text import text
-from loopir.ir.walk import exchanged, loops, names, nodes, places, rebuild, variables, way_to
+from loopir.ir.walk import exchanged, loops, names, nodes, rebuild, variables, way_to
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import fresh_copy
 from loopir.schedule.promises import require_outside_lanes
 from loopir.schedule.schedule import primitive
+from loopir.schedule.starts import require_starts_in_versions
 
 
 @primitive
@@ -88,7 +87,7 @@ def specialize(func: Func, loop: str, when: str | None = None) -> Func:
     require_outside_lanes(func, target)
     around = _around(func, target)
     cond = _selected(target) if when is None else _condition(func, when, target, around)
-    _require_whole_reductions(target)
+    require_starts_in_versions(func, target, cond)
     known = known_at(func, target)
     decided = simplify_cond(cond, known.here)
     if decided in (TRUE, FALSE):
@@ -162,20 +161,3 @@ def _deselected(body: Body, cond: Cond) -> Body:
         return rebuild(n, visit)
 
     return tuple(cast(Stmt, visit(s)) for s in body)
-
-
-def _require_whole_reductions(target: Loop) -> None:
-    """Refuse if a reduction that starts outside `target` goes on in it: two versions would start it twice.
-
-    That changes nothing where what it starts from is none of what it folds into, or the elements themselves.
-    """
-    inside = {x.var for x in loops((target,))}
-    for place in places((target,)):
-        s = place.stmt
-        if not isinstance(s, Reduce) or s.init is None or set(s.over) <= inside:
-            continue
-        own = tuple(Load(b, s.at) for b in s.buffers)
-        if s.init != own and reads(s.init) & {b.name for b in s.buffers}:
-            outside = listing(v for v in s.over if v not in inside)
-            raise ScheduleError(f"{s.label} folds over {outside}, too, which stands around {target.var!r}",
-                                loop=target.var, suggestion=f"specialize {outside}")  # fmt: skip

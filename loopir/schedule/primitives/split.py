@@ -42,6 +42,7 @@ from loopir.schedule.promises import require_promises
 from loopir.schedule.reductions import idempotent
 from loopir.schedule.refusal import on_the_way_from, refusal
 from loopir.schedule.schedule import primitive
+from loopir.schedule.starts import require_starts_in_parts
 
 Tail = Literal["guard", "exact", "shift_inwards", "round_up", "peel"]
 
@@ -229,6 +230,7 @@ def _peel(t: Tiling) -> Body:
     var, extent = t.loop.var, t.loop.extent
     if not t.facts.at_least(extent, 0):
         extent = maximum(extent, 0)  # -1 iterations are none, and leave nothing over
+    require_starts_in_parts(t.func, t.loop)
     taken = Taken.of(t.func)
     taken.names |= {t.outer, t.inner}
     start = extent // t.factor * t.factor

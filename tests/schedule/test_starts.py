@@ -1,0 +1,156 @@
+"""A reduction starts whatever the guards say that speak of what it is over: steps keep each start, and their order."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import loopir as lp
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import And, Cmp, Func, Int, Var, conj, conjuncts
+from loopir.ir.parse import parse
+from loopir.ir.text import text
+from loopir.schedule.trace import Step
+from loopir.testing.brute import broken, small_sizes
+from loopir.testing.plausible import plausible
+
+STEPS = (
+    "partition", "peel", "split", "specialize", "simplify", "fuse", "skew", "tile", "unroll_and_jam", "cache_write",
+    "cache_read", "hoist", "decompose_reduction", "rfactor", "distribute", "reorder",
+)  # fmt: skip
+HEAD = 'def f(A: "float32[16]", X: "inout float32[16]", Y: "inout float32[16]"):'
+FOUND = {
+    "a term that is decided speaks of a loop outside": """
+    for i in range(4):
+        for k in range(3):
+            if not (i != 0 or k < 1):
+                X[i] = sum(A[k], over=k, init=2.0)
+""",
+    "terms that no iteration meets": """
+    for i in range(4):
+        for k in range(3):
+            if (i == 0 and k < 1) or (i == 0 and k > 1):
+                X[i] = sum(A[k], over=k, init=2.0)
+""",
+    "terms stand together as they like": """
+    for q in range(2):
+        for k in range(4):
+            for i in range(3):
+                if (k < 1 and q + i < 2) and not k <= 2:
+                    Y[q + i] = sum(A[q + k + i], over=k, init=2.0)
+""",
+    "the first part has nothing but the start": """
+    for i in range(8):
+        if 3 <= i:
+            X[0] = sum(A[i], over=i, init=2.0)
+        for k in range(2):
+            Y[i] = sum(A[k], over=k, init=1.0)
+""",
+    "nor has the interior": """
+    for i in range(8):
+        if i == 7:
+            X[0] = sum(A[i], over=i, init=2.0)
+        for k in range(2):
+            Y[i] = sum(A[k], over=k, init=1.0)
+""",
+    "no iteration of an edge is without": """
+    for k in range(3):
+        for i in range(5):
+            if not (3 <= i or k < 1):
+                X[i] = sum(A[k], over=k, init=2.0)
+""",
+    "elements of several parts": """
+    for k in range(2):
+        for p in range(3):
+            for i in range(4):
+                if i < 3:
+                    X[p + i] = sum(A[k], over=k, init=A[p])
+""",
+    "elements of two reductions": """
+    for k in range(2):
+        for q in range(3):
+            for i in range(4):
+                if q <= q or not k + i < 2:
+                    X[0] = sum(A[k + q + i], over=(k, q, i), init=2.0, label="s")
+                else:
+                    X[q + i] = sum(A[k + q + i], over=k, init=A[q + i], label="t")
+""",
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found(name: str) -> None:
+    func = parse(f"{HEAD}{FOUND[name]}")
+    taken = [check(func, step) for x in ("partition", "peel", "split", "specialize") for step in plausible(func, x)]
+    assert any(taken)
+
+
+def check(func: Func, step: Step) -> bool:
+    """Whether a step is taken, and then leaves what is computed as it was."""
+    try:
+        after = lp.Schedule(func).apply(step).func
+    except ScheduleError:
+        return False
+    why = broken(func, after, small_sizes(func))
+    assert why is None, f"{step}: {why}\n{text(func)}\n{text(after)}"
+    return True
+
+
+def test_terms_that_all_have_to_hold_are_told_whichever_stand_together() -> None:
+    a, b, c = (Cmp("<", Var(v), Int(1)) for v in "abc")
+    nested = And((And((a, b)), c))
+    assert conjuncts(nested) == (a, b, c) == conjuncts(conj(nested))
+
+
+@st.composite
+def guarded(draw: st.DrawFn) -> Func:
+    """Folds under guards that speak of what they are over, of other loops, or of both at once; most have a start."""
+
+    def pick(*options: object) -> object:
+        return draw(st.sampled_from(options))
+
+    names = draw(st.permutations("ikq"))[: draw(st.sampled_from((2, 2, 3)))]
+    sizes = {v: draw(st.integers(1, 4)) for v in names}
+
+    def cond(deep: int) -> str:
+        v, w = pick(*names), pick(*names)
+        match draw(st.integers(0, 6 if deep else 3)):
+            case 0:
+                return f"{v} {pick('==', '!=')} {pick(0, 1, sizes[str(v)] - 1)}"
+            case 1:
+                return f"{v} {pick('<', '<=')} {pick(1, 2)}"
+            case 2:
+                return f"{v} + {w} < {pick(2, 3)}"
+            case 3:
+                return f"{v} <= {w}"
+            case 4:
+                return f"not ({cond(deep - 1)})"
+            case _:
+                return f"({cond(deep - 1)}) {pick('and', 'or')} ({cond(deep - 1)})"
+
+    def leaf(label: str) -> str:
+        over = [v for v in names if draw(st.booleans())]
+        at = " + ".join(v for v in names if v not in over) or "0"
+        b = pick("X", "X", "Y")
+        if not over or draw(st.integers(0, 3)) == 0:
+            return f'{b}[{at}]: "{label}" = A[{names[-1]}]'
+        init = pick("", ", init=2.0", f", init=A[{at}]")
+        return f'{b}[{at}] = sum(A[{" + ".join(names)}], over=({", ".join(over)},){init}, label="{label}")'
+
+    out = [HEAD]
+    for d, v in enumerate(names):
+        out.append(f"{'    ' * (d + 1)}for {v} in range({sizes[v]}):")
+        if draw(st.integers(0, 3)) == 0:
+            out.append(f'{"    " * (d + 2)}Y[{v}]: "m{d}" = X[{v}]')
+    margin = "    " * (len(names) + 1)
+    for n in range(draw(st.sampled_from((1, 1, 2)))):
+        out += [f"{margin}if {cond(2)}:", f"{margin}    {leaf(f's{n}')}"]
+        out += [f"{margin}else:", f"{margin}    {leaf(f't{n}')}"] if draw(st.booleans()) else []
+    return parse("\n".join(out))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_folds_under_guards(data: st.DataObject) -> None:
+    func = data.draw(guarded())
+    for name in data.draw(st.permutations(STEPS))[:4]:
+        if steps := plausible(func, name):
+            check(func, data.draw(st.sampled_from(steps)))
