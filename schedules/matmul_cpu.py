@@ -9,6 +9,7 @@ cache while the panels of the first come by. Blocks are of rows, or of columns w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -35,8 +36,8 @@ CHUNKS = (8, 4, 1)
 TOGETHER = 4
 """How many of these one iteration copies: each is on a page of its own, and their loads are under way at once."""
 AHEAD, AHEAD_SHARED = 4096, 2048
-"""Bytes of the panel that is shared, and comes from further away, that are asked for before they are used; on several
-threads fewer.
+"""Bytes of the panel that is shared, and comes from further away, that are asked for before they are used where not all
+of the next one is; on several threads fewer.
 """
 LINE = 64
 WORD = 4
@@ -248,12 +249,25 @@ def _in_panels(
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
     s = _filled(s, mine, one, lanes)
     s = _filled(s, shared, all_, lanes, threads=not c.batch)
-    size = all_.width * chunk * c.bytes
-    if size >= LINE:
-        ahead = AHEAD if lp.thread_count() == 1 else AHEAD_SHARED
-        s = s.prefetch(inner, shared, k, max(1, ahead // size))
+    s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
     s = s.prefetch(c.stage, next(t.buffer for t in s.accesses(c.stage) if t.write), order[1])
     return s.parallel(c.batch[0] if c.batch else block)
+
+
+def _near_before(
+    s: lp.Schedule, inner: str, shared: str, panel: str, within: Sequence[str], k: str, size: int
+) -> lp.Schedule:
+    """The next `panel` of what is shared is brought near while the tiles of a block use this one, a part by each.
+
+    So a step of the reduced loop `k`, which uses `size` bytes, is left as short as it can be: its 20 operations take 6
+    cycles of a core that starts 6 in one, and that starts 4 where it runs two threads. Where nothing `within` may
+    share a panel's lines, each step asks for what is used a little later.
+    """
+    for over in within:
+        if s.why("prefetch", inner, shared, panel, over=over) is None:
+            return s.prefetch(inner, shared, panel, over=over)
+    ahead = AHEAD if lp.thread_count() == 1 else AHEAD_SHARED
+    return s.prefetch(inner, shared, k, max(1, ahead // size)) if size >= LINE else s
 
 
 @lp.composite

@@ -125,7 +125,7 @@ class Methods:
         """Let `loop` run ahead with its copies: those for iteration i are made in iteration i - `ahead`."""
         raise NotImplementedError
 
-    def prefetch(self, stage: str, buffer: str, loop: str, ahead: int = 1) -> Self:
+    def prefetch(self, stage: str, buffer: str, loop: str, ahead: int = 1, *, over: str | None = None) -> Self:
         """Have each iteration of `loop` ask for what `stage` uses of `buffer` in the one `ahead` later, a line at a
         time."""
         raise NotImplementedError

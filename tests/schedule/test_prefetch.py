@@ -1,6 +1,7 @@
 """Hints to a CPU's caches: what they ask for, that they change nothing, and that they go where they are of no use."""
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from meaning import assert_same
 
 import loopir as lp
 import schedules
-from loopir.ir.grammar import Loop, Prefetch
+from loopir.ir.grammar import Loop, Prefetch, Stmt
+from loopir.ir.layouts import evaluate, offset
 from loopir.ir.walk import statements
 
 PRODUCT = """
@@ -68,6 +70,43 @@ def test_a_panel_is_followed_by_the_next_one() -> None:
     assert "prefetch(B_global[k + 32, j_o * 16])" in str(s)
 
 
+PANELS = """
+def f(A: "float32[{i}, {k}, 16]", B: "float32[3, {k}, 16]", C: "out float32[3, {i}]"):
+    for j in range(3):
+        for i in range({i}):
+            for k in range({k}):
+                for x in range(16):
+                    C[j, i] = sum(A[i, k, x] * B[j, k, x], over=(k, x), init=0.0)
+"""
+
+
+def asked(body: tuple[Stmt, ...], env: dict[str, int]) -> Iterator[int]:
+    """Where what `body` asks for lies."""
+    for s in body:
+        if isinstance(s, Prefetch):
+            yield evaluate(offset(s.element.buffer, s.element.at), env)
+        elif isinstance(s, Loop):
+            for n in range(evaluate(s.extent, env)):
+                yield from asked(s.body, {**env, s.var: n})
+
+
+@given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 3), st.sampled_from("ik"))
+@settings(max_examples=40, deadline=None)
+def test_iterations_share_what_a_later_one_uses(tiles: int, k: int, ahead: int, over: str) -> None:
+    """Each of its lines is asked for once, and fewer beyond it than there are iterations; else it is refused."""
+    s = lp.Schedule(lp.parse(PANELS.format(i=tiles, k=k)))
+    turns = tiles * k if over == "k" else tiles
+    reason = s.why("prefetch", "C", "B", "j", ahead, over=over)
+    assert (reason is None) == (turns <= k <= 32 * turns), reason
+    if reason is None:
+        hinted = s.prefetch("C", "B", "j", ahead, over=over)
+        assert_same(s.func, hinted.func, {})
+        lines = [at / 16 for at in asked((hinted.loop("j"),), {})]
+        first = lines[: len(lines) // 3]
+        assert first == [ahead * k + n for n in range(len(first))]
+        assert k <= len(first) < k + turns
+
+
 def test_what_is_written_can_be_asked_for() -> None:
     s = product().split("j", 16).reorder("i", "j_o", "k", "j_i").cache_write("C", "local", at="j_o")
     s = s.prefetch("C", "C", "j_o")
@@ -82,7 +121,7 @@ def test_what_is_written_can_be_asked_for() -> None:
         (lambda s: s.prefetch("C", "A", "i"), "a line for each of 'k', and there may be any number"),
         (lambda s: s.prefetch("C", "D", "k"), "there is no buffer 'D'"),
         (lambda s: s.parallel("i").prefetch("C", "A", "i"), "its iterations do not come one after another"),
-        (lambda s: s.split("k", 64).reorder("k_o", "i", "j", "k_i").prefetch("C", "B", "j"), "64 lines of B, and asks"),
+        (lambda s: s.split("k", 64).reorder("k_o", "i", "j", "k_i").prefetch("C", "B", "j"), "ask for 64 lines of B"),
         (lambda s: s.cache_read("C", "A", "local", at="k").prefetch("C", "A_local", "j"), "in local memory"),
         (lambda s: s.cache_read("C", "A", "global", at="k").prefetch("C", "A_global", "i"), "lives for one iteration"),
         (lambda s: s.cache_read("C", "A", "global", at="k").prefetch("C", "A", "k"), "C does not use A"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -10,7 +10,7 @@ from loopir.analysis.access import sees
 from loopir.analysis.simplify import EMPTY, poly, simplify
 from loopir.analysis.simplify_func import context_at
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, Alloc, Body, Func, Int, Load, Loop, Prefetch, Store, Var
+from loopir.ir.grammar import AXES, Alloc, Body, Func, Index, Int, Load, Loop, Prefetch, Store, Var
 from loopir.ir.layouts import offset
 from loopir.ir.text import text
 from loopir.ir.walk import Place, loads_of, replace, replace_loop, statements, substitute, variables
@@ -26,12 +26,13 @@ MOST = 32
 
 
 @primitive
-def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1) -> Func:
+def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1, *, over: str | None = None) -> Func:
     """Have each iteration of `loop` ask for what `stage` uses of `buffer` in the one `ahead` later, a line at a time.
 
-    A hint to a CPU's caches, for elements that they would not fetch in time: it has no effect on any value. Past the
-    last iteration it asks for what would come next, as it lies in memory: there may be no such element. A step that
-    leaves `buffer` no more where it asks takes it away. GPUs do without.
+    It asks as it begins; or, of more lines than can be on their way at once, for a few in each iteration of the loops
+    inside it down to `over`. A hint to a CPU's caches, for elements that they would not fetch in time: it has no effect
+    on any value. Past the last iteration it asks for what would come next, as it lies in memory: there may be no such
+    element. A step that leaves `buffer` no more where it asks takes it away. GPUs do without.
 
     before:
         def f(A: "float32[64, 64]", C: "out float32[64]"):
@@ -48,6 +49,25 @@ def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1) -> 
                     C[i] = sum(A[i, k], over=k, init=0.0)
     refuses: prefetch("C", "A", "i", 0)  # ahead is how many iterations, so at least 1, not 0
     refuses: prefetch("A", "C", "i")  # there is no stage 'A'
+
+    before:
+        def h(A: "float32[64, 1024]", x: "float32[1024]", C: "out float32[64]"):
+            for i in range(64):
+                for k_o in range(16):
+                    for k_i in range(64):
+                        C[i] = sum(A[i, k_o * 64 + k_i] * x[k_o * 64 + k_i], over=(k_o, k_i), init=0.0)
+    call:    prefetch("C", "A", "i", over="k_o")
+    after:
+        def h(A: "float32[64, 1024]", x: "float32[1024]", C: "out float32[64]"):
+            for i in range(64):
+                for k_o in range(16):
+                    for A_line in unroll(4):
+                        prefetch(A[i + 1, k_o * 64 + A_line * 16])
+                    for k_i in range(64):
+                        C[i] = sum(A[i, k_o * 64 + k_i] * x[k_o * 64 + k_i], over=(k_o, k_i), init=0.0)
+    refuses: prefetch("C", "A", "i")  # would ask for 64 lines of A at once, not 32 or fewer
+    refuses: prefetch("C", "A", "i", over="i")  # 'i' does not stand in 'i'
+    refuses: prefetch("C", "A", "i", over="k_i")  # 1024 iterations of 'k_i' would share 64 lines of A
 
     before:
         def g(n: "size", A: "float32[n, n]", ix: "int32[n]", C: "out float32[n, n]"):
@@ -67,16 +87,35 @@ def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1) -> 
     target = find_loop(func, loop)
     if ahead < 1:
         raise ScheduleError(f"ahead is how many iterations, so at least 1, not {ahead}", suggestion="ahead=1")
-    if target.kind in ("vectorize", "parallel", *AXES):
-        how = f"bound to {target.kind}" if target.kind in AXES else PAST[target.kind]
-        raise ScheduleError(
-            f"loop {target.var!r} is {how}: its iterations do not come one after another",
-            loop=target.var, suggestion="a serial loop in it",
-        )  # fmt: skip
-    asked = dict.fromkeys(x for p in _places(func, stage, target) for x in _wanted(func, p, buffer, target))
+    _one_after_another(target)
+    places = _places(func, stage, target)
+    shared = () if over is None else _inside(places[0], target, over)
+    asked = dict.fromkeys(x for p in places for x in _wanted(func, p, buffer, target))
     taken = Taken.of(func)
-    hints = tuple(x for w in asked for x in _asking(w, target, ahead, taken))
-    return replace_loop(func, target.var, lambda s: replace(s, body=(*hints, *s.body)))
+    hints = tuple(x for w in asked for x in _asking(w, target, ahead, shared, taken))
+    return replace_loop(func, over or loop, lambda s: replace(s, body=(*hints, *s.body)))
+
+
+def _one_after_another(loop: Loop) -> None:
+    if loop.kind in ("vectorize", "parallel", *AXES):
+        how = f"bound to {loop.kind}" if loop.kind in AXES else PAST[loop.kind]
+        raise ScheduleError(
+            f"loop {loop.var!r} is {how}: its iterations do not come one after another",
+            loop=loop.var, suggestion="a serial loop in it",
+        )  # fmt: skip
+
+
+def _inside(place: Place, loop: Loop, over: str) -> tuple[Loop, ...]:
+    """The loops inside `loop` down to `over`."""
+    inside = place.loops[place.loops.index(loop) + 1 :]
+    last = next((n for n, x in enumerate(inside) if x.var == over), None)
+    if last is None:
+        raise ScheduleError(
+            f"{over!r} does not stand in {loop.var!r}", loop=over, suggestion=listing(x.var for x in inside)
+        )
+    for x in inside[: last + 1]:
+        _one_after_another(x)
+    return inside[: last + 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +182,59 @@ def _lines(func: Func, place: Place, element: Load, loop: Loop) -> _Wanted:
             )  # fmt: skip
         each = max(1, each)
         lines.append((x.var, -(-x.extent.value // each), each))
-    if (count := prod(n for _, n, _ in lines)) > MOST:
-        raise ScheduleError(
-            f"one iteration of {loop.var!r} uses {count} lines of {element.buffer.name}, and asks for at most {MOST}",
-            loop=loop.var, suggestion=f"a loop inside it: {listing(x.var for x in inside)}",
-        )  # fmt: skip
     return _Wanted(element, tuple(lines))
 
 
-def _asking(wanted: _Wanted, loop: Loop, ahead: int, taken: Taken) -> Body:
-    """The hints for `wanted`, in loops over its lines."""
-    new = {v: taken.name(f"{v}_line") for v, count, _ in wanted.lines if count > 1}
-    env = {v: Var(new[v]) * each if v in new else Int(0) for v, _, each in wanted.lines}
+def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], taken: Taken) -> Body:
+    """The hints for `wanted`, all at once or, of the loops `shared`, as many in each iteration."""
+    name, most = wanted.element.buffer.name, _at_once(wanted, loop, shared)
+    if shared:
+        loops = [(taken.name(f"{name}_line"), most)]
+        number: Index = Int(0)
+        for x in shared:
+            number = number * x.extent + Var(x.var)
+        places = _digits(number * most + Var(loops[0][0]), wanted.lines)
+    else:
+        new = {v: taken.name(f"{v}_line") for v, count, _ in wanted.lines if count > 1}
+        loops = [(new[v], count) for v, count, _ in wanted.lines if v in new]
+        places = {v: Var(x) for v, x in new.items()}
+    env = {v: places.get(v, Int(0)) * each for v, _, each in wanted.lines}
     at = [substitute(x, {loop.var: Var(loop.var) + ahead, **env}) for x in wanted.element.at]
     body: Body = (Prefetch(replace(wanted.element, at=tuple(simplify(x, EMPTY) for x in at))),)
-    for v, count, _ in reversed(wanted.lines):
-        body = (Loop(new[v], Int(count), "unroll", body),) if v in new else body
+    for v, count in reversed(loops):
+        body = (Loop(v, Int(count), "unroll", body),)
     return body
+
+
+def _at_once(wanted: _Wanted, loop: Loop, shared: Sequence[Loop]) -> int:
+    """How many lines one iteration asks for."""
+    name, count = wanted.element.buffer.name, prod(n for _, n, _ in wanted.lines)
+    turns = 1
+    for x in shared:
+        if not isinstance(x.extent, Int):
+            raise ScheduleError(
+                f"{x.var!r} may have any number of iterations, to share {count} lines of {name}",
+                loop=x.var, suggestion="loops around it",
+            )  # fmt: skip
+        turns *= x.extent.value
+    if turns > count:
+        raise ScheduleError(
+            f"{turns} iterations of {shared[-1].var!r} would share {count} lines of {name}",
+            loop=shared[-1].var, suggestion="a loop around it",
+        )  # fmt: skip
+    if (most := -(-count // max(1, turns))) > MOST:
+        where = (shared or [loop])[-1].var
+        raise ScheduleError(
+            f"one iteration of {where!r} would ask for {most} lines of {name} at once, not {MOST} or fewer",
+            loop=where, suggestion="over=, a loop inside it",
+        )  # fmt: skip
+    return most
+
+
+def _digits(number: Index, lines: Sequence[tuple[str, int, int]]) -> dict[str, Index]:
+    """Which line of each loop is the one of that number, the last loop's lines first; more go on in the first loop."""
+    found: dict[str, Index] = {}
+    for n, (v, count, _) in reversed(list(enumerate(lines))):
+        found[v] = number % count if n else number
+        number = number // count
+    return found
