@@ -367,8 +367,10 @@ def _folded(
     stage, turn, some, row, one = nest
     rows = extent(s, row) or 1
     s = s.bind(row, "threadIdx.y").unroll(some)
+    once = {t.buffer for t in streamed(s, stage)}
+    again = not once.issuperset(inputs)  # what is read between the vectors would part their loads
     for buffer in inputs if one else ():
-        near = None if known else _ahead(s, stage, buffer, turn, rows)
+        near = _ahead(s, stage, buffer, turn, rows) if not known or (again and buffer in once) else None
         s = near or vector_read(s, stage, buffer, row)
     s = s.unroll(one) if one else s
     # tests between loads would keep them from being in flight together

@@ -435,14 +435,14 @@ def _vector_copy(s: Loop) -> Store | None:
 def _left_a_loop(loop: Loop) -> bool:
     """Whether more code for `loop` would take time to compile and save none: it waits for what goes on by itself.
 
-    One thread begins the copies of boxes. Compilers write out the few turns of a short loop around products, too; ptxas
-    wants it so, but where each turn fences the registers.
+    One thread begins the copies of boxes. Compilers write out the few turns of a short loop around products, too, and
+    the first of a long one's; ptxas wants the former so, but where each turn fences the registers.
     """
     inside = [*statements(loop.body)]
     begun = {s.fn.asynchronous for s in inside if isinstance(s, Issue)}
     short = isinstance(loop.extent, Int) and loop.extent.value < SHORT
     fenced = any(isinstance(s, Fence) and s.kind == "registers" for s in inside)
-    return "bytes" in begun or (short and fenced and "products" in begun)
+    return "bytes" in begun or ("products" in begun and (fenced or not short))
 
 
 def _head(kind: str, cluster: int) -> str:

@@ -181,3 +181,13 @@ def test_several_results_of_one_tensor(n: int) -> None:
     assert least == a.min()
     assert np.array_equal(some, a.any(1))
     assert np.array_equal(product, a.prod(1, dtype=np.int32))
+
+
+def test_vectors_of_a_matrix_come_before_what_they_are_multiplied_by() -> None:
+    """What is read between their loads, and again by others, would keep them from being in flight together."""
+    x, w = lp.placeholder((128,), "float32", name="x"), lp.placeholder((128, 64), "float32", name="w")
+    k = lp.reduce_axis(128, name="k")
+    t = lp.compute((64,), lambda j: lp.sum(x[k] * w[k, j], axis=k), name="y")
+    s = scheduled(t, threads=64, chunk=64)
+    assert 'alloc("float32[8, 4]", scope="local") as w_local' in str(s)  # four rows of a thread, and of two of them
+    check(t, s, RNG.integers(0, 5, 128).astype(np.float32), RNG.integers(0, 5, (128, 64)).astype(np.float32))
