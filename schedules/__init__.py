@@ -12,6 +12,7 @@ from schedules.folds import folded as folded
 from schedules.fusion import epilogue as epilogue, inlined as inlined
 from schedules.gpu import gpu as gpu
 from schedules.matmul import matmul_gpu as matmul_gpu
+from schedules.matmul_amx import matmul_amx as matmul_amx
 from schedules.matmul_cpu import matmul_cpu as matmul_cpu
 from schedules.matmul_mma import matmul_mma as matmul_mma
 from schedules.matmul_pairs import matmul_pairs as matmul_pairs

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from loopir.analysis.simplify import EMPTY, Context, simplify
 from loopir.ir.descriptors import Matrix, box, matrix
-from loopir.ir.grammar import Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Strided, conjuncts
-from loopir.ir.issue import run_of
+from loopir.ir.grammar import Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Strided, Var, conjuncts
+from loopir.ir.issue import ordered, run_of
 from loopir.ir.layouts import evaluate, strides_of, tile
 from loopir.ir.match import Match, Operand, Tested
 from loopir.ir.ops import LANE, LEVELS, Aim, Instruction, Major
 from loopir.ir.text import text
+from loopir.ir.walk import substitute, variables
 
 MAP_RANK, MAP_BYTES = 5, 16
 """Dimensions of a tensor map, and what its strides are multiples of."""
@@ -68,13 +70,19 @@ def span_of(fn: Instruction, found: Match) -> int:
 
 
 def words(fn: Instruction, found: Match) -> tuple[tuple[str, int], ...]:
-    """The descriptors, but for the addresses, of the operands that are told by one; `misfit` found nothing."""
+    """The descriptors, but for the addresses, of the operands that are told by one, and of those in rows how far these
+    are from each other; `misfit` found nothing."""
     out: list[tuple[str, int]] = []
     for name, along in fn.matrices.items():
         operand = found.operands[name]
         how = matrix(operand.buffer, (operand.dims[0], operand.dims[1]))
         assert isinstance(how, Matrix)
         out.append((name, how.word(along)))
+    for name, aim in fn.pointers.items():
+        if aim.rows:
+            apart = _apart(found.operands[name])
+            assert apart is not None
+            out.append((name, apart))
     return tuple(out)
 
 
@@ -152,11 +160,13 @@ def _not_a_run(fn: Instruction, name: str, operand: Operand, known: Context) -> 
     pointer = fn.pointers.get(name)
     if pointer is None or pointer.run == 1:
         return None
+    if pointer.rows:
+        return None if _apart(operand) is not None else "its rows are not known to lie equally far from each other"
     b, d, run = operand.buffer, operand.dims[-1], pointer.run
     meant = next(a.buffer for a in fn.meaning.args if a.buffer.name == name)
     rows = run_of(tuple(x.value for x in meant.shape if isinstance(x, Int)), run)
     if max(rows[:-1], default=1) > 1:
-        return _not_rows(operand, rows, known)
+        return _not_rows(operand, rows, pointer, known)
     start = pointed(pointer, operand)[d]
     if simplify(start % run, known.loop(LANE, Int(LEVELS[fn.level]))) != Int(0):
         return f"it starts at {text(start)} in dimension {d}, which is no multiple of {run}"
@@ -166,20 +176,53 @@ def _not_a_run(fn: Instruction, name: str, operand: Operand, known: Context) -> 
     return None
 
 
-def _not_rows(operand: Operand, rows: tuple[int, ...], known: Context) -> str | None:
-    """Why the rows of an operand do not lie one after another, at a multiple of them all; None if they do."""
+def _apart(operand: Operand) -> int | None:
+    """By how many elements of a matrix the next row is further, if the elements of each lie together."""
+    b, (row, column) = operand.buffer, operand.dims
+    if isinstance(b.layout, Mapped):
+        return None
+    strides = strides_of(b)
+    apart = strides[row]
+    return apart.value if isinstance(apart, Int) and strides[column] == Int(1) else None
+
+
+def _not_rows(operand: Operand, rows: tuple[int, ...], aim: Aim, known: Context) -> str | None:
+    """Why the elements of an operand do not lie one after another in their order, at a multiple of them all; None if
+    they do."""
     b = operand.buffer
     for d, size in zip(operand.dims, rows, strict=True):
         if simplify(operand.at[d] % size, known) != Int(0):
             return f"it starts at {text(operand.at[d])} in dimension {d}, which is no multiple of {size}"
-    if not isinstance(b.layout, Mapped) or not _mapped_rows(b, operand.dims, rows):
+    told = isinstance(b.layout, Mapped) and (_told_of_any(b, operand.dims, rows, aim) or _mapped_rows(b, operand.dims, rows, aim))
+    if not told:
         shown = " x ".join(map(str, rows))
         return f"{shown} elements along dimensions {operand.dims} are not known to lie together"
     return None
 
 
 @lru_cache(maxsize=256)
-def _mapped_rows(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...]) -> bool:
+def _told_of_any(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...], aim: Aim) -> bool:
+    """Whether the layout says of any of the tiles at once that its elements lie together: their number alone tells where
+    in it they are, and it is so of all of them."""
+    assert isinstance(b.layout, Mapped)
+    known, env, inside = EMPTY, dict[str, Index](), dict[str, Any]()
+    for d, (n, number) in enumerate(zip(rows, np.indices(rows), strict=True)):
+        tile_, part = Var(f"tile.{d}"), Var(f"part.{d}")
+        known = known.loop(tile_.name, Int(MOST_CELLS)).loop(part.name, Int(n))
+        env[b.layout.dims[dims[d]]] = tile_ * n + part
+        inside[part.name] = number.ravel()
+    at = substitute(b.layout.at, env)
+    begin = substitute(at, {name: Int(0) for name in inside})
+    where = simplify(at - begin, known)
+    if variables(where) - inside.keys() or simplify(begin % prod(rows), known) != Int(0):
+        return False
+    cells = evaluate(where, inside) + np.zeros(prod(rows), np.int64)
+    order = np.ravel_multi_index(tuple(np.array(ordered(aim)).T), rows) if aim.order else slice(None)
+    return bool((cells[order] == np.arange(prod(rows))).all())
+
+
+@lru_cache(maxsize=256)
+def _mapped_rows(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...], aim: Aim) -> bool:
     assert isinstance(b.layout, Mapped)
     shape = [x.value for x in b.shape if isinstance(x, Int)]
     if len(shape) != len(b.shape) or any(shape[d] % n for d, n in zip(dims, rows, strict=True)):
@@ -193,6 +236,8 @@ def _mapped_rows(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...]) -> boo
     cells = cells.reshape(*cells.shape[:outer], *parts)
     cells = np.moveaxis(cells, range(outer + 1, cells.ndim, 2), range(-len(dims), 0))
     first = cells.reshape(-1, prod(rows))
+    if aim.order:
+        first = first[:, np.ravel_multi_index(tuple(np.array(ordered(aim)).T), rows)]
     return bool((first == first[:, :1] + np.arange(prod(rows))).all() and (first[:, 0] % prod(rows) == 0).all())
 
 

@@ -25,6 +25,7 @@ from loopir.emit.llvm_lines import Marks
 from loopir.emit.llvm_loops import left_alone
 from loopir.emit.llvm_ops import DOUBLE
 from loopir.emit.llvm_shared import shared
+from loopir.emit.llvm_tiles import allocated, configure, in_tiles, release, uses_tiles
 from loopir.emit.llvm_values import I32, I64, Values
 from loopir.emit.params import Params, kernels_of, params_of
 from loopir.errors import LowerError
@@ -105,6 +106,7 @@ class _Emitter:
         self.copies, self.unrolled = 1, 0
         self.stack_bytes = 0
         self.heap: list[Any] = []
+        self.tiles = uses_tiles(kernel)
 
     def kernel(self) -> LlvmKernel:
         for name, arg in zip(self.params.names, self.fn.args, strict=False):
@@ -117,6 +119,8 @@ class _Emitter:
         start = self.fn.append_basic_block("start")
         self.b.position_at_end(start)
         self.values.indices.scopes[0].block = start
+        if self.tiles:
+            configure(self.values)
         if self.root is not None:
             begin, end = self.fn.args[-2:]
             with self.marked(self.root.var):
@@ -125,12 +129,17 @@ class _Emitter:
             self.body(self.source.body)
         if any(isinstance(s, Issue) for s in statements(self.source.body)):
             self.b.fence("seq_cst")  # what went past the caches is there before another thread is told
-        self.b.ret(ir.Constant(I32, 0))
+        self.leave(0)
         self.b.position_at_end(self.entry)
         self.b.branch(start)
         if self.root is not None:
             shared(self.module, self.fn)
         return LlvmKernel(self.source.name, self.params, self.root)
+
+    def leave(self, code: int) -> None:
+        if self.tiles:
+            release(self.values)
+        self.b.ret(ir.Constant(I32, code))
 
     # ------------------------------------------------------------ statements
 
@@ -241,6 +250,10 @@ class _Emitter:
     def alloc(self, s: Alloc) -> None:
         """Memory for `s.body`: on the stack if its size is constant and small. In lanes, as much for each."""
         b, values = s.buffer, self.values
+        if in_tiles(b):
+            with allocated(b, values):
+                self.body(s.body)
+            return
         lanes = 1 if values.lanes is None else values.lanes.width
         sizes = [max(0, d.value) for d in b.shape if isinstance(d, Int)]
         need = max(1, prod(sizes) * b.dtype.bytes * lanes) if len(sizes) == len(b.shape) else STACK_BYTES + 1
@@ -279,7 +292,7 @@ class _Emitter:
         with self.b.if_then(self.b.icmp_unsigned("==", memory, ir.Constant(ir.PointerType(), None)), likely=False):
             for other in self.heap:
                 self.give_back(other)
-            self.b.ret(ir.Constant(I32, 1))
+            self.leave(1)
         self.heap.append(memory)
         return memory
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from loopir.emit import llvm_ops as ops
+from loopir.emit import llvm_ops as ops, llvm_tiles
 from loopir.emit.llvm_values import I32, I64, Values
 from loopir.errors import LowerError
 from loopir.ir.grammar import Int, Issue, Load
@@ -101,5 +101,10 @@ def _dot(s: Issue, values: Values) -> None:
     b.store(new, to, align=4)
 
 
-SPELLINGS: dict[str, Callable[[Issue, Values], None]] = {"stream": _stream, "dot2": _dot, "dot4": _dot}
+SPELLINGS: dict[str, Callable[[Issue, Values], None]] = {
+    "stream": _stream,
+    "dot2": _dot,
+    "dot4": _dot,
+    **llvm_tiles.SPELLINGS,
+}
 """By the word in an instruction's record how it is spelt."""

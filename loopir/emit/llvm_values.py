@@ -77,6 +77,8 @@ class Values:
         self.mask: Any = None
         self.private: set[str] = set()
         self.stack: dict[str, Any] = {}
+        self.tiles: dict[str, tuple[int, int]] = {}
+        """Of what is in registers that instructions know by number the first, and how many there are."""
         self.left = Left()
         self.block: Any = None
         self.known: dict[tuple[str, Any, str], Any] = {}

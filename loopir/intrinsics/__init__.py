@@ -1,6 +1,7 @@
 """The operations on values, one record each, by family. Importing this package registers all of them."""
 
 from loopir.intrinsics import (
+    amx as amx,
     arith as arith,
     compare as compare,
     copies as copies,

@@ -21,7 +21,7 @@ from loopir.ir.grammar import Buffer, Fragment, Func, IndexLike, Int, Load, Redu
 from loopir.ir.issue import reached
 from loopir.ir.layouts import evaluate
 from loopir.ir.match import nest
-from loopir.ir.ops import INSTRUCTIONS, LANE, LEVELS, Aim, Async, Instruction, Level, Major
+from loopir.ir.ops import INSTRUCTIONS, LANE, LEVELS, NUMBER, Aim, Async, Instruction, Level, Major
 from loopir.ir.parse import meaning
 from loopir.ir.walk import nodes
 
@@ -30,14 +30,18 @@ from loopir.ir.walk import nodes
 class Pointer:
     """The element of an operand whose address an instruction is given, `(0, 0)`, or by lane of a warp or thread of a
     warpgroup, `lambda lane: (lane % 16, 0)`; from there `run` elements, a power of two, lie together, aligned to their
-    bytes; row after row, if these are shorter than the run."""
+    bytes; row after row, if these are shorter than the run, or as `order` tells of the number of each. With `rows` a run
+    is one row of a matrix, whose rows lie as far from one another as in the buffer."""
 
     at: tuple[IndexLike, ...] | Callable[[Var], tuple[IndexLike, ...]]
     run: int = 1
+    order: Callable[[Var], tuple[IndexLike, ...]] | None = None
+    rows: bool = False
 
     def aim(self) -> Aim:
         at = self.at(Var(LANE)) if callable(self.at) else self.at
-        return Aim(tuple(map(index, at)), self.run)
+        order = self.order(Var(NUMBER)) if self.order is not None else ()
+        return Aim(tuple(map(index, at)), self.run, tuple(map(index, order)), self.rows)
 
 
 def instruction(

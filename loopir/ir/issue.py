@@ -17,7 +17,7 @@ import numpy as np
 from loopir.ir.descriptors import Matrix, swizzled
 from loopir.ir.grammar import LANES, Arg, Fragment, Int
 from loopir.ir.layouts import elements, evaluate, tile
-from loopir.ir.ops import LANE, Instruction
+from loopir.ir.ops import LANE, NUMBER, Aim, Instruction
 from loopir.ir.to_python import compiled
 from loopir.ir.watch import Fault, Memory, Slot
 
@@ -87,25 +87,40 @@ def reached(
 ) -> Iterator[tuple[tuple[int, ...], int]]:
     """The elements of operand `a` that `lane` gives or gets, each with where it lies, for an operand from `begin`.
 
-    A matrix that a descriptor tells of is read by each warp, which its first lane does here.
+    A matrix that a descriptor tells of is read by each warp, which its first lane does here; of one in rows, `word` is
+    how far these are from each other.
     """
     layout, shape = a.buffer.layout, _shape(a)
     if isinstance(layout, Fragment):
         for n, at in enumerate(_registers(layout, shape)[lane]):
             yield at, begin + n
         return
-    if word is not None:
+    aim = fn.pointers.get(a.buffer.name)
+    if word is not None and aim is None:
         if lane % LANES == 0:
             yield from _told(a, begin, word)
         return
-    aim = fn.pointers.get(a.buffer.name)
     if aim is None:
         yield (0,) * len(shape), begin
         return
     first = [int(evaluate(x, {LANE: lane})) for x in aim.at]
+    if aim.rows:
+        yield from ((at, begin + at[0] * (word or 0) + at[1]) for at in _every(shape))
+        return
+    if aim.order:
+        yield from zip(ordered(aim), range(begin, begin + aim.run), strict=True)
+        return
     tile_ = (1,) * len(shape) if aim.run == 1 else run_of(shape, aim.run)
     for n, at in enumerate(_every(tile_)):
         yield tuple(x + y for x, y in zip(first, at, strict=True)), begin + n
+
+
+@lru_cache(maxsize=64)
+def ordered(aim: Aim) -> list[tuple[int, ...]]:
+    """The elements of an operand in the order that they lie in."""
+    numbers = np.arange(aim.run)
+    found = [evaluate(x, {NUMBER: numbers}) + 0 * numbers for x in aim.order]
+    return [tuple(int(x) for x in at) for at in zip(*found, strict=True)]
 
 
 @lru_cache(maxsize=256)

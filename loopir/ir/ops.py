@@ -30,6 +30,8 @@ its thread commits, or by a barrier in shared memory that counts the bytes that 
 that they have written, the end of the launch tells."""
 LANE = "lane"
 """The variable that an address speaks of where each lane of a warp, or thread of a warpgroup, gives another."""
+NUMBER = "number"
+"""The variable that says, of elements that lie one after the other, which of them is meant."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -95,10 +97,14 @@ def _registered(name: str) -> Intrinsic:
 @dataclass(frozen=True, slots=True)
 class Aim:
     """Where an instruction wants an operand's address to point: at element `at` of it, which may speak of the `lane`
-    that gives the address. From there `run` elements lie one after the other, aligned to their bytes together."""
+    that gives the address. From there `run` elements lie one after the other, aligned to their bytes together: row after
+    row or, by their `number`, in `order`. With `rows` they are a row of a matrix, anywhere, and its other rows are as
+    far from each other as in the buffer, which the instruction is told."""
 
     at: tuple[Index, ...]
     run: int = 1
+    order: tuple[Index, ...] = ()
+    rows: bool = False
 
 
 Major = Literal["k", "mn"]
@@ -158,7 +164,9 @@ MEMORIES: dict[str, Memory] = {}
 class Memory:
     """A memory of one's own, as data: a scope for the operands of instructions, with room for `capacity` bytes.
 
-    On the targets that there are its buffers lie in memory of scope `like`, which each thread has for itself.
+    On the targets that there are its buffers lie in memory of scope `like`, which each thread has for itself. One that
+    is made of registers of so many bytes, its `unit`, has no addresses: instructions alone touch what is in it, whole
+    registers at a time, which they know by number.
 
         tiles = lp.Memory("tiles", capacity=1024)
         s.cache_read("C", "A", "tiles", at="k")
@@ -167,6 +175,7 @@ class Memory:
     name: str
     capacity: int
     like: Literal["local"] = "local"
+    unit: int = 0
 
     def __post_init__(self) -> None:
         if self.name in MEMORIES or self.name in ("global", "shared", "local", "fragment", "any"):

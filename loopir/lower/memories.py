@@ -1,14 +1,17 @@
-"""memories: what is declared beside the scopes is memory of the scope that it is like, if there is room for it."""
+"""memories: what is declared beside the scopes is memory of the scope that it is like, if there is room for it.
+
+One that is made of registers stays what it is where instructions touch it, which then are all that does.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
 
-from loopir.errors import TargetError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, Int
+from loopir.errors import LowerError, TargetError
+from loopir.ir.grammar import Alloc, Body, Buffer, Do, Func, Int, Stmt
 from loopir.ir.ops import MEMORIES
-from loopir.ir.walk import bodies, rebuffer, statements
+from loopir.ir.walk import bodies, nodes, places, rebuffer, statements
 from loopir.lower.target import Target
 
 
@@ -19,7 +22,25 @@ def memories(func: Func, target: Target) -> Func:
         return func
     for name in {b.scope: None for b in own}:
         _require_room(name, func.body, 0, ())
-    return rebuffer(func, {b.name: replace(b, scope=MEMORIES[b.scope].like) for b in own})
+    held = _held(func.body, {b.name for b in own if MEMORIES[b.scope].unit})
+    return rebuffer(func, {b.name: replace(b, scope=MEMORIES[b.scope].like) for b in own if b.name not in held})
+
+
+def _held(body: Body, registers: set[str]) -> set[str]:
+    """The buffers of `registers` that instructions touch. Raises LowerError where something else does, too."""
+    done = {b for s in statements(body) if isinstance(s, Do) for b in _touched(s)} & registers
+    for p in places(body):
+        odd = _touched(p.stmt) & done
+        if odd and not any(isinstance(s, Do) for s in p.around):
+            name = min(odd)
+            raise LowerError(
+                f"{p.stmt.label} touches {name}, which is in registers that instructions alone touch; tensorize it as well"
+            )
+    return done
+
+
+def _touched(s: Stmt) -> set[str]:
+    return {b.name for b in nodes(s) if isinstance(b, Buffer)}
 
 
 def _require_room(name: str, body: Body, taken: int, held: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ import llvmlite.binding as llvm
 
 from loopir.errors import CompileError, TargetError
 from loopir.runtime import cache
+from loopir.runtime.tiles import permitted
 
 _lock = threading.Lock()
 _ready = False
@@ -48,9 +49,12 @@ def vector_unit() -> tuple[int, int]:
 
 
 def cpu_features() -> frozenset[str]:
-    """What the host's CPU has, as LLVM calls it, such as "avx2" and "avx512vnni"."""
+    """What the host's CPU has, as LLVM calls it, such as "avx2" and "avx512vnni", and this process may use."""
     _initialise()
-    return frozenset(name for name, has in llvm.get_host_cpu_features().items() if has)
+    found = frozenset(name for name, has in llvm.get_host_cpu_features().items() if has)
+    if "amx-tile" in found and not permitted():
+        return frozenset(name for name in found if not name.startswith("amx-"))
+    return found
 
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -79,6 +83,8 @@ class Library:
     def __init__(self, source: str, *, left: bool = True) -> None:
         with _lock:
             _initialise()
+            if TILES in source:
+                _require_tiles()
             name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
             target = llvm.Target.from_default_triple()
             self._machine = target.create_target_machine(cpu=name, features=features, opt=3, jit=True)
@@ -109,9 +115,9 @@ class Library:
 
 
 _WORD = 8
-
-
-_ASKED = re.compile(r"@\"?llvm\.x86\.((?:sse2|avx2|avx512|avx512bf16)\.[a-z0-9.]+)")
+TILES = "llvm.x86.ldtilecfg"
+"""What a kernel with tiles of AMX begins with."""
+_ASKED = re.compile(r"@\"?llvm\.x86\.((?:sse2|avx2|avx512|avx512bf16)\.[a-z0-9.]+|ldtilecfg|tdp\w+)")
 _NEEDED = (
     (re.compile(r"avx512\.vpdp\w+\.512"), ("avx512vnni",)),
     (re.compile(r"avx512\.vpdp"), ("avx512vnni", "avx512vl")),
@@ -119,9 +125,18 @@ _NEEDED = (
     (re.compile(r"avx512bf16\."), ("avx512bf16", "avx512vl")),
     (re.compile(r"avx512\."), ("avx512bw",)),
     (re.compile(r"avx2\."), ("avx2",)),
+    (re.compile(r"ldtilecfg"), ("amx-tile",)),
+    (re.compile(r"tdpbf16ps"), ("amx-bf16",)),
+    (re.compile(r"tdpb"), ("amx-int8",)),
     (re.compile(r"sse2\."), ("sse2",)),
 )
 """By what an instruction of x86 is called the features that a CPU needs for it, the first that fits."""
+
+
+def _require_tiles() -> None:
+    """TargetError where tiles are there, and this process may not use them: its first one would end it."""
+    if llvm.get_host_cpu_features().get("amx-tile") and not permitted():
+        raise TargetError("the system does not let this process use tiles (amx-tile); build another schedule")
 
 
 def _require_features(source: str) -> None:

@@ -1,0 +1,151 @@
+"""Products of int8, uint8 and bfloat16 on a CPU with AMX: four tiles of sums, of 32 rows by 32 columns, in registers.
+
+The right operand is copied into panels as its tiles want it, the left one is taken as it lies, if the reduced loop runs
+along its rows: 64 bytes of each row at a time. A tile of each operand is used twice while it is in a register.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import loopir as lp
+from schedules.matmul import Contraction, Operand, contraction, stages
+from schedules.nests import extent, step
+
+SIDE, PAIR = 16, 2
+"""Rows and columns of a tile of sums, and how many tiles there are along each."""
+NEEDS = {"int8": "amx-int8", "uint8": "amx-int8", "bfloat16": "amx-bf16"}
+SUMS = {"int8": "int32", "uint8": "int32", "bfloat16": "float32"}
+TURNS = 3
+"""Blocks of rows that a thread has, where there are so many."""
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """A product in whole tiles: its operands' types, and the type of its sums."""
+
+    c: Contraction
+    left: str
+    right: str
+    sums: str
+
+    @property
+    def near(self) -> int:
+        """Steps of the reduced loop that are taken together."""
+        return 2 if self.sums == "float32" else 4
+
+    @property
+    def dot(self) -> str:
+        return f"tile_dot_{self.left}" + (f"_{self.right}" if self.right != self.left else "")
+
+
+def tiled(s: lp.Schedule, stage: str) -> Tiled | None:
+    """`stage` as a product of such numbers in whole tiles, or None if it is none."""
+    c = contraction(s, stage)
+    if c is None or c.batch:
+        return None
+    types = {t.buffer: t.dtype.name for t in s.accesses(stage)}
+    out = next(t.dtype.name for t in s.accesses(stage) if t.write)
+    left, right = types[c.left.buffer], types[c.right.buffer]
+    if SUMS.get(left) != out or SUMS.get(right) != out:
+        return None
+    found = Tiled(c, left, right, out)
+    lengths = [extent(s, x) for x in (c.row, c.column, c.reduced)]
+    parts = (PAIR * SIDE, PAIR * SIDE, SIDE * found.near)
+    whole = all(n is not None and n % part == 0 for n, part in zip(lengths, parts, strict=True))
+    return found if whole else None
+
+
+def there(found: Tiled) -> bool:
+    """Whether this machine has what `found` needs."""
+    return {"amx-tile", NEEDS[found.left], NEEDS[found.right]} <= lp.cpu_features()
+
+
+@lp.composite
+def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """The contraction `stage` of integers of 8 bits in int32, or of bfloat16 in float32 but for denormal numbers, in
+    tiles of AMX, threads over blocks of rows.
+
+    Rows and columns have to be multiples of 32, and steps of 64, of bfloat16 of 32. Whether the CPU has tiles shows when
+    it is built.
+    """
+    found = tiled(s, stage)
+    if found is None:
+        raise lp.ScheduleError(f"{stage} is no product of integers of 8 bits, nor of bfloat16, in whole tiles of AMX")
+    c, side = found.c, PAIR * SIDE
+    s, (j, jj) = step(s, "split", c.column, side)
+    s, (i, ii) = step(s, "split", c.row, side)
+    s, (block, tile) = step(s, "split", i, _tiles(extent(s, i) or 1))
+    s, (k, kk) = step(s, "split", c.reduced, SIDE * found.near)
+    s, (jt, jl) = step(s, "split", jj, SIDE)
+    s, (it, il) = step(s, "split", ii, SIDE)
+    s = s.reorder(block, j, tile, k, it, jt, il, jl, kk)
+    s, (inner,) = stages(s, "cache_write", stage, "tiles", at=tile)
+    s = s.set_layout(_written(s, inner), f"lambda x, y: (x // {SIDE}, y // {SIDE}, x % {SIDE}, y % {SIDE})")
+    s = _right(s, inner, found, k)
+    s = _left(s, inner, found, k)
+    s, (init,) = stages(s, "decompose_reduction", inner)
+    s = s.unroll(it).unroll(jt).tensorize(il, found.dot)
+    for part, instruction in ((init, f"tile_zero_{found.sums}"), (stage, f"tile_store_{found.sums}")):
+        one, two, row, _ = s.loops(part)[-4:]
+        s = s.unroll(one).unroll(two).tensorize(row, instruction)
+    return s.parallel(block)
+
+
+def _written(s: lp.Schedule, stage: str) -> str:
+    return next(t.buffer for t in s.accesses(stage) if t.write)
+
+
+def _tiles(count: int) -> int:
+    """How many of `count` tiles make a block, so that no block has fewer."""
+    blocks = min(count, TURNS * lp.thread_count())
+    return next(n for n in range(-(-count // blocks), 0, -1) if count % n == 0)
+
+
+def _whole(s: lp.Schedule, stage: str, instruction: str, rows: int, columns: int) -> lp.Schedule:
+    """The last two loops of `stage`, in tiles of so many `rows` and `columns`, each by one instruction."""
+    outer: list[str] = []
+    inner: list[str] = []
+    for loop, size in zip(s.loops(stage)[-2:], (rows, columns), strict=True):
+        s, (o, i) = step(s, "split", loop, size)
+        outer.append(o)
+        inner.append(i)
+    s = s.reorder(*outer, *inner)
+    for loop in outer:
+        s = s.unroll(loop)
+    return s.tensorize(inner[0], instruction)
+
+
+def _right(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
+    """The right operand in panels of tiles as they are wanted, and from there in tiles."""
+    operand, near = found.c.right, found.near
+    side, deep = PAIR * SIDE, SIDE * near
+    s, (panels,) = stages(s, "cache_read", inner, operand.buffer, "global")
+    s = s.reorder_dims(panels, 1, 0) if operand.along else s
+    at = f"x % {side} // {SIDE}, k % {deep} // {near}, x % {SIDE}, k % {near}"
+    s = s.set_layout(panels, f"lambda k, x: (x // {side}, k // {deep}, {at})")
+    s, (tiles,) = stages(s, "cache_read", inner, panels, "tiles", at=k)
+    s = s.set_layout(tiles, f"lambda k, x: (x // {SIDE}, k // {near}, x % {SIDE}, k % {near})")
+    s = _whole(s, tiles, f"tile_load_{found.right}_right", deep, SIDE)
+    return _filled(s, panels, operand, near)
+
+
+def _left(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
+    """The left operand in tiles: from where it lies, if each row of it lies together, else from a copy of which it does."""
+    operand, source, copy = found.c.left, found.c.left.buffer, ""
+    if not operand.along:
+        s, (copy,) = stages(s, "cache_read", inner, source, "global")
+        s, source = s.reorder_dims(copy, 1, 0), copy
+    s, (tiles,) = stages(s, "cache_read", inner, source, "tiles", at=k)
+    s = s.set_layout(tiles, f"lambda x, k: (x // {SIDE}, x % {SIDE}, k)")
+    s = _whole(s, tiles, f"tile_load_{found.left}", SIDE, SIDE * found.near)
+    return _filled(s, copy, operand, found.near) if copy else s
+
+
+def _filled(s: lp.Schedule, copy: str, operand: Operand, near: int) -> lp.Schedule:
+    """The loops of a copy in panels, by threads: where steps lie together in the operand, as many as go together."""
+    x, k = s.loops(copy)[-2:] if operand.along else s.loops(copy)[-2:][::-1]
+    s, (k, part) = step(s, "split", k, near)
+    s = s.reorder(x, k, part).vectorize(part) if operand.along else s.reorder(k, x, part)
+    outer = s.loops(copy)[0]
+    return s.parallel(outer) if s.why("parallel", outer) is None else s
