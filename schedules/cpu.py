@@ -12,6 +12,7 @@ from schedules.direct import direct_cpu
 from schedules.folds import folded, lanes_of, runs_along
 from schedules.fusion import epilogue
 from schedules.matmul import contraction, worth_tiling
+from schedules.matmul_amx import matmul_amx, tiled
 from schedules.matmul_cpu import matmul_cpu, whole_vectors
 from schedules.matmul_pairs import matmul_pairs, pairs
 from schedules.nests import extent, free_loops, one_nest, step
@@ -75,11 +76,12 @@ def _together(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
 
 def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A contraction in register tiles, and what is made of it in its stores."""
-    if pairs(s, stage) is not None:
-        try:
-            return matmul_pairs(s, stage)
-        except lp.ScheduleError:  # something is in the way of an instruction, such as another sum
-            pass
+    for fits, made in ((tiled, matmul_amx), (pairs, matmul_pairs)):
+        if fits(s, stage) is not None:
+            try:
+                return epilogue(made(s, stage), stage)
+            except lp.ScheduleError:  # something is in the way of an instruction, such as another sum
+                pass
     t = epilogue(matmul_cpu(s, stage), stage)
     for x in s.stages:
         if x in t.stages and _in_vectors(t, x) and not _in_vectors(s, x):

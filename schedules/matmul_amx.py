@@ -40,6 +40,13 @@ class Tiled:
 
 
 def tiled(s: lp.Schedule, stage: str) -> Tiled | None:
+    """What `small` gives, if this machine has what it needs."""
+    found = small(s, stage)
+    needs = {"amx-tile", NEEDS[found.left], NEEDS[found.right]} if found is not None else set[str]()
+    return found if needs <= lp.cpu_features() else None
+
+
+def small(s: lp.Schedule, stage: str) -> Tiled | None:
     """`stage` as a product of such numbers in whole tiles, or None if it is none."""
     c = contraction(s, stage)
     if c is None or c.batch:
@@ -56,20 +63,16 @@ def tiled(s: lp.Schedule, stage: str) -> Tiled | None:
     return found if whole else None
 
 
-def there(found: Tiled) -> bool:
-    """Whether this machine has what `found` needs."""
-    return {"amx-tile", NEEDS[found.left], NEEDS[found.right]} <= lp.cpu_features()
-
-
 @lp.composite
 def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
     """The contraction `stage` of integers of 8 bits in int32, or of bfloat16 in float32 but for denormal numbers, in
-    tiles of AMX, threads over blocks of rows.
+    tiles of AMX, threads over blocks of rows. A product that is no result is stored by vectors, which others may go on
+    with.
 
-    Rows and columns have to be multiples of 32, and steps of 64, of bfloat16 of 32. Whether the CPU has tiles shows when
-    it is built.
+    Rows and columns have to be multiples of 32, and steps of 64, of bfloat16 of 32. Whether the CPU has tiles shows
+    when it is built.
     """
-    found = tiled(s, stage)
+    found = small(s, stage)
     if found is None:
         raise lp.ScheduleError(f"{stage} is no product of integers of 8 bits, nor of bfloat16, in whole tiles of AMX")
     c, side = found.c, PAIR * SIDE
@@ -80,15 +83,19 @@ def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
     s, (jt, jl) = step(s, "split", jj, SIDE)
     s, (it, il) = step(s, "split", ii, SIDE)
     s = s.reorder(block, j, tile, k, it, jt, il, jl, kk)
-    s, (inner,) = stages(s, "cache_write", stage, "tiles", at=tile)
+    last = _written(s, stage) in {a.buffer.name for a in s.func.args}
+    s, (sums,) = (s, (stage,)) if last else stages(s, "cache_write", stage, "local", at=tile)
+    s, (inner,) = stages(s, "cache_write", sums, "tiles", at=tile)
     s = s.set_layout(_written(s, inner), f"lambda x, y: (x // {SIDE}, y // {SIDE}, x % {SIDE}, y % {SIDE})")
     s = _right(s, inner, found, k)
     s = _left(s, inner, found, k)
     s, (init,) = stages(s, "decompose_reduction", inner)
     s = s.unroll(it).unroll(jt).tensorize(il, found.dot)
-    for part, instruction in ((init, f"tile_zero_{found.sums}"), (stage, f"tile_store_{found.sums}")):
+    for part, instruction in ((init, f"tile_zero_{found.sums}"), (sums, f"tile_store_{found.sums}")):
         one, two, row, _ = s.loops(part)[-4:]
         s = s.unroll(one).unroll(two).tensorize(row, instruction)
+    if not last:  # what goes on with the product is in the stores from there
+        s = s.vectorize(s.loops(stage)[-1])
     return s.parallel(block)
 
 
@@ -131,7 +138,7 @@ def _right(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
 
 
 def _left(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
-    """The left operand in tiles: from where it lies, if each row of it lies together, else from a copy of which it does."""
+    """The left operand in tiles: from where it lies, if each row of it lies together, else from a copy."""
     operand, source, copy = found.c.left, found.c.left.buffer, ""
     if not operand.along:
         s, (copy,) = stages(s, "cache_read", inner, source, "global")

@@ -193,7 +193,9 @@ def _not_rows(operand: Operand, rows: tuple[int, ...], aim: Aim, known: Context)
     for d, size in zip(operand.dims, rows, strict=True):
         if simplify(operand.at[d] % size, known) != Int(0):
             return f"it starts at {text(operand.at[d])} in dimension {d}, which is no multiple of {size}"
-    told = isinstance(b.layout, Mapped) and (_told_of_any(b, operand.dims, rows, aim) or _mapped_rows(b, operand.dims, rows, aim))
+    told = isinstance(b.layout, Mapped) and (
+        _told_of_any(b, operand.dims, rows, aim) or _mapped_rows(b, operand.dims, rows, aim)
+    )
     if not told:
         shown = " x ".join(map(str, rows))
         return f"{shown} elements along dimensions {operand.dims} are not known to lie together"
@@ -202,8 +204,8 @@ def _not_rows(operand: Operand, rows: tuple[int, ...], aim: Aim, known: Context)
 
 @lru_cache(maxsize=256)
 def _told_of_any(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...], aim: Aim) -> bool:
-    """Whether the layout says of any of the tiles at once that its elements lie together: their number alone tells where
-    in it they are, and it is so of all of them."""
+    """Whether the layout says of all tiles at once that their elements lie together: which it is of a tile alone tells
+    where in it an element is."""
     assert isinstance(b.layout, Mapped)
     known, env, inside = EMPTY, dict[str, Index](), dict[str, Any]()
     for d, (n, number) in enumerate(zip(rows, np.indices(rows), strict=True)):

@@ -43,7 +43,12 @@ def configure(values: Values) -> None:
     """Have all tiles, at the builder's position."""
     kind = ir.ArrayType(I8, len(CONFIG))
     config: Any = ir.GlobalVariable(values.module, kind, values.module.get_unique_name("tiles"))
-    config.initializer, config.global_constant, config.linkage, config.align = kind(bytearray(CONFIG)), True, "private", 64
+    config.initializer, config.global_constant, config.linkage, config.align = (
+        kind(bytearray(CONFIG)),
+        True,
+        "private",
+        64,
+    )
     pointer = values.b.gep(config, [ir.Constant(I64, 0)], source_etype=I8)
     _call(values, "ldtilecfg", pointer)
 
@@ -68,8 +73,8 @@ def _number(x: Load, values: Values) -> Any:
     terms, at = values.indices.sum(x.at[0])
     if terms:
         raise LowerError(
-            f"which register holds an element of {x.buffer.name} is not known before it runs; unroll the loops that count "
-            "them"
+            f"which register holds an element of {x.buffer.name} is not known before it runs; "
+            "unroll the loops that count them"
         )
     unit = MEMORIES[x.buffer.scope].unit // x.buffer.dtype.bytes
     return ir.Constant(I8, values.tiles[x.buffer.name][0] + at // unit)
@@ -91,7 +96,13 @@ def _moved(s: Issue, values: Values) -> None:
     apart = dict(s.words).get("M")
     stride = BYTES if apart is None else apart * memory.buffer.dtype.bytes
     name = "tileloadd64" if tile is s.operands[0] else "tilestored64"
-    _call(values, name, _number(tile, values), values.address(memory.buffer, memory.at[0], wide=True), ir.Constant(I64, stride))
+    _call(
+        values,
+        name,
+        _number(tile, values),
+        values.address(memory.buffer, memory.at[0], wide=True),
+        ir.Constant(I64, stride),
+    )
 
 
 def _call(values: Values, name: str, *args: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import Buffer, Fragment, Func, IndexLike, Int, Load, Reduce, Store, Var, index
+from loopir.ir.grammar import Buffer, Fragment, Func, Index, IndexLike, Int, Load, Reduce, Store, Var, index
 from loopir.ir.issue import reached
 from loopir.ir.layouts import evaluate
 from loopir.ir.match import nest
@@ -30,12 +30,12 @@ from loopir.ir.walk import nodes
 class Pointer:
     """The element of an operand whose address an instruction is given, `(0, 0)`, or by lane of a warp or thread of a
     warpgroup, `lambda lane: (lane % 16, 0)`; from there `run` elements, a power of two, lie together, aligned to their
-    bytes; row after row, if these are shorter than the run, or as `order` tells of the number of each. With `rows` a run
-    is one row of a matrix, whose rows lie as far from one another as in the buffer."""
+    bytes; row after row, if these are shorter than the run, or as `order` tells of the number of each. With `rows` a
+    run is one row of a matrix, and the others are as far from one another as in the buffer."""
 
     at: tuple[IndexLike, ...] | Callable[[Var], tuple[IndexLike, ...]]
     run: int = 1
-    order: Callable[[Var], tuple[IndexLike, ...]] | None = None
+    order: Callable[[Var], tuple[Index, ...]] | None = None
     rows: bool = False
 
     def aim(self) -> Aim:

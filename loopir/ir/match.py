@@ -78,7 +78,8 @@ class Match:
 def match(do: Do, *, lowered: bool = False) -> Match:
     """How the body of `do` is what its instruction means. Raises MismatchError, a VerifyError, if it is not.
 
-    When `lowered`, a memory that is declared beside the scopes, and has addresses, is the one that it is like. What matches is kept.
+    When `lowered`, a memory that is declared beside the scopes, and has addresses, is the one that it is like. What
+    matches is kept.
     """
     known = memory(do)
     if (match, lowered) in known:
@@ -98,8 +99,9 @@ def misplaced(fn: Instruction, found: Match, lowered: bool = False) -> str | Non
         p, b = a.buffer, found.operands[a.buffer.name].buffer
         memory_ = MEMORIES.get(p.scope)
         scope = memory_.like if lowered and memory_ is not None and not memory_.unit else p.scope
-        apart = b.scope in MEMORIES and MEMORIES[b.scope].unit and scope != b.scope  # it has no addresses
-        if scope not in ("any", b.scope) or apart:
+        if scope == "any" and b.scope in MEMORIES and MEMORIES[b.scope].unit:
+            return f"its operand {p.name} has an address, and {b.name} is in {b.scope}, which have none"
+        if scope not in ("any", b.scope):
             return f"its operand {p.name} is in {p.scope} memory, and {b.name} is in {b.scope} memory"
         if isinstance(p.layout, Fragment) and not (isinstance(b.layout, Fragment) and same(p.layout, b.layout)):
             return f"the lanes hold {b.name} in another way than its operand {p.name}: {difference(p.layout, b.layout)}"

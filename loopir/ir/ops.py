@@ -97,9 +97,9 @@ def _registered(name: str) -> Intrinsic:
 @dataclass(frozen=True, slots=True)
 class Aim:
     """Where an instruction wants an operand's address to point: at element `at` of it, which may speak of the `lane`
-    that gives the address. From there `run` elements lie one after the other, aligned to their bytes together: row after
-    row or, by their `number`, in `order`. With `rows` they are a row of a matrix, anywhere, and its other rows are as
-    far from each other as in the buffer, which the instruction is told."""
+    that gives the address. From there `run` elements lie one after the other, aligned to their bytes together: row
+    after row or, by their `number`, in `order`. With `rows` they are a row of a matrix, anywhere, and its other rows
+    are as far from each other as in the buffer, which the instruction is told."""
 
     at: tuple[Index, ...]
     run: int = 1

@@ -33,9 +33,8 @@ def _held(body: Body, registers: set[str]) -> set[str]:
         odd = _touched(p.stmt) & done
         if odd and not any(isinstance(s, Do) for s in p.around):
             name = min(odd)
-            raise LowerError(
-                f"{p.stmt.label} touches {name}, which is in registers that instructions alone touch; tensorize it as well"
-            )
+            reason = f"{p.stmt.label} touches {name}, which is in registers that instructions alone touch"
+            raise LowerError(f"{reason}; tensorize it as well")
     return done
 
 

@@ -12,7 +12,7 @@ ARCH_PRCTL, REQUEST, DATA = 158, 0x1023, 18
 
 @lru_cache(maxsize=1)
 def permitted() -> bool:
-    """Whether this process, with all its threads and those it forks, may use tiles: asked once, and granted for good."""
+    """Whether this process, with its threads and those it forks, may use tiles: asked once, and granted for good."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return False
     return ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST, DATA) == 0

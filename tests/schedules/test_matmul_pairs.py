@@ -61,12 +61,13 @@ def test_what_runs_is_the_product(size: tuple[int, int, int], dtype: str, turned
     ("left", "right"), [("int8", "int8"), ("uint8", "uint8"), ("uint8", "int8"), ("int8", "int16")]
 )
 def test_integers_of_8_bits_are_widened_in_their_panels(left: str, right: str) -> None:
-    """As people write them: each operand converted to what is added up."""
+    """As people write them: each operand converted to what is added up, and something made of the sums."""
     a, b = lp.placeholder((24, 36), left, name="A"), lp.placeholder((36, 64), right, name="B")
-    t = schedules.auto(lp.Schedule(a.astype("int32") @ b.astype("int32")), "llvm")
+    t = schedules.auto(lp.Schedule(a.astype("int32") @ b.astype("int32") + 1), "llvm")
     assert "with dot" in lp.text(t.func)
+    assert {b.partition("_")[2] for b in t.buffers if b.startswith("matmul")} == {"local"}  # no others have the sums
     arrays = [extremes((24, 36), left, 0), extremes((36, 64), right, 1)]
-    assert np.array_equal(t.build("llvm")(*arrays), product(*arrays, False))
+    assert np.array_equal(t.build("llvm")(*arrays), product(*arrays, False) + 1)
 
 
 def test_the_largest_products_wrap_as_32_bits_do() -> None:
