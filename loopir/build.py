@@ -104,7 +104,7 @@ def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda
         code, left_out = _machine_code(module)
         sides = [("CUDA C", list(zip(module.source.splitlines(), module.loops, strict=True))), *code]
     else:
-        module, left_out = emitter.emit(lowered, lines=True), ""
+        module, left_out = emitter.emit(lowered), ""
         sides = [("LLVM IR", list(zip(module.source.splitlines(), module.loops, strict=True)))]
     written.write_text(page(schedule, sides, left_out), encoding="utf-8")
     return written

@@ -6,27 +6,20 @@ run it by what `llvm_shared` puts beside it.
 Statements are here, expressions in `llvm_values`.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
-from typing import Any
-
-from llvmlite import ir
 
 from loopir.emit.llvm_atomic import update
+from loopir.emit.llvm_builder import Builder
 from loopir.emit.llvm_issue import issue, prefetch
-from loopir.emit.llvm_lines import Marks
 from loopir.emit.llvm_loops import left_alone
-from loopir.emit.llvm_ops import DOUBLE
 from loopir.emit.llvm_shared import shared
+from loopir.emit.llvm_text import I32, I64, POINTER, VOID, Constant, Function, Module, Operand, word, zero
 from loopir.emit.llvm_tiles import allocated, configure, in_tiles, release, uses_tiles
-from loopir.emit.llvm_values import I32, I64, Values
+from loopir.emit.llvm_values import Values
 from loopir.emit.params import Params, kernels_of, params_of
 from loopir.errors import LowerError
 from loopir.ir.grammar import (
@@ -65,73 +58,66 @@ class LlvmKernel:
 
 @dataclass(frozen=True, slots=True)
 class LlvmModule:
-    """The source, how its kernels are called and, if that was asked for, the loop that each line came from."""
+    """The source, how its kernels are called, and the loop that each line came from."""
 
     source: str
     kernels: tuple[LlvmKernel, ...]
-    loops: tuple[str | None, ...] = ()
+    loops: tuple[str | None, ...]
     left: bool = True
     """Whether LLVM can make loops faster, or has all of them as they are to run."""
 
 
-def emit(func: Func, *, fma: bool = True, lines: bool = False) -> LlvmModule:
-    """The LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be rounded once.
-
-    With `lines`, the loop that each line came from, for who looks at it.
-    """
-    module, marks = ir.Module(name=func.name), Marks() if lines else None
-    emitters = [_Emitter(module, k, fma, marks) for k in kernels_of(func)]
+def emit(func: Func, *, fma: bool = True) -> LlvmModule:
+    """The LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be rounded once."""
+    module = Module()
+    emitters = [_Emitter(module, k, fma) for k in kernels_of(func)]
     kernels = tuple(e.kernel() for e in emitters)
-    source = str(module)
     left = any(e.values.left.anything for e in emitters)
-    return LlvmModule(source, kernels, () if marks is None else marks.lines(source), left)
+    source, loops = module.written(left)
+    return LlvmModule(source, kernels, loops, left)
 
 
 class _Emitter:
     """One kernel."""
 
-    def __init__(self, module: Any, kernel: Kernel, fma: bool, marks: Marks | None) -> None:
-        self.module, self.source, self.marks = module, kernel, marks
+    def __init__(self, module: Module, kernel: Kernel, fma: bool) -> None:
+        self.module, self.source = module, kernel
         self.params = params_of(kernel)
         first = kernel.body[0] if len(kernel.body) == 1 else None
         self.root = first if isinstance(first, Loop) and first.kind == "parallel" else None
-        extra = [I64, I64] if self.root else []
-        types = [*(I64 for _ in self.params.integers), *(ir.PointerType() for _ in self.params.buffers), *extra]
-        self.fn = ir.Function(module, ir.FunctionType(I32, types), kernel.name)
-        if marks is not None:
-            marks.functions.append(self.fn)
-        self.entry = self.fn.append_basic_block("entry")
-        self.b = ir.IRBuilder(self.entry)
-        self.values = Values(module, self.b, fma)
+        args = [(I64, x, "") for x in self.params.integers] + [
+            (POINTER, b.name, " noalias") for b in self.params.buffers
+        ]
+        extra = [(I64, "begin", ""), (I64, "end", "")] if self.root else []
+        self.fn = Function(kernel.name, I32, [*args, *extra], how=" noinline" if self.root else "")
+        module.functions.append(self.fn)
+        self.b = Builder(module, self.fn)
+        self.entry = self.b.block
+        self.values = Values(self.b, fma)
         self.copies, self.unrolled = 1, 0
         self.stack_bytes = 0
-        self.heap: list[Any] = []
+        self.heap: list[Operand] = []
         self.tiles = uses_tiles(kernel)
 
     def kernel(self) -> LlvmKernel:
-        for name, arg in zip(self.params.names, self.fn.args, strict=False):
-            arg.name = name
-        for name, arg in zip(self.params.integers, self.fn.args, strict=False):
-            self.values.env[name] = arg
-        for b, arg in zip(self.params.buffers, self.fn.args[len(self.params.integers) :], strict=False):
-            arg.add_attribute("noalias")
-            self.values.pointers[b.name] = arg
-        start = self.fn.append_basic_block("start")
-        self.b.position_at_end(start)
-        self.values.indices.scopes[0].block = start
+        values, count = self.values, len(self.params.integers)
+        values.env.update(zip(self.params.integers, self.fn.args, strict=False))
+        values.pointers.update((b.name, v) for b, v in zip(self.params.buffers, self.fn.args[count:], strict=False))
+        values.indices.depths.update(dict.fromkeys(self.fn.args, 0))
+        start = self.b.new_block("start")
+        self.b.jump(start)
+        self.b.block = values.indices.scopes[0].block = start
         if self.tiles:
-            configure(self.values)
+            configure(values)
         if self.root is not None:
             begin, end = self.fn.args[-2:]
-            with self.marked(self.root.var):
+            with self.b.marked(self.root.var):
                 self.loop(self.root.var, begin, end, lambda: self.body(self.root.body if self.root else ()))
         else:
             self.body(self.source.body)
         if any(isinstance(s, Issue) for s in statements(self.source.body)):
-            self.b.fence("seq_cst")  # what went past the caches is there before another thread is told
+            self.b.do("fence seq_cst")  # what went past the caches is there before another thread is told
         self.leave(0)
-        self.b.position_at_end(self.entry)
-        self.b.branch(start)
         if self.root is not None:
             shared(self.module, self.fn)
         return LlvmKernel(self.source.name, self.params, self.root)
@@ -139,7 +125,7 @@ class _Emitter:
     def leave(self, code: int) -> None:
         if self.tiles:
             release(self.values)
-        self.b.ret(ir.Constant(I32, code))
+        self.b.ret(word(code, I32))
 
     # ------------------------------------------------------------ statements
 
@@ -150,7 +136,7 @@ class _Emitter:
     def stmt(self, s: Stmt) -> None:
         match s:
             case Loop():
-                with self.marked(s.var):
+                with self.b.marked(s.var):
                     self.any_loop(s)
             case If():
                 self.guard(s)
@@ -169,10 +155,6 @@ class _Emitter:
             case _:
                 raise LowerError(f"{type(s).__name__} has no meaning on a CPU; barriers are for GPU kernels")
 
-    def marked(self, loop: str) -> AbstractContextManager[None]:
-        """What is emitted in this context came from `loop`, if that is asked for."""
-        return nullcontext() if self.marks is None else self.marks.of(loop, self.fn, self.b)
-
     def any_loop(self, s: Loop) -> None:
         values = self.values
         count = s.extent.value if isinstance(s.extent, Int) else -1
@@ -185,35 +167,33 @@ class _Emitter:
             self.unrolled += 1
             with values.left.copies():
                 for n in range(count):
-                    values.env[s.var] = ir.Constant(I64, n)
+                    values.env[s.var] = word(n)
                     self.body(s.body)
             self.copies = around
         else:
-            self.loop(s.var, ir.Constant(I64, 0), values.index(s.extent), lambda: self.body(s.body))
+            self.loop(s.var, word(0), values.index(s.extent), lambda: self.body(s.body))
 
-    def loop(self, var: str, begin: Any, end: Any, body: Callable[[], None]) -> None:
+    def loop(self, var: str, begin: Operand, end: Operand, body: Callable[[], None]) -> None:
         """for var in begin .. end - 1, with its test at the end, where LLVM has tests."""
-        b: Any = self.b
+        b = self.b
         before = b.block
-        first = len(self.fn.blocks)
-        inside, after = (b.append_basic_block(f"{var}.{part}") for part in ("body", "end"))
-        if isinstance(begin, ir.Constant) and isinstance(end, ir.Constant) and begin.constant < end.constant:
-            b.branch(inside)
+        inside, after = (b.new_block(f"{var}.{part}") for part in ("body", "end"))
+        if isinstance(begin, Constant) and isinstance(end, Constant) and (begin.number or 0) < (end.number or 0):
+            b.jump(inside)
         else:
-            b.cbranch(b.icmp_signed("<", begin, end), inside, after)
-        b.position_at_end(inside)
-        counter = b.phi(I64, var)
-        counter.add_incoming(begin, before)
+            b.jump_if(b.icmp("slt", begin, end), inside, after)
+        b.block = inside
+        counter = b.phi(I64, (begin, before), label=var)
         self.values.env[var] = counter
-        unrolled = self.unrolled
+        unrolled, divided = self.unrolled, b.divided
         with self.values.indices.scope(counter), self.values.left.loop(len(self.values.indices.scopes) - 1):
             body()
-        following = b.add(counter, ir.Constant(I64, 1), flags=("nsw",))
-        counter.add_incoming(following, b.block)
-        branches, unrolled = b.block is not inside, self.unrolled > unrolled
-        again = b.cbranch(b.icmp_signed("!=", following, end), inside, after)
-        left_alone(self.module, again, self.fn.blocks[first:], branches=branches, unrolled=unrolled)
-        b.position_at_end(after)
+        following = b.made(I64, f"add nsw {counter.typed}, 1")
+        counter.incoming.append((following, b.block))
+        divides = b.block is not inside and b.divided > divided
+        note = left_alone(self.module, divides=divides, unrolled=self.unrolled > unrolled)
+        b.jump_if(b.icmp("ne", following, end), inside, after, loop=note)
+        b.block = after
 
     def guard(self, s: If) -> None:
         values = self.values
@@ -270,34 +250,32 @@ class _Emitter:
             self.give_back(memory)
         values.private.discard(b.name)
 
-    def on_stack(self, name: str, size: int) -> Any:
+    def on_stack(self, name: str, size: int) -> Operand:
         """One place for all unrolled copies of an allocation, as they follow one another."""
         if name not in self.values.stack:
-            with self.b.goto_block(self.entry):
-                memory: Any = self.b.alloca(ir.ArrayType(ir.IntType(8), size))
-            memory.align, memory.type = ALIGNMENT, ir.PointerType()  # llvmlite gives it the type of what it points at
-            self.values.stack[name] = memory
+            with self.b.at(self.entry):
+                memory = self.values.stack[name] = self.b.alloca(f"[{size} x i8]", ALIGNMENT)
             self.values.indices.depths[memory] = 0
             self.stack_bytes += size
         return self.values.stack[name]
 
-    def on_heap(self, b: Buffer, lanes: int) -> Any:
+    def on_heap(self, b: Buffer, lanes: int) -> Operand:
         """Memory from the C library; the kernel gives up if there is none, or if the size does not fit 64 bits."""
         count, size = self.values.elements(b.shape)
         each = b.dtype.bytes * lanes
-        vast = self.b.fcmp_ordered(">", size, ir.Constant(DOUBLE, 2.0**62 / each))
-        asked = self.b.add(self.b.mul(count, ir.Constant(I64, each)), ir.Constant(I64, ALIGNMENT))
-        asked = self.b.select(vast, ir.Constant(I64, -1), asked)
-        memory = self.b.call(self.values.library("malloc", ir.PointerType(), [I64]), [asked])
-        with self.b.if_then(self.b.icmp_unsigned("==", memory, ir.Constant(ir.PointerType(), None)), likely=False):
+        vast = self.b.fcmp("ogt", size, 2.0**62 / each)
+        asked = self.b.add(self.b.mul(count, each), ALIGNMENT)
+        asked = self.b.select(vast, -1, asked)
+        memory = self.b.call(self.values.library("malloc", POINTER, [I64]), [asked])
+        with self.b.if_then(self.b.icmp("eq", memory, zero(POINTER)), likely=False):
             for other in self.heap:
                 self.give_back(other)
             self.leave(1)
         self.heap.append(memory)
         return memory
 
-    def give_back(self, memory: Any) -> None:
-        self.b.call(self.values.library("free", ir.VoidType(), [ir.PointerType()]), [memory])
+    def give_back(self, memory: Operand) -> None:
+        self.b.call(self.values.library("free", VOID, [POINTER]), [memory])
 
 
 def _vectorizable(loop: Loop) -> bool:

@@ -1,15 +1,9 @@
 """Updates of one element that no other thread comes between, in LLVM IR: compare and exchange until it holds."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-
 from loopir.emit import llvm_ops as ops
+from loopir.emit.llvm_text import I1, integer
 from loopir.emit.llvm_values import Values
 from loopir.ir.grammar import Reduce
 
@@ -20,22 +14,22 @@ ORDER = "monotonic"
 def update(s: Reduce, values: Values) -> None:
     """Fold the value of `s`, a reduction into one buffer, into its element as one step."""
     (buffer,), b = s.buffers, values.b
-    kind, word = ops.memory_type(buffer.dtype), ir.IntType(8 * buffer.dtype.bytes)
+    kind, word = ops.memory_type(buffer.dtype), integer(8 * buffer.dtype.bytes)
     right = values.whole(s.values[0])
     values.written()
     address = values.address(buffer, s.at[0])
-    first: Any = b.load_atomic(address, ORDER, buffer.dtype.bytes, typ=word)
+    first = b.made(word, f"load atomic {word.text}, {address.typed} {ORDER}, align {buffer.dtype.bytes}")
     start = b.block
-    again, after = b.append_basic_block("update"), b.append_basic_block("updated")
-    b.branch(again)
-    b.position_at_end(again)
-    seen = b.phi(word)
-    seen.add_incoming(first, start)
+    again, after = b.new_block("update"), b.new_block("updated")
+    b.jump(again)
+    b.block = again
+    seen = b.phi(word, (first, start))
     left = ops.from_memory(b, b.bitcast(seen, kind), buffer.dtype)
     with values.bound({s.monoid.left[0].name: left, s.monoid.right[0].name: right}):
         folded = values.value(s.monoid.combine[0])
     now = b.bitcast(ops.to_memory(b, folded, buffer.dtype), word)
-    found = b.cmpxchg(address, seen, now, ORDER)
-    seen.add_incoming(b.extract_value(found, 0), b.block)
-    b.cbranch(b.extract_value(found, 1), after, again)
-    b.position_at_end(after)
+    pair = f"{{ {word.text}, i1 }}"
+    found = b.made(word, f"cmpxchg {address.typed}, {seen.typed}, {now.typed} {ORDER} {ORDER}").text
+    seen.incoming.append((b.made(word, f"extractvalue {pair} {found}, 0"), b.block))
+    b.jump_if(b.made(I1, f"extractvalue {pair} {found}, 1"), after, again)
+    b.block = after

@@ -1,18 +1,13 @@
 """Instructions of a CPU, as LLVM IR: what the word in a record's `llvm` stands for; and hints to its caches."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
-
-from llvmlite import ir
 
 from loopir.emit import llvm_ops as ops, llvm_tiles
-from loopir.emit.llvm_values import I32, I64, Values
+from loopir.emit.llvm_text import BFLOAT, FLOAT, I16, I32, I64, POINTER, VOID, constant, like, vector
+from loopir.emit.llvm_values import Values
 from loopir.errors import LowerError
 from loopir.ir.grammar import Int, Issue, Load
 
@@ -31,25 +26,24 @@ def issue(s: Issue, values: Values) -> None:
 
 def prefetch(element: Load, values: Values) -> None:
     """Have the line of `element` brought to the first cache. No address is wrong; of lanes, the first one asks."""
-    hint = values.library("llvm.prefetch.p0", ir.VoidType(), [ir.PointerType(), I32, I32, I32])
-    read, near, data = (ir.Constant(I32, n) for n in (0, 3, 1))
+    hint = values.library("llvm.prefetch.p0", VOID, [POINTER, I32, I32, I32])
+    read, near, data = (constant(I32, n) for n in (0, 3, 1))
     values.b.call(hint, [values.address(element.buffer, element.at[0], wide=True), read, near, data])
 
 
 def _stream(s: Issue, values: Values) -> None:
     """A vector from memory to memory, past the caches if it is aligned. The test is the same for all of a row."""
-    b: Any = values.b
+    b = values.b
     meant = s.fn.meaning.args[0].buffer
-    vector = ir.VectorType(ops.memory_type(meant.dtype), prod(d.value for d in meant.shape if isinstance(d, Int)))
+    kind = vector(ops.memory_type(meant.dtype), prod(d.value for d in meant.shape if isinstance(d, Int)))
     to, source = (values.address(x.buffer, x.at[0], wide=True) for x in s.operands)
-    value = b.load(source, typ=vector, align=meant.dtype.bytes)
-    rest = b.and_(b.ptrtoint(to, I64), ir.Constant(I64, LINE - 1))
-    with b.if_else(b.icmp_unsigned("==", rest, ir.Constant(I64, 0)), likely=True) as (aligned, other):
+    value = b.load(kind, source, meant.dtype.bytes)
+    rest = b.and_(b.cast("ptrtoint", to, I64), LINE - 1)
+    with b.if_else(b.icmp("eq", rest, 0), likely=True) as (aligned, other):
         with aligned:
-            past = b.store(value, to, align=LINE)
-            past.set_metadata("nontemporal", values.module.add_metadata([ir.Constant(I32, 1)]))
+            b.store(value, to, LINE, note=f", !nontemporal {b.module.note('!{i32 1}')}")
         with other:
-            b.store(value, to, align=meant.dtype.bytes)
+            b.store(value, to, meant.dtype.bytes)
 
 
 PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
@@ -59,38 +53,24 @@ BFLOATS = "llvm.x86.avx512bf16.dpbf16ps."
 """These end with the bits of a vector."""
 
 
-class _BFloat(ir.types.Type):
-    """Brain floats, which llvmlite has no word for."""
-
-    intrinsic_name = "bf16"
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-
-BFLOAT = _BFloat()
-
-
 def _dot(s: Issue, values: Values) -> None:
     """Sums of a few products, by what all lanes have."""
-    b: Any = values.b
+    b = values.b
     meant = [a.buffer for a in s.fn.meaning.args]
     count, steps = (d.value for d in meant[1].shape if isinstance(d, Int))
     one, many, to = (values.address(x.buffer, x.at[0], wide=True) for x in s.operands)
     kind = ops.memory_type(meant[0].dtype)
-    few = b.load(one, typ=ir.VectorType(kind, steps), align=meant[0].dtype.bytes)
-    all_ = b.load(many, typ=ir.VectorType(kind, steps * count), align=meant[1].dtype.bytes)
-    if steps == 2 and kind.width == 8:
-        few, all_ = (b.sext(v, ir.VectorType(ir.IntType(16), v.type.count)) for v in (few, all_))
-    every = ir.Constant(ir.VectorType(I32, steps * count), [n % steps for n in range(steps * count)])
-    wide = b.shuffle_vector(few, ir.Constant(few.type, ir.Undefined), every)
-    sums = ir.VectorType(ops.FLOAT if meant[2].dtype.is_float else I32, count)
-    old = b.load(to, typ=sums, align=4)
+    few = b.load(vector(kind, steps), one, meant[0].dtype.bytes)
+    all_ = b.load(vector(kind, steps * count), many, meant[1].dtype.bytes)
+    if steps == 2 and kind.bits == 8:
+        few, all_ = (b.sext(v, like(v, I16)) for v in (few, all_))
+    wide = b.shuffled(few, [n % steps for n in range(steps * count)])
+    sums = vector(FLOAT if meant[2].dtype.is_float else I32, count)
+    old = b.load(sums, to, 4)
     if meant[2].dtype.is_float:
-        narrow = ir.VectorType(BFLOAT, steps * count)
-        taken = [b.bitcast(v, narrow) for v in (wide, all_)]
+        narrow = vector(BFLOAT, steps * count)
         fn = values.library(f"{BFLOATS}{32 * count}", sums, [sums, narrow, narrow])
-        new = b.call(fn, [old, *taken])
+        new = b.call(fn, [old, b.bitcast(wide, narrow), b.bitcast(all_, narrow)])
     elif steps == 4:
         unsigned, signed = (wide, all_) if meant[0].dtype.kind == "uint" else (all_, wide)
         fn = values.library(f"{FOURS}{32 * count}", sums, [sums, all_.type, all_.type])
@@ -98,7 +78,7 @@ def _dot(s: Issue, values: Values) -> None:
     else:
         fn = values.library(PAIRS[count], sums, [all_.type, all_.type])
         new = b.add(old, b.call(fn, [all_, wide]))
-    b.store(new, to, align=4)
+    b.store(new, to, 4)
 
 
 SPELLINGS: dict[str, Callable[[Issue, Values], None]] = {

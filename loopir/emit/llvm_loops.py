@@ -11,40 +11,27 @@ all lanes, from where lane 0 does it: `if i <= j: y[j - i] = x[i % n]` reads x a
 the condition leaves out the first lane. Divisions by constants it does anywhere, and those are most.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from llvmlite import ir
-
-DIVISIONS = ("sdiv", "srem", "udiv", "urem")
+from loopir.emit.llvm_text import Module
 
 
-def left_alone(module: Any, again: Any, blocks: Iterable[Any], *, branches: bool, unrolled: bool) -> None:
-    """Have LLVM leave alone the loop of `blocks`, which `again` closes.
+def left_alone(module: Module, *, divides: bool, unrolled: bool) -> str:
+    """A note that has LLVM leave a loop alone, if it is to; else nothing.
 
-    It is no vector if it `branches` and divides by what is no constant. It is none either, nor unrolled, if a loop in
-    it is `unrolled` by now: so much was asked for, and more of it takes half as long again to compile.
+    It is no vector if it has a branch and `divides` by what is no constant. It is none either, nor unrolled, if a loop
+    in it is `unrolled` by now: so much was asked for, and more of it takes half as long again to compile.
     """
-    told: list[Any] = []
-    if unrolled or (branches and any(_divides(x) for block in blocks for x in block.instructions)):
-        told.append(module.add_metadata(["llvm.loop.vectorize.enable", ir.Constant(ir.IntType(1), 0)]))
+    told: list[str] = []
+    if unrolled or divides:
+        told.append(module.note('!{!"llvm.loop.vectorize.enable", i1 false}'))
     if unrolled:
-        told.append(module.add_metadata(["llvm.loop.unroll.disable"]))
-    if told:
-        loop = module.add_metadata([f"loop {len(module.metadata)}"])
-        loop.operands = (loop, *told)  # what is called a loop names itself
-        again.set_metadata("llvm.loop", loop)
-
-
-def _divides(x: Any) -> bool:
-    return x.opname in DIVISIONS and not isinstance(x.operands[1], ir.Constant)
+        told.append(module.note('!{!"llvm.loop.unroll.disable"}'))
+    return module.own_note(*told) if told else ""
 
 
 @dataclass

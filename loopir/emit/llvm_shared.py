@@ -4,46 +4,32 @@ Beside `i32 name(args..., i64 begin, i64 end)` stand `i32 name.part(ptr, i64 beg
 `i32 name.shared(ptr run, ptr pool, args..., i64 extent)`, which calls `run(pool, name.part, memory, extent)` once.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-
-I64, I32 = ir.IntType(64), ir.IntType(32)
+from loopir.emit.llvm_builder import Builder
+from loopir.emit.llvm_text import I32, I64, POINTER, Callee, Function, Module, Operand, constant
 
 
-def shared(module: Any, kernel: Any) -> None:
-    """Put both functions beside `kernel`, whose code stays one."""
-    kernel.attributes.add("noinline")
-    address = ir.PointerType()
-    args = ir.LiteralStructType([a.type for a in kernel.args[:-2]])
-    part = ir.Function(module, ir.FunctionType(I32, [address, I64, I64]), f"{kernel.name}.part")
-    part.linkage = "internal"
-    b: Any = ir.IRBuilder(part.append_basic_block("entry"))
+def shared(module: Module, kernel: Function) -> None:
+    """Put both functions beside `kernel`."""
+    types = [v.type for v in kernel.args[:-2]]
+    struct = f"{{ {', '.join(t.text for t in types)} }}"
+    part = Function(f"{kernel.label}.part", I32, [(POINTER, "memory", ""), (I64, "begin", ""), (I64, "end", "")])
+    b = Builder(module, part)
     memory, begin, end = part.args
-    given = [b.load(_field(b, args, memory, n), typ=t) for n, t in enumerate(args.elements)]
+    given = [b.load(t, _field(b, struct, memory, n), 8) for n, t in enumerate(types)]
     b.ret(b.call(kernel, [*given, begin, end]))
-    fn = ir.Function(module, ir.FunctionType(I32, [address, address, *args.elements, I64]), f"{kernel.name}.shared")
-    b = ir.IRBuilder(fn.append_basic_block("entry"))
+    named = [(t, "given", "") for t in types]
+    entry = [(POINTER, "run", ""), (POINTER, "pool", ""), *named, (I64, "extent", "")]
+    fn = Function(f"{kernel.label}.shared", I32, entry)
+    b = Builder(module, fn)
     run, pool, *values, extent = fn.args
-    memory = b.alloca(args)
-    memory.type = address  # llvmlite gives it the type of what it points at
+    memory = b.alloca(struct, 8)
     for n, value in enumerate(values):
-        b.store(value, _field(b, args, memory, n))
-    kind = ir.FunctionType(I32, [address, address, address, I64])
-    b.ret(b.call(_Pointed(run, kind), [pool, part, memory, extent]))
+        b.store(value, _field(b, struct, memory, n), 8)
+    b.ret(b.call(Callee(I32, run.text), [pool, part.pointer, memory, extent]))
+    module.functions += part, fn
 
 
-def _field(b: Any, args: Any, memory: Any, n: int) -> Any:
-    return b.gep(memory, [ir.Constant(I32, 0), ir.Constant(I32, n)], source_etype=args)
-
-
-class _Pointed:
-    """A function whose address is a value."""
-
-    def __init__(self, value: Any, kind: Any) -> None:
-        self.function_type, self.get_reference = kind, value.get_reference
+def _field(b: Builder, struct: str, memory: Operand, n: int) -> Operand:
+    return b.gep(struct, memory, constant(I32, 0), constant(I32, n))

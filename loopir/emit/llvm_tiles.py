@@ -4,26 +4,20 @@ A buffer in such a memory has as many registers as it fills, from a number that 
 instruction means has to be known where it is spelt. All eight are configured alike, whole.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import Any
 
-from llvmlite import ir
-
-from loopir.emit.llvm_values import I64, Values
+from loopir.emit.llvm_text import I8, VOID, Operand, word
+from loopir.emit.llvm_values import Values
 from loopir.errors import LowerError
 from loopir.ir.grammar import Alloc, Buffer, Int, Issue, Kernel, Load
 from loopir.ir.ops import MEMORIES
 from loopir.ir.walk import statements
 
 ROWS, BYTES, COUNT = 16, 64, 8
-I8 = ir.IntType(8)
 CONFIG = bytes([1, *[0] * 15, *[BYTES, 0] * COUNT, *[0] * 16, *[ROWS] * COUNT, *[0] * 8])
 """Palette 1; by tile the bytes of a row, in two bytes, and its rows (Intel SDM, volume 1, 18.2)."""
 SIGNS = {("int", "int"): "ssd", ("int", "uint"): "sud", ("uint", "int"): "usd", ("uint", "uint"): "uud"}
@@ -41,16 +35,7 @@ def uses_tiles(kernel: Kernel) -> bool:
 
 def configure(values: Values) -> None:
     """Have all tiles, at the builder's position."""
-    kind = ir.ArrayType(I8, len(CONFIG))
-    config: Any = ir.GlobalVariable(values.module, kind, values.module.get_unique_name("tiles"))
-    config.initializer, config.global_constant, config.linkage, config.align = (
-        kind(bytearray(CONFIG)),
-        True,
-        "private",
-        64,
-    )
-    pointer = values.b.gep(config, [ir.Constant(I64, 0)], source_etype=I8)
-    _call(values, "ldtilecfg", pointer)
+    _call(values, "ldtilecfg", values.b.module.data("tiles.config", CONFIG, 64))
 
 
 def release(values: Values) -> None:
@@ -68,7 +53,7 @@ def allocated(b: Buffer, values: Values) -> Iterator[None]:
     del values.tiles[b.name]
 
 
-def _number(x: Load, values: Values) -> Any:
+def _number(x: Load, values: Values) -> Operand:
     """The register that element `x` is the first of."""
     terms, at = values.indices.sum(x.at[0])
     if terms:
@@ -77,7 +62,7 @@ def _number(x: Load, values: Values) -> Any:
             "unroll the loops that count them"
         )
     unit = MEMORIES[x.buffer.scope].unit // x.buffer.dtype.bytes
-    return ir.Constant(I8, values.tiles[x.buffer.name][0] + at // unit)
+    return word(values.tiles[x.buffer.name][0] + at // unit, I8)
 
 
 def _dot(s: Issue, values: Values) -> None:
@@ -101,12 +86,12 @@ def _moved(s: Issue, values: Values) -> None:
         name,
         _number(tile, values),
         values.address(memory.buffer, memory.at[0], wide=True),
-        ir.Constant(I64, stride),
+        word(stride),
     )
 
 
-def _call(values: Values, name: str, *args: Any) -> None:
-    fn = values.library(f"llvm.x86.{name}", ir.VoidType(), [x.type for x in args])
+def _call(values: Values, name: str, *args: Operand) -> None:
+    fn = values.library(f"llvm.x86.{name}", VOID, [x.type for x in args])
     values.b.call(fn, args)
 
 

@@ -5,9 +5,6 @@ held as float32 and rounded after every operation. Integer division never traps,
 chosen is not read.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +12,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
-
-from llvmlite import ir
 
 from loopir.emit import llvm_ops as ops
-from loopir.emit.llvm_index import I64, Indices, is_vector
+from loopir.emit.llvm_builder import Builder
+from loopir.emit.llvm_index import Indices, is_vector
 from loopir.emit.llvm_loops import Left
+from loopir.emit.llvm_text import (
+    DOUBLE,
+    I1,
+    I64,
+    Block,
+    Callee,
+    Constant,
+    Operand,
+    Type,
+    constant,
+    like,
+    listed,
+    vector,
+    word,
+    zero,
+)
 from loopir.ir.dtypes import DType, bool_, float32, int64, uint64
 from loopir.ir.grammar import (
     Add,
@@ -49,9 +60,6 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.walk import nodes, variables
 
-I32 = ir.IntType(32)
-I1 = ir.IntType(1)
-
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
@@ -64,37 +72,48 @@ class Lanes:
 class Values:
     """Spells indices, conditions and values at the builder's position."""
 
-    def __init__(self, module: Any, builder: Any, fma: bool) -> None:
-        self.module, self.b = module, builder
-        self.flags: tuple[str, ...] = ("contract",) if fma else ()
+    def __init__(self, builder: Builder, fma: bool) -> None:
+        self.b = builder
+        self.flags = " contract" if fma else ""
         self.indices = Indices(builder, self.spread, self.opaque)
         self.env, self.index, self.alike = self.indices.env, self.indices.index, self.indices.alike
-        self.pointers: dict[str, Any] = {}
-        self.params: dict[str, Any] = {}
-        self.memo: dict[int, Any] | None = None
-        self.common: dict[Value, Any] | None = None
+        self.pointers: dict[str, Operand] = {}
+        self.params: dict[str, Operand] = {}
+        self.memo: dict[int, Operand] | None = None
+        self.common: dict[Value, Operand] | None = None
         self.lanes: Lanes | None = None
-        self.mask: Any = None
+        self.mask: Operand | None = None
         self.private: set[str] = set()
-        self.stack: dict[str, Any] = {}
+        self.stack: dict[str, Operand] = {}
         self.tiles: dict[str, tuple[int, int]] = {}
         """Of what is in registers that instructions know by number the first, and how many there are."""
         self.left = Left()
-        self.block: Any = None
-        self.known: dict[tuple[str, Any, str], Any] = {}
+        self.block: Block | None = None
+        self.known: dict[tuple[str, Operand, Type], Operand] = {}
         """What was loaded in the block: of a buffer, from where, as what."""
 
     # ------------------------------------------------------------ lanes
 
     def enter_lanes(self, var: str, width: int) -> None:
         self.lanes = Lanes(var, width)
-        self.env[var] = ir.Constant(ir.VectorType(I64, width), list(range(width)))
+        self.env[var] = listed(vector(I64, width), range(width))
 
     def leave_lanes(self) -> None:
         self.lanes = None
 
     @contextmanager
-    def masked(self, test: Any) -> Iterator[None]:
+    def first_lane(self) -> Iterator[None]:
+        """Indices are those of lane 0."""
+        if self.lanes is None:
+            yield
+            return
+        var, saved = self.lanes.var, self.env[self.lanes.var]
+        self.env[var] = word(0)
+        yield
+        self.env[var] = saved
+
+    @contextmanager
+    def masked(self, test: Operand) -> Iterator[None]:
         """Only the lanes where `test` holds act."""
         saved, common = self.mask, self.common
         self.mask = test if saved is None else self.b.and_(saved, test)
@@ -103,7 +122,7 @@ class Values:
         self.mask, self.common = saved, common
 
     @contextmanager
-    def bound(self, env: Mapping[str, Any]) -> Iterator[None]:
+    def bound(self, env: Mapping[str, Operand]) -> Iterator[None]:
         """Monoid components, or an expansion's arguments, by name."""
         saved = self.params
         self.params = {**saved, **env}
@@ -118,51 +137,47 @@ class Values:
         if lane.var in variables(n):
             return True
         return (bool(self.private) or any(map(is_vector, self.params.values()))) and any(
-            (isinstance(x, Param) and is_vector(self.params.get(x.name)))
+            (isinstance(x, Param) and x.name in self.params and is_vector(self.params[x.name]))
             or (isinstance(x, Buffer) and x.name in self.private)
             for x in nodes(n)
         )
 
-    def spread(self, v: Any) -> Any:
+    def spread(self, v: Operand) -> Operand:
         """`v` in every lane."""
         if self.lanes is None or is_vector(v):
             return v
-        width = self.lanes.width
-        kind = ir.VectorType(v.type, width)
-        if isinstance(v, ir.Constant) and not isinstance(v.constant, str):
-            zero = v.constant == 0 and not str(v.constant).startswith("-")
-            return ir.Constant(kind, None if zero else [v.constant] * width)
-        nothing = ir.Constant(kind, None)
-        one = self.b.insert_element(nothing, v, ir.Constant(I32, 0))
-        return self.b.shuffle_vector(one, nothing, ops.first_lane(width))
+        if isinstance(v, Constant) and v.number is not None:
+            return constant(vector(v.type, self.lanes.width), v.number)
+        return self.b.spread(v, self.lanes.width)
 
     # ------------------------------------------------------------ indices and conditions
 
-    def opaque(self, ix: Opaque) -> Any:
+    def opaque(self, ix: Opaque) -> Operand:
         """A value as an index."""
         v = self.resize(self.value(ix.value), I64, ix.value.dtype)
         return ops.clipped(self.b, v) if ix.value.dtype == uint64 else v
 
-    def elements(self, shape: Sequence[Index]) -> tuple[Any, Any]:
+    def elements(self, shape: Sequence[Index]) -> tuple[Operand, Operand]:
         """The number of elements in a buffer, and the same as a float64, which does not wrap."""
-        count, size = ir.Constant(I64, 1), ir.Constant(ops.DOUBLE, 1.0)
+        count: Operand = word(1)
+        size: Operand = constant(DOUBLE, 1.0)
         for d in shape:
-            extent = ops.spell(self.module, self.b, "llvm.smax", (self.index(d), ir.Constant(I64, 0)), int64, ())
+            extent = ops.spell(self.b, "llvm.smax", (self.index(d), word(0)), int64)
             count = self.b.mul(count, extent)
-            size = self.b.fmul(size, self.b.sitofp(extent, ops.DOUBLE))
+            size = self.b.fmul(size, self.b.sitofp(extent, DOUBLE))
         return count, size
 
-    def resize(self, v: Any, to: Any, source: DType) -> Any:
+    def resize(self, v: Operand, to: Type, source: DType) -> Operand:
         """An integer as one of another width."""
-        have, want = _scalar(v.type).width, to.width
-        kind = ir.VectorType(to, v.type.count) if is_vector(v) else to
+        have, want = v.type.scalar.bits, to.bits
+        kind = like(v, to)
         if have == want:
             return v
         if have > want:
             return self.b.trunc(v, kind)
         return self.b.sext(v, kind) if source.kind == "int" else self.b.zext(v, kind)
 
-    def cond(self, c: Cond) -> Any:
+    def cond(self, c: Cond) -> Operand:
         match c:
             case And(terms) | Or(terms):
                 return self.joined(terms, isinstance(c, And))
@@ -175,10 +190,10 @@ class Values:
             case _:
                 raise TypeError(f"{type(c).__name__} is no condition")
 
-    def joined(self, terms: Sequence[Cond], every: bool) -> Any:
+    def joined(self, terms: Sequence[Cond], every: bool) -> Operand:
         """Whether all terms hold, or any. One that reads memory is evaluated where those before leave it open."""
         join = self.b.and_ if every else self.b.or_
-        total: Any = ir.Constant(I1, int(every))
+        total: Operand = constant(I1, int(every))
         for n, t in enumerate(terms):
             if n == 0 or not _guarded(t):
                 total = join(*self.alike(total, self.cond(t)))
@@ -188,7 +203,7 @@ class Values:
                 with self.masked(undecided):
                     found = self.cond(t)
             else:
-                found = self.branch(undecided, partial(self.cond, t), lambda: ir.Constant(I1, 0))
+                found = self.branch(undecided, partial(self.cond, t), lambda: zero(I1))
             total = join(*self.alike(total, found))
         return total
 
@@ -217,14 +232,10 @@ class Values:
             case _:
                 return None
 
-    def address(self, b: Buffer, ix: Index, *, wide: bool = False) -> Any:
+    def address(self, b: Buffer, ix: Index, *, wide: bool = False) -> Operand:
         """Where element `ix` of `b` lies, that of lane 0 if it differs from lane to lane; several if `wide`."""
-        saved = None if self.lanes is None else self.env[self.lanes.var]
-        if self.lanes is not None:
-            self.env[self.lanes.var] = ir.Constant(I64, 0)
-        out = self.indices.address(self.pointers[b.name], ops.memory_type(b.dtype), ix)
-        if self.lanes is not None:
-            self.env[self.lanes.var] = saved
+        with self.first_lane():
+            out = self.indices.address(self.pointers[b.name], ops.memory_type(b.dtype), ix)
         wide = wide or self.lanes is not None
         self.left.accessed(b.name, self.indices.depth(out), stack=b.name in self.stack, wide=wide)
         return out
@@ -234,53 +245,51 @@ class Values:
         assert self.lanes is not None
         if b.name not in self.stack or not all(isinstance(d, Int) for d in b.shape):
             return False
-        saved = self.env[self.lanes.var]
-        self.env[self.lanes.var] = ir.Constant(I64, 0)
-        terms, first = self.indices.sum(ix)
-        self.env[self.lanes.var] = saved
+        with self.first_lane():
+            terms, first = self.indices.sum(ix)
         room = prod(d.value for d in b.shape if isinstance(d, Int))
         return not terms and 0 <= first <= room - self.lanes.width
 
-    def element(self, b: Buffer, offsets: Any, lane: Any) -> Any:
+    def element(self, b: Buffer, offsets: Operand, lane: int) -> Operand:
         """Where the element of `b` lies that a lane of `offsets` tells."""
         at = self.b.extract_element(offsets, lane)
-        return self.b.gep(self.pointers[b.name], [at], source_etype=ops.memory_type(b.dtype))
+        return self.b.gep(ops.memory_type(b.dtype), self.pointers[b.name], at)
 
-    def load(self, b: Buffer, at: Index) -> Any:
+    def load(self, b: Buffer, at: Index) -> Operand:
         return ops.from_memory(self.b, self.raw(b, at), b.dtype)
 
-    def raw(self, b: Buffer, at: Index) -> Any:
+    def raw(self, b: Buffer, at: Index) -> Operand:
         """An element as it lies in memory."""
         kind = ops.memory_type(b.dtype)
         lanes, ix = self.lanes, self.place(b, at)
         stride = self.stride(ix) if lanes is not None else 0
 
-        def one() -> Any:
+        def one() -> Operand:
             return self.read(b, self.address(b, ix), kind)
 
         if lanes is None or (stride == 0 and self.mask is None):
             raw = one()
-        elif stride == 0:
-            any_lane = self.b.call(ops.any_true(self.module, lanes.width), [self.mask])
-            raw = self.branch(any_lane, one, lambda: ir.Constant(kind, 0))
+        elif stride == 0 and self.mask is not None:
+            any_lane = ops.any_true(self.b, self.mask)
+            raw = self.branch(any_lane, one, lambda: zero(kind))
         elif stride == 1:
-            vector = ir.VectorType(kind, lanes.width)
+            wide = vector(kind, lanes.width)
             address = self.address(b, ix)
             if self.mask is None or self.whole_vector(b, ix):
-                raw = self.read(b, address, vector)
+                raw = self.read(b, address, wide)
             else:
-                raw = ops.masked_load(self.module, self.b, address, vector, b.dtype.bytes, self.mask)
+                raw = ops.masked_load(self.b, address, wide, b.dtype.bytes, self.mask)
         else:
             raw = self.gather(b, self.spread(self.index(ix)))
         return raw
 
-    def read(self, b: Buffer, address: Any, kind: Any) -> Any:
+    def read(self, b: Buffer, address: Operand, kind: Type) -> Operand:
         """What lies there: loaded once in a block, as copies that the schedule unrolled have much in common."""
         if self.block is not self.b.block:
             self.block, self.known = self.b.block, {}
-        how = (b.name, address, str(kind))
+        how = (b.name, address, kind)
         if how not in self.known:
-            self.known[how] = self.b.load(address, typ=kind, align=b.dtype.bytes)
+            self.known[how] = self.b.load(kind, address, b.dtype.bytes)
         return self.known[how]
 
     def written(self, *names: str) -> None:
@@ -294,35 +303,34 @@ class Values:
         else:
             self.store(b, at, self.whole(value))
 
-    def store(self, b: Buffer, at: Index, value: Any) -> None:
+    def store(self, b: Buffer, at: Index, value: Operand) -> None:
         self.store_raw(b, at, ops.to_memory(self.b, value, b.dtype))
 
-    def store_raw(self, b: Buffer, at: Index, raw: Any) -> None:
+    def store_raw(self, b: Buffer, at: Index, raw: Operand) -> None:
         self._store(b, at, raw)
         self.written(b.name)
 
-    def _store(self, b: Buffer, at: Index, raw: Any) -> None:
+    def _store(self, b: Buffer, at: Index, raw: Operand) -> None:
         lanes, ix = self.lanes, self.place(b, at)
         if lanes is None:
-            self.b.store(raw, self.address(b, ix), align=b.dtype.bytes)
+            self.b.store(raw, self.address(b, ix), b.dtype.bytes)
             return
         raw = self.spread(raw)
         if self.stride(ix) == 1:
             address = self.address(b, ix)
             if self.mask is not None and self.whole_vector(b, ix):
                 raw = self.b.select(self.mask, raw, self.read(b, address, raw.type))
-                self.b.store(raw, address, align=b.dtype.bytes)
+                self.b.store(raw, address, b.dtype.bytes)
             elif self.mask is None:
-                self.b.store(raw, address, align=b.dtype.bytes)
+                self.b.store(raw, address, b.dtype.bytes)
             else:
-                ops.masked_store(self.module, self.b, raw, address, b.dtype.bytes, self.mask)
+                ops.masked_store(self.b, raw, address, b.dtype.bytes, self.mask)
             return
         offsets = self.spread(self.index(ix))
         for n in range(lanes.width):
             with self.lane_acts(n):
-                element = self.b.extract_element(raw, ir.Constant(I32, n))
-                address = self.element(b, offsets, ir.Constant(I32, n))
-                self.b.store(element, address, align=b.dtype.bytes)
+                element = self.b.extract_element(raw, n)
+                self.b.store(element, self.element(b, offsets, n), b.dtype.bytes)
 
     @contextmanager
     def lane_acts(self, n: int) -> Iterator[None]:
@@ -330,45 +338,36 @@ class Values:
         if self.mask is None:
             yield
         else:
-            with self.b.if_then(self.b.extract_element(self.mask, ir.Constant(I32, n))):
+            with self.b.if_then(self.b.extract_element(self.mask, n)):
                 yield
 
-    def gather(self, b: Buffer, at: Any) -> Any:
+    def gather(self, b: Buffer, at: Operand) -> Operand:
         assert self.lanes is not None
         kind = ops.memory_type(b.dtype)
-        vector = ir.VectorType(kind, self.lanes.width)
-        out: Any = ir.Constant(vector, None)
+        out: Operand = zero(vector(kind, self.lanes.width))
         for n in range(self.lanes.width):
             before = self.b.block
-            lane = ir.Constant(I32, n)
             with self.lane_acts(n):
-                address = self.element(b, at, lane)
-                element = self.b.load(address, typ=kind, align=b.dtype.bytes)
-                filled = self.b.insert_element(out, element, lane)
+                element = self.b.load(kind, self.element(b, at, n), b.dtype.bytes)
+                filled = self.b.insert_element(out, element, n)
                 inside = self.b.block
-            if self.mask is None:
-                out = filled
-            else:
-                joined = self.b.phi(vector)
-                joined.add_incoming(filled, inside)
-                joined.add_incoming(out, before)
-                out = joined
+            out = filled if self.mask is None else self.b.phi(out.type, (filled, inside), (out, before))
         return out
 
-    def library(self, name: str, result: Any, args: list[Any]) -> Any:
-        """A function of the C library."""
-        return ops.declared(self.module, name, result, args)
+    def library(self, label: str, result: Type, args: Sequence[Type]) -> Callee:
+        """A function of the C library, or of LLVM."""
+        return self.b.module.declared(label, result, args)
 
     # ------------------------------------------------------------ values
 
-    def whole(self, v: Value) -> Any:
+    def whole(self, v: Value) -> Operand:
         """A statement's value: an operation that it says twice is spelt once."""
         self.common = {}
         out = self.value(v)
         self.common = None
         return out
 
-    def value(self, v: Value) -> Any:
+    def value(self, v: Value) -> Operand:
         if self.memo is None and self.common is not None and isinstance(v, Op):
             found = self.common.get(v)
             if found is None:
@@ -381,18 +380,18 @@ class Values:
             return found
         return self._value(v)
 
-    def _value(self, v: Value) -> Any:
+    def _value(self, v: Value) -> Operand:
         match v:
             case Const(value, t):
-                return ops.constant(value, t)
+                return ops.literal(value, t)
             case Load(buffer, at):
                 return self.load(buffer, at[0])
             case Of(Index() as ix, t):
-                return ops.convert(self.module, self.b, self.index(ix), int64, t)
+                return ops.convert(self.b, self.index(ix), int64, t)
             case Of(Cond() as c, t):
-                return ops.convert(self.module, self.b, self.cond(c), bool_, t)
+                return ops.convert(self.b, self.cond(c), bool_, t)
             case Cast(value, t):
-                return ops.convert(self.module, self.b, self.value(value), value.dtype, t)
+                return ops.convert(self.b, self.value(value), value.dtype, t)
             case Select():
                 return self.select(v)
             case Op():
@@ -402,7 +401,7 @@ class Values:
             case _:
                 raise TypeError(f"{type(v).__name__} is no value")
 
-    def select(self, v: Select) -> Any:
+    def select(self, v: Select) -> Operand:
         test = self.cond(v.cond)
         if is_vector(test):
             other = self.b.not_(test)
@@ -416,15 +415,14 @@ class Values:
             return self.b.select(test, a, b)
         return self.branch(test, lambda: self.value(v.a), lambda: self.value(v.b))
 
-    def arm(self, v: Value, test: Any) -> Any:
+    def arm(self, v: Value, test: Operand) -> Operand:
         """A side of a Select in lanes: skipped where no lane takes it, if it is rare and dear."""
         if not _rare(v):
             return self.value(v)
-        any_lane = self.b.call(ops.any_true(self.module, test.type.count), [test])
-        zero = ir.Constant(ir.VectorType(ops.register_type(v.dtype), test.type.count), None)
-        return self.branch(any_lane, lambda: self.spread(self.value(v)), lambda: zero)
+        nothing = zero(like(test, ops.register_type(v.dtype)))
+        return self.branch(ops.any_true(self.b, test), lambda: self.spread(self.value(v)), lambda: nothing)
 
-    def branch(self, test: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+    def branch(self, test: Operand, first: Callable[[], Operand], second: Callable[[], Operand]) -> Operand:
         """One of two values; only that one is evaluated."""
         saved, common = self.memo, self.common
         with self.b.if_else(test) as (then, orelse):
@@ -441,21 +439,15 @@ class Values:
         self.memo, self.common = saved, common
         if is_vector(a) != is_vector(b):
             a, b = self.late_spread(a, from_a), self.late_spread(b, from_b)
-        out = self.b.phi(a.type)
-        out.add_incoming(a, from_a)
-        out.add_incoming(b, from_b)
-        return out
+        return self.b.phi(a.type, (a, from_a), (b, from_b))
 
-    def late_spread(self, v: Any, block: Any) -> Any:
+    def late_spread(self, v: Operand, block: Block) -> Operand:
         if is_vector(v):
             return v
-        here = self.b.block
-        self.b.position_before(block.terminator)
-        out = self.spread(v)
-        self.b.position_at_end(here)
-        return out
+        with self.b.at(block):
+            return self.spread(v)
 
-    def op(self, v: Op) -> Any:
+    def op(self, v: Op) -> Operand:
         t = v.args[0].dtype
         args = self.alike(*(self.value(a) for a in v.args))
         work = float32 if t.is_narrow else t
@@ -467,10 +459,10 @@ class Values:
         spelling = v.fn.llvm.get(work.name) or v.fn.llvm.get(work.kind)
         if spelling is None:
             raise ops.unspelt(v.fn.name, t)
-        out = ops.spell(self.module, self.b, spelling, args, work, self.flags)
+        out = ops.spell(self.b, spelling, args, work, self.flags)
         return self.rounded(out, t, v.fn.result)
 
-    def expanded(self, expansion: Value, names: Sequence[Param], args: Sequence[Any]) -> Any:
+    def expanded(self, expansion: Value, names: Sequence[Param], args: Sequence[Operand]) -> Operand:
         """An operation said in terms of others; what it uses twice is spelt once."""
         saved, self.memo = self.memo, {}
         with self.bound({p.name: a for p, a in zip(names, args, strict=True)}):
@@ -478,14 +470,10 @@ class Values:
         self.memo = saved
         return out
 
-    def rounded(self, v: Any, t: DType, result: str) -> Any:
+    def rounded(self, v: Operand, t: DType, result: str) -> Operand:
         if result == "bool" or not t.is_narrow:
             return v
         return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
-
-
-def _scalar(t: Any) -> Any:
-    return t.element if isinstance(t, ir.VectorType) else t
 
 
 def _guarded(v: Node) -> bool:

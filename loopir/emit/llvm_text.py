@@ -1,0 +1,267 @@
+"""LLVM IR as text: types and values, and what a module is made of, down to the lines of a block.
+
+A value is a type and a word. Of an instruction nothing is kept but its line: nobody looks back at it, and to spell a
+line at once is a fraction of the time that an object for each takes. Two kinds of lines wait until all is known: a
+`Phi`, and a `Link` of an address. `llvm_builder` writes them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+
+# ---------------------------------------------------------------- types
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Type:
+    """A type, one object each: how it is written, and as a part of an intrinsic's name."""
+
+    text: str
+    short: str
+    bits: int = 0
+    """Of an integer."""
+    element: Type | None = None
+    count: int = 0
+    """Of what a vector is, and how many."""
+
+    @property
+    def scalar(self) -> Type:
+        return self.element or self
+
+
+HALF, BFLOAT, FLOAT, DOUBLE = Type("half", "f16"), Type("bfloat", "bf16"), Type("float", "f32"), Type("double", "f64")
+POINTER, VOID = Type("ptr", "p0"), Type("void", "isVoid")
+
+
+@cache
+def integer(bits: int) -> Type:
+    return Type(f"i{bits}", f"i{bits}", bits)
+
+
+@cache
+def vector(element: Type, count: int) -> Type:
+    return Type(f"<{count} x {element.text}>", f"v{count}{element.short}", element=element, count=count)
+
+
+def like(v: Operand, scalar: Type) -> Type:
+    """`scalar`, in as many lanes as `v` has."""
+    return vector(scalar, v.type.count) if v.type.count else scalar
+
+
+I1, I8, I16, I32, I64 = map(integer, (1, 8, 16, 32, 64))
+
+
+# ---------------------------------------------------------------- values
+
+
+class Operand:
+    """What an instruction takes: a type and a word, and both together."""
+
+    __slots__ = ("text", "type", "typed")
+
+    def __init__(self, kind: Type, text: str) -> None:
+        self.type, self.text, self.typed = kind, text, f"{kind.text} {text}"
+
+
+class Constant(Operand):
+    """A value that is known; a scalar's number."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, kind: Type, text: str, number: float | None = None) -> None:
+        super().__init__(kind, text)
+        self.number = number
+
+
+@lru_cache(maxsize=4096, typed=True)
+def word(number: int, kind: Type = I64) -> Constant:
+    """An integer, as its bits hold it."""
+    half = 1 << (kind.bits - 1)
+    number = number & 1 if kind is I1 else (number + half) % (2 * half) - half
+    return Constant(kind, ("false", "true")[number] if kind is I1 else str(number), number)
+
+
+def constant(kind: Type, number: float) -> Constant:
+    """A number that `kind` holds exactly; of a vector, in all lanes."""
+    if kind.element is not None:
+        one = constant(kind.element, number)
+        return Constant(kind, f"splat ({one.typed})")
+    return word(int(number), kind) if kind.bits else Constant(kind, _decimal(number, kind), number)
+
+
+def listed(kind: Type, numbers: Sequence[int]) -> Constant:
+    """A vector of integers."""
+    return Constant(kind, f"<{', '.join(word(n, kind.scalar).typed for n in numbers)}>")
+
+
+@lru_cache(maxsize=256)
+def zero(kind: Type) -> Constant:
+    """Nothing but bits that are 0."""
+    number = None if kind.element is not None or kind is POINTER else 0
+    return word(0, kind) if kind.bits else Constant(kind, "null" if kind is POINTER else "zeroinitializer", number)
+
+
+@lru_cache(maxsize=256)
+def poison(kind: Type) -> Constant:
+    """What is not used."""
+    return Constant(kind, "poison")
+
+
+def _decimal(x: float, kind: Type) -> str:
+    """A float, by its digits where those are few, else by its bits; a float32 by those of a float64."""
+    if kind is HALF:
+        return f"0xH{struct.unpack('>H', struct.pack('>e', x))[0]:04X}"
+    if x.is_integer() and abs(x) < 1 << 24:
+        return repr(x)
+    return f"0x{struct.unpack('>Q', struct.pack('>d', x))[0]:016X}"
+
+
+# ---------------------------------------------------------------- lines
+
+
+class Phi(Operand):
+    """A value by the block that was before."""
+
+    __slots__ = ("incoming",)
+
+    def __init__(self, kind: Type, text: str) -> None:
+        super().__init__(kind, text)
+        self.incoming: list[tuple[Operand, Block]] = []
+
+    def spelt(self, left: bool) -> tuple[str, ...]:
+        pairs = ", ".join(f"[ {v.text}, %{block.name} ]" for v, block in self.incoming)
+        return (f"{self.text} = phi {self.type.text} {pairs}",)
+
+
+HIDE = "llvm.strip.invariant.group.p0"
+
+
+class Link(Operand):
+    """An address that is the one before it and what a loop adds.
+
+    Unless LLVM has loops `left` to make faster, it need not know how an address moves, and takes half as long to choose
+    instructions: else it weighs for every access of a loop (`LoopStrengthReduce`) by which sums to have its address,
+    which chains say already. So a link is handed to what says nothing of that and is no instruction in the end.
+    """
+
+    __slots__ = ("made",)
+
+    def __init__(self, text: str, made: str) -> None:
+        super().__init__(POINTER, text)
+        self.made = made
+
+    def spelt(self, left: bool) -> tuple[str, ...]:
+        if left:
+            return (f"{self.text} = {self.made}",)
+        return f"{self.text}.at = {self.made}", f"{self.text} = call ptr @{HIDE}(ptr {self.text}.at)"
+
+
+class Block:
+    """Lines, with the loop that each came from. What is written after it `ended` goes before its last line."""
+
+    __slots__ = ("ended", "lines", "loop", "loops", "name")
+
+    def __init__(self, label: str, loop: str | None) -> None:
+        self.name, self.loop, self.ended = label, loop, False
+        self.lines: list[str | Phi | Link] = []
+        self.loops: list[str | None] = []
+
+    def put(self, line: str | Phi | Link, loop: str | None) -> None:
+        if self.ended:
+            self.lines.insert(-1, line)
+            self.loops.insert(-1, loop)
+        else:
+            self.lines.append(line)
+            self.loops.append(loop)
+
+
+# ---------------------------------------------------------------- modules
+
+
+@dataclass(slots=True, eq=False)
+class Callee:
+    """What may be called: what it gives, and its name or address."""
+
+    result: Type
+    text: str
+
+    @property
+    def pointer(self) -> Operand:
+        return Operand(POINTER, self.text)
+
+
+class Function(Callee):
+    """A function, and its arguments by type, name and attribute; names in it are told apart by numbers."""
+
+    __slots__ = ("args", "blocks", "head", "label", "taken")
+
+    def __init__(self, label: str, result: Type, args: Sequence[tuple[Type, str, str]], *, how: str = "") -> None:
+        super().__init__(result, f"@{label}")
+        self.label, self.taken, self.blocks = label, dict[str, int](), list[Block]()
+        self.args = tuple(Operand(kind, f"%{self.named(x)}") for kind, x, _ in args)
+        told = (f"{v.type.text}{attribute} {v.text}" for v, (*_, attribute) in zip(self.args, args, strict=True))
+        self.head = f"define {result.text} {self.text}({', '.join(told)}){how}"
+
+    def named(self, base: str) -> str:
+        """A name that nothing in the function has."""
+        count = self.taken.get(base, 0)
+        self.taken[base] = count + 1
+        return f"{base}.{count}" if count else base
+
+
+@dataclass(slots=True)
+class Module:
+    """Functions, what they use that is elsewhere, and what is noted beside instructions."""
+
+    functions: list[Function] = field(default_factory=list[Function])
+    callees: dict[str, tuple[Callee, str]] = field(default_factory=dict[str, tuple[Callee, str]])
+    notes: list[str] = field(default_factory=list[str])
+
+    def declared(self, label: str, result: Type, args: Sequence[Type]) -> Callee:
+        """A function that is elsewhere."""
+        if label not in self.callees:
+            given = ", ".join(x.text for x in args)
+            self.callees[label] = Callee(result, f"@{label}"), f"declare {result.text} @{label}({given})"
+        return self.callees[label][0]
+
+    def data(self, label: str, content: bytes, align: int) -> Operand:
+        """Where these bytes lie, which all of the module share."""
+        text = "".join(f"\\{n:02X}" for n in content)
+        kind = f"[{len(content)} x i8]"
+        head = f'@{label} = private constant {kind} c"{text}", align {align}'
+        self.callees[label] = Callee(VOID, f"@{label}"), head
+        return self.callees[label][0].pointer
+
+    def note(self, text: str) -> str:
+        """The number of a note, of which there is one each."""
+        if text not in self.notes:
+            self.notes.append(text)
+        return f"!{self.notes.index(text)}"
+
+    def own_note(self, *told: str) -> str:
+        """A note that is itself its first part: what is called a loop."""
+        self.notes.append(f"distinct !{{!{len(self.notes)}, {', '.join(told)}}}")
+        return f"!{len(self.notes) - 1}"
+
+    def written(self, left: bool) -> tuple[str, tuple[str | None, ...]]:
+        """The text, and the loop that each line came from; is LLVM `left` to make loops faster?"""
+        pairs: list[tuple[str, str | None]] = [(text, None) for _, text in self.callees.values()]
+        if not left:
+            pairs.append((f"declare ptr @{HIDE}(ptr)", None))
+        for fn in self.functions:
+            pairs += (("", None), (f"{fn.head} {{", None))
+            for block in fn.blocks:
+                pairs.append((f"{block.name}:", block.loop))
+                pairs += _lines(block, left)
+            pairs.append(("}", None))
+        pairs += ((f"!{n} = {text}", None) for n, text in enumerate(self.notes))
+        return "\n".join(line for line, _ in pairs) + "\n", tuple(loop for _, loop in pairs)
+
+
+def _lines(block: Block, left: bool) -> Iterator[tuple[str, str | None]]:
+    for line, loop in zip(block.lines, block.loops, strict=True):
+        for text in (line,) if isinstance(line, str) else line.spelt(left):
+            yield f"  {text}", loop
