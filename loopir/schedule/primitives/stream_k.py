@@ -8,10 +8,12 @@ After Osama et al., "Stream-K: Work-centric Parallel Decomposition for Dense Mat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
+from loopir.analysis.affine import plain, to_index
 from loopir.analysis.relabel import Relabelling
-from loopir.analysis.simplify import EMPTY, simplify
-from loopir.analysis.simplify_func import Known, simplify_body
+from loopir.analysis.simplify import Context
+from loopir.analysis.simplify_func import Known
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
@@ -32,7 +34,7 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import exchanged, fresh, names, places, replace, rewrite, substitute
+from loopir.ir.walk import exchanged, fresh, names, places, replace, rewrite
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.naming import new_names
@@ -114,10 +116,17 @@ def stream_k(func: Func, stage: str, outer: str, inner: str, parts: int) -> Func
     require_delay(func, whole, dealt.again, tile.var, f"{fold.reduce.label} would be folded after its loops")
     if fold.reduce.init is None:
         require_inside(func, whole, dealt.again, tile.var)
-    made = dealt.nest()
-    if not dealt.uneven:
-        made = replace(made, body=simplify_body(made.body, known_at(func, tile)))
-    return exchanged(func, tile, made)
+    return exchanged(func, tile, dealt.nest())
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """`pieces` of a part, each of `extent` iterations, from `begin` on, of iteration `tile` of the outer loop."""
+
+    pieces: Index
+    tile: Index
+    begin: Index
+    extent: Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +155,9 @@ class _Dealt:
         return _Dealt(func, fold, loop, again, times, length, max(1, -(-times * length // parts)))
 
     @property
-    def uneven(self) -> bool:
-        """Whether parts end within iterations of the outer loop, and not as many in each: then no length is decided by
-        what is known of the loops, and each index is made in the form that it has at any place."""
-        return self.times > 1 and self.share % self.length != 0 and self.length % self.share != 0
-
-    def tidy(self, ix: Index) -> Index:
-        return simplify(ix) if self.uneven else ix
+    def per(self) -> int:
+        """The parts of an iteration of the outer loop, where each part lies within one; 0 if there are others."""
+        return -(-self.length // self.share) if self.times == 1 or self.length % self.share == 0 else 0
 
     @property
     def total(self) -> int:
@@ -162,10 +167,18 @@ class _Dealt:
     def parts(self) -> int:
         return -(-self.total // self.share)
 
+    def begun(self, part: int) -> int:
+        """In which iteration of the outer loop `part` begins."""
+        return part * self.share // self.length
+
     def pieces(self, part: int) -> int:
         """Of how many iterations of the outer loop `part` has some."""
-        begin, end = part * self.share, min((part + 1) * self.share, self.total)
-        return (end - 1) // self.length - begin // self.length + 1
+        return (min((part + 1) * self.share, self.total) - 1) // self.length - self.begun(part) + 1
+
+    def reduced(self) -> tuple[int, int]:
+        """`share` and `length` without what divides both."""
+        common = gcd(self.share, self.length)
+        return self.share // common, self.length // common
 
     def nest(self) -> Alloc:
         """The pieces, in memory of their own, and the fold of them."""
@@ -188,42 +201,69 @@ class _Dealt:
             body = (Alloc(b, body),)
         return Alloc(memory[0], body)
 
+    def part(self, part: Var, piece: Var) -> _Part:
+        """The parts, each index in its shortest form: none is decided by what is known where they stand."""
+        share, length = self.share, self.length
+        begin, end = part * share, part * share + share
+        exact = self.parts * share == self.total
+        end = end if exact else minimum(end, Int(self.total))
+        if self.per:
+            tile, turn = (part // self.per, part % self.per) if self.times > 1 else (Int(0), part)
+            return _Part(Int(1), tile, turn * share, Int(share) if exact else end - begin)
+        if share % length == 0:
+            each = share // length
+            first = part * each
+            pieces = Int(each) if exact else minimum(first + each, Int(self.times)) - first
+            return _Part(pieces, first + piece, Int(0), Int(length))
+        by, over = self.reduced()
+        first = _quotient(part, by, 0, over)
+        ended = _quotient(part, by, by - 1 + over, over) if exact else (end + (length - 1)) // length
+        pieces, tile = _sum(ended - first), first + piece
+        # least values that say no more than what is so, but are seen at once
+        if not isinstance(pieces, Int) or self.begun(self.parts - 1) + pieces.value > self.times:
+            tile = minimum(tile, Int(self.times - 1))
+        skipped = maximum(_sum(begin - tile * length), Int(0))
+        return _Part(pieces, tile, skipped, minimum(_sum(end - tile * length), Int(length)) - skipped)
+
     def dealt(self, memory: tuple[Buffer, ...], at: tuple[Index, ...], part: str, piece: str) -> Stmt:
         """Each part's iterations, piece by piece, folded into `memory`."""
-        reduce, length = self.fold.reduce, self.length
-        begin, end = Var(part) * self.share, (Var(part) + 1) * self.share
-        end = end if self.parts * self.share == self.total else minimum(end, Int(self.total))
-        # least values that say no more than what is so, but are seen at once
-        pieces = self.tidy((end - 1) // length - begin // length + 1)
-        tile = minimum(self.tidy(begin // length + Var(piece)), Int(self.times - 1))
-        if self.uneven and self.parts * self.share == self.total:  # else no proof is found
-            tile = simplify(tile, EMPTY.loop(part, Int(self.parts)).loop(piece, pieces))
-        skipped = maximum(self.tidy(begin - tile * length), Int(0))
-        until = minimum(self.tidy(end - tile * length), Int(length))
+        reduce, x = self.fold.reduce, self.part(Var(part), Var(piece))
         made = Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, reduce.over, reduce.monoid.identity)
+        inside = Var(self.loop.var) + x.begin
+        if not self.per and x.begin != Int(0):
+            inside = minimum(inside, Int(self.length - 1))
         tiles = self.fold.shells[0]
         assert isinstance(tiles, Loop)
-        inside = minimum(Var(self.loop.var) + skipped, Int(length - 1))
-        moved: dict[str, Index] = {tiles.var: tile, self.loop.var: inside}
+
+        def known() -> Context:
+            outside = known_at(self.func, tiles).here.loop(part, Int(self.parts)).loop(piece, x.pieces)
+            return outside.loop(self.loop.var, x.extent)
+
         body = rewrite(self.loop.body, lambda s: made if s is reduce else None)
-        if self.uneven:
-            body = Relabelling(moved, {}).body(body, Known(frozenset(), EMPTY))
-        else:
-            body = tuple(substitute(s, moved) for s in body)
-        whole = Loop(self.loop.var, until - skipped, self.loop.kind, body)
-        return Loop(part, Int(self.parts), "serial", (Loop(piece, pieces, "serial", (whole,)),))
+        body = Relabelling({tiles.var: x.tile, self.loop.var: inside}, {}).body(body, Known(frozenset(), known))
+        whole = Loop(self.loop.var, x.extent, self.loop.kind, body)
+        return Loop(part, Int(self.parts), "serial", (Loop(piece, x.pieces, "serial", (whole,)),))
+
+    def pieced(self, tile: Var, part: Var) -> tuple[Index, Index, Index]:
+        """How many parts have some of iteration `tile` of the outer loop; of the one that is `part` of these, its
+        number, and which of its pieces that is."""
+        if self.per:
+            return Int(self.per), tile * self.per + part, Int(0)
+        if self.share % self.length == 0:
+            each = self.share // self.length
+            return Int(1), tile // each if self.parts > 1 else Int(0), tile % each if self.parts > 1 else tile
+        over, by = self.reduced()
+        first = _quotient(tile, by, 0, over)
+        place = first + part
+        return _sum(_quotient(tile, by, by - 1 + over, over) - first), place, tile - _sum(place * over) // by
 
     def folded(self, memory: tuple[Buffer, ...], own: tuple[Index, ...], part: str) -> Body:
         """The pieces of each element, folded into it."""
         tile, *inner = self.again
         assert isinstance(tile, Loop)
-        begin = Var(tile.var) * self.length
-        first, last = begin // self.share, (begin + (self.length - 1)) // self.share
-        place = self.tidy(first + Var(part))
-        at = (place, self.tidy(Var(tile.var) - place * self.share // self.length), *own)
-        reduce = self.fold.reduce
-        total = replace(reduce, values=tuple(Load(b, at) for b in memory), over=(part,))
-        return nested((tile, Loop(part, self.tidy(last - first + 1), "serial", ()), *inner), (total,))
+        parts, place, piece = self.pieced(Var(tile.var), Var(part))
+        total = replace(self.fold.reduce, values=tuple(Load(b, (place, piece, *own)) for b in memory), over=(part,))
+        return nested((tile, Loop(part, parts, "serial", ()), *inner), (total,))
 
     def size(self, loop: Loop) -> Index:
         """The most iterations that `loop` has, which the memory has room for."""
@@ -240,3 +280,13 @@ def _constant(loop: Loop) -> int:
         return loop.extent.value
     reason = f"{loop.var!r} runs {text(loop.extent)} times, and parts of one length need a number of them"
     raise ScheduleError(reason, loop=loop.var, suggestion="a constant size")
+
+
+def _quotient(v: Var, by: int, more: int, over: int) -> Index:
+    """`(v * by + more) // over`, whole ones taken out."""
+    return (v * by + more % over) // over + more // over
+
+
+def _sum(ix: Index) -> Index:
+    """`ix` with its terms added up."""
+    return to_index(plain(ix))
