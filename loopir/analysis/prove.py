@@ -8,9 +8,21 @@ to be >= 0 is subtracted. Each bound that is used is one of `BOUNDS`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from math import gcd
+from math import gcd, inf
 
-from loopir.analysis.affine import Monomial, Poly, add_to, coefficient, constant, plain, plus, quotient, scaled, times
+from loopir.analysis.affine import (
+    Monomial,
+    Poly,
+    add_to,
+    coefficient,
+    const_of,
+    constant,
+    plain,
+    plus,
+    quotient,
+    scaled,
+    times,
+)
 from loopir.analysis.premises import Ends, Premises
 from loopir.analysis.samples import FIRST, OTHERS, refuted
 from loopir.analysis.statements import Statement
@@ -142,11 +154,51 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
 
 
 def _attained(p: Mapping[Monomial, int], known: Premises) -> bool:
-    """Whether the sum of the least values of the terms is one that `p` has: all are variables, which no fact ties."""
+    """Whether `p`, whose terms' least values add up to less than 0, is negative where no fact alone says otherwise.
+
+    All of its terms are variables. Where they are least, or as far from that as the facts want that tie them, each of
+    these holds, with its other variables at what makes it greatest.
+    """
     if not all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p):
         return False
     names = {m[0].name for m in p if m and isinstance(m[0], Var)}
-    return all(names.isdisjoint(variables(a)) for f in known.facts for m in f for a in m)
+    tied = [f for f in known.facts if not all(names.isdisjoint(variables(a)) for m in f for a in m)]
+    if not tied:
+        return True
+    if not all(_of_steady_loops(f, known) for f in tied):
+        return False
+    point = {m: known.ends[m][0 if c > 0 else 1] or 0 for m, c in p.items()}
+    for f in tied:
+        lacking = -_greatest(f, point, known)
+        for m, c in f.items():
+            if lacking > 0 and m and m in point:
+                end = known.ends[m][1 if c > 0 else 0]
+                room = lacking if end is None else abs(end - point[m])
+                step = min(-(-lacking // abs(c)), room)
+                point[m] += step if c > 0 else -step
+                lacking -= step * abs(c)
+    return sum(c * point[m] for m, c in p.items()) < 0 and all(_greatest(f, point, known) >= 0 for f in tied)
+
+
+def _of_steady_loops(f: Mapping[Monomial, int], known: Premises) -> bool:
+    """Whether `f` speaks of loops of constant lengths alone, and of sizes, and is not the length of a loop, which ties
+    that as well."""
+    told = all(len(m) < 2 and (not m or const_of(known.top.get(m[0], {})) is not None) for m in f)  # type: ignore[call-overload]
+    return told and all(type(a) is Var for m in f for a in m) and not any(f is top for _, top in known.tops)
+
+
+def _greatest(f: Mapping[Monomial, int], point: Mapping[Monomial, int], known: Premises) -> float:
+    """What `f` is at most at `point`, which has values of some variables."""
+    total: float = 0
+    for m, c in f.items():
+        value: float | None = point.get(m)
+        if value is None:
+            low, high = known.ends.get(m) or _monomial_ends(m, known)
+            value = high if c > 0 else low
+        if value is None:
+            return inf
+        total += c * value
+    return total
 
 
 def hopeless(p: Mapping[Monomial, int], known: Premises) -> bool:
