@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from loopir.ir.grammar import Add, Index, Int, Mul, Var
+from loopir.ir.kept import kept
 
 Monomial: TypeAlias = "tuple[Index, ...]"
 Poly: TypeAlias = "dict[Monomial, int]"
@@ -152,6 +153,13 @@ def shifted(ix: Index) -> tuple[str, int] | None:
     more = p.pop((), 0)
     ((m, c),) = p.items() if len(p) == 1 else (((), 0),)
     return (m[0].name, more) if c == 1 and len(m) == 1 and type(m[0]) is Var else None
+
+
+@kept
+def summed(ix: Index) -> Mapping[Monomial, int] | None:
+    """`plain(ix)` if that is a sum of products of variables."""
+    p = plain(ix)
+    return p if all(type(a) is Var for m in p for a in m) else None
 
 
 def to_index(p: Mapping[Monomial, int]) -> Index:

@@ -8,7 +8,7 @@ to be >= 0 is subtracted. Each bound that is used is one of `BOUNDS`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from math import gcd, inf
+from math import gcd
 
 from loopir.analysis.affine import (
     Monomial,
@@ -24,7 +24,7 @@ from loopir.analysis.affine import (
     times,
 )
 from loopir.analysis.premises import Ends, Premises
-from loopir.analysis.samples import FIRST, OTHERS, refuted
+from loopir.analysis.samples import OTHERS, first, refuted
 from loopir.analysis.statements import Statement
 from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod, Var, Xor
 from loopir.ir.walk import variables
@@ -138,7 +138,7 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
     if low is not None and (low >= 0 or _attained(p, known)):
         return low >= 0
     trail: list[Mapping[Monomial, int]] = []
-    if (len(p) == 1 and () in p) or _unbounded(p, known) or refuted(p, known, FIRST):
+    if (len(p) == 1 and () in p) or _unbounded(p, known) or refuted(p, known, first(p, known)):
         return False
     linear = all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p)
     if linear and _reduced(p, known, STEPS, trail):  # a way without forks: sooner gone than more points are found
@@ -159,14 +159,14 @@ def _attained(p: Mapping[Monomial, int], known: Premises) -> bool:
     All of its terms are variables. Where they are least, or as far from that as the facts want that tie them, each of
     these holds, with its other variables at what makes it greatest.
     """
-    if not all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p):
+    if not all(_steady(m, known) for m in p):
         return False
     names = {m[0].name for m in p if m and isinstance(m[0], Var)}
     tied = [f for f in known.facts if not all(names.isdisjoint(variables(a)) for m in f for a in m)]
     if not tied:
         return True
-    if not all(_of_steady_loops(f, known) for f in tied):
-        return False
+    if any(f is top for _, top in known.tops for f in tied) or not all(_steady(m, known) for f in tied for m in f):
+        return False  # the length of a loop ties that, too
     point = {m: known.ends[m][0 if c > 0 else 1] or 0 for m, c in p.items()}
     for f in tied:
         lacking = -_greatest(f, point, known)
@@ -180,23 +180,21 @@ def _attained(p: Mapping[Monomial, int], known: Premises) -> bool:
     return sum(c * point[m] for m, c in p.items()) < 0 and all(_greatest(f, point, known) >= 0 for f in tied)
 
 
-def _of_steady_loops(f: Mapping[Monomial, int], known: Premises) -> bool:
-    """Whether `f` speaks of loops of constant lengths alone, and of sizes, and is not the length of a loop, which ties
-    that as well."""
-    told = all(len(m) < 2 and (not m or const_of(known.top.get(m[0], {})) is not None) for m in f)  # type: ignore[call-overload]
-    return told and all(type(a) is Var for m in f for a in m) and not any(f is top for _, top in known.tops)
+def _steady(m: Monomial, known: Premises) -> bool:
+    """Whether a term is a number, or a size, or a loop of constant length."""
+    return not m or (len(m) == 1 and type(m[0]) is Var and const_of(known.top.get(m[0], {})) is not None)
 
 
-def _greatest(f: Mapping[Monomial, int], point: Mapping[Monomial, int], known: Premises) -> float:
-    """What `f` is at most at `point`, which has values of some variables."""
-    total: float = 0
+def _greatest(f: Mapping[Monomial, int], point: Mapping[Monomial, int], known: Premises) -> int:
+    """What `f` is at most at `point`, which has values of some variables; 0 if nothing bounds it."""
+    total = 0
     for m, c in f.items():
-        value: float | None = point.get(m)
+        value: int | None = point.get(m)
         if value is None:
             low, high = known.ends.get(m) or _monomial_ends(m, known)
             value = high if c > 0 else low
         if value is None:
-            return inf
+            return 0
         total += c * value
     return total
 
@@ -204,6 +202,11 @@ def _greatest(f: Mapping[Monomial, int], point: Mapping[Monomial, int], known: P
 def hopeless(p: Mapping[Monomial, int], known: Premises) -> bool:
     """Whether `p`, which the ends of its terms do not prove to be >= 0, is seen to be negative somewhere."""
     return (len(p) == 1 and () in p) or _unbounded(p, known) or refuted(p, known)
+
+
+def endless(p: Mapping[Monomial, int], known: Premises) -> bool:
+    """Whether a size that nothing bounds from above takes `p` above every number."""
+    return any(c > 0 and m and m[0] not in known.top for m, c in p.items()) and _unbounded(scaled(p, -1), known)
 
 
 def _unbounded(p: Mapping[Monomial, int], known: Premises) -> bool:

@@ -65,8 +65,8 @@ class Relabelling:
     over: dict[str, tuple[str, ...]]
     decides: bool = False
     """Whether guards that speak of the loops are decided: there are fewer iterations now, for which they may be."""
-    told: Mapping[Cond, bool] = field(default_factory=dict[Cond, bool])
-    """How conditions turn out, as they stood, that need not be decided."""
+    told: Mapping[Cond, tuple[bool, bool]] = field(default_factory=dict[Cond, tuple[bool, bool]])
+    """How conditions turn out, as they stood, if they are decided, and whether that is sure."""
     done: dict[object, Index] = field(default_factory=dict[object, Index])
     """Indices that needed no context; those met most by variable and constant, which are told apart sooner."""
     sums: dict[str, Poly] = field(default_factory=dict[str, Poly])
@@ -146,12 +146,13 @@ class Relabelling:
         return conj(*done)
 
     def _decided(self, c: Cond, ask: Ask) -> Cond:
-        if self.told and (held := self.told.get(c)) is not None:
-            return TRUE if held else FALSE
+        only, sure = self.told.get(c, (None, False)) if self.told else (None, False)
+        if sure:
+            return TRUE if only else FALSE
         if isinstance(c, Cmp):
             x, y = (self._sum(ix) for ix in (c.a, c.b))
             if x is not None and y is not None:
-                return compared(c.op, x, y, ask())
+                return compared(c.op, x, y, ask(), only)
         return simplify_cond(substitute(c, self.position), ask())
 
     def index(self, ix: Index, ask: Ask) -> Index:

@@ -25,7 +25,7 @@ from loopir.analysis.affine import (
     without,
 )
 from loopir.analysis.premises import Premises
-from loopir.analysis.prove import divided, interval, nonnegative
+from loopir.analysis.prove import divided, endless, interval, nonnegative
 from loopir.analysis.statements import rule
 from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod
 from loopir.ir.walk import variables
@@ -43,11 +43,12 @@ def within(r: Mapping[Monomial, int], b: Mapping[Monomial, int], known: Premises
 def divide(p: Poly, b: Poly, known: Premises) -> Poly:
     """`p // b`."""
     q, r = split(p, b, known)
-    if not r or within(r, b, known):
-        return fold(q, known)
     c = const_of(b)
+    bounded = c is None or not endless(r, known)
+    if not r or (bounded and within(r, b, known)):
+        return fold(q, known)
     if c is not None:
-        if r.get(()) == c - 1 and within(plus(r, {(): -c}), b, known):
+        if bounded and r.get(()) == c - 1 and within(plus(r, {(): -c}), b, known):
             return fold(plus(q, {(): 1}), known)
         for simpler in DIVISIONS:
             found = simpler(r, c, known)

@@ -15,6 +15,7 @@ from loopir.analysis.premises import Premises, Run
 from loopir.errors import VerifyError
 from loopir.ir.grammar import Var
 from loopir.ir.verify import evaluate
+from loopir.ir.walk import variables
 
 LARGE = 480 * 128 - 8
 """A little less than whole tiles of most lengths, and groups of tiles, whose last ones then stick out."""
@@ -24,8 +25,8 @@ KINDS = ((LARGE, 0), (LARGE, 1), (WHOLE, 1), (0, 0), (0, 1), (WHOLE, 3))
 """How far above its least value a size is, in multiples, and which iteration of a loop is taken: the first, the last,
 these by turns, or by turns the other way round."""
 
-FIRST, OTHERS = (0, 1), range(2, len(KINDS))
-"""Those that end most proofs that fail, and the others."""
+OTHERS = range(2, len(KINDS))
+"""Those that end fewer proofs that fail than the two before."""
 
 
 class Point(dict[str, int]):
@@ -73,13 +74,50 @@ def _product(m: Monomial, point: Point) -> float:
     return total
 
 
-def refuted(p: Mapping[Monomial, int], known: Premises, kinds: Iterable[int] = range(len(KINDS))) -> bool:
+def refuted(p: Mapping[Monomial, int], known: Premises, kinds: Iterable[int] | None = None) -> bool:
     """Whether `p` is negative at one of the points of `known`, of these `kinds`."""
-    for kind in kinds:
-        x = point_of(known, kind)
+    near = _near(p, known)
+    for kind in kinds or (*first(p, known), *OTHERS):
+        x = point_of(near, kind)
         if x is not None and x.value(p) < 0:
             return True
     return False
+
+
+def first(p: Mapping[Monomial, int], known: Premises) -> tuple[int, int]:
+    """The kinds that end most proofs that fail, the likelier one first: the last iterations of what `p` falls with."""
+    falls = any(c < 0 and len(m) == 1 and m[0] in known.top for m, c in p.items())
+    return (1, 0) if falls else (0, 1)
+
+
+def _near(p: Mapping[Monomial, int], known: Premises) -> Premises:
+    """`known` without the innermost loops and facts that do not speak of what `p` does, nor of what ties that.
+
+    As no proof uses two facts, these can have no part in one; and no point has to be found where they hold.
+    """
+    names: set[str] = set()
+    for m in p:
+        for a in m:
+            names |= variables(a)
+    for v, top in known.tops:
+        if v.name in names:
+            for m in top:
+                for a in m:
+                    names |= variables(a)
+    while (before := known.before) is not None:
+        entered = len(known.tops) > len(before.tops)
+        if entered and known.tops[0][0].name in names:
+            break
+        if known.facts is not before.facts:
+            new = known.facts[len(before.facts) :]
+            if any(not names.isdisjoint(variables(a)) for f in new for m in f for a in m):
+                break
+            if any(known.lows.get(n) != before.lows.get(n) for n in names):
+                break
+            if any(known.multiples.get(n) != before.multiples.get(n) for n in names):
+                break
+        known = before
+    return known
 
 
 def point_of(known: Premises, kind: int) -> Point | None:

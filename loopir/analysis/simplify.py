@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import TypeVar, cast
 
-from loopir.analysis.affine import Poly, add_to, const_of, constant, plain, plus, scaled, times, to_index
+from loopir.analysis.affine import Poly, add_to, const_of, constant, plus, scaled, summed, times, to_index
 from loopir.analysis.premises import Premises
 from loopir.analysis.prove import interval, nonnegative
 from loopir.analysis.rules import divide, exclusive, extreme, fold, modulo
@@ -177,6 +177,9 @@ def forget() -> None:
 
 def poly(ix: Index, ctx: Context) -> Poly:
     """`ix` as a polynomial, its divisions and minima simplified in `ctx`."""
+    sum_ = summed(ix)
+    if sum_ is not None:
+        return dict(sum_)
     out: Poly = {}
     _add(out, ix, 1, ctx)
     return fold(out, ctx)
@@ -218,7 +221,7 @@ def _atom(ix: Index, ctx: Context) -> Poly:
         return extreme(poly(ix.a, ctx), poly(ix.b, ctx), isinstance(ix, Min), ctx)
     if isinstance(ix, Xor):
         return exclusive(poly(ix.a, ctx), poly(ix.b, ctx), ctx)
-    return {(simplify_node(ix, ctx),): 1}  # memory reads inside an index have indices of their own
+    return {(simplify_node(ix, lambda: ctx),): 1}  # memory reads inside an index have indices of their own
 
 
 # ---------------------------------------------------------------- the public calls
@@ -237,8 +240,8 @@ def simplify(ix: Index, ctx: Context = EMPTY) -> Index:
 
 def sum_of_variables(ix: Index) -> Index | None:
     """`ix` in its shortest form if that is a sum of products of variables, which nothing known makes shorter."""
-    p = plain(ix)
-    if not all(isinstance(a, Var) for m in p for a in m):
+    p = summed(ix)
+    if p is None:
         return None
     answer = to_index(p)
     return ix if answer == ix else answer
@@ -279,7 +282,7 @@ def _simplified(c: Cond, ctx: Context) -> Cond:
         case Cmp():
             return _compare(c, ctx)
         case Truth():
-            return simplify_node(c, ctx)
+            return simplify_node(c, lambda: ctx)
         case _:
             return c
 
@@ -288,8 +291,8 @@ def _compare(c: Cmp, ctx: Context) -> Cond:
     return compared(c.op, poly(c.a, ctx), poly(c.b, ctx), ctx)
 
 
-def compared(op: CmpOp, x: Poly, y: Poly, ctx: Context) -> Cond:
-    """`x op y` for two in their shortest form; TRUE or FALSE where that is proved in `ctx`."""
+def compared(op: CmpOp, x: Poly, y: Poly, ctx: Context, only: bool | None = None) -> Cond:
+    """`x op y` for two in their shortest form; TRUE or FALSE where that is proved in `ctx`, and may be: `only` one."""
     d = plus(y, x, -1)
     strict, back = plus(d, {(): -1}), scaled(d, -1)  # b - a - 1 >= 0 is a < b; a - b >= 0
     if op in ("==", "!="):
@@ -299,28 +302,33 @@ def compared(op: CmpOp, x: Poly, y: Poly, ctx: Context) -> Cond:
             return FALSE if op == "==" else TRUE
     else:
         holds, fails = (strict, back) if op == "<" else (d, plus(back, {(): -1}))
-        if nonnegative(holds, ctx):
+        if only is not False and nonnegative(holds, ctx):
             return TRUE
-        if nonnegative(fails, ctx):
+        if only is not True and nonnegative(fails, ctx):
             return FALSE
     return Cmp(op, to_index(x), to_index(y))
 
 
-def simplify_node(node: N, ctx: Context) -> N:
-    """`node` with every index and condition in it simplified; arms of a Select know its condition."""
+def simplify_node(node: N, ask: Callable[[], Context]) -> N:
+    """`node` with every index and condition in it simplified; arms of a Select know its condition.
+
+    What is known is asked for where an index is no sum of variables.
+    """
 
     def visit(n: Node) -> Node:
         if isinstance(n, Opaque | Truth):
             return rebuild(n, visit)
         if isinstance(n, Index):
-            return simplify(n, ctx)
+            return simplify(n, ask()) if (short := sum_of_variables(n)) is None else short
         if isinstance(n, Cond):
-            return simplify_cond(n, ctx)
+            return simplify_cond(n, ask())
         if isinstance(n, Select):
-            c = simplify_cond(n.cond, ctx)
+            c = simplify_cond(n.cond, ask())
             if c in (TRUE, FALSE):
-                return simplify_node(n.a if c == TRUE else n.b, ctx)
-            return Select(c, simplify_node(n.a, ctx.given(c)), simplify_node(n.b, ctx.given(Not(c))))
+                return simplify_node(n.a if c == TRUE else n.b, ask)
+            return Select(
+                c, simplify_node(n.a, lambda: ask().given(c)), simplify_node(n.b, lambda: ask().given(Not(c)))
+            )
         return n if isinstance(n, Buffer) else rebuild(n, visit)
 
     return cast(N, visit(node))

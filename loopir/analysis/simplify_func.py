@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import is_
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond, simplify_node
 from loopir.ir.grammar import (
@@ -166,17 +167,18 @@ def _simplified(s: Stmt, known: Known, how: _How) -> Stmt | Body:
             if c in (TRUE, FALSE):
                 return map_body(then if c == TRUE else orelse, lambda x: _simplified(x, known, how))
             yes, no = known.given(c), known.given(Not(c))
-            return If(
-                c,
+            then, orelse = (
                 map_body(then, lambda x: _simplified(x, yes, how)),
                 map_body(orelse, lambda x: _simplified(x, no, how)),
             )
-        case Reduce(at=at, init=init) if init is not None and known.over.intersection(s.over):
-            done = simplify_node(s, known.here)
-            at = tuple(simplify(x, known.start) for x in at)
-            return replace(done, at=at, init=tuple(simplify_node(v, known.start) for v in init))
+            return s if c is s.cond and then is s.then and orelse is s.orelse else If(c, then, orelse)
+        case Reduce(at=at, values=values, init=init) if init is not None and known.over.intersection(s.over):
+            at, init = (tuple([simplify_node(x, lambda: known.start) for x in part]) for part in (at, init))
+            values = tuple([simplify_node(x, lambda: known.here) for x in values])
+            same = all(map(is_, (*at, *values, *init), (*s.at, *s.values, *(s.init or ()))))
+            return s if same else replace(s, at=at, values=values, init=init)
         case Store() | Reduce() | Issue() | Prefetch():
-            return simplify_node(s, known.here)
+            return simplify_node(s, lambda: known.here)
         case Do() if how.drop:
             return _simplified(s, known, _How(False, how.there))  # an instruction's loops are those of its meaning
         case Kernel(_, inner):
@@ -198,7 +200,8 @@ def _guard(s: If, known: Known) -> Cond:
         spoken = not any(variables(t).isdisjoint(over) for over in starting)
         new = simplify_cond(t, known.here if spoken else known.start)
         kept.append(new if starts_alike(t, new, starting) else t)
-    return conj(*kept)
+    new = conj(*kept)
+    return s.cond if new == s.cond else new
 
 
 def starts_in(body: Body) -> list[frozenset[str]]:

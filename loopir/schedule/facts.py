@@ -9,7 +9,7 @@ from math import lcm
 from loopir.analysis.affine import constant, plain, plus
 from loopir.analysis.prove import least as lowest, nonnegative
 from loopir.analysis.rules import divisible
-from loopir.analysis.samples import refuted
+from loopir.analysis.samples import first, refuted
 from loopir.analysis.simplify import Context, poly, simplify, sum_of_variables
 from loopir.analysis.simplify_func import Known, known_at as known_at, simplify_body
 from loopir.ir.grammar import Body, FloorDiv, Func, Index, Int, Loop, Max, Min, Stmt, maximum, minimum
@@ -44,7 +44,7 @@ class Facts:
         low = lowest(above, known)
         if low is not None and low >= 0:
             return True
-        if refuted(above, known):
+        if refuted(above, known, first(above, known)):
             return False
         scale = lcm(*(n.b.value for n in nodes(extent) if isinstance(n, FloorDiv) and isinstance(n.b, Int)))
         asked = (plus(poly(extent * k, known), constant(-least * k)) for k in sorted({1, scale}))
@@ -53,17 +53,19 @@ class Facts:
     def equal(self, a: Index, b: Index) -> bool:
         return self.tidy(a - b) == Int(0) or (self.at_least(a - b, 0) and self.at_least(b - a, 0))
 
-    def less(self, a: Index, b: Index) -> Index:
-        """The minimum of the two, which is one of them where that is proved."""
-        if self.at_least(b - a, 0):
+    def less(self, a: Index, b: Index, *, one: bool = True, other: bool = True) -> Index:
+        """The minimum of the two, which is one of them where that is proved: `one` or the `other`, if it may be."""
+        if one and self.at_least(b - a, 0):
             return self.tidy(a)
-        return self.tidy(b) if self.at_least(a - b, 0) else self._open(minimum(self.tidy(a), self.tidy(b)))
+        tried = other and self.at_least(a - b, 0)
+        return self.tidy(b) if tried else self._open(minimum(self.tidy(a), self.tidy(b)))
 
-    def greater(self, a: Index, b: Index) -> Index:
-        """The maximum of the two, which is one of them where that is proved."""
-        if self.at_least(a - b, 0):
+    def greater(self, a: Index, b: Index, *, one: bool = True, other: bool = True) -> Index:
+        """The maximum of the two, which is one of them where that is proved: `one` or the `other`, if it may be."""
+        if one and self.at_least(a - b, 0):
             return self.tidy(a)
-        return self.tidy(b) if self.at_least(b - a, 0) else self._open(maximum(self.tidy(a), self.tidy(b)))
+        tried = other and self.at_least(b - a, 0)
+        return self.tidy(b) if tried else self._open(maximum(self.tidy(a), self.tidy(b)))
 
     def _open(self, ix: Index) -> Index:
         """An extreme that is not decided, and need not be looked at again."""

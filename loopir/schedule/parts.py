@@ -33,7 +33,8 @@ from loopir.ir.grammar import (
 from loopir.ir.walk import rebuild, replace, rewrite, substitute, variables
 from loopir.schedule.naming import Taken
 
-NOTHING_TOLD: Mapping[Cond, bool] = {}
+Told = Mapping[Cond, tuple[bool, bool]]
+"""How conditions turn out if they are decided, and whether that is sure."""
 
 
 def tidy_part(
@@ -45,24 +46,25 @@ def tidy_part(
     *,
     goes_on: bool,
     copy: Taken | None = None,
-    told: Mapping[Cond, bool] = NOTHING_TOLD,
+    told: Told | None = None,
 ) -> Loop:
     """The `extent` iterations of `loop` from `start` on, as a loop over `var`, where `known` holds.
 
     What speaks of the loop is simplified; what does not is left as it is. `goes_on`: an earlier part has started the
-    reductions over the loop. With `copy`, what is inside gets new names. What is `told` of conditions is so in all.
+    reductions over the loop. With `copy`, what is inside gets new names. What is `told` of conditions is so in all;
+    who knows that much has asked, too, which side of an extreme the start is.
     """
     inner = _gone_on(loop) if goes_on else loop.body
     size = simplify(extent, known.within(inner))
     inside = known.loop(var, size, inner, was=loop.var)
-    position = _moved(simplify(start, known.within(inner)), Var(var), lambda: inside.within(inner))
-    body = Relabelling({loop.var: position}, {loop.var: (var,)}, decides=True, told=told).body(inner, inside)
+    position = _moved(simplify(start, known.within(inner)), Var(var), lambda: inside.within(inner), told is None)
+    body = Relabelling({loop.var: position}, {loop.var: (var,)}, decides=True, told=told or {}).body(inner, inside)
     if variables(start):
         body = unspoken(body)
     return Loop(var, size, loop.kind, body if copy is None else copy.copy(body))
 
 
-def _moved(start: Index, v: Var, ask: Callable[[], Context]) -> Index:
+def _moved(start: Index, v: Var, ask: Callable[[], Context], extremes: bool) -> Index:
     """`start + v` in its shortest form, for a start in its own; what is known is asked for where that may differ."""
     p = plain(start)
     kinds = {type(a) for m in p for a in m}
@@ -70,7 +72,7 @@ def _moved(start: Index, v: Var, ask: Callable[[], Context]) -> Index:
         return simplify(start + v, ask())
     whole: Poly = {}
     for m, c in p.items():  # a loop that runs may tell which side of an extreme it is
-        if len(m) == 1 and isinstance(a := m[0], Min | Max):
+        if extremes and len(m) == 1 and isinstance(a := m[0], Min | Max):
             add_to(whole, extreme(dict(plain(a.a)), dict(plain(a.b)), isinstance(a, Min), ask()), c)
         else:
             add_to(whole, {m: c}, 1)

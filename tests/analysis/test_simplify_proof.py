@@ -202,6 +202,18 @@ def test_divisions_by_sizes_are_the_same_at_any_of_them(x: Index | Cond, known: 
     assert differ(x, y, known) is None, (str(known), text(x), text(y))
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(indices, conds), knowns(), st.lists(guards, max_size=2))
+def test_no_proof_that_there_is_is_given_up(x: Index | Cond, known: Known, more: list[Cond]) -> None:
+    """Points and corners at which something is negative end the search for a proof only where none is found."""
+    place = Known((*known.steps, *more))
+    y = short(x, place)
+    with pytest.MonkeyPatch.context() as patch:
+        for way in ("refuted", "_attained", "_unbounded"):
+            patch.setattr(prove, way, lambda *asked: False)
+        assert short(x, place) == y
+
+
 CALLS = Path(__file__).parents[2] / "benchmarks" / "simplify_calls.txt"
 
 
@@ -242,7 +254,7 @@ def always_whole(p: Any, m: Any, a: Any, known: Context) -> Any:
 OPTIONS = prove._options  # pyright: ignore[reportPrivateUsage]
 PLACE = Known((Cmp("<=", Int(1), n), ("i", Int(6)), ("j", Int(8)), ("s", n)))
 WRONG: dict[str, tuple[Any, str, Any, Index | Cond]] = {
-    "conditions are not looked at": (rules, "within", lambda r, b, known: True, (i * 8 + n) // 8),
+    "conditions are not looked at": (rules, "within", lambda r, b, known: True, (i * 8 + j + 4) // 8),
     "the sign of a coefficient is lost": (
         rules, "least_terms", lambda r, c: {m: k for m in r if (k := abs(r[m]) % c)}, (s - n * 3) % 8,
     ),

@@ -139,8 +139,7 @@ def partition(func: Func, loop: str) -> Func:
     facts = Facts.at(func, target)
     settled = Settled.of(target, facts)
     low, high = settled.low(), settled.high()
-    edges = not facts.equal(low, Int(0)), not facts.equal(high, target.extent)
-    if not any(edges):
+    if not settled.lows and not settled.highs:
         reason = f"no guard in {target.var!r} changes at an iteration that is known"
         if held := [x for x in statements(target.body) if isinstance(x, If) and _starts(x)]:
             starting = listing(
@@ -152,27 +151,25 @@ def partition(func: Func, loop: str) -> Func:
         )
     require_known_starts(target, low, high)
     require_starts_in_parts(func, target)
-    new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, settled, low, high, edges))
+    new = replace_loop(func, target.var, lambda _: _parts(func, target, settled, low, high))
     made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
     empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
     return replace(new, body=empty)
 
 
-def _parts(
-    func: Func, facts: Facts, loop: Loop, settled: Settled, low: Index, high: Index, edges: tuple[bool, bool]
-) -> Body:
-    taken = Taken.of(func)
-    n = loop.extent
+def _parts(func: Func, loop: Loop, settled: Settled, low: Index, high: Index) -> Body:
+    taken, facts, n = Taken.of(func), settled.facts, loop.extent
     out: Body = ()
-    if settled.before and edges[0]:
+    if settled.before and settled.lows:
         first, name = facts.less(low, n), taken.name(f"{loop.var}_first")
         told = settled.told(early=True)
         out = (tidy_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken, told=told),)
     inside = replace(loop, body=map_body(tuple(settled.decided(s) for s in loop.body), _opened))
-    middle = tidy_part(inside, low, high - low, loop.var, facts.place, goes_on=bool(out))
+    middle = tidy_part(inside, low, high - low, loop.var, facts.place, goes_on=bool(out), told={})
     out = (*out, middle)  # none, where they cross
-    if settled.after and edges[1]:
-        end = facts.greater(high, low)
+    if settled.after and settled.highs:
+        crosses = not all(facts.at_least(a - b, 0) for a in (n, *settled.highs) for b in (Int(0), *settled.lows))
+        end = facts.greater(high, low, one=False, other=bool(settled.lows)) if crosses else high
         name = taken.name(f"{loop.var}_last")
         told = settled.told(early=False)
         out = (*out, tidy_part(loop, end, n - end, name, facts.place, goes_on=True, copy=taken, told=told))
@@ -220,20 +217,29 @@ class Settled:
             settled.visit(s, ())
         return settled
 
-    def told(self, *, early: bool) -> dict[Cond, bool]:
-        """How conditions turn out in all of the iterations before the interior, if `early`, or in all after it.
+    def told(self, *, early: bool) -> dict[Cond, tuple[bool, bool]]:
+        """How conditions turn out in all of the iterations before the interior, if `early`, or in all after it, or
+        else may: what decides an edge does not turn out there as in the interior, and fails where it alone does so.
 
-        What holds from some iteration on has come to hold by the end. What is the one reason for an edge fails there.
+        What holds from some iteration on has come to hold by the end.
         """
         mine, bounds = (self.begins, self.lows) if early else (self.ends, self.highs)
-        fails = {c: not self.conds[c] for c, at in mine.items() if [at] == bounds}
-        return fails if early else fails | {c: self.conds[c] for c in self.begins}
+        fails = {c: (not self.conds[c], [at] == bounds) for c, at in mine.items()}
+        return fails if early else fails | {c: (self.conds[c], True) for c in self.begins}
 
     def low(self) -> Index:
-        return reduce(self.facts.greater, self.lows, Int(0))
+        """Where the interior begins; that no bound is at 0 was seen when it was found."""
+        if not self.lows:
+            return Int(0)
+        first, *others = self.lows
+        return reduce(self.facts.greater, others, self.facts.greater(Int(0), first, one=False))
 
     def high(self) -> Index:
-        return reduce(self.facts.less, self.highs, self.loop.extent)
+        """Where the interior ends; that no bound is at the end of the loop was seen when it was found."""
+        if not self.highs:
+            return self.loop.extent
+        first, *others = self.highs
+        return reduce(self.facts.less, others, self.facts.less(self.loop.extent, first, one=False))
 
     def visit(self, n: Node, inside: tuple[Loop, ...]) -> None:
         """Settle the conditions and extremes under `n`, which stands in the loops `inside`."""
