@@ -7,7 +7,7 @@ What other rooms do with a Schedule (build it, show it) they lend it by `lend`, 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
@@ -123,8 +123,11 @@ class Schedule(Methods):
         """Take one step that is given as data; a composite's, by the steps that it holds."""
         if step.steps:
             return self.grouped(step, self.replay(step.steps))
-        func = lookup(step.name)(self._func, *step.args, **dict(step.kwargs))
-        return self._then(step, func)
+        kwargs = dict(step.kwargs)
+        asked, made = memory(self._func).get("asked", (None, None))
+        if asked is None or asked != _call(step.name, step.args, kwargs):
+            made = lookup(step.name)(self._func, *step.args, **kwargs)
+        return self._then(step, made)
 
     def replay(self, trace: Iterable[Step]) -> Schedule:
         """Take the steps of `trace`, which may come from another Schedule."""
@@ -147,17 +150,23 @@ class Schedule(Methods):
         return None if s is None else tuple(steps)
 
     def why(self, primitive: str, *args: Any, **kwargs: Any) -> ScheduleError | None:
-        """None if the step would be legal, else the error that it would raise."""
-        known, key = memory(self._func), ("why", primitive, repr((args, kwargs)))
-        plain = all(x is None or isinstance(x, str | int) for x in (*args, *kwargs.values()))
-        if plain and key in known:
+        """None if the step would be legal, else the error that it would raise.
+
+        Who asks and then takes the step has it checked once.
+        """
+        known, key = memory(self._func), _call(primitive, args, kwargs)
+        if key in known:
             return known[key]
+        found = None
         try:
-            lookup(primitive)(self._func, *args, **kwargs)
-            found = None
+            made = lookup(primitive)(self._func, *args, **kwargs)
+            if key is not None:
+                known["asked"] = key, made
         except ScheduleError as error:
             found = error.with_traceback(None)
-        if plain and (found is None or found.witness is not None):  # a fact about the nest, which is what it is
+        if key is not None and (
+            found is None or found.witness is not None
+        ):  # a fact about the nest, which is what it is
             known[key] = found
         return found
 
@@ -278,6 +287,12 @@ def _lent(door: str) -> Callable[..., Any]:
     if door not in _LENT:
         raise RuntimeError(f"nothing lends a Schedule its {door!r} yet: import loopir.build, or use loopir.Schedule")
     return _LENT[door]
+
+
+def _call(primitive: str, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[str, str, str] | None:
+    """What tells a call of a primitive from others, if its arguments are such as do not change."""
+    plain = all(x is None or isinstance(x, str | int) for x in (*args, *kwargs.values()))
+    return ("why", primitive, repr((args, kwargs))) if plain else None
 
 
 def _func_of(program: object) -> Func:

@@ -163,6 +163,23 @@ def test_a_refusal_is_told_and_leaves_no_trace(s: Schedule) -> None:
     assert str(caught.value) == str(error)
 
 
+def test_a_step_that_was_asked_about_is_checked_once(s: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, other = s.split("k", 4), s.split("k", 2)
+    split, taken = PRIMITIVES["split"], list[int]()
+
+    def counted(func: Func, loop: str, factor: int) -> Func:
+        taken.append(factor)
+        return split(func, loop, factor)
+
+    monkeypatch.setitem(PRIMITIVES, "split", counted)
+    assert s.why("split", "k", 4) is None
+    assert s.split("k", 4) == expected
+    assert pickle.loads(pickle.dumps(s)) == s
+    assert s.split("k", 2) == other
+    assert s.split("k", 4).why("split", "k", 4) is not None
+    assert taken == [4, 2, 4]
+
+
 def test_why_of_no_primitive(s: Schedule) -> None:
     with pytest.raises(AttributeError, match="no primitive 'splat'; did you mean split"):
         s.why("splat", "k")
