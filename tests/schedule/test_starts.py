@@ -73,14 +73,66 @@ FOUND = {
                 else:
                     X[q + i] = sum(A[k + q + i], over=k, init=A[q + i], label="t")
 """,
+    "one iteration, of which the guard speaks": """
+    for q in range(3):
+        for i in range(1):
+            if i != 0:
+                X[0] = sum(A[q + i], over=(q, i), init=A[1])
+""",
+    "a start before that of another": """
+    for k in range(1):
+        for i in range(2):
+            if i != 0:
+                Y[0] = sum(A[k + i], over=(k, i), init=2.0, label="s0")
+            if not k <= 1:
+                Y[0] = sum(A[k + i], over=(k, i), init=A[0], label="s1")
+""",
+    "a loop without iterations, in which nothing starts": """
+    for i in range(4):
+        for j in range(0):
+            X[0] = sum(A[i], over=i, init=5.0)
+""",
+    "what is copied over, as no guard that speaks of the fold keeps it": """
+    for q in range(3):
+        for i in range(2):
+            for k in range(3):
+                if not (i != 0 or q <= 1):
+                    X[q] = sum(A[q + i + k], over=(i, k), label="s0")
+                else:
+                    X[q + k]: "t0" = A[k]
+""",
 }
+PARTS = ("partition", "peel", "split", "specialize", "fuse", "decompose_reduction", "rfactor", "cache_write")
 
 
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found(name: str) -> None:
     func = parse(f"{HEAD}{FOUND[name]}")
-    taken = [check(func, step) for x in ("partition", "peel", "split", "specialize") for step in plausible(func, x)]
+    taken = [check(func, step) for x in PARTS for step in plausible(func, x)]
     assert any(taken)
+
+
+SPARSE = parse(f"""{HEAD}
+    for i in range(20):
+        for k in range(4):
+            if i + k < 1:
+                X[i // 20] = sum(A[k], over=k)
+                Y[i] = sum(A[k], over=k)
+""")
+"""Guards that speak of k keep folds inside the arrays, and to one iteration of i."""
+
+
+def test_what_is_copied_or_folded_for_all_elements_is_inside_the_array() -> None:
+    with pytest.raises(ScheduleError, match=r"would be copied .* Y at \(i=16\) touches Y\[16\]"):
+        lp.Schedule(SPARSE).cache_write("Y", "local", at="i")
+
+
+def test_what_is_copied_or_folded_for_all_elements_is_of_one_iteration_at_once() -> None:
+    s = lp.Schedule(SPARSE).parallel("i")
+    with pytest.raises(ScheduleError, match=r"X at \(i=0\) reads X\[0\], which X at \(i=1\)"):
+        s.cache_write("X", "local", at="i")
+    with pytest.raises(ScheduleError, match=r"X at \(i=0, k_o=0\) writes X\[0\], which X at \(i=1, k_o=0\)"):
+        s.split("k", 2).rfactor("X", "k_o")
 
 
 def check(func: Func, step: Step) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopir.analysis.access import sees
+from loopir.analysis.access import sees, statements_in
 from loopir.analysis.between import written_before
+from loopir.analysis.moved import Came
 from loopir.analysis.regions import Touch
 from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import (
@@ -21,11 +22,24 @@ from loopir.ir.grammar import (
     Not,
     Reduce,
     Store,
+    Var,
     conjuncts,
 )
 from loopir.ir.inits import Elements, outermost
 from loopir.ir.labels import labels_of
-from loopir.ir.walk import children, fresh, loaded, names, nodes, replace, statements, substitute
+from loopir.ir.walk import (
+    children,
+    declaring,
+    fresh,
+    loaded,
+    loops,
+    names,
+    nodes,
+    places,
+    replace,
+    statements,
+    substitute,
+)
 from loopir.schedule.caches import (
     Copied,
     Done,
@@ -40,8 +54,9 @@ from loopir.schedule.caches import (
     require_unwritten,
 )
 from loopir.schedule.find import find_stage, written
-from loopir.schedule.refusal import refusal
+from loopir.schedule.refusal import refusal, told_as
 from loopir.schedule.schedule import primitive
+from loopir.schedule.wider import require_apart_at_once, require_inside_shapes, touches_more
 
 
 @primitive
@@ -116,14 +131,17 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
         caches.append(new)
     inner = _inner(site, caches, own)
     made = inside_nests(site.nests, s, inner)
-    body: Body = (*made, *_copies(site, caches, out=True))
-    if isinstance(s, Reduce) and s.init is None:
-        body = (*_copies(site, caches, out=False), *body)
+    out = _copies(site, caches, out=True)
+    into = _copies(site, caches, out=False) if isinstance(s, Reduce) and s.init is None else ()
+    body: Body = (*into, *made, *out)
     sums = all(map(is_sum, inner.at)) and all(map(caches[0].settles, children(inner)))
     done = body if sums and not _turned(body) else ()
     for c in reversed(caches):
         body = (Alloc(c.cache, body),)
-    return site.replaced(body, done)
+    new = site.replaced(body, done)
+    if into:
+        _require_no_wider(site, new, (into, out))
+    return new
 
 
 def _turned(body: Body) -> bool:
@@ -181,6 +199,31 @@ def _own(site: Site, b: Buffer, writes: Sequence[Done], reads: Sequence[Done]) -
         if all(written_before(site.func, load, writes[0], around) for load in loads):
             found.add(at)
     return found
+
+
+def _require_no_wider(site: Site, new: Func, copies: Sequence[Body]) -> None:
+    """Refuse if elements that are copied in and out, though nothing folds into them, are none, or another's."""
+    s, inside = site.place.stmt, site.place.around[len(site.around) :]
+    if not touches_more(site.place, inside, site.known.here):
+        return
+    label, over = s.label, s.over if isinstance(s, Reduce) else ()
+    own = [x.var for x in inside if isinstance(x, Loop) and x.var not in over]
+    came: dict[str, Came] = {}
+    for copy in copies:
+        back = {v: Var(x.var) for v, x in zip(own, loops(copy), strict=True)}
+        came |= {p.stmt.label: Came(label, back) for p in places(copy)}
+    require_inside_shapes(site.func, new, label, came, f"{label} would be copied")
+    require_apart_at_once(site.func, new, label, came, f"{label} would be copied")
+    beside = {p.stmt.label for p in places(site.nests)} - {label}
+    run = {x.var for x in site.around if isinstance(x, Loop)}
+    inner = [x for x in statements_in(new, declaring(label, *beside)) if run.isdisjoint(x.gone)]
+    every = [(x, a) for x in inner for a in x.accesses if a.write]
+    mine, others = ([x for x in every if x[0].label in names] for names in ({label}, beside))
+    clash = clash_in(replace(site, func=new), mine, others, ordered=False)
+    if clash is not None:
+        with told_as(site.func, came):
+            reason = f"{clash.second} writes what {label} would be copied over, in the same nest"
+            raise refusal(clash, reason, None, _FURTHER)
 
 
 IN_ORDER = ("serial", "unroll")

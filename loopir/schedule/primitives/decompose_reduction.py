@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from loopir.analysis.access import sees
+from loopir.analysis.access import Statement, sees, statements_of
+from loopir.analysis.depend import Order, Pair, conflicts
 from loopir.analysis.moved import Came, order_broken, tied
 from loopir.errors import ScheduleError, VerifyError
-from loopir.ir.grammar import Alloc, Func, If, Load, Loop, Var
-from loopir.ir.inits import init_of
+from loopir.ir.grammar import Alloc, Const, Func, If, Load, Loop, Reduce, Var
+from loopir.ir.inits import init_of, outermost
 from loopir.ir.walk import places, places_of, replace
 from loopir.schedule.effects import reads
 from loopir.schedule.find import find_loop, listing
@@ -56,6 +57,7 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
     label = fold.reduce.label
     if fold.reduce.init is None:
         raise ScheduleError(f"{label} has no init: it folds into what is there", suggestion=f"leave {label} as it is")
+    _require_first(func, fold)
     if loop is None:
         return init_of(func, label)
     target = find_loop(func, loop)
@@ -72,6 +74,26 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
     if not (_keeps_what_is_there(fold) or _alone(func, fold, target)):
         _require_order(func, fold, init_of(func, label), new, target)
     return new
+
+
+def _require_first(func: Func, fold: Fold) -> None:
+    """Refuse if another reduction starts just before this one, and something of the same: the stores come before it."""
+    starts = [s for s in statements_of(func) if s.init]
+    mine = next(s for s in starts if s.label == fold.reduce.label)
+    for s in starts[: starts.index(mine)]:
+        if outermost(s.place) is fold.start and s.meets(mine) and not _alike(s, mine):
+            same: Order = [({f"s.{x.var}": 1, f"t.{x.var}": -1}, True) for x in fold.outer]
+            pairs = (Pair(func, s, a, mine, b) for a, b in conflicts(s, mine))
+            clash = next((c for pair in pairs for c in pair.clashes([same])), None)
+            if clash is not None:
+                reason = f"the stores of {mine.label} would come before those that {s.label} starts with"
+                raise refusal(clash, reason, None, f"decompose_reduction({s.label!r}) first")
+
+
+def _alike(s: Statement, t: Statement) -> bool:
+    """Whether both start their elements with one number, in whatever order."""
+    one, other = (x.place.stmt.init if isinstance(x.place.stmt, Reduce) else None for x in (s, t))
+    return one == other and one is not None and len({*one}) == 1 and isinstance(one[0], Const)
 
 
 def _require_around(fold: Fold, target: Loop) -> None:

@@ -72,7 +72,8 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         return tuple(x % factor if name == b.name and d == dim else x for d, x in enumerate(at))
 
     try:
-        require_promises(new, [x.var for x in loops(alloc.body)])
+        left = {x.var for x in loops(new.body)}  # what no iteration did is gone
+        require_promises(new, [x.var for x in loops(alloc.body) if x.var in left])
     except ScheduleError as error:  # about the rows that there would be
         reason = f"with {factor} rows of {b.name}, {error.reason}"
         witness = None if error.witness is None else as_it_lies(func, error.witness, {b.name}, place)

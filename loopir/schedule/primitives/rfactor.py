@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loopir.analysis.moved import Came
+from loopir.analysis.simplify import nonnegative, poly
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.text import text
-from loopir.ir.walk import exchanged, fresh, names, replace, rewrite, variables
+from loopir.ir.walk import exchanged, fresh, names, places_of, replace, rewrite, variables
+from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.reductions import (
     Fold,
@@ -20,6 +23,7 @@ from loopir.schedule.reductions import (
     with_new_loops,
 )
 from loopir.schedule.schedule import primitive
+from loopir.schedule.wider import require_apart_at_once
 
 
 @primitive
@@ -78,7 +82,14 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
     require_delay(func, fold, parts.again, target.var, f"{fold.reduce.label} would be folded after its loops")
     if fold.reduce.init is None:
         require_inside(func, fold, parts.again, target.var)
-    return exchanged(func, fold.start, parts.nest())  # every loop and guard stands where one like it stood
+    new = exchanged(func, fold.start, parts.nest())  # every loop and guard stands where one like it stood
+    if fold.reduce.init is None:
+        label = fold.reduce.label
+        again = [x.var for x in parts.again if isinstance(x, Loop)]
+        made = next(p for p in places_of(new) if p.stmt.label == label).loops[-len(again) :]
+        came = {label: Came(label, {v: Var(x.var) for v, x in zip(again, made, strict=True)})}
+        require_apart_at_once(func, new, label, came, f"{label} would be folded, where it is not now,")
+    return new
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +97,7 @@ class _Parts:
     """The nest of `fold` cut in two at `loop`; `rest` are the other loops, over which the partial results fold.
 
     `again` is what both halves have around them, `loop` first. A loop that is not reduced over, but does not tell
-    elements apart either, folds into them all the same, and is in `rest`.
+    elements apart either, folds into them all the same, and is in `rest`; unless nothing starts where it does not run.
     """
 
     func: Func
@@ -97,11 +108,11 @@ class _Parts:
 
     @staticmethod
     def of(func: Func, fold: Fold, loop: Loop) -> _Parts:
-        over = set(fold.reduce.over) - {loop.var}
+        over, ongoing = set(fold.reduce.over) - {loop.var}, fold.reduce.init is None
         shells = fold.without(over)
         telling = {v for n in (*fold.reduce.at, *(s for s in shells if not isinstance(s, Loop))) for v in variables(n)}
         for s in reversed(shells):
-            if isinstance(s, Loop) and (s.var in telling or s is loop):
+            if isinstance(s, Loop) and (s.var in telling or s is loop or not (ongoing or _runs(func, s))):
                 telling |= {s.var} | variables(s.extent)
         again = [s for s in shells if not isinstance(s, Loop) or s.var in telling]
         require_outlived(again, over, loop.var)
@@ -149,3 +160,9 @@ class _Parts:
             identity = reduce.monoid.identity
             return (Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, self.rest, identity),)
         return tuple(Store(b.name, b, at, v) for b, v in zip(memory, reduce.values, strict=True))
+
+
+def _runs(func: Func, loop: Loop) -> bool:
+    """Whether `loop` has an iteration for each start of a reduction in it, also if what that is over has none."""
+    known = known_at(func, loop).start
+    return nonnegative(poly(loop.extent - 1, known), known)

@@ -48,6 +48,7 @@ from loopir.schedule.reductions import (
     with_new_loops,
 )
 from loopir.schedule.schedule import primitive
+from loopir.schedule.wider import require_apart_at_once
 
 
 @primitive
@@ -116,7 +117,11 @@ def stream_k(func: Func, stage: str, outer: str, inner: str, parts: int) -> Func
     require_delay(func, whole, dealt.again, tile.var, f"{fold.reduce.label} would be folded after its loops")
     if fold.reduce.init is None:
         require_inside(func, whole, dealt.again, tile.var)
-    return exchanged(func, tile, dealt.nest())
+    new = exchanged(func, tile, dealt.nest())
+    if fold.reduce.init is None:
+        label = fold.reduce.label
+        require_apart_at_once(func, new, label, {}, f"{label} would be folded, where it is not now,")
+    return new
 
 
 @dataclass(frozen=True, slots=True)

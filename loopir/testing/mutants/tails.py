@@ -33,8 +33,8 @@ TAILS = family(
         steps("split", programs=PLAIN, most=1, tail="shift_inwards"),
     ),
     Mutant(
-        "starts again", "each part of a loop starts the reductions over it", "schedule.parts:_folded",
-        "init=None if goes_on else s.init", "init=s.init",
+        "starts again", "each part of a loop starts the reductions over it", "schedule.parts:_gone_on",
+        "init=None", "init=s.init",
         steps("split", "peel", "partition", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
     ),
     Mutant(
