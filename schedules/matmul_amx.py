@@ -1,7 +1,7 @@
 """Products of int8, uint8 and bfloat16 on a CPU with AMX: four tiles of sums, of 32 rows by 32 columns, in registers.
 
-The right operand is copied into panels as its tiles want it, the left one is taken as it lies, if the reduced loop runs
-along its rows: 64 bytes of each row at a time. A tile of each operand is used twice while it is in a register.
+Operands are copied into panels, tile after tile: a row of a tile that begins inside a line of the caches takes four
+times as long to load. A tile of each operand is used twice while it is in a register.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.matmul import Contraction, Operand, contraction, stages
+from schedules.matmul import Contraction, contraction, stages
+from schedules.matmul_pairs import woven
 from schedules.nests import extent, step
 
 SIDE, PAIR = 16, 2
@@ -125,34 +126,45 @@ def _whole(s: lp.Schedule, stage: str, instruction: str, rows: int, columns: int
 
 def _right(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
     """The right operand in panels of tiles as they are wanted, and from there in tiles."""
-    operand, near = found.c.right, found.near
-    side, deep = PAIR * SIDE, SIDE * near
-    s, (panels,) = stages(s, "cache_read", inner, operand.buffer, "global")
-    s = s.reorder_dims(panels, 1, 0) if operand.along else s
+    operand, near, side, deep = found.c.right, found.near, PAIR * SIDE, SIDE * found.near
+    s, panels = _copied(s, inner, operand.buffer, turned=operand.along)
     at = f"x % {side} // {SIDE}, k % {deep} // {near}, x % {SIDE}, k % {near}"
     s = s.set_layout(panels, f"lambda k, x: (x // {side}, k // {deep}, {at})")
     s, (tiles,) = stages(s, "cache_read", inner, panels, "tiles", at=k)
     s = s.set_layout(tiles, f"lambda k, x: (x // {SIDE}, k // {near}, x % {SIDE}, k % {near})")
     s = _whole(s, tiles, f"tile_load_{found.right}_right", deep, SIDE)
-    return _filled(s, panels, operand, near)
+    one, other = s.loops(panels)[-2:]
+    if not operand.along:
+        s = woven(s, panels, one, other, near, side)
+        return _parallel(s, s.loops(panels)[0])
+    s, (outer, _) = step(s, "split", one, side)
+    s, (_, part) = step(s, "split", other, near)
+    return _parallel(s.vectorize(part), outer)
 
 
 def _left(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
-    """The left operand in tiles: from where it lies, if each row of it lies together, else from a copy."""
-    operand, source, copy = found.c.left, found.c.left.buffer, ""
-    if not operand.along:
-        s, (copy,) = stages(s, "cache_read", inner, source, "global")
-        s, source = s.reorder_dims(copy, 1, 0), copy
-    s, (tiles,) = stages(s, "cache_read", inner, source, "tiles", at=k)
+    """The left operand in panels whose rows begin with lines of the caches, and from there in tiles."""
+    operand, side, deep = found.c.left, PAIR * SIDE, SIDE * found.near
+    s, panels = _copied(s, inner, operand.buffer, turned=not operand.along)
+    s = s.set_layout(panels, f"lambda x, k: (x // {side}, k // {deep}, x % {side}, k % {deep})")
+    s, (tiles,) = stages(s, "cache_read", inner, panels, "tiles", at=k)
     s = s.set_layout(tiles, f"lambda x, k: (x // {SIDE}, x % {SIDE}, k)")
-    s = _whole(s, tiles, f"tile_load_{found.left}", SIDE, SIDE * found.near)
-    return _filled(s, copy, operand, found.near) if copy else s
+    s = _whole(s, tiles, f"tile_load_{found.left}", SIDE, deep)
+    one, other = s.loops(panels)[-2:]
+    s, (outer, one) = step(s, "split", one, side if operand.along else deep)
+    if operand.along:
+        s, (other, line) = step(s, "split", other, deep)
+        return _parallel(s.vectorize(line), outer)
+    s, (other, column) = step(s, "split", other, SIDE)
+    return _parallel(s.reorder(outer, other, column, one), outer)
 
 
-def _filled(s: lp.Schedule, copy: str, operand: Operand, near: int) -> lp.Schedule:
-    """The loops of a copy in panels, by threads: where steps lie together in the operand, as many as go together."""
-    x, k = s.loops(copy)[-2:] if operand.along else s.loops(copy)[-2:][::-1]
-    s, (k, part) = step(s, "split", k, near)
-    s = s.reorder(x, k, part).vectorize(part) if operand.along else s.reorder(k, x, part)
-    outer = s.loops(copy)[0]
-    return s.parallel(outer) if s.why("parallel", outer) is None else s
+def _copied(s: lp.Schedule, inner: str, buffer: str, *, turned: bool) -> tuple[lp.Schedule, str]:
+    """A copy of an operand, `turned` so that its dimensions are the product's; what it is made of goes into it."""
+    s, (copy,) = stages(s, "cache_read", inner, buffer, "global")
+    s = s.reorder_dims(copy, 1, 0) if turned else s
+    return (s.compute_inline(buffer) if buffer in s.stages and s.why("compute_inline", buffer) is None else s), copy
+
+
+def _parallel(s: lp.Schedule, loop: str) -> lp.Schedule:
+    return s.parallel(loop) if s.why("parallel", loop) is None else s

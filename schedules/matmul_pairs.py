@@ -21,6 +21,8 @@ HEIGHTS = (12, 10, 14, 6, 5, 4, 8, 3, 2)
 MACHINES = ("x86_64", "AMD64")
 TURNS = 3
 """Blocks of rows that a thread has, where there are so many."""
+ROWS, COLUMNS = 64, 16
+"""Steps of the reduced loop that are copied of a panel at once, and columns that are woven by one instruction."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,26 @@ def _packed(s: lp.Schedule, inner: str, operand: Operand, width: int, steps: int
     if operand.buffer in s.stages and s.why("compute_inline", operand.buffer) is None:
         s = s.compute_inline(operand.buffer)
     x, k = s.loops(copy)[-2:] if operand.along else s.loops(copy)[-2:][::-1]
-    s, (k, near) = step(s, "split", k, steps)
-    s = s.reorder(x, k, near).vectorize(near) if operand.along else s.reorder(k, x, near)
+    if operand.along:
+        s, (k, near) = step(s, "split", k, steps)
+        s = s.reorder(x, k, near).vectorize(near)
+    else:
+        s = woven(s, copy, k, x, steps, width)
     outer = s.loops(copy)[0]
     return s.parallel(outer) if s.why("parallel", outer) is None else s
+
+
+def woven(s: lp.Schedule, copy: str, k: str, x: str, steps: int, width: int) -> lp.Schedule:
+    """The loops of a copy of rows, of which so many steps come to lie together, in panels of `width`: a few rows of all
+    panels at a time, vectors of them woven by one instruction where it can be."""
+    rows = next(n for n in (ROWS, ROWS // 2, ROWS // 4, ROWS // 8, steps) if (extent(s, k) or 0) % n == 0)
+    s, (outer, k) = step(s, "split", k, rows)
+    s, (k, near) = step(s, "split", k, steps)
+    columns = min(width, COLUMNS)
+    if width % columns:
+        return s.reorder(outer, k, x, near)
+    s, (x, column) = step(s, "split", x, columns)
+    s = s.reorder(outer, x, k, near, column)
+    made, source = (next(t.dtype.name for t in s.accesses(copy) if t.write is which) for which in (True, False))
+    weave = f"weave_{steps}_{columns}_{source}" + (f"_{made}" if made != source else "")
+    return s.tensorize(near, weave) if s.why("tensorize", near, weave) is None else s

@@ -69,7 +69,7 @@ def span_of(fn: Instruction, found: Match) -> int:
     return how
 
 
-def words(fn: Instruction, found: Match) -> tuple[tuple[str, int], ...]:
+def words(fn: Instruction, found: Match, known: Context) -> tuple[tuple[str, int], ...]:
     """The descriptors, but for the addresses, of the operands that are told by one, and of those in rows how far these
     are from each other; `misfit` found nothing."""
     out: list[tuple[str, int]] = []
@@ -78,11 +78,10 @@ def words(fn: Instruction, found: Match) -> tuple[tuple[str, int], ...]:
         how = matrix(operand.buffer, (operand.dims[0], operand.dims[1]))
         assert isinstance(how, Matrix)
         out.append((name, how.word(along)))
-    for name, aim in fn.pointers.items():
-        if aim.rows:
-            apart = _apart(found.operands[name])
-            assert apart is not None
-            out.append((name, apart))
+    for p in (a.buffer for a in fn.meaning.args if a.buffer.name in fn.pointers and fn.pointers[a.buffer.name].rows):
+        apart = _apart(p, found.operands[p.name], known)
+        assert apart is not None
+        out.append((p.name, apart))
     return tuple(out)
 
 
@@ -160,10 +159,11 @@ def _not_a_run(fn: Instruction, name: str, operand: Operand, known: Context) -> 
     pointer = fn.pointers.get(name)
     if pointer is None or pointer.run == 1:
         return None
-    if pointer.rows:
-        return None if _apart(operand) is not None else "its rows are not known to lie equally far from each other"
     b, d, run = operand.buffer, operand.dims[-1], pointer.run
     meant = next(a.buffer for a in fn.meaning.args if a.buffer.name == name)
+    if pointer.rows:
+        apart = _apart(meant, operand, known)
+        return "its rows are not known to lie equally far from each other" if apart is None else None
     rows = run_of(tuple(x.value for x in meant.shape if isinstance(x, Int)), run)
     if max(rows[:-1], default=1) > 1:
         return _not_rows(operand, rows, pointer, known)
@@ -176,14 +176,23 @@ def _not_a_run(fn: Instruction, name: str, operand: Operand, known: Context) -> 
     return None
 
 
-def _apart(operand: Operand) -> int | None:
+def _apart(p: Buffer, operand: Operand, known: Context = EMPTY) -> int | None:
     """By how many elements of a matrix the next row is further, if the elements of each lie together."""
-    b, (row, column) = operand.buffer, operand.dims
-    if isinstance(b.layout, Mapped):
+    b, (row, column), shape = operand.buffer, operand.dims, _constant(p)
+    if not isinstance(b.layout, Mapped):
+        apart = strides_of(b)[row]
+        return apart.value if isinstance(apart, Int) and strides_of(b)[column] == Int(1) else None
+    whole = all(simplify(operand.at[d] % n, known) == Int(0) for d, n in zip(operand.dims, shape, strict=True))
+    found = _within(b, operand.dims, shape)
+    if found is None or not whole:
         return None
-    strides = strides_of(b)
-    apart = strides[row]
-    return apart.value if isinstance(apart, Int) and strides[column] == Int(1) else None
+    cells = found[1].reshape(shape)
+    apart, (down, across) = int(cells[-1, 0]) // max(1, shape[0] - 1), np.indices(shape)
+    return apart if (cells == down * apart + across).all() else None
+
+
+def _constant(p: Buffer) -> tuple[int, ...]:
+    return tuple(d.value for d in p.shape if isinstance(d, Int))
 
 
 def _not_rows(operand: Operand, rows: tuple[int, ...], aim: Aim, known: Context) -> str | None:
@@ -203,9 +212,9 @@ def _not_rows(operand: Operand, rows: tuple[int, ...], aim: Aim, known: Context)
 
 
 @lru_cache(maxsize=256)
-def _told_of_any(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...], aim: Aim) -> bool:
-    """Whether the layout says of all tiles at once that their elements lie together: which it is of a tile alone tells
-    where in it an element is."""
+def _within(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...]) -> tuple[Index, Any] | None:
+    """Where tiles of so many rows begin, and by how much further each element of one lies; None unless that is the same
+    of all tiles."""
     assert isinstance(b.layout, Mapped)
     known, env, inside = EMPTY, dict[str, Index](), dict[str, Any]()
     for d, (n, number) in enumerate(zip(rows, np.indices(rows), strict=True)):
@@ -214,13 +223,20 @@ def _told_of_any(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...], aim: A
         env[b.layout.dims[dims[d]]] = tile_ * n + part
         inside[part.name] = number.ravel()
     at = substitute(b.layout.at, env)
-    begin = substitute(at, {name: Int(0) for name in inside})
+    begin = simplify(substitute(at, dict.fromkeys(inside, Int(0))), known)
     where = simplify(at - begin, known)
-    if variables(where) - inside.keys() or simplify(begin % prod(rows), known) != Int(0):
+    if variables(where) - inside.keys():
+        return None
+    return begin, evaluate(where, inside) + np.zeros(prod(rows), np.int64)
+
+
+def _told_of_any(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...], aim: Aim) -> bool:
+    """Whether the layout says of all tiles at once that their elements lie together, from a multiple of them on."""
+    found = _within(b, dims, rows)
+    if found is None or simplify(found[0] % prod(rows), EMPTY) != Int(0):
         return False
-    cells = evaluate(where, inside) + np.zeros(prod(rows), np.int64)
     order = np.ravel_multi_index(tuple(np.array(ordered(aim)).T), rows) if aim.order else slice(None)
-    return bool((cells[order] == np.arange(prod(rows))).all())
+    return bool((found[1][order] == np.arange(prod(rows))).all())
 
 
 @lru_cache(maxsize=256)
@@ -246,7 +262,7 @@ def _mapped_rows(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...], aim: A
 def keeps_runs(b: Buffer, d: int, run: int, known: Context = EMPTY) -> bool:
     """Whether each `run` elements along dimension `d`, from a multiple of it, lie together and at a multiple of it."""
     if isinstance(b.layout, Mapped):
-        return _mapped_runs(b, d, run)
+        return _told_of_any(b, (d,), (run,), Aim((Int(0),), run)) or _mapped_runs(b, d, run)
     strides = list(b.layout.strides if isinstance(b.layout, Strided) else _dense(b.shape))
     if simplify(strides.pop(d), known) != Int(1):
         return False

@@ -172,6 +172,12 @@ class Builder:
         kind = vector(v.type.scalar, len(lanes))
         return self.made(kind, f"shufflevector {v.typed}, {v.type.text} poison, {which.typed}")
 
+    def woven(self, x: Operand, y: Operand) -> Operand:
+        """The lanes of two vectors in turn."""
+        count = x.type.count
+        which = listed(vector(I32, 2 * count), [n // 2 + n % 2 * count for n in range(2 * count)])
+        return self.made(vector(x.type.scalar, 2 * count), f"shufflevector {x.typed}, {y.typed}, {which.typed}")
+
     def spread(self, one: Operand, width: int) -> Operand:
         """A scalar in so many lanes."""
         kind = vector(one.type, width)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from loopir.emit import llvm_ops as ops, llvm_tiles
-from loopir.emit.llvm_text import BFLOAT, FLOAT, I16, I32, I64, POINTER, VOID, constant, like, vector
+from loopir.emit.llvm_text import BFLOAT, FLOAT, I16, I32, I64, POINTER, VOID, constant, like, vector, word
 from loopir.emit.llvm_values import Values
 from loopir.errors import LowerError
 from loopir.ir.grammar import Int, Issue, Load
@@ -81,10 +81,28 @@ def _dot(s: Issue, values: Values) -> None:
     b.store(new, to, 4)
 
 
+def _weave(s: Issue, values: Values) -> None:
+    """Rows as vectors, two and two woven until they are one."""
+    b = values.b
+    to, source = s.operands
+    height, width = (d.value for d in s.fn.meaning.args[0].buffer.shape if isinstance(d, Int))
+    kind, first = ops.memory_type(source.buffer.dtype), values.address(source.buffer, source.at[0], wide=True)
+    starts = [b.gep(kind, first, word(n * dict(s.words)["M"])) for n in range(height)]
+    rows = [b.load(vector(kind, width), start, source.buffer.dtype.bytes) for start in starts]
+    if to.buffer.dtype != source.buffer.dtype:
+        widen = b.sext if source.buffer.dtype.kind == "int" else b.zext
+        rows = [widen(row, like(row, ops.memory_type(to.buffer.dtype))) for row in rows]
+    while len(rows) > 1:
+        half = len(rows) // 2
+        rows = [b.woven(x, y) for x, y in zip(rows[:half], rows[half:], strict=True)]
+    b.store(rows[0], values.address(to.buffer, to.at[0], wide=True), to.buffer.dtype.bytes)
+
+
 SPELLINGS: dict[str, Callable[[Issue, Values], None]] = {
     "stream": _stream,
     "dot2": _dot,
     "dot4": _dot,
+    "weave": _weave,
     **llvm_tiles.SPELLINGS,
 }
 """By the word in an instruction's record how it is spelt."""

@@ -15,5 +15,6 @@ from loopir.intrinsics import (
     stream as stream,
     tma as tma,
     warp as warp,
+    weave as weave,
     wgmma as wgmma,
 )

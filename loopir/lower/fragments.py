@@ -123,7 +123,7 @@ def _issued(s: Do, ctx: Context, lanes: _Lanes) -> Stmt:
             at = pointed(s.fn.pointers.get(a.buffer.name), operand)
             env = lanes.who(s.fn.level)
             out.append(Load(b, tuple(substitute(x, env) for x in at)))
-    return Issue(s.fn, tuple(out), words(s.fn, found), tuple(boxes), s.ring, s.blocks)
+    return Issue(s.fn, tuple(out), words(s.fn, found, ctx), tuple(boxes), s.ring, s.blocks)
 
 
 def _registers(b: Buffer) -> Buffer:

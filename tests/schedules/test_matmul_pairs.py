@@ -157,3 +157,47 @@ def test_what_newer_processors_have_is_one_instruction_and_the_same_product(
 
 def test_what_takes_denormal_numbers_for_0_is_not_chosen_by_itself() -> None:
     assert "dot2" not in lp.text(schedules.auto(mixed(24, 64, 64, "bfloat16", "bfloat16"), "llvm").func)
+
+
+WOVEN = """
+def f(A: "{dtype}[8, 64]", C: "out {to}[8, 64]"):
+    with alloc("{to}[8, 64]", layout=mapped(lambda k, x: {at})) as T:
+        for ko in range({m}):
+            for xo in range({w}):
+                for k in range({h}):
+                    for x in range({n}):
+                        T[ko * {h} + k, xo * {n} + x] = {value}
+        for y in range(8):
+            for z in range(64):
+                C[y, z] = T[y, z]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "to"),
+    [
+        (4, 16, "int8", ""),
+        (2, 16, "int8", "int16"),
+        (2, 8, "uint8", "int16"),
+        (2, 32, "bfloat16", ""),
+        (4, 4, "uint8", ""),
+    ],
+)
+def test_rows_are_woven_by_one_instruction(rows: int, columns: int, dtype: str, to: str) -> None:
+    element = f"A[ko * {rows} + k, xo * {columns} + x]"
+    at = f"x // {columns} * {columns * 8} + (k // {rows} * {columns} + x % {columns}) * {rows} + k % {rows}"
+    parts = {"at": at, "h": rows, "n": columns, "m": 8 // rows, "w": 64 // columns, "dtype": dtype, "to": to or dtype}
+    source = WOVEN.format(value=f"{to}({element})" if to else element, **parts)
+    s = lp.Schedule(lp.parse(source))
+    s = s.tensorize("k", f"weave_{rows}_{columns}_{dtype}" + (f"_{to}" if to else ""))
+    given = extremes((8, 64), dtype, 0)
+    assert np.array_equal(lp.interpret(lp.lower(s, "llvm")[0], [given])["C"], given)
+    assert np.array_equal(s.build("llvm")(given), given)
+
+
+def test_large_panels_are_known_to_be_what_instructions_take() -> None:
+    """By their layout, where trying all of the elements would take long."""
+    a, b = (lp.placeholder((1 << 12, 1 << 12), "int8", name=x) for x in "AB")
+    text = lp.text(schedules.auto(lp.Schedule(a.astype("int32") @ b.astype("int32")), "llvm").func)
+    assert "weave" in text
+    assert "dot" in text
