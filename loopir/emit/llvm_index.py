@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeAlias
 
 from loopir.emit import llvm_ops as ops
 from loopir.emit.llvm_builder import Builder
 from loopir.emit.llvm_text import Block, Constant, Operand, Type, word
 from loopir.ir.grammar import Add, Cmp, FloorDiv, Index, Int, Max, Min, Mod, Mul, Opaque, Var, Xor
+from loopir.ir.kept import kept
 
 ORDERS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 HERE = 1 << 30
@@ -185,7 +186,7 @@ class Indices:
         return self.made(("at", pointer, _key(by)), depth, make)
 
 
-@lru_cache(maxsize=4096)
+@kept
 def taken_apart(ix: Index) -> tuple[tuple[tuple[Index, int], ...], int]:
     """What is added up in `ix`, by how often, and a number: copies of a statement have the same parts."""
     match ix:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from loopir.emit.llvm_builder import Builder
 from loopir.emit.llvm_text import (
@@ -37,6 +38,7 @@ def unspelt(name: str, t: DType) -> LowerError:
 # ---------------------------------------------------------------- types
 
 
+@lru_cache(maxsize=64)
 def memory_type(t: DType) -> Type:
     """How an element lies in memory."""
     if t == float16:

@@ -92,7 +92,8 @@ def constant(kind: Type, number: float) -> Constant:
     return word(int(number), kind) if kind.bits else Constant(kind, _decimal(number, kind), number)
 
 
-def listed(kind: Type, numbers: Sequence[int]) -> Constant:
+@lru_cache(maxsize=256)
+def listed(kind: Type, numbers: tuple[int, ...] | range) -> Constant:
     """A vector of integers."""
     return Constant(kind, f"<{', '.join(word(n, kind.scalar).typed for n in numbers)}>")
 
