@@ -62,6 +62,27 @@ def f(n: "size", A: "float32[n + 1]", X: "inout float32[1]"):
 """,
         'partition("j")',
     ),
+    "a fold may leave a loop that runs once": (
+        """
+def f(X: "inout float32[4]"):
+    for i in range(4):
+        for j in range(1):
+            X[i] = max(X[0] + -2.5)
+            X[3]: "last" = 1.0
+""",
+        'hoist("X", "j")',
+    ),
+    "one reduction keeps the order of its starts in parts": (
+        """
+def f(A: "float32[6]", X: "out float32[6]"):
+    for k in range(2):
+        for i in range(2):
+            for j in range(4):
+                if i * 4 + j < 6:
+                    X[i * 4 + j] = sum(A[i + k], over=k, init=A[i * 4 + j])
+""",
+        'partition("i")',
+    ),
     "a start further out is there before all copies": (
         """
 def f(n: "size", A: "float32[n + 1]", X: "inout float32[n + 1]"):

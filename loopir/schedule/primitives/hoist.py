@@ -136,11 +136,11 @@ def _require_same(func: Func, loop: Loop, unit: Stmt, own: set[str], rest: Body)
     `own` is memory that each iteration has anew, and will not: there names decide, as for where a reduction starts.
     """
     inner, name = {x.var for x in loops((unit,))}, listing(labels((unit,)))
+    again = not Facts.at(func, loop).at_least(1 - loop.extent, 0)  # else there is no other iteration
     for s in statements((unit,)):
-        if isinstance(s, Reduce) and (s.init is None or not set(s.over) <= inner):
+        if isinstance(s, Reduce) and (again or loop.var in s.over if s.init is None else not set(s.over) <= inner):
             raise _refused(loop, f"{s.label} goes on from what was there, in every iteration")
     mine = writes((unit,)) - allocates((unit,))
-    again = not Facts.at(func, loop).at_least(1 - loop.extent, 0)  # else there is no other iteration
     if bad := sorted((reads((unit,)) - allocates((unit,))) & (mine | own if again else own)):
         raise _refused(loop, f"{name} reads {listing(bad)}, which {loop.var!r} writes")
     starting = {b.name for s in statements(rest) if isinstance(s, Reduce) and loop.var in s.over and s.init

@@ -8,6 +8,7 @@ from itertools import product
 
 from loopir.analysis.access import Statement, statements_of
 from loopir.analysis.depend import Clash, Order, Pair
+from loopir.analysis.refute import Constraint
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
@@ -53,7 +54,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     gets `stages` buffers, which the iterations use in turn, and is allocated around the loop; a loop before it makes
     the first `ahead` copies. Unless told, `ahead` is `stages` - 1. One less leaves what reads a buffer an iteration
     more to be done with it: products that go on by themselves are then waited for an iteration later. The rest of the
-    body must write nothing that the copies read.
+    body must write nothing that the copies read, unless it has by then.
 
     The copies stand before the rest. `among` is a loop of the rest, right in the body, in whose iterations they are
     made part by part instead: memory is then busy all the while, and not at the start alone.
@@ -121,6 +122,19 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
                     for y in range(8):
                         A[i + 1, y] = T[7 - y]
     refuses: pipeline("i", stages=2)  # A at (i=0, y=0) writes A[1, 0], which T at (i=1, x=0) reads later
+    refuses: pipeline("i", stages=3, among="y")  # A at (i=0, y=0) writes A[1, 0], which T at (i=1, x=0) reads later
+    call:    pipeline("i", stages=2, among="y")  # each row is there when it is copied
+    after:
+        def g(A: "inout float32[9, 8]"):
+            with alloc("float32[2, 8]", scope="shared") as T:
+                for i_ahead in range(1):
+                    for x_1 in range(8):
+                        T[i_ahead, x_1]: "T_1" = A[i_ahead, x_1]
+                for i in range(8):
+                    for y in range(8):
+                        A[i + 1, y] = T[i % 2, -y + 7]
+                        if i + 1 < 8:
+                            T[(i + 1) % 2, y] = A[i + 1, y]
     """
     target = find_serial(func, loop)
     if stages < 2:
@@ -140,7 +154,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
             loop=loop,
             suggestion=f"ahead={stages - 1}",
         )
-    parts.require_ahead(func, ahead)
+    parts.require_ahead(func, ahead, among)
     taken = Taken.of(func)
     var = taken.name(f"{target.var}_ahead")
     rings = {b.name: ring_of(b, stages) for b in parts.buffers}
@@ -215,13 +229,20 @@ def _by_threads(copy: Stmt, threads: Mapping[str, Loop]) -> Stmt:
 
 def _part(copy: Stmt, among: str, turns: int) -> Stmt:
     """What is made of `copy` in an iteration of `among`, which has `turns` of them; all of it in one, if need be."""
+    count = turns_of(copy, turns)
+    if count is None or not isinstance(copy, Loop):
+        return If(Cmp("==", Var(among), Int(0)), (copy,))
+    own = Var(among) * count + Var(copy.var) if count != 1 else Var(among)
+    body: Body = (If(Cmp("<", own, copy.extent), tuple(substitute(s, {copy.var: own}) for s in copy.body)),)
+    return replace(copy, extent=Int(count), body=body) if count != 1 else body[0]
+
+
+def turns_of(copy: Stmt, turns: int) -> int | None:
+    """How many iterations of `copy` are made in one of `turns`; None if all of it is made in the first."""
     folds = any(isinstance(s, Reduce) for s in statements((copy,)))
     if folds or not isinstance(copy, Loop) or copy.kind != "serial" or not isinstance(copy.extent, Int):
-        return If(Cmp("==", Var(among), Int(0)), (copy,))
-    count = ceildiv(copy.extent, turns)
-    own = Var(among) * count + Var(copy.var) if count != Int(1) else Var(among)
-    body: Body = (If(Cmp("<", own, copy.extent), tuple(substitute(s, {copy.var: own}) for s in copy.body)),)
-    return replace(copy, extent=count, body=body) if count != Int(1) else body[0]
+        return None
+    return -(-copy.extent.value // turns)
 
 
 PLAIN = ("global", "local")
@@ -237,10 +258,10 @@ class _Parts:
     copies: Body
     rest: Body
 
-    def require_ahead(self, func: Func, ahead: int | None = None) -> None:
+    def require_ahead(self, func: Func, ahead: int | None = None, among: str | None = None) -> None:
         """Refuse if the copies may not run before the rest of earlier iterations: of the last `ahead`, or of all."""
         v = self.loop.var
-        if clash := self.overwritten(func, ahead):
+        if clash := self.overwritten(func, ahead, among):
             reason = f"the copies read {clash.witness.buffer}, which the rest of {v!r} writes"
             raise refusal(clash, reason, v, "a copy of what earlier iterations do not write, or fewer iterations ahead")
         own = (b.name for b in self.buffers if ahead is None or b.scope not in PLAIN)
@@ -258,19 +279,27 @@ class _Parts:
                     suggestion=f"a loop that {s.label} does not fold over",
                 )
 
-    def overwritten(self, func: Func, ahead: int | None) -> Clash | None:
-        """An element that the rest of an iteration writes, and the copies of one of the next `ahead` read."""
+    def overwritten(self, func: Func, ahead: int | None, among: str | None) -> Clash | None:
+        """An element that the rest of an iteration writes, and the copies of one of the next `ahead` read.
+
+        Those of the last of these are made in that iteration, `among` what the rest does.
+        """
         v = self.loop.var
         outer = [s.var for s in way_to(func, self.loop)[:-1] if isinstance(s, Loop)]
 
-        def order(s: Statement, t: Statement) -> Order:
+        def orders(s: Statement, t: Statement) -> list[Order]:
             rows: Order = [({f"s.{x}": 1, f"t.{x}": -1}, True) for x in outer if x in s.dims and x in t.dims]
             if v in s.dims:
                 rows.append(({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False))
             if ahead is not None:  # what starts a fold over `v` is done before all iterations, as it were in -1
                 now = {f"s.{v}": 1, "": ahead} if v in s.dims else {"": ahead - 1}
+                late = None if among is None or v not in s.dims else self.behind(s, t, among)
+                if late is not None:
+                    last: Constraint = ({f"t.{v}": -1, **now}, True)
+                    sooner: Constraint = ({f"t.{v}": -1, **now, "": ahead - 1}, False)
+                    return [[*rows, sooner], *([*rows, last, row] for row in late)]
                 rows.append(({f"t.{v}": -1, **now}, False))
-            return rows
+            return [rows]
 
         here, there = ({p.stmt.label for p in places(part)} for part in (self.rest, self.copies))
         names, every = reads(self.copies) & writes(self.rest), statements_of(func)
@@ -279,9 +308,27 @@ class _Parts:
         for (s, a), (t, b) in product(writing, reading):
             if a.buffer != b.buffer or v not in t.dims:  # a copy that folds over `v` is refused for that
                 continue
-            if (found := next(Pair(func, s, a, t, b).clashes([order(s, t)]), None)) is not None:
+            if (found := next(Pair(func, s, a, t, b).clashes(orders(s, t)), None)) is not None:
                 return found
         return None
+
+    def behind(self, s: Statement, t: Statement, among: str) -> list[Constraint] | None:
+        """What holds where `s`, of the rest, is done after the copy `t` that is made `among` it in its iteration.
+
+        None where that is not told by the loop `among` and the first of the copy's own alone.
+        """
+        within = [x for x in s.place.loops if x in self.rest]
+        copy = next(c for c in self.copies if any(x is t.place.stmt for x in statements((c,))))
+        spread = next((x for x in self.rest if isinstance(x, Loop) and x.var == among), None)
+        if spread is None or not isinstance(spread.extent, Int) or not within:
+            return None
+        if within[0] is not spread:
+            return [({"": 0}, False)] if self.rest.index(within[0]) > self.rest.index(spread) else []
+        count = turns_of(copy, spread.extent.value)
+        if count is None:
+            return [({f"s.{among}": 1, "": -1}, False)]
+        assert isinstance(copy, Loop)
+        return [({f"s.{among}": count, f"t.{copy.var}": -1, "": -1}, False)] if copy.var in t.dims else None
 
 
 def parts_of(loop: Loop) -> _Parts:
