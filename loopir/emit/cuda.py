@@ -361,6 +361,11 @@ class _Emitter:
         named = {a.buffer.name: x for a, x in zip(s.fn.meaning.args, s.operands, strict=True)}
         runs = {name for name, aim in s.fn.pointers.items() if aim.run > 1}
         self.wide |= {x.buffer.name for name, x in named.items() if x.buffer.scope == "global" and name in runs}
+        self.values.words |= {
+            x.buffer.name
+            for name, x in named.items()
+            if name in runs and x.buffer.scope == "local" and x.buffer.dtype == bfloat16
+        }
         at = {n: f"({self.values.address(x.buffer, self.values.index(x.at[0]))})" for n, x in named.items()}
         for b in s.boxes:
             corner = ", ".join(f"(int)({self.values.index(x)})" for x in reversed(b.at))

@@ -34,7 +34,7 @@ _WIDE = ("int32", "uint32", "int64", "uint64")
 add = Intrinsic(
     "add", 2, NUMBER, np.add, infix="+", commutes=True,
     cuda=_wrapping("+"), cuda_atomic=_update("atomicAdd", "float32", "float64", *_WIDE),
-    llvm={"float": "fadd", "int": "add", "uint": "add"},
+    llvm={"float": "fadd", "int": "add", "uint": "add"}, pairs={"bfloat16": "add_bf16x2"},
 )  # fmt: skip
 sub = Intrinsic(
     "sub", 2, NUMBER, np.subtract, infix="-", cuda=_wrapping("-"), llvm={"float": "fsub", "int": "sub", "uint": "sub"}

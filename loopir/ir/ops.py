@@ -55,6 +55,8 @@ class Intrinsic:
     `square` is the function that is its product with itself, and takes less.
     `few` is of how many significant bits an argument is, at most, of which another function means the same, and takes
     less.
+    `pairs` names, by dtype, the instruction that does it on two lanes at once and takes less than twice one; its
+    operands are those of both in the order of the arguments, then the results.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Intrinsic:
     near: tuple[float, str] | None = None
     square: str = ""
     few: tuple[int, str] | None = None
+    pairs: Mapping[str, str] = field(default_factory=dict[str, str])
     doc: str = ""
 
     def __post_init__(self) -> None:

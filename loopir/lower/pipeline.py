@@ -24,6 +24,7 @@ from loopir.lower.instructions import instructions
 from loopir.lower.kernels import kernels
 from loopir.lower.memories import memories
 from loopir.lower.near import near
+from loopir.lower.pairs import pairs
 from loopir.lower.products import products
 from loopir.lower.proxies import proxies
 from loopir.lower.rings import rings
@@ -109,6 +110,9 @@ PASSES: tuple[Pass, ...] = (
          "elements become offsets, layouts are applied; no analysis of accesses after this", after=("checks",)),
     Pass("vectors", vectors, "flat", GPU,
          "whole vectors are moved at once where offsets are contiguous and aligned", after=("flatten",)),
+    Pass("pairs", pairs, "flat", GPU,
+         "two lanes of what is made of sums are one instruction, while lanes are loops over one store",
+         after=("vectors",)),
     Pass("settled", settled, "flat", GPU,
          "guards say where they are known to hold, once no analysis of accesses reads them", after=("vectors",)),
     Pass("near", near, "flat", GPU,

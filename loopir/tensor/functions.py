@@ -149,7 +149,7 @@ select = where
 # ---------------------------------------------------------------- composites: narrow floats work in float32
 
 
-_sigmoid_16 = _real("sigmoid_16")
+_sigmoid_16, _silu_16, _gelu_16 = _real("sigmoid_16"), _real("silu_16"), _real("gelu_16")
 
 
 def _widened(fn: Callable[[Tensor, bool], Tensor]) -> Callable[..., Tensor]:
@@ -179,7 +179,7 @@ def sigmoid(x: Tensor, narrow: bool) -> Tensor:
 @_widened
 def silu(x: Tensor, narrow: bool) -> Tensor:
     """x * sigmoid(x)."""
-    return x * _sigmoid_16(x) if narrow else x * _logistic(x)
+    return _silu_16(x) if narrow else x * _logistic(x)
 
 
 @_widened
@@ -191,7 +191,7 @@ def _gelu_exact(x: Tensor, narrow: bool) -> Tensor:
 def _gelu_tanh(x: Tensor, narrow: bool) -> Tensor:
     """x / 2 * (1 + tanh(u)) with u = sqrt(2 / pi) * (x + 0.044715 x^3), which is x * sigmoid(2 u)."""
     if narrow:
-        return x * _sigmoid_16(x * (1.5957691216057308 + 0.07135481627260025 * x * x))
+        return _gelu_16(x)
     return x * 0.5 * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
 
 

@@ -1,0 +1,87 @@
+"""x times a sigmoid of it, for results that are rounded to 16 bits: silu, and the gelu of Hendrycks and Gimpel (2016).
+
+Instructions for two lanes have the unit that makes quotients make one, 1 / (a b), for 1 / a and 1 / b: it takes eight
+times as long as a product. Then neither may be larger than 2^63, so the sigmoid is never less than 2^-63.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from loopir.intrinsics.arith import FLOAT, add, mul
+from loopir.intrinsics.math import sigmoid_16
+from loopir.ir.grammar import Const, Op, Value
+from loopir.ir.instruction import Pointer, instruction
+from loopir.ir.ops import Intrinsic
+
+LINEAR, CUBIC = 1.5957691216057308, 0.07135481627260025
+"""gelu is x * sigmoid(LINEAR x + CUBIC x^3), where the former is 2 sqrt(2 / pi)."""
+LOG2_E = 1.4426950408889634
+_BOTH = Pointer((0,), run=2)
+_POWERS = {"silu": f"x * {-LOG2_E:.9g}f", "gelu": f"x * ({-LINEAR * LOG2_E:.9g}f + {-CUBIC * LOG2_E:.9g}f * (x * x))"}
+"""In C: 2 to this is added to 1 in the divisor."""
+_ONE = """\
+__device__ __forceinline__ float lp_{name}_16(float x) {{
+  float e, r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"({power}));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1.0f + e));
+  return x * r;
+}}
+"""
+_TWO = """\
+__device__ __forceinline__ float lp_{name}_16_divisor(float x) {{
+  float e;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fminf({power}, 63.0f)));
+  return 1.0f + e;
+}}
+__device__ __forceinline__ void lp_{name}_16x2(float* c, const float* a) {{
+  float r, e = lp_{name}_16_divisor(a[0]), f = lp_{name}_16_divisor(a[1]);
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e * f));
+  c[0] = a[0] * (r * f);
+  c[1] = a[1] * (r * e);
+}}
+"""
+
+
+def _inner(name: str, x: Any) -> Any:
+    return x * (LINEAR + CUBIC * x * x) if name == "gelu" else x
+
+
+def _gate(name: str, work: int, doc: str) -> Intrinsic:
+    """The operation, and the instruction for two lanes of it."""
+
+    def meaning(x: Any) -> Any:
+        wide = x.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(wide / (1 + np.exp(-_inner(name, wide)))).astype(x.dtype)[()]
+
+    def expand(x: Value) -> Value:
+        y = x
+        if name == "gelu":
+            cubic = Op(mul, (Op(mul, (Const(CUBIC, x.dtype), x)), x))
+            y = Op(mul, (x, Op(add, (Const(LINEAR, x.dtype), cubic))))
+        return Op(mul, (x, Op(sigmoid_16, (y,))))
+
+    gate = Intrinsic(
+        f"{name}_16", 1, FLOAT, meaning, ulp=256, work=work, expand=expand, cuda={"float32": f"lp_{name}_16({{0}})"},
+        cuda_prelude=_ONE.format(name=name, power=_POWERS[name]), pairs={"float32": f"{name}_16x2"}, doc=doc,
+    )  # fmt: skip
+    instruction(
+        cuda=f"lp_{name}_16x2({{C}}, {{A}});", cuda_prelude=_TWO.format(name=name, power=_POWERS[name]),
+        at={"A": _BOTH, "C": _BOTH}, doc=f"Two of `{name}_16`, whose sigmoid is at least 2^-63.",
+    )(f"""
+def {name}_16x2(A: "float32[2] local", C: "out float32[2] local"):
+    for n in range(2):
+        C[n] = {name}_16(A[n])
+""")  # fmt: skip
+    return gate
+
+
+_KNOWN = "for results that are rounded to 16 bits: to 2^-15 of it where the sigmoid is above 2^-63"
+silu_16 = _gate("silu", 7, f"x / (1 + exp(-x)), {_KNOWN}.")
+gelu_16 = _gate("gelu", 10, f"x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3), {_KNOWN}.")
