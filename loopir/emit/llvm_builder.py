@@ -168,7 +168,7 @@ class Builder:
 
     def shuffled(self, v: Operand, lanes: Sequence[int]) -> Operand:
         """A vector of these lanes of `v`."""
-        which = listed(vector(I32, len(lanes)), tuple(lanes))
+        which = listed(vector(I32, len(lanes)), lanes)
         kind = vector(v.type.scalar, len(lanes))
         return self.made(kind, f"shufflevector {v.typed}, {v.type.text} poison, {which.typed}")
 

@@ -8,7 +8,7 @@ line at once is a fraction of the time that an object for each takes. Two kinds 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
@@ -92,9 +92,13 @@ def constant(kind: Type, number: float) -> Constant:
     return word(int(number), kind) if kind.bits else Constant(kind, _decimal(number, kind), number)
 
 
-@lru_cache(maxsize=256)
-def listed(kind: Type, numbers: tuple[int, ...] | range) -> Constant:
+def listed(kind: Type, numbers: Iterable[int]) -> Constant:
     """A vector of integers."""
+    return _listed(kind, tuple(numbers))
+
+
+@lru_cache(maxsize=256)
+def _listed(kind: Type, numbers: tuple[int, ...]) -> Constant:
     return Constant(kind, f"<{', '.join(word(n, kind.scalar).typed for n in numbers)}>")
 
 
