@@ -331,8 +331,11 @@ class _Panels:
 
 
 def _packed(s: lp.Schedule, stage: str, panels: _Panels, at: str | None) -> tuple[lp.Schedule, str]:
-    """A copy of an operand in panels; and what it is called."""
-    s, copy = copied(s, stage, panels.operand.buffer, "global", at)
+    """A copy of an operand in panels, in the type that is added up, if it can be; and what it is called."""
+    kind = next(t.dtype.name for t in s.accesses(stage) if t.write)
+    how = (stage, panels.operand.buffer, "global")
+    wide = s.why("cache_read", *how, at=at, dtype=kind) is None
+    s, (copy,) = stages(s, "cache_read", *how, at=at, dtype=kind if wide else None)
     return s.set_layout(copy, panels.operand.panels(panels.width, panels.chunk)), copy
 
 

@@ -135,6 +135,15 @@ def test_by_other_numbers_on_a_cpu(dtype: str, tiles: int | None) -> None:
     assert np.array_equal(got.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64))
 
 
+def test_elements_are_converted_once_into_panels() -> None:
+    a, b = (lp.placeholder((23, 23), dtype, name=x) for x, dtype in (("A", "float16"), ("B", "bfloat16")))
+    t = schedules.matmul_cpu(lp.Schedule(a.astype("float32") @ b.astype("float32")), "matmul", tiles=2)
+    panels = [x.dtype.name for p in t.stages if p.endswith("_global") for x in t.accesses(p) if x.write]
+    assert panels == ["float32", "float32"]
+    given = [np.arange(-264, 265).reshape(23, 23).astype(x.dtype.numpy) for x in (a, b)]
+    assert np.array_equal(t.build("llvm")(*given), given[0].astype(np.float32) @ given[1].astype(np.float32))
+
+
 def test_by_another_monoid() -> None:
     check(program(9, 17, 5, fold="min"))
 
