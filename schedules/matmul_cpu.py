@@ -33,6 +33,8 @@ STEPS = 16
 """Steps of the reduced loop that are copied of a panel at once."""
 CHUNKS = (8, 4, 1)
 """Steps of the reduced loop that may lie together: as a vector of them, and the loop inside is that much longer."""
+TURN = 4
+"""Steps of one turn of the loop inside: what ends a turn, and a hint, are then few operations beside theirs."""
 TOGETHER = 4
 """How many of these one iteration copies: each is on a page of its own, and their loads are under way at once."""
 AHEAD, AHEAD_SHARED = 4096, 2048
@@ -244,6 +246,9 @@ def _in_panels(
     s, shared = _packed(s, inner, all_, c.batch[-1] if c.batch else None)
     s, mine = _packed(s, inner, one, home)
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
+    length = extent(s, k)
+    if not near and length is not None and length > TURN:
+        s, (k, near, *_) = step(s, "split", k, TURN, tail="peel")
     s = s.unroll(near) if near else s
     for copy in (c.stage, *(x for x in nests if x != inner)):
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])

@@ -30,9 +30,10 @@ def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1, *, 
     """Have each iteration of `loop` ask for what `stage` uses of `buffer` in the one `ahead` later, a line at a time.
 
     It asks as it begins; or, of more lines than can be on their way at once, for a few in each iteration of the loops
-    inside it down to `over`. A hint to a CPU's caches, for elements that they would not fetch in time: it has no effect
-    on any value. Past the last iteration it asks for what would come next, as it lies in memory: there may be no such
-    element. A step that leaves `buffer` no more where it asks takes it away. GPUs do without.
+    inside it down to `over`, and for some beyond where these do not come out even. A hint to a CPU's caches, for
+    elements that they would not fetch in time: it has no effect on any value. Past the last iteration it asks for what
+    would come next, as it lies in memory: there may be no such element. A step that leaves `buffer` no more where it
+    asks takes it away. GPUs do without.
 
     before:
         def f(A: "float32[64, 64]", C: "out float32[64]"):
@@ -189,11 +190,12 @@ def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], tak
     """The hints for `wanted`, all at once or, of the loops `shared`, as many in each iteration."""
     name, most = wanted.element.buffer.name, _at_once(wanted, loop, shared)
     if shared:
-        loops = [(taken.name(f"{name}_line"), most)]
+        line = taken.name(f"{name}_line")
+        loops = [(line, most)] if most > 1 else []
         number: Index = Int(0)
         for x in shared:
             number = number * x.extent + Var(x.var)
-        places = _digits(number * most + Var(loops[0][0]), wanted.lines)
+        places = _digits(number * most + Var(line) if loops else number, wanted.lines)
     else:
         new = {v: taken.name(f"{v}_line") for v, count, _ in wanted.lines if count > 1}
         loops = [(new[v], count) for v, count, _ in wanted.lines if v in new]
@@ -217,7 +219,7 @@ def _at_once(wanted: _Wanted, loop: Loop, shared: Sequence[Loop]) -> int:
                 loop=x.var, suggestion="loops around it",
             )  # fmt: skip
         turns *= x.extent.value
-    if turns > count:
+    if turns >= 2 * count:
         raise ScheduleError(
             f"{turns} iterations of {shared[-1].var!r} would share {count} lines of {name}",
             loop=shared[-1].var, suggestion="a loop around it",
