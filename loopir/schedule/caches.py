@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 from loopir.analysis.access import Access, Statement, loads_of, statements_in
 from loopir.analysis.affine import plain, plus, to_index
 from loopir.analysis.depend import Clash, Order, Pair, before, times
-from loopir.analysis.regions import Box, Touch, loads_in, region, sized
+from loopir.analysis.regions import Box, Touch, region, sized
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.simplify_func import Known, simplify_body, statements_known
 from loopir.errors import ScheduleError
@@ -26,6 +26,7 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Cast,
+    Cond,
     Do,
     FloorDiv,
     Func,
@@ -33,6 +34,7 @@ from loopir.ir.grammar import (
     Int,
     Load,
     Loop,
+    Monoid,
     Node,
     Reduce,
     Scope,
@@ -55,6 +57,7 @@ from loopir.ir.walk import (
     relisted,
     replace,
     rewrite,
+    sees,
     statements,
 )
 from loopir.schedule.effects import reads, writes
@@ -66,6 +69,8 @@ from loopir.schedule.scopes import require_place, scope_called
 
 N = TypeVar("N", bound=Node)
 Done = tuple[Statement, Access]
+Ask = Callable[[], Context]
+"""What is known, once it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +213,10 @@ class Copied:
         """What the box is in: the shape of the source, or how many elements it has."""
         return _line(self.source).shape if self.line else self.source.shape
 
-    def at(self, at: Sequence[Index], ctx: Context) -> tuple[Index, ...]:
-        """Where the cache holds element `at`."""
+    def at(self, at: Sequence[Index], ask: Ask) -> tuple[Index, ...]:
+        """Where the cache holds element `at`; what is known there is asked for where no sum tells it."""
         inside = (offset(self.source, tuple(at)),) if self.line else at
-        return tuple([_less(inside[d], self.box.base[d], ctx) for d in self.dims])
+        return tuple([less(inside[d], self.box.base[d], ask) for d in self.dims])
 
     def kept(self, element: Value) -> Value:
         """What the cache holds of an element of the source: it, or what it is converted to."""
@@ -238,10 +243,10 @@ class Copied:
         return (rest, *reversed(out))
 
 
-def _less(ix: Index, base: Index, ctx: Context) -> Index:
+def less(ix: Index, base: Index, ask: Ask) -> Index:
     """`ix` less `base`, simplified; a sum is so without a context."""
     p = plus(plain(ix), plain(base), -1)
-    return to_index(p) if all(type(a) is Var for m in p for a in m) else simplify(ix - base, ctx)
+    return to_index(p) if all(type(a) is Var for m in p for a in m) else simplify(ix - base, ask())
 
 
 def is_sum(ix: Index) -> bool:
@@ -353,7 +358,7 @@ def dtype_named(name: str) -> DType:
         raise ScheduleError(str(error), suggestion="one of these") from None
 
 
-def redirected(node: N, copies: Copied, ctx: Context, only: Set[tuple[Index, ...]] | None = None) -> N:
+def redirected(node: N, copies: Copied, ask: Ask, only: Set[tuple[Index, ...]] | None = None) -> N:
     """`node` with each element of the source that it loads, or `only` these, taken from the cache."""
 
     source, kind = copies.source, copies.cache.dtype
@@ -362,7 +367,7 @@ def redirected(node: N, copies: Copied, ctx: Context, only: Set[tuple[Index, ...
         return isinstance(n, Load) and n.buffer.name == source.name and (only is None or n.at in only)
 
     def visit(n: Node) -> Node:
-        if isinstance(n, Buffer):
+        if isinstance(n, Buffer | Monoid) or (isinstance(n, Index | Cond) and sees(n)):
             return n
         if isinstance(n, Cast) and kind != source.dtype and asked(n.value):
             kept = taken(n.value)
@@ -372,15 +377,15 @@ def redirected(node: N, copies: Copied, ctx: Context, only: Set[tuple[Index, ...
         return rebuild(n, visit)
 
     def taken(n: Node) -> Load:
-        return Load(copies.cache, copies.at(cast(Load, rebuild(n, visit)).at, ctx))
+        return Load(copies.cache, copies.at(cast(Load, rebuild(n, visit)).at, ask))
 
     return cast(N, visit(node))
 
 
-def loads(parts: Iterable[Node], buffer: str, known: Context) -> list[Touch]:
-    """The loads of `buffer` in `parts`."""
-    found = (x for part in parts for x in loads_in(part, known))
-    return [Touch(n.buffer, n.at, False, here) for n, here in found if n.buffer.name == buffer]
+def loads(parts: Iterable[Node], buffer: str, ask: Ask) -> list[Touch]:
+    """The loads of `buffer` in `parts`, with what is known there, which is asked for if there are any."""
+    found = [x for part in parts for x in loads_of(part) if x[0].buffer.name == buffer]
+    return [Touch(n.buffer, n.at, False, ask().inside(*conds) if conds else ask()) for n, conds in found]
 
 
 def inside_nests(nests: Body, old: Stmt, new: Stmt) -> Body:

@@ -5,12 +5,16 @@ Several stages can read one copy: a row that softmax reads three times is then m
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 from loopir.analysis.access import statements_of
 from loopir.analysis.regions import Touch
-from loopir.analysis.simplify import Context, simplify
+from loopir.analysis.simplify import Context, simplify_cond, sum_of_variables
 from loopir.errors import ScheduleError
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
+    FALSE,
+    TRUE,
     Alloc,
     Body,
     Cast,
@@ -38,6 +42,7 @@ from loopir.schedule.caches import (
     dtype_named,
     find_site,
     inside_nests,
+    less,
     loads,
     redirected,
     require_kept,
@@ -189,7 +194,9 @@ def cache_read(
         if copies.cache.dtype != source.dtype and not copies.wider:
             _require_converted(site, source.name, copies.cache.dtype)
     body, settled = _redirected(site, copies)
-    made = site.replaced((Alloc(copies.cache, (_copy(site, copies), *body)),), body if settled else ())
+    copy, ready = _copy(site, copies)
+    done = (*(body if settled else ()), *((copy,) if ready else ()))
+    made = site.replaced((Alloc(copies.cache, (copy, *body)),), done)
     _require_unshared(site, made, source.name)
     return made
 
@@ -241,17 +248,17 @@ def _reads(site: Site, place: Place, name: str) -> list[Touch]:
     s, whole = place.stmt, _whole(site, place)
     values = (s.value,) if isinstance(s, Store) else s.values
     starts = (*s.at, *((s.init or ()) if isinstance(s, Reduce) else ())) if whole else ()
-    found = [*loads(values, name, site.inside(place).here), *loads(starts, name, site.starting(place))]
+    found = loads(values, name, lambda: site.inside(place).here) + loads(starts, name, lambda: site.starting(place))
     if not found:
         reason = f"{s.label} reads nothing of {name}" + ("" if whole else " inside that loop")
         raise ScheduleError(reason, suggestion=f"what {s.label} reads: {listing(sorted(loaded(s)))}")
     return found
 
 
-def _copy(site: Site, copies: Copied) -> Stmt:
-    """The nest that fills the cache, guarded where the box may stick out of the buffer."""
+def _copy(site: Site, copies: Copied) -> tuple[Stmt, bool]:
+    """The nest that fills the cache, guarded where the box may stick out of the buffer, and whether that needs no
+    simplification."""
     taken = names(site.func) | {copies.cache.name}
-    known: Context = site.known.here
     at: list[Index] = list(copies.box.base)
     loops: list[Loop] = []
     for n, d in enumerate(copies.dims):
@@ -261,28 +268,32 @@ def _copy(site: Site, copies: Copied) -> Stmt:
         taken.add(var)
         loops.append(Loop(var, copies.box.extent[d], "serial", ()))
         at[d] = at[d] + Var(var)
-        known = known.loop(var, copies.box.extent[d])
+
+    def known() -> Context:
+        return reduce(lambda ctx, x: ctx.loop(x.var, x.extent), loops, site.known.here)
+
     whole = [b == Int(0) and e == d for b, e, d in zip(copies.box.base, copies.box.extent, copies.room, strict=True)]
     sticking = [(x, size) for x, size, all_of in zip(at, copies.room, whole, strict=True) if not all_of]
-    inside = [c for x, size in sticking for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))]
-    labels = labels_of(site.func)
+    inside = conj(*(c for x, size in sticking for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))))
+    inside = simplify_cond(inside, known()) if sticking else inside
+    element = copies.element(tuple(at))
     store = Store(
-        fresh(copies.cache.name, labels),
+        fresh(copies.cache.name, labels_of(site.func)),
         copies.cache,
-        tuple(simplify(at[d] - copies.box.base[d], known) for d in copies.dims),
-        copies.kept(Load(copies.source, copies.element(tuple(at)))),
+        tuple(less(at[d], copies.box.base[d], known) for d in copies.dims),
+        copies.kept(Load(copies.source, element)),
     )
-    body: Stmt = If(conj(*inside), (store,)) if inside else store
+    body: Stmt = store if inside == TRUE else If(inside, (store,))
     for loop in reversed(loops):
         body = replace(loop, body=(body,))
-    return body
+    return body, inside != FALSE and all(x is sum_of_variables(x) for x in (*element, *(s.extent for s in loops)))
 
 
 def _redirected(site: Site, copies: Copied) -> tuple[Body, bool]:
     """The nests with the stages reading the cache, and whether all that these read of it needs no simplification."""
     body, settled = site.nests, True
     for place in site.places:
-        s, starting = place.stmt, site.starting(place)
+        s, starting = place.stmt, partial(site.starting, place)
         if isinstance(s, Reduce) and not _whole(site, place):
             new: Stmt = replace(s, values=tuple(redirected(v, copies, starting) for v in s.values))
         else:

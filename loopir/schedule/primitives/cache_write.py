@@ -263,11 +263,10 @@ def _name(site: Site, caches: Sequence[Copied]) -> str:
 def _inner(site: Site, caches: Sequence[Copied], own: set[tuple[Index, ...]]) -> Store | Reduce:
     """The stage, writing to the copies, and reading there what is its `own`."""
     s = site.place.stmt
-    at = caches[0].at(s.at, site.starting(site.place))
+    at = caches[0].at(s.at, lambda: site.starting(site.place))
     label = _name(site, caches)
     if isinstance(s, Store):
-        known = site.inside(site.place).here
-        value = redirected(s.value, caches[0], known, own) if own else s.value
+        value = redirected(s.value, caches[0], lambda: site.inside(site.place).here, own) if own else s.value
         return replace(s, label=label, buffer=caches[0].cache, at=at, value=value)
     return replace(s, label=label, buffers=tuple(c.cache for c in caches), at=at)
 
@@ -290,7 +289,7 @@ def _copies(site: Site, caches: Sequence[Copied], *, out: bool) -> Body:
     body: Body = ()
     for n, c in enumerate(caches):
         element, kept = (
-            tuple(substitute(x, nest.env) for x in at) for at in (s.at, c.at(s.at, site.starting(site.place)))
+            tuple(substitute(x, nest.env) for x in at) for at in (s.at, c.at(s.at, lambda: site.starting(site.place)))
         )
         hint = s.label if out and n == 0 else c.source.name if out else f"{c.cache.name}_in"
         label = fresh(hint, labels)
