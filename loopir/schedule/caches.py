@@ -14,7 +14,7 @@ from math import prod
 from typing import TypeVar, cast
 
 from loopir.analysis.access import Access, Statement, loads_of, statements_in
-from loopir.analysis.affine import plain, plus, to_index
+from loopir.analysis.affine import plain, plus, summed, to_index
 from loopir.analysis.depend import Clash, Order, Pair, before, times
 from loopir.analysis.regions import Box, Touch, region, sized
 from loopir.analysis.simplify import Context, simplify
@@ -36,6 +36,7 @@ from loopir.ir.grammar import (
     Loop,
     Monoid,
     Node,
+    Op,
     Reduce,
     Scope,
     Stmt,
@@ -52,6 +53,7 @@ from loopir.ir.walk import (
     loops,
     names,
     nodes,
+    on_loads,
     places,
     rebuild,
     relisted,
@@ -251,7 +253,7 @@ def less(ix: Index, base: Index, ask: Ask) -> Index:
 
 def is_sum(ix: Index) -> bool:
     """Whether `ix` is a sum of products of variables, which is in its shortest form anywhere once it is in one."""
-    return all(type(a) is Var for m in plain(ix) for a in m)
+    return summed(ix) is not None
 
 
 def copied(
@@ -274,7 +276,7 @@ def _box(site: Site, source: Buffer, found: Sequence[Touch]) -> tuple[Box, bool]
     So it is where loops over several dimensions are one, and an iteration's part of it crosses from row to row.
     """
     box = sized(region(found, site.known.here, source.shape), source.shape, site.func.sizes, site.known.here)
-    divided = any(isinstance(n, FloorDiv) for t in found for x in t.at for n in nodes(x))
+    divided = any(isinstance(n, FloorDiv) for t in found for x in t.at if not is_sum(x) for n in nodes(x))
     if not divided or source.layout is not None or any(t.write for t in found):
         return box, False
     line = _line(source)
@@ -367,6 +369,8 @@ def redirected(node: N, copies: Copied, ask: Ask, only: Set[tuple[Index, ...]] |
         return isinstance(n, Load) and n.buffer.name == source.name and (only is None or n.at in only)
 
     def visit(n: Node) -> Node:
+        if type(n) is Op:
+            return on_loads(n, visit)
         if isinstance(n, Buffer | Monoid) or (isinstance(n, Index | Cond) and sees(n)):
             return n
         if isinstance(n, Cast) and kind != source.dtype and asked(n.value):
@@ -385,7 +389,10 @@ def redirected(node: N, copies: Copied, ask: Ask, only: Set[tuple[Index, ...]] |
 def loads(parts: Iterable[Node], buffer: str, ask: Ask) -> list[Touch]:
     """The loads of `buffer` in `parts`, with what is known there, which is asked for if there are any."""
     found = [x for part in parts for x in loads_of(part) if x[0].buffer.name == buffer]
-    return [Touch(n.buffer, n.at, False, ask().inside(*conds) if conds else ask()) for n, conds in found]
+    if not found:
+        return []
+    known = ask()
+    return [Touch(n.buffer, n.at, False, known.inside(*conds) if conds else known) for n, conds in found]
 
 
 def inside_nests(nests: Body, old: Stmt, new: Stmt) -> Body:

@@ -9,7 +9,9 @@ from itertools import product
 from loopir.analysis.access import Statement, statements_of
 from loopir.analysis.depend import Clash, Order, Pair
 from loopir.analysis.refute import Constraint
-from loopir.analysis.simplify_func import simplify_body
+from loopir.analysis.relabel import Relabelling
+from loopir.analysis.simplify import simplify
+from loopir.analysis.simplify_func import Known, simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     THREAD_AXES,
@@ -161,20 +163,25 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     for b in parts.buffers:
         require_places_apart(rings[b.name], b)
 
-    def at(body: Body, i: Index, slot: Index) -> Body:
-        """`body` in iteration `i`, on the buffers of `slot`."""
-        moved = body if i == Var(target.var) else tuple(substitute(s, {target.var: i}) for s in body)
-        return tuple(reindexed(s, rings, lambda old: (slot, *old)) for s in moved)
+    def at(body: Body, i: Index, slot: Index, known: Known) -> Body:
+        """`body`, which stands where `known` holds, in iteration `i`, on the buffers of `slot`."""
+        ring = simplify(slot, known.here)
+        moved = Relabelling({target.var: i}, {}, decides=True).body(body, known) if i != own else body
+        return tuple(reindexed(s, rings, lambda old: (ring, *old)) for s in moved)
 
-    first = at(taken.copy(parts.copies), Var(var), Var(var))
-    prologue = Loop(var, Int(ahead), "serial", (If(Cmp("<", Var(var), target.extent), first),))
-    later = Var(target.var) + ahead
-    coming = at(parts.copies, later, later % stages)
-    now = at(parts.rest, Var(target.var), Var(target.var) % stages)
+    own, outside = Var(target.var), known_at(func, target)
+    inside = outside.loop(target.var, target.extent, target.body)
+    begun, later = Cmp("<", Var(var), target.extent), own + ahead
     guard = Cmp("<", later, target.extent)
+    copy = taken.copy(parts.copies)
+    first = at(copy, Var(var), Var(var), outside.loop(var, Int(ahead), copy).given(begun))
+    prologue = Loop(var, Int(ahead), "serial", (If(begun, first),))
+    coming = at(parts.copies, later, later % stages, inside.given(guard))
+    now = at(parts.rest, own, own % stages, inside)
     turn = (If(guard, coming), *now) if among is None else _spread(now, coming, guard, among, target)
     body: Body = (prologue, replace(target, body=turn))
-    body = simplify_body(body, known_at(func, target), old=target.body)
+    done = (*first, *coming, *now) if among is None else first
+    body = simplify_body(body, outside, old=(*target.body, *done))
     for b in reversed(parts.buffers):
         body = (Alloc(rings[b.name], body),)
     return exchanged(func, target, body)
