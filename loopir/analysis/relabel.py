@@ -67,6 +67,8 @@ class Relabelling:
     """Whether guards that speak of the loops are decided: there are fewer iterations now, for which they may be."""
     told: Mapping[Cond, tuple[bool, bool]] = field(default_factory=dict[Cond, tuple[bool, bool]])
     """How conditions turn out, as they stood, if they are decided, and whether that is sure."""
+    parts: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """New loops that begin where the old ones did (True), or end there: what is least, or greatest, there still is."""
     done: dict[object, Index] = field(default_factory=dict[object, Index])
     """Indices that needed no context; those met most by variable and constant, which are told apart sooner."""
     sums: dict[str, Poly] = field(default_factory=dict[str, Poly])
@@ -152,8 +154,20 @@ class Relabelling:
         if isinstance(c, Cmp):
             x, y = (self._sum(ix) for ix in (c.a, c.b))
             if x is not None and y is not None:
-                return compared(c.op, x, y, ask(), only)
+                return compared(c.op, x, y, ask(), self._open(x, y) if only is None else only)
         return simplify_cond(substitute(c, self.position), ask())
+
+    def _open(self, x: Poly, y: Poly) -> bool | None:
+        """Which of the two `x < y` may turn out to be in a part of a loop alone; None if it may be both.
+
+        It is true in all of the loop if it is so in the last iteration and `y - x` falls; the part may be without that.
+        """
+        for v, begins in self.parts.items():
+            mine = {m for m in (*x, *y) if any(v in variables(a) for a in m)}
+            (m,) = mine if len(mine) == 1 else ((),)
+            if m == (Var(v),):
+                return (y.get(m, 0) < x.get(m, 0)) == begins
+        return None
 
     def index(self, ix: Index, ask: Ask) -> Index:
         """`ix` in its shortest form."""

@@ -19,6 +19,7 @@ from loopir.ir.grammar import (
     Cond,
     FloorDiv,
     Index,
+    Int,
     Loop,
     Max,
     Min,
@@ -47,18 +48,22 @@ def tidy_part(
     goes_on: bool,
     copy: Taken | None = None,
     told: Told | None = None,
+    begins: bool | None = None,
 ) -> Loop:
     """The `extent` iterations of `loop` from `start` on, as a loop over `var`, where `known` holds.
 
     What speaks of the loop is simplified; what does not is left as it is. `goes_on`: an earlier part has started the
     reductions over the loop. With `copy`, what is inside gets new names. What is `told` of conditions is so in all;
-    who knows that much has asked, too, which side of an extreme the start is.
+    who knows that much has asked, too, which side of an extreme the start is. `begins`: whether the part begins where
+    the loop does; if not, it ends there; None for neither.
     """
     inner = _gone_on(loop) if goes_on else loop.body
     size = simplify(extent, known.within(inner))
     inside = known.loop(var, size, inner, was=loop.var)
     position = _moved(simplify(start, known.within(inner)), Var(var), lambda: inside.within(inner), told is None)
-    body = Relabelling({loop.var: position}, {loop.var: (var,)}, decides=True, told=told or {}).body(inner, inside)
+    parts = {} if begins is None else {var: begins}
+    moved = Relabelling({loop.var: position}, {loop.var: (var,)}, size != Int(0), told or {}, parts)
+    body = moved.body(inner, inside)
     if variables(start):
         body = unspoken(body)
     return Loop(var, size, loop.kind, body if copy is None else copy.copy(body))

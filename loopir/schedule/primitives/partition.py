@@ -163,7 +163,7 @@ def _parts(func: Func, loop: Loop, settled: Settled, low: Index, high: Index) ->
     if settled.before and settled.lows:
         first, name = facts.less(low, n), taken.name(f"{loop.var}_first")
         told = settled.told(early=True)
-        out = (tidy_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken, told=told),)
+        out = (tidy_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken, told=told, begins=True),)
     inside = replace(loop, body=map_body(tuple(settled.decided(s) for s in loop.body), _opened))
     middle = tidy_part(inside, low, high - low, loop.var, facts.place, goes_on=bool(out), told={})
     out = (*out, middle)  # none, where they cross
@@ -172,7 +172,8 @@ def _parts(func: Func, loop: Loop, settled: Settled, low: Index, high: Index) ->
         end = facts.greater(high, low, one=False, other=bool(settled.lows)) if crosses else high
         name = taken.name(f"{loop.var}_last")
         told = settled.told(early=False)
-        out = (*out, tidy_part(loop, end, n - end, name, facts.place, goes_on=True, copy=taken, told=told))
+        last = tidy_part(loop, end, n - end, name, facts.place, goes_on=True, copy=taken, told=told, begins=False)
+        out = (*out, last)
     return out
 
 

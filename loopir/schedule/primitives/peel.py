@@ -90,8 +90,11 @@ def _parts(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:
         middle = end - begun
     out: Body = ()
     if first:
-        out = (tidy_part(loop, Int(0), begun, taken.name(f"{loop.var}_first"), known, goes_on=False, copy=taken),)
-    out = (*out, tidy_part(loop, begun, middle, loop.var, known, goes_on=bool(first)))
+        name = taken.name(f"{loop.var}_first")
+        out = (tidy_part(loop, Int(0), begun, name, known, goes_on=False, copy=taken, begins=True),)
+    side = bool(last) if not (first and last) else None
+    out = (*out, tidy_part(loop, begun, middle, loop.var, known, goes_on=bool(first), begins=side))
     if last:
-        out = (*out, tidy_part(loop, end, n - end, taken.name(f"{loop.var}_last"), known, goes_on=True, copy=taken))
+        name = taken.name(f"{loop.var}_last")
+        out = (*out, tidy_part(loop, end, n - end, name, known, goes_on=True, copy=taken, begins=False))
     return out

@@ -166,7 +166,8 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     def at(body: Body, i: Index, slot: Index, known: Known) -> Body:
         """`body`, which stands where `known` holds, in iteration `i`, on the buffers of `slot`."""
         ring = simplify(slot, known.here)
-        moved = Relabelling({target.var: i}, {}, decides=True).body(body, known) if i != own else body
+        parts = {var: True} if i == Var(var) else {target.var: False}
+        moved = Relabelling({target.var: i}, {}, decides=True, parts=parts).body(body, known) if i != own else body
         return tuple(reindexed(s, rings, lambda old: (ring, *old)) for s in moved)
 
     own, outside = Var(target.var), known_at(func, target)

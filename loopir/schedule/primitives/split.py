@@ -91,7 +91,9 @@ class Tiling:
         var, inside = self.loop.var, self.loop.body
         known = self.facts.place.loop(self.outer, tiles, inside, was=var)
         known = known.loop(self.inner, Int(self.factor), inside, was=var).given(guard)
-        body = Relabelling({var: position}, self.over, decides=decides).body(inside, known)
+        body = Relabelling({var: position}, self.over, decides and tiles != Int(0), parts={self.outer: True}).body(
+            inside, known
+        )
         return self.loops(tiles, body if guard == TRUE else (If(guard, body),))
 
     def loops(self, tiles: Index, body: Body) -> Stmt:
@@ -236,7 +238,8 @@ def _peel(t: Tiling) -> Body:
     start = extent // t.factor * t.factor
     whole = t.nest(t.facts.tidy(extent // t.factor), t.position, decides=True)
     rest = taken.name(f"{var}_t")
-    return (whole, tidy_part(t.loop, start, extent % t.factor, rest, t.facts.place, goes_on=True, copy=taken))
+    left = extent % t.factor
+    return (whole, tidy_part(t.loop, start, left, rest, t.facts.place, goes_on=True, copy=taken, begins=False))
 
 
 def _shift_inwards(t: Tiling) -> Stmt:
