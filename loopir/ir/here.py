@@ -39,8 +39,8 @@ class Here:
     """By buffer, a statement that writes it."""
     hints: bool = False
     """Whether a hint to a cache was met."""
-    loads: list[tuple[Load, tuple[Cond, ...]]] | None = None
-    """What is loaded in the value that is looked at, as `loads_of` has it; None if that is more than operations."""
+    loads: list[Load] | None = None
+    """What is loaded in the value that is looked at; None if that is more than operations on loads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,9 @@ from loopir.ir.grammar import (
     Var,
     Xor,
 )
+from loopir.ir.dtypes import DType
 from loopir.ir.index import FOLDED
+from loopir.ir.kept import memory
 
 N = TypeVar("N", bound=Node)
 _FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
@@ -126,9 +128,50 @@ def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
     return kind(*values) if changed else node
 
 
-def on_loads(node: N, fn: Callable[[Any], Any]) -> N:
-    """`node`, a value, with `fn` applied to what its operations are made of: to loads, and all else but constants."""
+Operations = tuple[DType, tuple[Load, ...]]
+"""Of a value that is operations on loads and constants alone: the type that it has, and the loads in order."""
 
+
+def operations(node: Node) -> Operations | None:
+    """What is kept of a value that was found to be operations on loads alone, and legal but for what these access."""
+    found: dict[object, Any] | None = getattr(node, "_kept", None)
+    return None if found is None else found.get(operations)
+
+
+def learn_operations(node: Node, found: Operations) -> None:
+    """Keep that `node` is such a value: said by the verifier, and of what is made of such a value by `on_loads`."""
+    memory(node)[operations] = found
+
+
+def on_loads(node: N, fn: Callable[[Any], Any]) -> N:
+    """`node`, a value, with `fn` applied to what its operations are made of: to loads, and all else but constants.
+
+    Operations that were found legal are legal on what has the same types, so the verifier need not look at them again.
+    """
+    known = operations(node)
+    if known is None:
+        return _on_loads(node, fn)
+    loads: list[Load] = []
+    sure = True
+
+    def leaf(n: Any) -> Any:
+        nonlocal sure
+        new = fn(n)
+        if new.__class__ is Load and new.buffer.dtype is n.buffer.dtype:
+            loads.append(new)
+        elif new.__class__ is Op and (more := operations(new)) is not None and more[0] is n.buffer.dtype:
+            loads.extend(more[1])
+        else:
+            sure = False
+        return new
+
+    new = _on_loads(node, leaf)
+    if sure and new is not node:
+        learn_operations(new, (known[0], tuple(loads)))
+    return new
+
+
+def _on_loads(node: N, fn: Callable[[Any], Any]) -> N:
     def visit(n: Any) -> Any:
         kind = n.__class__
         if kind is not Op:

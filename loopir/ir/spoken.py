@@ -32,7 +32,7 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.kept import kept
-from loopir.ir.rebuild import LEAVES, children
+from loopir.ir.rebuild import LEAVES, children, operations
 
 Spoken = tuple[frozenset[str], bool, bool]
 """The names of the variables; whether nothing of it comes from memory; whether it is legal wherever these are bound."""
@@ -98,6 +98,8 @@ def loads_of(node: Node) -> Loads:
     """The loads under `node`, each with the conditions of the Selects around it: one side alone is evaluated."""
     if isinstance(node, Store) and all(map(sees, node.at)):
         return loads_of(node.value)  # which the verifier has seen
+    if (known := operations(node)) is not None and all(sees(x) for n in known[1] for x in n.at):
+        return tuple([(n, ()) for n in known[1]])
     found: list[tuple[Load, tuple[Cond, ...]]] = []
     pending: list[tuple[Any, tuple[Cond, ...]]] = [(node, ())]
     while pending:

@@ -233,11 +233,11 @@ def _store(s: Store, here: Here) -> None:
 def _stored(s: Store, here: Here) -> None:
     access(s.buffer, s.at, here)
     if isinstance(s.value, Op) and s.value.fn.lane is not None and here.kernel is not None:
-        arguments(s.value, here, None)  # here alone an exchange between lanes may stand
+        found = arguments(s.value, here, None)  # here alone an exchange between lanes may stand
     else:
-        value(s.value, here)
-    if s.value.dtype != s.buffer.dtype:
-        fail(f"statement {s.label} stores {s.value.dtype} in {s.buffer.name}, which holds {s.buffer.dtype}")
+        found = value(s.value, here)
+    if found != s.buffer.dtype:
+        fail(f"statement {s.label} stores {found} in {s.buffer.name}, which holds {s.buffer.dtype}")
 
 
 def _reduce(s: Reduce, here: Here) -> None:
@@ -262,9 +262,9 @@ def _folded(s: Reduce, here: Here) -> None:
         access(b, s.at, here)
     for values in (s.values, s.init or ()):
         for v, b, p in zip(values, s.buffers, s.monoid.left, strict=bool(values)):
-            value(v, here)
-            if not v.dtype == b.dtype == p.type:
-                fail(f"statement {s.label} folds {v.dtype} into {b.name} of {b.dtype} by a monoid on {p.type}")
+            found = value(v, here)
+            if not found == b.dtype == p.type:
+                fail(f"statement {s.label} folds {found} into {b.name} of {b.dtype} by a monoid on {p.type}")
 
 
 def _over(s: Reduce, here: Here) -> None:

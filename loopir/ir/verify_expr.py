@@ -39,8 +39,8 @@ from loopir.ir.grammar import (
     Xor,
 )
 from loopir.ir.here import Here, fail
-from loopir.ir.kept import learn
-from loopir.ir.spoken import ARITHMETIC, loads_of, spoken
+from loopir.ir.rebuild import learn_operations, operations
+from loopir.ir.spoken import ARITHMETIC, spoken
 
 
 def in_scope(b: Buffer, here: Here) -> None:
@@ -66,13 +66,22 @@ def access(b: Buffer, at: tuple[Any, ...], here: Here) -> None:
             expr(x, here)
 
 
-def value(v: Value, here: Here) -> None:
-    """Check what is stored or folded, and keep what is loaded in it where that is operations on loads alone."""
-    loads: list[tuple[Load, tuple[Cond, ...]]] = []
+def value(v: Value, here: Here) -> DType:
+    """Check what is stored or folded, and tell its type; operations on loads alone are kept as such."""
+    known, seen = operations(v), here.seen
+    if known is not None:
+        for n in known[1]:
+            if id(n) not in seen:
+                access(n.buffer, n.at, here)
+                seen.add(id(n))
+        return known[0]
+    loads: list[Load] = []
     here.loads = loads
     expr(v, here)
-    if here.loads is loads:  # and not None by now
-        learn(loads_of, v, tuple(loads))
+    found = v.dtype
+    if here.loads is loads and v.__class__ is Op:  # and not None by now
+        learn_operations(v, (found, tuple(loads)))
+    return found
 
 
 def expr(n: Any, here: Here, params: dict[str, DType] | None = None) -> None:
@@ -124,7 +133,7 @@ def _load(n: Load, here: Here, params: dict[str, DType] | None) -> None:
         access(n.buffer, n.at, here)
         here.seen.add(id(n))
     if here.loads is not None:
-        here.loads.append((n, ()))
+        here.loads.append(n)
 
 
 def _opaque(n: Opaque, here: Here, params: dict[str, DType] | None) -> None:
