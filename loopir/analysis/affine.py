@@ -145,10 +145,10 @@ def constant_part(ix: Index) -> tuple[Index, int]:
 
 
 def shifted(ix: Index) -> tuple[str, int] | None:
-    """The variable and the constant that `ix` is the sum of, if it is that."""
+    """The variable and the constant that `ix` is the sum of, if it is that; of a constant alone, no variable, ""."""
     stem, more = constant_part(ix)
-    if type(stem) is Var:
-        return stem.name, more
+    if type(stem) is Var or type(stem) is Int:
+        return (stem.name if type(stem) is Var else ""), more
     p = dict(plain(ix))
     more = p.pop((), 0)
     ((m, c),) = p.items() if len(p) == 1 else (((), 0),)

@@ -11,6 +11,7 @@ from dataclasses import fields
 from operator import attrgetter, is_, is_not
 from typing import Any, TypeVar, cast
 
+from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     Add,
     Buffer,
@@ -28,7 +29,6 @@ from loopir.ir.grammar import (
     Var,
     Xor,
 )
-from loopir.ir.dtypes import DType
 from loopir.ir.index import FOLDED
 from loopir.ir.kept import memory
 

@@ -17,7 +17,6 @@ from loopir.ir.grammar import (
     Buffer,
     Cast,
     Cmp,
-    Cond,
     Const,
     FloorDiv,
     Int,

@@ -1,17 +1,18 @@
 """A nest that follows another one at a distance: what most consumers do that move into the loops of what they read.
 
-Each loop that both have then is one loop, the consumer so many iterations behind. That each instance runs once, and
-after all that it reads, is seen from these distances, where sets of instances would have to be asked otherwise.
+Each loop that both have then is one loop, the consumer so many iterations behind; in one that the consumer has not, it
+waits for a certain iteration. That each instance runs once, and after all that it reads, is seen from these distances,
+where sets of instances would have to be asked otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from loopir.analysis.access import loads_of, sees
 from loopir.analysis.affine import constant, plus, shifted
 from loopir.analysis.simplify import nonnegative, poly
-from loopir.ir.grammar import Alloc, If, Index, Int, Loop, Node, Reduce, Store, Var
+from loopir.ir.grammar import Alloc, Cmp, Cond, If, Index, Int, Loop, Node, Reduce, Store, Var
 from loopir.ir.interpret import holds
 from loopir.ir.verify import evaluate
 from loopir.ir.walk import accessed, chain, loaded, places, stored, variables, written
@@ -19,8 +20,9 @@ from loopir.schedule.facts import known_at
 from loopir.schedule.placement import Move, starts_inside
 from loopir.schedule.restriction import Restriction
 
-Behind = Mapping[str, "tuple[Loop, int]"]
-"""By loop of a consumer, the loop of the nest it moves into that it is one with, and how many iterations behind."""
+Behind = Mapping[str, "tuple[str, int]"]
+"""By loop of the nest that a consumer moves into, the one of the consumer that it is one with, and how many iterations
+that is behind; where it is none of these, "", and the iteration in which the consumer runs."""
 
 
 def followed(move: Move, restriction: Restriction) -> Behind | None:
@@ -31,17 +33,43 @@ def followed(move: Move, restriction: Restriction) -> Behind | None:
     """
     way = {s.var: s for s in chain((move.target,), move.loop) if isinstance(s, Loop)}
     begins = isinstance(move.stmt, Reduce) and move.stmt.init is not None
-    if restriction.conds or len(restriction.ranges) != len(way) or (begins and not starts_inside(move)):
+    if len(restriction.ranges) > len(way) or (begins and not starts_inside(move)):
         return None
     if not all(isinstance(s, Loop) or isinstance(s, Alloc) for s in chain((move.target,), move.loop)):  # noqa: SIM101
         return None
-    own, found = {x.var: x for x in move.own_loops}, dict[str, tuple[Loop, int]]()
+    own, found = {x.var: x for x in move.own_loops}, dict[str, tuple[str, int]]()
     for v, r in restriction.ranges.items():
         at = shifted(r.start)
         if at is None or at[0] not in way or r.count != Int(1) or not covers(move, way[at[0]], own[v], -at[1]):
             return None
-        found[v] = way.pop(at[0]), -at[1]
+        found[way.pop(at[0]).var] = v, -at[1]
+    for c in restriction.conds:
+        if not isinstance(c, Cmp) or len(names := variables(c)) != 1 or names.isdisjoint(way):
+            return None
+    for u, x in way.items():
+        only = _only(x, [c for c in restriction.conds if u in variables(c)])
+        if only is None:
+            return None
+        found[u] = "", only
     return found
+
+
+def _only(loop: Loop, conds: Sequence[Cond]) -> int | None:
+    """The one iteration of `loop` in which all of `conds` hold; None if that is not seen."""
+    if not isinstance(loop.extent, Int):
+        return None
+    low, high = 0, loop.extent.value - 1
+    for c in conds:
+        match c:
+            case Cmp("<=" | "<" as op, Int(n), Var()):
+                low = max(low, n + (op == "<"))
+            case Cmp("<=" | "<" as op, Var(), Int(n)):
+                high = min(high, n - (op == "<"))
+            case Cmp("==", Int(n), Var()) | Cmp("==", Var(), Int(n)):
+                low, high = max(low, n), min(high, n)
+            case _:
+                return None
+    return low if low == high else None
 
 
 def covers(move: Move, theirs: Loop, own: Loop, c: int) -> bool:
@@ -91,11 +119,10 @@ def _read_after(move: Move, behind: Behind, name: str) -> bool:
     if isinstance(stmt, Reduce) and not set(stmt.over).isdisjoint(path):
         return False
     dims = {x.name: d for d, x in enumerate(stmt.at) if isinstance(x, Var) and x.name in path}
-    distance = {u.var: (v, c) for v, (u, c) in behind.items()}
     if len(dims) != len(path):
         return False
     return all(
-        _not_ahead([(load.at[dims[u]], *distance[u]) for u in path])
+        _not_ahead([(load.at[dims[u]], *behind[u]) for u in path])
         for part in _values(move.stmt)
         for load, _ in loads_of(part)
         if load.buffer.name == name
@@ -124,12 +151,12 @@ def carries(move: Move, behind: Behind, names: set[str]) -> bool:
         return False
     dims = {x.name: d for d, x in enumerate(found[0].stmt.at) if isinstance(x, Var)}
     return any(
-        _late(load.at[dims[u.var]], v, c)
+        _late(load.at[dims[u]], v, c)
         for part in _values(move.stmt)
         for load, conds in loads_of(part)
         if load.buffer.name in names and not conds
-        for v, (u, c) in behind.items()
-        if u.var in dims
+        for u, (v, c) in behind.items()
+        if u in dims
     )
 
 
@@ -143,16 +170,16 @@ def apart(move: Move, behind: Behind, names: set[str]) -> bool:
         return False
     dims = {x.name: d for d, x in enumerate(using[0].stmt.at) if isinstance(x, Var)}
     return all(
-        shifted(load.at[dims[u.var]]) == (v, c)
+        shifted(load.at[dims[u]]) == (v, c)
         for part in _values(move.stmt)
         for load, _ in loads_of(part)
         if load.buffer.name in names
-        for v, (u, c) in behind.items()
+        for u, (v, c) in behind.items()
     )
 
 
 def _late(ix: Index, v: str, c: int) -> bool:
-    """Whether what is `v` and a constant, none below 0, is before `v` and `c`."""
+    """Whether what is `v` and a constant, none below 0, is before `v` and `c`; or a constant, where `v` is none."""
     found = shifted(ix)
     return found is not None and found[0] == v and 0 <= found[1] < c
 
