@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from loopir.analysis.access import Access, Statement, loads_of, sees, statements_of
-from loopir.analysis.affine import Poly, plain, plus
+from loopir.analysis.affine import Poly, constant, constant_part, plain, plus
 from loopir.analysis.depend import SIZE, Instances, domain
 from loopir.analysis.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import (
     TRUE,
     Add,
+    Alloc,
     And,
     Body,
     Buffer,
@@ -225,22 +226,20 @@ class Here:
         ends = [end for end in x.ends if end not in spans and simplify_cond(end, context) != TRUE]
         return tuple(end for end in ends if not self._solved(x, end))
 
-    def holds(self, found: Iterable[Subscript]) -> bool:
+    def holds(self, found: Iterable[Into]) -> bool:
         """Whether all of `found` are inside, seen without the solver: of those a constant apart, from two of them."""
-        far: dict[object, tuple[Subscript, int, Subscript, int]] = {}
-        for x in found:
-            ix = x.index
-            if x.part or not sees(ix):
-                return False
-            p = plain(ix)
-            c, key = p.get((), 0), (x.dim, x.given, x.buffer.name, frozenset([t for t in p.items() if t[0]]))
-            low, least, high, most = far.get(key, (x, c, x, c))
-            far[key] = (*((x, c) if c < least else (low, least)), *((x, c) if c > most else (high, most)))
+        far: dict[tuple[int, Index, tuple[Cond, ...]], tuple[Index, list[int]]] = {}
+        for b, at, given, _ in found:
+            for d, ix in enumerate(at):
+                if not sees(ix):
+                    return False
+                alike, more = constant_part(ix)
+                far.setdefault((d, alike, given), (b.shape[d], []))[1].append(more)
         return all(
-            nonnegative(plain(low.index), known)
-            and nonnegative(plus(plus(plain(high.size), plain(high.index), -1), {(): -1}), known)
-            for low, _, high, _ in far.values()
-            for known in (self.context.given(*low.given),)
+            nonnegative(plus(plain(alike), constant(min(ahead))), known)
+            and nonnegative(plus(plus(plain(size), plain(alike), -1), constant(-1 - max(ahead))), known)
+            for (_, alike, given), (size, ahead) in far.items()
+            for known in (self.context.given(*given),)
         )
 
     def _counted(self, divisor: Index, context: Context) -> bool:
@@ -282,10 +281,7 @@ def _unproved(body: Body, here: Here, of: str | None) -> Iterator[tuple[Stmt, Su
         if of is not None and of not in accessed(s):
             continue
         seen: set[tuple[Cond, ...]] = set()
-        found = subscripts(s) if of is None else list(_into(s, of))
-        if isinstance(found, list) and here.holds(found):
-            found = ()
-        for x in found:
+        for x in subscripts(s) if of is None else _not_inside(s, of, here):
             key = (*x.ends, *x.given)
             if key not in seen:
                 seen.add(key)
@@ -315,19 +311,29 @@ def subscripts(s: Stmt) -> Iterator[Subscript | Divisor]:
             pass
 
 
-def _into(s: Stmt, buffer: str) -> Iterator[Subscript]:
-    """Those of `subscripts` that are into `buffer`."""
-    if isinstance(s, Prefetch):
+def _not_inside(s: Stmt, buffer: str, here: Here) -> Iterator[Subscript]:
+    """Those of `subscripts` that are into `buffer`; none if all are seen to be inside."""
+    into = [*_into(s, buffer)]
+    for b, at, given, write in () if here.holds(into) else into:
+        yield from _dims(b, at, given, write=write)
+
+
+Into = tuple[Buffer, tuple[Index, ...], tuple[Cond, ...], bool]
+"""An access: the element, the conditions under which it is done, and whether it is a write."""
+
+
+def _into(s: Stmt, buffer: str) -> Iterator[Into]:
+    """What `s` itself accesses of `buffer`."""
+    if isinstance(s, Prefetch | Alloc):
         return
-    for n in children(s):
-        if not isinstance(n, Stmt):
-            for load, given in loads_of(n):
-                if load.buffer.name == buffer:
-                    yield from _dims(load.buffer, load.at, given)
+    for n in (s,) if isinstance(s, Store) else [x for x in children(s) if not isinstance(x, Stmt)]:
+        for load, given in loads_of(n):
+            if load.buffer.name == buffer:
+                yield load.buffer, load.at, given, False
     if isinstance(s, Store | Reduce):
         for b in (s.buffer,) if isinstance(s, Store) else s.buffers:
             if b.name == buffer:
-                yield from _dims(b, s.at, (), write=True)
+                yield b, s.at, (), True
 
 
 def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscript | Divisor]:

@@ -72,6 +72,8 @@ def loaded(node: Node) -> frozenset[str]:
 
 def _own(s: Stmt) -> frozenset[str]:
     """What a statement that holds others reads itself."""
+    if isinstance(s, Alloc) or (isinstance(s, Loop) and sees(s.extent)):
+        return _NOTHING
     return _NOTHING.union(*(loaded(x) for x in children(s) if not isinstance(x, Stmt | Buffer)))
 
 

@@ -84,7 +84,7 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
             return n if value is n.value else Store(n.label, n.buffer, n.at, value)
         if isinstance(n, Stmt) and (names := known(accessed, n)) is not None and names.isdisjoint(new):
             return n
-        if isinstance(n, Loop) and isinstance(n.extent, Int):
+        if isinstance(n, Alloc) or (isinstance(n, Loop) and isinstance(n.extent, Int)):
             return map_stmts(n, visit)
         n = rebuild(n, visit)
         if isinstance(n, Store) and n.buffer.name in new:

@@ -11,7 +11,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Role, Scope, Stmt
 from loopir.ir.layouts import injective
 from loopir.ir.ops import MEMORIES
-from loopir.ir.walk import bodies, loops, places, stored, way_to
+from loopir.ir.walk import alloc_of, bodies, loops, places, stored, way_to
 from loopir.schedule.find import find_buffer, listing
 
 
@@ -25,27 +25,16 @@ def scope_called(scope: str) -> Scope:
     )
 
 
-def find_alloc(func: Func, buffer: str) -> tuple[Alloc, tuple[Stmt, ...]]:
-    """The allocation of `buffer`, and what stands around it, outermost first."""
-    wanted = find_buffer(func, buffer)
-    found = _find(func.body, wanted, ())
+def find_alloc(func: Func, buffer: str) -> Alloc:
+    """The allocation of `buffer`."""
+    found = alloc_of(func, buffer)
     if found is None:
+        find_buffer(func, buffer)
         raise ScheduleError(
             f"{buffer} is an argument of {func.name!r}, and its memory is the caller's",
             suggestion=f"a copy of it: cache_read or cache_write of {buffer}",
         )
     return found
-
-
-def _find(body: tuple[Stmt, ...], b: Buffer, around: tuple[Stmt, ...]) -> tuple[Alloc, tuple[Stmt, ...]] | None:
-    for s in body:
-        if isinstance(s, Alloc) and s.buffer == b:
-            return s, around
-        for inner in bodies(s):
-            found = _find(inner, b, (*around, s))
-            if found is not None:
-                return found
-    return None
 
 
 def require_places(func: Func, loop: Loop) -> None:

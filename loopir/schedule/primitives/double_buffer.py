@@ -76,7 +76,7 @@ def double_buffer(func: Func, buffer: str, loop: str) -> Func:
                         A[k, i] = T[3 - i]
     refuses: double_buffer("T", "k")  # A, which T is filled from, is written in the same loop
     """
-    alloc = find_alloc(func, buffer)[0]
+    alloc = find_alloc(func, buffer)
     target = find_serial(func, loop)
     require_stable_extent(target)
     if not any(s is alloc for s in target.body):

@@ -44,7 +44,7 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
     refuses: fold_storage("T", 1, 3)  # T has 1 dimension
     refuses: fold_storage("T", 0, 0)  # a ring of 0 rows
     """
-    alloc = find_alloc(func, buffer)[0]
+    alloc = find_alloc(func, buffer)
     b = alloc.buffer
     if not 0 <= dim < len(b.shape):
         count = f"{len(b.shape)} dimension{'s' if len(b.shape) != 1 else ''}"

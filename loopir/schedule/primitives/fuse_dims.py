@@ -6,9 +6,9 @@ from loopir.analysis.bounds import Subscript, unproved
 from loopir.analysis.simplify import sum_of_variables
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Func, Index, Int, Load, Reduce
+from loopir.ir.grammar import Func, Index, Int, Load, Reduce
 from loopir.ir.text import text
-from loopir.ir.walk import exchanged, replace, statements
+from loopir.ir.walk import exchanged, places_in, replace, touching
 from loopir.schedule.confine import reindexed
 from loopir.schedule.facts import known_at
 from loopir.schedule.schedule import primitive
@@ -53,7 +53,7 @@ def fuse_dims(func: Func, buffer: str, first: int, count: int = 2) -> Func:
                     B[k] = T[k, x[k]]
     refuses: fuse_dims("T", 0)     # T[k, x[k]] is not known to be inside T
     """
-    alloc, _ = find_alloc(func, buffer)
+    alloc = find_alloc(func, buffer)
     b = alloc.buffer
     if count < 2:
         raise ScheduleError(f"{count} dimension is one already; there are to be 2 or more", suggestion="count=2")
@@ -64,7 +64,7 @@ def fuse_dims(func: Func, buffer: str, first: int, count: int = 2) -> Func:
         raise ScheduleError(reason, suggestion=f"first + count at most {len(b.shape)}")
     if b.layout is not None:
         raise ScheduleError(f"{b.name} has a layout that tells its dimensions apart", suggestion="fuse them before")
-    _require_inside(func, alloc.body, b.name)
+    _require_inside(func, b.name)
     sizes = b.shape[first : first + count]
 
     places: dict[tuple[Index, ...], Index] = {}
@@ -93,9 +93,9 @@ def fuse_dims(func: Func, buffer: str, first: int, count: int = 2) -> Func:
     return exchanged(func, alloc, replace(alloc, buffer=new, body=body))
 
 
-def _require_inside(func: Func, body: Body, name: str) -> None:
+def _require_inside(func: Func, name: str) -> None:
     """Refuse if an access may leave a dimension: it would be inside the fused one, at another element."""
-    for s in statements(body):
+    for s in (p.stmt for p in places_in(func, touching(name))):
         if isinstance(s, Reduce) and len(s.buffers) > 1 and name in {b.name for b in s.buffers}:
             others = " and ".join(b.name for b in s.buffers if b.name != name)
             raise ScheduleError(

@@ -6,7 +6,7 @@ from loopir.analysis.access import statements_of
 from loopir.analysis.lifetimes import clobbered
 from loopir.errors import ScheduleError, pairs
 from loopir.ir.grammar import Alloc, Func, Loop, Stmt
-from loopir.ir.walk import exchanged, places, replace, rewrite, statements
+from loopir.ir.walk import exchanged, places, replace, rewrite, statements, way_to
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc, require_place
@@ -47,7 +47,7 @@ def privatize(func: Func, buffer: str, loop: str) -> Func:
                     B[i] = last[0] * 2.0
     refuses: privatize("last", "i")  # B at (i=1) reads last[0], which last at (i=0) has written
     """
-    alloc, target = find_alloc(func, buffer)[0], find_loop(func, loop)
+    alloc, target = find_alloc(func, buffer), find_loop(func, loop)
     name = alloc.buffer.name
     if not any(s is target for s in statements(alloc.body)):
         raise ScheduleError(
@@ -64,7 +64,7 @@ def privatize(func: Func, buffer: str, loop: str) -> Func:
         reason = f"{listing(outside)} uses {name} outside {target.var!r}"
         raise ScheduleError(reason, loop=target.var, suggestion="a loop around all that uses it")
     _require_own(func, name, around)
-    require_place(name, alloc.buffer.scope, (*find_alloc(func, buffer)[1], *chain), target.body)
+    require_place(name, alloc.buffer.scope, (*way_to(func, alloc)[:-1], *chain), target.body)
     own = replace(target, body=(Alloc(alloc.buffer, target.body),))
     kept = rewrite(alloc.body, lambda s: own if s is target else None)
     return exchanged(func, alloc, kept)

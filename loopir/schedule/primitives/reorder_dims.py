@@ -40,7 +40,7 @@ def reorder_dims(func: Func, buffer: str, *order: int) -> Func:
     refuses: reorder_dims("A", 1, 0)  # A is an argument of 'f', and its memory is the caller's
     refuses: reorder_dims("T", 1, 1)  # T has dimensions 0 and 1, and the order is of 1 and 1
     """
-    alloc, _ = find_alloc(func, buffer)
+    alloc = find_alloc(func, buffer)
     b = alloc.buffer
     if sorted(order) != [*range(len(b.shape))]:
         there, asked = (listing(map(str, x)) or "none" for x in (range(len(b.shape)), order))

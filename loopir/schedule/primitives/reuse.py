@@ -57,7 +57,7 @@ def reuse(func: Func, buffer: str, old: str) -> Func:
     refuses: reuse("U", "T")  # U at (j=0) writes U[0] where T[0] would lie, which U at (j=7) reads later
     refuses: reuse("V", "T")  # V[9] does not fit into T[8]
     """
-    taker, giver = find_alloc(func, buffer)[0], find_alloc(func, old)[0]
+    taker, giver = find_alloc(func, buffer), find_alloc(func, old)
     if taker is giver:
         raise ScheduleError(f"{buffer} is in the memory of {old} already", suggestion=f"another buffer than {old}")
     new, b = taker.buffer, giver.buffer

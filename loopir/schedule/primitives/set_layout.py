@@ -84,7 +84,7 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
     refuses: set_layout("T", "lambda i, j: i + j")       # T[0, 1] and T[1, 0] would lie in one place
     refuses: set_layout("T", "lambda i, j: (i, j - 1)")  # T[0, 0] would lie below the start
     """
-    b = find_alloc(func, buffer)[0].buffer
+    b = find_alloc(func, buffer).buffer
     try:
         dims, to = mapping(layout, func.sizes)
     except ParseError as error:

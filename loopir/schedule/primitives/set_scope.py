@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopir.ir.grammar import Func
-from loopir.ir.walk import rebuffer, replace
+from loopir.ir.walk import rebuffer, replace, way_to
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import find_alloc, require_place, scope_called
 
@@ -45,7 +45,8 @@ def set_scope(func: Func, buffer: str, scope: str) -> Func:
                     B[j] = T[7 - j]
     refuses: set_scope("T", "shared")  # no block sees another's shared memory
     """
-    alloc, around = find_alloc(func, buffer)
+    alloc = find_alloc(func, buffer)
+    around = way_to(func, alloc)[:-1]
     wanted = scope_called(scope)
     require_place(alloc.buffer.name, wanted, around, alloc.body)
     return rebuffer(func, {alloc.buffer.name: replace(alloc.buffer, scope=wanted)})
