@@ -134,13 +134,22 @@ def _min_max(a: int | None, b: int | None, smaller: bool, *, low: bool) -> int |
 
 def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
     """Whether `p >= 0` is proved; False means that it is not known."""
+    return decided(p, known) is True
+
+
+def decided(p: Mapping[Monomial, int], known: Premises) -> bool | None:
+    """Whether `p >= 0` always: True by a proof, False by a case in which it is not so; None if neither is found."""
     low = least(p, known)
     if low is not None and (low >= 0 or _attained(p, known)):
-        return low >= 0
+        return True if low >= 0 else None
     trail: list[Mapping[Monomial, int]] = []
-    if (len(p) == 1 and () in p) or _unbounded(p, known) or refuted(p, known, first(p, known)):
+    if (len(p) == 1 and () in p) or _unbounded(p, known):
         return False
     linear = all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p)
+    if linear and (said := _by_ends(p, known)) is not None:
+        return said
+    if refuted(p, known, first(p, known)):
+        return False
     if linear and _reduced(p, known, STEPS, trail):  # a way without forks: sooner gone than more points are found
         return True
     if refuted(p, known, OTHERS):
@@ -150,7 +159,52 @@ def nonnegative(p: Mapping[Monomial, int], known: Premises) -> bool:
     if any(_reduced(rest, known, STEPS, []) for rest in _without_facts(trail, known)):
         return True
     whole = _undivided(p)
-    return whole is not None and nonnegative(whole, known)
+    return True if whole is not None and nonnegative(whole, known) else None
+
+
+def _by_ends(p: Mapping[Monomial, int], known: Premises) -> bool | None:
+    """Whether `p`, a sum of variables, is >= 0 with its loops at the ends that make it least; None if they do not tell.
+
+    It is negative if it is so there for all large sizes, where everything holds then that ties its variables.
+    """
+    out = dict(p)
+    last: list[Var] = []
+    for v, top in known.tops:
+        c = out.pop((v,), 0)
+        if c < 0:
+            add_to(out, top, c)
+            last.append(v)
+    low = least(out, known)
+    if low is not None and low >= 0:
+        return True
+    below = scaled(out, -1)
+    below[()] = below.get((), 0) - 1
+    near = {m[0] for q in (p, out) for m in q if m}
+    return False if all(_grows(f, known, last) for f in (below, *_tied(near, known.facts))) else None
+
+
+def _tied(near: set[Index], facts: Collection[Poly]) -> list[Poly]:
+    """Those of `facts` that speak of what is `near`, or of what one of these speaks of."""
+    found: list[Poly] = []
+    left = [(f, {a for m in f for a in m}) for f in facts]
+    while met := [(f, said) for f, said in left if not said.isdisjoint(near)]:
+        found += [f for f, _ in met]
+        near.update(*(said for _, said in met))
+        left = [(f, said) for f, said in left if not any(f is g for g, _ in met)]
+    return found
+
+
+def _grows(f: Mapping[Monomial, int], known: Premises, last: Collection[Var]) -> bool:
+    """Whether `f` is >= 0 for all large sizes, in the last iteration of the loops `last`, and the first of others."""
+    out = dict(f)
+    for v, top in known.tops:
+        c = out.pop((v,), 0)
+        if c and v in last:
+            add_to(out, top, c)
+    least_of_all = out.pop((), 0)
+    if not all(c > 0 and all(type(a) is Var and a not in known.top for a in m) for m, c in out.items()):
+        return False
+    return bool(out) or least_of_all >= 0
 
 
 def _attained(p: Mapping[Monomial, int], known: Premises) -> bool:
@@ -197,11 +251,6 @@ def _greatest(f: Mapping[Monomial, int], point: Mapping[Monomial, int], known: P
             return 0
         total += c * value
     return total
-
-
-def hopeless(p: Mapping[Monomial, int], known: Premises) -> bool:
-    """Whether `p`, which the ends of its terms do not prove to be >= 0, is seen to be negative somewhere."""
-    return (len(p) == 1 and () in p) or _unbounded(p, known) or refuted(p, known)
 
 
 def endless(p: Mapping[Monomial, int], known: Premises) -> bool:

@@ -24,7 +24,8 @@ from loopir.analysis.affine import (
     times,
     to_index,
 )
-from loopir.analysis.prove import hopeless
+from loopir.analysis.prove import decided
+from loopir.analysis.samples import refuted
 from loopir.analysis.simplify import EMPTY, Context, divide, extreme, interval, modulo, nonnegative, poly
 from loopir.analysis.simplify_func import Known, statements_known
 from loopir.analysis.system import System, combine
@@ -374,11 +375,12 @@ def hull(a: Poly, b: Poly, ctx: Context, *, least: bool) -> Poly:
 
 def proved(p: Poly, ctx: Context) -> bool:
     """Whether `p >= 0` wherever `ctx` holds, by the forms or else by the solver."""
-    if nonnegative(p, ctx):
-        return True
+    said = decided(p, ctx)
+    if said is not None:
+        return said
     if not ctx.facts and all(isinstance(a, Var) for m in p for a in m):
         return False  # linear over constant loops: the forms have seen it all
-    if hopeless(p, ctx) or any(_counts(p, ctx, size, last) for size in EXAMPLES for last in (False, True)):
+    if refuted(p, ctx) or any(_counts(p, ctx, size, last) for size in EXAMPLES for last in (False, True)):
         return False
     system, dims = system_of(ctx, p)
     below = combine({"": -1}, system.linear(to_index(p), "s", {v: v for v in dims}), -1)
