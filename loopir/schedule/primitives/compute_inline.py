@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any, TypeVar
 
 from loopir.analysis.access import sees
@@ -125,10 +126,10 @@ class Producer:
     alloc: Alloc
     solution: dict[str, Index]
     places: dict[Far, Index] = field(default_factory=dict[Far, Index])
-    loads: dict[object, Load] = field(default_factory=dict[object, Load])
+    loads: dict[Stem, dict[Constants, Load]] = field(default_factory=dict["Stem", "dict[Constants, Load]"])
     """What was made for one element, for the others: the neighbours of neighbours are often the same."""
-    forms: dict[int, list[Far] | None] = field(default_factory=dict[int, "list[Far] | None"])
-    """The subscripts of the loads in the value, by identity; None where one is no variable and a constant."""
+    forms: dict[int, Form | None] = field(default_factory=dict[int, "Form | None"])
+    """The loads in the value, by identity; None where a subscript is no variable and a constant."""
 
     def value(self, at: tuple[Index, ...]) -> Value:
         """What the stage stores in element `at`."""
@@ -139,31 +140,39 @@ class Producer:
             if far is None:
                 return self._put(self.store.value, at)
             known[v] = far
-        return on_loads(self.store.value, lambda n: self._load(n, known, at))
+        here: dict[Stem, tuple[dict[Constants, Load], Stem, Constants]] = {}
+        forms = self.forms
 
-    def _load(self, n: Node, known: Mapping[str, Far], at: tuple[Index, ...]) -> Node:
-        """What `n`, a part of the value, is where the loops are at variables and constants."""
-        form = self.forms.get(id(n), ())
-        if form == ():
-            form = self.forms[id(n)] = _form(n)
-        if form is None:
-            return self._put(n, at)
-        assert isinstance(n, Load)
-        key: list[object] = [n.buffer.name]
-        for v, more in form:
-            u, c = known.get(v, (v, 0))
-            key.append((u, c + more))
-        found = self.loads.get(tuple(key))
-        if found is None:
-            places = tuple([self._place(known.get(v, (v, 0)), more) for v, more in form])
-            found = self.loads[tuple(key)] = Load(n.buffer, places)
-        return found
+        def load(n: Any) -> Any:
+            """What `n`, a part of the value, is where the loops are at variables and constants."""
+            if id(n) not in forms:
+                forms[id(n)] = _form(n)
+            form = forms[id(n)]
+            if form is None:
+                return self._put(n, at)
+            stem, more = form
+            if stem not in here:
+                here[stem] = self._moved(stem, known)
+            made, (_, *names), start = here[stem]
+            constants = tuple(map(add, start, more))
+            found = made.get(constants)
+            if found is None:
+                found = made[constants] = Load(n.buffer, tuple(map(self._place, names, constants)))
+            return found
 
-    def _place(self, far: Far, more: int) -> Index:
-        v, c = far
-        found = self.places.get((v, c + more))
+        return on_loads(self.store.value, load)
+
+    def _moved(self, stem: Stem, known: Mapping[str, Far]) -> tuple[dict[Constants, Load], Stem, Constants]:
+        """What was made of such loads where the loops are `known`, by the constants; and what is added to each."""
+        name, *variables = stem
+        far = [known.get(v, (v, 0)) for v in variables]
+        moved = (name, *(v for v, _ in far))
+        return self.loads.setdefault(moved, {}), moved, tuple([c for _, c in far])
+
+    def _place(self, v: str, c: int) -> Index:
+        found = self.places.get((v, c))
         if found is None:
-            found = self.places[v, c + more] = Var(v) + (c + more)
+            found = self.places[v, c] = Var(v) + c
         return found
 
     def _put(self, n: N, at: tuple[Index, ...]) -> N:
@@ -171,11 +180,18 @@ class Producer:
         return substitute(n, {v: substitute(ix, element) for v, ix in self.solution.items()})
 
 
-def _form(n: Node) -> list[Far] | None:
-    """The subscripts of a load; None if one is no variable and a constant, or if it is something else."""
-    found = [_far(ix) for ix in n.at] if isinstance(n, Load) else [None]
-    seen = [x for x in found if x is not None]
-    return seen if len(seen) == len(found) else None
+Stem = tuple[str, ...]
+"""A buffer, and the variables that its subscripts are, but for a constant each."""
+Constants = tuple[int, ...]
+Form = tuple[Stem, Constants]
+
+
+def _form(n: Node) -> Form | None:
+    """A load's subscripts; None if one is no variable and a constant, or if it is something else."""
+    if not isinstance(n, Load):
+        return None
+    seen = [x for ix in n.at if (x := _far(ix)) is not None]
+    return ((n.buffer.name, *(v for v, _ in seen)), tuple([c for _, c in seen])) if len(seen) == len(n.at) else None
 
 
 def _far(ix: Index) -> Far | None:
