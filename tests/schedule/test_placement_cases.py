@@ -369,13 +369,15 @@ def test_a_consumer_at_a_distance_is_seen_to_run_once_and_in_order() -> None:
     for make in (nests.constant, nests.symbolic):
         s = Schedule(make("stencils"))
         move = find_move(s.func, "s7", "j_5")
-        behind = {"i_6": (s.loop("i_5"), 2), "j_6": (s.loop("j_5"), 2)}
+        behind = {"i_5": ("i_6", 2), "j_5": ("j_6", 2)}
         assert covers(move, s.loop("i_5"), s.loop("i_6"), 2)
         assert not covers(move, s.loop("i_5"), s.loop("i_6"), 3)
         assert in_order(move, behind)
-        assert not in_order(move, behind | {"i_6": (s.loop("i_5"), 1)}), "it reads two rows ahead"
+        assert not in_order(move, behind | {"i_5": ("i_6", 1)}), "it reads two rows ahead"
         assert carries(move, behind, {"s6"})
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(reverse_compute_at, "order_broken", None)
             patch.setattr(reverse_compute_at, "require_each_once", None)
             s.reverse_compute_at("s7", "j_5")
+            slid = Schedule(make("blur")).compute_at("h", "i_1").reverse_compute_at("v", "j")
+        assert "if 2 <= i:" in str(slid), "it waits for the last of three rows"
