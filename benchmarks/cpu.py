@@ -41,6 +41,7 @@ WHO = ("loopir", "NumPy", "Halide")
 ROUNDS = 15
 BLOCK_SECONDS = 0.02
 ROWS: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
+    "matmul peak": ("peak", (1024,), WHO[:1]),
     "matmul": ("matmul", (1024, 1024, 1024), WHO),
     "matmul A": ("matmul", (1024, 1024, 1024, "A"), WHO[:2]),
     "matmul B": ("matmul", (1024, 1024, 1024, "B"), WHO[:2]),
@@ -92,18 +93,30 @@ def table(threads: int, only: str) -> Iterator[str]:
         result = f"{folder}/result.npy"
         yield ""
         yield f"{_at(threads):32s} loopir ms   NumPy ms  Halide ms   NumPy / loopir  Halide / loopir"
+        measured: dict[str, dict[str, float]] = {}
         for name, (row, args, who) in ROWS.items():
             if only in name:
                 chosen = {x: running[x] for x in who if x in running}
                 title = prepared(chosen, row, args, result)
-                times = alternated(chosen)
+                times = measured[name] = alternated(chosen)
                 shown = [f"{times[x] * 1e3:10.2f}" if x in times else " " * 10 for x in WHO]
                 ratios = [f"{times[x] / times['loopir']:16.2f}" for x in WHO[1:] if x in times]
                 yield f"{title:32s}{' '.join(shown)}{' '.join(ratios)}"
+        if "matmul" in measured:
+            yield from of_peak(measured["matmul peak"]["loopir"], measured["matmul"])
         if only in "sweep":
             yield from sweep(running, threads, result)
     if threads == 1 and only in "costs":
         yield from costs()
+
+
+def of_peak(least: float, times: Mapping[str, float]) -> Iterator[str]:
+    """What of the rate of multiply-adds each reaches in a product of as many."""
+    rate = 2 * 1024**3 / least / 1e9
+    yield ""
+    yield f"Of {rate:.0f} GFLOP/s in registers, matmul f32 1024^3 has: " + (
+        ", ".join(f"{who} {least / found:.2f}" for who, found in times.items()) + "."
+    )
 
 
 def sweep(running: Mapping[str, Peer], threads: int, result: str) -> Iterator[str]:

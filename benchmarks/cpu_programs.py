@@ -118,6 +118,33 @@ def matmul(m: int, n: int, k: int, turned: str = "") -> Work:
     return Work(name, inputs, lp.Schedule(lp.compute((m, n), element, name="C")), numpy, "matmul")
 
 
+CHAINS = """
+def peak(x: "float32[2, {lanes}]", y: "out float32[{parts}, {chains}, {lanes}]"):
+    for part in parallel({parts}):
+        with alloc("float32[{chains}, {lanes}]", scope="local") as sums:
+            for c in unroll({chains}):
+                for j in vectorize({lanes}):
+                    sums[c, j] = x[0, j]
+            for k in range({steps}):
+                for c_1 in unroll({chains}):
+                    for j_1 in vectorize({lanes}):
+                        sums[c_1, j_1] = sums[c_1, j_1] * x[0, j_1] + x[1, j_1]
+            for c_2 in unroll({chains}):
+                for j_2 in vectorize({lanes}):
+                    y[part, c_2, j_2] = sums[c_2, j_2]
+"""
+
+
+def peak(n: int = 1024, parts: int = 8) -> Work:
+    """As many fused multiply-adds as a product of n^3 has, all in registers: chains enough that none waits."""
+    size, count = lp.vector_unit()
+    lanes, chains = size // 4, count - 4
+    steps = n**3 // (parts * chains * lanes)
+    program = lp.Schedule(lp.parse(CHAINS.format(lanes=lanes, chains=chains, parts=parts, steps=steps)))
+    x = np.repeat(np.array([[0.999], [1e-9]], np.float32), lanes, axis=1)
+    return Work(f"{n}^3 multiply-adds in registers", (x,), program, lambda x, out: None, "")
+
+
 def narrow(dtype: str, n: int) -> Work:
     """C = A B of int8, float16 or bfloat16, widened on the way into panels; NumPy's own loops for these are no BLAS."""
     wide, sum_ = ("int16", "int32") if dtype == "int8" else ("float32", "float32")
