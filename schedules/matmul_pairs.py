@@ -13,11 +13,14 @@ import platform
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.matmul import Contraction, Operand, contraction, stages
+from schedules.matmul import Contraction, Operand, contraction, padded, stages
+from schedules.matmul_cpu import whole_vectors
 from schedules.nests import extent, step
 
 HEIGHTS = (12, 10, 14, 6, 5, 4, 8, 3, 2)
 """Rows of a tile, best first: registers hold two vectors of sums for each, and two of the right operand."""
+BESIDE = 1.5
+"""What a tile takes besides its rows, in rows."""
 MACHINES = ("x86_64", "AMD64")
 TURNS = 3
 """Blocks of rows that a thread has, where there are so many."""
@@ -50,7 +53,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Small:
-    """A product of small numbers in whole tiles."""
+    """A product of small numbers, in tiles of so many rows and two vectors."""
 
     c: Contraction
     height: int
@@ -63,7 +66,7 @@ class Small:
 
 
 def small(s: lp.Schedule, stage: str, lanes: int | None = None) -> Small | None:
-    """`stage` as a product of small numbers in whole tiles of vectors of so many sums, or None if it is none."""
+    """`stage` as a product of small numbers in tiles of vectors of so many sums, or None if it is none."""
     c = contraction(s, stage) if platform.machine() in MACHINES else None
     if c is None or c.batch:
         return None
@@ -74,10 +77,10 @@ def small(s: lp.Schedule, stage: str, lanes: int | None = None) -> Small | None:
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
     if kind is None or rows is None or columns is None or depth is None:
         return None
-    height = next((n for n in HEIGHTS if rows % n == 0 and 2 * n + 3 <= registers), None)
-    if height is None or depth % kind.steps or columns % (2 * lanes):
+    if rows < 2 or columns < lanes or depth < kind.steps:
         return None
-    return Small(c, height, lanes, kind)
+    heights = [n for n in HEIGHTS if 2 * n + 3 <= registers]
+    return Small(c, min(heights, key=lambda n: -(-rows // n) * (n + BESIDE)), lanes, kind)
 
 
 def _kind(types: tuple[str, str], lanes: int | None) -> Kind | None:
@@ -99,13 +102,13 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     """The contraction `stage` of small numbers, in register tiles by products of two or four steps at once, threads
     over blocks of rows: int16, int8 and uint8 in int32; bfloat16 in float32 but for denormal numbers.
 
-    Rows, columns and steps have to be known, and to make whole tiles. What the operands are widened from goes straight
-    into their panels. A vector has `lanes` sums; unless told, as this machine's have. Whether the CPU has the
-    instruction shows when it is built.
+    Rows, columns and steps have to be known; what they lack of whole tiles is 0 in the panels. What the operands are
+    widened from goes straight into these. A vector has `lanes` sums; unless told, as this machine's have. Whether the
+    CPU has the instruction shows when it is built.
     """
     found = small(s, stage, lanes)
     if found is None:
-        raise lp.ScheduleError(f"{stage} is no product of integers of 8 or 16 bits, nor of bfloat16, in whole tiles")
+        raise lp.ScheduleError(f"{stage} is no product of integers of 8 or 16 bits, nor of bfloat16, of known sizes")
     c, width = found.c, 2 * found.lanes
     s, (j, jj) = step(s, "split", c.column, width)
     s, (i, ii) = step(s, "split", c.row, found.height)
@@ -114,14 +117,20 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     s = s.reorder(block, j, tile, k, ii, jj, kk)
     s, (jv, lane) = step(s, "split", jj, found.lanes)
     s, (inner,) = stages(s, "cache_write", stage, "local", at=tile)
-    for operand, tall, dtype in ((c.right, width, found.kind.panels[1]), (c.left, found.height, found.kind.panels[0])):
-        s = _packed(s, inner, operand, tall, found.kind.steps, dtype)
+    sides = ((c.right, width), (c.left, found.height))
+    copies: list[str] = []
+    for (operand, tall), dtype in zip(sides, found.kind.panels[::-1], strict=True):
+        s, copy = _packed(s, inner, operand, tall, found.kind.steps, dtype)
+        copies.append(copy)
+    s = padded(s, inner, ii, jv, lane, kk)
+    for (operand, tall), copy in zip(sides, copies, strict=True):
+        s = _filled(s, copy, operand, tall, found.kind.steps)
     s, (init,) = stages(s, "decompose_reduction", inner)
     s = s.unroll(ii).unroll(jv).tensorize(lane, found.instruction)
     for x in (init, stage):
         one, two, last = s.loops(x)[-3:]
         s = s.vectorize(last).unroll(two).unroll(one)
-    return s.parallel(block)
+    return whole_vectors(s.parallel(block), stage)
 
 
 def _tiles(count: int) -> int:
@@ -130,13 +139,20 @@ def _tiles(count: int) -> int:
     return next(n for n in range(-(-count // blocks), 0, -1) if count % n == 0)
 
 
-def _packed(s: lp.Schedule, inner: str, operand: Operand, width: int, steps: int, dtype: str) -> lp.Schedule:
+def _packed(
+    s: lp.Schedule, inner: str, operand: Operand, width: int, steps: int, dtype: str
+) -> tuple[lp.Schedule, str]:
     """A copy of `operand`, as `dtype`, in panels of `width`, in which so many steps lie together."""
     s, (copy,) = stages(s, "cache_read", inner, operand.buffer, "global", dtype=dtype)
     args = "x, k" if operand.along else "k, x"
     s = s.set_layout(copy, f"lambda {args}: (x // {width}, k // {steps}, x % {width}, k % {steps})")
     if operand.buffer in s.stages and s.why("compute_inline", operand.buffer) is None:
         s = s.compute_inline(operand.buffer)
+    return s, copy
+
+
+def _filled(s: lp.Schedule, copy: str, operand: Operand, width: int, steps: int) -> lp.Schedule:
+    """The loops of a copy in panels."""
     x, k = s.loops(copy)[-2:] if operand.along else s.loops(copy)[-2:][::-1]
     if operand.along:
         s, (k, near) = step(s, "split", k, steps)

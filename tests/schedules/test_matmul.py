@@ -140,6 +140,7 @@ def test_elements_are_converted_once_into_panels() -> None:
     t = schedules.matmul_cpu(lp.Schedule(a.astype("float32") @ b.astype("float32")), "matmul", tiles=2)
     panels = [x.dtype.name for p in t.stages if p.endswith("_global") for x in t.accesses(p) if x.write]
     assert panels == ["float32", "float32"]
+    assert "select(" in lp.text(t.func)  # and are padded, as of any type
     given = [np.arange(-264, 265).reshape(23, 23).astype(x.dtype.numpy) for x in (a, b)]
     assert np.array_equal(t.build("llvm")(*given), given[0].astype(np.float32) @ given[1].astype(np.float32))
 

@@ -81,15 +81,21 @@ def test_one_instruction_multiplies_a_pair_in_every_lane() -> None:
     assert "pmadd" in kernel.source
 
 
-@pytest.mark.parametrize("size", [(48, 64, 81), (48, 65, 80), (47, 64, 80)])
-def test_what_is_in_no_whole_tiles_is_a_product_as_any_other(size: tuple[int, int, int]) -> None:
-    s = program(*size, "int8")
-    with pytest.raises(
-        lp.ScheduleError, match="no product of integers of 8 or 16 bits, nor of bfloat16, in whole tiles"
-    ):
-        schedules.matmul_pairs(s, "C")
+@pytest.mark.parametrize("size", [(48, 64, 81), (47, 65, 80), (7, 129, 33), (13, 17, 5)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_lacks_of_whole_tiles_is_0_in_the_panels(size: tuple[int, int, int], turned: bool) -> None:
+    s = program(*size, "int8", turned)
+    t = schedules.auto(s, "llvm")
+    assert "with dot" in lp.text(t.func)
     arrays = inputs(s, "int8")
-    assert np.array_equal(schedules.auto(s, "llvm").build("llvm")(*arrays), product(*arrays, False))
+    assert np.array_equal(t.build("llvm")(*arrays), product(*arrays, turned))
+
+
+def test_products_of_what_is_not_small_are_refused() -> None:
+    with pytest.raises(
+        lp.ScheduleError, match="no product of integers of 8 or 16 bits, nor of bfloat16, of known sizes"
+    ):
+        schedules.matmul_pairs(mixed(12, 32, 8, "int32", "int32"), "C")
 
 
 def test_pairs_have_to_lie_together() -> None:

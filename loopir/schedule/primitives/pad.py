@@ -68,10 +68,10 @@ ORDERS = ("<", "<=")
 def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     """Run `stage` without the guards that speak of `loops`, or without any where none is named.
 
-    The copies that it reads (as `cache_read` makes them) hold `value` where their own guards leave them empty, and no
-    guard is left in the tile. What is computed too much has to stay in memory that nobody reads there, as
-    `cache_write` gives it; and where a reduction folds too often, `value` has to make that the identity of its monoid
-    in all inputs at once: 0 * 0 for a sum, -inf for a maximum. Pad before the loops of the copies are split.
+    The copies that it reads (as `cache_read` makes them, converted or not) hold `value` where their own guards leave
+    them empty, and no guard is left in the tile. What is computed too much has to stay in memory that nobody reads
+    there, as `cache_write` gives it; and where a reduction folds too often, `value` has to make that the identity of
+    its monoid in all inputs at once: 0 * 0 for a sum, -inf for a maximum. Pad before the loops of the copies are split.
 
     before:
         def f(n: "size", A: "float32[n]", B: "float32[n]", S: "out float32[1]"):
@@ -202,9 +202,9 @@ def _copy(func: Func, b: Buffer) -> _Copy | None:
     (place,) = writers
     store, held, empty = place.stmt, TRUE, None
     match store:
-        case Store(value=Load()):
+        case Store(value=Load() | Cast(Load())):
             pass
-        case Store(value=Select(held, Load(), Const() as empty)):  # it is padded
+        case Store(value=Select(held, Load() | Cast(Load()), Const() as empty)):  # it is padded
             pass
         case _:
             return None
