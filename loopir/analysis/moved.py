@@ -16,7 +16,7 @@ from math import inf
 from loopir.analysis.access import Access, Statement, When, statements_in, that_meet
 from loopir.analysis.affine import Poly
 from loopir.analysis.bundles import unclear
-from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, domain, least, matter, may_precede
+from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, conflicts, domain, least, matter, may_precede
 from loopir.analysis.offsets import NOTHING, allowed, offsets, told_by_element
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
@@ -153,6 +153,27 @@ def tied(func: Func, nest: Loop, loops: Collection[str], *, folds_commute: bool 
         if not all(clear(s, a, t, b) for a, b in pairs):
             return False
     return True
+
+
+def distances(func: Func, nest: Loop, loops: Sequence[str]) -> set[tuple[int, ...]] | None:
+    """How far apart in `loops` two dependent instances in `nest` are, folds of one element among them.
+
+    None if that is not the same number for any two of a pair of accesses, or something in `nest` stands not in all of
+    `loops`, or starts a reduction.
+    """
+    near = statements_in(func, declaring(nest.var))
+    inside = [s for s in near if any(x is nest for x in s.place.around)]
+    found: set[tuple[int, ...]] = set()
+    for s, t in that_meet(inside):
+        if s.init or t.init or not {*loops} <= {*s.dims} & {*t.dims}:
+            return None
+        for a, b in conflicts(s, t):
+            if (apart := offsets(s, a, t, b)) is not None:
+                ends = [apart.get(v, (-inf, inf)) for v in loops]
+                if any(least != most for least, most in ends):
+                    return None
+                found.add(tuple([int(least) for least, _ in ends]))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
 from loopir.analysis.access import sees
@@ -16,7 +17,9 @@ from loopir.ir.grammar import (
     Cond,
     Func,
     If,
+    Index,
     Loop,
+    Monoid,
     Node,
     Select,
     Stmt,
@@ -26,7 +29,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.parse import condition
 from loopir.ir.text import text
-from loopir.ir.walk import exchanged, loops, names, nodes, rebuild, variables, way_to
+from loopir.ir.walk import children, exchanged, loops, names, nodes, rebuild, statements, variables, way_to
 from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, listing
@@ -103,7 +106,8 @@ def specialize(func: Func, loop: str, when: str | None = None) -> Func:
 
 def _linked(func: Func, target: Loop, cond: Cond) -> set[str]:
     """The names that `cond` may tell something of: those that it speaks of, and what extents and guards tie to them."""
-    shells = [*way_to(func, target)[:-1], *(n for n in nodes(target) if isinstance(n, Loop | If | Select))]
+    inside = [*statements((target,))]
+    shells = [*way_to(func, target)[:-1], *inside, *(n for s in inside for n in _selects(s))]
     ties = [variables(s.extent) | {s.var} for s in shells if isinstance(s, Loop)]
     ties += [variables(t) for s in shells if isinstance(s, If | Select) for t in conjuncts(s.cond)]
     found, before = set(variables(cond)), 0
@@ -111,6 +115,16 @@ def _linked(func: Func, target: Loop, cond: Cond) -> set[str]:
         before = len(found)
         found.update(*(tie for tie in ties if not found.isdisjoint(tie)))
     return found
+
+
+def _selects(s: Stmt) -> Iterator[Select]:
+    """The selections in what a statement evaluates itself."""
+    pending = [n for n in children(s) if not isinstance(n, Stmt | Buffer | Monoid)]
+    for n in pending:  # which grows on the way
+        if isinstance(n, Select):
+            yield n
+        if type(n) is not Buffer and not (isinstance(n, Index | Cond) and sees(n)):
+            pending += children(n)
 
 
 def _around(func: Func, target: Loop) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from loopir.analysis.moved import tied
+from loopir.analysis.moved import distances, tied
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Var
+from loopir.ir.grammar import Func, Loop, Var
 from loopir.schedule.find import find_serial
 from loopir.schedule.primitives.reorder import in_order
 from loopir.schedule.primitives.skew import delay, skew
@@ -68,11 +68,20 @@ def wavefront(func: Func, outer: str, inner: str, factor: int | None = None) -> 
     raise ScheduleError(reason, loop=outer, witness=refused.witness, suggestion="loops with a shorter dependence")
 
 
+def _ahead(func: Func, outer: Loop, inner: Loop, factor: int) -> bool:
+    """Whether of two dependent instances in different iterations the later one is seen to be on a later front."""
+    found = distances(func, outer, (outer.var, inner.var))
+    if found is None:
+        return tied(func, outer, [outer.var, inner.var], folds_commute=False)
+    fronts = ((by, factor * by[0] + by[1]) for by in found - {(0, 0)})
+    return all(front > 0 if by > (0, 0) else front < 0 for by, front in fronts)
+
+
 def _front(func: Func, outer: str, inner: str, factor: int) -> Func:
     a, b = find_serial(func, outer), find_serial(func, inner)
     try:
         new = skew(func, a.var, b.var, factor)
-        free = tied(func, a, [a.var, b.var], folds_commute=False)
+        free = _ahead(func, a, b, factor)
         with on_the_way_from(func, {b.var: (Var(b.var) - delay(a, factor),)}):
             new = in_order(new, [b.var, a.var], free=free)
             if not free:
