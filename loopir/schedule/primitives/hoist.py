@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from loopir.analysis.access import sees, statements_of
-from loopir.analysis.depend import Pair, conflicts, least, sooner
+from loopir.analysis.depend import Clash, Pair, conflicts, least, sooner
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     Alloc,
@@ -139,14 +139,19 @@ def _require_same(func: Func, loop: Loop, unit: Stmt, own: set[str], rest: Body)
     again = not Facts.at(func, loop).at_least(1 - loop.extent, 0)  # else there is no other iteration
     for s in statements((unit,)):
         if isinstance(s, Reduce) and (again or loop.var in s.over if s.init is None else not set(s.over) <= inner):
-            raise _refused(loop, f"{s.label} goes on from what was there, in every iteration")
+            met = _dependence(func, loop, {s.label}, {b.name for b in s.buffers})
+            raise _refused(loop, f"{s.label} goes on from what was there, in every iteration", met)
     mine = writes((unit,)) - allocates((unit,))
-    if bad := sorted((reads((unit,)) - allocates((unit,))) & (mine | own if again else own)):
-        raise _refused(loop, f"{name} reads {listing(bad)}, which {loop.var!r} writes")
+    read = reads((unit,)) - allocates((unit,))
+    met = _dependence(func, loop, {*labels((unit,))}, read & mine, read=True) if again and read & mine else None
+    if met is not None or read & own:
+        bad = listing([met.witness.buffer] if met is not None else sorted(read & own))
+        raise _refused(loop, f"{name} reads {bad}, which {loop.var!r} writes", met)
     starting = {b.name for s in statements(rest) if isinstance(s, Reduce) and loop.var in s.over and s.init
                 for b in s.buffers}  # fmt: skip
     if bad := sorted((mine & own & writes(rest)) | (accessed(unit) & starting)):
-        raise _refused(loop, f"{listing(bad)} is written by others in {loop.var!r}, too")
+        met = _dependence(func, loop, {*labels((unit,))}, {*bad})
+        raise _refused(loop, f"{listing(bad)} is written by others in {loop.var!r}, too", met)
     if accessed(unit) & (writes(rest) | mine & reads(rest)):
         _require_order(func, loop, name, {*labels((unit,))})
 
@@ -169,8 +174,22 @@ def _require_order(func: Func, loop: Loop, name: str, unit: set[str]) -> None:
                 raise refusal(clash, reason, loop.var, f"keep it in {loop.var!r}")
 
 
-def _refused(loop: Loop, reason: str) -> ScheduleError:
-    return ScheduleError(reason, loop=loop.var, suggestion=f"keep it in {loop.var!r}")
+def _dependence(func: Func, loop: Loop, unit: set[str], names: set[str], *, read: bool = False) -> Clash | None:
+    """The least example of an instance in the loop on which one of the statements `unit` depends, by these buffers.
+
+    If `read`, as it reads what that has written.
+    """
+    inside = [s for s in statements_of(func) if loop.var in s.dims]
+    pairs = ((s, t) for s, t in product(inside, inside) if t.label in unit)
+    met = ((s, t, a, b) for s, t in pairs for a, b in conflicts(s, t) if a.buffer in names and not (read and b.write))
+    return least(c for s, t, a, b in met for c in Pair(func, s, a, t, b).clashes(sooner(s, t, loop.var)))
+
+
+def _refused(loop: Loop, reason: str, clash: Clash | None = None) -> ScheduleError:
+    instead = f"keep it in {loop.var!r}"
+    if clash is not None:
+        return refusal(clash, reason, loop.var, instead)
+    return ScheduleError(reason, loop=loop.var, suggestion=instead)
 
 
 def _once(func: Func, loop: Loop, body: Body, needs: list[Cond]) -> Body:
