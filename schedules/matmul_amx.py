@@ -7,9 +7,10 @@ times as long to load. A tile of each operand is used twice while it is in a reg
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import loopir as lp
-from schedules.matmul import Contraction, contraction, stages
+from schedules.matmul import Contraction, contraction, padded, stages
 from schedules.matmul_pairs import woven
 from schedules.nests import extent, step
 
@@ -18,12 +19,14 @@ SIDE, PAIR = 16, 2
 NEEDS = {"int8": "amx-int8", "uint8": "amx-int8", "bfloat16": "amx-bf16"}
 SUMS = {"int8": "int32", "uint8": "int32", "bfloat16": "float32"}
 TURNS = 3
-"""Blocks of rows that a thread has, where there are so many."""
+"""Blocks of rows that a thread has, where there are so many threads and tiles."""
+FILLED = 0.5
+"""What of all tiles has to be product, and not 0."""
 
 
 @dataclass(frozen=True)
 class Tiled:
-    """A product in whole tiles: its operands' types, and the type of its sums."""
+    """A product in tiles: its operands' types, and the type of its sums."""
 
     c: Contraction
     left: str
@@ -48,7 +51,7 @@ def tiled(s: lp.Schedule, stage: str) -> Tiled | None:
 
 
 def small(s: lp.Schedule, stage: str) -> Tiled | None:
-    """`stage` as a product of such numbers in whole tiles, or None if it is none."""
+    """`stage` as a product of such numbers of known sizes that fill their tiles, but for a few; None if it is none."""
     c = contraction(s, stage)
     if c is None or c.batch:
         return None
@@ -58,44 +61,47 @@ def small(s: lp.Schedule, stage: str) -> Tiled | None:
     if SUMS.get(left) != out or SUMS.get(right) != out:
         return None
     found = Tiled(c, left, right, out)
-    lengths = [extent(s, x) for x in (c.row, c.column, c.reduced)]
-    parts = (PAIR * SIDE, PAIR * SIDE, SIDE * found.near)
-    whole = all(n is not None and n % part == 0 for n, part in zip(lengths, parts, strict=True))
-    return found if whole else None
+    parts = {c.row: PAIR * SIDE, c.column: PAIR * SIDE, c.reduced: SIDE * found.near}
+    filled = [n / (-(-n // part) * part) for n, part in ((extent(s, x) or 0, part) for x, part in parts.items()) if n]
+    return found if len(filled) == len(parts) and prod(filled) >= FILLED else None
 
 
 @lp.composite
 def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
     """The contraction `stage` of integers of 8 bits in int32, or of bfloat16 in float32 but for denormal numbers, in
-    tiles of AMX, threads over blocks of rows. A product that is no result is stored by vectors, which others may go on
-    with.
+    tiles of AMX, threads over blocks of rows.
 
-    Rows and columns have to be multiples of 32, and steps of 64, of bfloat16 of 32. Whether the CPU has tiles shows
-    when it is built.
+    Rows, columns and steps have to be known; what they lack of tiles, of 32 and 32 and of 64, of bfloat16 of 32, is 0
+    in the panels, and sums are then stored by vectors from memory that is near, as are those that others go on with.
+    Whether the CPU has tiles shows when it is built.
     """
     found = small(s, stage)
     if found is None:
-        raise lp.ScheduleError(f"{stage} is no product of integers of 8 bits, nor of bfloat16, in whole tiles of AMX")
+        raise lp.ScheduleError(f"{stage} is no product of integers of 8 bits, nor of bfloat16, that fills tiles of AMX")
     c, side = found.c, PAIR * SIDE
+    result = _written(s, stage) in {a.buffer.name for a in s.func.args}
+    straight = result and all((extent(s, x) or 1) % side == 0 for x in (c.row, c.column))
     s, (j, jj) = step(s, "split", c.column, side)
     s, (i, ii) = step(s, "split", c.row, side)
-    s, (block, tile) = step(s, "split", i, _tiles(extent(s, i) or 1))
+    s, (block, tile) = step(s, "split", i, _tiles(extent(s, i) or 1, (extent(s, c.reduced) or 1) * 4 // found.near))
     s, (k, kk) = step(s, "split", c.reduced, SIDE * found.near)
     s, (jt, jl) = step(s, "split", jj, SIDE)
     s, (it, il) = step(s, "split", ii, SIDE)
     s = s.reorder(block, j, tile, k, it, jt, il, jl, kk)
-    last = _written(s, stage) in {a.buffer.name for a in s.func.args}
-    s, (sums,) = (s, (stage,)) if last else stages(s, "cache_write", stage, "local", at=tile)
+    s, (sums,) = (s, (stage,)) if straight else stages(s, "cache_write", stage, "local", at=tile)
+    s, right = _copied(s, sums, c.right.buffer, turned=c.right.along)
+    s, left = _copied(s, sums, c.left.buffer, turned=not c.left.along)
+    s = padded(s, sums, it, jt, il, jl, kk)
     s, (inner,) = stages(s, "cache_write", sums, "tiles", at=tile)
     s = s.set_layout(_written(s, inner), f"lambda x, y: (x // {SIDE}, y // {SIDE}, x % {SIDE}, y % {SIDE})")
-    s = _right(s, inner, found, k)
-    s = _left(s, inner, found, k)
+    s = _right(s, inner, right, found, k)
+    s = _left(s, inner, left, found, k)
     s, (init,) = stages(s, "decompose_reduction", inner)
     s = s.unroll(it).unroll(jt).tensorize(il, found.dot)
     for part, instruction in ((init, f"tile_zero_{found.sums}"), (sums, f"tile_store_{found.sums}")):
         one, two, row, _ = s.loops(part)[-4:]
         s = s.unroll(one).unroll(two).tensorize(row, instruction)
-    if not last:  # what goes on with the product is in the stores from there
+    if not straight:
         s = s.vectorize(s.loops(stage)[-1])
     return s.parallel(block)
 
@@ -104,10 +110,12 @@ def _written(s: lp.Schedule, stage: str) -> str:
     return next(t.buffer for t in s.accesses(stage) if t.write)
 
 
-def _tiles(count: int) -> int:
-    """How many of `count` tiles make a block, so that no block has fewer."""
-    blocks = min(count, TURNS * lp.thread_count())
-    return next(n for n in range(-(-count // blocks), 0, -1) if count % n == 0)
+def _tiles(count: int, row: int) -> int:
+    """How many of `count` tiles, whose rows take so many bytes, make a block, so that no block has fewer: what half of
+    the second cache holds, and each thread has some of."""
+    blocks = min(count, TURNS * lp.thread_count() if lp.thread_count() > 1 else 1)
+    held = max(1, lp.caches()[1] // (2 * PAIR * SIDE * row))
+    return next(n for n in range(min(-(-count // blocks), held), 0, -1) if count % n == 0)
 
 
 def _whole(s: lp.Schedule, stage: str, instruction: str, rows: int, columns: int) -> lp.Schedule:
@@ -124,10 +132,9 @@ def _whole(s: lp.Schedule, stage: str, instruction: str, rows: int, columns: int
     return s.tensorize(inner[0], instruction)
 
 
-def _right(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
+def _right(s: lp.Schedule, inner: str, panels: str, found: Tiled, k: str) -> lp.Schedule:
     """The right operand in panels of tiles as they are wanted, and from there in tiles."""
     operand, near, side, deep = found.c.right, found.near, PAIR * SIDE, SIDE * found.near
-    s, panels = _copied(s, inner, operand.buffer, turned=operand.along)
     at = f"x % {side} // {SIDE}, k % {deep} // {near}, x % {SIDE}, k % {near}"
     s = s.set_layout(panels, f"lambda k, x: (x // {side}, k // {deep}, {at})")
     s, (tiles,) = stages(s, "cache_read", inner, panels, "tiles", at=k)
@@ -142,10 +149,9 @@ def _right(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
     return _parallel(s.vectorize(part), outer)
 
 
-def _left(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
+def _left(s: lp.Schedule, inner: str, panels: str, found: Tiled, k: str) -> lp.Schedule:
     """The left operand in panels whose rows begin with lines of the caches, and from there in tiles."""
     operand, side, deep = found.c.left, PAIR * SIDE, SIDE * found.near
-    s, panels = _copied(s, inner, operand.buffer, turned=not operand.along)
     s = s.set_layout(panels, f"lambda x, k: (x // {side}, k // {deep}, x % {side}, k % {deep})")
     s, (tiles,) = stages(s, "cache_read", inner, panels, "tiles", at=k)
     s = s.set_layout(tiles, f"lambda x, k: (x // {SIDE}, x % {SIDE}, k)")
@@ -159,9 +165,9 @@ def _left(s: lp.Schedule, inner: str, found: Tiled, k: str) -> lp.Schedule:
     return _parallel(s.reorder(outer, other, column, one), outer)
 
 
-def _copied(s: lp.Schedule, inner: str, buffer: str, *, turned: bool) -> tuple[lp.Schedule, str]:
+def _copied(s: lp.Schedule, stage: str, buffer: str, *, turned: bool) -> tuple[lp.Schedule, str]:
     """A copy of an operand, `turned` so that its dimensions are the product's; what it is made of goes into it."""
-    s, (copy,) = stages(s, "cache_read", inner, buffer, "global")
+    s, (copy,) = stages(s, "cache_read", stage, buffer, "global")
     s = s.reorder_dims(copy, 1, 0) if turned else s
     return (s.compute_inline(buffer) if buffer in s.stages and s.why("compute_inline", buffer) is None else s), copy
 
