@@ -13,7 +13,7 @@ from loopir.emit.llvm import emit
 from loopir.runtime.tiles import permitted
 
 LEAST = {"int8": (-128, 127), "uint8": (0, 255), "bfloat16": (-9, 9)}
-SHAPES = [(64, 32, 64, True, False), (32, 64, 128, False, True)]
+SHAPES = [(64, 32, 64, True, False), (32, 64, 128, False, True), (50, 60, 120, False, False)]
 
 
 def product(m: int, n: int, k: int, turned: tuple[bool, bool], types: tuple[str, str]) -> lp.Schedule:
@@ -43,18 +43,20 @@ def expected(given: list[np.ndarray], turned: tuple[bool, bool]) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "code", "turned"),
+    ("left", "right", "code", "turned", "size"),
     [
-        ("int8", "int8", "tdpbssd", (False, False)),
-        ("int8", "uint8", "tdpbsud", (True, False)),
-        ("uint8", "int8", "tdpbusd", (False, True)),
-        ("uint8", "uint8", "tdpbuud", (True, True)),
-        ("bfloat16", "bfloat16", "tdpbf16ps", (True, True)),
+        ("int8", "int8", "tdpbssd", (False, False), (32, 32, 64)),
+        ("int8", "uint8", "tdpbsud", (True, False), (29, 32, 61)),
+        ("uint8", "int8", "tdpbusd", (False, True), (32, 30, 60)),
+        ("uint8", "uint8", "tdpbuud", (True, True), (32, 32, 64)),
+        ("bfloat16", "bfloat16", "tdpbf16ps", (True, True), (31, 31, 31)),
     ],
 )
-def test_a_product_is_tiles_and_the_same(left: str, right: str, code: str, turned: tuple[bool, bool]) -> None:
+def test_a_product_is_tiles_and_the_same(
+    left: str, right: str, code: str, turned: tuple[bool, bool], size: tuple[int, int, int]
+) -> None:
     """Lowered, by what the instructions take from where; by the code for one that has them; and here, if it has."""
-    s = product(32, 32, 64, turned, (left, right))
+    s = product(*size, turned, (left, right))
     t = schedules.matmul_amx(s, "matmul")
     given = arrays(s)
     wanted = expected(given, turned)
@@ -89,12 +91,10 @@ def test_tiles_are_there_where_the_system_grants_them() -> None:
     assert permitted() or not any(x.startswith("amx") for x in lp.cpu_features())
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(33, 32, 64), (32, 48, 64), (32, 32, 96)])
-def test_what_is_in_no_whole_tiles_is_refused(m: int, n: int, k: int) -> None:
-    s = product(m, n, k, (False, False), ("int8", "int8"))
-    with pytest.raises(
-        lp.ScheduleError, match="no product of integers of 8 bits, nor of bfloat16, in whole tiles of AMX"
-    ):
+@pytest.mark.parametrize(("size", "dtype"), [((20, 20, 64), "int8"), ((32, 32, 64), "int16")])
+def test_what_does_not_fill_tiles_is_refused(size: tuple[int, int, int], dtype: str) -> None:
+    s = product(*size, (False, False), (dtype, dtype))
+    with pytest.raises(lp.ScheduleError, match="nor of bfloat16, that fills tiles of AMX"):
         schedules.matmul_amx(s, "matmul")
 
 
