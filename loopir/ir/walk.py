@@ -177,15 +177,15 @@ class Top:
 def tops(func: Func) -> list[Top]:
     """The nests of `func`, in order, each with where it stands."""
     out: list[Top] = []
-    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(s, (), (n,)) for n, s in enumerate(func.body)]
-    pending.reverse()
-    while pending:
-        s, around, path = pending.pop()
-        if type(s) is Alloc:
-            inner = (*around, s)
-            pending += [(x, inner, (*path, n)) for n, x in enumerate(s.body)][::-1]
-        else:
-            out.append(Top(len(out), s, around, path))
+
+    def level(body: Body, around: tuple[Stmt, ...], path: tuple[int, ...]) -> None:
+        for n, s in enumerate(body):
+            if type(s) is Alloc:
+                level(s.body, (*around, s), (*path, n))
+            else:
+                out.append(Top(len(out), s, around, (*path, n)))
+
+    level(func.body, (), ())
     return out
 
 

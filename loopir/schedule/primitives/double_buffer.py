@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from typing import cast
-
+from loopir.analysis.relabel import Relabelling
+from loopir.analysis.simplify import simplify, simplify_cond
+from loopir.analysis.simplify_func import Known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
+    FALSE,
+    TRUE,
     Alloc,
     Body,
     Buffer,
     Cmp,
+    Cond,
     Func,
     If,
     Index,
     Int,
     Layout,
-    Load,
     Loop,
     Mapped,
-    Node,
     Reduce,
     Stmt,
-    Store,
     Strided,
     Var,
 )
 from loopir.ir.layouts import span
-from loopir.ir.walk import accessed, fresh, names, rebuild, replace, substitute
+from loopir.ir.walk import accessed, exchanged, fresh, names, replace, statements
+from loopir.schedule.confine import reindexed
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
-from loopir.schedule.facts import rewrite_loop
+from loopir.schedule.facts import known_at, known_in
 from loopir.schedule.find import find_serial, listing
 from loopir.schedule.naming import fresh_copy
 from loopir.schedule.schedule import primitive
@@ -85,14 +87,25 @@ def double_buffer(func: Func, buffer: str, loop: str) -> Func:
     copy, b = _copy(target, alloc), alloc.buffer
     twice = replace(b, shape=(Int(2), *b.shape), layout=_layout(b, {*func.sizes}))
     require_places_apart(twice, b)
-    now, later = Var(target.var), Var(target.var) + 1
-    first = _halved(fresh_copy(func, (substitute(copy, {target.var: Int(0)}),), names(func)), twice, Int(0))
-    ahead = If(Cmp("<", later, target.extent), _halved((substitute(copy, {target.var: later}),), twice, later % 2))
+    now, later, known = Var(target.var), Var(target.var) + 1, known_in(func, target)
+    first = _at(copy, target.var, Int(0), Cmp("<", Int(0), target.extent), known_at(func, target))
+    first = _halved(fresh_copy(func, first, names(func)), twice, Int(0))
+    runs_on = Cmp("<", later, target.extent)
+    half = simplify(later % 2, known.given(runs_on).here)
+    ahead = _halved(_at(copy, target.var, later, runs_on, known), twice, half)
     at = next(n for n, s in enumerate(alloc.body) if s is copy)
-    inner = (*alloc.body[:at], ahead, *_halved(alloc.body[at + 1 :], twice, now % 2))
+    inner = (*alloc.body[:at], *ahead, *_halved(alloc.body[at + 1 :], twice, simplify(now % 2, known.here)))
     nest = replace(target, body=tuple(x for s in target.body for x in (inner if s is alloc else (s,))))
-    started = If(Cmp("<", Int(0), target.extent), first)
-    return rewrite_loop(func, target, lambda: Alloc(twice, (started, nest)), target.body)
+    return exchanged(func, target, Alloc(twice, (*first, nest)))
+
+
+def _at(copy: Stmt, loop: str, iteration: Index, if_: Cond, known: Known) -> Body:
+    """`copy` for an iteration of `loop`, if there is that one; it stands where so much is `known`."""
+    c = simplify_cond(if_, known.here)
+    if c == FALSE:
+        return ()
+    made = Relabelling({loop: iteration}, {}, decides=True).body((copy,), known.given(c))
+    return made if c == TRUE else (If(c, made),)
 
 
 def _copy(loop: Loop, alloc: Alloc) -> Stmt:
@@ -128,24 +141,8 @@ def _layout(b: Buffer, sizes: set[str]) -> Layout | None:
 
 def _halved(body: Body, twice: Buffer, half: Index) -> Body:
     """`body` with every access to the buffer in the half called `half`."""
-
-    def visit(n: Node) -> Node:
-        if isinstance(n, Buffer):
-            return n
-        n = rebuild(n, visit)
-        match n:
-            case Load(buffer, at) if buffer.name == twice.name:
-                return Load(twice, (half, *at))
-            case Store(_, buffer, at) if buffer.name == twice.name:
-                return replace(n, buffer=twice, at=(half, *at))
-            case Reduce(buffers=buffers, at=at) if any(x.name == twice.name for x in buffers):
-                if len(buffers) > 1:
-                    raise ScheduleError(
-                        f"{n.label} folds into {twice.name} and into other memory at once",
-                        suggestion="a buffer that a plain store fills",
-                    )
-                return replace(n, buffers=(twice,), at=(half, *at))
-            case _:
-                return n
-
-    return tuple(cast(Stmt, visit(s)) for s in body)
+    for s in statements(body):
+        if isinstance(s, Reduce) and len(s.buffers) > 1 and any(b.name == twice.name for b in s.buffers):
+            what = f"{s.label} folds into {twice.name} and into other memory at once"
+            raise ScheduleError(what, suggestion="a buffer that a plain store fills")
+    return tuple([reindexed(s, {twice.name: twice}, lambda at: (half, *at)) for s in body])

@@ -10,7 +10,7 @@ from loopir.analysis.moved import Asks, order_broken
 from loopir.analysis.regions import written_by
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Load, Reduce
-from loopir.ir.walk import loaded, places, places_of, variables
+from loopir.ir.walk import loaded, places, variables
 from loopir.schedule.confine import settled, touched
 from loopir.schedule.effects import allocates
 from loopir.schedule.facts import known_in
@@ -167,7 +167,7 @@ def _require_whole_folds(move: Move, restriction: Restriction) -> None:
 
 def _require_elements_apart(move: Move, after: Moved) -> None:
     """Refuse if a loop that the stage folds over would now tell the element that it folds into."""
-    for p in places_of(after.func) if isinstance(move.stmt, Reduce) else ():
+    for p in places(after.loop.body) if isinstance(move.stmt, Reduce) else ():
         if p.stmt.label == move.stmt.label and isinstance(p.stmt, Reduce):
             at = set[str]().union(*map(variables, p.stmt.at))
             if told := sorted(at & set(p.stmt.over)):
