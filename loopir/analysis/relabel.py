@@ -99,7 +99,7 @@ class Relabelling:
         if isinstance(s, Prefetch):
             return self.node(s, lambda: known.here)
         if isinstance(s, Reduce):
-            return self._reduce(s, known) if self._mentioned(s) else s
+            return self._reduce(s, known)
         if isinstance(s, If):
             c = s.cond if self.position.keys().isdisjoint(variables(s.cond)) else self.guard(s, known)
             if self.decides and c in (TRUE, FALSE):
@@ -111,13 +111,14 @@ class Relabelling:
     def _reduce(self, s: Reduce, known: Known) -> Reduce:
         begun = s.init is not None and known.over.intersection(s.over)
         here, start = lambda: known.here, lambda: known.start if begun else known.here
-        return replace(
-            s,
-            at=tuple([self.index(x, start) for x in s.at]),
-            values=tuple([self.node(v, here) for v in s.values]),
-            init=None if s.init is None else tuple([self.node(v, start) for v in s.init]),
-            over=replaced(s.over, self.over),
+        over = replaced(s.over, self.over)
+        at = tuple([self.index(x, start) for x in s.at])
+        values = tuple([self.node(v, here) for v in s.values])
+        init = None if s.init is None else tuple([self.node(v, start) for v in s.init])
+        same = over == s.over and not any(
+            map(is_not, (*at, *values, *(init or ())), (*s.at, *s.values, *(s.init or ())))
         )
+        return s if same else replace(s, at=at, values=values, init=init, over=over)
 
     def node(self, n: N, ask: Ask) -> N:
         """A value, or a statement without others inside."""

@@ -14,7 +14,7 @@ from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cmp, Cond, Func, If, Index, Int, Loop, Var, conj, maximum
 from loopir.ir.text import text
-from loopir.ir.walk import variables
+from loopir.ir.walk import declaring, tops_in, variables
 from loopir.schedule.effects import require_known_starts, require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
@@ -143,6 +143,7 @@ def fuse_loops(
                     B[i] = T[n - 1 - i]
                     C[i] = A[i] + 1.0
     """
+    tops_in(func, declaring(first, second))  # by names, which all that follows asks for
     func = lasting(under_one_guard(func, first, second), first, second)
     a, b = find_loop(func, first), find_loop(func, second)
     require_next(func, a, b)
