@@ -21,11 +21,11 @@ LARGE = 480 * 128 - 8
 """A little less than whole tiles of most lengths, and groups of tiles, whose last ones then stick out."""
 WHOLE = 11
 """One less than a whole number of short tiles: what is then left over is none of a split by 2, 3 or 6."""
-KINDS = ((LARGE, 0), (LARGE, 1), (WHOLE, 1), (0, 0), (0, 1), (WHOLE, 3))
+KINDS = ((LARGE, 0), (LARGE, 1), (WHOLE, 1), (0, 0), (0, 1), (WHOLE, 3), (LARGE - 120, 1))
 """How far above its least value a size is, in multiples, and which iteration of a loop is taken: the first, the last,
 these by turns, or by turns the other way round."""
 
-OTHERS = range(2, len(KINDS))
+OTHERS = range(2, 6)
 """Those that end fewer proofs that fail than the two before."""
 
 
@@ -85,9 +85,10 @@ def refuted(p: Mapping[Monomial, int], known: Premises, kinds: Iterable[int] | N
 
 
 def first(p: Mapping[Monomial, int], known: Premises) -> tuple[int, int]:
-    """The kinds that end most proofs that fail, the likelier one first: the last iterations of what `p` falls with."""
+    """The kinds that end most proofs that fail: if `p` falls with a loop, last iterations, of tiles that stick out by a
+    little or by nearly all; else first ones."""
     falls = any(c < 0 and len(m) == 1 and m[0] in known.top for m, c in p.items())
-    return (1, 0) if falls else (0, 1)
+    return (1, 6) if falls else (0, 1)
 
 
 def _near(p: Mapping[Monomial, int], known: Premises) -> Premises:
