@@ -103,7 +103,9 @@ class Reduced:
         bounds += [{quotient: -1, "": int(most) // divisor}] if most < inf else []
         for row in bounds:
             self.ends.tighten(row)
-        return {k: c for k, c in {**dividend, quotient: -divisor, rest: -1}.items() if c}
+        row = {**dividend, quotient: -divisor}  # a variable is two digits; of a sum the rest, no part, is solved for
+        whole = {**row, rest: -1} if _count(dividend) == 1 else {rest: -1, **row}
+        return {k: c for k, c in whole.items() if c}
 
     def _digits(self, row: Linear) -> Iterator[Linear]:
         return digits(_put(row, self.solved), self.ends)

@@ -196,6 +196,16 @@ def test_a_refutation_is_right(data: st.DataObject) -> None:
         assert all(s.is_empty() for s in system.solutions(dims, order))
 
 
+def test_a_sum_that_is_divided_leaves_its_parts_as_digits() -> None:
+    """4 x + y is the same in both, so x is; that something is asked of its quotients by 14 changes nothing."""
+    ends = [({v: sign, "": 3 * (sign < 0)}, False) for v in ("x", "y", "u", "v") for sign in (1, -1)]
+    divided = [({"x": 4, "y": 1}, 14, "_0"), ({"u": 4, "v": 1}, 14, "_1")]
+    rests = [combine(a, {q: 1}, -n) for a, n, q in divided]
+    rows = [row for r in rests for row in ((r, False), (combine({"": 13}, r, -1), False))]
+    same = ({"x": 4, "y": 1, "u": -4, "v": -1}, True)
+    assert Reduced([*ends, *rows, same], divided).refutes([({"u": 1, "x": -1, "": -1}, False)])
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_digits_are_told_apart_as_they_are(data: st.DataObject) -> None:
