@@ -2,9 +2,10 @@
 
 A processor that has no more for small integers multiplies neighbours in 16 bits and adds both products up in 32: twice
 as many products in a cycle as of floats. Panels hold the steps in pairs. Integers of 8 bits are widened on the way into
-their panels, which loses nothing; else they would be for each product. Where the CPU has AVX512-VNNI, uint8 by int8 is
-taken by fours as it is. Pairs of bfloat16 are multiplied by AVX512-BF16, which takes denormals for 0
-(`loopir.intrinsics.dot` has the bound), so only where this schedule is asked for by name.
+their panels, which loses nothing; else they would be for each product. Where the CPU has AVX512-VNNI or AVX-VNNI, uint8
+by int8 is taken by fours as it is, and with AVX-VNNI-INT8 what is of one sign. Pairs of bfloat16 are multiplied by
+AVX512-BF16, which takes denormals for 0 (`loopir.intrinsics.dot` has the bound), so only where this schedule is asked
+for by name.
 """
 
 from __future__ import annotations
@@ -30,23 +31,27 @@ ROWS, COLUMNS = 64, 16
 
 @dataclass(frozen=True)
 class Kind:
-    """What products are taken by: so many steps at once, by what instruction, in panels of what types, and what a CPU
-    needs for it. With `exact`, it gives what the product does to the bit."""
+    """What products are taken by: so many steps at once, by what instruction, in panels of what types, what a CPU needs
+    for it, one or the other, and how many sums a vector has at most. With `exact`, it gives what the product does to
+    the bit."""
 
     steps: int
     instruction: str
     panels: tuple[str, str]
-    needs: str = ""
+    needs: tuple[str, ...] = ()
     exact: bool = True
+    most: int = 16
 
 
 WIDENED = ("int8", "uint8", "int16")
 """What an int16 holds all values of."""
 PAIRS = Kind(2, "dot2_{}_int16", ("int16", "int16"))
 KINDS = (
-    Kind(4, "dot4_{}_uint8", ("uint8", "int8"), "avx512vnni"),
-    Kind(4, "dot4_{}_int8", ("int8", "uint8"), "avx512vnni"),
-    Kind(2, "dot2_{}_bfloat16", ("bfloat16", "bfloat16"), "avx512bf16", exact=False),
+    Kind(4, "dot4_{}_uint8", ("uint8", "int8"), ("avx512vnni", "avxvnni")),
+    Kind(4, "dot4_{}_int8", ("int8", "uint8"), ("avx512vnni", "avxvnni")),
+    Kind(4, "dot4_{}_int8_int8", ("int8", "int8"), ("avxvnniint8",), most=8),
+    Kind(4, "dot4_{}_uint8_uint8", ("uint8", "uint8"), ("avxvnniint8",), most=8),
+    Kind(2, "dot2_{}_bfloat16", ("bfloat16", "bfloat16"), ("avx512bf16",), exact=False),
 )
 """Of operands that lie in panels as they are."""
 
@@ -86,7 +91,8 @@ def small(s: lp.Schedule, stage: str, lanes: int | None = None) -> Small | None:
 def _kind(types: tuple[str, str], lanes: int | None) -> Kind | None:
     """How operands of these types are multiplied on this machine; if `lanes` are told on any."""
     for kind in KINDS:
-        if kind.panels == types and (lanes or not kind.exact or kind.needs in lp.cpu_features()):
+        there = lanes or not kind.exact or lp.cpu_features() & {*kind.needs}
+        if kind.panels == types and there and (lanes or lp.vector_unit()[0] // 4) <= kind.most:
             return kind
     return PAIRS if all(t in WIDENED for t in types) else None
 

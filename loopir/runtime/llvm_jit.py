@@ -120,7 +120,8 @@ TILES = "llvm.x86.ldtilecfg"
 _ASKED = re.compile(r"@\"?llvm\.x86\.((?:sse2|avx2|avx512|avx512bf16)\.[a-z0-9.]+|ldtilecfg|tdp\w+)")
 _NEEDED = (
     (re.compile(r"avx512\.vpdp\w+\.512"), ("avx512vnni",)),
-    (re.compile(r"avx512\.vpdp"), ("avx512vnni", "avx512vl")),
+    (re.compile(r"avx512\.vpdp"), ("avx512vnni", "avx512vl"), ("avxvnni",)),
+    (re.compile(r"avx2\.vpdpb"), ("avxvnniint8",)),
     (re.compile(r"avx512bf16\.\w+\.512"), ("avx512bf16",)),
     (re.compile(r"avx512bf16\."), ("avx512bf16", "avx512vl")),
     (re.compile(r"avx512\."), ("avx512bw",)),
@@ -130,7 +131,7 @@ _NEEDED = (
     (re.compile(r"tdpb"), ("amx-int8",)),
     (re.compile(r"sse2\."), ("sse2",)),
 )
-"""By what an instruction of x86 is called the features that a CPU needs for it, the first that fits."""
+"""By what an instruction of x86 is called the features that a CPU needs for it, or others; the first that fits."""
 
 
 def _require_tiles() -> None:
@@ -143,10 +144,10 @@ def _require_features(source: str) -> None:
     """TargetError for an instruction that this CPU has not, on which LLVM would end the process."""
     has = cpu_features()
     for asked in sorted(set(_ASKED.findall(source))):
-        needed = next(features for called, features in _NEEDED if called.match(asked))
-        for feature in needed:
-            if feature not in has:
-                raise TargetError(f"an instruction of {feature} is asked for, which this CPU ({cpu()}) has not")
+        needed = next(ways for called, *ways in _NEEDED if called.match(asked))
+        lacks = [next((x for x in way if x not in has), None) for way in needed]
+        if all(lacks):
+            raise TargetError(f"an instruction of {lacks[0]} is asked for, which this CPU ({cpu()}) has not")
 
 
 FEW = ("simplify_cfg", "sroa", "instruction_combine")

@@ -136,23 +136,25 @@ def extremes(shape: tuple[int, int], dtype: str, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "code", "needs"),
+    ("left", "right", "code", "needs", "cpu"),
     [
-        ("uint8", "int8", "vpdpbusd", "avx512vnni"),
-        ("int8", "uint8", "vpdpbusd", "avx512vnni"),
-        ("int16", "int16", "vpdpwssd", "avx512bw"),
-        ("bfloat16", "bfloat16", "vdpbf16ps", "avx512bf16"),
+        ("uint8", "int8", "vpdpbusd", "avx512vnni", "sapphirerapids"),
+        ("int8", "uint8", "vpdpbusd", "avx512vnni", "sapphirerapids"),
+        ("int16", "int16", "vpdpwssd", "avx512bw", "sapphirerapids"),
+        ("bfloat16", "bfloat16", "vdpbf16ps", "avx512bf16", "sapphirerapids"),
+        ("int8", "int8", "vpdpbssd", "avxvnniint8", "sierraforest"),
+        ("uint8", "uint8", "vpdpbuud", "avxvnniint8", "sierraforest"),
     ],
 )
 def test_what_newer_processors_have_is_one_instruction_and_the_same_product(
-    left: str, right: str, code: str, needs: str
+    left: str, right: str, code: str, needs: str, cpu: str
 ) -> None:
     """By the interpreter, by what becomes of it for a processor that has it, and here, if this one has."""
-    t = schedules.matmul_pairs(mixed(12, 64, 8, left, right), "C", lanes=16)
+    t = schedules.matmul_pairs(mixed(12, 64, 8, left, right), "C", lanes=8 if cpu == "sierraforest" else 16)
     arrays = [extremes((12, 8), left, 0), extremes((8, 64), right, 1)]
     expected = product(arrays[0], arrays[1], False)
     assert np.array_equal(lp.interpret(t.func, arrays)["C"], expected)
-    machine = llvm.Target.from_default_triple().create_target_machine(cpu="sapphirerapids")
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=cpu)
     assert f"{code}\t" in machine.emit_assembly(llvm.parse_assembly(emit(lp.lower(t, "llvm")[0]).source))
     if needs in lp.cpu_features():
         assert np.array_equal(t.build("llvm")(*arrays), expected)
