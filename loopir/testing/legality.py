@@ -220,7 +220,7 @@ def evenly(
 def judged(name: str, seed: int) -> tuple[Table, float]:
     """One round for a primitive, and the seconds that it took."""
     table, start = Table(), monotonic()
-    judge_round(table, [name], seed, 4, 25)
+    judge_round(table, [name], seed, 2, 50)
     return table, monotonic() - start
 
 
