@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from loopir.analysis.depend import carried, lockstep
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, THREAD_AXES, Cond, Func, Loop, Reduce
-from loopir.ir.walk import loop_of, places_of, variables, way_to
+from loopir.ir.walk import loop_of, places, places_of, variables, way_to
 from loopir.schedule.find import listing
 from loopir.schedule.launches import gone_with, require_one_launch
 from loopir.schedule.reductions import Fold, require_inside
@@ -26,6 +26,21 @@ def require_promises(func: Func, names: Iterable[str]) -> None:
             require_lockstep(func, name)
         elif kind not in IN_ORDER:
             require_independent(func, name, kind)
+
+
+def require_still_together(func: Func, new: Func, loop: Loop) -> None:
+    """Refuse if threads around `loop`, or of it, fold together and would not where `new` has it in another form.
+
+    What folds over them is one statement, which all of them reach, and its elements are the same for all.
+    """
+    folds = [p.stmt for p in places((loop,)) if isinstance(p.stmt, Reduce)]
+    over = {v for s in folds for v in s.over}
+    at_once = [x.var for x in way_to(func, loop) if isinstance(x, Loop) and x.kind not in IN_ORDER and x.var in over]
+    try:
+        require_promises(new, [v for v in at_once if loop_of(new, v) is not None])
+    except ScheduleError as error:  # about a nest that there is not
+        reason = f"then {error.reason}: {error.witness}" if error.witness is not None else f"then {error.reason}"
+        raise ScheduleError(reason, loop=error.loop, suggestion="this step before that one is bound") from None
 
 
 def require_independent(func: Func, loop: str, kind: str) -> None:

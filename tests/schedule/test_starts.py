@@ -206,3 +206,29 @@ def test_random_folds_under_guards(data: st.DataObject) -> None:
     for name in data.draw(st.permutations(STEPS))[:4]:
         if steps := plausible(func, name):
             check(func, data.draw(st.sampled_from(steps)))
+
+
+@pytest.mark.parametrize(
+    "step", ['peel("k", last=1)', 'split("k", 2, tail="peel")', 'specialize("k", "q == 1")', 'skew("q", "k", 1)']
+)
+def test_what_threads_fold_together_stays_one_statement_and_one_element(step: str) -> None:
+    func = parse(f"""{HEAD}
+    for q in range(4):
+        for k in range(3):
+            X[(k + 1) // 2] = sum(A[q + k], over=q)
+""")
+    s = lp.Schedule(func)
+    assert eval(f"s.{step}", {"s": s})
+    with pytest.raises(ScheduleError, match="then iterations of 'q' are not independent: X"):
+        eval(f"s.{step}", {"s": s.bind("q", "threadIdx.x")})
+
+
+def test_a_start_that_a_guard_keeps_inside_needs_it_though_no_fold_does() -> None:
+    func = parse(f"""{HEAD}
+    for i in range(17):
+        if i < 16:
+            for k in range(16 - i):
+                Y[i] = sum(A[k], over=k, init=1.0)
+""")
+    with pytest.raises(ScheduleError, match=r"Y writes Y\[i\], which is not known to be inside Y"):
+        lp.Schedule(func).pad("Y")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopir.analysis.access import sees, statements_of
+from loopir.analysis.access import Statement, sees, statements_of
 from loopir.analysis.affine import plus, to_index
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.depend import SIZE, Pair
@@ -131,8 +131,9 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     new = _unguarded(func, place, dropped)
     if not (dropped := [c for c in dropped if _may_fail(new, place.stmt.label, c)]):
         return simplify_func(new)
-    known = next(k.here for s, k in statements_known(new.body, Known.top(new)) if s is place.stmt)
-    _require_inside(place.stmt, known)
+    there = next(k for s, k in statements_known(new.body, Known.top(new)) if s is place.stmt)
+    known = there.here
+    _require_inside(place.stmt, there)
     _require_held(func, place.stmt, copies)
     over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
     free = [c for c in dropped if not variables(c) & over]
@@ -158,9 +159,15 @@ def _guards(place: Place, loops: set[str]) -> list[Cond]:
 
 def _may_fail(new: Func, label: str, guard: Cond) -> bool:
     """Whether there is an instance of the stage, which has no guard any more, in which `guard` does not hold."""
-    (s, *_) = [s for s in statements_of(new) if s.label == label and not s.init] or (None,)
-    if s is None:
-        return False
+    found = [s for s in statements_of(new) if s.label == label and variables(guard).isdisjoint(s.gone)]
+    return any(_fails(new, s, guard) for s in found)
+
+
+def _fails(new: Func, s: Statement, guard: Cond) -> bool:
+    if s.init:  # which stands in fewer loops, and needs none that it folds over
+        system, names = instance_of(new, s, None)
+        system.require(Not(guard), "s", names)
+        return system.possible([*(f"{SIZE}{n}" for n in new.sizes), *(f"s.{v}" for v in s.dims)], ())
     facts = Facts.at(new, s.place.stmt)
     if simplify_cond(guard, facts.known) == TRUE:
         return False
@@ -226,12 +233,14 @@ def _copy(func: Func, b: Buffer) -> _Copy | None:
 # ---------------------------------------------------------------- legality
 
 
-def _require_inside(stmt: Store | Reduce, known: Context) -> None:
-    """Refuse if the stage, without its guards, may leave a buffer."""
+def _require_inside(stmt: Store | Reduce, there: Known) -> None:
+    """Refuse if the stage, without its guards, may leave a buffer, as it starts, too."""
     loads = [n for n in nodes(stmt) if isinstance(n, Load)]
+    starting = {n for v in (stmt.init or () if isinstance(stmt, Reduce) else ()) for n in nodes(v)}
     targets = [(b, stmt.at) for b in ((stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers)]
-    for verb, found in (("reads", [(n.buffer, n.at) for n in loads]), ("writes", targets)):
-        for b, at in found:
+    read = [(n.buffer, n.at, there.start if n in starting else there.here) for n in loads]
+    for verb, found in (("reads", read), ("writes", [(b, at, there.start) for b, at in targets])):
+        for b, at, known in found:
             tests = (c for x, d in zip(at, b.shape, strict=True) for c in (Cmp("<=", Int(0), x), Cmp("<", x, d)))
             if any(simplify_cond(c, known) != TRUE for c in tests):
                 what = f"{stmt.label} {verb} {text(Load(b, at))}, which is not known to be inside {b.name}"

@@ -64,7 +64,7 @@ from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import Taken
 from loopir.schedule.parts import tidy_part
-from loopir.schedule.promises import require_outside_lanes
+from loopir.schedule.promises import require_outside_lanes, require_still_together
 from loopir.schedule.schedule import primitive
 from loopir.schedule.starts import require_starts_in_parts
 
@@ -154,7 +154,9 @@ def partition(func: Func, loop: str) -> Func:
     new = replace_loop(func, target.var, lambda _: _parts(func, target, settled, low, high))
     made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
     empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
-    return replace(new, body=empty)
+    new = replace(new, body=empty)
+    require_still_together(func, new, target)
+    return new
 
 
 def _parts(func: Func, loop: Loop, settled: Settled, low: Index, high: Index) -> Body:

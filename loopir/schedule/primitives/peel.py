@@ -11,7 +11,7 @@ from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop
 from loopir.schedule.naming import Taken
 from loopir.schedule.parts import tidy_part
-from loopir.schedule.promises import require_outside_lanes
+from loopir.schedule.promises import require_outside_lanes, require_still_together
 from loopir.schedule.schedule import primitive
 from loopir.schedule.starts import require_starts_in_parts
 
@@ -77,7 +77,9 @@ def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
         reason = f"all {text(target.extent)} iterations of {target.var!r} would be peeled"
         raise ScheduleError(reason, loop=target.var, suggestion=f"less than {text(target.extent)} in all")
     require_starts_in_parts(func, target)
-    return replace_loop(func, target.var, lambda _: _parts(func, facts, target, first, last))
+    new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, first, last))
+    require_still_together(func, new, target)
+    return new
 
 
 def _parts(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:

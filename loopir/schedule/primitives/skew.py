@@ -11,7 +11,7 @@ from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_loop, find_serial
 from loopir.schedule.parts import unspoken
-from loopir.schedule.promises import require_outside_lanes
+from loopir.schedule.promises import require_outside_lanes, require_still_together
 from loopir.schedule.schedule import primitive
 
 
@@ -65,7 +65,9 @@ def skew(func: Func, outer: str, inner: str, factor: int = 1) -> Func:
     require_outside_lanes(func, b)
     require_stable_extent(a, b)
     _require_starts_inside(a, b)
-    return replace_loop(func, b.var, lambda _: _skewed(Facts.at(func, b), a, b, factor))
+    new = replace_loop(func, b.var, lambda _: _skewed(Facts.at(func, b), a, b, factor))
+    require_still_together(func, new, b)
+    return new
 
 
 def _skewed(facts: Facts, outer: Loop, inner: Loop, factor: int) -> Stmt:

@@ -34,7 +34,7 @@ from loopir.schedule.effects import reads, writes
 from loopir.schedule.facts import known_at
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.naming import fresh_copy
-from loopir.schedule.promises import require_outside_lanes
+from loopir.schedule.promises import require_outside_lanes, require_still_together
 from loopir.schedule.schedule import primitive
 from loopir.schedule.starts import require_starts_in_versions
 
@@ -101,7 +101,9 @@ def specialize(func: Func, loop: str, when: str | None = None) -> Func:
     version = told.body((target,), known.given(cond))
     other = fresh_copy(func, (target,), names(func))
     made = If(cond, version, other if when is not None else _deselected(other, cond))
-    return exchanged(func, target, made)
+    new = exchanged(func, target, made)
+    require_still_together(func, new, target)
+    return new
 
 
 def _linked(func: Func, target: Loop, cond: Cond) -> set[str]:

@@ -38,7 +38,7 @@ from loopir.schedule.find import find_serial
 from loopir.schedule.naming import Taken, new_names
 from loopir.schedule.overrun import require_harmless_overrun
 from loopir.schedule.parts import tidy_part
-from loopir.schedule.promises import require_promises
+from loopir.schedule.promises import require_promises, require_still_together
 from loopir.schedule.reductions import idempotent
 from loopir.schedule.refusal import on_the_way_from, refusal
 from loopir.schedule.schedule import primitive
@@ -209,6 +209,8 @@ def split_loop(
     if make is _round_up:
         with on_the_way_from(func, {target.var: (tiling.position,)}):
             require_promises(new, [x.var for x in loops(new.body)])
+    elif make is _peel:
+        require_still_together(func, new, target)
     return new, tiling
 
 

@@ -53,7 +53,8 @@ REDUCTIONS = family(
     ),
     Mutant(
         "done once", "a fold that goes on from what was there may be hoisted out of its loop",
-        "schedule.primitives.hoist:_require_same", "(s.init is None or not set(s.over) <= inner)", "False",
+        "schedule.primitives.hoist:_require_same",
+        "(again or loop.var in s.over if s.init is None else not set(s.over) <= inner)", "False",
         steps("hoist", programs=FOLDS, most=1),
     ),
     Mutant(
