@@ -29,8 +29,9 @@ MANY, LONG = 20, 8
 """Tiles of columns from which on one column more hardly counts, and vectors of a row from which on it is folded."""
 SHARED = 1 << 20
 """Products from which threads share operands as they lie: some 20 us."""
-STEPS = 16
-"""Steps of the reduced loop that are copied of a panel at once."""
+STEPS = 8
+"""Steps of the reduced loop that are copied of a panel at once: rows a page apart meet in one set of the first cache,
+which holds so many lines."""
 CHUNKS = (8, 4, 1)
 """Steps of the reduced loop that may lie together: as a vector of them, and the loop inside is that much longer."""
 TURN = 4
