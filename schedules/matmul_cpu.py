@@ -25,6 +25,8 @@ SMALL = 1 << 22
 """Products up to which panels are not worth their making, as the operands are in the second cache."""
 NARROW = 8
 """Vectors of columns up to which they are not either: an element of the left operand is in few products."""
+FEW = 12
+"""Rows, which are two tiles or less, up to which not even those of a right operand that is not near are worth it."""
 MANY, LONG = 20, 8
 """Tiles of columns from which on one column more hardly counts, and vectors of a row from which on it is folded."""
 SHARED = 1 << 20
@@ -176,7 +178,8 @@ def _is_small(s: lp.Schedule, c: Contraction, lanes: int) -> bool:
         return False
     if columns < lanes or (columns > NARROW * lanes and rows * columns * depth > SMALL):
         return False
-    return min(columns, 2 * lanes if columns <= NARROW * lanes else columns) * depth * c.bytes <= lp.caches()[1] // 2
+    size, room = columns * depth * c.bytes, lp.caches()[1]
+    return size <= (room * 3 // 4 if columns <= NARROW * lanes else room // 2) or rows <= FEW
 
 
 def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> lp.Schedule:
@@ -203,6 +206,9 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     s = s.reorder(*c.batch, *outer, c.reduced, ii, jj)
     s, (inner,) = stages(s, "cache_write", c.stage, "local", at=outer[1])
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
+    if depth > TURN:
+        s, (_, near, *_) = step(s, "split", c.reduced, TURN, tail="peel")
+        s = s.unroll(near)
     s = s.vectorize(s.loops(c.stage)[-1]).unroll(s.loops(c.stage)[-2])
     if c.batch or share:
         s = s.parallel(c.batch[0] if c.batch else outer[0])

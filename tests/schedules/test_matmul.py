@@ -74,7 +74,7 @@ def test_narrow_ones_are_taken_as_they_lie(
     shape: tuple[int, int, int], threads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOOPIR_NUM_THREADS", threads)
-    monkeypatch.setattr(lp, "caches", lambda: (1 << 12, 1 << 13, 1 << 20))  # B is not near as a whole
+    monkeypatch.setattr(lp, "caches", lambda: (1 << 12, 9 << 10, 1 << 20))  # B is not near as a whole
     monkeypatch.setattr(import_module("schedules.matmul_cpu"), "SHARED", 1)
     s = program(*shape)
     t = schedules.matmul_cpu(s, "C", lanes=8, registers=16)
