@@ -248,6 +248,8 @@ def fold(p: Poly, known: Premises) -> Poly:
 @rule("rejoin", "k * c * (y // c) + k * (y % c) == k * y", constants="c k")
 @rule("rejoin-negative", "-k * c * (y // c) - k * (y % c) == -k * y", constants="c k")
 def rejoin(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
+    if len(p) - (() in p) < 2:  # there is no remainder beside it
+        return None
     b = plain(a.b)
     by, left = divided({without(m, a): p[m]}, b) if len(b) == 1 else ({}, b)
     if left:
@@ -271,6 +273,8 @@ def rejoin(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
 
 @rule("rejoin-digit", "k * d * (x // (c * d)) + k * (x // c % d) == k * (x // c)", constants="c d k")
 def rejoin_digit(p: Poly, m: Monomial, a: FloorDiv, known: Premises) -> Poly | None:
+    if len(p) - (() in p) < 2:
+        return None
     rest = without(m, a)
     for twin, k in p.items():
         digit = next((x for x in twin if isinstance(x, Mod)), None)
