@@ -10,10 +10,10 @@ from typing import TypeVar, cast
 
 from loopir.analysis.upper import upper
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Buffer, Func, Load, Loop, Node, Reduce, Store, Var
+from loopir.ir.grammar import Alloc, Buffer, Func, Index, Load, Loop, Node, Reduce, Store, Var
 from loopir.ir.layouts import made_of
 from loopir.ir.text import text
-from loopir.ir.walk import rebuild, replace, way_to
+from loopir.ir.walk import rebuild, replace, sees, way_to
 from loopir.schedule.find import listing
 
 N = TypeVar("N", bound=Node)
@@ -44,6 +44,8 @@ def expanded(node: N, loop: str, buffers: Collection[Buffer]) -> N:
     def visit(n: Node) -> Node:
         if isinstance(n, Buffer):
             return new.get(n.name, n)
+        if isinstance(n, Index) and sees(n):
+            return n
         n = rebuild(n, visit)
         match n:
             case Load(buffer, at) if buffer.name in new:

@@ -8,10 +8,9 @@ from itertools import groupby
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Func, If, Loop, Stmt, Var
-from loopir.ir.walk import substitute
+from loopir.ir.walk import exchanged, substitute
 from loopir.schedule.effects import reads, require_stable_extent, writes
 from loopir.schedule.expand import expanded, expanded_buffer
-from loopir.schedule.facts import rewrite_loop
 from loopir.schedule.find import find_serial, find_stage, listing
 from loopir.schedule.naming import new_names, over_replaced
 from loopir.schedule.promises import require_promises
@@ -77,7 +76,7 @@ def distribute(func: Func, loop: str, *after: str, names: tuple[str, ...] | None
             f"{len(names)} names are given for {len(groups)} loops", loop=target.var, suggestion=f"{len(groups)} names"
         )
     vars = new_names(func, [target.var] * len(groups), names, freed=(target.var,))
-    new = rewrite_loop(func, target, lambda: _nests(func, target, groups, vars))
+    new = exchanged(func, target, _nests(func, target, groups, vars))
     moved = zip(groups, vars, strict=True)
     origin = {n: Came(n, {target.var: Var(v)}) for group, v in moved for x in group for n in labels((x.stmt,))}
     clash = order_broken(func, new, origin)
