@@ -20,6 +20,7 @@ from loopir.analysis.regions import written_by
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     AXES,
+    BLOCK_AXES,
     TRUE,
     Alloc,
     Body,
@@ -323,9 +324,15 @@ def _levelled(move: Move, target: Body, left: Body, opened: Sequence[Alloc] = ()
 
 
 def promised(move: Move, new: Func) -> Func:
-    """`new`, if the loops that now hold the stage, and those of its nest, keep what their kinds promise."""
+    """`new`, if the loops that now hold the stage, and those of its nest, keep what their kinds promise.
+
+    In an iteration of the loops around both, no other instances run than before. So those of which nothing is asked but
+    that iterations are independent keep it.
+    """
+    free = ("parallel", *BLOCK_AXES)
+    settled = {x.var for x in move.shared if isinstance(x, Loop) and x.kind in free}
     held = (*move.shared, *chain((move.target,), move.loop), *loops((move.tree,)))
-    if all(x.kind == "serial" for x in held if isinstance(x, Loop)):
+    if all(x.kind == "serial" or x.var in settled for x in held if isinstance(x, Loop)):
         return new
     label = move.stmt.label
     nest = next((s for s in nests(new.body) if label in labelled(s)), None)
@@ -341,8 +348,8 @@ def promised(move: Move, new: Func) -> Func:
     for x in every:
         if x.var in inside and x.kind != "serial":
             require_outside_lanes(new, x)
-    serial = {x.var for x in every if x.kind == "serial"}
-    require_promises(new, [v for v in dict.fromkeys([*(x.var for x in place.loops), *inside]) if v not in serial])
+    kept = settled.union(x.var for x in every if x.kind == "serial")
+    require_promises(new, [v for v in dict.fromkeys([*(x.var for x in place.loops), *inside]) if v not in kept])
     return new
 
 
