@@ -171,6 +171,13 @@ class Indices:
     def address(self, pointer: Operand, element: Type, ix: Index) -> Operand:
         """Where the element `ix`, the same in all lanes, of what begins at `pointer` lies."""
         terms, number = self.sum(ix)
+        if terms:
+            depth = max(self.depth(pointer), *map(self.depth, terms))
+            pointer = self.made(("chain", pointer, *terms.items()), depth, partial(self.chain, pointer, element, terms))
+        return self.offset(pointer, element, word(number)) if number else pointer
+
+    def chain(self, pointer: Operand, element: Type, terms: dict[Operand, int]) -> Operand:
+        """Where that lies, by a link for each loop."""
         links: dict[int, Operand] = {}
         for v, n in terms.items():
             if n:
@@ -178,7 +185,7 @@ class Indices:
                 links[depth] = self.plus(links.get(depth), self.times(v, n))
         for depth in sorted(links):
             pointer = self.offset(pointer, element, links[depth])
-        return self.offset(pointer, element, word(number)) if number else pointer
+        return pointer
 
     def offset(self, pointer: Operand, element: Type, by: Operand) -> Operand:
         depth = max(self.depth(pointer), self.depth(by))

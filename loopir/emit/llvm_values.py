@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from typing import TypeVar
 
 from loopir.emit import llvm_ops as ops
 from loopir.emit.llvm_builder import Builder
-from loopir.emit.llvm_index import Indices, is_vector
+from loopir.emit.llvm_index import Indices, is_vector, taken_apart
 from loopir.emit.llvm_loops import Left
 from loopir.emit.llvm_text import (
     DOUBLE,
@@ -35,7 +36,6 @@ from loopir.emit.llvm_text import (
 )
 from loopir.ir.dtypes import DType, bool_, float32, int64, uint64
 from loopir.ir.grammar import (
-    Add,
     And,
     Buffer,
     Cast,
@@ -45,7 +45,6 @@ from loopir.ir.grammar import (
     Index,
     Int,
     Load,
-    Mul,
     Node,
     Not,
     Of,
@@ -59,6 +58,8 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.walk import nodes, variables
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Values:
         """Of what is in registers that instructions know by number the first, and how many there are."""
         self.left = Left()
         self.block: Block | None = None
-        self.known: dict[tuple[str, Operand, Type], Operand] = {}
+        self.known: dict[str, dict[tuple[Operand, Type], Operand]] = {}
         """What was loaded in the block: of a buffer, from where, as what."""
 
     # ------------------------------------------------------------ lanes
@@ -101,16 +102,15 @@ class Values:
     def leave_lanes(self) -> None:
         self.lanes = None
 
-    @contextmanager
-    def first_lane(self) -> Iterator[None]:
-        """Indices are those of lane 0."""
+    def in_first_lane(self, spell: Callable[[], T]) -> T:
+        """What `spell` makes of indices that are those of lane 0."""
         if self.lanes is None:
-            yield
-            return
+            return spell()
         var, saved = self.lanes.var, self.env[self.lanes.var]
         self.env[var] = word(0)
-        yield
+        out = spell()
         self.env[var] = saved
+        return out
 
     @contextmanager
     def masked(self, test: Operand) -> Iterator[None]:
@@ -218,24 +218,17 @@ class Values:
     def stride(self, ix: Index) -> int | None:
         """How far `ix` moves from lane to lane; None if that differs."""
         assert self.lanes is not None
-        if not self.varies(ix):
-            return 0
-        match ix:
-            case Var():
-                return 1
-            case Add(a, b):
-                x, y = self.stride(a), self.stride(b)
-                return None if x is None or y is None else x + y
-            case Mul(a, Int(c)) | Mul(Int(c), a):
-                x = self.stride(a)
-                return None if x is None else x * c
-            case _:
+        stride = 0
+        for part, n in taken_apart(ix)[0]:
+            if isinstance(part, Var):
+                stride += n * (part.name == self.lanes.var)
+            elif self.varies(part):
                 return None
+        return stride
 
     def address(self, b: Buffer, ix: Index, *, wide: bool = False) -> Operand:
         """Where element `ix` of `b` lies, that of lane 0 if it differs from lane to lane; several if `wide`."""
-        with self.first_lane():
-            out = self.indices.address(self.pointers[b.name], ops.memory_type(b.dtype), ix)
+        out = self.in_first_lane(partial(self.indices.address, self.pointers[b.name], ops.memory_type(b.dtype), ix))
         wide = wide or self.lanes is not None
         self.left.accessed(b.name, self.indices.depth(out), stack=b.name in self.stack, wide=wide)
         return out
@@ -245,8 +238,7 @@ class Values:
         assert self.lanes is not None
         if b.name not in self.stack or not all(isinstance(d, Int) for d in b.shape):
             return False
-        with self.first_lane():
-            terms, first = self.indices.sum(ix)
+        terms, first = self.in_first_lane(partial(self.indices.sum, ix))
         room = prod(d.value for d in b.shape if isinstance(d, Int))
         return not terms and 0 <= first <= room - self.lanes.width
 
@@ -287,14 +279,15 @@ class Values:
         """What lies there: loaded once in a block, as copies that the schedule unrolled have much in common."""
         if self.block is not self.b.block:
             self.block, self.known = self.b.block, {}
-        how = (b.name, address, kind)
-        if how not in self.known:
-            self.known[how] = self.b.load(kind, address, b.dtype.bytes)
-        return self.known[how]
+        known, how = self.known.setdefault(b.name, {}), (address, kind)
+        if how not in known:
+            known[how] = self.b.load(kind, address, b.dtype.bytes)
+        return known[how]
 
     def written(self, *names: str) -> None:
         """What was read of these buffers, or of all, is not known any more."""
-        self.known = {how: v for how, v in self.known.items() if how[0] not in names} if names else {}
+        for name in names or tuple(self.known):
+            self.known.pop(name, None)
 
     def copy(self, b: Buffer, at: Index, value: Value) -> None:
         """Store a value; what is one of the same type in memory goes there as it is."""
@@ -363,7 +356,7 @@ class Values:
     def whole(self, v: Value) -> Operand:
         """A statement's value: an operation that it says twice is spelt once."""
         self.common = {}
-        out = self.value(v)
+        out = self.op(v) if isinstance(v, Op) else self.value(v)
         self.common = None
         return out
 
