@@ -62,6 +62,16 @@ def f(n: "size", A: "float32[n + 1]", X: "inout float32[1]"):
 """,
         'partition("j")',
     ),
+    "only the last iteration counts, which is the last in every order": (
+        """
+def f(n: "size", A: "float32[n + 3]", X: "inout float32[4]"):
+    for i in range(n):
+        for j in range(3):
+            for k in range(2):
+                X[k + 1] = A[i + j]
+""",
+        'reorder("j", "i")',
+    ),
     "a fold may leave a loop that runs once": (
         """
 def f(X: "inout float32[4]"):

@@ -18,7 +18,7 @@ from loopir.schedule.primitives.bind import bind
 from loopir.schedule.primitives.parallel import parallel
 from loopir.schedule.primitives.reorder import reorder
 from loopir.schedule.primitives.vectorize import vectorize
-from loopir.testing.instances import Run, crossing, violated
+from loopir.testing.instances import Event, Run, crossing, violated
 
 
 @settings(max_examples=40, deadline=None)
@@ -31,7 +31,13 @@ def test_reorder_is_exact(given: tuple[str, str, tuple[str, ...]]) -> None:
         assert_least(func, error.witness, breaks(func, after))
     else:
         assert_equal(func, after)
-        assert_none(func, breaks(func, after))
+        assert_none(func, lambda sizes: filter(_counts, breaks(func, after)(sizes)))
+
+
+def _counts(pair: tuple[Event, Event]) -> bool:
+    """Whether the order of the two counts: that of what a statement writes again in the end, unread, does not."""
+    one, other = pair
+    return not (one.write and other.write and one.label == other.label)
 
 
 @settings(max_examples=40, deadline=None)

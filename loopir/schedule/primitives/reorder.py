@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopir.analysis.access import sees
 from loopir.analysis.moved import order_broken, tied
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Cond, Func, If, Loop, conj
-from loopir.ir.walk import loops as nest_loops, replace_loop, variables
+from loopir.ir.grammar import Body, Cond, Func, If, Index, Loop, Store, conj
+from loopir.ir.walk import Place, loaded, loops as nest_loops, places, replace_loop, variables, written
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.find import find_loop, listing
 from loopir.schedule.promises import require_promises
@@ -68,7 +68,12 @@ def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
     require_stable_extent(*band.loops)
     new = replace_loop(func, band.loops[0].var, lambda _: band.rebuilt(permuted))
     between = band.loops[changed[0] : changed[-1] + 1]
-    clash = None if free or tied(func, between[0], [x.var for x in between], onward=True) else order_broken(func, new)
+    moving = [x.var for x in between]
+    clash = None
+    if not free and not tied(func, between[0], moving, onward=True):
+        clash, anew = order_broken(func, new), _written_anew(between[0], {*moving})
+        if clash is not None and anew and order_broken(func, new, asks=_but(anew)) is None:
+            clash = None
     if clash is not None:
         kept = listing(x.var for x in band.loops)
         raise refusal(clash, f"the order {listing(x.var for x in permuted)} runs these two the other way round",
@@ -76,6 +81,30 @@ def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
     lanes = [x.var for x in nest_loops(func.body) if x.kind == "vectorize" and named[0] in _inside(x)]
     require_promises(new, [*lanes, *(x.var for x in band.loops)])
     return new
+
+
+def _written_anew(nest: Loop, moving: set[str]) -> set[str]:
+    """What each iteration of the loops `moving`, from `nest` inwards, writes in the same elements, and nobody reads.
+
+    So the last iteration alone counts, which is the same one in every order.
+    """
+    every = [b for p in places((nest,)) for b in written(p.stmt)]
+    out: set[str] = set()
+    for p in places((nest,)):
+        still = all(sees(x) and variables(x).isdisjoint(moving) for x in (*_control(p), *p.stmt.at))
+        if isinstance(s := p.stmt, Store) and still and every.count(s.buffer.name) == 1:
+            out |= {s.buffer.name} - loaded(nest)
+    return out
+
+
+def _but(anew: set[str]) -> Callable[[str, str, str], bool]:
+    """All dependences but those of what one statement writes `anew`."""
+    return lambda buffer, one, other: one != other or buffer not in anew
+
+
+def _control(p: Place) -> Iterator[Index | Cond]:
+    """What decides how often the statement at `p` runs."""
+    yield from (s.extent if isinstance(s, Loop) else s.cond for s in p.around if isinstance(s, Loop | If))
 
 
 def rearranged(loops: Sequence[Loop], named: Sequence[str]) -> list[Loop]:
