@@ -14,7 +14,7 @@ import numpy as np
 
 from loopir.analysis.simplify import EMPTY, Context, simplify
 from loopir.ir.descriptors import Matrix, box, matrix
-from loopir.ir.grammar import Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Strided, Var, conjuncts
+from loopir.ir.grammar import Buffer, Cmp, Fragment, Index, Int, Load, Mapped, Strided, Var, ceildiv, conjuncts
 from loopir.ir.issue import ordered, run_of
 from loopir.ir.layouts import evaluate, strides_of, tile
 from loopir.ir.match import Match, Operand, Tested
@@ -219,7 +219,7 @@ def _within(b: Buffer, dims: tuple[int, ...], rows: tuple[int, ...]) -> tuple[In
     known, env, inside = EMPTY, dict[str, Index](), dict[str, Any]()
     for d, (n, number) in enumerate(zip(rows, np.indices(rows), strict=True)):
         tile_, part = Var(f"tile.{d}"), Var(f"part.{d}")
-        known = known.loop(tile_.name, Int(MOST_CELLS)).loop(part.name, Int(n))
+        known = known.loop(tile_.name, ceildiv(b.shape[dims[d]], n)).loop(part.name, Int(n))
         env[b.layout.dims[dims[d]]] = tile_ * n + part
         inside[part.name] = number.ravel()
     at = substitute(b.layout.at, env)
