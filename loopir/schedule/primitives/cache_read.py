@@ -272,6 +272,7 @@ def _copy(site: Site, copies: Copied) -> tuple[Stmt, bool]:
     def known() -> Context:
         return reduce(lambda ctx, x: ctx.loop(x.var, x.extent), loops, site.known.here)
 
+    at = [x if (short := sum_of_variables(x)) is None else short for x in at]
     whole = [b == Int(0) and e == d for b, e, d in zip(copies.box.base, copies.box.extent, copies.room, strict=True)]
     sticking = [(x, size) for x, size, all_of in zip(at, copies.room, whole, strict=True) if not all_of]
     inside = conj(*(c for x, size in sticking for c in (Cmp("<=", Int(0), x), Cmp("<", x, size))))
