@@ -48,12 +48,15 @@ from loopir.schedule.facts import known_at, known_in
 N = TypeVar("N", bound=Node)
 
 
-def touched(func: Func, loop: Loop, buffer: Buffer, names: set[str], *, write: bool | None = None) -> Box | None:
+def touched(
+    func: Func, loop: Loop, buffer: Buffer, names: set[str], *, write: bool | None = None, known: Known | None = None
+) -> Box | None:
     """What one iteration of `loop` reads and writes (or one of them) of the buffers, which are shaped like `buffer`.
 
-    Where an end of it is read from memory, a dimension is taken whole. None if it touches nothing.
+    Where an end of it is read from memory, a dimension is taken whole. None if it touches nothing. `known` is what is
+    known in the loop, if it has been asked for.
     """
-    known = known_in(func, loop)
+    known = known or known_in(func, loop)
     found = [t for t in touches(loop.body, known, names) if write is None or t.write == write]
     if not found:
         return None

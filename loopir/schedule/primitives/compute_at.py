@@ -102,14 +102,13 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
     require_value(move)
     goes_on = isinstance(move.stmt, Reduce) and move.stmt.init is None  # from what is there, so once and in order
     readers, later = other_readers(move), read_later(move) is not None
-    box = touched(func, move.loop, move.buffers[0], move.names, write=False)
+    known = known_in(func, move.loop)
+    box = touched(func, move.loop, move.buffers[0], move.names, write=False, known=known)
     if box is None:
         raise move.refuse(f"nothing in {move.loop.var!r} reads {listing(sorted(move.names))}", "a loop around a reader")
     home = _home(move, store, readers)
-    part, window = (
-        (box, TRUE) if store is None else unseen(box, move.loop, move.stmt.at, known_in(func, move.loop).here)
-    )
-    restriction = Restriction.to(part, move.stmt.at, move.own_loops, move.over, known_in(func, move.loop))
+    part, window = (box, TRUE) if store is None else unseen(box, move.loop, move.stmt.at, known.here)
+    restriction = Restriction.to(part, move.stmt.at, move.own_loops, move.over, known)
     if window != TRUE:
         restriction.conds.append(window)
     require_repeatable(move, restriction.ranges)

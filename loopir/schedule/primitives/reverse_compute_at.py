@@ -110,9 +110,9 @@ def furthest_first(anchors: Sequence[Load]) -> list[Load]:
 def _placed(move: Move, anchor: Load, settle: bool) -> Func:
     """The stage computed in the iteration that writes the element `anchor`."""
     func, b = move.func, anchor.buffer
-    box = touched(func, move.loop, b, {b.name}, write=True)
-    assert box is not None
     known = known_in(func, move.loop)
+    box = touched(func, move.loop, b, {b.name}, write=True, known=known)
+    assert box is not None
     restriction = Restriction.to(box, anchor.at, move.own_loops, move.over, known)
     _require_whole_folds(move, restriction)
     require_repeatable(move, restriction.ranges)
