@@ -4,7 +4,7 @@ Each takes a Schedule and gives one. They look at the structure of the nest, nev
 """
 
 from schedules.auto import auto as auto
-from schedules.conv import as_matmul as as_matmul, conv_mma as conv_mma
+from schedules.conv import as_matmul as as_matmul, conv_mma as conv_mma, conv_wgmma as conv_wgmma
 from schedules.cpu import cpu as cpu
 from schedules.direct import direct_cpu as direct_cpu, direct_gpu as direct_gpu
 from schedules.elementwise import elementwise as elementwise

@@ -7,9 +7,11 @@ tensors by index arithmetic: they exist as tiles alone, where a product's tiles 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import loopir as lp
 from schedules.matmul_mma import VECTOR, matmul_mma
+from schedules.matmul_wgmma import matmul_wgmma
 from schedules.nests import extent, fused
 from schedules.products import Product, filled, followed, product
 
@@ -79,6 +81,8 @@ def _innermost(p: Product) -> tuple[str, ...]:
 
 PROCESSORS = 132
 """Of the GPU that tiles are chosen for: each is to have one at least."""
+PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
+"""Of warpgroups: elements in 128 bytes, which are a step; steps of a tile, and tiles, that are enough; stages."""
 
 
 @lp.composite
@@ -109,6 +113,42 @@ def conv_mma(
         s, stage, block=block or chosen[0], warps=warps or chosen[1], depth=depth or chosen[2],
         stages=stages or chosen[3], within=(*sources, *filled(s, sources)), staged=True,
     )  # fmt: skip
+
+
+@lp.composite
+def conv_wgmma(
+    s: lp.Schedule, stage: str, *, block: tuple[int, int] | None = None, stages: int | None = None
+) -> lp.Schedule:
+    """As `conv_mma`, on warpgroups: what comes in boxes, weights above all, is copied so, and windows in vectors.
+
+    Unless a `block` is told, it is refused where there are too few tiles for a GPU or steps for a tile, or where the
+    folded loop does not run along the left operand in whole pieces of 128 bytes.
+    """
+    s, stage, out = followed(s, stage)
+    p = product(s, stage)
+    block = block or (None if p is None else _warpgroups(s, p))
+    if block is None:
+        raise lp.ScheduleError(f"{stage} is left to warps: warpgroups take many large tiles of many whole steps")
+    before = set(s.stages)
+    s = as_matmul(s, stage, out)
+    sources = [x for x in s.stages if x not in before]
+    within = (*sources, *filled(s, sources))
+    return matmul_wgmma(s, stage, block=block, stages=stages or AHEAD, group=1, roles=False, within=within)
+
+
+def _warpgroups(s: lp.Schedule, p: Product) -> tuple[int, int] | None:
+    """A tile for warpgroups; None where warps are the faster ones, or were not measured against."""
+    rows, columns, depth = (_length(s, x) for x in (p.left.loops, p.right.loops, p.reduced))
+    width = next((n for n in (128, 64) if columns % n == 0), None)
+    plain = len(p.free) == len({*p.left.loops, *p.right.loops}) and p.left.along in p.reduced
+    if width is None or not plain or (extent(s, p.left.along or "") or 0) % PIECE or depth < STEPS * PIECE:
+        return None
+    return (128, width) if -(-rows // 128) * (columns // width) >= ENOUGH else None
+
+
+def _length(s: lp.Schedule, loops: Sequence[str]) -> int:
+    """How many iterations `loops` have together; 0 if that is not known."""
+    return prod(extent(s, x) or 0 for x in loops)
 
 
 def _tile(rows: int | None, columns: int | None, wide: bool) -> tuple[tuple[int, int], tuple[int, int], int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import loopir as lp
-from schedules.conv import conv_mma
+from schedules.conv import conv_mma, conv_wgmma
 from schedules.direct import direct_gpu
 from schedules.elementwise import elementwise
 from schedules.fusion import epilogue, inlined
@@ -57,7 +57,8 @@ def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = Fals
         return along_rows
     for stage in s.stages:  # first what takes the stages that it reads along
         if stage in s.stages and not _tiled(s, stage) and several(s, stage) and one_nest(s, stage):
-            s = _lowered(s, conv_mma, stage) or _lowered(s, direct_gpu, stage) or s
+            made = _lowered(s, conv_wgmma, stage) if arch == HOPPER else None
+            s = made or _lowered(s, conv_mma, stage) or _lowered(s, direct_gpu, stage) or s
         elif stage in s.stages and _taken_along(s, stage):
             s = _lowered(s, _of_pairs, stage, arch) or s
     for stage in s.stages:

@@ -304,7 +304,7 @@ def _together(
     s, (flat, x) = step(s, "split", flat, warps[1], tail="exact")
     s, (turn, y) = step(s, "split", flat, warps[0], tail="exact")
     s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").unroll(turn)
-    parts = _all_or_nothing(s, element)
+    parts = all_or_nothing(s, element)
     if parts is not None:
         s, filling = parts
         s = s.vectorize(filling)
@@ -313,7 +313,7 @@ def _together(
     return s.vectorize(element)
 
 
-def _all_or_nothing(s: lp.Schedule, vector: str) -> tuple[lp.Schedule, str] | None:
+def all_or_nothing(s: lp.Schedule, vector: str) -> tuple[lp.Schedule, str] | None:
     """`vector` as one that copies and one that fills up with zeros, where it is one of the two as a whole."""
     if s.why("specialize", vector) is not None:
         return None

@@ -11,7 +11,7 @@ from math import prod
 
 import loopir as lp
 from schedules.matmul import Contraction, contraction
-from schedules.matmul_mma import both_whole, contraction_in, tiles
+from schedules.matmul_mma import all_or_nothing, both_whole, contraction_in, tiles
 from schedules.matmul_tiles import PROCESSORS
 from schedules.nests import batched, extent, reader, step
 from schedules.store_boxes import bytes_of, store_boxes
@@ -99,6 +99,7 @@ def matmul_wgmma(
     cluster: int = 1,
     alternate: bool = False,
     store: str | None = None,
+    within: tuple[str, ...] = (),
 ) -> lp.Schedule:
     """The contraction `stage`, sums of products of bf16, f16, int8 or TF32, in tiles of `block`, for sm_90a; unless
     told, the largest of which there are enough for a GPU.
@@ -117,7 +118,8 @@ def matmul_wgmma(
     tile; so the copies for a tile begin while the one before it is made and stored. That is so unless told for tiles so
     large that a multiprocessor has one at a time, if copies are of boxes. With a `cluster`, that many blocks share the
     copies of columns. With `alternate`, two warpgroups have tiles in turn, each a whole one, so that what is made of
-    one's sums is made while the other multiplies.
+    one's sums is made while the other multiplies. The stages `within`, which the operands are computed from, are
+    computed in the copies of their tiles, and tiles of results are counted as their rows are.
     """
     c = contraction(s, stage)
     if c is None:
@@ -156,11 +158,11 @@ def matmul_wgmma(
     if boxes is not None:
         s = boxes
     elif whole_rows:
-        s = _results(s, stage, out, at, block, vectors)
+        s = _staged(s, out, at, block) if within else _results(s, stage, out, at, block, vectors)
     elif not alternate:
         s = by_warpgroups(s, i)
     s = batched(s, [x for x in batch if x in s.loops(out)])
-    s = _sums(s, stage, block, depth, unit, stages, whole, roles, cluster, alternate)
+    s = _sums(s, stage, block, depth, unit, stages, whole, roles, cluster, alternate, within)
     return s.bind(at, "warpgroup") if alternate else s
 
 
@@ -222,6 +224,17 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     return s.unroll(rows) if extent(s, rows) is not None else s
 
 
+def _staged(s: lp.Schedule, out: str, at: str, block: tuple[int, int]) -> lp.Schedule:
+    """`_results` of a tile whose rows are several loops of the output, counted together."""
+    before, loops = set(s.stages), set(s.loops())
+    i, j = s.loops(out)[-2:]
+    s = s.reindex(out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
+    (tile,) = (x for x in s.stages if x not in before)
+    rows = next(x for x in s.loops(tile) if x not in loops)
+    s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")
+    return _together(by_warpgroups(s, rows), out, block[0] // ROWS, None)
+
+
 def _row_by_warp(s: lp.Schedule, copy: str, groups: int) -> lp.Schedule:
     """The copy of a tile, a row for each warp, whose lanes have neighbouring elements."""
     x, y = s.loops(copy)[-2:]
@@ -243,11 +256,12 @@ def _sums(
     roles: bool,
     cluster: int,
     alternate: bool,
+    within: tuple[str, ...],
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, and the products."""
     s, (_, _) = step(s, "split", s.loops(stage)[-1], depth)
     *_, i, j, ko, kk = s.loops(stage)
-    return steps(s.reorder(ko, i, j, kk), stage, block, unit, stages, whole, roles, cluster, alternate)
+    return steps(s.reorder(ko, i, j, kk), stage, block, unit, stages, whole, roles, cluster, alternate, within)
 
 
 def steps(
@@ -260,6 +274,7 @@ def steps(
     roles: bool,
     cluster: int = 1,
     alternate: bool = False,
+    within: tuple[str, ...] = (),
 ) -> lp.Schedule:
     """The sums of a tile, whose loops are steps, rows, columns and what is reduced in a step: copies to shared memory,
     and the products."""
@@ -276,13 +291,16 @@ def steps(
         before = set(s.stages)
         s = s.cache_read(stage, operand.buffer, "shared", at=ko)
         copies += [x for x in s.stages if x not in before]
+    for name in within:
+        s = s.compute_inline(name) if s.why("compute_inline", name) is None else s
     if s.why("pad", stage) is None:
         s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around a product
     for operand, copy in zip(c, copies, strict=True):
         s = s.set_layout(copy, swizzled(block[copies.index(copy)] if operand.along else depth, unit.vector))
         boxes = _boxes(s, copy, unit, cluster)
         roles = roles and boxes is not None
-        s = boxes or _together(s, copy, block[0] // ROWS, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
+        by = f"cp_async_{unit.short}" if stages > 1 else None
+        s = boxes or _together(s, copy, block[0] // ROWS, by, unit.vector, bool(within))
     ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
     s = s.tensorize(i, f"wgmma_m64n{block[1]}k{unit.depth}_{unit.name}{ways}")
     if roles and stages > 1:
@@ -322,14 +340,20 @@ def _shared(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
     return s
 
 
-def _together(s: lp.Schedule, copy: str, groups: int, instruction: str | None, vector: int = VECTOR) -> lp.Schedule:
-    """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction."""
+def _together(
+    s: lp.Schedule, copy: str, groups: int, instruction: str | None, vector: int = VECTOR, filled: bool = False
+) -> lp.Schedule:
+    """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction; vectors of a border are
+    `filled` with zeros, each as a whole."""
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
     s, (flat, element) = step(s, "split", flat, vector, tail="exact")
     s, (flat, lane) = step(s, "split", flat, LANES)
     s, (flat, warp) = step(s, "split", flat, WARPS)
     s, (_, warpgroup) = step(s, "split", flat, groups)
     s = s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane")
+    if filled and (parts := all_or_nothing(s, element)) is not None:
+        s, filling = parts
+        s = s.vectorize(filling)
     if instruction is not None and s.why("tensorize", element, instruction) is None:
         return s.tensorize(element, instruction)
     return s.vectorize(element)

@@ -25,3 +25,23 @@ def test_they_mean_what_they_say(conv: Conv) -> None:
 def test_large_ones_are_done_by_tensor_cores(conv: Conv) -> None:
     large = replace(conv, n=8, h=4 * conv.h, c=4 * conv.c, k=4 * conv.k)
     assert "mma_m16n8k16" in str(schedules.auto(large.schedule(), "cuda"))
+
+
+def test_warpgroups_take_windows_in_vectors_and_weights_in_boxes() -> None:
+    conv = Conv("padding", n=1, c=64, h=8, k=64, padding=1)
+    s = schedules.conv_wgmma(schedules.inlined(conv.schedule()), "conv", block=(64, 64), stages=2)
+    assert all(x in str(s) for x in ("wgmma_m64n64k16", "cp_async", "tma_load"))
+    given = conv.arrays()
+    (found,) = interpret(lp.lower(s, "cuda")[0], tuple(given)).values()
+    assert conv.right(found, given)
+
+
+@pytest.mark.parametrize(("k", "r", "h", "taken"), [(64, 3, 28, True), (64, 1, 28, False), (64, 3, 6, False)])
+def test_warpgroups_are_for_many_large_tiles_of_many_steps(k: int, r: int, h: int, taken: bool) -> None:
+    conv = Conv("", n=16, c=64, h=h, k=k, r=r, padding=r // 2)
+    s = schedules.inlined(conv.schedule())
+    if taken:
+        assert "wgmma_m64n64k16" in str(schedules.conv_wgmma(s, "conv"))
+        return
+    with pytest.raises(lp.ScheduleError, match="conv is left to warps: warpgroups take many large tiles"):
+        schedules.conv_wgmma(s, "conv")
