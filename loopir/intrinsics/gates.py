@@ -25,13 +25,15 @@ LOG2_E = 1.4426950408889634
 _BOTH = Pointer((0,), run=2)
 _POWERS = {"silu": f"x * {-LOG2_E:.9g}f", "gelu": f"x * ({-LINEAR * LOG2_E:.9g}f + {-CUBIC * LOG2_E:.9g}f * (x * x))"}
 """In C: 2 to this is added to 1 in the divisor."""
+_INNER = {"silu": "x", "gelu": f"x * ({LINEAR} + {CUBIC} * x * x)"}
 _ONE = """\
 __device__ __forceinline__ float lp_{name}_16(float x) {{
-  float e, r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"({power}));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1.0f + e));
-  return x * r;
+  float e, r;  // by 2^-8, so that x times a sigmoid below 2^-126, which is taken for 0, is below that, too
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"({power} - 8.0f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(0.00390625f + e));
+  return x * 0.00390625f * r;
 }}
+__device__ __forceinline__ double lp_{name}_16_double(double x) {{ return x / (1.0 + exp(-({inner}))); }}
 """
 _TWO = """\
 __device__ __forceinline__ float lp_{name}_16_divisor(float x) {{
@@ -68,8 +70,10 @@ def _gate(name: str, work: int, doc: str) -> Intrinsic:
         return Op(mul, (x, Op(sigmoid_16, (y,))))
 
     gate = Intrinsic(
-        f"{name}_16", 1, FLOAT, meaning, ulp=256, work=work, expand=expand, cuda={"float32": f"lp_{name}_16({{0}})"},
-        cuda_prelude=_ONE.format(name=name, power=_POWERS[name]), pairs={"float32": f"{name}_16x2"}, doc=doc,
+        f"{name}_16", 1, FLOAT, meaning, ulp=256, work=work, expand=expand,
+        cuda={"float32": f"lp_{name}_16({{0}})", "float64": f"lp_{name}_16_double({{0}})"},
+        cuda_prelude=_ONE.format(name=name, power=_POWERS[name], inner=_INNER[name]),
+        pairs={"float32": f"{name}_16x2"}, doc=doc,
     )  # fmt: skip
     instruction(
         cuda=f"lp_{name}_16x2({{C}}, {{A}});", cuda_prelude=_TWO.format(name=name, power=_POWERS[name]),
@@ -82,6 +86,6 @@ def {name}_16x2(A: "float32[2] local", C: "out float32[2] local"):
     return gate
 
 
-_KNOWN = "for results that are rounded to 16 bits: to 2^-15 of it where the sigmoid is above 2^-63"
+_KNOWN = "for results of 16 bits: to 2^-15 of it where the sigmoid is above 2^-63; what is below 2^-126 may be 0"
 silu_16 = _gate("silu", 7, f"x / (1 + exp(-x)), {_KNOWN}.")
 gelu_16 = _gate("gelu", 10, f"x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3), {_KNOWN}.")
