@@ -72,6 +72,17 @@ def f(n: "size", A: "float32[n + 3]", X: "inout float32[4]"):
 """,
         'reorder("j", "i")',
     ),
+    "a hint before a loop is a run of statements, too": (
+        """
+def f(n: "size", A: "float32[n]", X: "inout float32[4]"):
+    for i in range(4):
+        for k in range(n):
+            prefetch(A[k + 8])
+            for j in range(2):
+                X[i] = sum(A[k], over=(k, j))
+""",
+        'unroll_and_jam("i", 2)',
+    ),
     "a fold may leave a loop that runs once": (
         """
 def f(X: "inout float32[4]"):

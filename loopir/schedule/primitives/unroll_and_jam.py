@@ -101,6 +101,8 @@ class Jam:
     loop: Loop
     taken: Taken
     origin: dict[str, Came] = field(default_factory=dict[str, Came])
+    first: bool = True
+    """Whether no run of statements has the loop's name yet."""
 
     def sunk(self, body: Body, guards: tuple[Cond, ...]) -> Body:
         """`body` with the loop inside; `guards` are those around that depend on it."""
@@ -137,7 +139,8 @@ class Jam:
     def unrolled(self, body: list[Stmt], guards: tuple[Cond, ...]) -> Body:
         if not body:
             return ()
-        v = self.loop.var if not self.origin else self.taken.name(self.loop.var)
+        v = self.loop.var if self.first else self.taken.name(self.loop.var)
+        self.first = False
         self.origin |= {label: Came(label, {self.loop.var: Var(v)}) for label in labels(tuple(body))}
         inner: Body = (If(conj(*guards), tuple(body)),) if guards else tuple(body)
         moved = tuple(substitute(s, {self.loop.var: Var(v)}) for s in inner)
