@@ -55,6 +55,8 @@ LARGER = 0.03
 """What of its time a block loses that is larger."""
 BEGUN = 0.2
 """Tiles in whose time a block is begun."""
+ALIKE = 16
+"""Tiles of columns, of which the last is worth as much code as all others."""
 UNKNOWN = 8
 """Tiles of a block where lengths are not known."""
 
@@ -81,8 +83,7 @@ def matmul_cpu(
         return _as_it_lies(s, c, lanes, registers)
     rows, columns = extent(s, c.row), extent(s, c.column)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
-    s = _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c))
-    return whole_vectors(s, stage) if _is_last(s, c) else s
+    return _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c), parts=_is_last(s, c))
 
 
 def _is_last(s: lp.Schedule, c: Contraction) -> bool:
@@ -225,9 +226,21 @@ def _held_up(length: int, part: int) -> float:
 
 
 def _in_panels(
-    s: lp.Schedule, c: Contraction, width: int, height: int, lanes: int, tiles: int | None, flat: bool, chunk: int
+    s: lp.Schedule,
+    c: Contraction,
+    width: int,
+    height: int,
+    lanes: int,
+    tiles: int | None,
+    flat: bool,
+    chunk: int,
+    parts: bool,
 ) -> lp.Schedule:
-    """Blocks of rows or, if `flat`, of columns, on threads; the operand that blocks share is copied once."""
+    """Blocks of rows or, if `flat`, of columns, on threads; the operand that blocks share is copied once.
+
+    If `parts`, tiles that store vectors in part are in a loop of their own. Where there are many others, that loop
+    takes one step after the other, which is a quarter less to compile.
+    """
     k = c.reduced
     s, (j, jj) = step(s, "split", c.column, width)
     s, (i, ii) = step(s, "split", c.row, height)
@@ -253,17 +266,20 @@ def _in_panels(
     s, shared = _packed(s, inner, all_, c.batch[-1] if c.batch else None)
     s, mine = _packed(s, inner, one, home)
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
+    for copy in (c.stage, *(x for x in nests if x != inner)):
+        s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
+    many = not flat and (extent(s, j) or 0) > ALIKE
+    s = whole_vectors(s, c.stage) if parts and many else s
     length = extent(s, k)
     if not near and length is not None and length > TURN:
         s, (k, near, *_) = step(s, "split", k, TURN, tail="peel")
     s = s.unroll(near) if near else s
-    for copy in (c.stage, *(x for x in nests if x != inner)):
-        s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
     s = _filled(s, mine, one, lanes)
     s = _filled(s, shared, all_, lanes, threads=not c.batch)
     s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
     s = s.prefetch(c.stage, next(t.buffer for t in s.accesses(c.stage) if t.write), order[1])
-    return s.parallel(c.batch[0] if c.batch else block)
+    s = s.parallel(c.batch[0] if c.batch else block)
+    return whole_vectors(s, c.stage) if parts and not many else s
 
 
 def _near_before(
