@@ -323,14 +323,17 @@ def _levelled(move: Move, target: Body, left: Body, opened: Sequence[Alloc] = ()
     return relisted(move.func, move.shared, move.level, made, opened=opened)
 
 
+INDEPENDENT = ("parallel", *BLOCK_AXES)
+"""Kinds of loops that promise that their iterations are independent, and nothing else."""
+
+
 def promised(move: Move, new: Func) -> Func:
     """`new`, if the loops that now hold the stage, and those of its nest, keep what their kinds promise.
 
     In an iteration of the loops around both, no other instances run than before. So those of which nothing is asked but
     that iterations are independent keep it.
     """
-    free = ("parallel", *BLOCK_AXES)
-    settled = {x.var for x in move.shared if isinstance(x, Loop) and x.kind in free}
+    settled = {x.var for x in move.shared if isinstance(x, Loop) and x.kind in INDEPENDENT}
     held = (*move.shared, *chain((move.target,), move.loop), *loops((move.tree,)))
     if all(x.kind == "serial" or x.var in settled for x in held if isinstance(x, Loop)):
         return new

@@ -63,6 +63,7 @@ def check(func: Func, step: Step) -> None:
         patch.setattr(System, "corner", lambda *_: None)
         patch.setattr(System, "refutes", lambda *_: False)
         patch.setattr(placement, "there", lambda *_: False)
+        patch.setattr(placement, "INDEPENDENT", ())
         patch.setattr(compute_at, "may_turn", lambda *_: True)
         patch.setattr(reverse_compute_at, "followed", lambda *_: None)
         patch.setattr(compute_inline, "_far", lambda _: None)
@@ -99,7 +100,8 @@ def test_nothing_that_is_tied_would_be_refused(data: st.DataObject) -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_stages(data: st.DataObject) -> None:
-    func = data.draw(schedules(parse(data.draw(programs())), most=1, primitives=("split", "reorder", *PLACED))).func
+    before = ("split", "reorder", "parallel", "bind", *PLACED)
+    func = data.draw(schedules(parse(data.draw(programs())), most=2, primitives=before)).func
     check(func, data.draw(steps(func, PLACED)))
 
 
