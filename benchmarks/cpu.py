@@ -7,8 +7,8 @@
 
 Each library is in a process of its own, with as many threads as the others, and is stopped while it is another's turn
 (`cpu_peers`, which says why): blocks of calls of each in turn, after a call that is not timed. Times are medians of the
-blocks, and a ratio is that of two medians. At one thread they are the processor's, so that a busy machine tells less.
-Results are compared first.
+blocks, or the least for what the machine can do at most, and a ratio is that of two. At one thread they are the
+processor's, so that a busy machine tells less. Results are compared first.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def table(threads: int, only: str) -> Iterator[str]:
             if only in name:
                 chosen = {x: running[x] for x in who if x in running}
                 title = prepared(chosen, row, args, result)
-                times = measured[name] = alternated(chosen)
+                times = measured[name] = alternated(chosen, of=min if row == "peak" else statistics.median)
                 shown = [f"{times[x] * 1e3:10.2f}" if x in times else " " * 10 for x in WHO]
                 ratios = [f"{times[x] / times['loopir']:16.2f}" for x in WHO[1:] if x in times]
                 yield f"{title:32s}{' '.join(shown)}{' '.join(ratios)}"
@@ -143,14 +143,19 @@ def prepared(chosen: Mapping[str, Peer], row: str, args: tuple[Any, ...], result
     return titles[0]
 
 
-def alternated(chosen: Mapping[str, Peer], rounds: int = ROUNDS, seconds: float = BLOCK_SECONDS) -> dict[str, float]:
-    """Median seconds of a call of each: blocks in turn."""
+def alternated(
+    chosen: Mapping[str, Peer],
+    rounds: int = ROUNDS,
+    seconds: float = BLOCK_SECONDS,
+    of: Callable[[list[float]], float] = statistics.median,
+) -> dict[str, float]:
+    """Seconds of a call of each, the median or another one `of` its blocks, which are in turn."""
     counts = {who: max(1, round(seconds / peer.ask("block", 1))) for who, peer in chosen.items()}
     times = {who: list[float]() for who in chosen}
     for _ in range(rounds):
         for who, peer in chosen.items():
             times[who].append(peer.ask("block", counts[who]))
-    return {who: statistics.median(found) for who, found in times.items()}
+    return {who: of(found) for who, found in times.items()}
 
 
 def costs() -> Iterator[str]:
