@@ -32,14 +32,12 @@ MANY, LONG = 20, 8
 SHARED = 1 << 20
 """Products from which threads share operands as they lie: some 20 us."""
 STEPS = 8
-"""Steps of the reduced loop that are copied of a panel at once: rows a page apart meet in one set of the first cache,
-which holds so many lines."""
+"""Steps of the reduced loop that are copied of a panel at once, their loads under way together: rows a page apart meet
+in one set of the first cache, which holds so many lines."""
 CHUNKS = (8, 4, 1)
 """Steps of the reduced loop that may lie together: as a vector of them, and the loop inside is that much longer."""
 TURN = 4
 """Steps of one turn of the loop inside: what ends a turn, and a hint, are then few operations beside theirs."""
-TOGETHER = 4
-"""How many of these one iteration copies: each is on a page of its own, and their loads are under way at once."""
 AHEAD, AHEAD_SHARED = 4096, 2048
 """Bytes of the panel that is shared, and comes from further away, that are asked for before they are used where not all
 of the next one is; on several threads fewer.
@@ -383,8 +381,6 @@ def _filled(s: lp.Schedule, copy: str, panels: _Panels, lanes: int, *, threads: 
         s = s.reorder(panel, k, part).unroll(part)
     else:
         s, (outer, near) = step(s, "split", k, STEPS)
-        s, (near, four) = step(s, "split", near, TOGETHER, tail="exact")
-        s = s.reorder(outer, panel, near, four, part).unroll(four)
-        s = s.vectorize(part)
+        s = s.reorder(outer, panel, near, part).unroll(near).vectorize(part)
     s = s.parallel(outer) if threads else s
     return s.partition(panel) if panel != outer and s.why("partition", panel) is None else s
