@@ -164,9 +164,8 @@ class Schedule(Methods):
                 known["asked"] = key, made
         except ScheduleError as error:
             found = error.with_traceback(None)
-        if key is not None and (
-            found is None or found.witness is not None
-        ):  # a fact about the nest, which is what it is
+        fact = found is None or found.witness is not None  # of the nest, which is what it is
+        if key is not None and fact:
             known[key] = found
         return found
 
