@@ -129,8 +129,8 @@ class Builder:
         self.block.put(out, self.loop)
         return out
 
-    def call(self, fn: Callee, args: Sequence[Operand]) -> Operand:
-        text = f"call {fn.result.text} {fn.text}({', '.join(v.typed for v in args)})"
+    def call(self, fn: Callee, args: Sequence[Operand], *, flags: str = "") -> Operand:
+        text = f"call{flags} {fn.result.text} {fn.text}({', '.join(v.typed for v in args)})"
         if fn.result is not VOID:
             return self.made(fn.result, text)
         self.do(text)

@@ -238,6 +238,9 @@ def spell(b: Builder, spelling: str, args: Sequence[Operand], t: DType, flags: s
         return b.neg(first)
     if how == "abs":
         return b.select(b.icmp("slt", first, 0), b.neg(first), first)
+    if how == "extreme":  # x86 asks of the first one whether it is NaN: not of what a fold has made, which others await
+        fn = _intrinsic(b, rest, first.type, [first.type, last.type])
+        return b.call(fn, (last, first), flags=" nsz")
     if how.startswith("llvm."):
         return b.call(_intrinsic(b, how, first.type, [a.type for a in args]), args)
     return b.op(how, first, last)

@@ -102,12 +102,14 @@ template <> __device__ __forceinline__ float lp_min<float>(float a, float b) {
 maximum = Intrinsic(
     "maximum", 2, NUMBER, np.maximum, commutes=True, idempotent=True, cuda_atomic=_update("atomicMax", *_WIDE),
     cuda=dict.fromkeys(NUMBER, "lp_max<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
-    llvm={"float": "llvm.maximum", "int": "llvm.smax", "uint": "llvm.umax"}, doc="The larger; NaN if either is.",
+    llvm={"float": "extreme llvm.maximum", "int": "llvm.smax", "uint": "llvm.umax"},
+    doc="The larger; NaN if either is. Of zeros, either.",
 )  # fmt: skip
 minimum = Intrinsic(
     "minimum", 2, NUMBER, np.minimum, commutes=True, idempotent=True, cuda_atomic=_update("atomicMin", *_WIDE),
     cuda=dict.fromkeys(NUMBER, "lp_min<{T}>({0}, {1})"), cuda_prelude=_EXTREMES,
-    llvm={"float": "llvm.minimum", "int": "llvm.smin", "uint": "llvm.umin"}, doc="The smaller; NaN if either is.",
+    llvm={"float": "extreme llvm.minimum", "int": "llvm.smin", "uint": "llvm.umin"},
+    doc="The smaller; NaN if either is. Of zeros, either.",
 )  # fmt: skip
 
 

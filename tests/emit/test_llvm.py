@@ -10,6 +10,7 @@ import loopir as lp
 import loopir.intrinsics
 from loopir.ir.dtypes import ALL, BY_NAME, DType
 from loopir.ir.ops import REGISTRY, Intrinsic
+from schedules.folds import folded
 
 Array = np.ndarray[Any, Any]
 N = 21
@@ -160,3 +161,19 @@ def test_expansions_stay_in_lanes(name: str) -> None:
     calls = [line for line in kernel.source.splitlines() if " call " in line and "@" in line]
     called = {line.split("@")[1].split("(")[0] for line in calls}
     assert {c for c in called if not c.startswith("llvm.")} <= {"sinf", "cosf"} & {f"{name}f"}, called
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_fold_of_extremes_is_nan_where_an_element_is(name: str, lanes: int) -> None:
+    """Whichever of two is NaN, what was folded or what comes next; of zeros either may come out."""
+    x = lp.placeholder((9, 8), "float32", name="x")
+    s = folded(lp.Schedule(getattr(lp, name)(x, axis=1)), name, lanes=lanes)
+    given = np.arange(72, dtype=np.float32).reshape(9, 8)
+    given[range(8), range(8)] = np.nan
+    kernel = s.build("llvm")
+    expected = np.where(np.arange(9) < 8, np.nan, getattr(np, name)(given, axis=1))
+    assert np.array_equal(kernel(given), expected, equal_nan=True)
+    calls = [line for line in kernel.source.splitlines() if f"@llvm.{name}imum" in line and " call " in line]
+    assert calls
+    assert all(" nsz " in line for line in calls)
