@@ -4,11 +4,11 @@
 
     check(my_primitive)      # 200 random programs, every oracle; raises with the smallest program that it breaks
 
-`exprs`, `funcs`, `forms`, `shapes`, `schedules`, `steps`, `arrays_for`, `sizes`, `arguments` are Hypothesis strategies;
-`ORACLES` are the oracles by themselves; `memory_report` counts what a GPU's memory would do, without one. The commands
-`python -m loopir.testing.fuzz`, `.mutants`, `.legality` and `.acceptance` try all primitives for as long as they are
-let, show that all this can fail, and say what is refused and how much of what is drawn is taken. docs/testing.md shows
-each at work.
+`exprs`, `funcs`, `forms`, `guarded`, `shapes`, `schedules`, `steps`, `arrays_for`, `sizes`, `arguments` are
+Hypothesis strategies; `ORACLES` are the oracles by themselves; `memory_report` counts what a GPU's memory would do,
+without one. The commands `python -m loopir.testing.fuzz`, `.mutants`, `.legality` and `.acceptance` try all
+primitives for as long as they are let, show that all this can fail, and say what is refused and how much of what is
+drawn is taken. docs/testing.md shows each at work.
 """
 
 from loopir.testing.banks import bank_conflicts as bank_conflicts
@@ -16,6 +16,7 @@ from loopir.testing.checking import Wrong as Wrong, check as check
 from loopir.testing.equivalence import assert_equivalent as assert_equivalent
 from loopir.testing.families import FAMILIES as FAMILIES, documented as documented, forms as forms
 from loopir.testing.gpu_memory import MemoryReport as MemoryReport, memory_report as memory_report
+from loopir.testing.guarded import guarded as guarded
 from loopir.testing.oracles import ORACLES as ORACLES, Case as Case
 from loopir.testing.programs import conversions as conversions, operations as operations
 from loopir.testing.rounding import NoBound as NoBound, error_bounds as error_bounds, gamma as gamma

@@ -39,6 +39,7 @@ from loopir.testing.checking import QUIET
 from loopir.testing.draws import between
 from loopir.testing.families import FAMILIES, FROM_MEMORY, documented, forms
 from loopir.testing.gpu_families import BOXES
+from loopir.testing.guarded import guarded
 from loopir.testing.steps import arguments_of, schedules
 from loopir.testing.strategies import funcs
 from loopir.testing.unchecked import unchecked
@@ -157,15 +158,17 @@ def _unchecked(func: Func, step: Step) -> Func | None:
 
 @st.composite
 def programs(draw: st.DrawFn, theme: str) -> Func:
-    """An affine program, perhaps one that the primitive `theme` is explained with, or such as people schedule.
+    """An affine program: one that `theme` is explained with, such as people schedule, of any form, or under guards.
 
     In half of them every stored value tells its iteration, and mostly they are as they were written.
     """
-    kind = draw(between(0, 7))
+    kind = draw(between(0, 10))
     if kind < 2:
         func = draw(documented([theme], memory=False))
+    elif kind < 5:
+        func = draw(forms(AFFINE))
     else:
-        func = draw(forms(AFFINE)) if kind < 5 else observed(draw(funcs(memory=False, families=())))
+        func = observed(draw(funcs(memory=False, families=()))) if kind < 8 else draw(guarded())
     func = tagged(func) if draw(st.booleans()) else func
     then = draw(schedules(func, most=2, primitives=BEFORE)).func if not draw(between(0, 2)) else func
     return then if affine(then) else func

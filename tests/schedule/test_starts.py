@@ -10,6 +10,7 @@ from loopir.ir.parse import parse
 from loopir.ir.text import text
 from loopir.schedule.trace import Step
 from loopir.testing.brute import broken, small_sizes
+from loopir.testing.guarded import guarded
 from loopir.testing.plausible import plausible
 
 STEPS = (
@@ -150,53 +151,6 @@ def test_terms_that_all_have_to_hold_are_told_whichever_stand_together() -> None
     a, b, c = (Cmp("<", Var(v), Int(1)) for v in "abc")
     nested = And((And((a, b)), c))
     assert conjuncts(nested) == (a, b, c) == conjuncts(conj(nested))
-
-
-@st.composite
-def guarded(draw: st.DrawFn) -> Func:
-    """Folds under guards that speak of what they are over, of other loops, or of both at once; most have a start."""
-
-    def pick(*options: object) -> object:
-        return draw(st.sampled_from(options))
-
-    names = draw(st.permutations("ikq"))[: draw(st.sampled_from((2, 2, 3)))]
-    sizes = {v: draw(st.integers(1, 4)) for v in names}
-
-    def cond(deep: int) -> str:
-        v, w = pick(*names), pick(*names)
-        match draw(st.integers(0, 6 if deep else 3)):
-            case 0:
-                return f"{v} {pick('==', '!=')} {pick(0, 1, sizes[str(v)] - 1)}"
-            case 1:
-                return f"{v} {pick('<', '<=')} {pick(1, 2)}"
-            case 2:
-                return f"{v} + {w} < {pick(2, 3)}"
-            case 3:
-                return f"{v} <= {w}"
-            case 4:
-                return f"not ({cond(deep - 1)})"
-            case _:
-                return f"({cond(deep - 1)}) {pick('and', 'or')} ({cond(deep - 1)})"
-
-    def leaf(label: str) -> str:
-        over = [v for v in names if draw(st.booleans())]
-        at = " + ".join(v for v in names if v not in over) or "0"
-        b = pick("X", "X", "Y")
-        if not over or draw(st.integers(0, 3)) == 0:
-            return f'{b}[{at}]: "{label}" = A[{names[-1]}]'
-        init = pick("", ", init=2.0", f", init=A[{at}]")
-        return f'{b}[{at}] = sum(A[{" + ".join(names)}], over=({", ".join(over)},){init}, label="{label}")'
-
-    out = [HEAD]
-    for d, v in enumerate(names):
-        out.append(f"{'    ' * (d + 1)}for {v} in range({sizes[v]}):")
-        if draw(st.integers(0, 3)) == 0:
-            out.append(f'{"    " * (d + 2)}Y[{v}]: "m{d}" = X[{v}]')
-    margin = "    " * (len(names) + 1)
-    for n in range(draw(st.sampled_from((1, 1, 2)))):
-        out += [f"{margin}if {cond(2)}:", f"{margin}    {leaf(f's{n}')}"]
-        out += [f"{margin}else:", f"{margin}    {leaf(f't{n}')}"] if draw(st.booleans()) else []
-    return parse("\n".join(out))
 
 
 @given(st.data())

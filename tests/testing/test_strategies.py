@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
-from loopir.ir.grammar import Alloc, Func, If, Loop, Mod, Opaque, Reduce, Select, Truth
+from loopir.ir.grammar import Alloc, FloorDiv, Func, If, Int, Loop, Mod, Opaque, Reduce, Select, Truth
 from loopir.ir.interpret import interpret
 from loopir.ir.text import is_builtin
 from loopir.ir.walk import nodes, places, statements, variables
 from loopir.testing.dataflow import asks_memory
 from loopir.testing.families import FAMILIES, documented, forms
+from loopir.testing.guarded import guarded
 from loopir.testing.strategies import arguments, funcs, sizes
 
 ALL = ("float32", "int32", "uint8", "bool", "float16", "int64", "uint32", "bfloat16")
@@ -20,6 +21,14 @@ ALL = ("float32", "int32", "uint8", "bool", "float16", "int64", "uint32", "bfloa
 @given(st.data())
 def test_programs_run_at_every_size(data: st.DataObject) -> None:
     func = data.draw(funcs(dtypes=data.draw(st.sampled_from([ALL, ("uint32",), ("float32", "int32")]))))
+    chosen = data.draw(sizes(func))
+    interpret(func, data.draw(arguments(func, chosen)), chosen)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_what_stands_under_guards_runs_at_every_size(data: st.DataObject) -> None:
+    func = data.draw(guarded())
     chosen = data.draw(sizes(func))
     interpret(func, data.draw(arguments(func, chosen)), chosen)
 
@@ -52,13 +61,31 @@ FEATURES: dict[str, Callable[[Func], bool]] = {
 }
 
 
-def test_each_feature_is_drawn() -> None:
-    missing = set(FEATURES)
+GUARDED: dict[str, Callable[[Func], bool]] = {
+    "a size": lambda f: len(f.sizes) == 1,
+    "two nests": lambda f: len(f.body) == 2,
+    "a triangle": FEATURES["a triangle"],
+    "a loop of no iterations": lambda f: any(x.extent == Int(0) for x in _loops(f)),
+    "a start under a guard": lambda f: any(getattr(p.stmt, "init", None) and any(p.conds()) for p in places(f.body)),
+    "a guarded read": FEATURES["a guarded read"],
+    "another monoid": lambda f: {r.monoid.name for r in _reduces(f)} - {"sum"} > set(),
+    "a fold of two values": FEATURES["a fold of two values"],
+    "memory of its own": lambda f: isinstance(f.body[0], Alloc),
+    "memory in a loop": FEATURES["memory in a loop"],
+    "a subscript that is divided": lambda f: any(
+        isinstance(n, FloorDiv) for p in places(f.body) for n in nodes(p.stmt)
+    ),
+}
+
+
+@pytest.mark.parametrize(("programs", "features"), [(funcs(), FEATURES), (guarded(), GUARDED)], ids=("any", "guarded"))
+def test_each_feature_is_drawn(programs: st.SearchStrategy[Func], features: dict[str, Callable[[Func], bool]]) -> None:
+    missing = set(features)
 
     @settings(max_examples=400, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
-    @given(funcs())
+    @given(programs)
     def collect(func: Func) -> None:
-        missing.difference_update([name for name in missing if FEATURES[name](func)])
+        missing.difference_update([name for name in missing if features[name](func)])
 
     collect()
     assert not missing
