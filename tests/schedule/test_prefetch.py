@@ -132,6 +132,20 @@ def test_what_is_refused(take: object, reason: str) -> None:
         take(product())  # type: ignore[operator]
 
 
+def test_a_loop_that_never_runs_uses_no_line() -> None:
+    """It ended with an IndexError."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[8]", X: "inout float32[8]"):
+    for q in range(3):
+        for i in range(0):
+            X[q] = max(A[q + i], over=i)
+""")
+    )
+    with pytest.raises(lp.ScheduleError, match="one iteration of 'q' uses no line of A, as a loop inside it never"):
+        s.prefetch("X", "A", "q", 2)
+
+
 def test_a_hint_goes_with_what_it_asks_for() -> None:
     a = lp.placeholder((8, 8), "float32", name="a")
     b = lp.compute((8, 8), lambda i, j: a[i, j] + 1.0, name="b")

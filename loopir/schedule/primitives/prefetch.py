@@ -211,6 +211,11 @@ def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], tak
 def _at_once(wanted: _Wanted, loop: Loop, shared: Sequence[Loop]) -> int:
     """How many lines one iteration asks for."""
     name, count = wanted.element.buffer.name, prod(n for _, n, _ in wanted.lines)
+    if not count:
+        raise ScheduleError(
+            f"one iteration of {loop.var!r} uses no line of {name}, as a loop inside it never runs",
+            loop=loop.var, suggestion="a statement that runs",
+        )  # fmt: skip
     turns = 1
     for x in shared:
         if not isinstance(x.extent, Int):
