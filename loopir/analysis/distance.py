@@ -54,14 +54,20 @@ def touches(func: Func, s: Statement, t: Statement, orders: Sequence[Order]) -> 
     return any(Pair(func, s, a, t, b).possible(orders) for a, b in conflicts(s, t, folds_commute=True))
 
 
-def distances(func: Func, s: Statement, t: Statement, ahead: Linear, order: Order) -> Iterator[int | None]:
-    """For each conflict of `s` and `t` the largest `ahead` at which there is one; None if there is no end to it."""
+def distances(
+    func: Func, s: Statement, t: Statement, ahead: Linear, order: Order, *, over: int | None = None
+) -> Iterator[int | None]:
+    """For each conflict of `s` and `t` the largest `ahead` at which there is one; None if there is no end to it.
+
+    Where that is no more than `over`, it may be left out: so much is soon told.
+    """
+    more = [*order, ({**ahead, "": -1 - over}, False)] if over is not None else order
     for a, b in conflicts(s, t, folds_commute=True):
         pair = Pair(func, s, a, t, b)
-        if pair.apart is None or not allowed([order], pair.apart) or pair.base.refutes(order):
+        if pair.apart is None or not allowed([order], pair.apart) or pair.base.refutes(more):
             continue
         dims = [*pair.dims(), DISTANCE]
-        for found in pair.base.solutions(dims, [*order, ({**ahead, DISTANCE: -1}, True)]):
-            if not found.is_empty():
-                most = isl.Set.from_basic_set(found).dim_max_val(len(dims) - 1)
+        for found in pair.base.solutions(dims, [*more, ({**ahead, DISTANCE: -1}, True)]):
+            most = isl.Set.from_basic_set(found).dim_max_val(len(dims) - 1)
+            if not most.is_nan():  # there is no greatest of none
                 yield None if most.is_infty() else most.to_python()

@@ -139,18 +139,8 @@ class System:
 
     def division(self, ix: FloorDiv | Mod, a: Linear, b: Linear, prefix: str) -> Linear:
         if not any(k and c for k, c in b.items()) and b.get("", 0) > 0:
-            c = b[""]
-            key = (c, frozenset(a.items()))
-            if key not in self.named:
-                name = self.fresh()
-                q = self.named[key] = {name: 1}
-                self.divided.append((a, c, name))
-                rest = combine(a, q, -c)
-                self.constraints += [(rest, False), self.at_least({"": c - 1}, rest)]
-                if self.nonnegative(a):
-                    self.positive.update(q)
-            q = self.named[key]
-            return q if isinstance(ix, FloorDiv) else combine(a, q, -c)
+            q = self.quotient(a, b[""])
+            return q if isinstance(ix, FloorDiv) else combine(a, q, -b[""])
         key = (prefix, f"{ix.a!r}/{ix.b!r}")
         if key not in self.pairs:
             q, r = {self.fresh(): 1}, {self.fresh(): 1}
@@ -163,6 +153,27 @@ class System:
             self.divisors[key[1]] = (ix.a, ix.b)
             self.unsure = self.unsure or ix
         return self.pairs[key][1 if isinstance(ix, FloorDiv) else 2]
+
+    def quotient(self, a: Linear, c: int) -> Linear:
+        """a // c, for c > 0. Multiples of `c` leave the division, so that `(a + c * m) // c` is known with `a // c`."""
+        whole = {k: m for k, n in a.items() if (m := n // c if n > 0 or not k else -(-n // c))}
+        rest = {k: m for k, n in a.items() if (m := n - c * whole.get(k, 0))}
+        inner = next((d for d in self.divided if rest.get(d[2]) == 1), None)
+        if inner is not None:  # (x // d + y) // c is (x + d * y) // (d * c)
+            x, d, name = inner
+            return combine(whole, self.quotient(combine(x, {k: n for k, n in rest.items() if k != name}, d), d * c))
+        if not rest.keys() - {""}:
+            return whole
+        key = (c, frozenset(rest.items()))
+        if key not in self.named:
+            name = self.fresh()
+            q = self.named[key] = {name: 1}
+            self.divided.append((rest, c, name))
+            left = combine(rest, q, -c)
+            self.constraints += [(left, False), self.at_least({"": c - 1}, left)]
+            if self.nonnegative(rest):
+                self.positive.update(q)
+        return combine(whole, self.named[key])
 
     def inside(self, var: str, extent: Index | None, prefix: str, names: Names) -> None:
         """`var` counts up from 0; to `extent`, where that is seen."""

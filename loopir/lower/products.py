@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import TypeGuard
 
 from loopir.analysis.access import Statement, statements_of
@@ -128,7 +129,10 @@ def _late(func: Func, kernel: Kernel) -> dict[int, int]:
         if any(accessed(p.stmt) & sums for p in others):
             continue
         outer = [x.var for x in run[0].loops[: run[0].loops.index(loop)]]
-        found = [n for p in run for q in others for n in _apart(func, by_label, p, q, loop.var, outer)]
+        found: list[int | None] = []
+        others.sort(key=lambda q: len(by_label[q.stmt.label].conds))  # what they tell need not be asked of the rest
+        for p, q in product(run, others):
+            found += _apart(func, by_label, p, q, loop.var, outer, min(filter(None, found), default=None))
         pending = 0 if None in found else min([n - 1 for n in found if n is not None], default=1)
         pending = min(pending, 0 if found and not isinstance(loop.body[-1], Barrier) else 1) if told else pending
         if pending > 0:
@@ -137,15 +141,18 @@ def _late(func: Func, kernel: Kernel) -> dict[int, int]:
 
 
 def _apart(
-    func: Func, by_label: Mapping[str, Statement], p: Place, q: Place, var: str, outer: Sequence[str]
+    func: Func, by_label: Mapping[str, Statement], p: Place, q: Place, var: str, outer: Sequence[str], less: int | None
 ) -> Iterator[int | None]:
-    """How many iterations of loop `var` later, at least, `q` writes what `p` reads; None if that cannot be told."""
+    """How many iterations of loop `var` later, at least, `q` writes what `p` reads; None if that cannot be told.
+
+    What is not `less` than is known may be left out."""
     if not written(q.stmt) & accessed(p.stmt):
         return
     s, t = by_label[p.stmt.label], by_label[q.stmt.label]
     order: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
     order.append(({f"t.{var}": 1, f"s.{var}": -1, "": -int(q.path < p.path)}, False))
-    for distance in distances(func, s, t, {f"s.{var}": 1, f"t.{var}": -1}, order):
+    over = None if less is None else -less
+    for distance in distances(func, s, t, {f"s.{var}": 1, f"t.{var}": -1}, order, over=over):
         yield None if distance is None else -distance
 
 

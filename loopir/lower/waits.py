@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TypeGuard
 
 from loopir.analysis.access import Statement, statements_of
@@ -118,19 +119,18 @@ def _plan_of(
         return None
     around = (*way_to(func, kernel), *copies[-1].around[: copies[-1].around.index(loop)])
     outer = [s.var for s in around if _is_serial(s)]
-    pending: list[int] = []
-    for p, root in zip(copies, roots, strict=True):
+    least: int | None = None
+    easy = sorted(here, key=lambda q: len(by_label[q.stmt.label].conds))  # what they tell need not be asked of the rest
+    for (p, root), q in product(zip(copies, roots, strict=True), easy):
+        if q.path < p.path and not any(s is root for s in q.around):
+            continue  # it is done before the first copy
+        s, t = by_label[p.stmt.label], by_label[q.stmt.label]
         counted = root is loop or len(first) == 1
-        for q in here:
-            if q.path < p.path and not any(s is root for s in q.around):
-                continue  # it is done before the first copy
-            s, t = by_label[p.stmt.label], by_label[q.stmt.label]
-            found = list(_newer(func, s, root, t, loop, q, outer, counted)) if any(conflicts(s, t)) else []
-            if None in found:
+        for n in _newer(func, s, root, t, loop, q, outer, counted, least) if any(conflicts(s, t)) else ():
+            if n is None or n < 0:
                 return None
-            pending += [n for n in found if n is not None]
-    least = min(pending, default=0)
-    return _Plan(loop, first, least) if least >= 0 else None
+            least = n if least is None else min(n, least)
+    return _Plan(loop, first, least or 0)
 
 
 def _loops(copy: Place, here: Sequence[Place], by_label: Mapping[str, Statement]) -> list[Loop]:
@@ -169,10 +169,11 @@ def _newer(
     q: Place,
     outer: Sequence[str],
     counted: bool,
+    fewer: int | None,
 ) -> Iterator[int | None]:
     """How many groups are newer, at least, than a copy of `s` at the wait for it that is next before an instance of
     `t` which touches the same; None if that cannot be told, negative if no wait is between. Groups are iterations of
-    `root` where these are `counted`.
+    `root` where these are `counted`. What is not `fewer` than is known may be left out.
 
     Both in one iteration of the `outer` loops: at its end no copy is under way.
     """
@@ -191,12 +192,7 @@ def _newer(
         return
     later: Order = [({f"t.{loop.var}": 1, f"s.{own}": -1, "": -(s is t)}, False)] if root is loop else []
     ahead = {f"t.{loop.var}": -1} | ({} if own is None else {f"s.{own}": 1})
-    for distance in distances(func, s, t, ahead, [*same, *later]):
-        if distance is None:
-            yield None
-        elif root is loop:
-            yield -distance - 1
-        elif isinstance(root, Loop) and own is not None and isinstance(root.extent, Int):
-            yield root.extent.value - 1 - distance
-        else:
-            yield -distance
+    begun = root.extent.value - 1 if own and isinstance(root, Loop) and isinstance(root.extent, Int) else 0
+    begun = -1 if root is loop else begun
+    for distance in distances(func, s, t, ahead, [*same, *later], over=None if fewer is None else begun - fewer):
+        yield None if distance is None else begun - distance
