@@ -25,6 +25,7 @@ from loopir.ir.verify import verify
 from loopir.ir.walk import places, statements
 from loopir.lower.pipeline import lower
 from loopir.testing.dataflow import asks_memory, comparable, differing
+from loopir.testing.fences import Fenced
 from loopir.testing.instances import Event, Run, dependent
 from loopir.testing.promises import broken_promise, in_order
 from loopir.testing.rounding import NoBound, error_bounds
@@ -156,10 +157,14 @@ def _as_interpreted(case: Case, after: Func, build: Callable[[Schedule], Callabl
     inputs = [a for a in after.args if a.access != "out"]
     with np.errstate(all="ignore"):
         wanted = interpret(after, list(case.arrays.values()), case.sizes)
-        given = {a.buffer.name: x.copy() for a, x in zip(inputs, case.arrays.values(), strict=True)}
-        new = {a.buffer.name: np.empty_like(wanted[a.buffer.name]) for a in after.args if a.access == "out"}
-        kernel(*given.values(), out=tuple(new.values()))
-    got = [{**given, **new}[b.name] for b in after.outputs()]
+        given = {a.buffer.name: Fenced(x) for a, x in zip(inputs, case.arrays.values(), strict=True)}
+        new = {b: Fenced(np.zeros_like(x)) for b, x in wanted.items() if b not in given}
+        kernel(*(x.array for x in given.values()), out=tuple(x.array for x in new.values()))
+    fenced = {**given, **new}
+    for name, x in fenced.items():
+        if x.broken:
+            return f"beside {name} of {x.array.nbytes} bytes {x.broken}"
+    got = [fenced[b.name].array for b in after.outputs()]
     return within_bounds(after, case, list(wanted.values()), got)
 
 

@@ -12,6 +12,7 @@ import loopir as lp
 from loopir.emit import llvm as emitter
 from loopir.ir.grammar import Func
 from loopir.ir.walk import variables
+from loopir.testing.fences import Fenced
 from loopir.testing.strategies import arguments, funcs, sizes
 from loopir.testing.ulp import distance
 
@@ -206,3 +207,26 @@ def f(a: "float32[3]", o: "out float32[1]"):
     a = np.array([1 + 2.0**-12, 1 + 2.0**-12, -1 - 2.0**-11], np.float32)
     assert run(source, a, fma=False) == 0.0
     assert run(source, a, fma=True) == 2.0**-24
+
+
+@pytest.mark.parametrize("left", [1, 2])
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32])
+@pytest.mark.parametrize(
+    ("source", "to"),
+    [
+        ("int64", "int32"), ("int64", "int16"), ("uint64", "int8"), ("int32", "uint16"), ("int32", "int8"),
+        ("int16", "int8"), ("float32", "bfloat16"), ("float32", "float16"), ("float64", "float8_e4m3fn"),
+        ("int32", "bool"),
+    ],
+)  # fmt: skip
+def test_elements_that_are_cut_short_are_stored_as_what_they_are(source: str, to: str, lanes: int, left: int) -> None:
+    """A vector of which one lane is left: LLVM stored all bits that there were before, over what lies behind."""
+    columns = 2 * lanes + left
+    x = lp.placeholder((5, columns), source, name="x")
+    s = lp.Schedule(lp.compute((5, columns), lambda i, j: x[i, j].astype(to), name="y"))
+    kernel = s.split("j", lanes).vectorize("j_i").unroll("j_o").build("llvm", threads=1)
+    array = (np.arange(5 * columns) % 50 + 1).reshape(5, columns).astype(x.dtype.numpy)
+    whole = Fenced(np.zeros((5, columns), lp.placeholder((1,), to, name="t").dtype.numpy))
+    kernel(array, out=(whole.array,))
+    assert not whole.broken
+    assert np.array_equal(whole.array, array.astype(whole.array.dtype))
