@@ -76,41 +76,41 @@ _exponent = Intrinsic(
 )  # fmt: skip
 
 
-class _X:
+class X:
     """A value with Python operators; constants take its type."""
 
     def __init__(self, value: Value) -> None:
         self.value = value
 
-    def lift(self, x: _X | float) -> Value:
-        return x.value if isinstance(x, _X) else Const(x, self.value.dtype)
+    def lift(self, x: X | float) -> Value:
+        return x.value if isinstance(x, X) else Const(x, self.value.dtype)
 
-    def op(self, fn: Intrinsic, *others: _X | float) -> _X:
-        return _X(Op(fn, (self.value, *map(self.lift, others))))
+    def op(self, fn: Intrinsic, *others: X | float) -> X:
+        return X(Op(fn, (self.value, *map(self.lift, others))))
 
-    def __add__(self, other: _X | float) -> _X:
+    def __add__(self, other: X | float) -> X:
         return self.op(arith.add, other)
 
-    def __sub__(self, other: _X | float) -> _X:
+    def __sub__(self, other: X | float) -> X:
         return self.op(arith.sub, other)
 
-    def __mul__(self, other: _X | float) -> _X:
+    def __mul__(self, other: X | float) -> X:
         return self.op(arith.mul, other)
 
-    def clamp(self, low: float, high: float) -> _X:
+    def clamp(self, low: float, high: float) -> X:
         """Into [low, high]; NaN stays. One instruction each on a CPU, as a comparison with NaN is false."""
-        raised = _X(Select(self.below(low), self.lift(low), self.value))
+        raised = X(Select(self.below(low), self.lift(low), self.value))
         above = Truth(Op(compare.lt, (self.lift(high), raised.value)))
-        return _X(Select(above, self.lift(high), raised.value))
+        return X(Select(above, self.lift(high), raised.value))
 
     def below(self, bound: float) -> Truth:
         return Truth(Op(compare.lt, (self.value, Const(bound, self.value.dtype))))
 
-    def cast(self, to: DType) -> _X:
-        return _X(Cast(self.value, to))
+    def cast(self, to: DType) -> X:
+        return X(Cast(self.value, to))
 
 
-def _polynomial(x: _X, coefficients: tuple[float, ...]) -> _X:
+def _polynomial(x: X, coefficients: tuple[float, ...]) -> X:
     """Horner's rule, highest coefficient first; backends contract each step to an fma."""
     total = x * coefficients[0] + coefficients[1]
     for c in coefficients[2:]:
@@ -122,12 +122,12 @@ _EXP = (0.0013926926614021907, 0.008363773874405574, 0.04166655011030512, 0.1666
 _LN2 = (0.693145751953125, 1.4286068203094173e-06)
 
 
-def _exp_reduced(r: _X, n: _X, scaled: Intrinsic) -> _X:
+def _exp_reduced(r: X, n: X, scaled: Intrinsic) -> X:
     """e^r * 2^m for |r| <= ln(2)/2, and what is added to m in n."""
     return _polynomial(r, (*_EXP, 1.0, 1.0)).op(scaled, n)
 
 
-def _exp(v: _X, scaling: _Scaling) -> _X:
+def _exp(v: X, scaling: _Scaling) -> X:
     """e^v for |v| < 105."""
     shift, scaled = scaling
     shifted = v * 1.4426950408889634 + shift
@@ -136,13 +136,13 @@ def _exp(v: _X, scaling: _Scaling) -> _X:
 
 
 def exp(x: Value) -> Value | None:
-    return _exp(_X(x).clamp(-104.0, 89.0), _ANY).value if x.dtype == float32 else None
+    return _exp(X(x).clamp(-104.0, 89.0), _ANY).value if x.dtype == float32 else None
 
 
 def exp2(x: Value) -> Value | None:
     if x.dtype != float32:
         return None
-    v, (shift, scaled) = _X(x).clamp(-151.0, 128.5), _ANY
+    v, (shift, scaled) = X(x).clamp(-151.0, 128.5), _ANY
     shifted = v + shift
     return _exp_reduced((v - (shifted - shift)) * 0.6931471805599453, shifted, scaled).value
 
@@ -156,12 +156,12 @@ _TANH = (
 def tanh(x: Value) -> Value | None:
     if x.dtype != float32:
         return None
-    v = _X(x)
+    v = X(x)
     size = v.op(arith.abs_)
     square = v * v
     small = _polynomial(square, _TANH) * square * v + v
     power = _exp((size * 2.0).clamp(0.0, 20.0), _NORMAL)
-    large = _X(Const(1.0, float32)) - _X(Op(arith.div, (Const(2.0, float32), (power + 1.0).value)))
+    large = X(Const(1.0, float32)) - X(Op(arith.div, (Const(2.0, float32), (power + 1.0).value)))
     signed = Select(v.below(0.0), large.op(arith.neg).value, large.value)
     return Select(size.below(0.63), small.value, signed)
 
@@ -177,7 +177,7 @@ def _turned(x: Value, quarters: float, name: str) -> Value | None:
     """sin(x + quarters * pi/2) for float32, reduced and evaluated in float64."""
     if x.dtype != float32:
         return None
-    v = _X(x).cast(float64)
+    v = X(x).cast(float64)
     n = (v * 0.6366197723675814).op(_nearest)
     r = v - n * _HALF_PI[0] - n * _HALF_PI[1]
     square = r * r
@@ -211,11 +211,11 @@ _LEAST_NORMAL = 2.0**-126
 def log(x: Value) -> Value | None:
     if x.dtype != float32:
         return None
-    v = _X(x)
+    v = X(x)
     subnormal = v.below(_LEAST_NORMAL)
     # What is not a positive number goes through the polynomial too, and is not taken.
-    lifted = _X(Select(subnormal, (v * 2.0**23).value, x))
-    e = lifted.op(_exponent) - _X(Select(subnormal, Const(23.0, float32), Const(0.0, float32)))
+    lifted = X(Select(subnormal, (v * 2.0**23).value, x))
+    e = lifted.op(_exponent) - X(Select(subnormal, Const(23.0, float32), Const(0.0, float32)))
     f = lifted.op(_significand) - 1.0
     square = f * f
     small = _polynomial(f, _LOG) * (square * f) + e * _LN2[1] - square * 0.5
@@ -240,21 +240,21 @@ _ERFC = (
 def erf(x: Value) -> Value | None:
     if x.dtype != float32:
         return None
-    v = _X(x)
+    v = X(x)
     size = v.op(arith.abs_)
     near = _polynomial(v * v, _ERF) * v + v
     t = size.clamp(1.0, 4.0)
-    far = _X(Const(1.0, float32)) - _exp(_polynomial(t, _ERFC) * t, _NORMAL)
+    far = X(Const(1.0, float32)) - _exp(_polynomial(t, _ERFC) * t, _NORMAL)
     signed = Select(v.below(0.0), far.op(arith.neg).value, far.value)
     return Select(size.below(1.0), near.value, signed)
 
 
 def sigmoid(x: Value) -> Value:
     """e^-|x| never overflows; below 0 the quotient is that times what it is above."""
-    v = _X(x)
+    v = X(x)
     minus = v.op(arith.abs_).op(arith.neg)
     power = _exp(minus.clamp(-104.0, 0.0), _ANY) if x.dtype == float32 else minus.op(_library["exp"])
-    above = _X(Op(arith.div, (Const(1.0, x.dtype), (power + 1.0).value)))
+    above = X(Op(arith.div, (Const(1.0, x.dtype), (power + 1.0).value)))
     return Select(v.below(0.0), (power * above).value, above.value)
 
 

@@ -9,23 +9,22 @@ times as long as a product. Then neither may be larger than 2^63, so the sigmoid
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from loopir.intrinsics.arith import FLOAT, add, mul
+from loopir.intrinsics.arith import FLOAT, mul
+from loopir.intrinsics.expand import X
 from loopir.intrinsics.math import sigmoid_16
 from loopir.ir.grammar import Const, Op, Value
 from loopir.ir.instruction import Pointer, instruction
 from loopir.ir.ops import Intrinsic
 
-LINEAR, CUBIC = 1.5957691216057308, 0.07135481627260025
-"""gelu is x * sigmoid(LINEAR x + CUBIC x^3), where the former is 2 sqrt(2 / pi)."""
 LOG2_E = 1.4426950408889634
+Number = Callable[[float], Any]
 _BOTH = Pointer((0,), run=2)
-_POWERS = {"silu": f"x * {-LOG2_E:.9g}f", "gelu": f"x * ({-LINEAR * LOG2_E:.9g}f + {-CUBIC * LOG2_E:.9g}f * (x * x))"}
-"""In C: 2 to this is added to 1 in the divisor."""
-_INNER = {"silu": "x", "gelu": f"x * ({LINEAR} + {CUBIC} * x * x)"}
 _ONE = """\
 __device__ __forceinline__ float lp_{name}_16(float x) {{
   float e, r;  // by 2^-8, so that x times a sigmoid below 2^-126, which is taken for 0, is below that, too
@@ -33,7 +32,7 @@ __device__ __forceinline__ float lp_{name}_16(float x) {{
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(0.00390625f + e));
   return x * 0.00390625f * r;
 }}
-__device__ __forceinline__ double lp_{name}_16_double(double x) {{ return x / (1.0 + exp(-({inner}))); }}
+__device__ __forceinline__ double lp_{name}_16_double(double x) {{ return x / (1.0 + exp({minus})); }}
 """
 _TWO = """\
 __device__ __forceinline__ float lp_{name}_16_divisor(float x) {{
@@ -50,33 +49,43 @@ __device__ __forceinline__ void lp_{name}_16x2(float* c, const float* a) {{
 """
 
 
-def _inner(name: str, x: Any) -> Any:
-    return x * (LINEAR + CUBIC * x * x) if name == "gelu" else x
+@dataclass(frozen=True)
+class _C:
+    """An expression in C."""
+
+    text: str
+
+    def __add__(self, other: _C) -> _C:
+        return _C(f"{self.text} + {other.text}")
+
+    def __mul__(self, other: _C) -> _C:
+        return _C(" * ".join(f"({x.text})" if " " in x.text else x.text for x in (self, other)))
 
 
-def _gate(name: str, work: int, doc: str) -> Intrinsic:
-    """The operation, and the instruction for two lanes of it."""
+def _gate(name: str, work: int, of: Callable[[Any, Number], Any], doc: str) -> Intrinsic:
+    """x times the sigmoid `of` x, and the instruction for two lanes of it.
+
+    `of` takes x, of any kind that has the operators, and what makes numbers of that kind.
+    """
+    power = of(_C("x"), lambda c: _C(f"{-LOG2_E * c:.9g}f")).text  # 2 to this is added to 1 in the divisor
+    minus = of(_C("x"), lambda c: _C(f"{-c}")).text
 
     def meaning(x: Any) -> Any:
         wide = x.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(wide / (1 + np.exp(-_inner(name, wide)))).astype(x.dtype)[()]
+            return np.asarray(wide / (1 + np.exp(of(wide, lambda c: -c)))).astype(x.dtype)[()]
 
     def expand(x: Value) -> Value:
-        y = x
-        if name == "gelu":
-            cubic = Op(mul, (Op(mul, (Const(CUBIC, x.dtype), x)), x))
-            y = Op(mul, (x, Op(add, (Const(LINEAR, x.dtype), cubic))))
-        return Op(mul, (x, Op(sigmoid_16, (y,))))
+        return Op(mul, (x, Op(sigmoid_16, (of(X(x), lambda c: X(Const(c, x.dtype))).value,))))
 
     gate = Intrinsic(
         f"{name}_16", 1, FLOAT, meaning, ulp=256, work=work, expand=expand,
         cuda={"float32": f"lp_{name}_16({{0}})", "float64": f"lp_{name}_16_double({{0}})"},
-        cuda_prelude=_ONE.format(name=name, power=_POWERS[name], inner=_INNER[name]),
+        cuda_prelude=_ONE.format(name=name, power=power, minus=minus),
         pairs={"float32": f"{name}_16x2"}, doc=doc,
     )  # fmt: skip
     instruction(
-        cuda=f"lp_{name}_16x2({{C}}, {{A}});", cuda_prelude=_TWO.format(name=name, power=_POWERS[name]),
+        cuda=f"lp_{name}_16x2({{C}}, {{A}});", cuda_prelude=_TWO.format(name=name, power=power),
         at={"A": _BOTH, "C": _BOTH}, doc=f"Two of `{name}_16`, whose sigmoid is at least 2^-63.",
     )(f"""
 def {name}_16x2(A: "float32[2] local", C: "out float32[2] local"):
@@ -87,5 +96,8 @@ def {name}_16x2(A: "float32[2] local", C: "out float32[2] local"):
 
 
 _KNOWN = "for results of 16 bits: to 2^-15 of it where the sigmoid is above 2^-63; what is below 2^-126 may be 0"
-silu_16 = _gate("silu", 7, f"x / (1 + exp(-x)), {_KNOWN}.")
-gelu_16 = _gate("gelu", 10, f"x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3), {_KNOWN}.")
+silu_16 = _gate("silu", 7, lambda x, number: x * number(1.0), f"x / (1 + exp(-x)), {_KNOWN}.")
+gelu_16 = _gate(
+    "gelu", 10, lambda x, number: x * (number(1.5957691216057308) + number(0.07135481627260025) * (x * x)),
+    f"x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3), {_KNOWN}.",
+)  # fmt: skip
