@@ -264,7 +264,7 @@ class _Emitter:
         count, size = self.values.elements(b.shape)
         each = b.dtype.bytes * lanes
         vast = self.b.fcmp("ogt", size, 2.0**62 / each)
-        asked = self.b.add(self.b.mul(count, each), ALIGNMENT)
+        asked = self.b.op("add", self.b.op("mul", count, each), ALIGNMENT)
         asked = self.b.select(vast, -1, asked)
         memory = self.b.call(self.values.library("malloc", POINTER, [I64]), [asked])
         with self.b.if_then(self.b.icmp("eq", memory, zero(POINTER)), likely=False):

@@ -195,39 +195,6 @@ class Builder:
         other = y if isinstance(y, Operand) else constant(x.type, y)
         return self.made(x.type, f"{how} {x.typed}, {other.text}")
 
-    def add(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("add", x, y)
-
-    def sub(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("sub", x, y)
-
-    def mul(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("mul", x, y)
-
-    def and_(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("and", x, y)
-
-    def or_(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("or", x, y)
-
-    def xor(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("xor", x, y)
-
-    def shl(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("shl", x, y)
-
-    def lshr(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("lshr", x, y)
-
-    def ashr(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("ashr", x, y)
-
-    def fadd(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("fadd", x, y)
-
-    def fmul(self, x: Operand, y: Operand | float) -> Operand:
-        return self.op("fmul", x, y)
-
     def not_(self, x: Operand) -> Operand:
         return self.op("xor", x, constant(x.type, -1))
 
@@ -257,21 +224,3 @@ class Builder:
 
     def bitcast(self, v: Operand, to: Type) -> Operand:
         return v if v.type is to else self.cast("bitcast", v, to)
-
-    def trunc(self, v: Operand, to: Type) -> Operand:
-        return self.cast("trunc", v, to)
-
-    def zext(self, v: Operand, to: Type) -> Operand:
-        return self.cast("zext", v, to)
-
-    def sext(self, v: Operand, to: Type) -> Operand:
-        return self.cast("sext", v, to)
-
-    def fptrunc(self, v: Operand, to: Type) -> Operand:
-        return self.cast("fptrunc", v, to)
-
-    def fpext(self, v: Operand, to: Type) -> Operand:
-        return self.cast("fpext", v, to)
-
-    def sitofp(self, v: Operand, to: Type) -> Operand:
-        return self.cast("sitofp", v, to)

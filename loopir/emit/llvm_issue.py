@@ -38,7 +38,7 @@ def _stream(s: Issue, values: Values) -> None:
     kind = vector(ops.memory_type(meant.dtype), prod(d.value for d in meant.shape if isinstance(d, Int)))
     to, source = (values.address(x.buffer, x.at[0], wide=True) for x in s.operands)
     value = b.load(kind, source, meant.dtype.bytes)
-    rest = b.and_(b.cast("ptrtoint", to, I64), LINE - 1)
+    rest = b.op("and", b.cast("ptrtoint", to, I64), LINE - 1)
     with b.if_else(b.icmp("eq", rest, 0), likely=True) as (aligned, other):
         with aligned:
             b.store(value, to, LINE, note=f", !nontemporal {b.module.note('!{i32 1}')}")
@@ -64,7 +64,7 @@ def _dot(s: Issue, values: Values) -> None:
     few = b.load(vector(kind, steps), one, meant[0].dtype.bytes)
     all_ = b.load(vector(kind, steps * count), many, meant[1].dtype.bytes)
     if steps == 2 and kind.bits == 8:
-        few, all_ = (b.sext(v, like(v, I16)) for v in (few, all_))
+        few, all_ = (b.cast("sext", v, like(v, I16)) for v in (few, all_))
     wide = b.shuffled(few, [n % steps for n in range(steps * count)])
     sums = vector(FLOAT if meant[2].dtype.is_float else I32, count)
     old = b.load(sums, to, 4)
@@ -79,7 +79,7 @@ def _dot(s: Issue, values: Values) -> None:
         new = b.call(fn, [old, unsigned, signed])
     else:
         fn = values.library(PAIRS[count], sums, [all_.type, all_.type])
-        new = b.add(old, b.call(fn, [all_, wide]))
+        new = b.op("add", old, b.call(fn, [all_, wide]))
     b.store(new, to, 4)
 
 
@@ -92,8 +92,7 @@ def _weave(s: Issue, values: Values) -> None:
     starts = [b.gep(kind, first, word(n * dict(s.words)["M"])) for n in range(height)]
     rows = [b.load(vector(kind, width), start, source.buffer.dtype.bytes) for start in starts]
     if to.buffer.dtype != source.buffer.dtype:
-        widen = b.sext if source.buffer.dtype.kind == "int" else b.zext
-        rows = [widen(row, like(row, ops.memory_type(to.buffer.dtype))) for row in rows]
+        rows = [ops.resized(b, row, ops.memory_type(to.buffer.dtype), source.buffer.dtype) for row in rows]
     while len(rows) > 1:
         half = len(rows) // 2
         rows = [b.woven(x, y) for x, y in zip(rows[:half], rows[half:], strict=True)]

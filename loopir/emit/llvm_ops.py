@@ -69,13 +69,13 @@ def round_to(x: float, t: DType) -> float:
 
 def from_memory(b: Builder, raw: Operand, t: DType) -> Operand:
     if t == float16:
-        return b.fpext(raw, like(raw, FLOAT))
+        return b.cast("fpext", raw, like(raw, FLOAT))
     if t == bfloat16:
-        wide = b.zext(raw, like(raw, I32))
-        return b.bitcast(b.shl(wide, 16), like(raw, FLOAT))
+        wide = b.cast("zext", raw, like(raw, I32))
+        return b.bitcast(b.op("shl", wide, 16), like(raw, FLOAT))
     if t == float8_e5m2:  # the upper half of a float16
-        wide = b.zext(raw, like(raw, I16))
-        return b.fpext(b.bitcast(b.shl(wide, 8), like(raw, HALF)), like(raw, FLOAT))
+        wide = b.cast("zext", raw, like(raw, I16))
+        return b.cast("fpext", b.bitcast(b.op("shl", wide, 8), like(raw, HALF)), like(raw, FLOAT))
     if t == float8_e4m3fn:
         return _from_e4m3(b, raw)
     return b.icmp("ne", raw, 0) if t == bool_ else raw
@@ -83,19 +83,19 @@ def from_memory(b: Builder, raw: Operand, t: DType) -> Operand:
 
 def to_memory(b: Builder, v: Operand, t: DType) -> Operand:
     if t == float16:
-        return b.fptrunc(v, like(v, HALF))
+        return b.cast("fptrunc", v, like(v, HALF))
     if t == bool_:
-        return b.zext(v, like(v, I8))
+        return b.cast("zext", v, like(v, I8))
     if t in _EIGHT:
         return _to_eight(b, v, *_EIGHT[t])
     if t != bfloat16:
         return v
     bits = b.bitcast(v, like(v, I32))
-    odd = b.and_(b.lshr(bits, 16), 1)
-    rounded = b.add(bits, b.add(odd, 0x7FFF))  # to nearest, ties to even
-    quiet = b.or_(bits, 0x400000)
+    odd = b.op("and", b.op("lshr", bits, 16), 1)
+    rounded = b.op("add", bits, b.op("add", odd, 0x7FFF))  # to nearest, ties to even
+    quiet = b.op("or", bits, 0x400000)
     kept = b.select(b.fcmp("uno", v, v), quiet, rounded)
-    return b.trunc(b.lshr(kept, 16), like(v, I16))
+    return b.cast("trunc", b.op("lshr", kept, 16), like(v, I16))
 
 
 _EIGHT = {float8_e4m3fn: (3, 7, 0x7F, 0x7F), float8_e5m2: (2, 15, 0x7C, 0x7E)}
@@ -104,31 +104,31 @@ _EIGHT = {float8_e4m3fn: (3, 7, 0x7F, 0x7F), float8_e5m2: (2, 15, 0x7C, 0x7E)}
 
 def _from_e4m3(b: Builder, raw: Operand) -> Operand:
     """Exponents count from 120 more in float32, so its bits there, and times 2^120; of its last number, NaN."""
-    wide = b.zext(raw, like(raw, I32))
-    bits = b.and_(wide, 0x7F)
-    sign = b.shl(b.and_(wide, 0x80), 24)
-    near = b.bitcast(b.or_(b.shl(bits, 20), sign), like(raw, FLOAT))
-    nan = b.bitcast(b.or_(sign, 0x7FC00000), near.type)
+    wide = b.cast("zext", raw, like(raw, I32))
+    bits = b.op("and", wide, 0x7F)
+    sign = b.op("shl", b.op("and", wide, 0x80), 24)
+    near = b.bitcast(b.op("or", b.op("shl", bits, 20), sign), like(raw, FLOAT))
+    nan = b.bitcast(b.op("or", sign, 0x7FC00000), near.type)
     last = b.icmp("eq", bits, 0x7F)
-    return b.select(last, nan, b.fmul(near, 2.0**120))
+    return b.select(last, nan, b.op("fmul", near, 2.0**120))
 
 
 def _to_eight(b: Builder, v: Operand, digits: int, bias: int, most: int, nan: int) -> Operand:
     """To nearest, ties to even. What is below the normal numbers is counted by a sum with a float in such units."""
     word = b.bitcast(v, like(v, I32))
-    bits = b.and_(word, 0x7FFFFFFF)
+    bits = b.op("and", word, 0x7FFFFFFF)
     below = 23 - digits
     unit = 2.0 ** (24 - bias - digits)
-    counted = b.bitcast(b.fadd(b.bitcast(bits, v.type), unit), word.type)
-    small = b.sub(counted, (151 - bias - digits) << 23)
-    odd = b.and_(b.lshr(bits, below), 1)
-    up = b.add(b.add(bits, odd), (1 << (below - 1)) - 1)
-    normal = b.sub(b.lshr(up, below), (127 - bias) << digits)
+    counted = b.bitcast(b.op("fadd", b.bitcast(bits, v.type), unit), word.type)
+    small = b.op("sub", counted, (151 - bias - digits) << 23)
+    odd = b.op("and", b.op("lshr", bits, below), 1)
+    up = b.op("add", b.op("add", bits, odd), (1 << (below - 1)) - 1)
+    normal = b.op("sub", b.op("lshr", up, below), (127 - bias) << digits)
     near = b.select(b.icmp("ult", bits, (128 - bias) << 23), small, normal)
     near = b.select(b.icmp("ult", near, most), near, most)
     near = b.select(b.icmp("ugt", bits, 0x7F800000), nan, near)
-    sign = b.and_(b.lshr(word, 24), 0x80)
-    return b.trunc(b.or_(near, sign), like(v, I8))
+    sign = b.op("and", b.op("lshr", word, 24), 0x80)
+    return b.cast("trunc", b.op("or", near, sign), like(v, I8))
 
 
 def convert(b: Builder, v: Operand, source: DType, to: DType) -> Operand:
@@ -136,9 +136,9 @@ def convert(b: Builder, v: Operand, source: DType, to: DType) -> Operand:
     kind = like(v, register_type(to))
     if source.is_float and to.is_float:
         if source.bits == 64:
-            out = v if to.bits == 64 else _to_odd(b, v) if to == float16 else b.fptrunc(v, like(v, FLOAT))
+            out = v if to.bits == 64 else _to_odd(b, v) if to == float16 else b.cast("fptrunc", v, like(v, FLOAT))
         else:
-            out = b.fpext(v, kind) if to.bits == 64 else v
+            out = b.cast("fpext", v, kind) if to.bits == 64 else v
         return from_memory(b, to_memory(b, out, to), to) if to.is_narrow else out
     if source.is_float:
         if to == bool_:
@@ -147,16 +147,20 @@ def convert(b: Builder, v: Operand, source: DType, to: DType) -> Operand:
         return b.call(_intrinsic(b, name, kind, [v.type]), [v])
     if to.is_float:
         wide = like(v, DOUBLE if to.bits == 64 else FLOAT)
-        out = b.sitofp(v, wide) if source.kind == "int" else b.cast("uitofp", v, wide)
+        out = b.cast("sitofp", v, wide) if source.kind == "int" else b.cast("uitofp", v, wide)
         return from_memory(b, to_memory(b, out, to), to) if to.is_narrow else out
     if to == bool_:
         return v if source == bool_ else b.icmp("ne", v, 0)
-    have = 1 if source == bool_ else source.bits
-    if have == to.bits:
+    return resized(b, v, kind, source)
+
+
+def resized(b: Builder, v: Operand, to: Type, source: DType) -> Operand:
+    """An integer of `source`, or lanes of them, as wide as `to`: cut, or with its sign or zeros before it."""
+    kind = like(v, to.scalar)
+    if v.type is kind:
         return v
-    if have > to.bits:
-        return b.trunc(v, kind)
-    return b.sext(v, kind) if source.kind == "int" else b.zext(v, kind)
+    narrower = v.type.scalar.bits > kind.scalar.bits
+    return b.cast("trunc" if narrower else "sext" if source.kind == "int" else "zext", v, kind)
 
 
 def clipped(b: Builder, v: Operand) -> Operand:
@@ -169,14 +173,14 @@ def _to_odd(b: Builder, v: Operand) -> Operand:
 
     Boldo and Melquiond, "When double rounding is odd" (2005).
     """
-    near = b.fptrunc(v, like(v, FLOAT))
-    back = b.fpext(near, v.type)
+    near = b.cast("fptrunc", v, like(v, FLOAT))
+    back = b.cast("fpext", near, v.type)
     bits = b.bitcast(near, like(v, I32))
-    magnitude = [b.and_(b.bitcast(x, like(v, I64)), (1 << 63) - 1) for x in (back, v)]
+    magnitude = [b.op("and", b.bitcast(x, like(v, I64)), (1 << 63) - 1) for x in (back, v)]
     away = b.icmp("ugt", *magnitude)
-    below = b.sub(bits, b.zext(away, bits.type))
+    below = b.op("sub", bits, b.cast("zext", away, bits.type))
     inexact = b.fcmp("one", back, v)
-    return b.bitcast(b.select(inexact, b.or_(below, 1), bits), near.type)
+    return b.bitcast(b.select(inexact, b.op("or", below, 1), bits), near.type)
 
 
 # ---------------------------------------------------------------- calls
@@ -253,8 +257,8 @@ def floor_division(b: Builder, x: Operand, y: Operand, *, remainder: bool) -> Op
     q, r = b.division("sdiv", x, y), b.division("srem", x, y)
     negative = b.icmp("slt", r, 0)
     if remainder:
-        return b.select(negative, b.add(r, y), r)
-    return b.select(negative, b.sub(q, 1), q)
+        return b.select(negative, b.op("add", r, y), r)
+    return b.select(negative, b.op("sub", q, 1), q)
 
 
 def _integer_division(b: Builder, x: Operand, y: Operand, how: str) -> Operand:
@@ -264,14 +268,14 @@ def _integer_division(b: Builder, x: Operand, y: Operand, how: str) -> Operand:
         out = b.division(how, x, b.select(by_zero, 1, y))
         return b.select(by_zero, 0, out)
     by_minus = b.icmp("eq", y, -1)
-    safe = b.select(b.or_(by_zero, by_minus), 1, y)
+    safe = b.select(b.op("or", by_zero, by_minus), 1, y)
     r = b.division("srem", x, safe)
-    wrong = b.and_(b.icmp("ne", r, 0), b.icmp("slt", b.xor(r, safe), 0))
+    wrong = b.op("and", b.icmp("ne", r, 0), b.icmp("slt", b.op("xor", r, safe), 0))
     if how == "srem":
-        out, at_minus = b.select(wrong, b.add(r, safe), r), 0
+        out, at_minus = b.select(wrong, b.op("add", r, safe), r), 0
     else:
         q = b.division("sdiv", x, safe)
-        out, at_minus = b.select(wrong, b.sub(q, 1), q), b.neg(x)
+        out, at_minus = b.select(wrong, b.op("sub", q, 1), q), b.neg(x)
     return b.select(by_zero, 0, b.select(by_minus, at_minus, out))
 
 
@@ -279,7 +283,7 @@ def _shift(b: Builder, x: Operand, y: Operand, how: str, t: DType) -> Operand:
     """A shift that is defined for every count: beyond the width it gives 0, or the sign."""
     far = b.icmp("uge", y, t.bits)
     if how == "ashr":
-        return b.ashr(x, b.select(far, t.bits - 1, y))
+        return b.op("ashr", x, b.select(far, t.bits - 1, y))
     return b.select(far, 0, b.op(how, x, b.select(far, 0, y)))
 
 
@@ -289,12 +293,12 @@ def _scaled(b: Builder, x: Operand, n: Operand, how: str) -> Operand:
     Of one, 2^m is a factor. Where that is no normal number, it is made of two, and all but one product are exact.
     """
     low = b.bitcast(n, like(n, I32))
-    field = b.shl(low, 23)
+    field = b.op("shl", low, 23)
     if how == "1":
-        return b.fmul(x, b.bitcast(field, x.type))
-    half = b.and_(b.shl(low, 22), -(1 << 23))
-    for part in (half, b.sub(field, half)):
-        x = b.fmul(x, b.bitcast(part, x.type))
+        return b.op("fmul", x, b.bitcast(field, x.type))
+    half = b.op("and", b.op("shl", low, 22), -(1 << 23))
+    for part in (half, b.op("sub", field, half)):
+        x = b.op("fmul", x, b.bitcast(part, x.type))
     return x
 
 
@@ -304,8 +308,8 @@ def _split_float(b: Builder, x: Operand, part: str) -> Operand:
     Counted from the bits of sqrt(1/2), the exponent's field changes where m does.
     """
     bits = b.bitcast(x, like(x, I32))
-    e = b.ashr(b.sub(bits, 0x3F3504F3), 23)
-    return b.sitofp(e, x.type) if part == "binade" else b.bitcast(b.sub(bits, b.shl(e, 23)), x.type)
+    e = b.op("ashr", b.op("sub", bits, 0x3F3504F3), 23)
+    return b.cast("sitofp", e, x.type) if part == "binade" else b.bitcast(b.op("sub", bits, b.op("shl", e, 23)), x.type)
 
 
 def _digits(b: Builder, x: Operand, kept: str, how: str) -> Operand:
@@ -313,8 +317,8 @@ def _digits(b: Builder, x: Operand, kept: str, how: str) -> Operand:
     bits, digits = (I32, 23) if x.type.scalar is FLOAT else (I64, 52)
     below = digits - int(kept)
     word = b.bitcast(x, like(x, bits))
-    near = b.add(word, 1 << (below - 1)) if how == "nearest" else word
-    cut = b.and_(near, ((1 << bits.bits) - 1) ^ ((1 << below) - 1))
+    near = b.op("add", word, 1 << (below - 1)) if how == "nearest" else word
+    cut = b.op("and", near, ((1 << bits.bits) - 1) ^ ((1 << below) - 1))
     return b.select(b.fcmp("uno", x, x), x, b.bitcast(cut, x.type))
 
 

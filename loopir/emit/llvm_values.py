@@ -116,7 +116,7 @@ class Values:
     def masked(self, test: Operand) -> Iterator[None]:
         """Only the lanes where `test` holds act."""
         saved, common = self.mask, self.common
-        self.mask = test if saved is None else self.b.and_(saved, test)
+        self.mask = test if saved is None else self.b.op("and", saved, test)
         self.common = None if common is None else {}
         yield
         self.mask, self.common = saved, common
@@ -154,7 +154,7 @@ class Values:
 
     def opaque(self, ix: Opaque) -> Operand:
         """A value as an index."""
-        v = self.resize(self.value(ix.value), I64, ix.value.dtype)
+        v = ops.resized(self.b, self.value(ix.value), I64, ix.value.dtype)
         return ops.clipped(self.b, v) if ix.value.dtype == uint64 else v
 
     def elements(self, shape: Sequence[Index]) -> tuple[Operand, Operand]:
@@ -163,19 +163,9 @@ class Values:
         size: Operand = constant(DOUBLE, 1.0)
         for d in shape:
             extent = ops.spell(self.b, "llvm.smax", (self.index(d), word(0)), int64)
-            count = self.b.mul(count, extent)
-            size = self.b.fmul(size, self.b.sitofp(extent, DOUBLE))
+            count = self.b.op("mul", count, extent)
+            size = self.b.op("fmul", size, self.b.cast("sitofp", extent, DOUBLE))
         return count, size
-
-    def resize(self, v: Operand, to: Type, source: DType) -> Operand:
-        """An integer as one of another width."""
-        have, want = v.type.scalar.bits, to.bits
-        kind = like(v, to)
-        if have == want:
-            return v
-        if have > want:
-            return self.b.trunc(v, kind)
-        return self.b.sext(v, kind) if source.kind == "int" else self.b.zext(v, kind)
 
     def cond(self, c: Cond) -> Operand:
         match c:
@@ -192,11 +182,11 @@ class Values:
 
     def joined(self, terms: Sequence[Cond], every: bool) -> Operand:
         """Whether all terms hold, or any. One that reads memory is evaluated where those before leave it open."""
-        join = self.b.and_ if every else self.b.or_
+        join = "and" if every else "or"
         total: Operand = constant(I1, int(every))
         for n, t in enumerate(terms):
             if n == 0 or not _guarded(t):
-                total = join(*self.alike(total, self.cond(t)))
+                total = self.b.op(join, *self.alike(total, self.cond(t)))
                 continue
             undecided = total if every else self.b.not_(total)
             if is_vector(undecided):
@@ -204,7 +194,7 @@ class Values:
                     found = self.cond(t)
             else:
                 found = self.branch(undecided, partial(self.cond, t), lambda: zero(I1))
-            total = join(*self.alike(total, found))
+            total = self.b.op(join, *self.alike(total, found))
         return total
 
     # ------------------------------------------------------------ memory
