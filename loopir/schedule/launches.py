@@ -87,11 +87,11 @@ def _totals(func: Func, folds: list[Fold], bound: Mapping[str, str]) -> tuple[Fu
     totals: dict[int, dict[tuple[Loop | Cond, ...], Body]] = {}
     apart: set[str] = set()
     for fold in folds:
-        gone = gone_with(fold, {v for v in fold.reduce.over if bound.get(v) not in BLOCK_AXES})
+        gone = gone_with(fold, {v for v in fold.over if bound.get(v) not in BLOCK_AXES})
         shells = fold.without(gone)
         lost = {v for s in fold.shells if s not in shells and not isinstance(s, Loop) for v in variables(s) - gone}
         if gone & set(bound) and lost & set(bound):
-            over = tuple(v for v in fold.reduce.over if v not in gone)
+            over = tuple(v for v in fold.over if v not in gone)
             total = replace(fold.reduce, values=fold.reduce.monoid.identity, over=over, init=None)
             here = totals.setdefault(id(fold.start), {})
             here[shells] = (*here.get(shells, ()), total)

@@ -53,7 +53,7 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     if clash is None:
         folds = [Fold.of(p) for p in places_of(func) if isinstance(p.stmt, Reduce)]
         for fold in folds if together else ():
-            if loop in fold.reduce.over and fold.reduce.init is None:
+            if loop in fold.over and fold.reduce.init is None:
                 require_inside(func, fold, _remaining(fold, loop), loop)
         if kind in AXES:
             require_one_launch(func, folds, loop, kind)
@@ -69,7 +69,7 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
 
 def _remaining(fold: Fold, loop: str) -> tuple[Loop | Cond, ...]:
     """What is left around `fold` where it is done for all iterations together: nothing that depends on which one."""
-    gone = gone_with(fold, set(fold.reduce.over))
+    gone = gone_with(fold, set(fold.over))
     if told := sorted(gone & {v for x in fold.reduce.at for v in variables(x)}):
         reason = f"the element that {fold.reduce.label} folds into tells {listing(told)}, whose range is not the same"
         raise ScheduleError(f"{reason} in all iterations of {loop!r}", loop=loop, suggestion=f"keep {loop!r} serial")

@@ -11,6 +11,7 @@ from loopir.analysis.depend import Clash
 from loopir.analysis.moved import Came, order_broken
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
+    Alloc,
     Body,
     Buffer,
     Cond,
@@ -30,7 +31,6 @@ from loopir.ir.grammar import (
     conj,
     conjuncts,
 )
-from loopir.ir.inits import outermost
 from loopir.ir.kept import kept
 from loopir.ir.walk import Place, exchanged, loops, names, places, rebuild, replace, rewrite, variables
 from loopir.schedule.effects import reads
@@ -62,10 +62,16 @@ class Fold:
     start: Stmt
     shells: tuple[Loop | Cond, ...]
     """The loops from `start` inwards, and the conditions between them that hold."""
+    over: tuple[str, ...]
+    """The loops that it is over; of those that make its memory anew, none."""
 
     @staticmethod
     def of(place: Place) -> Fold:
-        start = outermost(place)
+        reduce = cast(Reduce, place.stmt)
+        memory = [n for n, s in enumerate(place.around) if isinstance(s, Alloc) and s.buffer in reduce.buffers]
+        inside = place.around[max(memory, default=0) :]
+        found = [s for s in inside if isinstance(s, Loop) and s.var in reduce.over]
+        start, over = (found or [reduce])[0], {s.var for s in found}
         shells: list[Loop | Cond] = []
         begin = next((n for n, s in enumerate(place.around) if s is start), len(place.around))
         for depth, s in enumerate(place.around[begin:], begin):
@@ -74,7 +80,7 @@ class Fold:
             elif isinstance(s, If):
                 held = place.path[depth + 1] < len(s.then)
                 shells += conjuncts(s.cond) if held else (Not(s.cond),)
-        return Fold(place, cast(Reduce, place.stmt), start, tuple(shells))
+        return Fold(place, reduce, start, tuple(shells), tuple(v for v in reduce.over if v in over))
 
     @property
     def outer(self) -> tuple[Loop, ...]:

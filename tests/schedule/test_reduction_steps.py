@@ -289,3 +289,18 @@ def f(n: "size", A: "float32[n, n]", C: "inout float32[2]"):
     if free:
         for n in (0, 1, 3, 4):
             assert_same(s.func, s.decompose_reduction("C", "i").func, {"n": n})
+
+
+def test_a_fold_is_over_no_loop_that_makes_its_memory_anew() -> None:
+    """rfactor took the loop around the memory for the first that S_local is over; without an iteration it crashed."""
+    nest = """
+def f(A: "float32[8]", S: "inout float32[1]"):
+    for k in range({}):
+        for q in range(4):
+            S[0] = sum(A[k + q], over=(k, q))
+"""
+    for count in (0, 4):
+        s = Schedule(parse(nest.format(count))).cache_write("S", "local", at="k")
+        assert_same(s.func, s.rfactor("S_local", "q").func, {})
+        with pytest.raises(lp.ScheduleError, match="S_local does not reduce over 'k'; it does over q"):
+            s.rfactor("S_local", "k")

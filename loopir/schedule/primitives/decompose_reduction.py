@@ -140,7 +140,7 @@ def _alone(func: Func, fold: Fold, target: Loop) -> bool:
 
 def _require_order(func: Func, fold: Fold, near: Func, far: Func, target: Loop) -> None:
     """Refuse if the stores in `far`, which run before all of `target`, pass one that they depend on in `near`."""
-    kept = [x.var for x in fold.place.loops if x.var not in fold.reduce.over]
+    kept = [x.var for x in fold.place.loops if x.var not in fold.over]
     old = {p.stmt.label for p in places_of(func)}
     here, there = ([p for p in places(f.body) if p.stmt.label not in old] for f in (near, far))
     origin: dict[str, Came] = {}

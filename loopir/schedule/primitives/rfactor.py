@@ -74,10 +74,10 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
     """
     fold = find_reduce(func, stage)
     target = find_serial(func, loop)
-    if target.var not in fold.reduce.over:
-        over = listing(fold.reduce.over)
+    if target.var not in fold.over:
+        over = listing(fold.over)
         reason = f"{fold.reduce.label} does not reduce over {target.var!r}; it does over {over}"
-        raise ScheduleError(reason, loop=target.var, suggestion=f"one of {over}" if fold.reduce.over else None)
+        raise ScheduleError(reason, loop=target.var, suggestion=f"one of {over}" if fold.over else None)
     parts = _Parts.of(func, fold, target)
     require_delay(func, fold, parts.again, target.var, f"{fold.reduce.label} would be folded after its loops")
     if fold.reduce.init is None:
@@ -108,7 +108,7 @@ class _Parts:
 
     @staticmethod
     def of(func: Func, fold: Fold, loop: Loop) -> _Parts:
-        over, ongoing = set(fold.reduce.over) - {loop.var}, fold.reduce.init is None
+        over, ongoing = set(fold.over) - {loop.var}, fold.reduce.init is None
         shells = fold.without(over)
         telling = {v for n in (*fold.reduce.at, *(s for s in shells if not isinstance(s, Loop))) for v in variables(n)}
         for s in reversed(shells):

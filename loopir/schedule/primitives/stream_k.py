@@ -95,15 +95,15 @@ def stream_k(func: Func, stage: str, outer: str, inner: str, parts: int) -> Func
     refuses: stream_k("S", "i", "k", 2)  # 'i' runs n times, and parts of one length need a number of them
     """  # noqa: E501
     fold, tile, target = find_reduce(func, stage), find_serial(func, outer), find_serial(func, inner)
-    if target.var not in fold.reduce.over:
-        over = listing(fold.reduce.over)
+    if target.var not in fold.over:
+        over = listing(fold.over)
         raise ScheduleError(
             f"{fold.reduce.label} does not reduce over {target.var!r}; it does over {over}",
-            loop=target.var, suggestion=f"one of {over}" if fold.reduce.over else None,
+            loop=target.var, suggestion=f"one of {over}" if fold.over else None,
         )  # fmt: skip
     if parts < 1:
         raise ScheduleError(f"{parts} parts are none", loop=tile.var, suggestion="as many as there are processors")
-    if tile.body != (target,) or tile.var in fold.reduce.over or fold.start is not target:
+    if tile.body != (target,) or tile.var in fold.over or fold.start is not target:
         reason = f"{target.var!r} is not directly inside {tile.var!r}, as the first of the loops that it reduces over"
         raise ScheduleError(reason, loop=target.var, suggestion="reorder the loops")
     done = next((s for s in fold.place.around if isinstance(s, Do)), None)
@@ -112,7 +112,7 @@ def stream_k(func: Func, stage: str, outer: str, inner: str, parts: int) -> Func
         raise ScheduleError(reason, loop=target.var, suggestion="tensorize afterwards")
     if others := sorted({p.stmt.label for p in places(tile.body)} - {fold.reduce.label}):
         raise ScheduleError(f"{tile.var!r} holds {listing(others)}, too", loop=tile.var, suggestion="distribute it")
-    whole = Fold(fold.place, fold.reduce, tile, (tile, *fold.shells))
+    whole = Fold(fold.place, fold.reduce, tile, (tile, *fold.shells), fold.over)
     dealt = _Dealt.of(func, whole, target, parts)
     require_delay(func, whole, dealt.again, tile.var, f"{fold.reduce.label} would be folded after its loops")
     if fold.reduce.init is None:
@@ -154,7 +154,7 @@ class _Dealt:
         tile = fold.shells[0]
         assert isinstance(tile, Loop)
         times, length = (_constant(x) for x in (tile, loop))
-        over = set(fold.reduce.over)
+        over = set(fold.over)
         again = fold.without(over)
         require_outlived(again, over, loop.var)
         return _Dealt(func, fold, loop, again, times, length, max(1, -(-times * length // parts)))
@@ -233,7 +233,7 @@ class _Dealt:
     def dealt(self, memory: tuple[Buffer, ...], at: tuple[Index, ...], part: str, piece: str) -> Stmt:
         """Each part's iterations, piece by piece, folded into `memory`."""
         reduce, x = self.fold.reduce, self.part(Var(part), Var(piece))
-        made = Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, reduce.over, reduce.monoid.identity)
+        made = Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, self.fold.over, reduce.monoid.identity)
         inside = Var(self.loop.var) + x.begin
         if not self.per and x.begin != Int(0):
             inside = minimum(inside, Int(self.length - 1))
