@@ -40,9 +40,10 @@ class _Guarded:
         self.d, self.plain = d, plain
         self.sized = self.rich()
         self.room = "n * 3 + 12" if self.sized else "16"
-        self.own = self.rich()
-        """Whether there is memory of the program's own, T."""
-        self.arrays = ["X", "X", "Y", *(["T"] if self.own else [])]
+        self.own = ("T", "U")[: d.pick(1, 2)] if self.rich() else ()
+        """Memory of the program's own, each a stage that is made of the one before."""
+        self.seen = ["X", "X", "Y", *self.own]
+        self.changed = self.seen if d.chance() else ["X", "X", "Y"]
         self.sizes: dict[str, str] = {}
         self.labels = 0
 
@@ -63,15 +64,29 @@ class _Guarded:
             args += [f'Z: "inout float32[{self.room}, {self.room}]"', f'W: "inout int32[{self.room}]"']
         nests = [line for letters in LETTERS[: 1 + self.rich()] for line in self.nest(letters)]
         if self.own:
-            full = self.fill("T", self.room, "g")
-            seen = [f"for o in range({self.room}):", '    Y[o]: "seen" = T[o]'] if self.d.chance() else []
-            nests = [f'with alloc("float32[{self.room}]") as T:', *_in([*full, *nests, *seen])]
+            looked = self.d.pick(self.room, "3", *(["n"] if self.sized else []))
+            seen = [f"for o in range({looked}):", f'    Y[o]: "seen" = {self.own[-1]}[o]'] if self.d.chance() else []
+            nests += seen
+        for name, source in [*zip(self.own, ("A", *self.own), strict=False)][::-1]:
+            head = f'with alloc("float32[{self.room}]") as {name}:'
+            nests = [head, *_in([*self.stage(name, source, f"g{name.lower()}"), *nests])]
         return lines(f"def f({size}{', '.join(args)}):", *_in(nests))
 
-    def fill(self, name: str, count: str, var: str, offset: str = "0") -> list[str]:
-        """A nest that writes all of `name`, forwards or backwards."""
+    def stage(self, name: str, source: str, var: str) -> list[str]:
+        """A nest that writes all of `name`, of the elements of `source`, which are as many."""
+        if self.d.chance():
+            return self.fill(name, self.room, var, source)
+        inner, label = f"{var}_r", self.label("stage")
+        self.sizes[inner] = "3"
+        value = self.d.pick(f"{source}[{var} // 2 + {inner}]", f"{source}[{inner}]")
+        fold = f'{name}[{var}] = {self.d.pick("sum", "max")}({value}, over={inner}, init=1.0, label="{label}")'
+        body = self.under([inner], [fold]) if self.d.chance() else [fold]
+        return [f"for {var} in range({self.room}):", f"    for {inner} in range(3):", *_in(_in(body))]
+
+    def fill(self, name: str, count: str, var: str, source: str = "A", offset: str = "") -> list[str]:
+        """A nest that copies to all of `name`, forwards or backwards."""
         at = self.d.pick(var, f"{count} - 1 - {var}")
-        return [f"for {var} in range({count}):", f'    {name}[{at}]: "{self.label("fill")}" = A[{var} + {offset}]']
+        return [f"for {var} in range({count}):", f'    {name}[{at}]: "{self.label("fill")}" = {source}[{var}{offset}]']
 
     def nest(self, letters: str) -> list[str]:
         d = self.d
@@ -97,7 +112,8 @@ class _Guarded:
         if local is None and self.rich(5):
             inner = self.loop(names, depth + 1, v)
             used = [f"for u{v} in range({OWN}):", f"    {self.use(v)}"] if d.chance() else []
-            filled = self.fill("R", str(OWN), f"e{v}", v)
+            filled = self.fill("R", str(OWN), f"e{v}", offset=f" + {v}")
+            filled = [f"if {v} < {self.sizes[v]}:", *_in(filled)] if self.rich() else filled
             return [*head, *_in([*before, f'with alloc("float32[{OWN}]") as R:', *_in([*filled, *inner, *used])])]
         inner = self.loop(names, depth + 1, local)
         return [*head, *_in([*before, *(self.under(around, inner) if self.rich(5) else inner)])]
@@ -146,7 +162,7 @@ class _Guarded:
         """A store, a fold, or a step of a scan in the loops `names`."""
         d = self.d
         over = [*_closed([v for v in names if d.chance()], names, self.sizes)]
-        b = d.pick(*self.arrays)
+        b = d.pick(*self.changed)
         if local is not None and d.chance():
             b, over = "R", [v for v in over if names.index(v) > names.index(local)]
         free = [v for v in names if v not in over]
@@ -190,7 +206,7 @@ class _Guarded:
         first = f"A[{self.at(names)}]"
         if not self.rich():
             return first
-        other = self.element(self.d.pick(*self.arrays, *(["R"] if local in names else [])), names)
+        other = self.element(self.d.pick(*self.seen, *(["R"] if local in names else [])), names)
         kinds = [f"{first} + {other}", other, *([f"{other} if {self.cond(names, 0)} else {first}"] if names else [])]
         return self.d.pick(*kinds)
 
