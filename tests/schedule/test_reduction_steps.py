@@ -304,3 +304,17 @@ def f(A: "float32[8]", S: "inout float32[1]"):
         assert_same(s.func, s.rfactor("S_local", "q").func, {})
         with pytest.raises(lp.ScheduleError, match="S_local does not reduce over 'k'; it does over q"):
             s.rfactor("S_local", "k")
+
+
+def test_first_values_may_speak_of_a_loop_that_tells_no_elements_apart() -> None:
+    """rfactor folded over that loop, too, and ended with a VerifyError."""
+    s = Schedule(
+        parse("""
+def f(A: "float32[8]", B: "float32[4]", S: "inout float32[1]"):
+    for q in range(4):
+        for i in range(3):
+            if q != 3:
+                S[0] = sum(A[q + i], over=q, init=B[i])
+""")
+    )
+    assert_same(s.func, s.rfactor("S", "q").func, {})

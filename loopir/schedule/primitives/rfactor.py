@@ -96,8 +96,9 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
 class _Parts:
     """The nest of `fold` cut in two at `loop`; `rest` are the other loops, over which the partial results fold.
 
-    `again` is what both halves have around them, `loop` first. A loop that is not reduced over, but does not tell
-    elements apart either, folds into them all the same, and is in `rest`; unless nothing starts where it does not run.
+    `again` is what both halves have around them, `loop` first. A loop that is not reduced over, but tells neither
+    elements nor their first values apart, folds into them all the same, and is in `rest`; unless nothing starts where
+    it does not run.
     """
 
     func: Func
@@ -110,7 +111,8 @@ class _Parts:
     def of(func: Func, fold: Fold, loop: Loop) -> _Parts:
         over, ongoing = set(fold.over) - {loop.var}, fold.reduce.init is None
         shells = fold.without(over)
-        telling = {v for n in (*fold.reduce.at, *(s for s in shells if not isinstance(s, Loop))) for v in variables(n)}
+        asked = (*fold.reduce.at, *(fold.reduce.init or ()), *(s for s in shells if not isinstance(s, Loop)))
+        telling = {v for n in asked for v in variables(n)}
         for s in reversed(shells):
             if isinstance(s, Loop) and (s.var in telling or s is loop or not (ongoing or _runs(func, s))):
                 telling |= {s.var} | variables(s.extent)
