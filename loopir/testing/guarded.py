@@ -7,6 +7,7 @@ of three loops, and is read after it was written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from hypothesis import strategies as st
@@ -22,22 +23,23 @@ LETTERS = ("ikq", "jhp")
 
 
 @st.composite
-def guarded(draw: st.DrawFn, *, plain: bool | None = None) -> Func:
+def guarded(draw: st.DrawFn, *, plain: bool | None = None, memory: bool = False) -> Func:
     """A Func of a nest or two, two or three loops deep, of folds, scans and stores under guards; most folds start.
 
     If it is `plain`, that is one nest of constant extents around sums and stores, whose elements are sums of loops.
     Else other monoids, sizes, empty loops and triangles, subscripts of all affine kinds, memory of the program's own or
     of an iteration's, that is read or not, and stages one after the other are drawn, too. Half of all are plain.
+    `memory` allows lengths, guards and subscripts that read it.
     """
     d = Draws(draw, ("float32",), symbolic=True, largest=LONGEST)
-    return parse(_Guarded(d, plain=d.chance() if plain is None else plain).text())
+    return parse(_Guarded(d, plain=d.chance() if plain is None else plain, memory=memory).text())
 
 
 class _Guarded:
     """Draws one program, from the top."""
 
-    def __init__(self, d: Draws, *, plain: bool) -> None:
-        self.d, self.plain = d, plain
+    def __init__(self, d: Draws, *, plain: bool, memory: bool) -> None:
+        self.d, self.plain, self.memory = d, plain, memory
         self.sized = self.rich()
         self.room = "n * 3 + 12" if self.sized else "16"
         self.own = ("T", "U")[: d.pick(1, 2)] if self.rich() else ()
@@ -99,6 +101,8 @@ class _Guarded:
         constant = str(self.d.number(1, LONGEST))
         if not self.rich():
             return constant
+        if self.memory and self.rich():
+            return self.d.pick(*(f"W[{w}] % 4" for w in (*outer, "0")))
         sizes = ("n", "n", "n - 1", "min(n, 3)") if self.sized else ("0", constant)
         return self.d.pick(*sizes, *(f"{w} + 1" for w in outer if self.sizes[w] in map(str, range(LONGEST + 1))))
 
@@ -140,6 +144,8 @@ class _Guarded:
         v, w = d.pick(*names), d.pick(*names)
         if self.sized and self.rich(4):
             return d.pick(f"{v} < n - 1", f"{v} == n - 1", f"{v} + {w} < n", "2 < n", f"n <= {v} + 2")
+        if self.memory and self.rich(4):
+            return d.pick(f"W[{v}] < {d.number(0, 3)}", f"W[{v}] % 2 == 0", f"A[{v}] < X[{w}]")
         if self.rich(6):
             return d.pick(f"{v} % 2 == 0", f"{v} // 2 == {w}", f"{v} - {w} < 1", f"2 <= {v}")
         match d.number(0, 6 if deep else 3):
@@ -170,6 +176,8 @@ class _Guarded:
         if self.rich(6) and b != "R":
             v = d.pick(*names)
             return f'{b}[{v} + 1]: "{self.label("scan")}" = {b}[{v}] + {self.read(names, local)}'
+        if self.memory and self.rich(6):
+            return f'W[{self.at(free)}]: "{self.label("w")}" = int32(index({d.pick(*names)}))'
         if not over or d.number(0, 3) == 0:
             return f'{at}: "{self.label("t")}" = {self.read(names, local)}'
         if b != "R" and self.rich(10):
@@ -198,6 +206,8 @@ class _Guarded:
         if not names or not self.rich():
             return " + ".join(names) or "0"
         v, w = d.pick(*names), d.pick(*names)
+        if self.memory and self.rich(5):
+            return f"W[{v}] % 5"
         back = f"{self.sizes[v]} - 1 - {v}"
         return d.pick(v, f"{v} + 1", back, back, f"{v} + {w}", f"{v} // 2", f"{v} % 2", f"({v} + {w}) // 2",
                       f"({v} + {w}) % 3", f"{v} * 2", f"{w} - min({v}, {w})", "1")  # fmt: skip
@@ -215,7 +225,7 @@ def _closed(over: Sequence[str], names: Sequence[str], sizes: Mapping[str, str])
     """`over` with the loops of `names` that run as far as one of these says, which start with it."""
     taken: set[str] = set()
     for v in names:
-        if v in over or any(sizes[v] == f"{w} + 1" for w in taken):
+        if v in over or not taken.isdisjoint(re.findall(r"\w+", sizes[v])):
             taken.add(v)
             yield v
 
