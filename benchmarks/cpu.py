@@ -47,6 +47,8 @@ ROWS: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "matmul B": ("matmul", (1024, 1024, 1024, "B"), WHO[:2]),
     "gelu": ("gelu", (), WHO), "softmax": ("softmax", (), WHO), "layernorm": ("layernorm", (), WHO),
     "blur u16": ("blur", ("uint16",), WHO), "blur f32": ("blur", ("float32",), WHO),
+    "sum": ("sums", ((1000003,),), WHO[:2]), "columns": ("sums", ((1021, 1031),), WHO[:2]),
+    "transpose": ("transposed", (1021, 1031, "float32"), WHO[:2]),
     "int8": ("narrow", ("int8", 512), WHO[:2]), "float16": ("narrow", ("float16", 256), WHO[:2]),
     "bfloat16": ("narrow", ("bfloat16", 512), WHO[:2]),
 }  # fmt: skip

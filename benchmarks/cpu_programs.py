@@ -98,6 +98,21 @@ def blur(dtype: str, n: int = 2048) -> Work:
     return Work(f"blur {'u16' if dtype == 'uint16' else 'f32'} {n}^2, two stages", (image,), program, numpy, "blur")
 
 
+def sums(shape: tuple[int, ...]) -> Work:
+    """Of all that there is, or of the rows of a matrix: of each column."""
+    x = lp.placeholder(shape, "float32", name="x")
+    program = lp.Schedule(lp.sum(x, axis=0))
+    name = f"sum f32 of {'x'.join(map(str, shape))}{', by columns' * (len(shape) > 1)}"
+    return Work(name, (_normal(*shape),), program, lambda x, out: np.sum(x, axis=0, out=out), "")
+
+
+def transposed(n: int, m: int, dtype: str) -> Work:
+    x = lp.placeholder((n, m), dtype, name="x")
+    program = lp.Schedule(lp.compute((m, n), lambda i, j: x[j, i], name="y"))
+    given = (_normal(n, m) * 50).astype(dtype)
+    return Work(f"transpose {dtype} {n}x{m}", (given,), program, lambda x, out: np.copyto(out, x.T), "")
+
+
 def matmul(m: int, n: int, k: int, turned: str = "") -> Work:
     """C = A B of m x k and k x n, the operand called `turned` transposed in memory."""
     a = lp.placeholder((k, m) if turned == "A" else (m, k), "float32", name="A")

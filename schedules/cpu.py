@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import loopir as lp
+from schedules.columns import across, columns
 from schedules.direct import direct_cpu
-from schedules.folds import folded, lanes_of, runs_along
+from schedules.folds import folded, into_one, lanes_of, runs_along
 from schedules.fusion import epilogue
 from schedules.matmul import contraction, worth_tiling
 from schedules.matmul_amx import matmul_amx, tiled
@@ -19,6 +20,7 @@ from schedules.nests import extent, free_loops, one_nest, step
 from schedules.products import product, several
 from schedules.rows import rows
 from schedules.streams import past_caches, streamed
+from schedules.turns import side, turned_cpu
 from schedules.windows import windows
 
 SHORT = 4
@@ -33,8 +35,9 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     """`s` with each stage run by threads over its outermost loop, by vectors over its innermost free one.
 
     Vectors have `lanes` elements, unless told as many as this machine's. A contraction of two operands runs in register
-    tiles, as does a convolution. Reductions along a row fold vectors; in others the lanes are brought inside the
-    reduced loops, so that a vector of sums stays in a register.
+    tiles, as does a convolution. Reductions along a row fold vectors, and those across rows take these as they lie; in
+    others the lanes are brought inside the reduced loops, so that a vector of sums stays in a register. What is read
+    across the direction of the results goes through tiles in registers.
     """
     together = _together(s, lanes)
     if together is not None:
@@ -55,8 +58,14 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
             s = _line(s, stage, loops[0], width)
         elif loops and runs_along(s, stage):
             s = folded(s, stage, lanes=lanes).parallel(loops[0])
+        elif across(s, stage) is not None:
+            s = columns(s, stage, lanes=lanes)
+        elif side(s, stage) is not None:
+            s = turned_cpu(s, stage)
         elif loops:
             s = _grid(s, stage, loops, width)
+        else:
+            s = into_one(s, stage, lanes=lanes)
     return s
 
 

@@ -6,11 +6,15 @@ on its own, the vectors are folded into one at the end of the row, and its lanes
 
 from __future__ import annotations
 
+from math import prod
+
 import loopir as lp
 from schedules.nests import extent, step
 
 VECTORS = 4
 """Vectors of partial results: an addition takes about as many cycles, and one can start in each."""
+PART = 1 << 15
+"""Elements that a thread folds at once, of a fold of all that there is."""
 
 
 def lanes_of(s: lp.Schedule, stage: str) -> int:
@@ -59,7 +63,35 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
     if vectors > 1:
         t, (vector, last) = step(t, "split", last, lanes)
         t = _apart(t, stage, last).vectorize(last).unroll(vector)
+    while lanes % 4 == 0:  # halves of a vector onto one another
+        lanes //= 2
+        t, (half, lane) = step(t, "split", t.loops(stage)[-1], lanes)
+        t = _apart(t, stage, lane).vectorize(lane).unroll(half)
     return t.unroll(t.loops(stage)[-1])
+
+
+@lp.composite
+def into_one(s: lp.Schedule, stage: str, *, lanes: int | None = None, part: int = PART) -> lp.Schedule:
+    """`s` with a `stage` that folds all that there is into one result by parts of so many elements, each by vectors.
+
+    Threads take the parts, whose results are folded at the end. A stage that is no such fold is left as it is.
+    """
+    over = s.reduced(stage)
+    if over != s.loops(stage) or not runs_along(s, stage):
+        return s
+    length, rows = extent(s, over[0]), max(1, part // prod(extent(s, x) or part for x in over[1:]))
+    if length is not None and length < 2 * rows:
+        return folded(s, stage, lanes=lanes)
+    if length is not None:  # parts alike, of whole vectors
+        vectors = VECTORS * (lanes or lanes_of(s, stage)) if len(over) == 1 else 1
+        rows = length // (length // rows) // vectors * vectors or rows
+    t, (outer, *_) = step(s, "split", over[0], rows, tail="peel")
+    if t.why("rfactor", stage, outer) is not None:
+        return folded(s, stage, lanes=lanes)
+    t = t.rfactor(stage, outer)
+    for x in (x for x in t.stages if x not in (stage, *s.stages)):  # the parts, and what is left over
+        t = folded(t, x, lanes=lanes)
+    return t.parallel(outer) if t.why("parallel", outer) is None else t
 
 
 def _apart(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
