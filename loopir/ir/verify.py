@@ -90,7 +90,7 @@ def verify(func: Func, stage: Stage = "schedule") -> None:
 def _body(body: Body, here: Here, sizes: frozenset[str]) -> None:
     for s in body:  # those met most are told by their types, which is sooner than a match
         if isinstance(s, Loop):
-            _loop(s, here, sizes) if here.loops or here.guards or here.kernel else _nest(s, here, sizes)
+            _loop(s, here, sizes) if here.loops else _nest(s, here, sizes)
         elif isinstance(s, Store):
             _store(s, here)
         elif isinstance(s, Reduce):
@@ -148,15 +148,18 @@ def _other(s: Stmt, here: Here, sizes: frozenset[str]) -> None:
 
 
 def _nest(s: Loop, here: Here, sizes: frozenset[str]) -> None:
-    """A loop with nothing around it but allocations: checked as it stands once, then against its surroundings."""
-    known = memory(s)
-    found: Checked | None = known.get((verify, here.stage))
+    """A loop with no loop around it: checked as it stands once, then against its surroundings.
+
+    Guards around it, which stand in no loop either, are known where a reduction inside starts.
+    """
+    known, key = memory(s), (verify, here.stage, here.kernel is None)
+    found: Checked | None = known.get(key)
     if found is None or not found.sizes <= sizes:
-        alone = Here(here.stage, here.bound, dict(here.buffers), dict(here.level), here.readonly)
+        alone = Here(here.stage, here.bound, dict(here.buffers), dict(here.level), here.readonly, kernel=here.kernel)
         _loop(s, alone, sizes)
         used = {name: b for name, b in alone.used.items() if name not in alone.names}
         found = Checked(sizes, alone.names, alone.labels, alone.monoids, used, alone.written)
-        known[verify, here.stage] = found
+        known[key] = found
         learn(accessed, s, frozenset(alone.used))
         learn(declared, s, frozenset(alone.names | alone.labels))
         learn(labelled, s, frozenset(alone.labels))

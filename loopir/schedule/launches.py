@@ -13,24 +13,37 @@ from itertools import combinations_with_replacement
 from loopir.analysis.access import statements_of
 from loopir.analysis.depend import apart, carried
 from loopir.ir.grammar import AXES, BLOCK_AXES, Body, Cond, Func, If, Loop, Stmt
-from loopir.ir.walk import loaded, loops, replace, rewrite, variables, way_to
+from loopir.ir.walk import loaded, loop_of, loops, replace, rewrite, variables, way_to
 from loopir.schedule.find import listing
 from loopir.schedule.reductions import Fold, nested
 from loopir.schedule.refusal import refusal
 
 
 def require_one_launch(func: Func, folds: list[Fold], loop: str, kind: str) -> None:
-    """Refuse if blocks would meet once `loop`, whose iterations are independent, is bound to the axis `kind`."""
-    bound = {x.var: x.kind for x in loops(func.body) if x.kind in AXES} | {loop: kind}
-    _require_no_order(func, bound, loop)
+    """Refuse if blocks would meet once `loop`, whose iterations are independent, is bound to the axis `kind`.
+
+    Where it is not bound yet, nothing changes for blocks and threads but those around it, and those inside.
+    """
+    already = {x.var: x.kind for x in loops(func.body) if x.kind in AXES}
+    bound = already | {loop: kind}
+    near = bound if loop in already else {v: bound[v] for v in _nested_with(func, loop) if v in bound}
+    _require_no_order(func, near, loop)
     after, apart = _totals(func, folds, bound)
+    apart &= near.keys()
     for name in sorted(apart):
         clash = carried(after, name)
         if clash is not None:
             reason = f"{clash.first} would be folded by threads together wherever its other conditions hold"
             raise refusal(clash, reason, loop, f"atomic({clash.first!r}), or keep {loop!r} serial")
     if apart:
-        _require_no_order(after, bound, loop)
+        _require_no_order(after, near, loop)
+
+
+def _nested_with(func: Func, loop: str) -> list[str]:
+    """`loop`, the loops around it and those inside."""
+    target = loop_of(func, loop)
+    assert target is not None
+    return [x.var for x in (*way_to(func, target)[:-1], *loops((target,))) if isinstance(x, Loop)]
 
 
 # ---------------------------------------------------------------- serial loops that blocks run by themselves

@@ -13,9 +13,10 @@ from loopir.analysis.simplify import Context, poly, simplify
 from loopir.analysis.simplify_func import context_at
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Buffer, Cast, Func, Index, Int, Load, Op, Reduce, Store, Strided, Value, Var
+from loopir.ir.kept import memory
 from loopir.ir.layouts import strides_of
 from loopir.ir.text import text
-from loopir.ir.walk import nodes, variables
+from loopir.ir.walk import Place, nodes, variables
 from loopir.schedule.find import find_stage, written
 
 
@@ -45,17 +46,27 @@ class Touch:
         return self.strides.get(loop, Int(0)) == Int(0)
 
 
-def touches(func: Func, stage: str) -> Iterator[Touch]:
+def touches(func: Func, stage: str) -> tuple[Touch, ...]:
     """The accesses of `stage`: what it reads, then what it writes (a fold reads that, too)."""
+    found: list[Touch] = []
+    known = Context.of(func)
     for place in find_stage(func, stage):
-        s = place.stmt
-        ctx = context_at(func, place.around)
-        around = [loop.var for loop in place.loops]
-        values = (s.value,) if isinstance(s, Store) else s.values
-        for load in dict.fromkeys(n for v in (*values, *s.at) for n in nodes(v) if isinstance(n, Load)):
-            yield replace(_touch(load.buffer, load.at, False, around, ctx), by=_taken_by(values, load))
-        for b in written(place):
-            yield _touch(b, s.at, True, around, ctx)
+        nest = next(iter(place.loops), place.stmt)  # steps share the nests that they leave alone
+        kept, key = memory(nest), ("touches", place.stmt.label)
+        if key not in kept or kept[key][0] is not known:
+            kept[key] = known, [*_touches(place, context_at(func, place.around))]
+        found += kept[key][1]
+    return tuple(found)
+
+
+def _touches(place: Place, ctx: Context) -> Iterator[Touch]:
+    s = place.stmt
+    around = [loop.var for loop in place.loops]
+    values = (s.value,) if isinstance(s, Store) else s.values
+    for load in dict.fromkeys(n for v in (*values, *s.at) for n in nodes(v) if isinstance(n, Load)):
+        yield replace(_touch(load.buffer, load.at, False, around, ctx), by=_taken_by(values, load))
+    for b in written(place):
+        yield _touch(b, s.at, True, around, ctx)
 
 
 def _taken_by(values: tuple[Value, ...], load: Load) -> str:

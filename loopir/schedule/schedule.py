@@ -107,10 +107,7 @@ class Schedule(Methods):
 
     def accesses(self, stage: str) -> tuple[Touch, ...]:
         """What `stage` reads, then what it writes, each with the step that every loop around makes in the buffer."""
-        known, key = memory(self._func), ("accesses", stage)
-        if key not in known:
-            known[key] = tuple(touches(self._func, stage))
-        return known[key]
+        return touches(self._func, stage)
 
     @property
     def cost(self) -> Cost:

@@ -306,7 +306,24 @@ def test_a_nest_that_was_checked_before_is_checked_against_what_is_around_it_now
     for message, g in around.items():
         with pytest.raises(VerifyError, match=message):
             verify(g)
+        with pytest.raises(VerifyError, match=message):
+            verify(replace(g, body=(If(Cmp("<", Int(0), Int(1)), g.body),)))
+        with pytest.raises(VerifyError, match=message):
+            verify(replace(g, body=(Kernel("k", g.body),)), "lowered")
     verify(Func("g", (Size("n"), Arg(b, "inout")), (), (Alloc(a, (nest,)),)))
+    arms = If(Cmp("<", Int(0), Int(1)), (Alloc(a, (nest,)),), (nest,))
+    with pytest.raises(VerifyError, match="the name 'i' is used twice"):
+        verify(Func("g", (Arg(b, "inout"),), (), (arms,)))
+
+
+def test_what_stands_in_a_kernel_is_asked_of_each_nest() -> None:
+    """What lowering places was found where it may stand; a nest that is checked in a kernel first may not leave it."""
+    a = Buffer("a", (Int(4),), float32)
+    nest = Loop("i", Int(4), "serial", (Store("s", a, (i,), ONE), Barrier()))
+    g = Func("g", (Arg(a, "out"),), (), (Kernel("k", (nest,)),))
+    verify(g, "lowered")
+    with pytest.raises(VerifyError, match="a barrier stands outside a kernel"):
+        verify(replace(g, body=(nest,)), "lowered")
 
 
 def test_what_a_nest_needs_is_asked_of_each_stage() -> None:

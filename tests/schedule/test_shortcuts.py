@@ -11,7 +11,8 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
 from loopir.ir.parse import parse
 from loopir.ir.text import text
-from loopir.schedule import Schedule, placement
+from loopir.ir.walk import loops
+from loopir.schedule import Schedule, launches, placement
 from loopir.schedule.primitives import (
     compute_at,
     compute_inline,
@@ -71,6 +72,7 @@ def check(func: Func, step: Step) -> None:
             patch.setattr(room, "order_broken", lambda *args, moving, **asks: moved.order_broken(*args, **asks))
         patch.setattr(fuse_loops, "order_broken", lambda *args, past: moved.order_broken(*args))
         patch.setattr(merge, "_starts_with", lambda _: True)
+        patch.setattr(launches, "_nested_with", lambda func, _: [x.var for x in loops(func.body)])
         assert found == outcome(source, step)
 
 
@@ -79,6 +81,15 @@ def check(func: Func, step: Step) -> None:
 def test_random_programs(data: st.DataObject) -> None:
     func = data.draw(schedules(data.draw(funcs()), most=2, primitives=(*ORDERED, "split", "peel"))).func
     check(func, data.draw(steps(func, ORDERED)))
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_one_launch(data: st.DataObject) -> None:
+    """A loop more that is bound is asked about with what it is nested with, and nothing else."""
+    func = parse(data.draw(programs())) if data.draw(st.booleans()) else data.draw(funcs())
+    func = data.draw(schedules(func, most=4, primitives=("bind", "bind", "split", "fuse_loops", "compute_at"))).func
+    check(func, data.draw(steps(func, ("bind",))))
 
 
 @given(st.data())
