@@ -134,23 +134,25 @@ def twice(
         return None
     same = Access("", tuple([ix if sees(ix) else None for ix in indices]), False, (), ())
     apart = offsets(s, same, s, same)
-    if apart is None or all(apart.get(v) == (0, 0) for v in loops):
+    if apart is None:
         return None
+    fixed = {Var(v) for v in (*func.sizes, *outer)}
+    told = {v for v in loops if apart.get(v) == (0, 0) or s.equal.get(Var(v)) in fixed}  # by the indices, or by a guard
+    if told.issuperset(loops):
+        return None
+    system, left = instance_of(func, s, None)
+    right = instance_of(func, s, None, "t", system)[1]
+    for d, ix in enumerate(indices):
+        value = system.linear(ix, "s", left)
+        difference = combine(value, system.linear(ix, "t", right), -1)
+        system.constraints += [(difference, True), (combine(value, {f"e{d}": 1}, -1), True)]
+    dims = _dims(func, outer, indices)
+    dims += [v for p in "st" for v in (f"{p}.{x}" for x in s.dims) if v not in dims]
     for n, differ in enumerate(loops):
-        if apart.get(differ) == (0, 0):
-            continue  # the indices tell this one
-        system, left = instance_of(func, s, None)
-        right = instance_of(func, s, None, "t", system)[1]
-        for ix in indices:
-            difference = combine(system.linear(ix, "s", left), system.linear(ix, "t", right), -1)
-            system.constraints.append((difference, True))
+        if differ in told:
+            continue
         alike = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in (*outer, *loops[:n])]
-        order = [*alike, ({f"t.{differ}": 1, f"s.{differ}": -1, "": -1}, False)]
-        for d, ix in enumerate(indices):
-            system.constraints.append((combine(system.linear(ix, "s", left), {f"e{d}": 1}, -1), True))
-        dims = _dims(func, outer, indices)
-        rest = [f"{p}.{v}" for p in "st" for v in s.dims if f"{p}.{v}" not in dims]
-        point = system.smallest([*dims, *rest], order)
+        point = system.smallest(dims, [*alike, ({f"t.{differ}": 1, f"s.{differ}": -1, "": -1}, False)])
         if point is not None:
             values = tuple(point[f"e{d}"] for d in range(len(indices)))
             sizes = {n: point[f"{SIZE}{n}"] for n in func.sizes}

@@ -363,17 +363,17 @@ def starts_inside(move: Move) -> bool:
 
 
 def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
-    """Where an instance is, by the old loops that tell it: of `c * p + v`, p is the quotient and v what remains."""
+    """Where an instance is, by the old loops that tell it: of `8 * p + i + v`, p is `v // 8`, and i the rest of it."""
     at: dict[str, Index] = _fused(came, dims)
     for v, ix in came.items():
-        p = plain(ix)
-        new = [m[0].name for m in p if len(m) == 1 and isinstance(m[0], Var) and m[0].name in dims and m[0].name != v]
-        outer = next((u for u in new if u not in came and u not in at), None)
-        if outer is None or p.get((Var(v),)) != 1:
+        p = dict(plain(ix))
+        alone = [m[0].name for m in p if len(m) == 1 and isinstance(m[0], Var) and m[0].name in dims]
+        new = sorted((-p.pop((Var(u),)), u) for u in alone if u not in came and u not in at)
+        if not new or p.pop((Var(v),), 0) != 1:
             continue
-        c = p[Var(outer),]
-        rest = to_index(plus({(Var(v),): 1}, {m: k for m, k in p.items() if m not in ((Var(v),), (Var(outer),))}, -1))
-        at[outer], at[v] = (rest // c, rest % c) if c > 0 else (rest * -1, Int(0))
+        at[v] = to_index(plus({(Var(v),): 1}, p, -1))
+        for c, u in new:
+            at[u], at[v] = (at[v] // -c, at[v] % -c) if c < 0 else (at[v] * -1, Int(0))
     return at
 
 
@@ -402,7 +402,11 @@ def all_there(move: Move, after: Moved, *, starts: bool) -> bool:
     label, over = move.stmt.label, move.over if starts else ()
     came = {x.var: after.origin[label].loops.get(x.var, Var(x.var)) for x in move.own_loops if x.var not in over}
     s, t = (first(f, label, starts=starts) for f in (move.func, after.gap))
-    return s is not None and t is not None and there(move.func, s, t, _places(came, t.dims), came)
+    if s is None or t is None:
+        return False
+    at = _places(came, t.dims)
+    guarded = {v: x for v in t.dims if v not in at and isinstance(x := t.equal.get(Var(v)), Var) and x.name in s.dims}
+    return there(move.func, s, t, at | guarded, came)
 
 
 def require_each_once(move: Move, after: Moved, instead: str = "an outer loop") -> None:

@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from stages import programs
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis import depend, moved
+from loopir.analysis import coverage, depend, moved
+from loopir.analysis.access import Statement
 from loopir.analysis.system import System
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
@@ -52,8 +53,9 @@ def check(func: Func, step: Step) -> None:
     source = text(func)
     found = outcome(source, step)
     with pytest.MonkeyPatch.context() as patch:
-        for room in (depend, moved):
+        for room in (coverage, depend, moved):
             patch.setattr(room, "offsets", lambda *_: {})
+        for room in (depend, moved):
             patch.setattr(room, "told_by_element", lambda *_, **__: False)
         for room in (decompose_reduction, reorder, tile, unroll_and_jam, wavefront):
             patch.setattr(room, "tied", lambda *_, **__: False)
@@ -61,6 +63,7 @@ def check(func: Func, step: Step) -> None:
         patch.setattr(moved, "may_precede", lambda *_: True)
         patch.setattr(moved, "_left_alone", lambda *_: (set(), set()))
         patch.setattr(depend, "occurs", lambda *_: False)
+        patch.setattr(Statement, "equal", {})
         patch.setattr(System, "corner", lambda *_: None)
         patch.setattr(System, "refutes", lambda *_: False)
         patch.setattr(placement, "there", lambda *_: False)
@@ -114,6 +117,25 @@ def test_stages(data: st.DataObject) -> None:
     before = ("split", "reorder", "parallel", "bind", *PLACED)
     func = data.draw(schedules(parse(data.draw(programs())), most=2, primitives=before)).func
     check(func, data.draw(steps(func, PLACED)))
+
+
+@pytest.mark.parametrize("step", [Step("reverse_compute_at", ("B", "j")), Step("reverse_compute_inline", ("B",))])
+@pytest.mark.parametrize("lane", ["r", "r + 1", "l // 2", "l"])
+def test_what_a_guard_picks(step: Step, lane: str) -> None:
+    """A consumer that wants one iteration of a loop around, or another one than all have that are around."""
+    func = parse(f"""
+def staged(A: "float32[4, 16, 32]", B: "out float32[4, 2, 16]"):
+    for b in range(4):
+        for r in range(2):
+            with alloc("float32[16, 32]") as T:
+                for p in range(2):
+                    for i in range(8):
+                        for j in range(32):
+                            T[p * 8 + i, j] = A[b, p * 8 + i, j]
+                for l in range(16):
+                    B[b, r, l] = T[l, {lane}]
+""")
+    check(func, step)
 
 
 @given(st.data())
