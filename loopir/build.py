@@ -80,9 +80,9 @@ def report(schedule: Schedule, **sizes: int) -> Report:
 
     Registers are known where NVRTC is installed. ValueError names the sizes that are missing.
     """
-    missing = [n for n in schedule.func.sizes if n not in sizes]
-    if missing or sizes.keys() - set(schedule.func.sizes):
-        raise ValueError(f"a report is of given sizes: {', '.join(schedule.func.sizes) or 'this nest has none'}")
+    if sizes.keys() != set(schedule.func.sizes):
+        wanted = ", ".join(f"{n}=4096" for n in schedule.func.sizes)
+        raise ValueError(f"a report is of given sizes, here report({wanted})")
     lowered = pipeline.lower(schedule.func, "cuda")
     resources: dict[str, Any] = {}
     with suppress(TargetError):

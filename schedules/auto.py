@@ -13,6 +13,8 @@ def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Sc
     `arch` is the GPU's architecture, for schedules that depend on it, unless told that of the GPU in this machine: on
     "sm_90a" products of 16-bit floats are those of warpgroups. Raises TargetError for a target that there is not.
     """
+    if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"auto takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
     match lp.resolve_target(target):
         case "cuda":
             return gpu(s, arch=arch or _arch())

@@ -129,6 +129,8 @@ def func(fn: Callable[..., Any]) -> Func:
     word an array is an input if it is never written, else updated in place. Numbers from around the function may
     be named.
     """
+    if fn.__name__ == "<lambda>":
+        raise ParseError("a nest is a function written with def, not a lambda")
     try:
         lines, first = inspect.getsourcelines(fn)
     except OSError as error:

@@ -264,7 +264,8 @@ def _matched(
             given[name] = x
     missing = [n for n in wanted if n not in given]
     if missing:
-        raise TypeError(f"{signature.name} takes {_count(wanted)}; {', '.join(missing)} is missing")
+        are = "is" if len(missing) == 1 else "are"
+        raise TypeError(f"{signature.name} takes {_count(wanted)}; {' and '.join(missing)} {are} missing")
     return given, told
 
 

@@ -55,7 +55,7 @@ def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[Place,
     if not found:
         labels = [p.stmt.label for p in places_of(func)]
         reason = f"there is no stage {stage!r} in {func.name!r}; its stages are {listing(labels)}"
-        raise ScheduleError(reason, loop=asked, suggestion=_close(stage, labels))
+        raise ScheduleError(reason, loop=asked, suggestion=closest(stage, labels))
     return found
 
 
@@ -64,7 +64,7 @@ def find_buffer(func: Func, name: str) -> Buffer:
     known = {b.name: b for b in all_buffers(func)}
     if name not in known:
         reason = f"there is no buffer {name!r} in {func.name!r}; its buffers are {listing(known)}"
-        raise ScheduleError(reason, suggestion=_close(name, known))
+        raise ScheduleError(reason, suggestion=closest(name, known))
     return known[name]
 
 
@@ -89,9 +89,10 @@ def listing(names: Iterable[str]) -> str:
 def _unknown(what: str, local: str, known: Iterable[str], asked: str) -> ScheduleError:
     known = list(known)
     reason = f"there is no loop {what}; the loops there are {listing(known)}"
-    return ScheduleError(reason, loop=asked, suggestion=_close(local, known))
+    return ScheduleError(reason, loop=asked, suggestion=closest(local, known))
 
 
-def _close(name: str, known: Iterable[str]) -> str:
+def closest(name: str, known: Iterable[str]) -> str:
+    """Those that `name` may have been meant to be, as a suggestion."""
     matches = get_close_matches(name, list(known), n=3)
     return " or ".join(map(repr, matches)) or "one of these"

@@ -303,4 +303,5 @@ def _func_of(program: object) -> Func:
         first, *others = cast("list[object]", program)
         if isinstance(first, Program) and all(isinstance(o, Program) for o in others):
             return first.__loopir_func__(*others)
-    raise TypeError(f"a Schedule is made of a Func, a tensor or a list of tensors, not of {program!r:.60}")
+    kind = type(cast("object", program)).__name__
+    raise TypeError(f"a Schedule is made of a Func, a tensor or a list of tensors, not of {kind}")

@@ -5,14 +5,12 @@ Accesses are not looked at here: lowering proves that no thread needs what anoth
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Role, Scope, Stmt
 from loopir.ir.layouts import injective
 from loopir.ir.ops import MEMORIES
 from loopir.ir.walk import alloc_of, bodies, loops, places, stored, way_to
-from loopir.schedule.find import find_buffer, listing
+from loopir.schedule.find import closest, find_buffer, listing
 
 
 def scope_called(scope: str) -> Scope:
@@ -21,7 +19,7 @@ def scope_called(scope: str) -> Scope:
         return scope
     raise ScheduleError(
         f"there is no scope {scope!r}; the scopes are {listing((*SCOPES, *MEMORIES))}",
-        suggestion=" or ".join(map(repr, get_close_matches(scope, (*SCOPES, *MEMORIES), n=2))) or "one of these",
+        suggestion=closest(scope, (*SCOPES, *MEMORIES)),
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -40,8 +40,9 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.ops import REGISTRY, Intrinsic
+from loopir.ir.spoken import variables
 from loopir.ir.text import text
-from loopir.tensor.index import CondExpr, IndexExpr, ReduceAxis, Symbols, dimension, same, shown, unique
+from loopir.tensor.index import CondExpr, IndexExpr, ReduceAxis, Symbols, dimension, given_name, same, shown, unique
 
 At: TypeAlias = "Callable[[tuple[Index, ...]], Value]"
 
@@ -119,6 +120,9 @@ class Expr:
         symbols = {k: s for e in (self, *others) for k, s in e.symbols.items()}
         return type(self)(shape, dtype, at, deps, symbols)
 
+    def __iter__(self) -> NoReturn:
+        raise TypeError("a tensor expression has no elements to go through; A[i] reads one, lp.sum folds all")
+
     def __bool__(self) -> bool:
         raise TypeError("a tensor expression has no truth while it is built; use lp.where(cond, a, b)")
 
@@ -159,6 +163,13 @@ def make_stage(
     deps: Sequence[Source], symbols: Symbols, monoid: Monoid | None = None, axes: tuple[ReduceAxis, ...] = (),
 ) -> tuple[Any, ...]:  # fmt: skip
     """A stage over `loops` that stores `values`, or folds them by `monoid` over `axes`."""
+    inside = {v for v, _ in loops} | {a.name for a in axes}
+    free = sorted({v for value in values for v in variables(value) if "#" in v} - inside)  # what `unique` named
+    if free:
+        raise ExprError(
+            f"nothing here runs over {' and '.join(map(given_name, free))}; an index belongs to the function of its "
+            "compute, a reduce_axis to a reduction over it, as lp.sum(A[i, k], axis=k)"
+        )
     shape = tuple(extent for _, extent in loops)
     names = [name] if len(values) == 1 else [f"{name}_{n}" for n in range(len(values))]
     buffers = tuple(Buffer(unique(n), shape, v.dtype) for n, v in zip(names, values, strict=True))
@@ -179,7 +190,8 @@ def settled(e: Expr) -> Any:
 
 def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any], name: str | None) -> Any:
     """`compute`, for tensors of class `cls`."""
-    dims = [dimension(d, f"compute {name or ''}".rstrip()) for d in shape]
+    what = f"compute {name}" if name else "compute"
+    dims = [dimension(d, what) for d in shape]
     symbols = {k: s for _, found in dims for k, s in found.items()}
     parameters = inspect.signature(fn).parameters.values()
     # one with a default is not an index: `lambda i, x=x: x[i]` is how a loop of Python keeps its x
@@ -189,7 +201,7 @@ def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any],
     many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     names = given if not many else [*given, *default_names(len(dims))[len(given) :]]
     if len(names) != len(dims):
-        raise ExprError(f"compute {name or ''}: {len(dims)} dimensions and a function of {len(names)} indices")
+        raise ExprError(f"{what}: the shape has {len(dims)} dimensions, and the function takes {len(names)}")
     loops = tuple((unique(n), d) for n, (d, _) in zip(names, dims, strict=True))
     FRAMES.append(Frame(loops, symbols))
     try:
@@ -199,14 +211,12 @@ def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any],
         if several and not (
             bodies and all(b.reduction is not None and b.reduction[0] is bodies[0].reduction[0] for b in bodies)
         ):
-            raise ExprError(
-                f"compute {name or ''}: several values come only from one reduction; compute each by itself"
-            )
+            raise ExprError(f"{what}: several values come only from one reduction; compute each by itself")
     finally:
         FRAMES.pop()
     body = bodies[0]
     if body.ndim:
-        raise ExprError(f"compute {name or ''}: the function gives {body.described()}; it has to give one element")
+        raise ExprError(f"{what}: the function gives {body.described()}; it has to give one element")
     symbols = {**symbols, **body.symbols}
     made_name = name or "t"
     if body.reduction is not None:

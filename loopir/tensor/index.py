@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,6 +15,7 @@ from loopir.analysis.system import System
 from loopir.errors import ExprError
 from loopir.ir import grammar as ir
 from loopir.ir.grammar import Cmp, Cond, Index, Int, Mod, Not, Var
+from loopir.ir.text import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class IndexExpr:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(self.ix)
+        return given_name(text(self.ix))
 
 
 class CondExpr:
@@ -161,11 +163,18 @@ def unique(name: str) -> str:
     return f"{name}#{_count}"
 
 
+def given_name(text: str) -> str:
+    """`text` with names as a person gave them."""
+    return re.sub(r"#\d+", "", text)
+
+
 def symbol(name: str, *, min: int = 1, multiple_of: int = 1) -> IndexExpr:
     """A symbolic size: at least `min`, a multiple of `multiple_of`. One kernel serves every such size.
 
     Raises ExprError for a name that is no identifier, a negative `min` or a `multiple_of` below 1.
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"symbol({name!r}): a size is named by a string; a size that is known is an int")
     if not name.isidentifier():
         raise ExprError(f"symbol({name!r}): a size is named by an identifier")
     if min < 0 or multiple_of < 1:

@@ -96,7 +96,8 @@ def _axes(axis: Axis, rank: int, name: str, e: Expr) -> tuple[int, ...]:
     out: list[int] = []
     for a in given:
         if not isinstance(a, int) or not -rank <= a < rank:
-            raise ExprError(f"{name} over axis {a!r} of {e.described()}; an axis is from {-rank} to {rank - 1}")
+            known = f", or a dimension from {-rank} to {rank - 1}" if rank else ""
+            raise ExprError(f"{name} over axis {a!r} of {e.described()}; an axis is a reduce_axis{known}")
         out.append(a % rank)
     if len(set(out)) != len(out):
         raise ExprError(f"{name} over axes {tuple(given)}: an axis is named twice")

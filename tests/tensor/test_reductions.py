@@ -166,7 +166,7 @@ def test_refusals() -> None:
         (lambda: t[0, 0] @ t, "both need a dimension"),
         (lambda: fold((t,), axis=0), "monoid pair folds 2 values, and 1 are given"),
         (lambda: fold((t, t[:, :3]), axis=0), "do not broadcast"),
-        (lambda: lp.compute((3,), lambda i, j: t[i, j]), "1 dimensions and a function of 2 indices"),
+        (lambda: lp.compute((3,), lambda i, j: t[i, j]), "the shape has 1 dimensions, and the function takes 2"),
         (lambda: lp.compute((3,), lambda i: t[i]), "it has to give one element"),
         (lambda: lp.compute((3,), lambda i: (t[i, 0], t[i, 1])), "several values come only from one reduction"),
         (lambda: lp.symbol("not one"), "a size is named by an identifier"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from math import prod
 
 from loopir.analysis.access import sees
@@ -10,7 +9,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, GROUP_WARPS, LANES, THREAD_AXES, Func, Int, Loop
 from loopir.ir.text import text
 from loopir.ir.walk import loops, replace, replace_loop, way_to
-from loopir.schedule.find import find_serial, listing
+from loopir.schedule.find import closest, find_serial, listing
 from loopir.schedule.promises import require_independent, require_outside_lanes
 from loopir.schedule.schedule import primitive
 from loopir.schedule.scopes import require_places
@@ -75,7 +74,7 @@ def bind(func: Func, loop: str, axis: str) -> Func:
         raise ScheduleError(
             f"there is no axis {axis!r}; the axes are {listing(AXES)}",
             loop=target.var,
-            suggestion=" or ".join(map(repr, get_close_matches(axis, AXES, n=2))) or "one of these",
+            suggestion=closest(axis, AXES),
         )
     around = [x for x in way_to(func, target)[:-1] if isinstance(x, Loop)]
     for other in (*around, *loops(target.body)):

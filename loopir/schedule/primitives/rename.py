@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Loop, Reduce, Store
 from loopir.ir.walk import names, replace, statements
-from loopir.schedule.find import all_buffers, find_loop, listing
+from loopir.schedule.find import all_buffers, closest, find_loop, listing
 from loopir.schedule.naming import Names, free_name, renamed
 from loopir.schedule.schedule import primitive
 
@@ -42,6 +40,6 @@ def rename(func: Func, old: str, new: str) -> Func:
         there = sorted(names(func) - {func.name} - set(func.sizes))
         raise ScheduleError(
             f"nothing is called {old!r}; there are {listing(there)}",
-            suggestion=" or ".join(map(repr, get_close_matches(old, there, n=2))) or "one of these",
+            suggestion=closest(old, there),
         )
     return renamed(func, Names(loops, labels, buffers))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from loopir.analysis.operands import misfit
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Buffer, Do, Fragment, Func
@@ -12,7 +10,7 @@ from loopir.ir.match import Match, misplaced, unify
 from loopir.ir.ops import INSTRUCTIONS, Instruction, instruction_called
 from loopir.ir.walk import rebuffer, replace, replace_loop
 from loopir.schedule.facts import Facts
-from loopir.schedule.find import find_loop, listing
+from loopir.schedule.find import closest, find_loop, listing
 from loopir.schedule.schedule import primitive
 
 
@@ -73,12 +71,9 @@ def tensorize(func: Func, loop: str, instruction: str) -> Func:
 def _called(name: str) -> Instruction:
     found = instruction_called(name)
     if found is None:
-        close = get_close_matches(name, INSTRUCTIONS, n=3)
-        known = listing(sorted(INSTRUCTIONS))
-        raise ScheduleError(
-            f"there is no instruction {name!r}; there are {known}",
-            suggestion=" or ".join(map(repr, close)) or "one of these",
-        )
+        known = sorted(INSTRUCTIONS)
+        reason = f"there is no instruction {name!r}; there are {listing(known)}"
+        raise ScheduleError(reason, suggestion=closest(name, known))
     return found
 
 
