@@ -5,6 +5,7 @@ from loopir.intrinsics import (
     arith as arith,
     compare as compare,
     copies as copies,
+    division as division,
     dot as dot,
     gates as gates,
     math as math,

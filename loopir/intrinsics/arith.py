@@ -1,4 +1,4 @@
-"""Arithmetic and bits. Integers wrap; division and remainder round to minus infinity and give 0 by zero."""
+"""Arithmetic and bits. Integers wrap."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
@@ -44,37 +44,6 @@ mul = Intrinsic(
     cuda=_wrapping("*"), llvm={"float": "fmul", "int": "mul", "uint": "mul"},
 )  # fmt: skip
 div = Intrinsic("div", 2, FLOAT, np.divide, infix="/", cuda={"float": "({0} / {1})"}, llvm={"float": "fdiv"}, work=9)
-
-
-def _floordiv(a: Any, b: Any) -> Any:
-    return np.where(b == 0, np.zeros_like(a), np.floor_divide(a, np.where(b == 0, np.ones_like(b), b))).astype(a.dtype)
-
-
-def _mod(a: Any, b: Any) -> Any:
-    return np.where(b == 0, np.zeros_like(a), np.remainder(a, np.where(b == 0, np.ones_like(b), b))).astype(a.dtype)
-
-
-_DIVISION = """\
-template <class T> __device__ __forceinline__ T lp_floordiv(T a, T b) {
-  if (b == 0) return 0;
-  if ((T)-1 < (T)0 && b == (T)-1) return (T)(0ull - (unsigned long long)a);
-  T q = a / b;
-  return (a % b != 0 && (a < 0) != (b < 0)) ? (T)(q - 1) : q;
-}
-template <class T> __device__ __forceinline__ T lp_mod(T a, T b) {
-  if (b == 0 || ((T)-1 < (T)0 && b == (T)-1)) return 0;
-  T r = a % b;
-  return (r != 0 && (r < 0) != (b < 0)) ? (T)(r + b) : r;
-}
-"""
-floordiv = Intrinsic(
-    "floordiv", 2, INTEGER, _floordiv, infix="//", cuda_prelude=_DIVISION,
-    cuda=dict.fromkeys(INTEGER, "lp_floordiv<{T}>({0}, {1})"), llvm={"int": "floor sdiv", "uint": "floor udiv"},
-)  # fmt: skip
-mod = Intrinsic(
-    "mod", 2, INTEGER, _mod, infix="%", cuda_prelude=_DIVISION,
-    cuda=dict.fromkeys(INTEGER, "lp_mod<{T}>({0}, {1})"), llvm={"int": "floor srem", "uint": "floor urem"},
-)  # fmt: skip
 neg = Intrinsic(
     "neg", 1, NUMBER, np.negative,
     cuda={"float": "(-{0})", "int": "({T})(0 - ({U})({0}))", "uint": "({T})(0 - ({U})({0}))"},

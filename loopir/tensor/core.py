@@ -257,15 +257,20 @@ def as_expr(cls: type[Expr], x: Any, context: DType | None) -> Any:
         if t.is_integer and not t.holds(int(x)):
             raise ExprError(f"{x} is no {t}, which a number takes from the tensor beside it; convert that with astype")
         return cls((), t, lambda _: Const(x, t), (), {})
-    if hasattr(x, "dtype") and getattr(x, "shape", None) == ():
+    if _typed(x):
         t = dtypes.dtype(x.dtype)
         return cls((), t, lambda _: Const(x.item(), t), (), {})
     raise TypeError(f"{type(x).__name__} is no tensor; arrays come in through lp.placeholder")
 
 
+def _typed(x: Any) -> bool:
+    """Whether `x` is a number with a type of its own: a scalar of NumPy's, or an array without dimensions."""
+    return hasattr(x, "dtype") and getattr(x, "shape", None) == ()
+
+
 def common_type(args: Sequence[Any]) -> DType:
-    """NumPy's promotion: tensors and NumPy's scalars by their types, Python numbers and indices only by their kind."""
-    strong = [dtypes.dtype(a.dtype) for a in args if isinstance(a, Expr | np.generic)]
+    """NumPy's promotion: tensors and what has a type by it, Python numbers and indices only by their kind."""
+    strong = [dtypes.dtype(a.dtype) for a in args if isinstance(a, Expr) or _typed(a)]
     numbers = (bool, int, float, IndexExpr, CondExpr)
     weak = [a for a in args if isinstance(a, numbers) and not isinstance(a, np.generic)]
     if not strong:
@@ -307,14 +312,24 @@ def at_broadcast(e: Expr, shape: tuple[Index, ...], at: tuple[Index, ...]) -> Va
 
 
 def cast_value(v: Value, t: DType) -> Value:
-    """`v` as a `t`; literals, indices and conditions are made in that type."""
+    """`v` as a `t`; literals, indices and conditions that their own type holds as they are are made in that type."""
     if v.dtype == t:
         return v
-    if isinstance(v, Of):
+    if isinstance(v, Of) and (isinstance(v.of, Cond) or v.type == dtypes.int64):
         return Of(v.of, t)
-    if isinstance(v, Const) and (t.is_float or v.type.kind != "float"):
+    if isinstance(v, Const) and _same_number(v, t):
         return Const(v.value, t)
     return Cast(v, t)
+
+
+def _same_number(v: Const, t: DType) -> bool:
+    """Whether the literal, converted to `t`, is what its digits are in `t`."""
+    if v.type.is_float:
+        own = float(v.type.numpy.type(v.value))
+        return t.is_float and (own == v.value or own != own)
+    if t.is_integer:
+        return t.holds(int(v.value))
+    return t == bool_ or abs(v.value) <= 1 << 53
 
 
 def elementwise(cls: type[Expr], fn: Intrinsic | str, *args: Any, to: DType | None = None) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes, grammar as ir
 from loopir.ir.dtypes import DTypeLike
-from loopir.ir.grammar import Cmp, Cond, Const, Index, Int, Select, Value, conj
+from loopir.ir.grammar import Cmp, Cond, Index, Int, Select, Value, conj
 from loopir.tensor import reductions as red
 from loopir.tensor.core import (
     as_expr,
@@ -299,12 +299,13 @@ def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -> Tenso
         if before < 0 or after < 0:
             raise ExprError(f"pad of {x.described()} by {(before, after)}; widths are at least 0, slice to cut")
     e = settled(x)
+    outside = as_expr(Tensor, value, e.dtype).at(())
     shape = tuple(d + (before + after) for d, (before, after) in zip(e.dims, widths, strict=True))
 
     def at(ix: tuple[Index, ...]) -> Value:
         inner = tuple(i - before for i, (before, _) in zip(ix, widths, strict=True))
         tests = [t for i, d in zip(inner, e.dims, strict=True) for t in (Cmp("<=", Int(0), i), Cmp("<", i, d))]
-        return Select(conj(*tests), e.at(inner), Const(value, e.dtype))
+        return Select(conj(*tests), e.at(inner), cast_value(outside, e.dtype))
 
     return e.like(shape, e.dtype, at)
 

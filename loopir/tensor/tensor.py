@@ -80,16 +80,16 @@ class Tensor(Views):
         return divide(other, self)
 
     def __floordiv__(self, other: Any) -> Tensor:
-        return _floored("floordiv", self, other)
+        return elementwise(Tensor, "floordiv", self, other)
 
     def __rfloordiv__(self, other: Any) -> Tensor:
-        return _floored("floordiv", other, self)
+        return elementwise(Tensor, "floordiv", other, self)
 
     def __mod__(self, other: Any) -> Tensor:
-        return _floored("mod", self, other)
+        return elementwise(Tensor, "mod", self, other)
 
     def __rmod__(self, other: Any) -> Tensor:
-        return _floored("mod", other, self)
+        return elementwise(Tensor, "mod", other, self)
 
     def __pow__(self, other: Any) -> Tensor:
         return power(self, other)
@@ -246,15 +246,6 @@ def divide(a: Any, b: Any) -> Tensor:
     """True division; integers divide as float64."""
     t = common_type((a, b))
     return elementwise(Tensor, "div", a, b, to=t if t.is_float else dtypes.float64)
-
-
-def _floored(fn: str, a: Any, b: Any) -> Tensor:
-    """// and %: on floats, by the floor of the quotient."""
-    t = common_type((a, b))
-    if not t.is_float:
-        return elementwise(Tensor, fn, a, b)
-    quotient = elementwise(Tensor, "floor", elementwise(Tensor, "div", a, b))
-    return quotient if fn == "floordiv" else elementwise(Tensor, "sub", a, quotient * b)
 
 
 def power(a: Any, b: Any) -> Tensor:

@@ -117,8 +117,9 @@ class Views(Expr):
         length = ceildiv(stop - start, step) if step > 0 else ceildiv(start - stop, -step)
         return start, step, simplify(maximum(length, Int(0)), known)
 
-    def transpose(self, *axes: int) -> Any:
-        """The dimensions in the order `axes`; reversed if none are given."""
+    def transpose(self, *axes: Any) -> Any:
+        """The dimensions in the order `axes`, as numbers or in one tuple; reversed if none are given."""
+        axes = tuple(axes[0]) if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
         order = tuple(a + self.ndim if a < 0 else a for a in axes) or tuple(reversed(range(self.ndim)))
         if sorted(order) != list(range(self.ndim)):
             raise ExprError(f"transpose of {self.described()} by {axes}; the axes are each dimension once")
