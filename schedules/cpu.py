@@ -12,7 +12,7 @@ from schedules.columns import across, columns
 from schedules.direct import direct_cpu
 from schedules.folds import folded, into_one, lanes_of, runs_along
 from schedules.fusion import epilogue
-from schedules.matmul import contraction, worth_tiling
+from schedules.matmul import apart, contraction, worth_tiling
 from schedules.matmul_amx import matmul_amx, tiled
 from schedules.matmul_cpu import matmul_cpu, whole_vectors
 from schedules.matmul_pairs import matmul_pairs, pairs
@@ -39,6 +39,10 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     others the lanes are brought inside the reduced loops, so that a vector of sums stays in a register. What is read
     across the direction of the results goes through tiles in registers.
     """
+    for stage in s.stages:
+        if (t := apart(s, stage)) is not s:
+            c = contraction(t, stage)
+            s = t if several(t, stage) or (c is not None and worth_tiling(t, c, SHORT)) else s
     together = _together(s, lanes)
     if together is not None:
         return together

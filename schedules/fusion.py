@@ -28,12 +28,13 @@ def epilogue(s: lp.Schedule, stage: str) -> lp.Schedule:
 
     As many as can be: those that take the elements one by one, where a store in their own order is left.
     """
-    while True:
+    while stage in s.stages:  # a step may show that it never runs
         written = {t.buffer for t in s.accesses(stage) if t.write}
         readers = [x for x in s.stages if any(t.buffer in written and not t.write for t in s.accesses(x))]
         if len(readers) != 1 or readers[0] == stage or s.why("reverse_compute_inline", readers[0]) is not None:
             return s
         s, stage = s.reverse_compute_inline(readers[0]), readers[0]
+    return s
 
 
 def _times(s: lp.Schedule, stage: str) -> float:

@@ -10,7 +10,7 @@ from schedules.conv import conv_mma, conv_wgmma
 from schedules.direct import direct_gpu
 from schedules.elementwise import elementwise
 from schedules.fusion import epilogue, inlined
-from schedules.matmul import LARGE, Contraction, contraction, matmul_gpu, worth_tiling
+from schedules.matmul import LARGE, Contraction, apart, contraction, matmul_gpu, worth_tiling
 from schedules.matmul_mma import matmul_mma, pairs, rounded
 from schedules.matmul_simt import matmul_simt
 from schedules.matmul_split import matmul_split
@@ -50,7 +50,11 @@ def _same(s: lp.Schedule) -> lp.Schedule:
 
 def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = False) -> lp.Schedule:
     """What `gpu` makes of `s`; with `each`, lowering is asked about every stage."""
-    s = _plain(inlined(s))
+    s = inlined(s)
+    for stage in s.stages:
+        if (t := apart(s, stage)) is not s and (_tiled(t, stage) or several(t, stage)):
+            s = t
+    s = _plain(s)
     tiled = any(_tiled(s, stage) or several(s, stage) for stage in s.stages)
     along_rows = (_lowered(s, row_blocks) or _lowered(s, row_blocks, keep=False)) if crowded(s) and not tiled else None
     if along_rows is not None:

@@ -51,13 +51,33 @@ class Contraction:
     """Of an element of the output."""
 
 
+def apart(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with a copy for the right operand of `stage`, if it folds products of elements of one buffer, as `A @ A.T`.
+
+    What brings operands near knows them by their buffers.
+    """
+    over = s.reduced(stage)
+    reads, writes = ([t for t in s.accesses(stage) if t.write == kind] for kind in (False, True))
+    if not over or len(writes) != 1 or len(reads) != 2 or reads[0].buffer != reads[1].buffer:
+        return s
+    for left, right in (reads, reads[::-1]):
+        loops = [x for x in s.loops(stage) if not right.invariant(x)]
+        if any(writes[0].contiguous(x) and left.invariant(x) for x in loops):
+            loops.sort(key=right.contiguous)
+            if s.why("reindex", stage, right.buffer, *loops) is None:
+                return s.reindex(stage, right.buffer, *loops)
+    return s
+
+
 def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
-    """What `stage` is as a contraction; None if it is none."""
+    """What `stage` is as a contraction; None if it is none, or of one buffer: see `apart`."""
     loops, over = s.loops(stage), s.reduced(stage)
     reads = [t for t in s.accesses(stage) if not t.write]
     writes = [t for t in s.accesses(stage) if t.write]
     free = tuple(x for x in loops if x not in over)
     if len(over) != 1 or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
+        return None
+    if reads[0].buffer == reads[1].buffer:
         return None
     (k,), (out,) = over, writes
     for left, right in (reads, reads[::-1]):

@@ -42,6 +42,8 @@ def product(s: lp.Schedule, stage: str) -> Product | None:
     free = tuple(x for x in s.loops(stage) if x not in over)
     if not over or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
         return None
+    if reads[0].buffer == reads[1].buffer:  # see `apart`
+        return None
     for left, right in (reads, reads[::-1]):
         rows = tuple(x for x in free if right.invariant(x) and not left.invariant(x))
         columns = tuple(x for x in free if left.invariant(x) and not right.invariant(x))

@@ -35,7 +35,8 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
     s, (outer, row) = step(s, "split", loops[0], strip)
     for stage in reversed(s.stages[:-1]):
         if s.why("compute_at", stage, row, store=outer) is None:
-            s = ringed(s.compute_at(stage, row, store=outer), stage)
+            s = s.compute_at(stage, row, store=outer)
+            s = ringed(s, stage) if stage in s.stages else s  # that step may show that the stage never runs
     for stage in s.stages:
         inner = innermost(s, stage)
         if inner is not None and inner not in (outer, row):

@@ -38,9 +38,10 @@ class Expr(NamedTuple):
 def exprs(draw: st.DrawFn, *, dtype: str = "int32", most: int = 5, largest: int = 5, symbolic: bool = True) -> Expr:
     """An expression of up to `most` operations over one or two inputs of up to two dimensions.
 
-    Elementwise operations, comparisons, reductions along an axis, products of matrices, transposes, slices, padding.
-    `dtype` is a type of integers, which wrap around and are widened as NumPy's are; the first dimension may be the
-    symbolic size n, 0 included. To run it: `lp.Schedule(e.tensor).build("interpret")(*arrays)`.
+    Elementwise operations, division, comparisons, reductions along an axis, the place of the largest, products of
+    matrices, also of one with itself, transposes, slices, padding, gathers, joins, stages in between. `dtype` is a type
+    of signed integers, which wrap around and are widened as NumPy's are; the first dimension may be the symbolic size
+    n, 0 included. To run it: `lp.Schedule(e.tensor).build("interpret")(*arrays)`.
     """
     n = lp.symbol("n", min=0)
     rows: Dim = "n" if symbolic and draw(st.booleans()) else draw(between(1, largest))
@@ -95,6 +96,11 @@ class _Terms:
             self.sliced,
             self.padded,
             self.product,
+            self.divided,
+            self.gathered,
+            self.joined,
+            self.squared,
+            self.stored,
         )
         return choose(self.draw, kinds)() or self.scaled()
 
@@ -122,7 +128,10 @@ class _Terms:
         axis = self.draw(between(0, len(t.shape) - 1))
         left = (*t.shape[:axis], *t.shape[axis + 1 :])
         if isinstance(t.shape[axis], int) and t.shape[axis] and self.draw(st.booleans()):
-            return _Term(t.tensor.max(axis=axis), left, lambda *a: t.value(*a).max(axis=axis))
+            how = choose(self.draw, ("max", "min", "argmax"))
+            return _Term(
+                getattr(lp, how)(t.tensor, axis=axis), left, lambda *a: getattr(np, how)(t.value(*a), axis=axis)
+            )
         return _Term(t.tensor.sum(axis=axis), left, lambda *a: t.value(*a).sum(axis=axis))
 
     def turned(self) -> _Term | None:
@@ -152,6 +161,51 @@ class _Terms:
         if t is None or u is None:
             return None
         return _Term(t.tensor @ u.tensor, (t.shape[0], u.shape[1]), lambda *a: t.value(*a) @ u.value(*a))
+
+    def squared(self) -> _Term | None:
+        """A product of a matrix and itself, turned round."""
+        t = self.pick(lambda t: len(t.shape) == 2)
+        if t is None:
+            return None
+        if self.draw(st.booleans()):
+            return _Term(t.tensor @ t.tensor.T, (t.shape[0],) * 2, lambda *a: t.value(*a) @ t.value(*a).T)
+        return _Term(t.tensor.T @ t.tensor, (t.shape[1],) * 2, lambda *a: t.value(*a).T @ t.value(*a))
+
+    def divided(self) -> _Term:
+        """By a number of either sign, rounded to minus infinity, or what is left then."""
+        t, c = choose(self.draw, self.terms[::-1]), choose(self.draw, (2, 3, -2, 7, -5))
+        if self.draw(st.booleans()):
+            return _Term(t.tensor // c, t.shape, lambda *a: t.value(*a) // c)
+        return _Term(t.tensor % c, t.shape, lambda *a: t.value(*a) % c)
+
+    def gathered(self) -> _Term | None:
+        """Rows or columns at places that are computed; those outside are brought to the nearest end."""
+        t = self.pick(lambda t: _length(t) > 0)
+        places = self.pick(lambda u: len(u.shape) == 1)
+        if t is None or places is None:
+            return None
+        last = _length(t) - 1
+        made = lp.take(t.tensor, places.tensor, axis=len(t.shape) - 1)
+        shape = (*t.shape[:-1], *places.shape)
+        return _Term(made, shape, lambda *a: np.take(t.value(*a), np.clip(places.value(*a), 0, last), axis=-1))
+
+    def joined(self) -> _Term | None:
+        """Two of one shape, one after the other or side by side."""
+        t = self.pick(lambda t: _length(t) > 0)
+        u = None if t is None else self.pick(lambda u: u.shape == t.shape)
+        if t is None or u is None:
+            return None
+        if self.draw(st.booleans()):
+            shape = (*t.shape[:-1], 2 * _length(t))
+            made = lp.concatenate([t.tensor, u.tensor], axis=-1)
+            return _Term(made, shape, lambda *a: np.concatenate([t.value(*a), u.value(*a)], axis=-1))
+        made = lp.stack([t.tensor, u.tensor], axis=-1)
+        return _Term(made, (*t.shape, 2), lambda *a: np.stack([t.value(*a), u.value(*a)], axis=-1))
+
+    def stored(self) -> _Term:
+        """The newest as a stage of its own."""
+        t = self.terms[-1]
+        return _Term(t.tensor.named("stage"), t.shape, t.value)
 
 
 def _length(t: _Term) -> int:

@@ -114,6 +114,14 @@ def test_auto_places_stages_where_they_are_read(program: Any, extra: int) -> Non
     np.testing.assert_allclose(t.build("llvm")(x), want, rtol=1e-5)
 
 
+def test_stages_that_a_step_shows_never_to_run_are_left_alone() -> None:
+    x = lp.placeholder((9, 9), "int32", name="x")
+    corner = lp.pad(x[:0], [(1, 2), (1, 2)]).named("p")[:3:2, 20:1].named("none")
+    for made in (corner.T, lp.stack([x @ x, x @ x])[5:10, 20:3]):
+        kernel = schedules.auto(lp.Schedule(made), "llvm").build("llvm")
+        assert kernel(np.ones((9, 9), np.int32)).size == 0
+
+
 IN_NO_LOOP = """
 def f(n: "size", A: "float32[n]", Y: "out float32[2, n + 1]"):
     with alloc("float32[]") as T:

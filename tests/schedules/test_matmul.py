@@ -203,3 +203,27 @@ def test_what_follows_a_product_is_in_its_store(rows: object, target: str) -> No
         assert (s.build("llvm")(*given) == want).all()
     else:
         assert lp.compile_source(s).source.count("__global__") == 1
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("how", ["rows", "columns", "itself", "batches", "symbols"])
+def test_a_product_of_a_matrix_with_itself_is_tiled(how: str, dtype: str, target: str) -> None:
+    """What brings operands near knows them by their buffers, of which there is one."""
+    shape = {"itself": (48, 48), "batches": (2, 40, 33), "symbols": (lp.symbol("n"), lp.symbol("m"))}.get(how, (40, 33))
+    x = lp.placeholder(shape, dtype, name="x")
+    made = {
+        "columns": lambda: x.T @ x,
+        "itself": lambda: x @ x,
+        "batches": lambda: x @ x.transpose(0, 2, 1),
+    }.get(how, lambda: x @ x.T)()
+    s = lp.Schedule(made)
+    t = schedules.auto(s, target)
+    assert len(t.stages) > len(s.stages)
+    at = (40, 33) if how == "symbols" else shape
+    a = np.random.default_rng(0).integers(-1, 2, at).astype(x.dtype.numpy)
+    if target == "llvm":
+        (want,) = lp.interpret(s.func, {"x": a}).values()
+        assert np.array_equal(t.build("llvm", threads=2)(a), want)
+    else:
+        assert lp.compile_source(t).source
