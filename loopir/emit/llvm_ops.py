@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+import numpy as np
+
 from loopir.emit.llvm_builder import Builder
 from loopir.emit.llvm_text import (
     DOUBLE,
@@ -63,8 +65,9 @@ def literal(value: int | float | bool, t: DType) -> Constant:
 
 
 def round_to(x: float, t: DType) -> float:
-    """`x` rounded to `t`."""
-    return float(t.numpy.type(x))
+    """`x` rounded to `t`; what is too large for it is infinite, without a warning."""
+    with np.errstate(over="ignore"):
+        return float(t.numpy.type(x))
 
 
 def from_memory(b: Builder, raw: Operand, t: DType) -> Operand:

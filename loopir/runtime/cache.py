@@ -40,6 +40,14 @@ def key(*parts: str | bytes) -> str:
     return digest.hexdigest()
 
 
+def _limit() -> int:
+    """The bytes that the entries may take together."""
+    told = os.environ.get("LOOPIR_CACHE_BYTES", str(LIMIT))
+    if not told.isdecimal():
+        raise ValueError(f"LOOPIR_CACHE_BYTES is {told!r}; it is a whole number of at least 0")
+    return int(told)
+
+
 def load(name: str) -> bytes | None:
     """The entry `name`, or None; one that is not whole is removed."""
     path = directory() / name[:2] / name
@@ -65,7 +73,7 @@ def store(name: str, data: bytes) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if _stores % 1000 == 0:
-            trim(int(os.environ.get("LOOPIR_CACHE_BYTES", LIMIT)))
+            trim(_limit())
         _stores += 1
         handle, temporary = tempfile.mkstemp(dir=folder)
         with os.fdopen(handle, "wb") as file:

@@ -107,7 +107,13 @@ class Expr:
         return self.source[0].name if self.source is not None else None
 
     def at(self, at: tuple[Index, ...]) -> Value:
-        return self._at(at)
+        try:
+            return self._at(at)
+        except RecursionError:
+            raise ExprError(
+                "an expression has more operations one on the other than Python goes down; store a part of it on the "
+                "way, as t.named(...) does"
+            ) from None
 
     def described(self) -> str:
         """For messages: name or kind, dtype and shape."""

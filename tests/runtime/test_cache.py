@@ -33,6 +33,14 @@ def test_a_directory_that_cannot_be_written_gives_one_warning(tmp_path: Path, mo
     assert cache.load(cache.key("x")) is None
 
 
+def test_a_limit_that_is_no_number_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPIR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("LOOPIR_CACHE_BYTES", "1 GB")
+    monkeypatch.setattr(cache, "_stores", 0)
+    with pytest.raises(ValueError, match="LOOPIR_CACHE_BYTES is '1 GB'; it is a whole number"):
+        cache.store(cache.key("x"), b"data")
+
+
 def test_an_entry_that_is_not_whole_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOPIR_CACHE_DIR", str(tmp_path))
     name = cache.key("z")

@@ -66,3 +66,23 @@ def test_padding_is_of_the_type() -> None:
         lp.pad(x, [(1, 1)], value=2.5)
     with pytest.raises(ExprError, match="-1 is no uint8"):
         lp.pad(x, [(1, 1)], value=-1)
+
+
+def test_a_number_that_is_too_large_for_the_type_is_infinite_without_a_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    x = lp.placeholder((2,), "float32", name="x")
+    assert np.isinf(value(x * 1e300, np.ones(2, np.float32))).all()
+    assert not recwarn.list
+
+
+def test_an_expression_that_is_too_deep_says_what_to_do() -> None:
+    deep = x = lp.placeholder((2,), "float32", name="x")
+    for _ in range(3000):
+        deep = deep + 1
+    for use in (lp.Schedule, lp.sum, lambda t: t.named("t"), lambda t: lp.compute((2,), lambda i: t[i])):
+        with pytest.raises(ExprError, match=r"store a part of it on the way, as t\.named"):
+            use(deep)
+    for n in range(600):
+        x = (x + 1).named("x") if n % 200 == 0 else x + 1
+    assert np.array_equal(value(x, np.zeros(2, np.float32)), [600, 600])
