@@ -48,7 +48,19 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.kept import kept
-from loopir.ir.walk import children, map_body, map_stmts, on_loads, rebuild, replace, replaced, substitute, variables
+from loopir.ir.walk import (
+    children,
+    guard,
+    map_body,
+    map_stmts,
+    on_loads,
+    rebuild,
+    replace,
+    replaced,
+    speaking,
+    substitute,
+    variables,
+)
 
 _FORMS: frozenset[type[Index]] = frozenset({Var, FloorDiv, Mod, Min, Max})
 """What positions are sums of, each in its shortest form where the loop starts."""
@@ -219,7 +231,7 @@ class Relabelling:
     def guard(self, s: If, known: Known) -> Cond:
         """The condition of `s`, such that the reductions in it start at the same elements."""
         if known.starting(s.orelse):
-            return substitute(s.cond, self.position)
+            return guard(s, self.position)
         starting = known.starting(s.then)
         if not starting:
             return self.cond(s.cond, lambda: known.here)
@@ -232,7 +244,7 @@ class Relabelling:
             new = self.cond(t, lambda: known.here if True in speaks else known.start)
             if all(self._speaks(n, over) in speaks for n in conjuncts(new) for over in starting):
                 return new
-        return substitute(t, self.position)
+        return speaking(t, self.position, starting)
 
     def _speaks(self, t: Cond, over: frozenset[str]) -> bool:
         """Whether `t` speaks of what a reduction is over, by its old name or by its new ones."""

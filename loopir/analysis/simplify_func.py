@@ -30,7 +30,18 @@ from loopir.ir.grammar import (
     conj,
     conjuncts,
 )
-from loopir.ir.walk import bodies, map_body, map_stmts, replace, started, statements, substitute, variables, way_to
+from loopir.ir.walk import (
+    bodies,
+    map_body,
+    map_stmts,
+    replace,
+    started,
+    starts_in,
+    statements,
+    substitute,
+    variables,
+    way_to,
+)
 
 
 def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:
@@ -202,11 +213,6 @@ def _guard(s: If, known: Known) -> Cond:
         kept.append(new if starts_alike(t, new, starting) else t)
     new = conj(*kept)
     return s.cond if new == s.cond else new
-
-
-def starts_in(body: Body) -> list[frozenset[str]]:
-    """For each Reduce in `body` that has a start, the loops that it is over."""
-    return [frozenset(s.over) for s in statements(body) if isinstance(s, Reduce) and s.init is not None]
 
 
 def starts_alike(old: Cond, new: Cond, starting: Iterable[frozenset[str]]) -> bool:

@@ -6,7 +6,7 @@ what it does not change: `rebuild` returns the node it was given when no child m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from operator import attrgetter, is_, is_not
 from typing import Any, TypeVar, cast
@@ -17,7 +17,6 @@ from loopir.ir.grammar import (
     Buffer,
     Const,
     FloorDiv,
-    Index,
     Int,
     Load,
     Max,
@@ -29,7 +28,6 @@ from loopir.ir.grammar import (
     Var,
     Xor,
 )
-from loopir.ir.index import FOLDED
 from loopir.ir.kept import memory
 
 N = TypeVar("N", bound=Node)
@@ -64,13 +62,13 @@ LEAVES = frozenset({Var, Int, Const})
 """Nodes that hold no others, and are met most."""
 
 
-_PAIRS = frozenset({Add, Mul, FloorDiv, Mod, Min, Max, Xor})
+PAIRS = frozenset({Add, Mul, FloorDiv, Mod, Min, Max, Xor})
 """Nodes that hold two others, `a` and `b`, and are met most of those that hold any."""
 
 
 def children(node: Node) -> list[Node]:
     """The nodes directly under `node`, in the order they are written."""
-    if type(node) in _PAIRS:
+    if type(node) in PAIRS:
         return [node.a, node.b]  # type: ignore[attr-defined]
     out: list[Node] = []
     for child in _fields(node):
@@ -96,7 +94,7 @@ def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
     kind: Any = type(node)
     if kind in LEAVES:
         return node
-    if kind in _PAIRS:
+    if kind in PAIRS:
         pair: Any = node
         a: Any = fn(pair.a)
         b: Any = fn(pair.b)
@@ -190,37 +188,3 @@ def _on_loads(node: N, fn: Callable[[Any], Any]) -> N:
 def transform(node: N, fn: Callable[[Node], Node]) -> N:
     """Bottom-up: children first, then `fn` on the rebuilt node."""
     return cast(N, fn(rebuild(node, lambda child: transform(child, fn))))
-
-
-def substitute(node: N, env: Mapping[str, Index]) -> N:
-    """`node` with each variable named in `env` replaced; indices fold as they are rebuilt.
-
-    Loops are not renamed: `env` must not name a variable that a loop inside `node` binds. Buffers stay as
-    they are: their shapes and layouts speak of sizes only.
-    """
-    if not env:
-        return node
-
-    def visit(n: Any) -> Any:
-        kind = n.__class__
-        if kind is Var:
-            return env.get(n.name, n)
-        if kind in _PAIRS:
-            a, b = visit(n.a), n.b
-            b = b if b.__class__ is Int else visit(b)
-            return n if a is n.a and b is n.b else FOLDED[kind](a, b)
-        if kind is Buffer or kind in LEAVES:
-            return n
-        if kind is Load:  # as `rebuild` has it, sooner
-            at = n.at
-            new = tuple([visit(x) for x in at])
-            return n if all(map(is_, new, at)) else Load(n.buffer, new)
-        return on_loads(n, visit) if kind is Op else rebuild(n, visit)
-
-    return visit(node)
-
-
-def refold(ix: Index) -> Index:
-    """Apply the folding constructors to the top node, after its children changed."""
-    pair: Any = ix
-    return FOLDED[type(ix)](pair.a, pair.b) if type(ix) in _PAIRS else ix

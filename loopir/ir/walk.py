@@ -49,12 +49,17 @@ from loopir.ir.rebuild import (
     nodes as nodes,
     on_loads as on_loads,
     rebuild as rebuild,
-    refold as refold,
     replace as replace,
-    substitute as substitute,
     transform as transform,
 )
 from loopir.ir.spoken import loads_of as loads_of, sees as sees, variables as variables
+from loopir.ir.substitute import (
+    guard as guard,
+    refold as refold,
+    speaking as speaking,
+    starts_in as starts_in,
+    substitute as substitute,
+)
 
 N = TypeVar("N", bound=Node)
 

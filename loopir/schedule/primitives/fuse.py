@@ -9,7 +9,7 @@ from loopir.analysis.relabel import Relabelling
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, If, Index, Int, Loop, Mod, Reduce, Stmt, Var, maximum
 from loopir.ir.text import text
-from loopir.ir.walk import Place, loaded, places, replace, replace_loop, rewrite, started, substitute, variables
+from loopir.ir.walk import Place, guard, loaded, places, replace, replace_loop, rewrite, starts_in, variables
 from loopir.schedule.effects import require_stable_extent
 from loopir.schedule.facts import Facts
 from loopir.schedule.find import find_serial
@@ -97,9 +97,8 @@ def _fused(facts: Facts, a: Loop, b: Loop, name: str) -> Loop:
     if rows == Int(1):
         env = {a.var: Int(0), b.var: at}
     still = {v: Mod(at, Int(1)) for v, ix in env.items() if name not in variables(ix)}
-    inside, size = rewrite(b.body, lambda s: _refold(s, a.var, b.var, name)), facts.tidy(rows * columns)
-    if still:
-        inside = rewrite(inside, lambda s: _spoken(s, name, still))
+    inside = rewrite(b.body, lambda s: _spoken(s, {a.var, b.var}, env | still))
+    inside, size = rewrite(inside, lambda s: _refold(s, a.var, b.var, name)), facts.tidy(rows * columns)
     body = Relabelling(env, {}).body(inside, facts.place.loop(name, size, inside))
     return Loop(name, size, "serial", unspoken(body))  # the width may speak of what a fold is over
 
@@ -111,13 +110,13 @@ def _refold(s: Stmt, a: str, b: str, name: str) -> Stmt | None:
     return replace(s, over=replaced(s.over, {a: (name,) if b in s.over else (), b: ()}))
 
 
-def _spoken(s: Stmt, name: str, still: Mapping[str, Index]) -> Stmt | None:
-    """A guard that speaks of a loop which is gone, as one iteration has no other: still of what is folded over, if a
-    reduction starts whatever it says."""
-    if not isinstance(s, If) or name not in started(s) or variables(s.cond).isdisjoint(still):
+def _spoken(s: Stmt, both: set[str], position: Mapping[str, Index]) -> Stmt | None:
+    """A guard that speaks of one of `both`, which is in another position now: still of what is folded over, if a
+    reduction over both starts whatever it says."""
+    if not isinstance(s, If) or variables(s.cond).isdisjoint(both) or not any(both <= x for x in starts_in((s,))):
         return None
-    then, orelse = (rewrite(body, lambda x: _spoken(x, name, still)) for body in (s.then, s.orelse))
-    return If(substitute(s.cond, still), then, orelse)
+    then, orelse = (rewrite(body, lambda x: _spoken(x, both, position)) for body in (s.then, s.orelse))
+    return If(guard(s, position), then, orelse)
 
 
 def _require_bound_there(facts: Facts, a: Loop, b: Loop) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from loopir.analysis.access import sees
 from loopir.analysis.affine import Poly, coefficient, const_of, constant, plus, scaled, to_index
 from loopir.analysis.simplify import EMPTY, poly
-from loopir.analysis.simplify_func import starts_alike, starts_in
+from loopir.analysis.simplify_func import starts_alike
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     FALSE,
@@ -56,6 +56,7 @@ from loopir.ir.walk import (
     replace_loop,
     rewrite,
     started,
+    starts_in,
     statements,
     variables,
 )
