@@ -150,11 +150,14 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
 
 def _guards(place: Place, loops: set[str]) -> list[Cond]:
     """The conditions around the stage, and nothing else, that speak of `loops`, if any are named."""
-    out: list[Cond] = []
-    for depth, s in enumerate(place.around):
-        if isinstance(s, If) and not s.orelse and len([*places((s,))]) == 1 and place.path[depth + 1] < len(s.then):
-            out += (c for c in conjuncts(s.cond) if sees(c) and (not loops or variables(c) & loops))
-    return out
+    terms = (c for s in _own_guards(place) for c in conjuncts(s.cond))
+    return [c for c in terms if sees(c) and (not loops or variables(c) & loops)]
+
+
+def _own_guards(place: Place) -> list[If]:
+    """The guards around the stage, and nothing else."""
+    guards = ((s, n) for s, n in zip(place.around, place.path[1:], strict=True) if isinstance(s, If))
+    return [s for s, n in guards if not s.orelse and len([*places((s,))]) == 1 and n < len(s.then)]
 
 
 def _may_fail(new: Func, label: str, guard: Cond) -> bool:
@@ -303,7 +306,7 @@ def _require_unseen(func: Func, place: Place, dropped: Sequence[Cond]) -> None:
         reason = f"where {listing(text(c) for c in dropped)} does not hold, {stmt.label} would write {listing(seen)}"
         raise ScheduleError(f"{reason}, which the caller sees", suggestion=f"cache_write({stmt.label!r}, ...) first")
     extra = replace(stmt, label=EXTRA)
-    first = next(s for s in place.around if isinstance(s, If) and any(c in dropped for c in conjuncts(s.cond)))
+    first = next(s for s in _own_guards(place) if any(c in dropped for c in conjuncts(s.cond)))
     lifted = _beside(func, place, first, dropped, extra)
     found = statements_of(lifted)
     mine = [s for s in found if s.label == EXTRA]
@@ -406,15 +409,14 @@ def _shown(v: Value, here: Context, copies: Mapping[str, _Copy | None], value: f
 
 
 def _unguarded(func: Func, place: Place, dropped: Sequence[Cond]) -> Func:
-    guards = [s for s in place.around if isinstance(s, If)]
+    guards = _own_guards(place)
 
     def visit(s: Stmt) -> Stmt | tuple[Stmt, ...] | None:
-        if not any(s is g for g in guards):
+        if not isinstance(s, If) or not any(s is g for g in guards):
             return None
-        assert isinstance(s, If)
         kept = conj(*(c for c in conjuncts(s.cond) if c not in dropped))
         inner = rewrite(s.then, visit)
-        return inner if kept == TRUE else If(kept, inner, s.orelse)
+        return inner if kept == TRUE else If(kept, inner)
 
     return replace(func, body=rewrite(func.body, visit))
 
