@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import Any, TypeVar
 
-from loopir.analysis.access import sees
+from loopir.analysis.access import sees, statements_in
 from loopir.analysis.affine import Poly, constant, plus, scaled, to_index
-from loopir.analysis.between import spoilt
+from loopir.analysis.between import spoilt, written_before
+from loopir.analysis.depend import Order, Pair, least
 from loopir.analysis.regions import Tops, end, loose, proved
 from loopir.analysis.simplify import Context, divide, poly
 from loopir.analysis.simplify_func import simplify_body
@@ -310,12 +311,30 @@ def _require_kept_inputs(func: Func, producer: Producer) -> None:
             if name in reads(outside):
                 reason = f"{inner.buffer.name}, which {label} is computed from, is gone where {label} is read"
                 raise ScheduleError(reason, suggestion=f"keep {label} as a stage")
+            _require_same_iteration(func, producer, inner)
     found = spoilt(func, label, name)
     if found is not None:
         writer = found.clash.second
         reason = f"{found.clash.witness.buffer}, which {label} is computed from, is written by {writer} before "
         reason += f"{found.label} at ({pairs(found.use)}) reads {label}"
         raise refusal(found.clash, reason, None, f"keep {label} as a stage")
+
+
+def _require_same_iteration(func: Func, producer: Producer, inner: Alloc) -> None:
+    """Refuse if the stage is read in another iteration than that which had `inner`, memory that it is computed from."""
+    label, name = producer.store.label, producer.store.buffer.name
+    around = [s.var for s in way_to(func, inner) if isinstance(s, Loop)]
+    done = [(s, a) for s in statements_in(func, touching(name)) for a in s.accesses if a.buffer == name]
+    (made,) = (x for x in done if x[1].write)
+    for t, b in (x for x in done if not x[1].write):
+        here = [v for v in around if v in t.dims]
+        if here == around and written_before(func, (t, b), made, around):
+            continue
+        apart: list[Order] = [[({f"t.{v}": k, f"s.{v}": -k, "": -1}, False)] for v in here for k in (1, -1)]
+        clash = least(Pair(func, *made, t, b).clashes(apart))
+        reason = f"{inner.buffer.name}, which {label} is computed from, is another one where {t.name} reads {label}"
+        instead = f"keep {label} as a stage"
+        raise ScheduleError(reason, suggestion=instead) if clash is None else refusal(clash, reason, None, instead)
 
 
 def _without(body: Body, store: Store) -> Body:
