@@ -105,7 +105,8 @@ def _extends(constraints: Iterable[Constraint], hidden: Set[str], point: Mapping
 def _value(row: Linear, point: Mapping[str, int]) -> int:
     total = 0
     for v, c in row.items():
-        total += c * point[v] if v else c
+        if c:  # what has gone out of a row may be of no point
+            total += c * point[v] if v else c
     return total
 
 

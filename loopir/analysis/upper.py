@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopir.ir.grammar import Add, FloorDiv, Index, Int, Max, Min, Mod, Mul, Opaque, Var, maximum, minimum
+from loopir.ir.grammar import Add, FloorDiv, Index, Int, Loop, Max, Min, Mod, Mul, Opaque, Var, maximum, minimum
 from loopir.ir.walk import nodes
 
 
@@ -14,6 +14,12 @@ def upper(ix: Index, loops: Mapping[str, Index]) -> Index | None:
     Variables that are in no loop are sizes, and at least 0. `loops` lists outer loops first.
     """
     return _end(ix, loops, high=True)
+
+
+def most(loop: Loop, loops: Mapping[str, Index]) -> Index | None:
+    """How often `loop` runs at most, as `upper` has it; a loop of -1 iterations has none."""
+    size = upper(loop.extent, loops)
+    return Int(0) if isinstance(size, Int) and size.value < 0 else size
 
 
 def _end(ix: Index, loops: Mapping[str, Index], *, high: bool) -> Index | None:

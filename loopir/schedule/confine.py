@@ -13,6 +13,7 @@ from loopir.analysis.bundles import bundled, unclear
 from loopir.analysis.depend import Order, Pair, before, times
 from loopir.analysis.regions import Box, region, sized, touches
 from loopir.analysis.simplify_func import Known, simplify_body
+from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     THREAD_AXES,
     Alloc,
@@ -44,6 +45,7 @@ from loopir.ir.walk import (
     way_to,
 )
 from loopir.schedule.facts import known_at, known_in
+from loopir.schedule.find import listing
 
 N = TypeVar("N", bound=Node)
 
@@ -92,7 +94,12 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
         n = rebuild(n, visit)
         if isinstance(n, Store) and n.buffer.name in new:
             return replace(n, buffer=new[n.buffer.name], at=at(n.at))
-        if isinstance(n, Reduce) and n.buffers[0].name in new:
+        if isinstance(n, Reduce) and any(b.name in new for b in n.buffers):
+            if not all(b.name in new for b in n.buffers):
+                folded = listing(b.name for b in n.buffers)
+                reason = f"{n.label} folds into {folded} at one element, so they have one shape"
+                kept = listing(b.name for b in n.buffers if b.name in new)
+                raise ScheduleError(reason, suggestion=f"keep {kept} as it is")
             return replace(n, buffers=tuple(new[b.name] for b in n.buffers), at=at(n.at))
         return n
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TypeVar, cast
 
-from loopir.analysis.upper import upper
+from loopir.analysis.upper import most
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Buffer, Func, Index, Load, Loop, Node, Reduce, Store, Var
 from loopir.ir.layouts import made_of
@@ -26,7 +26,7 @@ def expanded_buffer(func: Func, loop: Loop, alloc: Alloc, why: str) -> Buffer:
     """
     b = alloc.buffer
     around = {s.var: s.extent for s in way_to(func, loop)[:-1] if isinstance(s, Loop)}
-    size = upper(loop.extent, around)
+    size = most(loop, around)
     if size is None or not made_of(size, frozenset(func.sizes)):
         reason = f"{why}, and how large {b.name} would be is not known: {loop.var!r} runs {text(loop.extent)} times"
         raise ScheduleError(reason, loop=loop.var, suggestion=f"keep the statements that use {b.name} together")

@@ -21,13 +21,12 @@ from loopir.ir.grammar import (
     Layout,
     Loop,
     Mapped,
-    Reduce,
     Stmt,
     Strided,
     Var,
 )
 from loopir.ir.layouts import span
-from loopir.ir.walk import accessed, exchanged, fresh, names, replace, statements
+from loopir.ir.walk import accessed, exchanged, fresh, names, replace
 from loopir.schedule.confine import reindexed
 from loopir.schedule.effects import allocates, reads, require_stable_extent, writes
 from loopir.schedule.facts import known_at, known_in
@@ -141,8 +140,4 @@ def _layout(b: Buffer, sizes: set[str]) -> Layout | None:
 
 def _halved(body: Body, twice: Buffer, half: Index) -> Body:
     """`body` with every access to the buffer in the half called `half`."""
-    for s in statements(body):
-        if isinstance(s, Reduce) and len(s.buffers) > 1 and any(b.name == twice.name for b in s.buffers):
-            what = f"{s.label} folds into {twice.name} and into other memory at once"
-            raise ScheduleError(what, suggestion="a buffer that a plain store fills")
     return tuple([reindexed(s, {twice.name: twice}, lambda at: (half, *at)) for s in body])

@@ -6,9 +6,9 @@ from loopir.analysis.bounds import Subscript, unproved
 from loopir.analysis.simplify import sum_of_variables
 from loopir.analysis.simplify_func import simplify_body
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Index, Int, Load, Reduce
+from loopir.ir.grammar import Func, Index, Int, Load
 from loopir.ir.text import text
-from loopir.ir.walk import exchanged, places_in, replace, touching
+from loopir.ir.walk import exchanged, replace
 from loopir.schedule.confine import reindexed
 from loopir.schedule.facts import known_at
 from loopir.schedule.schedule import primitive
@@ -95,13 +95,6 @@ def fuse_dims(func: Func, buffer: str, first: int, count: int = 2) -> Func:
 
 def _require_inside(func: Func, name: str) -> None:
     """Refuse if an access may leave a dimension: it would be inside the fused one, at another element."""
-    for s in (p.stmt for p in places_in(func, touching(name))):
-        if isinstance(s, Reduce) and len(s.buffers) > 1 and name in {b.name for b in s.buffers}:
-            others = " and ".join(b.name for b in s.buffers if b.name != name)
-            raise ScheduleError(
-                f"{s.label} folds into {name} and {others} at one element, so they have one shape",
-                suggestion=f"keep the dimensions of {name}",
-            )
     for _, x, _ in unproved(func, name):
         if isinstance(x, Subscript):
             what = f"{text(Load(x.buffer, x.at))} is not known to be inside {name}"

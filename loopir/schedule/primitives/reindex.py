@@ -13,7 +13,7 @@ from loopir.analysis.affine import plain
 from loopir.analysis.bounds import Outside, outside
 from loopir.analysis.simplify import nonnegative, poly, simplify_cond
 from loopir.analysis.simplify_func import statements_known
-from loopir.analysis.upper import upper
+from loopir.analysis.upper import most
 from loopir.errors import ScheduleError
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
@@ -42,6 +42,7 @@ from loopir.ir.layouts import made_of
 from loopir.ir.text import text
 from loopir.ir.walk import children, fresh, loaded, nodes, substitute, variables
 from loopir.schedule.caches import Site, dtype_named, find_site, inside_nests, require_kept, require_unwritten
+from loopir.schedule.effects import allocates
 from loopir.schedule.find import find_buffer, find_loop, listing
 from loopir.schedule.naming import Taken, free_name
 from loopir.schedule.parts import with_values
@@ -153,6 +154,9 @@ def reindex(
     what = f"what {site.place.stmt.label} makes of {_named(sources)}"
     require_unwritten(site, made.deciding(), f"for which iterations there is {what}")
     ats = {n.at for n in nodes(part) if isinstance(n, Load)}
+    if gone := sorted(loaded(part) & allocates(site.nests)):
+        reason = f"{what} is read from {listing(gone)}, allocated in the nest that the copy would stand before"
+        raise ScheduleError(reason, suggestion="at=, a loop inside that allocation")
     require_kept(site, loaded(part), f"what {what} is read from", lambda a: None in a.at or a.at in ats)
     return made.applied(sources[0], name)
 
@@ -327,7 +331,7 @@ class _Copy:
         if isinstance(loop.extent, Int):
             return maximum(loop.extent, 0)
         around = {x.var: x.extent for x in (*self.site.place.loops,) if x is not loop}
-        size = upper(loop.extent, around)
+        size = most(loop, around)
         if size is None or not made_of(size, frozenset(self.site.func.sizes)):
             raise ScheduleError(
                 f"{loop.var!r} runs {text(loop.extent)} times, and how much memory that needs at most is not known",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Do, Func, Index, Reduce
+from loopir.ir.grammar import Do, Func, Index
 from loopir.ir.walk import accessed, exchanged, replace, statements
 from loopir.schedule.confine import reindexed
 from loopir.schedule.find import listing
@@ -52,10 +52,6 @@ def reorder_dims(func: Func, buffer: str, *order: int) -> Func:
         if isinstance(s, Do) and b.name in accessed(s):
             reason = f"{s.fn.name} has {b.name} as an operand, with dimensions in its own order"
             raise ScheduleError(reason, suggestion="reorder them before tensorize")
-        if isinstance(s, Reduce) and len(s.buffers) > 1 and b.name in {x.name for x in s.buffers}:
-            others = listing(x.name for x in s.buffers if x.name != b.name)
-            reason = f"{s.label} folds into {b.name} and {others} at one element, so they have one shape"
-            raise ScheduleError(reason, suggestion=f"keep the dimensions of {b.name}")
 
     def moved(at: tuple[Index, ...]) -> tuple[Index, ...]:
         return tuple(at[d] for d in order)

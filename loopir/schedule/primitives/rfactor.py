@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from loopir.analysis.moved import Came
 from loopir.analysis.simplify import nonnegative, poly
-from loopir.analysis.upper import upper
+from loopir.analysis.upper import most
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.text import text
@@ -148,7 +148,7 @@ class _Parts:
     def size(self, loop: Loop) -> Index:
         """The most iterations that `loop` has, which the memory has room for."""
         around = {x.var: x.extent for x in (*self.fold.outer, *self.fold.loops()) if x is not loop}
-        size = upper(loop.extent, around)
+        size = most(loop, around)
         if size is None:
             raise ScheduleError(
                 f"{loop.var!r} runs {text(loop.extent)} times, and how much memory that needs at most is not known",

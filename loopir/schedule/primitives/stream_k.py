@@ -14,7 +14,7 @@ from loopir.analysis.affine import plain, to_index
 from loopir.analysis.relabel import Relabelling
 from loopir.analysis.simplify import Context
 from loopir.analysis.simplify_func import Known
-from loopir.analysis.upper import upper
+from loopir.analysis.upper import most
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     Alloc,
@@ -273,7 +273,7 @@ class _Dealt:
     def size(self, loop: Loop) -> Index:
         """The most iterations that `loop` has, which the memory has room for."""
         around = {x.var: x.extent for x in (*self.fold.outer, *self.fold.loops()) if x is not loop}
-        size = upper(loop.extent, around)
+        size = most(loop, around)
         if size is None:
             reason = f"{loop.var!r} runs {text(loop.extent)} times, and how much memory that needs is not known"
             raise ScheduleError(reason, loop=loop.var, suggestion=f'split("{loop.var}", 32)')
