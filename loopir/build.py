@@ -63,13 +63,17 @@ def build(
 def lower(schedule: Schedule, target: str, *, show: Callable[[str, Func], None] | None = None) -> tuple[Func, ...]:
     """The Funcs that the emitter of `target` gets: here one, with every kernel in it.
 
-    `show(name, func)` is called after each pass.
+    `show(name, func)` is called after each pass. Raises LowerError for a schedule that `target` cannot run.
     """
     return (pipeline.lower(schedule.func, target, show=show),)
 
 
 def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True) -> Any:
-    """CUDA C and machine code for `arch`, with no GPU in the machine: `.source`, `.cubin`, `.resources`, `.log`."""
+    """CUDA C and machine code for `arch`, with no GPU in the machine: `.source`, `.cubin`, `.resources`, `.log`.
+
+    `.resources` has, by kernel, the registers of a thread, and bytes of what it spills and of shared memory. Raises
+    TargetError without NVRTC, LowerError for a schedule that a GPU cannot run, CompileError for what NVRTC turns down.
+    """
     module = import_module("loopir.emit.cuda").emit(pipeline.lower(schedule.func, "cuda"))
     require_arch(module.needs, arch)
     return import_module("loopir.runtime.nvrtc").compile(module.source, arch, fma=fma)

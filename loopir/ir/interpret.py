@@ -57,6 +57,10 @@ def interpret(
     `args` are by name, or in order for all but "out" parameters. `sizes` are found from the shapes where they can be.
     In domain "ring" floats are uint32 in and out (see `loopir.ir.domains`). `seed` picks the order of threads.
     Raises ValueError for arguments that do not fit, InterpretError for a wrong access, a race or a divergent barrier.
+
+        >>> double = lp.Schedule(lp.placeholder((3,), "float32", name="A") * 2.0).func
+        >>> lp.interpret(double, {"A": np.ones(3, np.float32)})
+        {'out': array([2., 2., 2.], dtype=float32)}
     """
     return _Run(func, args, sizes, DOMAINS[domain](), seed).go()
 

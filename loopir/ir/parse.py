@@ -67,6 +67,12 @@ def parse(source: str, *, filename: str = "<nest>", constants: Mapping[str, obje
 
     `constants` are Python numbers and Monoids that the source may name. Raises ParseError with file, line and
     column where the source is not in the language, and VerifyError where it is but breaks a rule.
+
+        >>> double = lp.parse('''
+        ... def double(n: "size", A: "float32[n]", B: "out float32[n]"):
+        ...     for i in range(n):
+        ...         B[i] = A[i] * 2.0
+        ... ''')
     """
     return _parse(source, filename, constants or {}, 1)
 
@@ -127,7 +133,7 @@ def func(fn: Callable[..., Any]) -> Func:
 
     Parameters are annotated with strings: "size" for a size, "[out|inout] dtype[shape]" for an array; without a
     word an array is an input if it is never written, else updated in place. Numbers from around the function may
-    be named.
+    be named. Raises ParseError and VerifyError as `parse` does, which has an example.
     """
     if fn.__name__ == "<lambda>":
         raise ParseError("a nest is a function written with def, not a lambda")

@@ -12,6 +12,7 @@ from loopir.errors import ExprError
 from loopir.ir import dtypes, grammar as ir
 from loopir.ir.dtypes import DTypeLike
 from loopir.ir.grammar import Cmp, Cond, Index, Int, Select, Value, conj
+from loopir.ir.ops import REGISTRY
 from loopir.tensor import reductions as red
 from loopir.tensor.core import (
     as_expr,
@@ -43,7 +44,7 @@ def _real(name: str) -> Callable[[Any], Tensor]:
         return elementwise(Tensor, name, x, to=t)
 
     function.__name__ = name
-    function.__doc__ = f"{name} of each element; integers are converted to a float type as NumPy does."
+    function.__doc__ = f"{REGISTRY[name].doc} Integers are converted to a float type as NumPy does."
     return function
 
 
@@ -70,7 +71,7 @@ def _whole(name: str) -> Callable[[Any], Tensor]:
         return elementwise(Tensor, name, e) if e.dtype.is_float else e
 
     function.__name__ = name
-    function.__doc__ = f"{name} of each element; integers stay as they are."
+    function.__doc__ = f"{REGISTRY[name].doc} Integers stay as they are."
     return function
 
 
@@ -231,7 +232,7 @@ argmin = _reducer("argmin", "The index of the first smallest element over `axis`
 
 
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The arithmetic mean over integer axes."""
+    """The arithmetic mean over integer axes (None: all); of integers in float64. Raises ExprError for a reduce_axis."""
     return reduce_mean(x, axis=axis, keepdims=keepdims)
 
 
@@ -241,6 +242,11 @@ def monoid(name: str, *, identity: Sequence[float], combine: Callable[..., Any])
     `combine(left, right)` gets two tuples of elements and gives the combined tuple; it has to be associative and
     commutative, and `identity` its neutral element. The result is called as `reduce(values, axis=...)` and gives a
     tuple of tensors, or inside compute a tuple of reductions.
+
+        >>> x = lp.placeholder((8, 64), "float32", name="x")
+        >>> both = lp.monoid("both", identity=(0.0, -1e30), combine=lambda a, b: (a[0] + b[0], lp.maximum(a[1], b[1])))
+        >>> both((x, x), axis=1)
+        (<Tensor both float32[8]>, <Tensor both float32[8]>)
     """
     made = red.make_monoid(name, tuple(identity), combine)
 

@@ -183,7 +183,10 @@ def symbol(name: str, *, min: int = 1, multiple_of: int = 1) -> IndexExpr:
 
 
 def reduce_axis(extent: int | IndexExpr, *, name: str = "k") -> ReduceAxis:
-    """A loop of `extent` iterations for a reduction in `compute`: `sum(A[i, k] * B[k, j], axis=k)`."""
+    """A loop of `extent` iterations for a reduction in `compute`: `lp.sum(A[i, k] * B[k, j], axis=k)`.
+
+    Raises ExprError for what is no size.
+    """
     dim, symbols = dimension(extent, "reduce_axis")
     return ReduceAxis(unique(name), dim, symbols)
 

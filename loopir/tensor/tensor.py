@@ -214,6 +214,11 @@ def compute(shape: Sequence[Any], fn: Callable[..., Any], name: str | None = Non
     The loops are called as the parameters of `fn`. A reduction as a whole, `lp.sum(A[i, k], axis=k)`, makes the
     stage a reduction; inside a larger expression it becomes a stage of its own first. One reduction over several
     values gives a tuple of tensors. Raises ExprError where the shapes do not fit.
+
+        >>> A = lp.placeholder((8, 64), "float32", name="A")
+        >>> k = lp.reduce_axis(64, name="k")
+        >>> lp.compute((8,), lambda i: lp.sum(A[i, k] * A[i, k], axis=k), name="squares")
+        <Tensor squares float32[8]>
     """
     return compute_in(Tensor, shape, fn, name)
 

@@ -1,6 +1,7 @@
 """The pages hang together: links lead somewhere, everything public is documented. The site's builder is not needed."""
 
 import ast
+import doctest
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import loopir as lp
@@ -78,6 +80,15 @@ def test_every_public_name_is_documented() -> None:
     members = set(re.split(r",\s*", re.split(r"\n", shown[1])[0]))
     own = {n for n in vars(Schedule) if not n.startswith("_")} - set(PRIMITIVES) - {"steps_since", "grouped"}
     assert members == own
+
+
+@pytest.mark.parametrize("name", [n for n in dir(lp) if ">>>" in (getattr(lp, n).__doc__ or "")])
+def test_examples_in_docstrings_run(name: str) -> None:
+    failures: list[str] = []
+    known = {"lp": lp, "np": np}
+    for example in doctest.DocTestFinder(recurse=False).find(getattr(lp, name), name, globs=known):
+        doctest.DocTestRunner().run(example, out=failures.append)
+    assert not failures, "".join(failures)
 
 
 def test_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
