@@ -275,7 +275,8 @@ def _in_panels(
     s = _filled(s, mine, one, lanes)
     s = _filled(s, shared, all_, lanes, threads=not c.batch)
     s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
-    s = s.prefetch(c.stage, next(t.buffer for t in s.accesses(c.stage) if t.write), order[1])
+    s = _far_before(s, c.stage, next(t.buffer for t in s.accesses(c.stage) if t.write), order[1], 0, k)
+    s = _far_before(s, mine, one.operand.buffer, home, 1, k)
     s = s.parallel(c.batch[0] if c.batch else block)
     return whole_vectors(s, c.stage) if parts and not many else s
 
@@ -294,6 +295,15 @@ def _near_before(
             return s.prefetch(inner, shared, panel, over=over)
     ahead = AHEAD if lp.thread_count() == 1 else AHEAD_SHARED
     return s.prefetch(inner, shared, k, max(1, ahead // size)) if size >= LINE else s
+
+
+def _far_before(s: lp.Schedule, stage: str, buffer: str, loop: str, ahead: int, k: str) -> lp.Schedule:
+    """What `stage` uses of `buffer`, from memory, is asked for by all steps of the reduced loop `k` before it: a line
+    now and then, where all at once would keep what these steps need waiting.
+    """
+    if s.why("prefetch", stage, buffer, loop, ahead, over=k) is None:
+        return s.prefetch(stage, buffer, loop, ahead, over=k)
+    return s if ahead else s.prefetch(stage, buffer, loop)
 
 
 @lp.composite

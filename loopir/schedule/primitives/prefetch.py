@@ -10,10 +10,33 @@ from loopir.analysis.access import sees
 from loopir.analysis.simplify import EMPTY, poly, simplify
 from loopir.analysis.simplify_func import context_at
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, Alloc, Body, Func, Index, Int, Load, Loop, Prefetch, Store, Var
+from loopir.ir.grammar import (
+    AXES,
+    Alloc,
+    Body,
+    Func,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Mapped,
+    Prefetch,
+    Store,
+    Var,
+)
 from loopir.ir.layouts import offset
 from loopir.ir.text import text
-from loopir.ir.walk import Place, loads_of, replace, replace_loop, statements, substitute, variables
+from loopir.ir.walk import (
+    Place,
+    loads_of,
+    places_of,
+    replace,
+    replace_loop,
+    statements,
+    substitute,
+    variables,
+    way_to,
+)
 from loopir.schedule.find import PAST, find_buffer, find_loop, find_stage, listing, written
 from loopir.schedule.look import step
 from loopir.schedule.naming import Taken
@@ -29,11 +52,13 @@ MOST = 32
 def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1, *, over: str | None = None) -> Func:
     """Have each iteration of `loop` ask for what `stage` uses of `buffer` in the one `ahead` later, a line at a time.
 
-    It asks as it begins; or, of more lines than can be on their way at once, for a few in each iteration of the loops
-    inside it down to `over`, and for some beyond where these do not come out even. A hint to a CPU's caches, for
-    elements that they would not fetch in time: it has no effect on any value. Past the last iteration it asks for what
-    would come next, as it lies in memory: there may be no such element. A step that leaves `buffer` no more where it
-    asks takes it away. GPUs do without.
+    It asks as it begins; or for a few lines in each iteration of the loops inside it down to `over`, so that they do
+    not all come at once, and for some beyond where these do not come out even. These loops may be around something
+    else: if `stage` comes after them, they may ask for what the same iteration uses, with `ahead` 0.
+
+    A hint to a CPU's caches, for elements that they would not fetch in time: it has no effect on any value. Past the
+    last iteration it asks for what would come next, as it lies in memory: there may be no such element. A step that
+    leaves `buffer` no more where it asks takes it away. GPUs do without.
 
     before:
         def f(A: "float32[64, 64]", C: "out float32[64]"):
@@ -68,7 +93,28 @@ def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1, *, 
                         C[i] = sum(A[i, k_o * 64 + k_i] * x[k_o * 64 + k_i], over=(k_o, k_i), init=0.0)
     refuses: prefetch("C", "A", "i")  # would ask for 64 lines of A at once, not 32 or fewer
     refuses: prefetch("C", "A", "i", over="i")  # 'i' does not stand in 'i'
-    refuses: prefetch("C", "A", "i", over="k_i")  # 1024 iterations of 'k_i' would share 64 lines of A
+
+    before:
+        def p(x: "float32[64, 64]", C: "out float32[64, 64]"):
+            for i in range(64):
+                with alloc("float32[64]", scope="local") as t:
+                    for k in range(64):
+                        for j in vectorize(64):
+                            t[j] = sum(x[k, j], over=k, init=0.0)
+                    for j_1 in range(64):
+                        C[i, j_1] = t[j_1]
+    call:    prefetch("C", "C", "i", 0, over="k")
+    after:
+        def p(x: "float32[64, 64]", C: "out float32[64, 64]"):
+            for i in range(64):
+                with alloc("float32[64]", scope="local") as t:
+                    for k in range(64):
+                        prefetch(C[i, k // 16 * 16])
+                        for j in vectorize(64):
+                            t[j] = sum(x[k, j], over=k, init=0.0)
+                    for j_1 in range(64):
+                        C[i, j_1] = t[j_1]
+    refuses: prefetch("t", "x", "i", 0, over="k")  # ahead is how many iterations, so at least 1, not 0
 
     before:
         def g(n: "size", A: "float32[n, n]", ix: "int32[n]", C: "out float32[n, n]"):
@@ -86,11 +132,11 @@ def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1, *, 
     refuses: prefetch("C", "C", "i")  # one iteration of 'i' uses a line for each of 'j', and there may be any number
     """
     target = find_loop(func, loop)
-    if ahead < 1:
-        raise ScheduleError(f"ahead is how many iterations, so at least 1, not {ahead}", suggestion="ahead=1")
     _one_after_another(target)
     places = _places(func, stage, target)
-    shared = () if over is None else _inside(places[0], target, over)
+    shared = () if over is None else _inside(func, target, over)
+    if ahead < (least := int(not shared or not _before(func, shared[-1], places[0]))):
+        raise ScheduleError(f"ahead is how many iterations, so at least {least}, not {ahead}", suggestion="ahead=1")
     asked = dict.fromkeys(x for p in places for x in _wanted(func, p, buffer, target))
     taken = Taken.of(func)
     hints = tuple(x for w in asked for x in _asking(w, target, ahead, shared, taken))
@@ -106,17 +152,25 @@ def _one_after_another(loop: Loop) -> None:
         )  # fmt: skip
 
 
-def _inside(place: Place, loop: Loop, over: str) -> tuple[Loop, ...]:
+def _inside(func: Func, loop: Loop, over: str) -> tuple[Loop, ...]:
     """The loops inside `loop` down to `over`."""
-    inside = place.loops[place.loops.index(loop) + 1 :]
-    last = next((n for n, x in enumerate(inside) if x.var == over), None)
-    if last is None:
+    last = find_loop(func, over)
+    around = [x for x in way_to(func, last) if isinstance(x, Loop)]
+    if loop not in around[:-1]:
         raise ScheduleError(
-            f"{over!r} does not stand in {loop.var!r}", loop=over, suggestion=listing(x.var for x in inside)
-        )
-    for x in inside[: last + 1]:
+            f"{over!r} does not stand in {loop.var!r}",
+            loop=over, suggestion=listing(x.var for x in statements(loop.body) if isinstance(x, Loop)),
+        )  # fmt: skip
+    inside = around[around.index(loop) + 1 :]
+    for x in inside:
         _one_after_another(x)
-    return inside[: last + 1]
+    return tuple(inside)
+
+
+def _before(func: Func, loop: Loop, place: Place) -> bool:
+    """Whether `place` comes after all of `loop`."""
+    order = [p for p in places_of(func) if p == place or loop in p.loops]
+    return order[-1] == place and loop not in place.loops
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,31 +224,65 @@ def _lines(func: Func, place: Place, element: Load, loop: Loop) -> _Wanted:
         )  # fmt: skip
     ctx = context_at(func, place.around)
     apart = poly(simplify(offset(element.buffer, element.at), ctx), ctx)
-    lines: list[tuple[str, int, int]] = []
+    moving: list[_Moving] = []
     for x in inside:
         if x.var not in variables(element):
             continue
         by = step(apart, x.var)
-        each = LINE // (abs(by.value) * element.buffer.dtype.bytes or LINE) if isinstance(by, Int) else 1
         if not isinstance(x.extent, Int):
             raise ScheduleError(
                 f"one iteration of {loop.var!r} uses a line for each of {x.var!r}, and there may be any number",
                 loop=loop.var, suggestion=f"{x.var!r}, or a loop inside it",
             )  # fmt: skip
-        each = max(1, each)
-        lines.append((x.var, -(-x.extent.value // each), each))
-    return _Wanted(element, tuple(lines))
+        moving.append(_Moving(x.var, x.extent.value, by.value if isinstance(by, Int) else None))
+    if not isinstance(element.buffer.layout, Mapped):
+        moving = _joined(moving)
+    lines = ((x, x.each(element.buffer.dtype.bytes)) for x in moving)
+    return _Wanted(element, tuple((x.var, -(-x.count // each), each) for x, each in lines))
+
+
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """A loop that moves an element, how often, and by how many elements, if that is known."""
+
+    var: str
+    count: int
+    by: int | None
+
+    def each(self, size: int) -> int:
+        """Iterations to a line, of elements of so many bytes."""
+        return 1 if self.by is None else max(1, LINE // (abs(self.by) * size or LINE))
+
+
+def _joined(moving: list[_Moving]) -> list[_Moving]:
+    """Loops that go on where one inside has ended, as iterations of that one: to find a line is then one division."""
+    if any(not x.by for x in moving):
+        return moving
+    found: list[_Moving] = []
+    alone: list[_Moving] = []
+    for x in sorted(moving, key=lambda x: abs(x.by or 0)):
+        if found and x.by == (found[-1].by or 0) * found[-1].count:
+            found[-1] = replace(found[-1], count=found[-1].count * x.count)
+            alone.append(replace(x, count=1))
+        else:
+            found.append(x)
+    return [*reversed(found), *alone]
 
 
 def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], taken: Taken) -> Body:
-    """The hints for `wanted`, all at once or, of the loops `shared`, as many in each iteration."""
+    """The hints for `wanted`, all at once or, of the loops `shared`, as many in each iteration.
+
+    Of twice as many iterations as lines, several that follow one another ask for the same one.
+    """
     name, most = wanted.element.buffer.name, _at_once(wanted, loop, shared)
     if shared:
         line = taken.name(f"{name}_line")
         loops = [(line, most)] if most > 1 else []
-        number: Index = Int(0)
-        for x in shared:
-            number = number * x.extent + Var(x.var)
+        sizes, number = _sizes(shared, wanted), Int(0)
+        for x, size in zip(shared, sizes, strict=True):
+            number = number * size + Var(x.var)
+        if (turns := prod(sizes)) >= 2 * (count := _count(wanted)):
+            number = number * count // turns
         places = _digits(number * most + Var(line) if loops else number, wanted.lines)
     else:
         new = {v: taken.name(f"{v}_line") for v, count, _ in wanted.lines if count > 1}
@@ -208,28 +296,31 @@ def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], tak
     return body
 
 
+def _count(wanted: _Wanted) -> int:
+    return prod(n for _, n, _ in wanted.lines)
+
+
+def _sizes(shared: Sequence[Loop], wanted: _Wanted) -> list[int]:
+    """How many iterations the loops `shared` have."""
+    for x in shared:
+        if not isinstance(x.extent, Int):
+            raise ScheduleError(
+                f"{x.var!r} may have any number of iterations, to share {_count(wanted)} lines of "
+                f"{wanted.element.buffer.name}",
+                loop=x.var, suggestion="loops around it",
+            )  # fmt: skip
+    return [max(1, x.extent.value) for x in shared if isinstance(x.extent, Int)]
+
+
 def _at_once(wanted: _Wanted, loop: Loop, shared: Sequence[Loop]) -> int:
     """How many lines one iteration asks for."""
-    name, count = wanted.element.buffer.name, prod(n for _, n, _ in wanted.lines)
+    name, count = wanted.element.buffer.name, _count(wanted)
     if not count:
         raise ScheduleError(
             f"one iteration of {loop.var!r} uses no line of {name}, as a loop inside it never runs",
             loop=loop.var, suggestion="a statement that runs",
         )  # fmt: skip
-    turns = 1
-    for x in shared:
-        if not isinstance(x.extent, Int):
-            raise ScheduleError(
-                f"{x.var!r} may have any number of iterations, to share {count} lines of {name}",
-                loop=x.var, suggestion="loops around it",
-            )  # fmt: skip
-        turns *= x.extent.value
-    if turns >= 2 * count:
-        raise ScheduleError(
-            f"{turns} iterations of {shared[-1].var!r} would share {count} lines of {name}",
-            loop=shared[-1].var, suggestion="a loop around it",
-        )  # fmt: skip
-    if (most := -(-count // max(1, turns))) > MOST:
+    if (most := -(-count // prod(_sizes(shared, wanted)))) > MOST:
         where = (shared or [loop])[-1].var
         raise ScheduleError(
             f"one iteration of {where!r} would ask for {most} lines of {name} at once, not {MOST} or fewer",
