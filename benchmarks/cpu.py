@@ -8,7 +8,8 @@
 Each library is in a process of its own, with as many threads as the others, and is stopped while it is another's turn
 (`cpu_peers`, which says why): blocks of calls of each in turn, after a call that is not timed. Times are medians of the
 blocks, or the least for what the machine can do at most, and a ratio is that of two. At one thread they are the
-processor's, so that a busy machine tells less. Results are compared first.
+processor's, so that a busy machine tells less. Results are compared first. Where the CPU has AVX-512 and NumPy's
+OpenBLAS takes no kernels for it, products are compared with NumPy twice: as it is, and told to take these.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import cpu_programs as programs
 import numpy as np
-from cpu_peers import Peer, peers
+from cpu_peers import TOLD, Peer, kernels, peers
 from tables import Record, commit, writing
 
 import loopir as lp
@@ -37,20 +38,23 @@ try:
 except ImportError:
     halide = None
 
-WHO = ("loopir", "NumPy", "Halide")
+WHO = ("loopir", "NumPy", TOLD, "Halide")
+BLAS = WHO[:3]
+NUMPY = ("loopir", "NumPy")
+LOOPS = (*NUMPY, "Halide")
 ROUNDS = 15
 BLOCK_SECONDS = 0.02
 ROWS: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "matmul peak": ("peak", (1024,), WHO[:1]),
     "matmul": ("matmul", (1024, 1024, 1024), WHO),
-    "matmul A": ("matmul", (1024, 1024, 1024, "A"), WHO[:2]),
-    "matmul B": ("matmul", (1024, 1024, 1024, "B"), WHO[:2]),
-    "gelu": ("gelu", (), WHO), "softmax": ("softmax", (), WHO), "layernorm": ("layernorm", (), WHO),
-    "blur u16": ("blur", ("uint16",), WHO), "blur f32": ("blur", ("float32",), WHO),
-    "sum": ("sums", ((1000003,),), WHO[:2]), "columns": ("sums", ((1021, 1031),), WHO[:2]),
-    "transpose": ("transposed", (1021, 1031, "float32"), WHO[:2]),
-    "int8": ("narrow", ("int8", 512), WHO[:2]), "float16": ("narrow", ("float16", 256), WHO[:2]),
-    "bfloat16": ("narrow", ("bfloat16", 512), WHO[:2]),
+    "matmul A": ("matmul", (1024, 1024, 1024, "A"), BLAS),
+    "matmul B": ("matmul", (1024, 1024, 1024, "B"), BLAS),
+    "gelu": ("gelu", (), LOOPS), "softmax": ("softmax", (), LOOPS), "layernorm": ("layernorm", (), LOOPS),
+    "blur u16": ("blur", ("uint16",), LOOPS), "blur f32": ("blur", ("float32",), LOOPS),
+    "sum": ("sums", ((1000003,),), NUMPY), "columns": ("sums", ((1021, 1031),), NUMPY),
+    "transpose": ("transposed", (1021, 1031, "float32"), NUMPY),
+    "int8": ("narrow", ("int8", 512), NUMPY), "float16": ("narrow", ("float16", 256), NUMPY),
+    "bfloat16": ("narrow", ("bfloat16", 512), NUMPY),
 }  # fmt: skip
 """By name what makes each row, with its arguments, and whose calls it compares."""
 
@@ -64,16 +68,18 @@ def main() -> None:
     writing(parser)
     given = parser.parse_args()
     record = Record("cpu.txt", given.write)
-    for line in head():
+    taken = kernels()
+    who = tuple(x for x in WHO if (x != TOLD or x in taken) and (x != "Halide" or halide))
+    for line in head(taken):
         record(line)
     for threads in given.threads:
-        for line in table(threads, given.only):
+        for line in table(threads, who, given.only):
             record(line)
     record.done("cpu")
 
 
-def head() -> Iterator[str]:
-    """What was measured, and on what."""
+def head(taken: Mapping[str, str]) -> Iterator[str]:
+    """What was measured, and on what; OpenBLAS has `taken` these kernels."""
     with suppress(OSError, StopIteration):
         model = next(x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name"))
         model = model.partition(":")[2].strip()
@@ -84,26 +90,31 @@ def head() -> Iterator[str]:
     yield f"Python {platform.python_version()}, NumPy {np.__version__} with {blas['name']} {blas['version']}, " + (
         f"Halide {halide.VERSION if halide else 'not there'}; loopir at {commit()}."
     )
+    if TOLD in taken:
+        yield f"OpenBLAS takes its kernels for {taken['NumPy']} by itself; {TOLD} is NumPy with it told to take"
+        yield f"those for {taken[TOLD]}, which are for AVX-512 (OPENBLAS_CORETYPE)."
+    elif taken["NumPy"]:
+        yield f"OpenBLAS takes its kernels for {taken['NumPy']}."
 
 
 # ---------------------------------------------------------------- rows
 
 
-def table(threads: int, only: str) -> Iterator[str]:
-    """The rows of the table at so many threads."""
-    with peers(WHO if halide else WHO[:2], threads) as running, tempfile.TemporaryDirectory() as folder:
+def table(threads: int, who: Sequence[str], only: str) -> Iterator[str]:
+    """The rows of the table at so many threads, and what of it `who` has."""
+    with peers(tuple(who), threads) as running, tempfile.TemporaryDirectory() as folder:
         result = f"{folder}/result.npy"
         yield ""
-        yield f"{_at(threads):32s} loopir ms   NumPy ms  Halide ms   NumPy / loopir  Halide / loopir"
+        yield f"{_at(threads) + ', ms':33s}{_columns(who)}   by loopir's:{_columns(who[1:])}"
         measured: dict[str, dict[str, float]] = {}
-        for name, (row, args, who) in ROWS.items():
+        for name, (row, args, compared) in ROWS.items():
             if only in name:
-                chosen = {x: running[x] for x in who if x in running}
+                chosen = {x: running[x] for x in compared if x in running}
                 title = prepared(chosen, row, args, result)
                 times = measured[name] = alternated(chosen, of=min if row == "peak" else statistics.median)
-                shown = [f"{times[x] * 1e3:10.2f}" if x in times else " " * 10 for x in WHO]
-                ratios = [f"{times[x] / times['loopir']:16.2f}" for x in WHO[1:] if x in times]
-                yield f"{title:32s}{' '.join(shown)}{' '.join(ratios)}"
+                shown = "".join(f"{times[x] * 1e3:9.2f}" if x in times else " " * 9 for x in who)
+                ratios = "".join(f"{times[x] / times['loopir']:9.2f}" if x in times else " " * 9 for x in who[1:])
+                yield f"{title:33s}{shown}{' ' * 15}{ratios}".rstrip()
         if "matmul" in measured:
             yield from of_peak(measured["matmul peak"]["loopir"], measured["matmul"])
         if only in "sweep":
@@ -121,22 +132,29 @@ def of_peak(least: float, times: Mapping[str, float]) -> Iterator[str]:
     )
 
 
+def _columns(who: Sequence[str]) -> str:
+    return "".join(f"{x:>9s}" for x in who)
+
+
 def sweep(running: Mapping[str, Peer], threads: int, result: str) -> Iterator[str]:
     """NumPy's time by loopir's over many products."""
-    ratios: dict[str, float] = {}
-    chosen = {who: running[who] for who in WHO[:2]}
+    chosen = {who: running[who] for who in BLAS if who in running}
+    others = tuple(chosen)[1:]
+    ratios: dict[str, dict[str, float]] = {who: {} for who in others}
     for size in programs.SWEEP:
         prepared(chosen, "matmul", size, result)
         times = alternated(chosen, seconds=0.004)
-        ratios["x".join(map(str, size))] = times["NumPy"] / times["loopir"]
-    mean, least = statistics.geometric_mean(ratios.values()), min(ratios, key=lambda x: ratios[x])
-    yield ""
-    yield f"{len(ratios)} products {_at(threads)}, NumPy / loopir: mean {mean:.2f}, least {ratios[least]:.2f}."
-    yield "Rows x columns x depth, by ratio:"
-    yield ""
-    listed = [f"{size:>15s} {ratios[size]:.2f}" for size in sorted(ratios, key=lambda x: ratios[x])]
-    for n in range(0, len(listed), 5):
-        yield " ".join(listed[n : n + 5])
+        for who in others:
+            ratios[who]["x".join(map(str, size))] = times[who] / times["loopir"]
+    for who, found in ratios.items():
+        mean, least = statistics.geometric_mean(found.values()), min(found.values())
+        yield ""
+        yield f"{len(found)} products {_at(threads)}, {who} / loopir: mean {mean:.2f}, least {least:.2f}."
+        yield "Rows x columns x depth, by ratio:"
+        yield ""
+        listed = [f"{size:>15s} {found[size]:.2f}" for size in sorted(found, key=lambda x: found[x])]
+        for n in range(0, len(listed), 5):
+            yield " ".join(listed[n : n + 5])
 
 
 def prepared(chosen: Mapping[str, Peer], row: str, args: tuple[Any, ...], result: str) -> str:

@@ -7,6 +7,7 @@ of a library is told what to prepare and when to run, and is stopped (SIGSTOP, a
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -14,13 +15,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import cpu_programs as programs
 import numpy as np
 
+import loopir as lp
+
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "HL_NUM_THREADS", "LOOPIR_NUM_THREADS")
 PAUSE_SECONDS = 0.002
+TOLD = "AVX-512"
+"""NumPy whose OpenBLAS is told to take kernels of AVX-512, where the CPU has that and it takes others by itself."""
+WIDE = ("SkylakeX", "Cooperlake", "SapphireRapids")
+"""What OpenBLAS calls its kernels of AVX-512; they are the same ones for products of float32."""
 
 
 class Peer:
@@ -30,7 +38,8 @@ class Peer:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(who, threads, theirs), daemon=True)
-        with _settings(dict.fromkeys(POOLS, str(threads))):
+        told = {"OPENBLAS_CORETYPE": WIDE[0]} if who == TOLD else {}
+        with _settings(dict.fromkeys(POOLS, str(threads)) | told):
             self.process.start()
         theirs.close()
         self.ask("ready")
@@ -63,6 +72,15 @@ def peers(names: tuple[str, ...], threads: int) -> Iterator[dict[str, Peer]]:
     finally:
         for peer in running.values():
             peer.end()
+
+
+def kernels() -> dict[str, str]:
+    """What kernels OpenBLAS takes here, by what it calls them; and where it is told to, if that makes a difference."""
+    with peers(("NumPy", TOLD), 1) as running:
+        found = {who: peer.ask("kernels") for who, peer in running.items()}
+    if found["NumPy"] in WIDE or found[TOLD] not in WIDE or "avx512f" not in lp.cpu_features():
+        del found[TOLD]
+    return found
 
 
 @contextmanager
@@ -101,13 +119,24 @@ class _Serving:
     def ready(self) -> bool:
         return True
 
+    def kernels(self) -> str:
+        """What NumPy's OpenBLAS calls the kernels that it takes; nothing where it is another library."""
+        maps = Path("/proc/self/maps")
+        lines = maps.read_text().splitlines() if maps.exists() else []
+        for path in {line.split()[-1] for line in lines if "openblas" in line}:
+            for name in ("scipy_openblas_get_corename64_", "openblas_get_corename64_", "openblas_get_corename"):
+                if (asked := getattr(ctypes.CDLL(path), name, None)) is not None:
+                    asked.restype = ctypes.c_char_p
+                    return asked().decode()
+        return ""
+
     def prepare(self, row: str, args: tuple[Any, ...], result: str) -> str:
         """Make the program `row` of `programs` ready to time; the name of the row in the table.
 
         loopir's result goes to the file `result`, and that of others is compared with it.
         """
         self.work = work = getattr(programs, row)(*args)  # which keeps the arrays that Halide's call reads
-        self.call, out = work.call(self.who, self.threads)
+        self.call, out = work.call("NumPy" if self.who == TOLD else self.who, self.threads)
         self.call()
         if self.who == "loopir":
             np.save(result, out)
