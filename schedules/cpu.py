@@ -47,7 +47,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     if together is not None:
         return together
     for stage in s.stages:  # first what takes the stages that it reads along
-        if stage in s.stages and contraction(s, stage) is None and several(s, stage) and one_nest(s, stage):
+        if stage in s.stages and contraction(s, stage) is None and several(s, stage, SHORT) and one_nest(s, stage):
             s = _direct(s, stage)
     for stage in s.stages:
         if stage not in s.stages or not one_nest(s, stage):
@@ -60,7 +60,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
         width = lanes or lanes_of(s, stage)
         if len(loops) == 1 and loops == s.loops(stage):
             s = _line(s, stage, loops[0], width)
-        elif loops and runs_along(s, stage):
+        elif loops and runs_along(s, stage) and not (across(s, stage) and _shorter(s, stage, width)):
             s = folded(s, stage, lanes=lanes).parallel(loops[0])
         elif across(s, stage) is not None:
             s = columns(s, stage, lanes=lanes)
@@ -100,6 +100,12 @@ def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
         if x in t.stages and _in_vectors(t, x) and not _in_vectors(s, x):
             t = whole_vectors(t, x)
     return t
+
+
+def _shorter(s: lp.Schedule, stage: str, lanes: int) -> bool:
+    """Whether the innermost loop of `stage` is known to be shorter than a vector."""
+    length = extent(s, s.loops(stage)[-1])
+    return length is not None and length < lanes
 
 
 def _in_vectors(s: lp.Schedule, stage: str) -> bool:

@@ -115,16 +115,21 @@ def condition(source: str, indices: Iterable[str]) -> Cond:
 
 
 def mapping(source: str, sizes: Iterable[str]) -> tuple[tuple[str, ...], tuple[Index, ...]]:
-    """The names and the indices of `lambda i, j: (j, i)`, on those names and `sizes`. ParseError for anything else."""
+    """The names and the indices of `lambda i, j: (j, i)`, on those names and `sizes`. ParseError for anything else.
+
+    A name that a size has, too, is the dimension's there, as in Python, and another one here.
+    """
     try:
         node = ast.parse(source.strip(), "<mapping>", mode="eval").body
     except SyntaxError as error:
         raise ParseError(error.msg, ("<mapping>", error.lineno, error.offset, error.text)) from None
+    sizes = {*sizes}
     reader = _Reader("<mapping>", [source], {}, names=Names(indices={name: Var(name) for name in sizes}))
     if not isinstance(node, ast.Lambda):
         reader.fail(node, "a mapping of indices is written lambda i, j: (j, i)")
-    dims = tuple(a.arg for a in node.args.args)
-    reader.names.indices |= {d: Var(d) for d in dims}
+    given = [a.arg for a in node.args.args]
+    dims = tuple(fresh(x, {*sizes, *given}) if x in sizes else x for x in given)
+    reader.names.indices |= {x: Var(d) for x, d in zip(given, dims, strict=True)}
     return dims, tuple(reader.index(x) for x in reader.items(node.body))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from convolutions import CONVS, Conv
 
@@ -45,3 +46,22 @@ def test_warpgroups_are_for_many_large_tiles_of_many_steps(k: int, r: int, h: in
         return
     with pytest.raises(lp.ScheduleError, match="conv is left to warps: warpgroups take many large tiles"):
         schedules.conv_wgmma(s, "conv")
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5, 13])
+def test_few_channels_are_in_vectors_on_a_cpu(channels: int) -> None:
+    """Tiles of registers from four on, else rows of the image: a window that is shorter than a vector is no fold."""
+    shapes = {"x": (2, 3, 21, 25), "w": (channels, 3, 3, 3)}
+    x, w = (lp.placeholder(shape, "float32", name=name) for name, shape in shapes.items())
+    axes = c, h, v = tuple(lp.reduce_axis(3, name=name) for name in "chv")
+    s = lp.Schedule(
+        lp.compute(
+            (2, channels, 19, 23), lambda b, o, i, j: lp.sum(x[b, c, i + h, j + v] * w[o, c, h, v], axis=axes), name="y"
+        )
+    )
+    t = schedules.cpu(s, lanes=8)
+    assert any(t.loop(loop).kind == "vectorize" for loop in t.loops())
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-5, 5, shape).astype(np.float32) for shape in shapes.values())
+    windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(2, 3))
+    np.testing.assert_array_equal(t.build("llvm")(a, b), np.einsum("bcijhv,ochv->boij", windows, b))

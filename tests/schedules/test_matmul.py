@@ -227,3 +227,15 @@ def test_a_product_of_a_matrix_with_itself_is_tiled(how: str, dtype: str, target
         assert np.array_equal(t.build("llvm", threads=2)(a), want)
     else:
         assert lp.compile_source(t).source
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_sizes_may_be_called_like_the_dimensions_of_a_layout(dtype: str, target: str) -> None:
+    x, k, y = (lp.symbol(name) for name in "xky")
+    s = lp.Schedule(lp.placeholder((x, k), dtype, name="A") @ lp.placeholder((k, y), dtype, name="B"))
+    t = schedules.cpu(s) if target == "llvm" else schedules.gpu(s, arch="sm_90a")
+    assert "layout=" in lp.text(t.func)
+    if target == "llvm":
+        a, b = (np.random.default_rng(0).integers(-5, 5, n).astype(dtype) for n in ((70, 40), (40, 50)))
+        np.testing.assert_array_equal(t.build("llvm")(a, b), a @ b)

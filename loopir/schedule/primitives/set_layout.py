@@ -25,8 +25,8 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
     The mapping gives the place in a row-major array that is just large enough: "lambda i, j: (j, i)" transposes,
     "lambda i, j: (j // 16, i, j % 16)" packs panels of 16 columns, "lambda i, j: i * 33 + j" pads rows,
     "lambda i, j: (i, j // 8 ^ i % 8, j % 8)" swizzles: chunks of 8 columns change places, in each row otherwise.
-    It may speak of sizes, and has to put no two elements in one place. An array that the caller passes lies as it
-    does: `cache_read` makes a copy that may lie otherwise.
+    It may speak of sizes, but for such as a dimension is called like, and has to put no two elements in one place. An
+    array that the caller passes lies as it does: `cache_read` makes a copy that may lie otherwise.
 
     before:
         def f(n: "size", A: "float32[8, n]", B: "out float32[8, n]"):
@@ -67,6 +67,17 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
                 for k in range(8):
                     for h in range(n):
                         B[k, h] = T[k, h]
+    call:    set_layout("T", "lambda i, n: n * 8 + i")
+    after:
+        def f(n: "size", A: "float32[8, n]", B: "out float32[8, n]"):
+            with alloc("float32[8, n]", layout=mapped(lambda i, n_1: n_1 * 8 + i)) as T:
+                for i in range(8):
+                    for j in range(n):
+                        T[i, j] = A[i, j] * 2.0
+                for k in range(8):
+                    for h in range(n):
+                        B[k, h] = T[k, h]
+    refuses: set_layout("T", "lambda i, i: i")           # calls two dimensions i
     refuses: set_layout("A", "lambda i, j: (j, i)")      # A is an argument of 'f', and its memory is the caller's
     refuses: set_layout("T", "lambda i: i")              # T has 2 dimensions, and the layout maps 1
     refuses: set_layout("T", "lambda i, j: (i, j // 2)") # is not known to put each element of T in a place of its own
@@ -96,10 +107,10 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
             f"{b.name} has {len(b.shape)} dimensions, and the layout maps {len(dims)}",
             suggestion=f"lambda {', '.join('ijkhxyzuvw'[: len(b.shape)])}: ...",
         )
-    if len({*dims, *func.sizes}) != len(dims) + len(func.sizes):
+    if len({*dims}) != len(dims):
         raise ScheduleError(
-            f"the dimensions of a layout are named apart, and not like the sizes {listing(func.sizes)}",
-            suggestion="other names for the dimensions",
+            f"{layout!r} calls two dimensions {listing(sorted({x for x in dims if dims.count(x) > 1}))}",
+            suggestion="names of their own",
         )
     if not to or not all(made_of(x, frozenset({*dims, *func.sizes})) for x in to):
         raise ScheduleError(
