@@ -142,6 +142,7 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
 def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Schedule:
     """Several loops: the last free one inside all others, for the lanes; the first for the threads."""
     if len(loops) > 1:
+        before = set(s.loops())
         s = _vectors(s, loops[-1], lanes)
         if stage not in s.stages:
             return s  # a step showed that it never runs
@@ -150,6 +151,8 @@ def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Sc
             order = (*(x for x in s.loops(stage) if x != lane), lane)
             if order != s.loops(stage) and s.why("reorder", *order) is None:
                 s = s.reorder(*order)
+            vector = next((x for x in s.loops(stage) if x not in before), lane)
+            s = s.partition(vector) if s.why("partition", vector) is None else s  # one mask, in the last vector
     return s.parallel(loops[0]) if s.why("parallel", loops[0]) is None else s
 
 

@@ -174,9 +174,15 @@ class Builder:
 
     def woven(self, x: Operand, y: Operand) -> Operand:
         """The lanes of two vectors in turn."""
-        count = x.type.count
-        which = listed(vector(I32, 2 * count), [n // 2 + n % 2 * count for n in range(2 * count)])
-        return self.made(vector(x.type.scalar, 2 * count), f"shufflevector {x.typed}, {y.typed}, {which.typed}")
+        return self._both(x, y, [n // 2 + n % 2 * x.type.count for n in range(2 * x.type.count)])
+
+    def joined(self, x: Operand, y: Operand) -> Operand:
+        """The lanes of one vector, and then those of another."""
+        return self._both(x, y, range(2 * x.type.count))
+
+    def _both(self, x: Operand, y: Operand, lanes: Sequence[int]) -> Operand:
+        which = listed(vector(I32, len(lanes)), lanes)
+        return self.made(vector(x.type.scalar, len(lanes)), f"shufflevector {x.typed}, {y.typed}, {which.typed}")
 
     def spread(self, one: Operand, width: int) -> Operand:
         """A scalar in so many lanes."""

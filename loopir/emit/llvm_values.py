@@ -60,6 +60,8 @@ from loopir.ir.grammar import (
 from loopir.ir.walk import nodes, variables
 
 T = TypeVar("T")
+NEAR = 4
+"""How far from each other elements are, at most, that are picked from whole vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +263,25 @@ class Values:
                 raw = self.read(b, address, wide)
             else:
                 raw = ops.masked_load(self.b, address, wide, b.dtype.bytes, self.mask)
+        elif stride is not None and abs(stride) <= NEAR and self.mask is None:
+            raw = self.near(b, self.address(b, ix, wide=True), stride)
         else:
             raw = self.gather(b, self.spread(self.index(ix)))
         return raw
+
+    def near(self, b: Buffer, first: Operand, stride: int) -> Operand:
+        """Elements so far from each other, from all that lies between the first and the last: `stride` loads of as many
+        as there are lanes, each of which begins with the last one of the load before, so that nothing else is read."""
+        assert self.lanes is not None
+        kind, width, far = ops.memory_type(b.dtype), self.lanes.width, abs(stride)
+        wide = vector(kind, width)
+        begin = first if stride > 0 else self.b.gep(kind, first, word(stride * (width - 1)))
+        parts = [self.read(b, self.b.gep(kind, begin, word(n * (width - 1))), wide) for n in range(far)]
+        parts += parts[-1:] * (far == 3)
+        while len(parts) > 1:
+            parts = [self.b.joined(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+        at = [min(n // max(1, width - 1), far - 1) + n for n in range(0, far * width, far)]
+        return self.b.shuffled(parts[0], at if stride > 0 else at[::-1])
 
     def read(self, b: Buffer, address: Operand, kind: Type) -> Operand:
         """What lies there: loaded once in a block, as copies that the schedule unrolled have much in common."""
