@@ -65,10 +65,9 @@ class _Guarded:
         if not self.plain:
             args += [f'Z: "inout float32[{self.room}, {self.room}]"', f'W: "inout int32[{self.room}]"']
         nests = [line for letters in LETTERS[: 1 + self.rich()] for line in self.nest(letters)]
-        if self.own:
-            looked = self.d.pick(self.room, "3", *(["n"] if self.sized else []))
-            seen = [f"for o in range({looked}):", f'    Y[o]: "seen" = {self.own[-1]}[o]'] if self.d.chance() else []
-            nests += seen
+        if self.own and not self.rich(5):  # else nobody reads it, and whatever is done to it is legal
+            looked = self.d.pick(self.room, self.room, "3", *(["n"] if self.sized else []))
+            nests += [f"for o in range({looked}):", f'    Y[o]: "seen" = {" + ".join(f"{x}[o]" for x in self.own)}']
         for name, source in [*zip(self.own, ("A", *self.own), strict=False)][::-1]:
             head = f'with alloc("float32[{self.room}]") as {name}:'
             nests = [head, *_in([*self.stage(name, source, f"g{name.lower()}"), *nests])]
