@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopir.testing.guarded import guarded
 from loopir.testing.mutants.hunts import steps
 from loopir.testing.mutants.mutant import Mutant, family
 from loopir.testing.tiny import tiny
@@ -60,5 +61,15 @@ REDUCTIONS = family(
     Mutant(
         "whole folds", "a loop that is folded over may be fused with one that is not",
         "schedule.primitives.fuse:fuse", "_whole_folds(a, b)", "\"\"", steps("fuse", programs=FOLDS, most=1),
+    ),
+    Mutant(
+        "guards of others", "pad drops guards that others stand under, too",
+        "schedule.primitives.pad:_own_guards", "len([*places((s,))]) == 1", "True",
+        steps("pad", programs=guarded(plain=False), most=1),
+    ),
+    Mutant(
+        "a start that is asked", "simplification lets a guard hold back the start of a reduction",
+        "analysis.simplify_func:starts_alike", "all(", "any(True for _ in spoken) or all(",
+        steps("simplify", programs=guarded(plain=True), most=1),
     ),
 )  # fmt: skip
