@@ -287,14 +287,19 @@ class System:
             cases.append([first, (combine(b, y, -1), True), self.at_least(z, c, 1)])
         return cases
 
-    def solutions(self, dims: Sequence[str], order: Sequence[Constraint]) -> list[isl.BasicSet]:
+    def solutions(self, dims: Sequence[str], order: Sequence[Constraint]) -> Iterator[isl.BasicSet]:
         """The system as isl sets over `dims`, then the hidden ones; one for each choice of cases that is possible."""
         position = {name: n for n, name in enumerate((*dims, *self.hidden))}
-        found = [_points(position, [*self.constraints, *order])]
-        for choice in (*self.cases, *self.monotone()):
-            sides = [_points(position, case) for case in choice]
-            found = [s.intersect(side) for s in found for side in sides if not s.is_empty()]
-        return found
+        choices = [[_points(position, case) for case in choice] for choice in (*self.cases, *self.monotone())]
+
+        def among(s: isl.BasicSet, left: Sequence[Sequence[isl.BasicSet]]) -> Iterator[isl.BasicSet]:
+            if not left:
+                yield s
+            elif not s.is_empty():
+                for side in left[0]:
+                    yield from among(s.intersect(side), left[1:])
+
+        return among(_points(position, [*self.constraints, *order]), choices)
 
     def smallest(
         self, dims: Sequence[str], order: Sequence[Constraint], *, likely: bool = True

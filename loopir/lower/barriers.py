@@ -17,7 +17,7 @@ from itertools import combinations_with_replacement, takewhile
 from typing import TypeAlias
 
 from loopir.analysis.access import statements_of
-from loopir.analysis.depend import Clash, apart, clashing, meet
+from loopir.analysis.depend import Clash, Pair, apart, clashing, meet
 from loopir.errors import LowerError
 from loopir.ir.dtypes import bool_, int64
 from loopir.ir.grammar import (
@@ -131,7 +131,7 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
     before: dict[int, bool] = {}
     ends: dict[int, bool] = {}
     for s, t in combinations_with_replacement(inside, 2):
-        pairs = clashing(func, s, t)
+        pairs = _shared(clashing(func, s, t), {*blocks, *threads}) if s.meets(t) else ()
         if not pairs:
             continue
         for axis in blocks:
@@ -165,6 +165,11 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
                     _mark(ends, both.ends(around[n], found), wide)
                     break
     return _marked(kernel, before, ends) if before or ends else kernel
+
+
+def _shared(pairs: Sequence[Pair], axes: set[str]) -> Sequence[Pair]:
+    """Those of `pairs` that are not in memory which each thread has for itself."""
+    return [p for p in pairs if not axes.issubset(p.a.private)]
 
 
 def _warpgroups(axes: Sequence[Loop]) -> str | None:

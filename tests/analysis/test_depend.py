@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -180,7 +181,7 @@ def test_fused_loops_are_apart_and_in_bounds() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_refutation_is_right(data: st.DataObject) -> None:
-    """What is refuted has no solution between -3 and 3, nor for isl; of what is divided, too."""
+    """A point between -3 and 3 solves what has solutions, of what is divided, too; what is refuted has none."""
     dims, quotient = ("x", "y", "z"), "_0"
     row = st.dictionaries(st.sampled_from((*dims, quotient, "")), st.integers(-3, 3), max_size=3)
     rows = data.draw(st.lists(st.tuples(row, st.booleans()), max_size=5))
@@ -191,9 +192,20 @@ def test_a_refutation_is_right(data: st.DataObject) -> None:
     order = data.draw(st.lists(st.tuples(row, st.booleans()), max_size=2))
     cases = data.draw(st.lists(st.lists(st.lists(st.tuples(row, st.booleans()), max_size=2), max_size=3), max_size=2))
     ends = [({d: sign, "": 3}, False) for d in dims for sign in (1, -1)]
-    if refuted(Reduced([*rows, *ends], [(dividend, divisor, quotient)]), order, cases):
-        system = System(constraints=[*rows, *ends], cases=cases, hidden=[quotient])
-        assert all(s.is_empty() for s in system.solutions(dims, order))
+    system = System(constraints=[*rows, *ends], cases=cases, hidden=[quotient])
+    solved = not all(s.is_empty() for s in system.solutions(dims, order))
+    assert not solved or not refuted(Reduced([*rows, *ends], [(dividend, divisor, quotient)]), order, cases)
+
+    def met(at: dict[str, int], case: list[Any]) -> bool:
+        values = ((sum(c * at[k] for k, c in row.items()), equal) for row, equal in case)
+        return all(v == 0 if equal else v >= 0 for v, equal in values)
+
+    def solves(point: tuple[int, ...]) -> bool:
+        at = dict(zip(dims, point, strict=True)) | {"": 1}
+        at[quotient] = sum(c * at[k] for k, c in dividend.items()) // divisor
+        return met(at, [*rows, *order]) and all(any(met(at, c) for c in choice) for choice in cases)
+
+    assert solved == any(map(solves, product(range(-3, 4), repeat=len(dims))))
 
 
 def test_a_sum_that_is_divided_leaves_its_parts_as_digits() -> None:

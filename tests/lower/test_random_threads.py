@@ -7,10 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import loopir as lp
 from loopir.errors import LowerError, ScheduleError, TargetError
+from loopir.lower import barriers
 from loopir.lower.pipeline import lower
 
 PROGRAMS = [
@@ -92,10 +94,21 @@ def test_what_is_accepted_computes_the_same_without_a_race(data: st.DataObject) 
     arrays = [rng.integers(0, 9, [getattr(d, "value", 0) for d in b.shape]).astype(np.float32) for b in given_]
     want = lp.interpret(base.func, arrays)
     check(lp.interpret(s.func, arrays), want)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(barriers, "_shared", lambda pairs, _: pairs)  # a thread's own memory asks for no barrier
+        asked = lowered_text(lp.parse(lp.text(s.func)))
+    assert lowered_text(s.func) == asked
     with suppress(LowerError, TargetError):
         lowered = lower(s.func, "cuda")
         for seed in range(2):
             check(lp.interpret(lowered, arrays, seed=seed), want)
+
+
+def lowered_text(func: lp.Func) -> str:
+    try:
+        return lp.text(lower(func, "cuda"))
+    except (LowerError, TargetError) as error:
+        return str(error)
 
 
 def check(got: dict[str, np.ndarray], want: dict[str, np.ndarray]) -> None:
