@@ -1,0 +1,12 @@
+"""The language: what a program is, how it is written, what is legal of it, and what it means.
+
+Nodes: grammar, with its indices in index and its values in values; dtypes; ops (what an operation is), instruction.
+Text: text prints; parse, parse_expr and parse_buffer read.
+Rules: verify and verify_expr, which know where they stand by here.
+Meaning: interpret, which compiles to Python (to_python, python) and runs on memory that watches itself (watch), by
+threads that meet (spmd), over real numbers or an exact ring (domains), with the caller's sizes (sizes).
+Trees: walk, rebuild, substitute, copies, inits; and what is kept with a node once it is known: kept, holds,
+spoken, labels.
+Where elements lie: layouts, packing. Instructions: match (does a nest mean one), issue (one as the hardware does it),
+descriptors.
+"""

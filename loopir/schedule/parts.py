@@ -31,7 +31,7 @@ from loopir.ir.grammar import (
     Value,
     Var,
 )
-from loopir.ir.walk import rebuild, replace, rewrite, substitute, variables
+from loopir.ir.walk import rebuild, replace, rewrite, variables
 from loopir.schedule.naming import Taken
 
 Told = Mapping[Cond, tuple[bool, bool]]
@@ -91,11 +91,6 @@ def _gone_on(loop: Loop) -> Body:
 
 def _starts_over(s: Stmt, name: str) -> TypeGuard[Reduce]:
     return isinstance(s, Reduce) and s.init is not None and name in s.over
-
-
-def moved_to(body: Body, position: Mapping[str, Index]) -> Body:
-    """`body` with loops at other positions. A fold whose element comes to speak of a loop is not over it any more."""
-    return unspoken(tuple(substitute(s, position) for s in body))
 
 
 def unspoken(body: Body) -> Body:
