@@ -275,8 +275,7 @@ def _in_panels(
     s = _filled(s, mine, one, lanes)
     s = _filled(s, shared, all_, lanes, threads=not c.batch)
     s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
-    s = _far_before(s, c.stage, next(t.buffer for t in s.accesses(c.stage) if t.write), order[1], 0, k)
-    s = _far_before(s, mine, one.operand.buffer, home, 1, k)
+    s = _tile_before(s, c.stage, order[1], k)
     s = s.parallel(c.batch[0] if c.batch else block)
     return whole_vectors(s, c.stage) if parts and not many else s
 
@@ -297,13 +296,14 @@ def _near_before(
     return s.prefetch(inner, shared, k, max(1, ahead // size)) if size >= LINE else s
 
 
-def _far_before(s: lp.Schedule, stage: str, buffer: str, loop: str, ahead: int, k: str) -> lp.Schedule:
-    """What `stage` uses of `buffer`, from memory, is asked for by all steps of the reduced loop `k` before it: a line
-    now and then, where all at once would keep what these steps need waiting.
+def _tile_before(s: lp.Schedule, stage: str, tile: str, k: str) -> lp.Schedule:
+    """The elements of a tile are asked for by the steps of the reduced loop `k` before they are stored, a line now and
+    then: all at once would keep what these steps need waiting.
     """
-    if s.why("prefetch", stage, buffer, loop, ahead, over=k) is None:
-        return s.prefetch(stage, buffer, loop, ahead, over=k)
-    return s if ahead else s.prefetch(stage, buffer, loop)
+    out = next(t.buffer for t in s.accesses(stage) if t.write)
+    if s.why("prefetch", stage, out, tile, 0, over=k) is None:
+        return s.prefetch(stage, out, tile, 0, over=k)
+    return s.prefetch(stage, out, tile)
 
 
 @lp.composite

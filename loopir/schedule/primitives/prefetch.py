@@ -10,33 +10,10 @@ from loopir.analysis.access import sees
 from loopir.analysis.simplify import EMPTY, poly, simplify
 from loopir.analysis.simplify_func import context_at
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import (
-    AXES,
-    Alloc,
-    Body,
-    Func,
-    Index,
-    Int,
-    Load,
-    Loop,
-    Mapped,
-    Prefetch,
-    Store,
-    Var,
-)
+from loopir.ir.grammar import AXES, Alloc, Body, Func, Index, Int, Load, Loop, Prefetch, Store, Var
 from loopir.ir.layouts import offset
 from loopir.ir.text import text
-from loopir.ir.walk import (
-    Place,
-    loads_of,
-    places_of,
-    replace,
-    replace_loop,
-    statements,
-    substitute,
-    variables,
-    way_to,
-)
+from loopir.ir.walk import Place, loads_of, places_of, replace, replace_loop, statements, substitute, variables, way_to
 from loopir.schedule.find import PAST, find_buffer, find_loop, find_stage, listing, written
 from loopir.schedule.look import step
 from loopir.schedule.naming import Taken
@@ -224,65 +201,36 @@ def _lines(func: Func, place: Place, element: Load, loop: Loop) -> _Wanted:
         )  # fmt: skip
     ctx = context_at(func, place.around)
     apart = poly(simplify(offset(element.buffer, element.at), ctx), ctx)
-    moving: list[_Moving] = []
+    lines: list[tuple[str, int, int]] = []
     for x in inside:
         if x.var not in variables(element):
             continue
         by = step(apart, x.var)
+        each = LINE // (abs(by.value) * element.buffer.dtype.bytes or LINE) if isinstance(by, Int) else 1
         if not isinstance(x.extent, Int):
             raise ScheduleError(
                 f"one iteration of {loop.var!r} uses a line for each of {x.var!r}, and there may be any number",
                 loop=loop.var, suggestion=f"{x.var!r}, or a loop inside it",
             )  # fmt: skip
-        moving.append(_Moving(x.var, x.extent.value, by.value if isinstance(by, Int) else None))
-    if not isinstance(element.buffer.layout, Mapped):
-        moving = _joined(moving)
-    lines = ((x, x.each(element.buffer.dtype.bytes)) for x in moving)
-    return _Wanted(element, tuple((x.var, -(-x.count // each), each) for x, each in lines))
-
-
-@dataclass(frozen=True, slots=True)
-class _Moving:
-    """A loop that moves an element, how often, and by how many elements, if that is known."""
-
-    var: str
-    count: int
-    by: int | None
-
-    def each(self, size: int) -> int:
-        """Iterations to a line, of elements of so many bytes."""
-        return 1 if self.by is None else max(1, LINE // (abs(self.by) * size or LINE))
-
-
-def _joined(moving: list[_Moving]) -> list[_Moving]:
-    """Loops that go on where one inside has ended, as iterations of that one: to find a line is then one division."""
-    if any(not x.by for x in moving):
-        return moving
-    found: list[_Moving] = []
-    alone: list[_Moving] = []
-    for x in sorted(moving, key=lambda x: abs(x.by or 0)):
-        if found and x.by == (found[-1].by or 0) * found[-1].count:
-            found[-1] = replace(found[-1], count=found[-1].count * x.count)
-            alone.append(replace(x, count=1))
-        else:
-            found.append(x)
-    return [*reversed(found), *alone]
+        each = max(1, each)
+        lines.append((x.var, -(-x.extent.value // each), each))
+    return _Wanted(element, tuple(lines))
 
 
 def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], taken: Taken) -> Body:
     """The hints for `wanted`, all at once or, of the loops `shared`, as many in each iteration.
 
-    Of twice as many iterations as lines, several that follow one another ask for the same one.
+    Of twice as many iterations as lines, a power of two that follow one another ask for the same one: to find out which
+    is then an operation or two.
     """
     name, most = wanted.element.buffer.name, _at_once(wanted, loop, shared)
     if shared:
         line = taken.name(f"{name}_line")
         loops = [(line, most)] if most > 1 else []
-        sizes, number = _sizes(shared, wanted), Int(0)
-        for x, size in zip(shared, sizes, strict=True):
-            number = number * size + Var(x.var)
-        if (turns := prod(sizes)) >= 2 * (count := _count(wanted)):
-            number = number * count // turns
+        number: Index = Int(0)
+        for x in shared:
+            number = number * x.extent + Var(x.var)
+        number = number // (1 << max(0, (_turns(shared, wanted) // _count(wanted)).bit_length() - 1))
         places = _digits(number * most + Var(line) if loops else number, wanted.lines)
     else:
         new = {v: taken.name(f"{v}_line") for v, count, _ in wanted.lines if count > 1}
@@ -300,8 +248,8 @@ def _count(wanted: _Wanted) -> int:
     return prod(n for _, n, _ in wanted.lines)
 
 
-def _sizes(shared: Sequence[Loop], wanted: _Wanted) -> list[int]:
-    """How many iterations the loops `shared` have."""
+def _turns(shared: Sequence[Loop], wanted: _Wanted) -> int:
+    """How many iterations there are of all of `shared`."""
     for x in shared:
         if not isinstance(x.extent, Int):
             raise ScheduleError(
@@ -309,7 +257,7 @@ def _sizes(shared: Sequence[Loop], wanted: _Wanted) -> list[int]:
                 f"{wanted.element.buffer.name}",
                 loop=x.var, suggestion="loops around it",
             )  # fmt: skip
-    return [max(1, x.extent.value) for x in shared if isinstance(x.extent, Int)]
+    return max(1, prod(x.extent.value for x in shared if isinstance(x.extent, Int)))
 
 
 def _at_once(wanted: _Wanted, loop: Loop, shared: Sequence[Loop]) -> int:
@@ -320,7 +268,7 @@ def _at_once(wanted: _Wanted, loop: Loop, shared: Sequence[Loop]) -> int:
             f"one iteration of {loop.var!r} uses no line of {name}, as a loop inside it never runs",
             loop=loop.var, suggestion="a statement that runs",
         )  # fmt: skip
-    if (most := -(-count // prod(_sizes(shared, wanted)))) > MOST:
+    if (most := -(-count // _turns(shared, wanted))) > MOST:
         where = (shared or [loop])[-1].var
         raise ScheduleError(
             f"one iteration of {where!r} would ask for {most} lines of {name} at once, not {MOST} or fewer",
