@@ -27,7 +27,7 @@ NARROW = 8
 """Vectors of columns up to which they are not either: an element of the left operand is in few products."""
 FEW = 12
 """Rows, which are two tiles or less, up to which not even those of a right operand that is not near are worth it."""
-MANY, LONG = 20, 8
+MANY, LONG = 20, 2
 """Tiles of columns from which on one column more hardly counts, and vectors of a row from which on it is folded."""
 SHARED = 1 << 20
 """Products from which threads share operands as they lie: some 20 us."""

@@ -69,7 +69,7 @@ def test_small_ones_are_taken_as_they_lie_by_whole_tiles_alone() -> None:
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
-@pytest.mark.parametrize("shape", [(31, 40, 40), (20, 33, 37)])
+@pytest.mark.parametrize("shape", [(31, 40, 40), (20, 34, 37)])
 def test_narrow_ones_are_taken_as_they_lie(
     shape: tuple[int, int, int], threads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +103,8 @@ def test_a_column_left_over_is_folded_by_vectors(monkeypatch: pytest.MonkeyPatch
     check(program(9, 33, 41))
     text = lp.text(schedules.matmul_cpu(program(9, 33, 41), "C", lanes=4, registers=16).func)
     assert "C_rf" in text
+    assert "C_rf" in lp.text(schedules.matmul_cpu(program(9, 33, 8), "C", lanes=4, registers=16).func)
+    assert "C_rf" not in lp.text(schedules.matmul_cpu(program(9, 33, 7), "C", lanes=4, registers=16).func)
     assert " if " not in text.partition("C_rf")[0]
 
 
