@@ -3,12 +3,12 @@
 A row of 5003 elements starts anywhere, and what a thread reads of it is an element. Four rows of float32, or eight of
 bfloat16, lie one after the other like a row of whole vectors, whose columns are folded as such; each is a part of the
 sum of the column that it stands in. The parts are folded by a second kernel, with the few rows that are left over.
+Where the sizes are not known, the host asks at each launch whether there are rows enough.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import loopir as lp
 from schedules.along import VECTOR_BYTES
@@ -19,71 +19,74 @@ SIDE, THREADS, TOGETHER = 64, 512, 4
 BLOCKS = 396
 """Three blocks for each of 132 processors, which all run at once."""
 PARTS = 16
-"""Parts of groups of rows, at most: as many times as many rows as a group has are what the second kernel folds."""
-BATCH = 32
-"""Rows that a thread of the second kernel has in flight."""
-LAST = 64
-"""Its threads."""
+"""Parts of groups of rows, at most, where sizes are known."""
+TURNS, LEAST = 4, 4
+"""As often a thread of a block has its vectors in flight, and so many parts there are at least, where they are not."""
+LAST, FOLD, BATCH = 32, 16, 4
+"""Columns of a block of the second kernel, the threads that fold the parts of each, and the parts one has in flight."""
 
 
 def grouped(
     s: lp.Schedule, stage: str, column: str, over: Sequence[str], *, side: int = SIDE, threads: int = THREADS
-) -> lp.Schedule | None:
+) -> tuple[lp.Schedule, str | None] | None:
     """`s` with `stage` folded so over its one reduced loop, where rows follow one another; None where they do not.
 
     `column` is its only other loop. What is made of the results, element by element, is made in the second kernel.
+    Where sizes are not known, the second result is the stage of the version for few rows, which is left as it is.
     """
     touched = [t for t in s.accesses(stage) if not t.write]
-    columns, rows = extent(s, column), extent(s, over[0])
-    if len(over) != 1 or len(s.loops(stage)) != 2 or columns is None or rows is None or len(touched) != 1:
+    if len(over) != 1 or len(s.loops(stage)) != 2 or len(touched) != 1:
         return None
     (read,) = touched
     width = VECTOR_BYTES // read.dtype.bytes
-    parts = BLOCKS // max(1, -(-columns // side))
-    if width == 1 or not read.contiguous(column) or _step(read, over[0]) != columns:
+    follow = read.strides.get(over[0]) == s.loop(column).extent and read.contiguous(column)
+    if width == 1 or not follow or s.buffer(read.buffer).scope != "global":
         return None
-    enough = 1 <= parts <= PARTS and rows >= width * parts * threads // side
-    if not enough or s.buffer(read.buffer).scope != "global":
-        return None
+    columns, rows, together = extent(s, column), extent(s, over[0]), threads // side * TOGETHER
+    few, each = None, TURNS * together
     try:
-        return _grouped(s, stage, read.buffer, column, over[0], width, parts, (side, threads))
+        if columns is not None and rows is not None:
+            parts = BLOCKS // max(1, -(-columns // side))
+            if not 1 <= parts <= PARTS or rows < width * parts * threads // side:
+                return None
+            each = -(-(rows // width) // (parts * together)) * together
+        elif rows is None:
+            enough, known = f"{LEAST * width * each} <= {lp.text(s.loop(over[0]).extent)}", s.stages
+            s = s.specialize(column, enough)
+            few = next(x for x in s.stages if x not in known and s.reduced(x))
+        elif rows < LEAST * width * each:
+            return None
+        return _grouped(s, stage, read.buffer, column, over[0], width, each, (side, threads)), few
     except lp.ScheduleError:
         return None
 
 
-def _step(t: Any, loop: str) -> int | None:
-    """How many elements an iteration of `loop` goes on, if it is known."""
-    return getattr(t.strides.get(loop), "value", None)
-
-
 def _grouped(
-    s: lp.Schedule, stage: str, buffer: str, column: str, over: str, width: int, parts: int, block: tuple[int, int]
+    s: lp.Schedule, stage: str, buffer: str, column: str, over: str, width: int, each: int, block: tuple[int, int]
 ) -> lp.Schedule:
-    """Groups of `width` rows, in `parts`; a block has so many vectors side by side, and so many threads."""
+    """Groups of `width` rows, `each` of them a part; a block has so many vectors side by side, and so many threads."""
     s = s.reorder(over, column) if s.loops(stage) != (over, column) else s
     known = s.stages
     s, (group, row, *_) = step(s, "split", over, width, tail="peel")
     left = [x for x in s.stages if x not in known]
-    turn = block[1] // block[0] * TOGETHER
-    each = -(-(extent(s, group) or 0) // (parts * turn)) * turn
+    s = s.reorder(row, column, group)
+    known, s = s.stages, s.rfactor(stage, row)
+    (rows,) = (x for x in s.stages if x not in known)
     s, (part, group) = step(s, "split", group, each)
     s = s.reorder(part, row, column, group)
-    s, (one,) = step(s, "fuse", part, row)
-    known, s = s.stages, s.rfactor(stage, one)
+    known, s = s.stages, s.rfactor(rows, part)
     (partial,) = (x for x in s.stages if x not in known)
-    s = _together(s, stage, left)
-    s = _vectors(s, partial, buffer, (one, column, group), width, block)
-    return _last(s, stage, left)
+    s = _vectors(s, partial, buffer, (part, row, column, group), width, block)
+    return _last(_together(s, stage, left), stage, rows, left)
 
 
 def _vectors(
-    s: lp.Schedule, partial: str, buffer: str, loops: tuple[str, str, str], width: int, shape: tuple[int, int]
+    s: lp.Schedule, partial: str, buffer: str, loops: tuple[str, str, str, str], width: int, shape: tuple[int, int]
 ) -> lp.Schedule:
     """A block for vectors of a group's columns side by side and a part of the groups, threads along y folding each."""
-    (part, column, group), (side, threads) = loops, shape
-    s, (part, row) = step(s, "split", part, width)
+    (part, row, column, group), (side, threads) = loops, shape
     s, (flat,) = step(s, "fuse", row, column)
-    s = s.fuse_dims(next(t.buffer for t in s.accesses(partial) if t.write), 0)
+    s = s.fuse_dims(next(t.buffer for t in s.accesses(partial) if t.write), 1)
     s, (flat, one) = step(s, "split", flat, width)
     s, (block, lane) = step(s, "split", flat, side)
     s, (_, inner) = step(s, "split", group, threads // side * TOGETHER)
@@ -116,13 +119,16 @@ def _together(s: lp.Schedule, stage: str, left: Sequence[str]) -> lp.Schedule:
     return s
 
 
-def _last(s: lp.Schedule, stage: str, left: Sequence[str]) -> lp.Schedule:
-    """A thread for each column, which has many of its rows in flight."""
-    column = s.loops(stage)[0]
+def _last(s: lp.Schedule, stage: str, rows: str, left: Sequence[str]) -> lp.Schedule:
+    """Threads side by side for columns, and for each column a few that fold the parts of the `rows` of a group."""
+    s, (block, column) = step(s, "split", s.loops(stage)[0], LAST)
+    s = s.compute_at(rows, column).simplify(column, drop_unit_loops=True)
+    part, row = s.loops(rows)[-2:]
+    s = s.reorder(row, part)
+    s, (_, inner) = step(s, "split", part, FOLD * BATCH)
+    s, (some, thread) = step(s, "split", inner, FOLD)
+    s = s.bind(thread, "threadIdx.y").unroll(some).unroll(row)
+    s = s.set_scope(next(t.buffer for t in s.accesses(rows) if t.write), "local")
     for x in (stage, *left):
-        (row,) = s.reduced(x)
-        if (extent(s, row) or 0) > BATCH:
-            s, (_, row) = step(s, "split", row, BATCH)
-        s = s.unroll(row)
-    s, (block, thread) = step(s, "split", column, LAST)
-    return s.bind(thread, "threadIdx.x").bind(block, "blockIdx.x")
+        s = s.unroll(s.reduced(x)[0]) if extent(s, s.reduced(x)[0]) is not None else s
+    return s.bind(column, "threadIdx.x").bind(block, "blockIdx.x")

@@ -71,7 +71,11 @@ def reduction(
         over = tuple(rest)
     width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
     if column and width == 1 and not rows and chunk is None and (made := grouped(s, stage, column, over)) is not None:
-        return made
+        s, few = made
+        if few is None:
+            return s
+        stage, (column, *rest) = few, s.loops(few)
+        over = tuple(rest)
     side = side or min(threads, WARP // 2 if width > 1 else 2 * WARP)
     blocks = _blocks(s, rows, column, side * width)
     enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)

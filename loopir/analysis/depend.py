@@ -20,12 +20,12 @@ from loopir.analysis.offsets import NOTHING, Offsets, Order as Order, ahead, all
 from loopir.analysis.refute import Linear
 from loopir.analysis.system import SIZE, Names, System, combine
 from loopir.errors import Witness
-from loopir.ir.grammar import Cmp, Cond, Func, Index, Mul
+from loopir.ir.grammar import Cmp, Cond, Func, Index
 from loopir.ir.interpret import holds
 from loopir.ir.kept import once
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import declaring, loop_of, nodes
+from loopir.ir.walk import declaring, loop_of
 
 SMALL = 4
 """Sizes below this are tried one by one where an index is not affine."""
@@ -403,7 +403,7 @@ def domain(
     for var, extent in zip(s.dims, s.extents, strict=True):  # now that divisions are known, of which bounds may speak
         system.inside(var, extent, prefix, names)
     for c in conds:
-        if isinstance(c, Cmp) and c.op == "<" and any(isinstance(n, Mul) for n in nodes(c.b)):
+        if isinstance(c, Cmp) and c.op == "<" and system.pairs:
             system.bound(c.a, c.b, prefix, names)  # a guard `e < X * d` bounds `e // d`, too
     if system.unsure is None:
         return element

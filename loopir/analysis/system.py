@@ -187,7 +187,10 @@ class System:
             self.bound(Var(var), extent, prefix, names)
 
     def bound(self, ix: Index, top: Index, prefix: str, names: Names) -> None:
-        """ix < top, where `top` may be a product X * d and `ix` is divided by c * d: then c * (ix // (c * d)) < X."""
+        """ix < top, where `top` may be a product X * d and `ix` is divided by c * d: then c * (ix // (c * d)) < X.
+
+        So, too, where the lanes of a vector of `ix`, k * ix and one of 0 to k - 1, are below k * top.
+        """
         if isinstance(top, Min):
             self.bound(ix, top.a, prefix, names)
             self.bound(ix, top.b, prefix, names)
@@ -202,16 +205,26 @@ class System:
         least, most = self.linear(ix, prefix, names), self.linear(top, prefix, names)
         for (instance, kind), (dividend, q, _) in list(self.pairs.items()):
             divided = self.divisors.get(kind)
-            if instance != prefix or divided is None or (found := product_bound(top, divided[1])) is None:
+            wide = self.lanes(dividend, least)
+            if instance != prefix or divided is None or (found := product_bound(top * wide, divided[1])) is None:
                 continue
             count, times = found
             fewer = self.at_least(self.linear(count, prefix, names), combine({}, q, times), 1)
             apart = {k: c for k, c in combine(least, dividend, -1).items() if c}
-            if not apart:
+            if not apart or wide > 1:
                 self.constraints.append(fewer)
             elif all(k == "" or k.startswith(f"{prefix}.") for k in apart):  # what is no larger is bounded, too
                 self.cases.append([[self.at_least(least, dividend), fewer], [self.at_least(dividend, least, 1)]])
         self.constraints.append(self.at_least(most, least, 1))
+
+    def lanes(self, whole: Linear, part: Linear) -> int:
+        """The c > 1 for which `whole` is c * `part` and one of 0 to c - 1: then part < n says whole < c * n. Else 1."""
+        first = next((k for k, c in part.items() if k and c), None)
+        wide, left = divmod(whole.get(first, 0), part[first]) if first is not None else (1, 0)
+        lane = {k: c for k, c in combine(whole, part, -wide).items() if c}
+        if left or wide <= 1 or any(c < 0 or (k and k not in self.ends) for k, c in lane.items()):
+            return 1
+        return wide if sum(c * self.ends[k] if k else c for k, c in lane.items()) < wide else 1
 
     def bound_rest(self, ix: Index, top: Mod, prefix: str, names: Names) -> None:
         """ix < T % c: where c * (T // c) + ix is divided by d, and T is X * d, the quotient is below X."""

@@ -34,3 +34,18 @@ def test_the_first_and_the_last_of_a_window(least: int, most: int) -> None:
     source = f"{head}\n    for i in range(n):\n        B[i] = {window}\n"
     check(source)
     assert bool([*unproved(parse(source), "A")]) == (least < 0 or most > 2)
+
+
+@pytest.mark.parametrize(("rows", "lanes", "below"), [(4, 4, "n"), (3, 4, "n"), (4, 5, "n"), (4, 4, "n + 1")])
+def test_rows_of_a_group_that_vectors_run_across(rows: int, lanes: int, below: str) -> None:
+    """Of vectors v below n, elements 4 * v + c are below 4 * n: of rows of n these are 4."""
+    source = f"""
+def f(n: "size", A: "float32[{rows}, n]", B: "out float32[4 * n + 8]"):
+    for b in range((n + 15) // 16):
+        for l in range(16):
+            if b * 16 + l < {below}:
+                for c in range({lanes}):
+                    B[b * 64 + l * 4 + c] = A[(b * 64 + l * 4 + c) // n, (b * 64 + l * 4 + c) % n]
+"""
+    assert bool([*unproved(parse(source), "A")]) == (rows < 4 or lanes > 4 or below != "n")
+    check(source)

@@ -148,7 +148,8 @@ def test_columns_of_unknown_number_have_versions(n: int, m: int, dtype: str, mon
         text = str(s)
         assert text.count("m % 64 == 0") == 2, "whole blocks, enough for a GPU or not"
         assert text.count("m % 4 == 0") == 1, "whole vectors; and all others"
-        assert lp.compile_source(s).source.count("__global__") == 7
+        assert text.count("2048 <= n") == 1, "groups of rows, or few rows"
+        assert lp.compile_source(s).source.count("__global__") == 9
 
 
 @pytest.mark.parametrize(("n", "m"), [(5, 8), (40, 320), (127, 101), (1, 3000)])
