@@ -301,8 +301,8 @@ def _together(
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
     s, (flat, element) = step(s, "split", flat, vector, tail="exact")
     s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
-    s, (flat, x) = step(s, "split", flat, warps[1], tail="exact")
-    s, (turn, y) = step(s, "split", flat, warps[0], tail="exact")
+    s, (flat, x) = step(s, "split", flat, warps[1])  # where there is too little for all, some have none
+    s, (turn, y) = step(s, "split", flat, warps[0])
     s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").unroll(turn)
     parts = all_or_nothing(s, element)
     if parts is not None:
