@@ -83,7 +83,8 @@ def reduction(
         enough, parts = blocks + 1, 2 * CUTS  # some of which begin as others end
     all_of = chunk is None and not rows and not column and len(over) == 1 and extent(s, over[0]) is None
     if chunk is None:
-        chunk = _part(s, over, blocks, max(1, CHUNK_BYTES // size) // (side * width if column else 1), parts)
+        least = max(1, CHUNK_BYTES // size) // (side * width if column else 1)
+        chunk = _part(s, over, blocks, least, parts, 0 if column else threads * max(1, VECTOR_BYTES // size))
     many = f"{MANY} <= {lp.text(s.loop(over[-1]).extent)}"
     if all_of and one_nest(s, stage) and s.why("specialize", over[0], many) is None:
         known = s.stages
@@ -177,14 +178,21 @@ def _bytes(s: lp.Schedule, over: Sequence[str], row: int) -> int:
     return row * prod(extent(s, x) or 0 for x in over)
 
 
-def _part(s: lp.Schedule, over: Sequence[str], blocks: int | None, least: int, parts: int) -> int:
-    """How long a part of the innermost reduced loop is: for `parts` blocks in all, and at least `least`."""
+def _part(
+    s: lp.Schedule, over: Sequence[str], blocks: int | None, least: int, parts: int, together: int = 0
+) -> int:  # fmt: skip
+    """How long a part of the innermost reduced loop is: for `parts` blocks in all, and at least `least`.
+
+    It is a power of two, or a multiple of the `together` elements that the threads of a block take at once.
+    """
     length = extent(s, over[-1])
     if length is None or blocks is None:
         return 1 << (max(least, LONG) - 1).bit_length()
     others = max(1, blocks) * prod(extent(s, x) or 1 for x in over[:-1])
-    wanted = -(-length * others // parts)
-    return 1 << (max(wanted, least, 1) - 1).bit_length()
+    wanted = max(-(-length * others // parts), least)
+    if together and wanted > together:
+        return -(-wanted // together) * together
+    return 1 << (max(wanted, 1) - 1).bit_length()
 
 
 def _many(s: lp.Schedule, loop: str, chunk: int) -> bool:
@@ -304,7 +312,13 @@ def _rows_of(
         if s.why("cache_read", fold, buffer, "local", rows[-1]) is None:
             s = s.cache_read(fold, buffer, "local", rows[-1])
     copies = [x for x in s.stages if x not in before]
-    s = along(s, fold, rows[-1] if rows else None, lanes, width, whole)
+    inside, tests = f"{whole[1]} + {length} <= {whole[0]}" if whole and length is not None else "", whole
+    if inside and s.why("specialize", over[-1], inside) is None:
+        known = s.stages
+        s = s.specialize(over[-1], inside)  # tests between loads would keep them from being in flight together
+        (last,) = (x for x in s.stages if x not in known)
+        s, tests = along(s, last, rows[-1], lanes, width, whole), None
+    s = along(s, fold, rows[-1] if rows else None, lanes, width, tests)
     for copy in copies:
         s = along(s, copy, rows[-1], lanes, width)
     if not rows:
