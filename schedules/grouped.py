@@ -14,82 +14,97 @@ import loopir as lp
 from schedules.along import VECTOR_BYTES
 from schedules.nests import extent, reader, step
 
-SIDE, THREADS, TOGETHER = 64, 512, 4
-"""Vectors of columns side by side in a block, its threads, and the vectors of a column that each has in flight."""
+SIDE, THREADS, TOGETHER = 64, 512, (4, 16)
+"""Vectors of columns side by side in a block, its threads, and the vectors of a column that each takes in a turn: where
+sizes are known, and where they are not; a part is one turn then."""
 BLOCKS = 396
 """Three blocks for each of 132 processors, which all run at once."""
 PARTS = 16
 """Parts of groups of rows, at most, where sizes are known."""
-TURNS, LEAST = 4, 4
-"""As often a thread of a block has its vectors in flight, and so many parts there are at least, where they are not."""
-LAST, FOLD, BATCH = 32, 16, 4
-"""Columns of a block of the second kernel, the threads that fold the parts of each, and the parts one has in flight."""
+LEAST = 4
+"""Parts, at least, where they are not."""
+LAST, BATCH = ((64, 8), (32, 32)), 4
+"""Columns of a block of the second kernel and the threads that fold the parts of each, where sizes are known and where
+they are not; and the parts that one has in flight."""
 
 
 def grouped(
     s: lp.Schedule, stage: str, column: str, over: Sequence[str], *, side: int = SIDE, threads: int = THREADS
-) -> tuple[lp.Schedule, str | None] | None:
+) -> lp.Schedule | None:
     """`s` with `stage` folded so over its one reduced loop, where rows follow one another; None where they do not.
 
     `column` is its only other loop. What is made of the results, element by element, is made in the second kernel.
-    Where sizes are not known, the second result is the stage of the version for few rows, which is left as it is.
+    Where the number of rows is not known, they are taken to be as many as `many_rows` says.
     """
-    touched = [t for t in s.accesses(stage) if not t.write]
-    if len(over) != 1 or len(s.loops(stage)) != 2 or len(touched) != 1:
+    width, rows, columns = _width(s, stage, column, over), extent(s, over[0]), extent(s, column)
+    known = rows is not None and columns is not None
+    together = threads // side * TOGETHER[not known]
+    each = together
+    if width == 1 or (rows is not None and rows < LEAST * width * each and not known):
         return None
-    (read,) = touched
-    width = VECTOR_BYTES // read.dtype.bytes
-    follow = read.strides.get(over[0]) == s.loop(column).extent and read.contiguous(column)
-    if width == 1 or not follow or s.buffer(read.buffer).scope != "global":
-        return None
-    columns, rows, together = extent(s, column), extent(s, over[0]), threads // side * TOGETHER
-    few, each = None, TURNS * together
-    try:
-        if columns is not None and rows is not None:
-            parts = BLOCKS // max(1, -(-columns // side))
-            if not 1 <= parts <= PARTS or rows < width * parts * threads // side:
-                return None
-            each = -(-(rows // width) // (parts * together)) * together
-        elif rows is None:
-            enough, known = f"{LEAST * width * each} <= {lp.text(s.loop(over[0]).extent)}", s.stages
-            s = s.specialize(column, enough)
-            few = next(x for x in s.stages if x not in known and s.reduced(x))
-        elif rows < LEAST * width * each:
+    if rows is not None and columns is not None:
+        parts = BLOCKS // max(1, -(-columns // side))
+        if not 1 <= parts <= PARTS or rows < width * parts * threads // side:
             return None
-        return _grouped(s, stage, read.buffer, column, over[0], width, each, (side, threads)), few
+        each = -(-(rows // width) // (parts * together)) * together
+    (read,) = (t for t in s.accesses(stage) if not t.write)
+    try:
+        return _grouped(s, stage, read.buffer, column, over[0], width, (each, together), (side, threads), known)
     except lp.ScheduleError:
         return None
 
 
+def many_rows(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> str | None:
+    """What has to hold of a number of rows that is not known for `grouped` to be worth it; None if it takes none."""
+    width = _width(s, stage, column, over)
+    least = LEAST * width * (THREADS // SIDE) * TOGETHER[True]
+    return f"{least} <= {lp.text(s.loop(over[0]).extent)}" if width > 1 and extent(s, over[0]) is None else None
+
+
+def _width(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> int:
+    """How many rows that follow one another are whole vectors; 1 if `stage` does not fold such rows alone."""
+    touched = [t for t in s.accesses(stage) if not t.write]
+    if len(over) != 1 or len(s.loops(stage)) != 2 or len(touched) != 1:
+        return 1
+    (read,) = touched
+    follow = read.strides.get(over[0]) == s.loop(column).extent and read.contiguous(column)
+    return VECTOR_BYTES // read.dtype.bytes if follow and s.buffer(read.buffer).scope == "global" else 1
+
+
 def _grouped(
-    s: lp.Schedule, stage: str, buffer: str, column: str, over: str, width: int, each: int, block: tuple[int, int]
-) -> lp.Schedule:
-    """Groups of `width` rows, `each` of them a part; a block has so many vectors side by side, and so many threads."""
+    s: lp.Schedule, stage: str, buffer: str, column: str, over: str, width: int, parts: tuple[int, int],
+    block: tuple[int, int], known: bool,
+) -> lp.Schedule:  # fmt: skip
+    """Groups of `width` rows, so many of them in a part and in a turn; a block has so many vectors side by side, and so
+    many threads."""
     s = s.reorder(over, column) if s.loops(stage) != (over, column) else s
-    known = s.stages
+    before = s.stages
     s, (group, row, *_) = step(s, "split", over, width, tail="peel")
-    left = [x for x in s.stages if x not in known]
+    left = [x for x in s.stages if x not in before]
     s = s.reorder(row, column, group)
-    known, s = s.stages, s.rfactor(stage, row)
-    (rows,) = (x for x in s.stages if x not in known)
-    s, (part, group) = step(s, "split", group, each)
+    before, s = s.stages, s.rfactor(stage, row)
+    (rows,) = (x for x in s.stages if x not in before)
+    s, (part, group) = step(s, "split", group, parts[0])
     s = s.reorder(part, row, column, group)
-    known, s = s.stages, s.rfactor(rows, part)
-    (partial,) = (x for x in s.stages if x not in known)
-    s = _vectors(s, partial, buffer, (part, row, column, group), width, block)
-    return _last(_together(s, stage, left), stage, rows, left)
+    before, s = s.stages, s.rfactor(rows, part)
+    (partial,) = (x for x in s.stages if x not in before)
+    s = _vectors(s, partial, buffer, (part, row, column, group), width, (*block, parts[1]))
+    return _last(_together(s, stage, left), stage, rows, left, LAST[not known])
 
 
 def _vectors(
-    s: lp.Schedule, partial: str, buffer: str, loops: tuple[str, str, str, str], width: int, shape: tuple[int, int]
+    s: lp.Schedule, partial: str, buffer: str, loops: tuple[str, str, str, str], width: int, shape: tuple[int, int, int]
 ) -> lp.Schedule:
-    """A block for vectors of a group's columns side by side and a part of the groups, threads along y folding each."""
-    (part, row, column, group), (side, threads) = loops, shape
+    """A block for vectors of a group's columns side by side and a part of the groups, threads along y folding each.
+
+    `shape` is how many vectors it has side by side, its threads, and the groups that they take in a turn.
+    """
+    (part, row, column, group), (side, threads, together) = loops, shape
     s, (flat,) = step(s, "fuse", row, column)
     s = s.fuse_dims(next(t.buffer for t in s.accesses(partial) if t.write), 1)
     s, (flat, one) = step(s, "split", flat, width)
     s, (block, lane) = step(s, "split", flat, side)
-    s, (_, inner) = step(s, "split", group, threads // side * TOGETHER)
+    s, (_, inner) = step(s, "split", group, together)
     outer = s.loops(partial)[s.loops(partial).index(inner) - 1]
     s, (some, thread) = step(s, "split", inner, threads // side)
     s = s.reorder(outer, some, thread, one)
@@ -119,14 +134,14 @@ def _together(s: lp.Schedule, stage: str, left: Sequence[str]) -> lp.Schedule:
     return s
 
 
-def _last(s: lp.Schedule, stage: str, rows: str, left: Sequence[str]) -> lp.Schedule:
+def _last(s: lp.Schedule, stage: str, rows: str, left: Sequence[str], shape: tuple[int, int]) -> lp.Schedule:
     """Threads side by side for columns, and for each column a few that fold the parts of the `rows` of a group."""
-    s, (block, column) = step(s, "split", s.loops(stage)[0], LAST)
+    side, fold = shape
+    s, (block, column) = step(s, "split", s.loops(stage)[0], side)
     s = s.compute_at(rows, column).simplify(column, drop_unit_loops=True)
     part, row = s.loops(rows)[-2:]
-    s = s.reorder(row, part)
-    s, (_, inner) = step(s, "split", part, FOLD * BATCH)
-    s, (some, thread) = step(s, "split", inner, FOLD)
+    s, (_, inner) = step(s, "split", part, fold * BATCH)
+    s, (some, thread) = step(s, "split", inner, fold)
     s = s.bind(thread, "threadIdx.y").unroll(some).unroll(row)
     s = s.set_scope(next(t.buffer for t in s.accesses(rows) if t.write), "local")
     for x in (stage, *left):

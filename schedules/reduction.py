@@ -15,7 +15,7 @@ from typing import Any
 
 import loopir as lp
 from schedules.along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
-from schedules.grouped import grouped
+from schedules.grouped import grouped, many_rows
 from schedules.nests import extent, fused, one_nest, reader, step
 
 BLOCKS = 256
@@ -70,12 +70,10 @@ def reduction(
         s, (stage, column, *rest) = _picked(s, (stage, column, *over), max(1, VECTOR_BYTES // size), threads)
         over = tuple(rest)
     width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
-    if column and width == 1 and not rows and chunk is None and (made := grouped(s, stage, column, over)) is not None:
-        s, few = made
-        if few is None:
-            return s
-        stage, (column, *rest) = few, s.loops(few)
-        over = tuple(rest)
+    if column and width == 1 and not rows and chunk is None and extent(s, over[0]) is not None:
+        made = grouped(s, stage, column, over)
+        if made is not None:
+            return made
     side = side or min(threads, WARP // 2 if width > 1 else 2 * WARP)
     blocks = _blocks(s, rows, column, side * width)
     enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)
@@ -101,30 +99,38 @@ def reduction(
 
 
 def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> tuple[lp.Schedule, tuple[str, ...]]:
-    """Versions of columns of a number that is not known: enough whole blocks for a GPU, fewer, and whole vectors.
+    """Versions of columns of a number that is not known: enough whole blocks for a GPU, fewer, and whole vectors; and
+    of columns that are none, or need not be, of many rows.
 
     `nest` is the stage and its loops; given back are those of the version for all other numbers. What is made of the
     results alone goes with them.
     """
     stage, column, *over = nest
-    count, enough = lp.text(s.loop(column).extent), FEW * WARP // 2 * width
-    if not count.isidentifier() or s.loops(stage) != nest[1:]:
+    count, least = lp.text(s.loop(column).extent), FEW * WARP // 2 * width
+    if s.loops(stage) != nest[1:]:
         return s, nest
-    after = reader(s, stage)
+    blocks = f"{count} % {WARP // 2 * width} == 0"
+    versions: list[tuple[str, int | None]] = []
+    if count.isidentifier():
+        versions = [(f"{blocks} and {least} <= {count}", 0), (blocks, SHORT), (f"{count} % {width} == 0", SHORT)]
+    if s.why("split", column, width, tail="exact") is not None and (many := many_rows(s, stage, column, over)):
+        versions.append((many, None))
+    after = reader(s, stage) if versions else None
     alone = after is not None and len(s.loops(after)) == 1 and not s.reduced(after)
     if after is not None and alone and s.why("reverse_compute_at", after, column) is None:
         s = s.reverse_compute_at(after, column).simplify(column, drop_unit_loops=True)
-    blocks = f"{count} % {WARP // 2 * width} == 0"
-    for whole, part in ((f"{blocks} and {enough} <= {count}", 0), (blocks, SHORT), (f"{count} % {width} == 0", SHORT)):
+    for whole, part in versions:
         if s.why("specialize", column, whole) is not None:
             break
         known = s.stages
-        s, others = step(s, "specialize", column, whole)
-        other = next(x for x in s.stages if x not in known and s.reduced(x))
-        s = _apart(s, column, stage)
-        s = reduction(s, stage, threads=threads, chunk=part)
-        stage, column, over = other, others[0], list(others[1:])
-    return _apart(s, column, stage), (stage, column, *over)
+        t, others = step(s, "specialize", column, whole)
+        other = next(x for x in t.stages if x not in known and t.reduced(x))
+        t = _apart(t, column, stage)
+        made = grouped(t, stage, column, over) if part is None else reduction(t, stage, threads=threads, chunk=part)
+        if made is None:
+            break
+        s, stage, column, over = made, other, others[0], list(others[1:])
+    return (_apart(s, column, stage) if versions else s), (stage, column, *over)
 
 
 def _apart(s: lp.Schedule, column: str, stage: str) -> lp.Schedule:
