@@ -15,7 +15,7 @@ from schedules.matmul_mma import matmul_mma, pairs, rounded
 from schedules.matmul_simt import matmul_simt
 from schedules.matmul_split import matmul_split
 from schedules.matmul_stream import matmul_stream
-from schedules.matmul_tiles import raw_tile, tensor_tile, warpgroup_tile
+from schedules.matmul_tiles import PROCESSORS, raw_tile, shallow, sizes_of, tensor_tile, warpgroup_tile
 from schedules.matmul_wgmma import along_rows, matmul_wgmma
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import extent, free_loops, one_nest
@@ -27,6 +27,7 @@ from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
 HOPPER = "sm_90a"
+LARGE_SIMT: dict[str, Any] = {"block": (256, 128), "part": (16, 8)}
 THIN, SHORT, HIGH, VECTOR = 16, 32, 64, 8
 """How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others; rows of a tile of
 warpgroups, and elements of 16 bits whose rows boxes can begin with."""
@@ -133,7 +134,7 @@ def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
         return made
     made = _lowered(s, _of_pairs, stage, arch) if c is not None and pairs(s, c) else None
     if made is None and c is not None and _whole_tiles(s, c):
-        made = _lowered(s, matmul_simt, stage, turn=True)
+        made = _lowered(s, matmul_simt, stage, turn=True, **(_large(s, c) if arch == HOPPER else {}))
         return epilogue(made, stage) if made is not None else epilogue(matmul_gpu(s, stage), stage)
     return made or epilogue(matmul_gpu(s, stage), stage)
 
@@ -144,7 +145,8 @@ def _of_pairs(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
     c = contraction(s, stage)
     assert c is not None
     deep = extent(s, c.reduced) or THIN
-    if arch == HOPPER and (extent(s, c.row) or HIGH) >= HIGH and (deep >= THIN or deep % VECTOR == 0):
+    flat = shallow(sizes_of(s, c))  # tiles of warps then write whole rows of results as fast as memory takes them
+    if arch == HOPPER and not flat and (extent(s, c.row) or HIGH) >= HIGH and (deep >= THIN or deep % VECTOR == 0):
         options = warpgroup_tile(s, c)
         if "rest" in options and (made := _lowered(s, matmul_stream, stage, **options)) is not None:
             return made
@@ -159,7 +161,8 @@ def _of_pairs(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
         return made
     if "parts" in options and not within:
         return matmul_split(s, stage, **options)
-    return matmul_mma(s, stage, **_in_one(options), within=within)
+    made = _lowered(s, matmul_mma, stage, **_in_one(options), within=within) if "staged" in options else None
+    return made or matmul_mma(s, stage, **{**_in_one(options), "staged": False}, within=within)
 
 
 def _in_one(options: dict[str, Any]) -> dict[str, Any]:
@@ -183,6 +186,15 @@ def _whole_tiles(s: lp.Schedule, c: Contraction) -> bool:
     if rows is None or columns is None or depth is None or c.batch or not float32:
         return False
     return rows % 128 == columns % 128 == depth % 32 == 0 and rows * columns >= LARGE**2
+
+
+def _large(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
+    """The tile of 256 rows for a product of float32, where each multiprocessor, which has one at a time, has a few,
+    and take no more time for them than for two of 128 rows each."""
+    rows, columns = (extent(s, x) or 0 for x in (c.row, c.column))
+    (m, n), tiles = LARGE_SIMT["block"], rows // 128 * columns // 128
+    turns = -(-(rows // m) * (columns // n) // PROCESSORS)
+    return LARGE_SIMT if rows % m == 0 and turns > 1 and 2 * turns <= -(-tiles // PROCESSORS) else {}
 
 
 def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -36,6 +36,14 @@ NARROW, SHALLOW = (16, 16), (64, 64, 16)
 """The tile of few columns; that of few steps of the reduced loop, and how many of these it has."""
 RAW = (32, (512, 256, 128, 64, 32))
 """Columns of a tile whose right operand is made from other elements, and steps of the reduced loop."""
+FLAT = (((64, 64), (2, 2)), ((128, 32), (4, 2)), ((128, 16), (4, 1)))
+"""Tiles of products whose reduced loop is one step, by how many columns there are, and their warps."""
+ONE_STEP = (16, 32, 64)
+"""The steps that such a loop is filled up to."""
+ENOUGH = 1024
+"""Rows of which there are many."""
+FEW: dict[str, Any] = {"block": (32, 16), "warps": (2, 1), "depth": 128, "stages": 4, "parts": 4, "warpgroups": False}
+"""How fewer than 16 columns of many rows are made: what they are read from has the reduced loop along its rows."""
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
 
@@ -56,12 +64,17 @@ class Sizes:
     batch: int = 1
 
 
-def tensor_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
-    """The options of `matmul_mma` for the contraction `c`."""
+def sizes_of(s: lp.Schedule, c: Contraction) -> Sizes:
+    """What is known of the contraction `c`."""
     batch = 1
     for loop in c.batch:
         batch *= extent(s, loop) or 1
-    return choice(Sizes(extent(s, c.row), extent(s, c.column), extent(s, c.reduced), batch), c.right.along)
+    return Sizes(extent(s, c.row), extent(s, c.column), extent(s, c.reduced), batch)
+
+
+def tensor_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
+    """The options of `matmul_mma` for the contraction `c`."""
+    return choice(sizes_of(s, c), c.right.along)
 
 
 def raw_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any] | None:
@@ -89,6 +102,12 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
     """
     if sizes.rows is None or sizes.columns is None or sizes.depth is None:
         return {"block": (128, 128), "warps": (2, 2), "depth": 32, "stages": 4}
+    if shallow(sizes):
+        steps = next(n for n in ONE_STEP if sizes.depth <= n)
+        block, warps = next((x for x in FLAT if x[0][1] <= sizes.columns), FLAT[-1])
+        return {"block": block, "warps": warps, "depth": steps, "stages": 1, "staged": True}
+    if sizes.columns < FEW["block"][1] and sizes.rows >= ENOUGH and sizes.depth % 2048 == 0 and sizes.batch == 1:
+        return FEW
     if sizes.depth < SHALLOW[2]:  # the output is what there is most of
         return {"block": SHALLOW[:2], "warps": BLOCKS[SHALLOW[:2]], "depth": SHALLOW[2], "stages": 1}
     rows, columns = max(sizes.rows, THIN[0]), sizes.columns
@@ -111,6 +130,12 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
         "block": block, "warps": BLOCKS.get(block, (1, 1)), "depth": depth, "stages": stages, "whole": not fit,
         "group": 8 if bands and rows % (8 * block[0]) == 0 else 1,
     }  # fmt: skip
+
+
+def shallow(sizes: Sizes) -> bool:
+    """Whether the reduced loop is one step, so that the output is what there is most of, in whole vectors."""
+    rows, columns, depth = sizes.rows or 0, sizes.columns or 1, sizes.depth or UNKNOWN
+    return depth <= ONE_STEP[-1] and columns % 8 == 0 and rows >= FLAT[0][0][0]
 
 
 def _halves(sizes: Sizes) -> bool:
@@ -179,6 +204,10 @@ LAUNCH, SUMS = 3400, 1400
 """Cycles of another launch, and bytes of sums of parts that all multiprocessors write and read again in a cycle."""
 CLOSE, WORTH = 1.03, 0.99
 """Costs are no better known than that; what is dealt out has to cost less than so much of the cheapest otherwise."""
+NARROWEST: dict[str, Any] = {"block": (128, 64), "stages": 8, "roles": True, "store": "rows"}
+"""How columns that are one tile are made where multiprocessors have several: what they are read from never pauses."""
+SQUARE = (192, 192)
+"""The tile that is taken, too, where it makes up a product in one turn."""
 LARGEST, REST = (128, 256), (128, 128)
 """Tiles of whole turns, and of what is left and dealt out."""
 
@@ -186,11 +215,7 @@ LARGEST, REST = (128, 256), (128, 128)
 def warpgroup_tile(s: lp.Schedule, c: Contraction, streamed: bool = True) -> dict[str, Any]:
     """The options of `matmul_wgmma` for the contraction `c`, or, if it may be `streamed`, of `matmul_stream`; none
     where its sizes are not known."""
-    batch = 1
-    for loop in c.batch:
-        batch *= extent(s, loop) or 1
-    sizes = Sizes(extent(s, c.row), extent(s, c.column), extent(s, c.reduced), batch)
-    return warpgroup_choice(sizes, c.right.along, streamed)
+    return warpgroup_choice(sizes_of(s, c), c.right.along, streamed)
 
 
 def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[str, Any]:
@@ -205,9 +230,12 @@ def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[s
         return {}
     high = HIGH if sizes.rows > HIGH[1] else HIGH[1:]
     wide = range(32, WIDE + 1, 8) if along else range(STEP, WIDE + 1, STEP)
-    blocks = [(m, n) for m in high for n in wide if n <= max(wide.start, sizes.columns)]
+    most = max(wide.start, sizes.columns)
+    blocks = [(m, n) for m in high for n in wide if n <= most]
     parts = [p for p in PARTS if p == 1 or (sizes.depth % (p * STEP) == 0 and sizes.batch == 1)]
     costs = {(b, p): warpgroup_cycles(sizes, b, p) for b in blocks for p in parts}
+    if sizes.rows > HIGH[0] and SQUARE[1] <= most and _turns(sizes, SQUARE, 1) == 1:
+        costs[SQUARE, 1] = warpgroup_cycles(sizes, SQUARE)
     found = dealt(sizes) if streamed else None
     if found is not None and found[0] < WORTH * min(costs.values()):
         return found[1]
@@ -216,6 +244,9 @@ def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[s
     stages, _ = _held(sizes, block, part)
     if part > 1:
         return {"block": block, "stages": stages, "parts": part, "whole_rows": False}
+    aligned = all(n % 8 == 0 for n in (sizes.rows, sizes.columns, sizes.depth))
+    if block[1] == STEP and aligned and _turns(sizes, NARROWEST["block"], 1) > 1:
+        return NARROWEST
     return {"block": block, "stages": stages} if stages > LEAST_STAGES else {"block": block}
 
 
