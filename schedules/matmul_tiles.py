@@ -204,7 +204,7 @@ LAUNCH, SUMS = 3400, 1400
 """Cycles of another launch, and bytes of sums of parts that all multiprocessors write and read again in a cycle."""
 CLOSE, WORTH = 1.03, 0.99
 """Costs are no better known than that; what is dealt out has to cost less than so much of the cheapest otherwise."""
-NARROWEST: dict[str, Any] = {"block": (128, 64), "stages": 8, "roles": True, "store": "rows"}
+NARROWEST: dict[str, Any] = {"block": (128, 64), "roles": True, "store": "rows"}
 """How columns that are one tile are made where multiprocessors have several: what they are read from never pauses."""
 SQUARE = (192, 192)
 """The tile that is taken, too, where it makes up a product in one turn."""

@@ -39,7 +39,7 @@ def test_a_whole_tile_and_pieces_of_others_are_the_product() -> None:
 
 
 def test_it_is_chosen_where_a_last_turn_is_nearly_empty() -> None:
-    a, b = lp.placeholder((2304, 8192), "bfloat16", name="A"), lp.placeholder((8192, 2048), "bfloat16", name="B")
+    a, b = lp.placeholder((2432, 8192), "bfloat16", name="A"), lp.placeholder((8192, 2048), "bfloat16", name="B")
     s = schedules.gpu(lp.Schedule(a @ b), arch="sm_90a")
     assert "matmul_1_sk" in s.stages
     made = lp.compile_source(s, "sm_90a")
@@ -48,7 +48,7 @@ def test_it_is_chosen_where_a_last_turn_is_nearly_empty() -> None:
 
 
 def test_what_makes_an_operand_is_a_launch_before() -> None:
-    x, y = (lp.placeholder((2304, 8192), "bfloat16", name=name) for name in "XY")
+    x, y = (lp.placeholder((2432, 8192), "bfloat16", name=name) for name in "XY")
     b = lp.placeholder((8192, 2048), "bfloat16", name="B")
     s = schedules.gpu(lp.Schedule((lp.silu(x) * y) @ b), arch="sm_90a")
     assert "matmul_1_sk" in s.stages
