@@ -8,7 +8,10 @@ from products import CASES, ROUNDED, Case, arrays, off, schedule
 import schedules
 
 pytestmark = pytest.mark.gpu
-SIZES = ((256, 384, 320), (1032, 520, 96), (16, 384, 512), (5, 136, 64), (264, 16, 256), (264, 7, 256), (264, 136, 64))
+SIZES = (
+    (256, 384, 320), (1032, 520, 96), (16, 384, 512), (5, 136, 64), (264, 16, 256), (264, 7, 256), (264, 136, 64),
+    (1032, 32, 32), (1032, 16, 64), (17024, 64, 128), (1032, 8, 2048),
+)  # fmt: skip
 """Rows, columns, and steps of the sum, in which codes of 4 bits have whole groups."""
 
 

@@ -14,6 +14,7 @@ from loopir.ir.dtypes import ALL, DType
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 RNG = np.random.default_rng(0)
 SIZES = [(0, 5), (1, 1), (3, 7), (5, 0), (17, 31), (2, 1009), (300, 33), (1009, 64), (64, 4096), (3, 100003)]
+SIZES += [(2048, 4), (2100, 7), (4099, 61), (2050, 0)]  # rows that are taken in groups
 
 
 def whole(t: DType, shape: Any, high: int = 5) -> Any:

@@ -151,3 +151,15 @@ def test_what_is_no_product_of_16_bits_is_refused() -> None:
     x, y = lp.placeholder((128, 64), "float32", name="A"), lp.placeholder((64, 128), "float32", name="B")
     with pytest.raises(lp.ScheduleError, match="16 bits"):
         matmul_mma(lp.Schedule(lp.relu(x @ y)), "matmul")
+
+
+@pytest.mark.parametrize(("columns", "steps", "warps"), [(16, 16, (4, 1)), (16, 64, (4, 1)), (32, 16, (4, 2))])
+def test_some_threads_copy_nothing_of_a_small_operand(columns: int, steps: int, warps: tuple[int, int]) -> None:
+    """Tiles of products of one step, whose rows of results go through shared memory."""
+    a, b = (lp.placeholder(x, "bfloat16", name=y) for x, y in (((130, steps - 3), "A"), ((steps - 3, columns), "B")))
+    base = lp.Schedule(lp.relu(a @ b))
+    rng = np.random.default_rng(0)
+    args = {x.buffer.name: rng.integers(0, 5, [d.value for d in x.buffer.shape]) for x in base.func.args[:2]}
+    s = matmul_mma(base, "matmul", block=(128, columns), warps=warps, depth=steps, stages=1, staged=True)
+    (lowered,) = lp.lower(s, "cuda")
+    assert np.array_equal(outcome(lowered, args, seed=1), outcome(base.func, args))
