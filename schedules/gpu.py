@@ -161,8 +161,10 @@ def _of_pairs(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
         return made
     if "parts" in options and not within:
         return matmul_split(s, stage, **options)
-    made = _lowered(s, matmul_mma, stage, **_in_one(options), within=within) if "staged" in options else None
-    return made or matmul_mma(s, stage, **{**_in_one(options), "staged": False}, within=within)
+    staged = options.pop("staged", False)
+    options = _in_one(options)
+    made = _lowered(s, matmul_mma, stage, **options, staged=True, within=within) if staged else None
+    return made or matmul_mma(s, stage, **options, within=within)
 
 
 def _in_one(options: dict[str, Any]) -> dict[str, Any]:

@@ -14,15 +14,14 @@ import loopir as lp
 from schedules.along import VECTOR_BYTES
 from schedules.nests import extent, reader, step
 
-SIDE, THREADS, TOGETHER = 64, 512, (4, 16)
-"""Vectors of columns side by side in a block, its threads, and the vectors of a column that each takes in a turn: where
-sizes are known, and where they are not; a part is one turn then."""
+SIDE, THREADS, TOGETHER = 64, 512, 4
+"""Vectors of columns side by side in a block, its threads, and the vectors of a column that each has in flight."""
 BLOCKS = 396
 """Three blocks for each of 132 processors, which all run at once."""
 PARTS = 16
 """Parts of groups of rows, at most, where sizes are known."""
-LEAST = 4
-"""Parts, at least, where they are not."""
+TURNS, LEAST = 4, 4
+"""As often a thread has its vectors in flight in a part, and parts, at least, where they are not."""
 LAST, BATCH = ((64, 8), (32, 32)), 4
 """Columns of a block of the second kernel and the threads that fold the parts of each, where sizes are known and where
 they are not; and the parts that one has in flight."""
@@ -38,8 +37,8 @@ def grouped(
     """
     width, rows, columns = _width(s, stage, column, over), extent(s, over[0]), extent(s, column)
     known = rows is not None and columns is not None
-    together = threads // side * TOGETHER[not known]
-    each = together
+    together = threads // side * TOGETHER
+    each = TURNS * together
     if width == 1 or (rows is not None and rows < LEAST * width * each and not known):
         return None
     if rows is not None and columns is not None:
@@ -57,7 +56,7 @@ def grouped(
 def many_rows(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> str | None:
     """What has to hold of a number of rows that is not known for `grouped` to be worth it; None if it takes none."""
     width = _width(s, stage, column, over)
-    least = LEAST * width * (THREADS // SIDE) * TOGETHER[True]
+    least = LEAST * TURNS * width * (THREADS // SIDE) * TOGETHER
     return f"{least} <= {lp.text(s.loop(over[0]).extent)}" if width > 1 and extent(s, over[0]) is None else None
 
 

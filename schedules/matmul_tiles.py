@@ -36,14 +36,14 @@ NARROW, SHALLOW = (16, 16), (64, 64, 16)
 """The tile of few columns; that of few steps of the reduced loop, and how many of these it has."""
 RAW = (32, (512, 256, 128, 64, 32))
 """Columns of a tile whose right operand is made from other elements, and steps of the reduced loop."""
-FLAT = (((64, 64), (2, 2)), ((128, 32), (4, 2)), ((128, 16), (4, 1)))
+FLAT = (((128, 16), (4, 1)), ((128, 32), (4, 2)), ((64, 64), (2, 2)))
 """Tiles of products whose reduced loop is one step, by how many columns there are, and their warps."""
 ONE_STEP = (16, 32, 64)
-"""The steps that such a loop is filled up to."""
+"""The steps that such a loop is filled up to; as many as the last for no more columns than a tile has."""
 ENOUGH = 1024
 """Rows of which there are many."""
 FEW: dict[str, Any] = {"block": (32, 16), "warps": (2, 1), "depth": 128, "stages": 4, "parts": 4, "warpgroups": False}
-"""How fewer than 16 columns of many rows are made: what they are read from has the reduced loop along its rows."""
+"""How up to 16 columns of many rows are made, and up to 32, with a tile as wide, of some: in parts of many steps."""
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
 
@@ -104,10 +104,13 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
         return {"block": (128, 128), "warps": (2, 2), "depth": 32, "stages": 4}
     if shallow(sizes):
         steps = next(n for n in ONE_STEP if sizes.depth <= n)
-        block, warps = next((x for x in FLAT if x[0][1] <= sizes.columns), FLAT[-1])
+        block, warps = next((x for x in FLAT if sizes.columns <= x[0][1]), FLAT[-1])
         return {"block": block, "warps": warps, "depth": steps, "stages": 1, "staged": True}
-    if sizes.columns < FEW["block"][1] and sizes.rows >= ENOUGH and sizes.depth % 2048 == 0 and sizes.batch == 1:
-        return FEW
+    if sizes.columns <= THIN[1] and sizes.rows >= ENOUGH and sizes.depth % 2048 == 0 and sizes.batch == 1:
+        if sizes.columns <= FEW["block"][1]:
+            return FEW
+        if sizes.rows <= 8 * ENOUGH:
+            return {**FEW, "block": (FEW["block"][0], THIN[1])}
     if sizes.depth < SHALLOW[2]:  # the output is what there is most of
         return {"block": SHALLOW[:2], "warps": BLOCKS[SHALLOW[:2]], "depth": SHALLOW[2], "stages": 1}
     rows, columns = max(sizes.rows, THIN[0]), sizes.columns
@@ -135,7 +138,8 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
 def shallow(sizes: Sizes) -> bool:
     """Whether the reduced loop is one step, so that the output is what there is most of, in whole vectors."""
     rows, columns, depth = sizes.rows or 0, sizes.columns or 1, sizes.depth or UNKNOWN
-    return depth <= ONE_STEP[-1] and columns % 8 == 0 and rows >= FLAT[0][0][0]
+    (high, wide), _ = FLAT[-1]
+    return depth <= ONE_STEP[-1 if columns <= wide else -2] and columns % 8 == 0 and rows >= high
 
 
 def _halves(sizes: Sizes) -> bool:
@@ -246,7 +250,7 @@ def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[s
         return {"block": block, "stages": stages, "parts": part, "whole_rows": False}
     aligned = all(n % 8 == 0 for n in (sizes.rows, sizes.columns, sizes.depth))
     if block[1] == STEP and aligned and _turns(sizes, NARROWEST["block"], 1) > 1:
-        return NARROWEST
+        return NARROWEST | ({"stages": 4} if sizes.depth <= 8 * STEP else {})
     return {"block": block, "stages": stages} if stages > LEAST_STAGES else {"block": block}
 
 

@@ -59,7 +59,8 @@ def test_it_is_for_many_such_rows_alone(shape: tuple[int, int]) -> None:
 def test_sizes_that_are_not_known(
     dtype: str, rows: int, columns: int, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouped, "TOGETHER", (4, 2))
+    monkeypatch.setattr(grouped, "TOGETHER", 2)
+    monkeypatch.setattr(grouped, "TURNS", 1)
     monkeypatch.setattr(grouped, "LEAST", 1)
     monkeypatch.setattr(grouped, "SIDE", 4)
     monkeypatch.setattr(grouped, "THREADS", 8)
