@@ -64,10 +64,8 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
             s = folded(s, stage, lanes=lanes).parallel(loops[0])
         elif across(s, stage) is not None:
             s = columns(s, stage, lanes=lanes)
-        elif side(s, stage) is not None:
-            s = turned_cpu(s, stage)
         elif loops:
-            s = _grid(s, stage, loops, width)
+            s = _turned(s, stage) or _grid(s, stage, loops, width)
         else:
             s = into_one(s, stage, lanes=lanes)
     return s
@@ -118,6 +116,14 @@ def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:
         return direct_cpu(s, stage)
     except lp.ScheduleError:
         return s
+
+
+def _turned(s: lp.Schedule, stage: str) -> lp.Schedule | None:
+    """What is read across the direction of the results through tiles, if it can be."""
+    try:
+        return turned_cpu(s, stage) if side(s, stage) is not None else None
+    except lp.ScheduleError:  # a tile is no box of a known size
+        return None
 
 
 def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:

@@ -15,9 +15,12 @@ MOST = 16
 
 
 def side(s: lp.Schedule, stage: str) -> int | None:
-    """Rows and columns of a tile of `stage`, if it reads across the direction it writes in, and more than a tile."""
+    """Rows and columns of a tile of `stage`, if it reads across the direction it writes in, and more than a tile.
+
+    What is read in two ways, as in A + A.T, lies in no one tile.
+    """
     t = turned(s, stage)
-    if t is None:
+    if t is None or sum(x.buffer == t.buffer for x in s.accesses(stage)) > 1:
         return None
     rows = min(MOST, lp.vector_unit()[0] // t.bytes)
     return rows if all(n is None or n >= rows for n in (extent(s, t.row), extent(s, t.column))) else None

@@ -58,3 +58,20 @@ def test_what_turns_nothing_round_or_is_less_than_a_tile_is_no_transpose() -> No
     assert side(permuted((3, 64), (1, 0)), "y") is None
     with pytest.raises(lp.ScheduleError, match="y reads nothing across the direction that it writes in"):
         turned_cpu(same, "y")
+
+
+@pytest.mark.parametrize("how", ["both ways", "every second", "wrapped", "of two", "chosen"])
+def test_auto_takes_what_is_read_across_in_any_way(how: str) -> None:
+    x, y = (lp.placeholder((40, 40), "float32", name=name) for name in "xy")
+    elements = {
+        "both ways": lambda i, j: x[i, j] + x[j, i],
+        "every second": lambda i, j: x[j // 2 * 2, i] + y[i, j],
+        "wrapped": lambda i, j: x[(j + 7) % 40, i] + y[i, j],
+        "of two": lambda i, j: x[j, i] * y[j, i],
+        "chosen": lambda i, j: lp.where(y[i, j] > 3, x[j, i], y[i, j]),
+    }
+    s = lp.Schedule(lp.compute((40, 40), elements[how], name="z"))
+    given = {b.buffer.name: np.random.default_rng(n).integers(0, 9, (40, 40)).astype(np.float32)
+             for n, b in enumerate(s.func.args) if b.buffer.name != "z"}  # fmt: skip
+    (want,) = lp.interpret(s.func, given).values()
+    np.testing.assert_array_equal(schedules.auto(s, "llvm").build("llvm")(*given.values()), want)
