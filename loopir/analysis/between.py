@@ -62,7 +62,9 @@ def _first(points: isl.Set, count: int) -> isl.Set:
 
 def spoilt(func: Func, label: str, buffer: str) -> Spoilt | None:
     """A write of what statement `label` reads, after it stored to `buffer` and before that element is loaded."""
-    maker = next(s for s in statements_in(func, declaring(label)) if s.label == label)
+    maker = next((s for s in statements_in(func, declaring(label)) if s.label == label), None)
+    if maker is None:
+        return None  # it stands where nothing runs, and is left out
     names = maker.reads
     every = statements_in(func, touching(*names, buffer))
     later = [s for s in every if not s.writes.isdisjoint(names) and before(maker.as_s, s.as_t)]

@@ -42,6 +42,7 @@ from loopir.ir.walk import (
     rebuild,
     replace,
     touching,
+    variables,
     way_to,
 )
 from loopir.schedule.facts import known_at, known_in
@@ -100,7 +101,10 @@ def reindexed(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...
                 reason = f"{n.label} folds into {folded} at one element, so they have one shape"
                 kept = listing(b.name for b in n.buffers if b.name in new)
                 raise ScheduleError(reason, suggestion=f"keep {kept} as it is")
-            return replace(n, buffers=tuple(new[b.name] for b in n.buffers), at=at(n.at))
+            there = at(n.at)
+            spoken = frozenset[str]().union(*map(variables, there))  # as a ring's place does of its loop
+            over = n.over if n.init is not None else tuple(v for v in n.over if v not in spoken)
+            return replace(n, buffers=tuple(new[b.name] for b in n.buffers), at=there, over=over)
         return n
 
     return visit(node)

@@ -127,6 +127,37 @@ def f(A: "float32[16]", Y: "inout float32[16]"):
         'reindex("Y", "Y", "u")',
         "what Y makes of Y is read from R, allocated in the nest that the copy would stand before",
     ),
+    "a fold into memory that is anew, which becomes a ring": (
+        """
+def f(A: "float32[16]", X: "inout float32[16]"):
+    for q in range(1):
+        with alloc("float32[3]") as R:
+            for e in range(3):
+                R[e] = X[e]
+            for i in range(3):
+                for k in range(2):
+                    R[i]: "fold" = sum(A[q + i + k], over=(q, k))
+            for o in range(3):
+                X[o] = R[o]
+""",
+        'pipeline("q", stages=2)',
+        None,
+    ),
+    "a stage that never runs": (
+        """
+def f(A: "float32[16]", X: "inout float32[16]"):
+    with alloc("float32[0]", scope="fragment") as T:
+        for i in range(0):
+            if i // 3 != 0:
+                T[-(i // 3) - 1]: "t" = A[i // 3 + i % 3]
+        for j in range(0):
+            for k in range(3):
+                if j != 0:
+                    X[0 - 1 - j]: "x" = T[-j - 1]
+""",
+        'reverse_compute_inline("x")',
+        "",
+    ),
     "a row that something has gone out of": (
         """
 def f(n: "size", A: "float32[n * 3 + 12]", X: "inout float32[n * 3 + 12]", Y: "inout float32[n * 3 + 12]"):
