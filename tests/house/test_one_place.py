@@ -88,3 +88,8 @@ def test_kernels_come_out_of_the_emitters(path: Path) -> None:
 def test_files_do_not_leave_notes_to_self(path: Path) -> None:
     source = path.read_text()
     assert not any(word in source for word in ("TODO", "FIXME", "XXX", "breakpoint()"))
+
+
+def test_no_leftovers_of_a_merge_lie_about() -> None:
+    tops = ("loopir", "schedules", "tests", "benchmarks", "docs", "tutorials")
+    assert not [p for top in tops for ending in ("orig", "rej") for p in (ROOT / top).rglob(f"*.{ending}")]
