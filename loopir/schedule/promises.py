@@ -3,11 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 
 from loopir.analysis.depend import carried, lockstep
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, THREAD_AXES, Cond, Func, Loop, Reduce
-from loopir.ir.walk import loop_of, places, places_of, variables, way_to
+from loopir.ir.dtypes import int32
+from loopir.ir.grammar import (
+    AXES,
+    THREAD_AXES,
+    Alloc,
+    Body,
+    Buffer,
+    Cond,
+    Const,
+    Func,
+    If,
+    Loop,
+    Node,
+    Of,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    conj,
+    conjuncts,
+)
+from loopir.ir.walk import (
+    exchanged,
+    loaded,
+    loop_of,
+    map_body,
+    map_stmts,
+    places,
+    places_of,
+    replace,
+    sees,
+    stored,
+    variables,
+    way_to,
+)
 from loopir.schedule.find import listing
 from loopir.schedule.launches import gone_with, require_one_launch
 from loopir.schedule.reductions import Fold, require_inside
@@ -49,7 +83,7 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     Threads of a block may fold into one element by a reduction over `loop`: they do that together.
     """
     together = kind in THREAD_AXES
-    clash = carried(func, loop, together=together)
+    clash = carried(_asked(func, loop), loop, together=together)
     if clash is None:
         folds = [Fold.of(p) for p in places_of(func) if isinstance(p.stmt, Reduce)]
         for fold in folds if together else ():
@@ -65,6 +99,37 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     else:
         suggestion = f"a loop that carries no dependence on {clash.witness.buffer}, or keep {loop!r} serial"
     raise refusal(clash, f"iterations of {loop!r} are not independent", loop, suggestion)
+
+
+def _asked(func: Func, loop: str) -> Func:
+    """`func` with statements of their own for what lengths and guards in `loop` read of memory that it writes.
+
+    They are asked in iterations, too, in which nothing runs that stands under them.
+    """
+    target = loop_of(func, loop)
+    assert target is not None
+    changed, numbers = stored(target), count(1)
+
+    def asks(n: Node) -> bool:
+        return not sees(n) and not loaded(n).isdisjoint(changed)
+
+    def visit(s: Stmt) -> Stmt | Body:
+        out: Body = ()
+        before: tuple[Cond, ...] = ()
+        for t in conjuncts(s.cond) if isinstance(s, If) else (s.extent,) if isinstance(s, Loop) else ():
+            if asks(t):
+                what = "guard" if isinstance(s, If) else "length"
+                name = f"{what} {next(numbers)} of {listing(p.stmt.label for p in places((s,)))}"
+                answer = Buffer(name, (), int32, "local")
+                value = Select(conj(*before), Of(t, int32), Const(0, int32))
+                out = (*out, Alloc(answer, (Store(name, answer, (), value),)))
+            elif isinstance(t, Cond):
+                before = (*before, t)
+        inner = map_stmts(s, visit)
+        return (*out, inner) if out else inner
+
+    body = map_body(target.body, visit)
+    return func if body is target.body else exchanged(func, target, replace(target, body=body))
 
 
 def _remaining(fold: Fold, loop: str) -> tuple[Loop | Cond, ...]:

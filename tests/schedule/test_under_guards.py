@@ -127,6 +127,39 @@ def f(A: "float32[16]", Y: "inout float32[16]"):
         'reindex("Y", "Y", "u")',
         "what Y makes of Y is read from R, allocated in the nest that the copy would stand before",
     ),
+    "iterations that ask what others write, though nothing runs in them": (
+        """
+def f(A: "float32[16]", X: "inout float32[16]"):
+    for k in range(2):
+        if A[k] < X[k] and k % 2 == 0:
+            for q in range(4):
+                X[k + q] = A[k + q]
+""",
+        'parallel("k")',
+        "X at (k=0, q=1) writes X[1], which guard 1 of X at (k=1) reads later",
+    ),
+    "iterations that do not ask, as what was asked before tells": (
+        """
+def f(A: "float32[16]", X: "inout float32[16]"):
+    for k in range(2):
+        if k % 2 == 0 and A[k] < X[k]:
+            for q in range(4):
+                X[k + q] = A[k + q]
+""",
+        'parallel("k")',
+        None,
+    ),
+    "lengths that others write": (
+        """
+def f(A: "float32[16]", W: "inout int32[16]"):
+    for k in range(4):
+        for q in range(W[k] % 3):
+            if k < 1:
+                W[k + q + 1] = q
+""",
+        'parallel("k")',
+        "W at (k=0, q=0) writes W[1], which length 1 of W at (k=1) reads later",
+    ),
     "a fold into memory that is anew, which becomes a ring": (
         """
 def f(A: "float32[16]", X: "inout float32[16]"):
