@@ -40,10 +40,11 @@ def exprs(draw: st.DrawFn, *, dtype: str = "int32", most: int = 5, largest: int 
 
     Elementwise operations, division, comparisons, reductions along an axis, the place of the largest, products of
     matrices, also of one with itself, transposes, slices, padding, gathers, joins, stages in between. `dtype` is a type
-    of signed integers, which wrap around and are widened as NumPy's are; the first dimension may be the symbolic size
-    n, 0 included. To run it: `lp.Schedule(e.tensor).build("interpret")(*arrays)`.
+    of signed integers, which wrap around and are widened as NumPy's are; the first dimension may be a symbolic size, 0
+    included, called n, or as loops and dimensions often are. To run it:
+    `lp.Schedule(e.tensor).build("interpret")(*arrays)`.
     """
-    n = lp.symbol("n", min=0)
+    n = lp.symbol(choose(draw, ("n", "k", "x", "j")), min=0)
     rows: Dim = "n" if symbolic and draw(st.booleans()) else draw(between(1, largest))
     columns = draw(between(1, largest))
     shapes: list[tuple[Dim, ...]] = [(rows, columns), choose(draw, [(rows, columns), (columns,), (columns, rows)])]
