@@ -97,134 +97,23 @@ _C = {
     "int64": "long long", "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
     "uint64": "unsigned long long",
 }  # fmt: skip
-RESERVED = frozenset(
-    [
-        "asm",
-        "auto",
-        "bool",
-        "break",
-        "case",
-        "catch",
-        "char",
-        "class",
-        "const",
-        "continue",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "explicit",
-        "export",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "friend",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "mutable",
-        "namespace",
-        "new",
-        "operator",
-        "private",
-        "protected",
-        "public",
-        "register",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "template",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typedef",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "virtual",
-        "void",
-        "volatile",
-        "while",
-        "blockIdx",
-        "threadIdx",
-        "blockDim",
-        "gridDim",
-        "warpSize",
-        "uint2",
-        "uint4",
-        "main",
-        "abs",
-        "acos",
-        "asin",
-        "atan",
-        "cbrt",
-        "ceil",
-        "cos",
-        "cosh",
-        "div",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "fabs",
-        "floor",
-        "fma",
-        "fmax",
-        "fmin",
-        "fmod",
-        "free",
-        "hypot",
-        "j0",
-        "j1",
-        "jn",
-        "ldexp",
-        "lgamma",
-        "log",
-        "log2",
-        "logb",
-        "malloc",
-        "max",
-        "memcpy",
-        "memset",
-        "min",
-        "modf",
-        "norm",
-        "nan",
-        "pow",
-        "printf",
-        "remainder",
-        "rint",
-        "round",
-        "rsqrt",
-        "sin",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-        "tgamma",
-        "trunc",
-        "y0",
-        "y1",
-        "yn",
-        "clock",
-        "assert",
-        "signbit",
-        "isnan",
-        "isinf",
-    ]
-)
+_WORDS = """
+    alignas alignof and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class
+    co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype
+    default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline
+    int long mutable namespace new noexcept not_eq nullptr operator or_eq private protected public register
+    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch
+    template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
+    wchar_t while xor xor_eq
+
+    EOF NULL abs acos asin assert atan atomicAdd atomicCAS atomicExch atomicMax atomicMin blockDim blockIdx cbrt
+    ceil clock cos cosh dim3 div double2 erf erfc exp exp2 expm1 fabs float2 float4 floor fma fmaf fmax fmin
+    fmod free gridDim hypot isinf isnan j0 j1 jn ldexp lgamma linux log log2 logb main malloc max memcpy memset
+    min modf nan norm pow printf remainder rint round rsqrt signbit sin sinh size_t sqrt tan tanh tgamma
+    threadIdx trunc uint2 uint4 unix warpSize y0 y1 yn
+"""
+RESERVED = frozenset(_WORDS.split())
+"""Keywords of C++, and names of CUDA's and of its library; of a function, the one of floats ends with an f."""
 
 
 def memory_type(t: DType) -> str:
@@ -282,8 +171,10 @@ class CudaValues:
         """The parameters by which an int is divided without a division, by what it is divided by."""
 
     def name(self, name: str) -> str:
-        """A name that C has no other use for."""
-        return f"{name}_" if name in RESERVED or name.startswith(("lp_", "__")) else name
+        """A name that C has no other use for; no other is spelt so, as one that looks like it is made longer, too."""
+        bare = name.rstrip("_")
+        taken = bare in RESERVED or bare.removesuffix("f") in RESERVED or name.startswith(("lp_", "__"))
+        return f"{name}_" if taken else name
 
     # ------------------------------------------------------------ indices and conditions
 

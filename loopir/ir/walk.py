@@ -459,7 +459,8 @@ def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Fu
 
 
 def fresh(hint: str, taken: set[str]) -> str:
-    """`hint`, or `hint_1`, `hint_2` ... : the first that is not in `taken`."""
+    """`hint`, or `hint_1`, `hint_2` ... : the first that is not in `taken`; what begins as no name may gets one `_`."""
+    hint = f"_{hint.lstrip('_')}" if hint.startswith(("__", "lp_")) else hint
     if hint not in taken:
         return hint
     n = 1

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.system import System
-from loopir.errors import ExprError
+from loopir.errors import ExprError, VerifyError
 from loopir.ir import grammar as ir
 from loopir.ir.grammar import Cmp, Cond, Index, Int, Mod, Not, Var
+from loopir.ir.here import usable
 from loopir.ir.text import text
 
 
@@ -177,9 +178,18 @@ def symbol(name: str, *, min: int = 1, multiple_of: int = 1) -> IndexExpr:
         raise TypeError(f"symbol({name!r}): a size is named by a string; a size that is known is an int")
     if not name.isidentifier():
         raise ExprError(f"symbol({name!r}): a size is named by an identifier")
+    require_name(name, f"symbol({name!r})")
     if min < 0 or multiple_of < 1:
         raise ExprError(f"symbol({name!r}): min={min} and multiple_of={multiple_of}; they are at least 0 and 1")
     return IndexExpr(Var(name), {name: Symbol(name, min, multiple_of)})
+
+
+def require_name(name: str, what: str) -> None:
+    """ExprError unless a kernel may call a parameter `name`."""
+    try:
+        usable(name)
+    except VerifyError as error:
+        raise ExprError(f"{what}: {error}") from None
 
 
 def reduce_axis(extent: int | IndexExpr, *, name: str = "k") -> ReduceAxis:

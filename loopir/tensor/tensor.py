@@ -24,7 +24,7 @@ from loopir.tensor.core import (
     next_order,
     staged,
 )
-from loopir.tensor.index import dimension, unique
+from loopir.tensor.index import dimension, require_name, unique
 from loopir.tensor.nest import to_func
 from loopir.tensor.views import Views
 
@@ -200,6 +200,7 @@ def placeholder(shape: Sequence[Any], dtype: DTypeLike = "float32", *, name: str
     """
     if not name.isidentifier():
         raise ExprError(f"placeholder {name!r}: a name is an identifier")
+    require_name(name, f"placeholder {name!r}")
     if isinstance(shape, int) or not hasattr(shape, "__iter__"):
         shape = (shape,)
     dims = [dimension(d, f"placeholder {name}") for d in shape]
