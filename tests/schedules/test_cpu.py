@@ -122,6 +122,14 @@ def test_stages_that_a_step_shows_never_to_run_are_left_alone() -> None:
         assert kernel(np.ones((9, 9), np.int32)).size == 0
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_is_joined_and_turned_round_is_no_tile_of_one(axis: int) -> None:
+    x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "float32", name="x")
+    kernel = schedules.auto(lp.Schedule(lp.concatenate([x, x, x], axis=axis).T), "llvm").build("llvm", threads=2)
+    a = np.arange(17 * 33, dtype=np.float32).reshape(17, 33)
+    assert np.array_equal(kernel(a), np.concatenate([a, a, a], axis=axis).T)
+
+
 IN_NO_LOOP = """
 def f(n: "size", A: "float32[n]", Y: "out float32[2, n + 1]"):
     with alloc("float32[]") as T:
