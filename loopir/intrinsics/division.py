@@ -1,6 +1,7 @@
 """Quotients that are whole numbers, rounded to minus infinity, and what they leave; of integers 0 by zero.
 
 Of floats as NumPy has them: what is left is exact, so that it never passes the divisor, and the quotient is made of it.
+A remainder of 0 has the divisor's sign.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from loopir.intrinsics.arith import FLOAT, INTEGER, NUMBER, add, and_, div, sub, xor
+from loopir.intrinsics.arith import FLOAT, INTEGER, NUMBER, add, and_, div, mul, sub, xor
 from loopir.intrinsics.compare import eq, lt, ne
 from loopir.intrinsics.math import floor
 from loopir.ir.grammar import Const, Op, Select, Truth, Value
@@ -46,7 +47,9 @@ def _mod(a: Value, b: Value) -> Value | None:
     if not a.dtype.is_float:
         return None
     left, below = _divided(a, b)
-    return Select(below, Op(add, (left, b)), left)
+    zero = Const(0, a.dtype)
+    none = Select(Truth(Op(lt, (b, zero))), Const(-0.0, a.dtype), zero)
+    return Select(Truth(Op(eq, (left, zero))), none, Select(below, Op(add, (left, b)), left))
 
 
 def _floordiv(a: Value, b: Value) -> Value | None:
@@ -55,10 +58,12 @@ def _floordiv(a: Value, b: Value) -> Value | None:
     left, below = _divided(a, b)
     near: Value = Op(div, (Op(sub, (a, left)), b))
     near = Select(below, Op(sub, (near, Const(1, a.dtype))), near)
-    whole = Op(floor, (near,))
+    whole: Value = Op(floor, (near,))
     short = Truth(Op(lt, (Const(0.5, a.dtype), Op(sub, (near, whole)))))
-    quotient = Select(short, Op(add, (whole, Const(1, a.dtype))), whole)
-    return Select(Truth(Op(eq, (b, Const(0, a.dtype)))), Op(div, (a, b)), quotient)
+    quotient, zero = Op(div, (a, b)), Const(0, a.dtype)
+    whole = Select(short, Op(add, (whole, Const(1, a.dtype))), whole)
+    whole = Select(Truth(Op(eq, (near, zero))), Op(mul, (quotient, zero)), whole)  # a zero of the quotient's sign
+    return Select(Truth(Op(eq, (b, zero))), quotient, whole)
 
 
 _PRELUDE = """\
@@ -81,13 +86,13 @@ __device__ __forceinline__ float lp_down(float a) { return floorf(a); }
 __device__ __forceinline__ double lp_down(double a) { return floor(a); }
 template <class T> __device__ __forceinline__ T lp_real_mod(T a, T b) {
   T r = lp_left(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  return r == 0 ? (b < 0 ? (T)-0.0 : (T)0.0) : (r < 0) != (b < 0) ? r + b : r;
 }
 template <class T> __device__ __forceinline__ T lp_real_floordiv(T a, T b) {
   T r = lp_left(a, b), q = (a - r) / b;
   if (r != 0 && (r < 0) != (b < 0)) q -= 1;
   T whole = lp_down(q);
-  return b == 0 ? a / b : q - whole > (T)0.5 ? whole + 1 : whole;
+  return b == 0 ? a / b : q == 0 ? a / b * 0 : q - whole > (T)0.5 ? whole + 1 : whole;
 }
 """
 floordiv = Intrinsic(

@@ -43,7 +43,7 @@ def test_what_is_converted_twice_is_what_the_first_type_has_of_it(kind: str) -> 
 def test_the_remainder_of_floats_is_exact(dtype: str, target: str) -> None:
     """As NumPy's: it is between 0 and the divisor, whatever the quotient is rounded to."""
     kind = lp.placeholder((1,), dtype, name="t").dtype.numpy
-    ends = np.array([0.0, 1, -1, 0.1, -0.1, np.inf, -np.inf, np.nan, 5, 7.5, -7.5, 1e-20, 3, 1e30])
+    ends = np.array([0.0, -0.0, 1, -1, 0.1, -0.1, np.inf, -np.inf, np.nan, 5, 7.5, -7.5, 1e-20, 3, 1e30])
     rng = np.random.default_rng(0)
     more = [rng.normal(size=300) * 10.0 ** rng.integers(-3, 6, 300) for _ in range(2)]
     with np.errstate(all="ignore"):
@@ -53,6 +53,8 @@ def test_the_remainder_of_floats_is_exact(dtype: str, target: str) -> None:
         for made, wanted in ((x % y, np.remainder(a, b)), (x // y, np.floor_divide(a, b))):
             found = value(made, a, b, target=target)
             assert np.array_equal(found.astype(np.float64), wanted.astype(np.float64), equal_nan=True)
+            one, other = (np.signbit(v.astype(np.float64)[~np.isnan(v)]) for v in (found, wanted))
+            assert np.array_equal(one, other)
 
 
 def test_axes_may_be_told_in_a_tuple() -> None:
