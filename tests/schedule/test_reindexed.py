@@ -69,6 +69,23 @@ def test_what_has_no_value_where_the_stage_does_not_run_is_refused() -> None:
         Schedule(parse(computed)).reindex("Y", "X", "i")
 
 
+def test_a_copy_where_nothing_runs_divides_by_no_size_that_is_0() -> None:
+    """Beside them were a divisor inside a divisor's subscript, and one that the guards kept say is positive."""
+    s = Schedule(
+        parse("""
+def f(n: "size", m: "size", A: "float32[n]", Y: "inout float32[n]"):
+    for k in range((n + 3) // 4):
+        for i in range(4):
+            if k * 4 + i < n:
+                Y[k * 4 + i] = select(i < k, A[k * 4 + i] * 2.0, A[n - 1 - (i + 7 // (i // (m + 1) + 1)) % n])
+""")
+    )
+    made = s.reindex("Y", "A", "i")
+    assert "if 1 <= n:" in str(made)
+    for n in (0, 1, 3, 9):
+        assert_same(s.func, made.func, {"n": n, "m": 2})
+
+
 def test_a_stage_moves_without_what_is_allocated_beside_it() -> None:
     s = Schedule(parse(NEIGHBOURS))
     made = s.compute_at("U", "k")

@@ -22,12 +22,14 @@ from loopir.ir.grammar import (
     Buffer,
     Cmp,
     Cond,
+    FloorDiv,
     Func,
     If,
     Index,
     Int,
     Load,
     Loop,
+    Mod,
     Node,
     Not,
     Opaque,
@@ -291,6 +293,8 @@ class _Copy:
     def inside(self, load: Load, kept: Sequence[Cond]) -> list[Cond]:
         """What makes an element that the copy loads one of its buffer, less what is known there where `kept` holds.
 
+        What a subscript divides by is positive: that is asked first.
+
         The guards that stand around the stage hold no less often around the copy, which has fewer loops: none of these
         is decided that was not, there.
         """
@@ -298,9 +302,11 @@ class _Copy:
         for x in self.along:
             known = known.loop(x.var, x.extent)
         known = known.inside(*kept)
-        ends = zip(load.at, load.buffer.shape, strict=True)
-        asked = (c for x, size in ends for c in (Cmp("<=", Int(0), x), Cmp("<", x, size)) if c not in kept)
-        return [c for c in (simplify_cond(c, known) for c in asked) if c != TRUE]
+        parts = reversed([x for at in load.at for x in nodes(at)])  # what is inside is evaluated first
+        asked = [Cmp("<=", Int(1), x.b) for x in parts if isinstance(x, FloorDiv | Mod)]
+        for x, size in zip(load.at, load.buffer.shape, strict=True):
+            asked += Cmp("<=", Int(0), x), Cmp("<", x, size)
+        return [c for c in (simplify_cond(c, known) for c in asked if c not in kept) if c != TRUE]
 
     def shells(self, kept: Sequence[tuple[Cond, frozenset[str]]]) -> Iterator[Loop | Cond]:
         """The copy's loops, and the guards: each as soon as the loops are open that it stands in.
