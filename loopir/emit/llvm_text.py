@@ -36,14 +36,22 @@ HALF, BFLOAT, FLOAT, DOUBLE = Type("half", "f16"), Type("bfloat", "bf16"), Type(
 POINTER, VOID = Type("ptr", "p0"), Type("void", "isVoid")
 
 
+_MADE: dict[str, Type] = {}
+
+
+def _one(made: Type) -> Type:
+    """The one object for this type, whichever thread makes it first, and where caches are dropped, too."""
+    return _MADE.setdefault(made.text, made)
+
+
 @cache
 def integer(bits: int) -> Type:
-    return Type(f"i{bits}", f"i{bits}", bits)
+    return _one(Type(f"i{bits}", f"i{bits}", bits))
 
 
 @cache
 def vector(element: Type, count: int) -> Type:
-    return Type(f"<{count} x {element.text}>", f"v{count}{element.short}", element=element, count=count)
+    return _one(Type(f"<{count} x {element.text}>", f"v{count}{element.short}", element=element, count=count))
 
 
 def like(v: Operand, scalar: Type) -> Type:

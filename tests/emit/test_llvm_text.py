@@ -24,6 +24,7 @@ from loopir.emit.llvm_text import (
     word,
 )
 from loopir.runtime.llvm_jit import Library
+from loopir.testing.mutants.patch import forget_answers
 
 FLOATS = {HALF: np.float16, FLOAT: np.float32, DOUBLE: np.float64}
 
@@ -79,3 +80,11 @@ def start(end: "size", entry: "float32[end]", begin: "out float32[end]"):
         begin[extent] = entry[extent] + 1.0
 """)
     np.testing.assert_array_equal(lp.Schedule(func).build("llvm")(np.arange(5, dtype=np.float32)), np.arange(1, 6))
+
+
+def test_a_type_is_one_object_where_caches_are_dropped() -> None:
+    """As mutants drop them: else an integer as wide as asked would be widened once more, which LLVM refuses."""
+    of = vector(I64, 4)
+    forget_answers()
+    assert integer(64) is I64
+    assert vector(I64, 4) is of
