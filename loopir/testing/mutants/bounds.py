@@ -24,7 +24,7 @@ BOUNDS = family(
     ),
     Mutant(
         "last access only", "a region starts where the last of its accesses does", "analysis.regions:_spanned",
-        "constant(min(ahead))", "constant(ahead[-1])", READ,
+        "constant(min(ahead))", "constant(ahead[-1])", PLACE,
     ),
     Mutant(
         "nobody misses it", "a stage need not compute all that it did", "analysis.coverage:missing",
