@@ -15,7 +15,7 @@ from schedules.matmul_mma import matmul_mma, pairs, rounded
 from schedules.matmul_simt import matmul_simt
 from schedules.matmul_split import matmul_split
 from schedules.matmul_stream import matmul_stream
-from schedules.matmul_tiles import PROCESSORS, raw_tile, shallow, sizes_of, tensor_tile, warpgroup_tile
+from schedules.matmul_tiles import raw_tile, shallow, sizes_of, tensor_tile, warpgroup_tile
 from schedules.matmul_wgmma import along_rows, matmul_wgmma
 from schedules.neighbours import neighbours, reaches
 from schedules.nests import extent, free_loops, one_nest
@@ -27,7 +27,6 @@ from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
 HOPPER = "sm_90a"
-LARGE_SIMT: dict[str, Any] = {"block": (256, 128), "part": (16, 8)}
 THIN, SHORT, HIGH, VECTOR = 16, 32, 64, 8
 """How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others; rows of a tile of
 warpgroups, and elements of 16 bits whose rows boxes can begin with."""
@@ -134,7 +133,7 @@ def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
         return made
     made = _lowered(s, _of_pairs, stage, arch) if c is not None and pairs(s, c) else None
     if made is None and c is not None and _whole_tiles(s, c):
-        made = _lowered(s, matmul_simt, stage, turn=True, **(_large(s, c) if arch == HOPPER else {}))
+        made = _lowered(s, matmul_simt, stage, turn=True)
         return epilogue(made, stage) if made is not None else epilogue(matmul_gpu(s, stage), stage)
     return made or epilogue(matmul_gpu(s, stage), stage)
 
@@ -188,15 +187,6 @@ def _whole_tiles(s: lp.Schedule, c: Contraction) -> bool:
     if rows is None or columns is None or depth is None or c.batch or not float32:
         return False
     return rows % 128 == columns % 128 == depth % 32 == 0 and rows * columns >= LARGE**2
-
-
-def _large(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
-    """The tile of 256 rows for a product of float32, where each multiprocessor, which has one at a time, has a few,
-    and take no more time for them than for two of 128 rows each."""
-    rows, columns = (extent(s, x) or 0 for x in (c.row, c.column))
-    (m, n), tiles = LARGE_SIMT["block"], rows // 128 * columns // 128
-    turns = -(-(rows // m) * (columns // n) // PROCESSORS)
-    return LARGE_SIMT if rows % m == 0 and turns > 1 and 2 * turns <= -(-tiles // PROCESSORS) else {}
 
 
 def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:
