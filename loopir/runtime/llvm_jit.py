@@ -196,6 +196,7 @@ def lone_lanes(text: str) -> str:
     """IR in which a store of vectors that is known to be of one lane is one of that element.
 
     Of an element that was cut to fewer bits, LLVM (22.1) stores all bits on AVX-512, and so over the elements behind.
+    No name in our IR has a `$`.
     """
     count = 0
 
@@ -208,9 +209,9 @@ def lone_lanes(text: str) -> str:
         count += 1
         n, least = lanes.index(_LANE), min(int(align or 1), int(bits) // 8)
         return (
-            f"%lane.{count} = extractelement {kind} {value}, i64 {n}\n"
-            f"  %lane.{count}.at = getelementptr i{bits}, ptr {address}, i64 {n}\n"
-            f"  store i{bits} %lane.{count}, ptr %lane.{count}.at, align {least}"
+            f"%lane${count} = extractelement {kind} {value}, i64 {n}\n"
+            f"  %lane${count}.at = getelementptr i{bits}, ptr {address}, i64 {n}\n"
+            f"  store i{bits} %lane${count}, ptr %lane${count}.at, align {least}"
         )
 
     return _MASKED.sub(single, text) if "@llvm.masked.store." in text else text
