@@ -8,6 +8,7 @@ Any permutation of any number of dimensions is one of these in the two loops tha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import loopir as lp
 from schedules.nests import batched, extent, free_loops, one_nest, step
@@ -75,21 +76,30 @@ def transpose(
     return _tiles(s, stage, t, tile, threads, vector, whole)
 
 
-def _tiles(
-    s: lp.Schedule, stage: str, t: Turned, tile: int | None, threads: int | None, vector: int | None, whole: bool
-) -> lp.Schedule:
-    """`stage` by tiles, of which its sides are `whole` ones, or may not be."""
+def tiled(
+    s: lp.Schedule, stage: str, t: Turned, tile: int, scope: Literal["shared", "local"]
+) -> tuple[lp.Schedule, str, tuple[str, ...], tuple[str, str, str, str]]:
+    """`stage` by tiles of `tile` x `tile`, which a copy in `scope` has of what it reads; the copy, the loops around the
+    tiles, and those over tiles and in them, rows first."""
     batch = tuple(x for x in s.loops(stage) if x not in (t.row, t.column))
-    words = t.bytes >= BANK_BYTES
-    threads = threads or (256 if whole else 512 if words and not tile else 128)
-    tile = tile or (WHOLE if whole or words else 32)
-    lanes = (vector or max(1, 8 // t.bytes)) if whole else 1
     s, (high, i) = step(s, "split", t.row, tile)
     s, (wide, j) = step(s, "split", t.column, tile)
     s = s.reorder(*batch, high, wide, i, j)
     before = set(s.stages)
-    s = s.cache_read(stage, t.buffer, "shared", at=wide)
+    s = s.cache_read(stage, t.buffer, scope, at=wide)
     (copy,) = (x for x in s.stages if x not in before)
+    return s, copy, batch, (high, wide, i, j)
+
+
+def _tiles(
+    s: lp.Schedule, stage: str, t: Turned, tile: int | None, threads: int | None, vector: int | None, whole: bool
+) -> lp.Schedule:
+    """`stage` by tiles, of which its sides are `whole` ones, or may not be."""
+    words = t.bytes >= BANK_BYTES
+    threads = threads or (256 if whole else 512 if words and not tile else 128)
+    tile = tile or (WHOLE if whole or words else 32)
+    lanes = (vector or max(1, 8 // t.bytes)) if whole else 1
+    s, copy, batch, (high, wide, i, j) = tiled(s, stage, t, tile, "shared")
     s = s.set_layout(copy, f"lambda x, k: x * {tile + max(1, BANK_BYTES // t.bytes)} + k")
     s = _spread(s, s.loops(copy)[-2:], tile, threads, lanes)
     s = _spread(s, (i, j), tile, threads, lanes)

@@ -7,8 +7,8 @@ of the caches has is used while it is near, also where rows lie so that no two o
 from __future__ import annotations
 
 import loopir as lp
-from schedules.nests import extent, step
-from schedules.transpose import turned
+from schedules.nests import extent
+from schedules.transpose import tiled, turned
 
 MOST = 16
 """Rows of a tile at most: each is a register."""
@@ -33,13 +33,7 @@ def turned_cpu(s: lp.Schedule, stage: str, *, rows: int | None = None) -> lp.Sch
     t, rows = turned(s, stage), rows or side(s, stage)
     if t is None or rows is None:
         raise lp.ScheduleError(f"{stage} reads nothing across the direction that it writes in, or less than a tile")
-    batch = tuple(x for x in s.loops(stage) if x not in (t.row, t.column))
-    s, (high, i) = step(s, "split", t.row, rows)
-    s, (wide, j) = step(s, "split", t.column, rows)
-    s = s.reorder(*batch, high, wide, i, j)
-    before = set(s.stages)
-    s = s.cache_read(stage, t.buffer, "local", at=wide)
-    (copy,) = (x for x in s.stages if x not in before)
+    s, copy, batch, (high, wide, i, j) = tiled(s, stage, t, rows, "local")
     along, across = s.loops(copy)[-1], s.loops(copy)[-2]
     s = s.vectorize(along).unroll(across).vectorize(j).unroll(i)
     for loop in (wide, high):
