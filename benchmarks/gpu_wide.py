@@ -70,13 +70,19 @@ def off(torch: Any, program: wide_programs.Program, got: Any, given: list[Any]) 
     return worst
 
 
-def worker(programs: list[wide_programs.Program], compiled: bool, pipe: Any) -> None:
-    """Build all, say so, and time when told."""
+def drawn(seed: int, each: int, wanted: list[str]) -> list[wide_programs.Program]:
+    """The programs, each name once. They hold functions, so every process draws them anew."""
+    return list({p.name: p for p in wide_programs.programs(seed, each, wanted)}.values())
+
+
+def worker(of: tuple[int, int, list[str]], part: slice, compiled: bool, pipe: Any) -> None:
+    """Build all of `part`, say so, and time when told."""
     import gpu_timing  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
     import schedules  # noqa: PLC0415
 
+    programs = drawn(*of)[part]
     signal.signal(signal.SIGALRM, wide_programs.late)
     ready: list[dict[str, Any]] = []
     for program in programs:
@@ -127,15 +133,16 @@ def worker(programs: list[wide_programs.Program], compiled: bool, pipe: Any) -> 
     pipe.send(ready)
 
 
-def measured(programs: list[wide_programs.Program], workers: int, compiled: bool) -> list[dict[str, Any]]:
+def measured(of: tuple[int, int, list[str]], workers: int, compiled: bool) -> list[dict[str, Any]]:
     """A row for every program, by so many processes; those that die leave theirs without a time."""
     start = multiprocessing.get_context("spawn")
-    parts = [programs[k::workers] for k in range(workers)]
+    programs = drawn(*of)
     running = []
-    for part in parts:
-        if part:
+    for k in range(workers):
+        every = slice(k, None, workers)
+        if part := programs[every]:
             ours, other = start.Pipe()
-            process = start.Process(target=worker, args=(part, compiled, other), daemon=True)
+            process = start.Process(target=worker, args=(of, every, compiled, other))
             process.start()
             other.close()
             running.append((part, process, ours))
@@ -175,9 +182,7 @@ def main() -> None:
     tables.writing(parser)
     asked = parser.parse_args()
     wanted = [w for w in asked.families.split(",") if w]
-    programs = list(wide_programs.programs(asked.seed, asked.each, wanted))
-    programs = list({p.name: p for p in programs}.values())
-    rows = measured(programs, asked.workers, not asked.no_compile)
+    rows = measured((asked.seed, asked.each, wanted), asked.workers, not asked.no_compile)
     import gpu_timing  # noqa: PLC0415
 
     record = gpu_timing.record("gpu_wide.txt", asked.write)
