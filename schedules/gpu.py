@@ -23,6 +23,7 @@ from schedules.operands import alone, computed
 from schedules.products import filled, followed, several
 from schedules.reduction import reduction, streams
 from schedules.row_blocks import crowded, row_blocks
+from schedules.short_folds import short_fold, short_folds
 from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
@@ -55,6 +56,9 @@ def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = Fals
         if (t := apart(s, stage)) is not s and (_tiled(t, stage) or several(t, stage)):
             s = t
     s = _plain(s)
+    for stage in s.stages:
+        if stage in s.stages and short_fold(s, stage):
+            s = _lowered(s, short_folds, stage) or s
     tiled = any(_tiled(s, stage) or several(s, stage) for stage in s.stages)
     along_rows = (_lowered(s, row_blocks) or _lowered(s, row_blocks, keep=False)) if crowded(s) and not tiled else None
     if along_rows is not None:

@@ -1,0 +1,165 @@
+"""Folds of few elements on a GPU, each in the registers of one thread: pooling, windows, depthwise convolutions.
+
+A fold of a few dozen elements gives the threads of a block nothing to share. A thread makes several results that lie
+side by side, with all folded loops unrolled: what neighbouring results read in common is loaded once, as the compiler
+finds loads of one address within a thread, and what neighbouring threads read in common comes from the first cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import loopir as lp
+from schedules.nests import extent, free_loops, fused, one_nest, reader, step
+
+MOST_TERMS = 64
+"""Elements that a fold has, at most."""
+MOST_STATEMENTS = 512
+"""Terms that a thread adds up, at most: each is an instruction or more, as all loops are unrolled."""
+VECTOR_BYTES = 16
+MOST_RESULTS, MOST_ROWS = 8, 4
+MOST_REGISTERS = 128
+"""Elements of an input that a thread keeps, at most."""
+FEWEST_THREADS = 1 << 18
+"""Threads that a large GPU runs at once: fewer results a thread where there are not as many."""
+TILED = 16
+"""How long two loops are at least, over each of which one operand is used again: tiles of a product pay then."""
+
+
+def short_fold(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` folds a known number of elements, few enough for the registers of a thread, of given arrays.
+
+    Not where it is a product of two operands that are both used again over long loops: tiles serve that better.
+    """
+    lengths = [extent(s, x) for x in s.reduced(stage)]
+    counts = [n for n in lengths if n is not None]
+    if not counts or len(counts) < len(lengths) or prod(counts) > MOST_TERMS or not one_nest(s, stage):
+        return False
+    folded = {t.buffer for x in s.stages if s.reduced(x) for t in s.accesses(x) if t.write}
+    reads = [t for t in s.accesses(stage) if not t.write]
+    if any(t.buffer in folded for t in reads):
+        return False
+    long = [x for x in s.loops(stage) if x not in s.reduced(stage) and (extent(s, x) or TILED) >= TILED]
+    again = {x for x in long if any(t.invariant(x) for t in reads)}
+    both = any(t.invariant(x) and u.invariant(y) and not t.invariant(y) and not u.invariant(x)
+               for x in again for y in again for t in reads for u in reads)  # fmt: skip
+    return not both
+
+
+@lp.composite
+def short_folds(
+    s: lp.Schedule, stage: str, *, threads: int = 256, results: int | None = None, rows: int | None = None
+) -> lp.Schedule:
+    """`s` with the fold `stage`, and the stage that alone reads it element by element, by threads of several results.
+
+    Unless told, a thread makes `results` along the innermost loop, and `rows` of them along a loop over which windows
+    overlap, as many as registers hold and as leave threads enough for a GPU. What it reads in common is moved into
+    registers first. Raises ScheduleError where `stage` folds too much or its results depend on each other.
+    """
+    if not short_fold(s, stage):
+        raise lp.ScheduleError(f"{stage} does not fold a known, small number of elements")
+    last = _last(s, stage)
+    loops = free_loops(s, last)
+    if not loops or set(s.loops(last)) - {*loops, *s.reduced(last)}:
+        raise lp.ScheduleError(f"{last} has loops that depend on each other")
+    tile = _tile(s, stage, last, loops, results, rows)
+    inside: list[str] = []
+    for loop, size in tile.items():
+        s, (_, part) = step(s, "split", loop, size)
+        inside.append(part)
+    outer = [x for x in s.loops(last) if x not in inside and x not in s.reduced(last)]
+    s = s.reorder(*outer, *inside, *s.reduced(last)) if inside else s
+    s, flat = fused(s, outer)
+    s, (block, thread) = step(s, "split", flat, threads)
+    if last != stage:
+        s = s.compute_at(stage, thread)
+        s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
+        fold = stage
+    else:
+        before = s.stages
+        s = s.cache_write(stage, "local", thread)
+        fold = next(x for x in s.stages if x not in before)
+    s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+    s = _windows_in_registers(s, fold, thread)
+    for each in s.stages:
+        if thread in s.loops(each):
+            for n, loop in enumerate(reversed(s.loops(each)[s.loops(each).index(thread) + 1 :])):
+                s = _spelled_out(s, each, loop, n == 0 and each != fold)
+    return s
+
+
+def _last(s: lp.Schedule, stage: str) -> str:
+    """What is made of the results of `stage`, one by one, or `stage` itself."""
+    after = reader(s, stage)
+    if after is None or s.reduced(after) or len(s.loops(after)) != len(s.loops(stage)) - len(s.reduced(stage)):
+        return stage
+    return after if one_nest(s, after) else stage
+
+
+def _tile(
+    s: lp.Schedule, stage: str, last: str, loops: Sequence[str], results: int | None, rows: int | None
+) -> dict[str, int]:
+    """How many iterations of which of the `loops` of `last` a thread takes: the innermost comes last."""
+    own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    terms = prod(extent(s, x) or 1 for x in s.reduced(stage))
+    counts = [extent(s, x) for x in loops]
+    total = None if None in counts else prod(n or 0 for n in counts)
+    most = max(1, MOST_STATEMENTS // terms)
+    if total is not None:
+        most = min(most, max(1, total // FEWEST_THREADS))
+    tile: dict[str, int] = {}
+    length = extent(s, loops[-1])
+    widest = max(t.dtype.bytes for t in s.accesses(last))
+    several = results or min(most, VECTOR_BYTES // widest if not _overlaps(s, stage, own[-1]) else MOST_RESULTS)
+    fits = [n for n in range(several, 1, -1) if length is not None and length % n == 0]
+    inner = fits[0] if fits else 1
+    across = [n for n, x in enumerate(own[:-1]) if _overlaps(s, stage, x)]
+    if across and (rows or most // inner) > 1:
+        n = across[-1]
+        length = extent(s, loops[n])
+        wanted = rows or min(MOST_ROWS, most // inner)
+        fits = [k for k in range(wanted, 1, -1) if length is not None and length % k == 0]
+        if fits:
+            tile[loops[n]] = fits[0]
+    if inner > 1:
+        tile[loops[-1]] = inner
+    return tile
+
+
+def _overlaps(s: lp.Schedule, stage: str, loop: str) -> bool:
+    """Whether what `stage` folds for neighbouring iterations of `loop` has elements in common: windows along it."""
+    for t in s.accesses(stage):
+        step_ = _number(t.strides.get(loop))
+        if not t.write and step_:
+            for x in s.reduced(stage):
+                along = _number(t.strides.get(x))
+                if along and step_ % along == 0 and step_ // along < (extent(s, x) or 0):
+                    return True
+    return False
+
+
+def _number(stride: object) -> int:
+    return getattr(stride, "value", 0)
+
+
+def _windows_in_registers(s: lp.Schedule, stage: str, thread: str) -> lp.Schedule:
+    """What a thread reads of a buffer several times moved into registers first, where they hold it."""
+    for buffer in sorted({t.buffer for t in s.accesses(stage) if not t.write and s.buffer(t.buffer).scope == "global"}):
+        if s.why("cache_read", stage, buffer, "local", thread) is not None:
+            continue
+        made, copied = step(s, "cache_read", stage, buffer, "local", thread)
+        sizes = [extent(made, x) for x in copied]
+        if copied and None not in sizes and prod(n or 0 for n in sizes) <= MOST_REGISTERS:
+            s = made
+    return s
+
+
+def _spelled_out(s: lp.Schedule, stage: str, loop: str, moves: bool) -> lp.Schedule:
+    """`loop` as a vector where `stage` only moves elements and their number fills one, else unrolled."""
+    if moves and s.why("vectorize", loop) is None and (extent(s, loop) or 3) in (2, 4, 8):
+        widest = max(t.dtype.bytes for t in s.accesses(stage))
+        runs = all(t.contiguous(loop) or t.invariant(loop) or s.buffer(t.buffer).scope == "local" for t in s.accesses(stage))
+        if runs and widest * (extent(s, loop) or 0) <= 2 * VECTOR_BYTES:
+            return s.vectorize(loop)
+    return s.unroll(loop) if s.loop(loop).kind == "serial" else s
