@@ -23,6 +23,7 @@ from schedules.row_blocks import row_blocks as row_blocks
 from schedules.rows import rows as rows
 from schedules.scan import scan as scan
 from schedules.scatter import scatter as scatter
+from schedules.short_folds import short_folds as short_folds
 from schedules.stencil import time_tiled as time_tiled, time_tiled_gpu as time_tiled_gpu
 from schedules.streams import streamed as streamed
 from schedules.transpose import transpose as transpose

@@ -7,10 +7,11 @@ finds loads of one address within a thread, and what neighbouring threads read i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import loopir as lp
+from schedules.elementwise import elementwise
 from schedules.nests import extent, free_loops, fused, one_nest, reader, step
 
 MOST_TERMS = 64
@@ -19,10 +20,14 @@ MOST_STATEMENTS = 512
 """Terms that a thread adds up, at most: each is an instruction or more, as all loops are unrolled."""
 VECTOR_BYTES = 16
 MOST_RESULTS, MOST_ROWS = 8, 4
-MOST_REGISTERS = 128
-"""Elements of an input that a thread keeps, at most."""
+MOST_REGISTERS = 96
+"""Registers that a thread keeps inputs and results in, at most: more, and too few threads fit a processor."""
 FEWEST_THREADS = 1 << 18
 """Threads that a large GPU runs at once: fewer results a thread where there are not as many."""
+SMALL = 128
+"""How many times as many results there are as elements of an operand that is copied for them."""
+WHOLE = 8
+"""Bytes of a vector that is worth a load of its own."""
 TILED = 16
 """How long two loops are at least, over each of which one operand is used again: tiles of a product pay then."""
 
@@ -63,7 +68,21 @@ def short_folds(
     loops = free_loops(s, last)
     if not loops or set(s.loops(last)) - {*loops, *s.reduced(last)}:
         raise lp.ScheduleError(f"{last} has loops that depend on each other")
-    tile = _tile(s, stage, last, loops, results, rows)
+    s = _side_by_side(s, stage)
+    most = MOST_STATEMENTS // prod(extent(s, x) or 1 for x in s.reduced(stage))
+    if (total := _count(s, loops)) is not None:
+        most = min(most, total // FEWEST_THREADS)
+    while True:
+        made, held = _by_threads(s, stage, last, _tile(s, stage, last, loops, max(1, most), results, rows), threads)
+        if held <= MOST_REGISTERS or most <= 1 or results or rows:
+            return made
+        most //= 2
+
+
+def _by_threads(
+    s: lp.Schedule, stage: str, last: str, tile: Mapping[str, int], threads: int
+) -> tuple[lp.Schedule, int]:
+    """`stage` and `last` by threads that have a `tile` of results each; and how many registers its data takes."""
     inside: list[str] = []
     for loop, size in tile.items():
         s, (_, part) = step(s, "split", loop, size)
@@ -73,20 +92,19 @@ def short_folds(
     s, flat = fused(s, outer)
     s, (block, thread) = step(s, "split", flat, threads)
     if last != stage:
-        s = s.compute_at(stage, thread)
+        s, fold = s.compute_at(stage, thread), stage
         s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
-        fold = stage
     else:
         before = s.stages
         s = s.cache_write(stage, "local", thread)
         fold = next(x for x in s.stages if x not in before)
     s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
-    s = _windows_in_registers(s, fold, thread)
+    s, held = _in_registers(s, fold, thread)
     for each in s.stages:
         if thread in s.loops(each):
             for n, loop in enumerate(reversed(s.loops(each)[s.loops(each).index(thread) + 1 :])):
                 s = _spelled_out(s, each, loop, n == 0 and each != fold)
-    return s
+    return s, held + prod(tile.values())
 
 
 def _last(s: lp.Schedule, stage: str) -> str:
@@ -97,17 +115,38 @@ def _last(s: lp.Schedule, stage: str) -> str:
     return after if one_nest(s, after) else stage
 
 
-def _tile(
-    s: lp.Schedule, stage: str, last: str, loops: Sequence[str], results: int | None, rows: int | None
-) -> dict[str, int]:
-    """How many iterations of which of the `loops` of `last` a thread takes: the innermost comes last."""
-    own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
-    terms = prod(extent(s, x) or 1 for x in s.reduced(stage))
+def _side_by_side(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """Small operands that the innermost loop strides through copied first, so that it runs along the copy."""
+    inner = [x for x in s.loops(stage) if x not in s.reduced(stage)][-1]
+    results = _count(s, [x for x in s.loops(stage) if x not in s.reduced(stage)])
+    for t in s.accesses(stage):
+        if t.write or t.invariant(inner) or t.contiguous(inner):
+            continue
+        if _number(t.strides.get(inner)) * t.dtype.bytes % WHOLE == 0:
+            continue  # what a result takes of it is whole vectors already
+        on = [x for x in s.loops(stage) if not t.invariant(x)]
+        size = _count(s, on)
+        if results is None or size is None or size * SMALL > results:
+            continue
+        order = (*(x for x in on if x != inner), inner)
+        if s.why("reindex", stage, t.buffer, *order) is None:
+            before = s.stages
+            s = s.reindex(stage, t.buffer, *order)
+            s = elementwise(s, next(x for x in s.stages if x not in before))
+    return s
+
+
+def _count(s: lp.Schedule, loops: Sequence[str]) -> int | None:
+    """How many iterations `loops` have together, if that is known."""
     counts = [extent(s, x) for x in loops]
-    total = None if None in counts else prod(n or 0 for n in counts)
-    most = max(1, MOST_STATEMENTS // terms)
-    if total is not None:
-        most = min(most, max(1, total // FEWEST_THREADS))
+    return None if None in counts else prod(n or 0 for n in counts)
+
+
+def _tile(
+    s: lp.Schedule, stage: str, last: str, loops: Sequence[str], most: int, results: int | None, rows: int | None
+) -> dict[str, int]:
+    """How many iterations of which `loops` of `last` a thread takes, at most `most`; the innermost comes last."""
+    own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
     tile: dict[str, int] = {}
     length = extent(s, loops[-1])
     widest = max(t.dtype.bytes for t in s.accesses(last))
@@ -143,23 +182,26 @@ def _number(stride: object) -> int:
     return getattr(stride, "value", 0)
 
 
-def _windows_in_registers(s: lp.Schedule, stage: str, thread: str) -> lp.Schedule:
-    """What a thread reads of a buffer several times moved into registers first, where they hold it."""
+def _in_registers(s: lp.Schedule, stage: str, thread: str) -> tuple[lp.Schedule, int]:
+    """What a thread reads moved into registers first, where that is known; and how many registers that takes."""
+    held = 0
     for buffer in sorted({t.buffer for t in s.accesses(stage) if not t.write and s.buffer(t.buffer).scope == "global"}):
         if s.why("cache_read", stage, buffer, "local", thread) is not None:
             continue
         made, copied = step(s, "cache_read", stage, buffer, "local", thread)
-        sizes = [extent(made, x) for x in copied]
-        if copied and None not in sizes and prod(n or 0 for n in sizes) <= MOST_REGISTERS:
-            s = made
-    return s
+        count = _count(made, copied)
+        if copied and count is not None:
+            s, held = made, held + -(-count * s.buffer(buffer).dtype.bytes // 4)
+    return s, held
 
 
 def _spelled_out(s: lp.Schedule, stage: str, loop: str, moves: bool) -> lp.Schedule:
     """`loop` as a vector where `stage` only moves elements and their number fills one, else unrolled."""
     if moves and s.why("vectorize", loop) is None and (extent(s, loop) or 3) in (2, 4, 8):
         widest = max(t.dtype.bytes for t in s.accesses(stage))
-        runs = all(t.contiguous(loop) or t.invariant(loop) or s.buffer(t.buffer).scope == "local" for t in s.accesses(stage))
+        runs = all(
+            t.contiguous(loop) or t.invariant(loop) or s.buffer(t.buffer).scope == "local" for t in s.accesses(stage)
+        )
         if runs and widest * (extent(s, loop) or 0) <= 2 * VECTOR_BYTES:
             return s.vectorize(loop)
     return s.unroll(loop) if s.loop(loop).kind == "serial" else s

@@ -1,0 +1,103 @@
+"""Folds of few elements in the registers of a thread: right at any size, one pass over what they read, no spills."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+import schedules
+from loopir.testing import assert_equivalent
+from schedules.short_folds import short_fold, short_folds
+
+
+def pool(n: int, c: int, h: int, k: int, stride: int, dtype: str = "float32") -> lp.Schedule:
+    x = lp.placeholder((n, c, h, h), dtype, name="x")
+    u, v = lp.reduce_axis(k, name="u"), lp.reduce_axis(k, name="v")
+    size = (h - k) // stride + 1
+    terms = lambda b, z, i, j: lp.max(x[b, z, i * stride + u, j * stride + v], axis=(u, v))  # noqa: E731
+    return lp.Schedule(lp.relu(lp.compute((n, c, size, size), terms, name="pool")))
+
+
+def causal(n: int, d: int, taps: int, dtype: str = "float32") -> lp.Schedule:
+    x, w = lp.placeholder((n, d), dtype, name="x"), lp.placeholder((d, taps), dtype, name="w")
+    u = lp.reduce_axis(taps, name="u")
+    padded = lp.pad(x, [(taps - 1, 0), (0, 0)])
+    return lp.Schedule(lp.compute((n, d), lambda i, z: lp.sum(padded[i + u, z] * w[z, u], axis=u), name="y"))
+
+
+def points(n: int, d: int) -> lp.Schedule:
+    x, r = lp.placeholder((n, d), "float32", name="x"), lp.placeholder((d, d), "float32", name="r")
+    return lp.Schedule(x @ r)
+
+
+def folded(s: lp.Schedule, **options: int) -> lp.Schedule:
+    s = schedules.inlined(s)
+    (stage,) = (x for x in s.stages if s.reduced(x))
+    assert short_fold(s, stage)
+    return short_folds(s, stage, threads=8, **options)
+
+
+def test_a_thread_makes_several_results_with_its_own_loads() -> None:
+    s = folded(causal(16, 8, 4), results=4, rows=4)
+    assert str(s).count('bind("threadIdx.x"') == 1
+    assert "float32[7, 4]" in str(s)  # the window of four results: seven rows, not sixteen
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 2), st.integers(1, 3), st.integers(3, 12), st.integers(1, 3), st.integers(1, 3), st.data())
+def test_pools_are_what_they_were(n: int, c: int, h: int, k: int, stride: int, data: st.DataObject) -> None:
+    s = pool(n, c, h, k, stride)
+    options = {"results": data.draw(st.integers(1, 8)), "rows": data.draw(st.integers(1, 4))}
+    assert_equivalent(s.func, folded(s, **options).func)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 12), st.sampled_from([1, 3, 4, 8, 12]), st.integers(1, 4), st.integers(1, 8), st.integers(1, 4))
+def test_windows_are_what_they_were(n: int, d: int, taps: int, results: int, rows: int) -> None:
+    s = causal(n, d, taps)
+    assert_equivalent(s.func, folded(s, results=results, rows=rows).func)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 4))
+def test_points_are_what_they_were(n: int, d: int) -> None:
+    assert_equivalent(points(n, d).func, folded(points(n, d)).func)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_auto_takes_them_and_moves_each_byte_once(dtype: str) -> None:
+    """Causal convolution: what is read again lies in registers or caches, and the rest is input and output."""
+    s = causal(2048, 4096, 4, dtype)
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    report = made.report()
+    compulsory = (2 * 2048 * 4096 + 4096 * 4) * (4 if dtype == "float32" else 2)
+    assert len(report.kernels) == 1
+    assert sum(k.moved for k in report.kernels) <= 1.1 * compulsory
+
+
+def test_the_kernel_has_no_spills() -> None:
+    pytest.importorskip("cuda.bindings")
+    made = schedules.auto(pool(16, 64, 113, 3, 2), "cuda", arch="sm_90a")
+    for resources in lp.compile_source(made, arch="sm_90a").resources.values():
+        assert resources.spill_stores == resources.spill_loads == 0
+
+
+def test_a_product_of_two_long_operands_is_none() -> None:
+    a, b = lp.placeholder((64, 8), "float32", name="a"), lp.placeholder((8, 64), "float32", name="b")
+    s = lp.Schedule(a @ b)
+    (stage,) = s.stages
+    assert not short_fold(s, stage)
+
+
+def test_a_long_fold_is_refused_in_words() -> None:
+    x = lp.placeholder((64, 4096), "float32", name="x")
+    s = lp.Schedule(x.sum(axis=1))
+    (stage,) = s.stages
+    with pytest.raises(lp.ScheduleError, match="does not fold a known, small number"):
+        short_folds(s, stage)
+
+
+def test_compiled_code_for_a_cpu_is_the_same_program() -> None:
+    s = causal(33, 8, 4)
+    x, w = np.arange(33 * 8, dtype=np.float32).reshape(33, 8) % 7, np.arange(32, dtype=np.float32).reshape(8, 4) % 5
+    assert np.array_equal(folded(s).build("interpret")(x, w), s.build("llvm")(x, w))
