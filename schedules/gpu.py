@@ -7,6 +7,7 @@ from typing import Any
 
 import loopir as lp
 from schedules.conv import conv_mma, conv_wgmma
+from schedules.deep import in_parts, parts_of
 from schedules.direct import direct_gpu
 from schedules.elementwise import elementwise
 from schedules.fusion import epilogue, inlined
@@ -56,6 +57,9 @@ def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = Fals
         if (t := apart(s, stage)) is not s and (_tiled(t, stage) or several(t, stage)):
             s = t
     s = _plain(s)
+    for stage in s.stages:
+        if stage in s.stages and (parts := parts_of(s, stage)) > 1:
+            s = _taken(s, in_parts, stage, parts) or s
     for stage in s.stages:
         if stage in s.stages and short_fold(s, stage):
             s = _lowered(s, short_folds, stage) or s
@@ -214,6 +218,14 @@ def _whole_vectors(s: lp.Schedule, c: Contraction) -> bool:
     vector = 16 // s.buffer(c.right.buffer).dtype.bytes
     along = (c.reduced if c.left.along else c.row, c.reduced if c.right.along else c.column)
     return all(n is None or n % vector == 0 for n in (extent(s, x) for x in along))
+
+
+def _taken(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any) -> lp.Schedule | None:
+    """What `schedule` makes of `s`, if it takes it."""
+    try:
+        return schedule(s, *args)
+    except lp.ScheduleError:
+        return None
 
 
 def _lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:

@@ -1,0 +1,46 @@
+"""Contractions of few results and many terms: cut in parts, each a member of a batch."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+import schedules
+from loopir.testing import assert_equivalent
+from schedules.deep import in_parts, parts_of
+
+
+def gradient(terms: int, rows: int, columns: int, dtype: str = "float32") -> lp.Schedule:
+    x, dy = lp.placeholder((terms, rows), dtype, name="x"), lp.placeholder((terms, columns), dtype, name="dy")
+    return schedules.inlined(lp.Schedule(x.T @ dy))
+
+
+def fold(s: lp.Schedule) -> str:
+    return next(x for x in s.stages if s.reduced(x))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(2, 4), st.integers(2, 4), st.integers(2, 5), st.integers(2, 6))
+def test_parts_add_up(rows: int, columns: int, parts: int, each: int) -> None:
+    s = gradient(parts * each, rows, columns)
+    assert_equivalent(s, in_parts(s, fold(s), parts))
+
+
+def test_parts_that_do_not_divide_are_refused_in_words() -> None:
+    s = gradient(64, 16, 16)
+    with pytest.raises(lp.ScheduleError, match="no contraction over a loop that 7 parts of one length make up"):
+        in_parts(s, fold(s), 7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("terms", [65536, 100_000])
+def test_auto_fills_the_gpu(dtype: str, terms: int) -> None:
+    """One block for one tile of results would leave 131 of 132 processors idle."""
+    s = gradient(terms, 64, 64, dtype)
+    assert parts_of(s, fold(s)) > 4
+    report = schedules.auto(s, "cuda", arch="sm_90a").report()
+    assert max(k.work.blocks for k in report.kernels) >= 100
+
+
+def test_square_products_are_left_whole() -> None:
+    s = gradient(4096, 4096, 4096)
+    assert parts_of(s, fold(s)) == 1
