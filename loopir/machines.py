@@ -215,7 +215,8 @@ _current: ContextVar[Machine] = ContextVar("machine", default=DEFAULT)
 def machine(arch: str | Machine | None = None) -> Machine:
     """The record of `arch`, such as "sm_89"; without it, the one that schedules are made for at this moment.
 
-    "sm_90" stands for "sm_90a", "sm_100" for "sm_100a", and "portable" for what all of them have. Raises TargetError, with those there are, for another name.
+    "sm_90" stands for "sm_90a", "sm_100" for "sm_100a", and "portable" for what all of them have. Raises TargetError,
+    with those there are, for another name.
     """
     if arch is None:
         return _current.get()
