@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         compile_source as compile_source,
         cpu_features as cpu_features,
         describe_target as describe_target,
+        local_machine as local_machine,
         lower as lower,
         resolve_target as resolve_target,
         thread_count as thread_count,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from loopir.ir.ops import Memory as Memory
     from loopir.ir.parse import func as func, parse as parse
     from loopir.ir.text import text as text
+    from loopir.machines import Machine as Machine, machine as machine, scheduling_for as scheduling_for
     from loopir.schedule.composite import composite as composite
     from loopir.schedule.schedule import primitive as primitive
     from loopir.tensor import *  # noqa: F403
@@ -53,6 +55,7 @@ _HOME = {
     "testing": "loopir.testing",
     "Schedule": "loopir.build",
     "compile_source": "loopir.build",
+    "local_machine": "loopir.build",
     "lower": "loopir.build",
     "resolve_target": "loopir.build",
     "describe_target": "loopir.build",
@@ -68,6 +71,9 @@ _HOME = {
     "instruction": "loopir.ir.instruction",
     "Pointer": "loopir.ir.instruction",
     "Memory": "loopir.ir.ops",
+    "Machine": "loopir.machines",
+    "machine": "loopir.machines",
+    "scheduling_for": "loopir.machines",
     "primitive": "loopir.schedule.schedule",
     "composite": "loopir.schedule.composite",
 } | dict.fromkeys(

@@ -29,6 +29,7 @@ from loopir.ir.text import text
 from loopir.lower import pipeline
 from loopir.lower.checks import told
 from loopir.lower.target import TARGETS, require_arch
+from loopir.machines import Machine, machine, nearest
 from loopir.runtime.arrays import ArgSpec, Bound, Signature
 from loopir.runtime.call import Kernel
 from loopir.runtime.checks import Checked
@@ -37,8 +38,8 @@ from loopir.show.report import Report, report as made
 from loopir.show.view import Line, page
 
 __all__ = [
-    "Schedule", "build", "caches", "compile_source", "cpu_features", "describe_target", "lower", "resolve_target",
-    "thread_count", "vector_unit",
+    "Schedule", "build", "caches", "compile_source", "cpu_features", "describe_target", "local_machine", "lower",
+    "resolve_target", "thread_count", "vector_unit",
 ]  # fmt: skip
 
 
@@ -56,8 +57,12 @@ def build(
     target = resolve_target(target)
     if target == "interpret":
         return _interpreted(func)
+    if target == "cuda":
+        device = import_module("loopir.runtime.driver").device()
+        gpu = nearest(device.arch) if arch is None else machine(arch)
+        return _cuda(func, pipeline.lower(func, target, gpu=gpu), device, gpu.arch, fma)
     lowered = pipeline.lower(func, target)
-    return _cuda(func, lowered, arch, fma) if target == "cuda" else _llvm(func, lowered, fma, threads)
+    return _llvm(func, lowered, fma, threads)
 
 
 def lower(schedule: Schedule, target: str, *, show: Callable[[str, Func], None] | None = None) -> tuple[Func, ...]:
@@ -72,26 +77,30 @@ def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True
     """CUDA C and machine code for `arch`, with no GPU in the machine: `.source`, `.cubin`, `.resources`, `.log`.
 
     `.resources` has, by kernel, the registers of a thread, and bytes of what it spills and of shared memory. Raises
-    TargetError without NVRTC, LowerError for a schedule that a GPU cannot run, CompileError for what NVRTC turns down.
+    TargetError without NVRTC or for an `arch` that `lp.machine` does not know, LowerError for a schedule that a GPU
+    cannot run, CompileError for what NVRTC turns down.
     """
-    module = import_module("loopir.emit.cuda").emit(pipeline.lower(schedule.func, "cuda"))
-    require_arch(module.needs, arch)
-    return import_module("loopir.runtime.nvrtc").compile(module.source, arch, fma=fma)
+    gpu = machine(arch)
+    module = import_module("loopir.emit.cuda").emit(pipeline.lower(schedule.func, "cuda", gpu=gpu))
+    require_arch(module.needs, gpu.arch)
+    return import_module("loopir.runtime.nvrtc").compile(module.source, gpu.arch, fma=fma)
 
 
-def report(schedule: Schedule, **sizes: int) -> Report:
+def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
     """What `schedule` costs on a GPU at these sizes, kernel by kernel, and the time predicted; see `Report`.
 
-    Registers are known where NVRTC is installed. ValueError names the sizes that are missing.
+    `arch` is the GPU's, unless told that of `lp.machine()`. Registers are known where NVRTC is installed. ValueError
+    names the sizes that are missing.
     """
     if sizes.keys() != set(schedule.func.sizes):
         wanted = ", ".join(f"{n}=4096" for n in schedule.func.sizes)
         raise ValueError(f"a report is of given sizes, here report({wanted})")
-    lowered = pipeline.lower(schedule.func, "cuda")
+    gpu = machine(arch)
+    lowered = pipeline.lower(schedule.func, "cuda", gpu=gpu)
     resources: dict[str, Any] = {}
     with suppress(TargetError):
-        resources = compile_source(schedule).resources
-    return made(lowered, sizes, resources)
+        resources = compile_source(schedule, gpu.arch).resources
+    return made(lowered, sizes, resources, gpu)
 
 
 def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda") -> Path:
@@ -147,6 +156,15 @@ def describe_target(target: str) -> str:
     return f"{import_module('loopir.runtime.llvm_jit').cpu()}, {thread_count()} threads"
 
 
+def local_machine() -> Machine | None:
+    """The record of the GPU in this machine, or of the last one before it that there is a record of; None without a
+    GPU."""
+    try:
+        return nearest(import_module("loopir.runtime.driver").device().arch)
+    except TargetError:
+        return None
+
+
 def vector_unit() -> tuple[int, int]:
     """The bytes of a vector register of this machine's CPU, and how many registers there are: what a tile may take."""
     return import_module("loopir.runtime.llvm_jit").vector_unit()
@@ -167,12 +185,11 @@ def thread_count(threads: int | None = None) -> int:
     return import_module("loopir.runtime.pool").thread_count(threads)
 
 
-def _cuda(func: Func, lowered: Func, arch: str | None, fma: bool) -> Kernel:
-    device = import_module("loopir.runtime.driver").device()
+def _cuda(func: Func, lowered: Func, device: Any, arch: str, fma: bool) -> Kernel:
     emit = import_module("loopir.emit.cuda").emit
-    compile_ = partial(import_module("loopir.runtime.nvrtc").compile, arch=arch or device.arch, fma=fma)
+    compile_ = partial(import_module("loopir.runtime.nvrtc").compile, arch=arch, fma=fma)
     module = emit(lowered)
-    require_arch(module.needs, arch or device.arch)
+    require_arch(module.needs, arch)
     compiled = compile_(module.source)
 
     def other(long: bool, scalar: bool) -> tuple[bytes, Sequence[Any]]:

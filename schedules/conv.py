@@ -79,8 +79,6 @@ def _innermost(p: Product) -> tuple[str, ...]:
     return (*(x for x in p.reduced if x != last), str(last))
 
 
-PROCESSORS = 132
-"""Of the GPU that tiles are chosen for: each is to have one at least."""
 PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
 """Of warpgroups: elements in 128 bytes, which are a step; steps of a tile, and tiles, that are enough; stages."""
 
@@ -158,7 +156,7 @@ def _tile(rows: int | None, columns: int | None, wide: bool) -> tuple[tuple[int,
         return (high, min(across, 64)), (min(2, high // 16), 1 if across < 64 else 2), 32, 1
     if across <= 64:
         return (high, across), (max(1, high // 32), 1 if across < 64 else 2), 64, 3
-    if rows is not None and columns is not None and -(-rows // 128) * -(-columns // 128) < PROCESSORS:
+    if rows is not None and columns is not None and -(-rows // 128) * -(-columns // 128) < lp.machine().processors:
         return (min(high, 64), 128), (min(2, high // 16), 2), 64, 3
     return (high, 128), (2, 2), 32, 4
 

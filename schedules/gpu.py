@@ -28,29 +28,29 @@ from schedules.short_folds import short_fold, short_folds
 from schedules.transpose import transpose, turned, worth_turning
 
 THREADS = 256
-HOPPER = "sm_90a"
 THIN, SHORT, HIGH, VECTOR = 16, 32, 64, 8
 """How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others; rows of a tile of
 warpgroups, and elements of 16 bits whose rows boxes can begin with."""
 
 
-def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | None = None) -> lp.Schedule:
+def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | lp.Machine | None = None) -> lp.Schedule:
     """`s` with cheap stages inlined, and the independent outer loops of each stage spread over blocks of `threads`.
 
     Stages along the same rows become one kernel, and threads fold reductions that read their data once together. Any
     other stage without an independent outer loop runs on one thread: right, and slow. What only some GPUs have is used
-    if `arch` says that it is there.
+    if `arch`, as `lp.machine` takes it, says that it is there; without it, what all GPUs of sm_80 and later have.
     """
-    made = _spread(s, threads, arch)
-    # where memory that threads write decides what they run, or they read it, each stage is looked at by itself
-    return made if _lowered(made, _same) is not None else _spread(s, threads, arch, each=True)
+    with lp.scheduling_for(lp.machine("portable" if arch is None else arch)):
+        made = _spread(s, threads)
+        # where memory that threads write decides what they run, or they read it, each stage is looked at by itself
+        return made if _lowered(made, _same) is not None else _spread(s, threads, each=True)
 
 
 def _same(s: lp.Schedule) -> lp.Schedule:
     return s
 
 
-def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = False) -> lp.Schedule:
+def _spread(s: lp.Schedule, threads: int, *, each: bool = False) -> lp.Schedule:
     """What `gpu` makes of `s`; with `each`, lowering is asked about every stage."""
     s = inlined(s)
     for stage in s.stages:
@@ -69,15 +69,15 @@ def _spread(s: lp.Schedule, threads: int, arch: str | None, *, each: bool = Fals
         return along_rows
     for stage in s.stages:  # first what takes the stages that it reads along
         if stage in s.stages and not _tiled(s, stage) and several(s, stage) and one_nest(s, stage):
-            made = _lowered(s, conv_wgmma, stage) if arch == HOPPER else None
+            made = _lowered(s, conv_wgmma, stage) if lp.machine().has("wgmma") else None
             s = made or _lowered(s, conv_mma, stage) or _lowered(s, direct_gpu, stage) or s
         elif stage in s.stages and _taken_along(s, stage):
-            s = _lowered(s, _of_pairs, stage, arch) or s
+            s = _lowered(s, _of_pairs, stage) or s
     for stage in s.stages:
         if stage not in s.stages:
             continue  # a step may show that a stage never runs
         if _tiled(s, stage) and one_nest(s, stage) and free_loops(s, stage):
-            s = _product(s, stage, arch)
+            s = _product(s, stage)
             continue
         if (made := _rows_of(s, stage)) is not None:
             return made
@@ -132,28 +132,30 @@ def _plain(s: lp.Schedule) -> lp.Schedule:
     return s
 
 
-def _product(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
+def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A contraction in tiles, on tensor cores where they take its elements."""
     c = contraction(s, stage)
     if c is not None and rounded(s, c) and (made := _lowered(s, _tf32, stage)) is not None:
         return made
-    if arch == HOPPER and c is not None and along_rows(s, c) and (made := _lowered(s, _along_rows, stage)) is not None:
+    wide = c is not None and lp.machine().has("wgmma") and along_rows(s, c)
+    if wide and (made := _lowered(s, _along_rows, stage)) is not None:
         return made
-    made = _lowered(s, _of_pairs, stage, arch) if c is not None and pairs(s, c) else None
+    made = _lowered(s, _of_pairs, stage) if c is not None and pairs(s, c) else None
     if made is None and c is not None and _whole_tiles(s, c):
         made = _lowered(s, matmul_simt, stage, turn=True)
         return epilogue(made, stage) if made is not None else epilogue(matmul_gpu(s, stage), stage)
     return made or epilogue(matmul_gpu(s, stage), stage)
 
 
-def _of_pairs(s: lp.Schedule, stage: str, arch: str | None) -> lp.Schedule:
+def _of_pairs(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product of 16-bit floats, by warpgroups where it has rows for them."""
     s, stage = alone(s, stage)
     c = contraction(s, stage)
     assert c is not None
     deep = extent(s, c.reduced) or THIN
     flat = shallow(sizes_of(s, c))  # tiles of warps then write whole rows of results as fast as memory takes them
-    if arch == HOPPER and not flat and (extent(s, c.row) or HIGH) >= HIGH and (deep >= THIN or deep % VECTOR == 0):
+    tall = lp.machine().has("wgmma") and not flat and (extent(s, c.row) or HIGH) >= HIGH
+    if tall and (deep >= THIN or deep % VECTOR == 0):
         options = warpgroup_tile(s, c)
         if "rest" in options and (made := _lowered(s, matmul_stream, stage, **options)) is not None:
             return made

@@ -16,8 +16,8 @@ from schedules.nests import extent, reader, step
 
 SIDE, THREADS, TOGETHER = 64, 512, 4
 """Vectors of columns side by side in a block, its threads, and the vectors of a column that each has in flight."""
-BLOCKS = 396
-"""Three blocks for each of 132 processors, which all run at once."""
+AT_ONCE = 3
+"""Blocks for each processor, which all run at once."""
 PARTS = 16
 """Parts of groups of rows, at most, where sizes are known."""
 TURNS, LEAST = 4, 4
@@ -42,7 +42,7 @@ def grouped(
     if width == 1 or (rows is not None and rows < LEAST * width * each and not known):
         return None
     if rows is not None and columns is not None:
-        parts = BLOCKS // max(1, -(-columns // side))
+        parts = AT_ONCE * lp.machine().processors // max(1, -(-columns // side))
         if not 1 <= parts <= PARTS or rows < width * parts * threads // side:
             return None
         each = -(-(rows // width) // (parts * together)) * together

@@ -13,7 +13,7 @@ from typing import Any
 
 import loopir as lp
 from schedules.matmul import Contraction, contraction
-from schedules.matmul_tiles import PROCESSORS, whole_turns
+from schedules.matmul_tiles import whole_turns
 from schedules.matmul_wgmma import UNITS, by_warpgroups, matmul_wgmma, steps
 from schedules.nests import extent, reader, step
 
@@ -28,12 +28,13 @@ def matmul_stream(
     block: tuple[int, int] = (128, 256),
     rows: int | None = None,
     rest: tuple[int, int] = (128, 128),
-    parts: int = PROCESSORS,
+    parts: int | None = None,
     stages: int | None = None,
     **options: Any,
 ) -> lp.Schedule:
     """The contraction `stage` of 16-bit floats, for sm_90a: its first `rows` in tiles of `block`, by `matmul_wgmma`
-    with `options`, and the others in tiles of `rest`, in `parts` of as many steps of 128 bytes each.
+    with `options`, and the others in tiles of `rest`, in `parts` of as many steps of 128 bytes each, one for each
+    multiprocessor unless told.
 
     Unless told, as many rows as make whole turns of all multiprocessors are made in tiles; 0 deals out all. What is
     left has to be whole tiles and whole steps. The pieces' sums are float32 of the shape (parts, pieces, *rest),
@@ -45,6 +46,7 @@ def matmul_stream(
     if c is None or out is None or c.batch:
         raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop that one other stage reads")
     high, columns = (extent(s, x) or 0 for x in (c.row, c.column))
+    parts = parts or lp.machine().processors
     whole = whole_turns(high, columns, block) * block[0] if rows is None else rows
     _require_whole(s, c, high - whole, rest)
     if not whole:
@@ -57,7 +59,7 @@ def matmul_stream(
         (sums,) = {t.buffer for t in s.accesses(x) if t.write}
         s = s.compute_root(x).fuse_dims(sums, 0)
     tiles = whole // block[0] * -(-columns // block[1])
-    if tiles <= PROCESSORS:  # else there are as many blocks as processors, anyway
+    if tiles <= lp.machine().processors:  # else there are as many blocks as processors, anyway
         options.setdefault("blocks", tiles)
     s = matmul_wgmma(s, stage, block=block, **options)
     roles = options.get("roles", True)

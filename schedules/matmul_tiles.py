@@ -15,21 +15,15 @@ import loopir as lp
 from schedules.matmul import Contraction
 from schedules.nests import extent
 
-PROCESSORS = 132
-PRODUCTS = 1330
-"""Multiplications with additions of 16-bit floats that a multiprocessor does in a cycle by mma.sync."""
-BYTES = 38
-"""What a multiprocessor gets from the level-2 cache in a cycle while all do."""
 OVERLAP = 0.8
 START = 5000
 """Cycles before the first product of a block, and after its last."""
 COPY = 10000
 """Cycles that a kernel takes which copies an operand, beside those for its bytes."""
-MEMORY = 2400
-"""What all multiprocessors together get from memory in a cycle."""
 UNDER_WAY = 64 * 1024
 """Bytes that a multiprocessor has to have asked for, to get its share of what memory gives."""
 SHARED = 200 * 1024
+"""Bytes of shared memory for the stages of a tile, at most."""
 THIN, BESIDE, LONGEST = (16, 32), 3, 6
 """A tile of few rows; how many of them a multiprocessor has side by side, and the most stages of one."""
 NARROW, SHALLOW = (16, 16), (64, 64, 16)
@@ -120,7 +114,7 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
     block = min(fits, key=lambda b: (cycles(sizes, b), -b[0] * b[1]))
     if block[0] == THIN[0] and not narrow:  # memory decides: twice as wide where each multiprocessor has one tile then
         wide = (THIN[0], 2 * THIN[1])
-        one = _tiles(sizes, wide) <= PROCESSORS < _tiles(sizes, THIN) and wide in fits
+        one = _tiles(sizes, wide) <= lp.machine().processors < _tiles(sizes, THIN) and wide in fits
         block = wide if one else THIN
         if not along and not one and _halves(sizes):
             return {"block": wide, "warps": BLOCKS[wide], "depth": 128, "stages": 4, "parts": 2, "warpgroups": False}
@@ -150,13 +144,14 @@ def _halves(sizes: Sizes) -> bool:
 def cycles(sizes: Sizes, block: tuple[int, int]) -> float:
     """What a product costs in tiles of `block`."""
     rows, columns, depth = sizes.rows or UNKNOWN, sizes.columns or UNKNOWN, sizes.depth or UNKNOWN
-    tiles = _tiles(sizes, block)
-    step = OVERLAP * (block[0] * block[1] / PRODUCTS + 2 * sum(block) / BYTES)
-    total = START + -(-tiles // PROCESSORS) * (depth * step + block[0] * block[1] / 8)
+    tiles, machine = _tiles(sizes, block), lp.machine()
+    rates = machine.tiles
+    step = OVERLAP * (block[0] * block[1] / rates.mma + 2 * sum(block) / rates.cache)
+    total = START + -(-tiles // machine.processors) * (depth * step + block[0] * block[1] / 8)
     k = _depth(sizes, block)
     for length, size in ((rows, block[0]), (columns, block[1])):
         if length % size or depth % k:
-            total += COPY + 4 * sizes.batch * length * depth / MEMORY
+            total += COPY + 4 * sizes.batch * length * depth / rates.memory
     return total
 
 
@@ -172,16 +167,23 @@ def _depth(sizes: Sizes, block: tuple[int, int]) -> int:
 
 def _stages(sizes: Sizes, block: tuple[int, int], depth: int) -> int:
     """Four; of thin tiles, which wait for memory, as many as leave room for a few of them side by side."""
-    room = _room(block, depth)
+    room, machine = _room(block, depth), lp.machine()
+    most = min(SHARED, machine.shared_per_block) // room
     if min(block) > 32:
-        return min(4, SHARED // room)
+        return min(4, most)
     tiles = _tiles(sizes, block)
     if block[0] == THIN[0]:
-        beside = -(-tiles // PROCESSORS)
+        beside = -(-tiles // machine.processors)
         beside = beside if beside <= BESIDE else BESIDE - 1  # of many, fewer at once: one begins as another ends
-        return max(2, min(LONGEST, ROOM // beside // room))
-    beside = max(1, tiles // PROCESSORS)
-    return min(SHARED // room, max(4, 1 + -(-UNDER_WAY // (room * beside))))
+        return max(2, min(LONGEST, _shared() // beside // room))
+    beside = max(1, tiles // machine.processors)
+    return min(most, max(4, 1 + -(-UNDER_WAY // (room * beside))))
+
+
+def _shared() -> int:
+    """Bytes of shared memory of a multiprocessor, less what the system takes of it for each of two blocks."""
+    machine = lp.machine()
+    return machine.shared_per_processor - 2 * machine.shared_reserved
 
 
 def _room(block: tuple[int, int], depth: int) -> int:
@@ -192,17 +194,13 @@ def _room(block: tuple[int, int], depth: int) -> int:
 
 HIGH, WIDE, STEP = (128, 64), 256, 64
 """Rows of a tile of warpgroups, the most columns, and the steps of the reduced loop that are there at once."""
-RATE = 2048
-"""Multiplications with additions that a multiprocessor does in a cycle by wgmma, at best."""
 SHARE = 230
 """Bytes of a step's boxes, as they arrive, that hold products up by a cycle."""
-CACHE = 60
-"""Bytes that a multiprocessor gets from the level-2 cache in a cycle, by boxes, while all do."""
 LATENCY = 1150
 """Cycles from when a step's boxes are asked for to when they are there."""
 BEGIN, RESULTS = 1700, 8
 """Cycles before the first product of a block, and after its last; results that leave it in a cycle beside these."""
-ROOM, LEAST_STAGES, MOST_STAGES = 226 * 1024, 4, 8
+LEAST_STAGES, MOST_STAGES = 4, 8
 PARTS = (1, 2, 4)
 LAUNCH, SUMS = 3400, 1400
 """Cycles of another launch, and bytes of sums of parts that all multiprocessors write and read again in a cycle."""
@@ -271,7 +269,8 @@ def warpgroup_cycles(sizes: Sizes, block: tuple[int, int], parts: int = 1) -> fl
 def whole_turns(rows: int, columns: int, block: tuple[int, int]) -> int:
     """How many rows of tiles make as many whole turns as there are."""
     across, high = -(-columns // block[1]), rows // block[0]
-    return min(high, high * across // PROCESSORS * PROCESSORS // across)
+    processors = lp.machine().processors
+    return min(high, high * across // processors * processors // across)
 
 
 def dealt(sizes: Sizes) -> tuple[float, dict[str, Any]] | None:
@@ -286,7 +285,7 @@ def dealt(sizes: Sizes) -> tuple[float, dict[str, Any]] | None:
     if sizes.batch > 1 or whole in (0, rows) or (rows - whole) % m or columns % n or depth % STEP:
         return None
     tiles, steps = (rows - whole) // m * (columns // n), depth // STEP
-    parted = [p for p in range(1, PROCESSORS // tiles + 1) if steps % p == 0]
+    parted = [p for p in range(1, lp.machine().processors // tiles + 1) if steps % p == 0]
     costs = {p: steps // p * _step(m, n) + 8 * p * tiles * m * n / SUMS for p in parted}
     if not costs:
         return None
@@ -298,20 +297,21 @@ def dealt(sizes: Sizes) -> tuple[float, dict[str, Any]] | None:
 
 def _step(m: int, n: int) -> float:
     """The cycles of a step of one tile for which copies run far enough ahead."""
-    stage = 2 * STEP * (m + n)
-    return max(m * n * STEP / RATE + stage / SHARE, stage / CACHE)
+    stage, rates = 2 * STEP * (m + n), lp.machine().tiles
+    return max(m * n * STEP / rates.wgmma + stage / SHARE, stage / rates.cache_boxes)
 
 
 def _turns(sizes: Sizes, block: tuple[int, int], parts: int) -> int:
     """The most tiles that a multiprocessor gets."""
     rows, columns = sizes.rows or UNKNOWN, sizes.columns or UNKNOWN
-    return -(-(-(-rows // block[0]) * -(-columns // block[1]) * sizes.batch * parts) // PROCESSORS)
+    return -(-(-(-rows // block[0]) * -(-columns // block[1]) * sizes.batch * parts) // lp.machine().processors)
 
 
 def _held(sizes: Sizes, block: tuple[int, int], parts: int) -> tuple[int, int]:
     """The stages of a tile that there is room for, and the tiles side by side: more than one if they are small."""
     m, n = block
     stage, results = 2 * STEP * (m + n), m * (n + 8) * 2 if parts == 1 else 0
-    fits = [b for b in range(1, 5) if (ROOM // b - results) // stage >= LEAST_STAGES and b * 2 * m <= 2048]
+    room, threads = _shared(), lp.machine().threads_per_processor
+    fits = [b for b in range(1, 5) if (room // b - results) // stage >= LEAST_STAGES and b * 2 * m <= threads]
     beside = min(_turns(sizes, block, parts), max(fits, default=1))
-    return min(MOST_STAGES, (ROOM // beside - results) // stage), beside
+    return min(MOST_STAGES, (room // beside - results) // stage), beside

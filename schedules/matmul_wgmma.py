@@ -12,14 +12,13 @@ from math import prod
 import loopir as lp
 from schedules.matmul import Contraction, contraction
 from schedules.matmul_mma import all_or_nothing, both_whole, contraction_in, tiles
-from schedules.matmul_tiles import PROCESSORS
 from schedules.nests import batched, extent, reader, step
 from schedules.store_boxes import bytes_of, store_boxes
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
 """Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""
-SHARED, LEAST_STAGES, MOST_STAGES = 226 * 1024, 3, 6
-"""Bytes of shared memory for a tile, and steps of the reduced loop that are there at once."""
+LEAST_STAGES, MOST_STAGES = 3, 6
+"""Steps of the reduced loop that are there at once."""
 REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160), 4: (32, 112)}
 """Of a thread that copies and of one that multiplies, by how many warpgroups multiply."""
 ROWS_AT_ONCE = 4
@@ -80,7 +79,8 @@ def _band(rows: int | None, high: int) -> int:
 
 def _stages(block: tuple[int, int], depth: int, results: int) -> int:
     """As many as there is room for of rows of `depth` bytes beside so many bytes of results."""
-    return min(MOST_STAGES, (SHARED - results) // (sum(block) * depth))
+    shared = lp.machine().shared_per_block - 1024  # barriers, and what swizzled rows are aligned to
+    return min(MOST_STAGES, (shared - results) // (sum(block) * depth))
 
 
 @lp.composite
@@ -143,7 +143,7 @@ def matmul_wgmma(
     s = s.reorder(bi, bj, i, j)
     there = prod(extent(s, x) or 0 for x in (*batch, bi, bj))
     roles = large and there > 0 if roles is None else roles
-    blocks = _blocks(there) if roles and blocks is None and there > PROCESSORS else blocks
+    blocks = _blocks(there) if roles and blocks is None and there > lp.machine().processors else blocks
     if cluster > 1 or alternate:
         s, at = _clustered(s, bi, bj, group, blocks, cluster, alternate)
     else:
@@ -174,7 +174,7 @@ def _boxed(s: lp.Schedule, c: Contraction) -> bool:
 
 def _blocks(count: int) -> int:
     """So many blocks that `count` tiles take as few turns as with one for each multiprocessor, and few of them idle."""
-    turns = -(-count // PROCESSORS)
+    turns = -(-count // lp.machine().processors)
     return -(-count // turns)
 
 

@@ -18,19 +18,14 @@ from schedules.along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, 
 from schedules.grouped import grouped, many_rows
 from schedules.nests import extent, fused, one_nest, reader, step
 
-BLOCKS = 256
-"""Results that keep a GPU busy without cutting them up: about two blocks for each of 132 processors."""
-FEW = 128
-"""Blocks of columns that are enough, one a processor."""
-CUTS = 1024
-"""Blocks of columns that a reduction with fewer is cut into, of half as many threads."""
-PROCESSORS, EVEN, LARGE = 132, 0.9, 1 << 26
-"""Multiprocessors; what part of the two blocks of columns that one has the others are to have on average, where as many
+BLOCKS, FEW, PARTS = 2, 1, 8
+"""For each processor, about: results that keep a GPU busy without cutting them up, blocks of columns that do, and
+blocks that a reduction with fewer is cut into, of columns of half as many threads."""
+EVEN, LARGE = 0.9, 1 << 26
+"""What part of the two blocks of columns that one has the others are to have on average, where as many
 bytes are read: else a second launch takes longer than waiting for those that have two."""
-PARTS = 1024
-"""Blocks that a reduction is cut into where it has fewer."""
-TURNS, STEPS, MANY = 1056, 8, 1 << 22
-"""Blocks of 512 threads that fold everything, four on each of 132 processors twice, and the vectors a thread has in
+TURNS, STEPS, MANY = 8, 8, 1 << 22
+"""Blocks of 512 threads that fold everything, four on each processor twice, and the vectors a thread has in
 flight, where there are as many elements, at least, of a number that is not known."""
 LONG, SHORT = 1024, 256
 """What a block folds of a loop whose length is not known, at least: of elements, of whole vectors."""
@@ -76,9 +71,9 @@ def reduction(
             return made
     side = side or min(threads, WARP // 2 if width > 1 else 2 * WARP)
     blocks = _blocks(s, rows, column, side * width)
-    enough, parts = (FEW, CUTS) if column else (BLOCKS, PARTS)
+    enough, parts = _about(FEW if column else BLOCKS), _about(PARTS)
     if column and blocks is not None and _uneven(blocks) and _bytes(s, over, blocks * side * width * size) >= LARGE:
-        enough, parts = blocks + 1, 2 * CUTS  # some of which begin as others end
+        enough, parts = blocks + 1, 2 * parts  # some of which begin as others end
     all_of = chunk is None and not rows and not column and len(over) == 1 and extent(s, over[0]) is None
     if chunk is None:
         least = max(1, CHUNK_BYTES // size) // (side * width if column else 1)
@@ -106,7 +101,7 @@ def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> 
     results alone goes with them.
     """
     stage, column, *over = nest
-    count, least = lp.text(s.loop(column).extent), FEW * WARP // 2 * width
+    count, least = lp.text(s.loop(column).extent), _about(FEW) * WARP // 2 * width
     if s.loops(stage) != nest[1:]:
         return s, nest
     blocks = f"{count} % {WARP // 2 * width} == 0"
@@ -176,7 +171,13 @@ def _blocks(s: lp.Schedule, rows: Sequence[str], column: str | None, together: i
 
 def _uneven(blocks: int) -> bool:
     """Whether, of so many blocks, some processors have two and many have one, which they are done with too soon."""
-    return PROCESSORS < blocks < EVEN * 2 * PROCESSORS
+    processors = lp.machine().processors
+    return processors < blocks < EVEN * 2 * processors
+
+
+def _about(each: int) -> int:
+    """Blocks, about `each` for every processor: the power of two that is not more."""
+    return 1 << (each * lp.machine().processors).bit_length() - 1
 
 
 def _bytes(s: lp.Schedule, over: Sequence[str], row: int) -> int:
@@ -230,18 +231,19 @@ def _in_two(
 
 
 def _in_turns(s: lp.Schedule, stage: str, loop: str, width: int, threads: int) -> lp.Schedule:
-    """Everything, of a number that is not known: TURNS blocks take so many vectors a thread each, until all are taken.
+    """Everything, of a number that is not known: TURNS blocks a processor take so many vectors a thread each in turns.
 
     What they give, as many whatever the number is, is folded by a second kernel.
     """
     length, together = lp.text(s.loop(loop).extent), threads * width * STEPS
-    s, (turn, rest) = step(s, "split", loop, TURNS * together)
+    blocks = TURNS * lp.machine().processors
+    s, (turn, rest) = step(s, "split", loop, blocks * together)
     s, (part, rest) = step(s, "split", rest, together)
     s = s.reorder(part, turn, rest)
     before, s = s.stages, s.rfactor(stage, part)
     (partial,) = (x for x in s.stages if x not in before)
     s, fold = _near(s, partial, part)
-    s = along(s, fold, turn, threads, width, (length, f"({turn} * {TURNS} + {part}) * {together}"))
+    s = along(s, fold, turn, threads, width, (length, f"({turn} * {blocks} + {part}) * {together}"))
     s = s.partition(turn) if s.why("partition", turn) is None else s
     s = s.bind(part, "blockIdx.x")
     return reduction(s, stage, threads=threads, chunk=0)

@@ -15,7 +15,6 @@ import loopir as lp
 from schedules.along import LONGEST, VECTOR_BYTES, WARP, along, evenly, vector, worth
 from schedules.nests import extent, fused, step
 
-BLOCKS = 132
 SHORT = 16384
 """A row that one block takes in good time, even if other blocks have nothing to do."""
 TOGETHER, FOLDED = 128, 512
@@ -23,7 +22,7 @@ TOGETHER, FOLDED = 128, 512
 SHARED_BYTES = 16384
 KEPT_BYTES = 256
 """What a thread keeps of a row, at most: as much as is in 64 registers."""
-NEAR_ELEMENTS, NEAR_BYTES = 48, 65536
+NEAR_ELEMENTS, NEAR_BYTES, ROWS_AT_ONCE = 48, 65536, 3
 """A row of which threads would have more elements is kept in shared memory, if three blocks' rows fit a processor: an
 element has a register, however short it is, and with twice as many of them one block would be all that fits."""
 
@@ -154,7 +153,7 @@ def crowded(s: lp.Schedule, after: Sequence[str] = ()) -> bool:
     loops = s.loops(reductions[0])
     counts = [extent(s, x) for x in loops if x not in s.reduced(reductions[0])]
     length = extent(s, loops[-1]) or 0
-    return None in counts or prod(n or 1 for n in counts) >= BLOCKS or length <= SHORT
+    return None in counts or prod(n or 1 for n in counts) >= lp.machine().processors or length <= SHORT
 
 
 def _runs_along(s: lp.Schedule, stage: str) -> bool:
@@ -201,8 +200,13 @@ def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int, least: in
         if size is None or size > KEPT_BYTES * lanes:
             continue
         many = size // t.buffer(copy).dtype.bytes > NEAR_ELEMENTS * lanes
-        s = t.set_scope(copy, "shared") if many and size <= NEAR_BYTES and len(readers) > 1 else t
+        s = t.set_scope(copy, "shared") if many and size <= _near_bytes() and len(readers) > 1 else t
     return s
+
+
+def _near_bytes() -> int:
+    """Bytes of a row that is kept in shared memory, at most."""
+    return min(NEAR_BYTES, lp.machine().shared_per_processor // ROWS_AT_ONCE)
 
 
 def _reads_rows(s: lp.Schedule, stage: str, buffer: str, row: str) -> bool:

@@ -79,9 +79,9 @@ class Work:
     """What one kernel does: its grid and block, operations by kind, and the bytes of every buffer that it shares.
 
     `plain` are arithmetic operations of single lanes, `special` functions of real numbers, `issued` the instructions
-    that these take, a product and a sum being one; `matrix` are operations (two a multiplication and sum) of
-    instructions that warps issue together, `matrix_wide` those of whole warpgroups; `accesses` are loads and stores of
-    single lanes.
+    that these take, a product and a sum being one; `tensor` has the operations (two a multiplication and sum) of
+    tensor cores by the level of the instruction ("warp", "warpgroup") and the type of what it multiplies; `accesses`
+    are loads and stores of single lanes.
     `in_flight` are the bytes of global memory that a thread asks for before it has to wait.
     """
 
@@ -92,11 +92,20 @@ class Work:
     plain: float = 0.0
     special: float = 0.0
     issued: float = 0.0
-    matrix: float = 0.0
-    matrix_wide: float = 0.0
     accesses: float = 0.0
     in_flight: float = 0.0
     moved: dict[str, Moved] = field(default_factory=dict[str, Moved])
+    tensor: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+
+    @property
+    def matrix(self) -> float:
+        """Operations of tensor cores by instructions of a warp."""
+        return sum(n for (level, _), n in self.tensor.items() if level == "warp")
+
+    @property
+    def matrix_wide(self) -> float:
+        """Operations of tensor cores by instructions of a warpgroup."""
+        return sum(n for (level, _), n in self.tensor.items() if level == "warpgroup")
 
     def of(self, scope: str) -> list[Moved]:
         """What was moved of buffers in memory of that scope."""
@@ -224,10 +233,11 @@ class _Counter:
         if fn.level == "thread":
             self.work.plain += met.lanes * count
             self.work.issued += met.lanes
-        elif fn.level == "warpgroup":
-            self.work.matrix_wide += warps / GROUP_WARPS * count
-        else:
-            self.work.matrix += warps * count
+        elif count:
+            multiplied = next(a.buffer.dtype.name for a in fn.meaning.args if a.access == "in")
+            key = (fn.level, multiplied)
+            groups = warps / GROUP_WARPS if fn.level == "warpgroup" else warps
+            self.work.tensor[key] = self.work.tensor.get(key, 0.0) + groups * count
         if fn.asynchronous:  # asked for as far ahead as there is room for
             self.work.in_flight = max(self.work.in_flight, self.work.shared_bytes / self.work.threads)
         for box in s.boxes:

@@ -15,7 +15,6 @@ from loopir.emit.cuda_index import bounds
 from loopir.emit.cuda_narrow import PRELUDE as NARROW_PRELUDE
 from loopir.emit.cuda_offsets import MANY, begun, copies
 from loopir.emit.cuda_rings import PRELUDE as RING_PRELUDE, MapInfo, map_of, maps_of, met
-from loopir.emit.cuda_shared import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, carved, elements_of, matrices
 from loopir.emit.cuda_unasked import unasked
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.emit.division import PRELUDE as DIVISION_PRELUDE, divisors
@@ -52,6 +51,7 @@ from loopir.ir.grammar import (
     Wait,
 )
 from loopir.ir.ops import Instruction
+from loopir.ir.shared_memory import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, elements_of, matrices, shared_layout
 from loopir.ir.walk import loaded, nodes, statements, stored
 
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
@@ -172,7 +172,7 @@ class _Emitter:
     def kernel(self) -> KernelInfo:
         extents: dict[str, Index] = {}
         shared = [s.buffer for s in statements(self.source.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
-        offsets, total = carved(self.source, shared)
+        offsets, total = shared_layout(self.source)
         dynamic = max(total, sum(map(bytes_of, shared))) > STATIC_SHARED
         body = self.source.body
         heads: list[tuple[str, str]] = []

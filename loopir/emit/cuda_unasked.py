@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from loopir.emit.cuda_shared import elements_of
 from loopir.ir.grammar import Add, Buffer, Cast, If, Index, Int, Load, Loop, Mul, Op, Reduce, Select, Stmt, Truth, Var
+from loopir.ir.shared_memory import elements_of
 from loopir.ir.walk import nodes
 
 WORK = 4

@@ -7,6 +7,6 @@ Meaning: interpret, which compiles to Python (to_python, python) and runs on mem
 threads that meet (spmd), over real numbers or an exact ring (domains), with the caller's sizes (sizes).
 Trees: walk, rebuild, substitute, copies, inits; and what is kept with a node once it is known: kept, holds,
 spoken, labels.
-Where elements lie: layouts, packing. Instructions: match (does a nest mean one), issue (one as the hardware does it),
-descriptors.
+Where elements lie: layouts, packing, shared_memory. Instructions: match (does a nest mean one), issue (one as the
+hardware does it), descriptors.
 """

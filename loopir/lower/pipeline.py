@@ -39,6 +39,7 @@ from loopir.lower.threads import threads
 from loopir.lower.uniform import uniform
 from loopir.lower.vectors import vectors
 from loopir.lower.waits import waits
+from loopir.machines import Machine
 
 BOTH = frozenset({"cuda", "llvm"})
 GPU = frozenset({"cuda"})
@@ -124,19 +125,22 @@ PASSES: tuple[Pass, ...] = (
     Pass("guards", guards, "flat", LLVM,
          "tests leave the loops that they are the same in, once they are as simple as they get", after=("tidy",)),
     Pass("rooms", rooms, "flat", GPU,
-         "what a kernel allocates has a constant size, or is refused, once sizes are as simple as they get",
+         "what a kernel allocates has a constant size and fits, or is refused, once sizes are as simple as they get",
          after=("tidy",)),
 )  # fmt: skip
 
 
-def lower(func: Func, target: str, *, show: Callable[[str, Func], None] | None = None) -> Func:
+def lower(
+    func: Func, target: str, *, gpu: Machine | None = None, show: Callable[[str, Func], None] | None = None
+) -> Func:
     """`func` in the form that the emitter of `target` takes: host statements around kernels, flat accesses.
 
-    `show` is called with each pass's name and result. Raises LowerError where the schedule cannot be run on the
+    `gpu` is the one that limits are of, unless told the one that schedules are made for. `show` is called with each
+    pass's name and result. Raises LowerError where the schedule cannot be run on the
     target, TargetError where it needs more than the target has. Without `show`, a Func is lowered once for a target:
     who asked whether it can be builds what came out then.
     """
-    chosen = target_called(target)
+    chosen = target_called(target, gpu)
     if show is not None:
         return _lowered(func, chosen, show)
     known = memory(func)

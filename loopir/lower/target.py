@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopir.errors import TargetError
 from loopir.ir.grammar import AXES
+from loopir.machines import Machine, machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,8 @@ class Target:
 
     name: str
     roots: frozenset[str]
+    gpu: str = ""
+    """The architecture whose limits these are."""
     max_threads: int = 1
     shared_bytes: int = 0
     max_cluster: int = 1
@@ -29,20 +32,30 @@ class Target:
 CUDA = Target(
     "cuda",
     frozenset(AXES),
-    max_threads=1024,
-    shared_bytes=232448,  # sm_90; CUDA C++ Programming Guide, table of compute capabilities
-    max_cluster=16,  # more than 8 are not on every GPU of sm_90 and later; the driver refuses them where they are not
     instructions=True,
 )
 LLVM = Target("llvm", frozenset({"parallel"}), hints=True, branches=True)
 TARGETS = {t.name: t for t in (CUDA, LLVM)}
 
 
-def target(name: str) -> Target:
-    """The target called `name`; TargetError, with those there are, if there is none."""
+def target(name: str, gpu: Machine | None = None) -> Target:
+    """The target called `name`, with the limits of `gpu`, or of the machine that schedules are made for.
+
+    Raises TargetError, with those there are, if there is none.
+    """
     if name not in TARGETS:
         raise TargetError(f"there is no target {name!r}; there are {', '.join(TARGETS)}, interpret and auto")
-    return TARGETS[name]
+    return TARGETS[name] if name != CUDA.name else _with_limits(gpu or machine())
+
+
+def _with_limits(gpu: Machine) -> Target:
+    return replace(
+        CUDA,
+        gpu=gpu.arch,
+        max_threads=gpu.threads_per_block,
+        shared_bytes=gpu.shared_per_block,
+        max_cluster=gpu.max_cluster,
+    )
 
 
 def require_arch(needs: Iterable[tuple[str, str]], arch: str) -> None:

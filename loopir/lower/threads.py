@@ -123,9 +123,11 @@ def _require_room(kernel: Kernel, axes: dict[str, tuple[str, Index]], target: Ta
     total = 1
     cluster = axes.get("cluster", ("", Int(1)))
     if not isinstance(cluster[1], Int) or cluster[1].value > target.max_cluster:
+        most = f"takes a constant up to {target.max_cluster}; split the loop before it is bound"
+        least = f"of {target.gpu} has no clusters; GPUs of sm_90 and later have"
         raise TargetError(
             f"{kernel.name} would have clusters of {text(cluster[1])} blocks (loop {cluster[0]}), and {target.name} "
-            f"takes a constant up to {target.max_cluster}; split the loop before it is bound"
+            f"{most if target.max_cluster > 1 else least}"
         )
     for kind, (name, extent) in axes.items():
         if kind in BLOCK_AXES:

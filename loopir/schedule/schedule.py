@@ -235,9 +235,12 @@ class Schedule(Methods):
         """Write the nest beside the code it becomes as one HTML page, lines linked by loops; the path of the file."""
         return _lent("view")(self, path, target)
 
-    def report(self, **sizes: int) -> Any:
-        """What it costs on a GPU at these sizes: work counted kernel by kernel, what bounds it, the time predicted."""
-        return _lent("report")(self, **sizes)
+    def report(self, arch: str | None = None, **sizes: int) -> Any:
+        """What it costs on a GPU at these sizes: work counted kernel by kernel, what bounds it, the time predicted.
+
+        `arch` is the GPU's, such as "sm_89"; unless told, that of `lp.machine()`.
+        """
+        return _lent("report")(self, arch, **sizes)
 
     def _repr_html_(self) -> str:
         return _lent("html")(self)

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from loopir.analysis.warps import SECTOR
 from loopir.errors import VerifyError
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
+    LANES,
     THREAD_AXES,
     Buffer,
     Func,
@@ -30,6 +32,7 @@ from loopir.ir.grammar import (
 from loopir.ir.kept import memory
 from loopir.ir.layouts import evaluate
 from loopir.ir.walk import Place, loops, nodes, places
+from loopir.machines import DEFAULT, TYPICAL_CPU, Cpu, Machine
 from loopir.schedule.find import all_buffers
 from loopir.schedule.look import Touch, touches
 
@@ -53,8 +56,17 @@ class Chip:
     """Bytes a second that all cores together read from memory that a block shares."""
 
 
-CPU = Chip(8, 8, 4e9, 64, ((32e3, 80e9), (1e6, 25e9)), 4e-6, 8 * 32 * 4e9)
-GPU = Chip(132 * 4, 32, 1.7e9, 32, ((100e3, 6e12), (40e6, 4e12)), 3e-6, 132 * 128 * 1.7e9)
+def _of_cpu(m: Cpu) -> Chip:
+    return Chip(m.cores, m.lanes, m.clock, m.line, m.caches, m.start, m.cores * m.vector_bytes * m.clock)
+
+
+def _of_gpu(m: Machine) -> Chip:
+    """Each of a processor's four schedulers is a core of 32 lanes."""
+    caches = ((float(m.l1_bytes), m.l2_bandwidth), (float(m.l2_bytes), m.copy_bandwidth))
+    return Chip(4 * m.processors, LANES, m.clock, SECTOR, caches, m.launch, 4 * LANES * m.processors * m.clock)
+
+
+CPU, GPU = _of_cpu(TYPICAL_CPU), _of_gpu(DEFAULT)
 
 
 Steps = Mapping[str, "float | None"]

@@ -13,9 +13,9 @@ from math import ceil, prod
 from loopir.ir.grammar import AXES, BLOCK_AXES, LANES, Alloc, Buffer, Func, Loop
 from loopir.ir.text import text
 from loopir.ir.walk import places, statements
+from loopir.machines import DEFAULT
 from loopir.schedule.find import all_buffers
 from loopir.show.estimate import GPU, Chip, Met, at_sizes, chip_for, met, size_of
-from loopir.show.report import H200
 from loopir.show.units import count, si, times
 
 HEADS = ("trips", "bytes", "reuse", "at once", "occupancy")
@@ -130,14 +130,16 @@ def _of_block(m: Met) -> float:
 
 
 def _occupancy(loop: Loop, inside: list[Met], sizes: Mapping[str, float]) -> float:
-    """Threads that a processor of an H200 holds, of those it could: by threads, blocks and shared memory alone."""
+    """The share of its threads that a processor holds: by threads, blocks and shared memory alone."""
     threads = ceil(_threads(inside) / LANES) * LANES
     shared = sum(size_of(b, sizes) for b in _allocated(loop) if b.scope == "shared")
     blocks = prod(e for v, e in inside[0].extents.items() if inside[0].kinds[v] in BLOCK_AXES)
-    limits: list[float] = [H200.threads // threads, H200.blocks, ceil(blocks / H200.processors)]
+    limits: list[float] = [
+        DEFAULT.threads_per_processor // threads, DEFAULT.blocks_per_processor, ceil(blocks / DEFAULT.processors)
+    ]  # fmt: skip
     if shared:
-        limits.append(H200.shared // (shared + 1024))
-    return min(1.0, max(1, min(limits)) * threads / H200.threads)
+        limits.append(DEFAULT.shared_per_processor // (shared + DEFAULT.shared_reserved))
+    return min(1.0, max(1, min(limits)) * threads / DEFAULT.threads_per_processor)
 
 
 def _allocated(loop: Loop) -> Iterator[Buffer]:

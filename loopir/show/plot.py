@@ -32,12 +32,13 @@ def plot(report: Report, ax: Any = None) -> Any:
     gpu = report.gpu
     lanes = 2.0 * gpu.processors * gpu.clock * gpu.lanes
     points = [(k, *_at(k)) for k in report.kernels]
+    fastest = max(t.warpgroup or t.warp for t in gpu.tensor if t.dtype == "float16")
     low = min([0.1, *(x / 3 for _, x, y in points if x > 0)])
     high = max([1e3, *(x * 3 for _, x, _ in points)])
     across = np.geomspace(low, high, 200)
-    for rate, name, style in ((gpu.memory, "memory", "-"), (gpu.cache, "L2 cache", "--")):
-        ax.plot(across, np.minimum(rate * across, gpu.matrix_wide), style, color="0.3", lw=1.2, label=name)
-    for rate, name in ((lanes, "single lanes"), (gpu.matrix_wide, "tensor cores")):
+    for rate, name, style in ((gpu.copy_bandwidth, "memory", "-"), (gpu.l2_bandwidth, "L2 cache", "--")):
+        ax.plot(across, np.minimum(rate * across, fastest), style, color="0.3", lw=1.2, label=name)
+    for rate, name in ((lanes, "single lanes"), (fastest, "tensor cores")):
         ax.axhline(rate, color="0.6", lw=0.8, ls=":")
         ax.annotate(name, (high, rate), ha="right", va="bottom", fontsize=8, color="0.4")
     for n, (kernel, x, y) in enumerate(points):

@@ -15,48 +15,11 @@ from typing import Any
 from loopir.analysis.traffic import Work, launches, work
 from loopir.ir.grammar import Func
 from loopir.ir.layouts import evaluate
+from loopir.machines import Machine, machine
 from loopir.show.plot import plot
 from loopir.show.units import seconds as time_of, si
 from loopir.witness import page
 
-
-@dataclass(frozen=True)
-class Gpu:
-    """What a GPU can do, as figures that were measured or that its maker gives; rates are per second."""
-
-    name: str
-    processors: int
-    clock: float
-    memory: float
-    """Bytes that a device-to-device copy reads and writes."""
-    reading: float
-    """Bytes where all is read and nothing written."""
-    cache: float
-    """Bytes between the L2 cache and the processors."""
-    latency: float
-    """Seconds from asking for bytes in memory to having them."""
-    matrix: float
-    """Operations of tensor cores by instructions of one warp."""
-    matrix_wide: float
-    """Operations of tensor cores by instructions of a warpgroup."""
-    launch: float
-    """Seconds that a kernel with nothing to do takes, one of several in a row."""
-    threads: int = 2048
-    blocks: int = 32
-    registers: int = 65536
-    shared: int = 233472
-    lanes: int = 128
-    """Lanes of instructions that a processor issues in a clock."""
-
-    def memory_seconds(self, read: float, written: float) -> float:
-        """How long memory takes for so many bytes: writing is as fast as a copy, half of which it is, leaves it."""
-        return read / self.reading + written * (2 / self.memory - 1 / self.reading)
-
-
-H200 = Gpu("NVIDIA H200", 132, 1.98e9, 4.2e12, 4.7e12, 1.01e13, 7.0e-7, 6.2e14, 8.2e14, 2.2e-6)
-"""Clock and limits from NVIDIA's data sheet; memory, reading, latency, launch and matrix as measured, matrix_wide as
-its own library reaches in its best product; the L2 cache gives 5120 bytes a clock (NVIDIA, "A100 whitepaper"; the same
-here), of 1.98 GHz."""
 OVERHEAD = 2.0
 """Instructions for each load and store: itself, and what comes to a lane of addresses, conversions and control."""
 NEAR = 1 << 17
@@ -84,12 +47,12 @@ class KernelReport:
         """What it runs out of first."""
         return max(self.seconds, key=lambda k: self.seconds[k])
 
-    def bytes(self, gpu: Gpu) -> dict[str, float]:
+    def bytes(self, gpu: Machine) -> dict[str, float]:
         """Bytes of one launch at each level of memory."""
         shared = sum(m.taken for m in self.work.of("shared"))
         return {
             "memory": self.moved,
-            "the L2 cache": self.seconds["cache"] * gpu.cache,
+            "the L2 cache": self.seconds["cache"] * gpu.l2_bandwidth,
             "shared memory": shared,
         }
 
@@ -109,7 +72,7 @@ class KernelReport:
 class Report:
     """Kernels, and what the program as a whole moves and computes. `seconds` is the time predicted on `gpu`."""
 
-    gpu: Gpu
+    gpu: Machine
     kernels: tuple[KernelReport, ...]
     compulsory: float
     sizes: Mapping[str, int]
@@ -130,7 +93,7 @@ class Report:
         ]
         for k in self.kernels:
             w = k.work
-            busy = 100 * k.resident * w.threads / self.gpu.threads
+            busy = 100 * k.resident * w.threads / self.gpu.threads_per_processor
             often = f" x {k.times}" if k.times > 1 else ""
             lines.append(f"{w.name}{often}: {time_of(k.total)}, bound by {k.bound}")
             registers = "" if k.registers is None else f", {k.registers} registers a thread"
@@ -163,8 +126,10 @@ class Report:
         return page(str(self))
 
 
-def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any], gpu: Gpu = H200) -> Report:
-    """The report of a Func lowered for a GPU; `resources` is what the compiler gave each kernel, where it is known."""
+def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any], gpu: Machine | None = None) -> Report:
+    """The report of a Func lowered for `gpu`, or the machine that schedules are made for; `resources` is what the
+    compiler gave each kernel, where it is known."""
+    gpu = gpu or machine()
     kernels: list[KernelReport] = []
     for kernel, given, times in launches(lowered.body, sizes):
         w = work(kernel, given)
@@ -179,20 +144,20 @@ def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any]
     return Report(gpu, tuple(kernels), float(bytes_), dict(sizes))
 
 
-def _resident(w: Work, registers: int | None, gpu: Gpu) -> tuple[int, str]:
+def _resident(w: Work, registers: int | None, gpu: Machine) -> tuple[int, str]:
     """How many blocks a processor holds at once, and what would have to be less for more."""
     warps = -(-w.threads // 32)
-    limits = {"threads": gpu.threads // (32 * warps), "blocks": gpu.blocks}
+    limits = {"threads": gpu.threads_per_processor // (32 * warps), "blocks": gpu.blocks_per_processor}
     if w.shared_bytes:
-        limits["shared memory"] = gpu.shared // (w.shared_bytes + 1024)
+        limits["shared memory"] = gpu.shared_per_processor // (w.shared_bytes + gpu.shared_reserved)
     if registers:
-        limits["registers"] = gpu.registers // (-(-registers // 8) * 8 * 32 * warps)
+        limits["registers"] = gpu.registers_per_processor // (-(-registers // 8) * 8 * 32 * warps)
     limits["the number of blocks"] = -(-w.blocks // gpu.processors)
     name = min(limits, key=lambda k: limits[k])
     return max(1, limits[name]), name
 
 
-def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Gpu) -> dict[str, float]:
+def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Machine) -> dict[str, float]:
     """What each part would take alone; `waiting`, what threads wait for bytes and then take to work on them, of which
     only as much is done at once as blocks are there to do it."""
     waves = w.blocks / (gpu.processors * resident)
@@ -212,13 +177,19 @@ def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Gpu) -> dict
     banks = tail * shared / (rate * 128)
     return {
         "memory": gpu.memory_seconds(*_memory(w, sizes)),
-        "cache": cache / gpu.cache,
+        "cache": cache / gpu.l2_bandwidth,
         "latency": waited,
         "instructions": instructions,
         "waiting": waited + (instructions + banks) / resident if reads else 0.0,
         "shared memory": banks,
-        "tensor cores": tail * (w.matrix / gpu.matrix + w.matrix_wide / gpu.matrix_wide) / busy,
+        "tensor cores": tail * _tensor_seconds(w, gpu) / busy,
     }
+
+
+def _tensor_seconds(w: Work, gpu: Machine) -> float:
+    """What tensor cores take for their operations, by the type of what they multiply."""
+    rates = {key: getattr(gpu.tensor_rate(key[1]), key[0]) for key in w.tensor}
+    return sum(n / rates[key] if rates[key] else float("inf") for key, n in w.tensor.items())
 
 
 def _memory(w: Work, sizes: Mapping[str, int]) -> tuple[float, float]:

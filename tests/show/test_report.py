@@ -18,7 +18,7 @@ def test_an_elementwise_kernel_is_bound_by_memory() -> None:
     (kernel,) = told.kernels
     assert kernel.bound == "memory"
     assert told.compulsory == 2 * 4 * (1 << 26)
-    assert told.seconds == pytest.approx(told.compulsory / told.gpu.memory, rel=0.05)
+    assert told.seconds == pytest.approx(told.compulsory / told.gpu.copy_bandwidth, rel=0.05)
     assert "bound by memory" in str(told)
     assert "moves 537 MB of memory, 537 MB of the L2 cache; " in str(told)
     assert kernel.bytes(told.gpu)["shared memory"] == 0
@@ -54,7 +54,7 @@ def test_a_report_is_drawn_where_matplotlib_is() -> None:
     assert "bound by memory" in point.get_label()
     (x,), (y,) = point.get_data()
     assert x == pytest.approx(told.operations / told.compulsory, rel=0.05)
-    assert y <= told.gpu.memory * x * 1.001
+    assert y <= told.gpu.copy_bandwidth * x * 1.001
     assert told.plot(ax) is ax
 
 

@@ -1,4 +1,4 @@
-"""Where the shared memory of a kernel lies: one buffer after the other, and what only other blocks have, in one place.
+"""The layout of a kernel's shared memory: one buffer after the other, and what only other blocks have, in one place.
 
 Blocks of two nests that were merged into a grid go different ways, by their number alone; no block has the memory of
 both, so both begin at the same byte.
@@ -6,16 +6,14 @@ both, so both begin at the same byte.
 
 from __future__ import annotations
 
-from loopir.errors import LowerError, TargetError
+from loopir.errors import LowerError
 from loopir.ir.grammar import BLOCK_AXES, Alloc, Body, Buffer, If, Int, Issue, Kernel, Loop
 from loopir.ir.walk import bodies, statements, variables
 
 ALIGNMENT, MATRIX_ALIGNMENT = 16, 1024
-MAX_SHARED = 232448
-"""Bytes that a block of sm_90 can have."""
 
 
-def carved(kernel: Kernel, shared: list[Buffer]) -> tuple[dict[str, int], int]:
+def shared_layout(kernel: Kernel) -> tuple[dict[str, int], int]:
     """The offset of each shared buffer, aligned to 16 bytes, or as a matrix, and the bytes they take together."""
     offsets: dict[str, int] = {}
     bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in BLOCK_AXES]
@@ -36,11 +34,7 @@ def carved(kernel: Kernel, shared: list[Buffer]) -> tuple[dict[str, int], int]:
                     end = placed(inner, end)
         return end
 
-    total = placed(kernel.body, 0)
-    if total > MAX_SHARED:
-        names = ", ".join(f"{b.name} {bytes_of(b)}" for b in shared)
-        raise TargetError(f"a block would take {total} bytes of shared memory ({names}), and there are {MAX_SHARED}")
-    return offsets, total
+    return offsets, placed(kernel.body, 0)
 
 
 def matrices(kernel: Kernel) -> set[str]:
