@@ -11,8 +11,8 @@ import loopir as lp
 from schedules.matmul import contraction
 from schedules.nests import extent, one_nest, step
 
-FILLED = 132 * 2
-"""Parts of tiles that fill a large GPU: two for each of its processors."""
+BLOCKS = 2
+"""Tiles of parts for each processor, about, that fill a GPU."""
 LEAST, RATIO = 16, 16
 """Rows and columns that a tile is worth, and how many times as many terms as rows there are at least."""
 TILE = 64
@@ -35,7 +35,7 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
     if min(rows, columns) < LEAST or depth < RATIO * max(rows, columns):
         return 1
     tiles = -(-rows // TILE) * -(-columns // TILE)
-    wanted = min(FILLED // tiles, depth // DEEP)
+    wanted = min(BLOCKS * lp.machine().processors // tiles, depth // DEEP)
     if wanted <= FEW:
         return 1
     for steps in STEPS:

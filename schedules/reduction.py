@@ -27,6 +27,8 @@ bytes are read: else a second launch takes longer than waiting for those that ha
 TURNS, STEPS, MANY = 8, 8, 1 << 22
 """Blocks of 512 threads that fold everything, four on each processor twice, and the vectors a thread has in
 flight, where there are as many elements, at least, of a number that is not known."""
+ALONE = 1 << 14
+"""Elements that a block makes of what it folded, at most, where not every processor has a block."""
 LONG, SHORT = 1024, 256
 """What a block folds of a loop whose length is not known, at least: of elements, of whole vectors."""
 CHUNK_BYTES = 16384
@@ -254,6 +256,8 @@ def _made_there(s: lp.Schedule, stage: str, block: str, side: int, width: int) -
     after = reader(s, stage)
     if after is None or s.reduced(after):
         return s
+    if block not in s.loops(after) and _crowds(s, stage, after, block):
+        return s
     if block not in s.loops(after):
         if s.why("reverse_compute_at", after, block) is not None:
             return s
@@ -261,6 +265,19 @@ def _made_there(s: lp.Schedule, stage: str, block: str, side: int, width: int) -
     for buffer in (t.buffer for t in s.accesses(stage) if t.write):
         s = s.set_scope(buffer, "shared") if s.why("set_scope", buffer, "shared") is None else s
     return along(s, after, block, side, width)
+
+
+def _crowds(s: lp.Schedule, stage: str, after: str, block: str) -> bool:
+    """Whether so few blocks fold `stage` that they would be long at `after`, which all processors could share."""
+    blocks, work = _results(s, s.loops(stage)[: s.loops(stage).index(block) + 1]), _results(s, s.loops(after))
+    machine = lp.machine()
+    return blocks is not None and work is not None and blocks < machine.processors and work > blocks * ALONE
+
+
+def _results(s: lp.Schedule, loops: Sequence[str]) -> int | None:
+    """How many iterations `loops` have together, if that is known."""
+    counts = [extent(s, x) for x in loops]
+    return None if None in counts else prod(n or 0 for n in counts)
 
 
 def _placed(s: lp.Schedule, stage: str, column: str, together: int) -> tuple[lp.Schedule, tuple[str, ...]]:

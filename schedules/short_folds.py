@@ -22,8 +22,6 @@ VECTOR_BYTES = 16
 MOST_RESULTS, MOST_ROWS = 8, 4
 MOST_REGISTERS = 96
 """Registers that a thread keeps inputs and results in, at most: more, and too few threads fit a processor."""
-FEWEST_THREADS = 1 << 18
-"""Threads that a large GPU runs at once: fewer results a thread where there are not as many."""
 SMALL = 128
 """How many times as many results there are as elements of an operand that is copied for them."""
 WHOLE = 8
@@ -71,7 +69,8 @@ def short_folds(
     s = _side_by_side(s, stage)
     most = MOST_STATEMENTS // prod(extent(s, x) or 1 for x in s.reduced(stage))
     if (total := _count(s, loops)) is not None:
-        most = min(most, total // FEWEST_THREADS)
+        machine = lp.machine()  # fewer results a thread where not as many threads are left as run at once
+        most = min(most, total // (machine.processors * machine.threads_per_processor))
     while True:
         made, held = _by_threads(s, stage, last, _tile(s, stage, last, loops, max(1, most), results, rows), threads)
         if held <= MOST_REGISTERS or most <= 1 or results or rows:
