@@ -67,6 +67,11 @@ def spelled(number: int) -> str:
     return f"{'' if power else 'about '}{'-' if number < 0 else ''}2^{bits - power}"
 
 
+def literal(number: int) -> str:
+    """`number` as Python source, however large: Python reads and writes thousands of digits in base 16 alone."""
+    return str(number) if number.bit_length() <= 4096 else hex(number)
+
+
 def positive(divisor: int, told: str) -> int:
     """`divisor`; ValueError if it cannot be divided by, as the sizes of a call may bring it about."""
     if divisor < 1:

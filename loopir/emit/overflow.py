@@ -37,9 +37,12 @@ def index_bounds(func: Func) -> tuple[Index, ...]:
         ranges = {part: read.of(part) for part in (_operands(ix) if address else _parts(ix))}
         found |= dict.fromkeys(ends(ranges, read.parts, LIMIT))
     found |= dict.fromkeys(ends(parts, plain.parts, LIMIT))
-    for end in found:
-        if isinstance(end, Int):
-            raise LowerError(_refusal(end.value))
+    least = max((evaluate(b, dict.fromkeys(func.sizes, 0)) for b in found), default=0)
+    if least >= LIMIT:  # as bounds only grow with the sizes
+        raise LowerError(
+            f"an index may come to {spelled(least)}, and compiled code counts in 64 bits; smaller factors and lengths "
+            f'keep it there, and "interpret" counts without end'
+        )
     return tuple(found)
 
 
@@ -51,13 +54,6 @@ def small_size(bounds: Collection[Index], sizes: Sequence[str]) -> int:
         fits = all(evaluate(b, dict.fromkeys(sizes, 1 << middle)) < LIMIT for b in bounds)
         low, high = (middle, high) if fits else (low, middle)
     return 1 << low if low >= 0 else -1
-
-
-def _refusal(most: int) -> str:
-    return (
-        f"an index may come to {spelled(most)}, and compiled code counts in 64 bits; smaller factors and lengths "
-        f'keep it there, and "interpret" counts without end'
-    )
 
 
 def _whole_indices(kernel: Kernel) -> Iterator[tuple[Index, bool]]:
