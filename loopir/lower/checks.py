@@ -195,10 +195,9 @@ def _done(x: Check) -> str:
     match x:
         case Divisor():
             return f"divides by {_short(x.index)}"
-        case Number(index, of=None):
-            return f"computes with {_short(index)}"
-        case Number(index, of=Subscript() as access):
-            return f"{_accessed(access)} for which it computes with {_short(index)}"
+        case Number(index, of=access):
+            use = f"computes with {_short(index)}"
+            return use if access is None else f"{_accessed(access)} for which it {use}"
         case Subscript():
             return f"{_accessed(x)} outside dimension {x.dim}"
 
