@@ -109,7 +109,7 @@ static void lp_run(void (*kernel)(P...), const long long* g, const long long* b,
 
 
 def missing(source: str) -> str | None:
-    """What `source` has that no CPU runs; None if it can be run. What its prelude has and no kernel uses is left out."""
+    """What `source` has that no CPU runs; None if it can be run. What no kernel uses is left out."""
     kernels = source[source.index('extern "C"') :]
     found = re.search(r"asm|atomic|lp_ring|lp_map|lp_(to|from|round)_|__cluster_dims__", kernels)
     return found[0] if found else None
