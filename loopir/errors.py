@@ -58,6 +58,20 @@ class InterpretBoundsError(InterpretError, BoundsError):
     """The interpreter met a subscript outside its array, or an index that divides by what is not positive."""
 
 
+def spelled(number: int) -> str:
+    """`number` by its digits, or about how large it is: Python does not spell integers of thousands of digits."""
+    bits = abs(number).bit_length()
+    if bits <= 64:
+        return str(number)
+    power = abs(number) == 1 << (bits - 1)
+    return f"{'' if power else 'about '}{'-' if number < 0 else ''}2^{bits - power}"
+
+
+def literal(number: int) -> str:
+    """`number` as Python source, however large: Python reads and writes thousands of digits in base 16 alone."""
+    return str(number) if number.bit_length() <= 4096 else hex(number)
+
+
 def positive(divisor: int, told: str) -> int:
     """`divisor`; ValueError if it cannot be divided by, as the sizes of a call may bring it about."""
     if divisor < 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from loopir.analysis.access import Access, Statement, loads_of, sees, statements_of
 from loopir.analysis.affine import Poly, constant, constant_part, plain, plus
@@ -16,7 +17,6 @@ from loopir.analysis.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.analysis.system import System, combine
 from loopir.ir.grammar import (
     TRUE,
-    Add,
     Alloc,
     And,
     Body,
@@ -30,12 +30,10 @@ from loopir.ir.grammar import (
     Int,
     Load,
     Loop,
-    Max,
-    Min,
     Mod,
-    Mul,
     Node,
     Not,
+    Of,
     Opaque,
     Or,
     Prefetch,
@@ -44,10 +42,10 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
     Var,
-    Xor,
     conjuncts,
 )
 from loopir.ir.index import without
+from loopir.ir.magnitude import compared, limit, range_checked
 from loopir.ir.verify import evaluate
 from loopir.ir.walk import accessed, bodies, children, nodes
 
@@ -148,37 +146,51 @@ def _told(func: Func, s: Statement, access: Access, b: Buffer, point: dict[str, 
 
 # ---------------------------------------------------------------- one subscript at a time
 
-LONG, SHORT = 1 << 40, 1 << 31
-"""Numbers below these are safe to compute with in 64 bits: times constants below 2^20, and times anything."""
-
 
 @dataclass(frozen=True, slots=True)
 class Subscript:
-    """Index `dim` of an access `buffer[at]`, which is done where `given` hold, tested in this order.
-
-    With `part`, a number from memory that this index is computed from: compiled code computes in 64 bits, so that a
-    vast one may give an index that seems to be inside.
-    """
+    """Index `dim` of an access `buffer[at]`, which is done where `given` hold, tested in this order."""
 
     buffer: Buffer
     at: tuple[Index, ...]
     dim: int
     given: tuple[Cond, ...]
     write: bool = False
-    part: Opaque | None = None
 
     @property
     def index(self) -> Index:
-        return self.part or self.at[self.dim]
+        return self.at[self.dim]
 
     @property
     def size(self) -> Index:
-        return Int(LONG if _linear(self.at[self.dim]) else SHORT) if self.part else self.buffer.shape[self.dim]
+        return self.buffer.shape[self.dim]
 
     @property
-    def ends(self) -> tuple[Cond, Cond]:
-        """What makes it one inside the buffer, or one to compute with."""
-        return Cmp("<=", -self.size if self.part else Int(0), self.index), Cmp("<", self.index, self.size)
+    def ends(self) -> tuple[Cond, ...]:
+        """What makes it one inside the buffer."""
+        return Cmp("<=", Int(0), self.index), Cmp("<", self.index, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number from memory that an index computes with where `given` hold; `of` is the access it is a subscript of.
+
+    Compiled code computes in 64 bits, so that a vast one may give an index that seems to be inside, or a wrong test.
+    """
+
+    index: Opaque
+    most: int
+    given: tuple[Cond, ...]
+    of: Subscript | None = None
+
+    @property
+    def size(self) -> Index:
+        return Int(self.most)
+
+    @property
+    def ends(self) -> tuple[Cond, ...]:
+        """What makes it one to compute with."""
+        return Cmp("<=", Int(-self.most), self.index), Cmp("<", self.index, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +207,10 @@ class Divisor:
     @property
     def ends(self) -> tuple[Cond, ...]:
         return (Cmp("<=", Int(1), self.of.b),)
+
+
+Check: TypeAlias = "Subscript | Number | Divisor"
+"""What has to be in some range where a statement is run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +233,7 @@ class Here:
         seen = (t for t in conjuncts(c) if sees(t))
         return Here(self.func, self.context.inside(c), self.loops, (*self.conds, *seen))
 
-    def unproved(self, x: Subscript | Divisor) -> tuple[Cond, ...]:
+    def unproved(self, x: Check) -> tuple[Cond, ...]:
         """The ends of `x` that are not proved to hold."""
         context = self.context.given(*x.given)
         if isinstance(x, Divisor) and self._counted(x.index, context):
@@ -255,7 +271,7 @@ class Here:
         below += [(zero, s.extent) for s in self.loops]
         return any(without(most, divisor) is not None and known(low) for low, most in below) and known(divisor)
 
-    def _solved(self, x: Subscript | Divisor, end: Cond) -> bool:
+    def _solved(self, x: Check, end: Cond) -> bool:
         """Whether integer sets show that `end` holds in every iteration."""
         if isinstance(x.index, Opaque):
             return False
@@ -268,7 +284,7 @@ class Here:
         return system.smallest([*(f"{SIZE}{n}" for n in self.func.sizes), *(f"s.{v}" for v in s.dims)], wrong) is None
 
 
-def unproved(func: Func, of: str | None = None) -> Iterator[tuple[Stmt, Subscript | Divisor, tuple[Cond, ...]]]:
+def unproved(func: Func, of: str | None = None) -> Iterator[tuple[Stmt, Check, tuple[Cond, ...]]]:
     """Each statement's subscripts and divisors that may be wrong, no two alike, with the ends that are not proved.
 
     Those of all buffers, or subscripts `of` one.
@@ -276,7 +292,7 @@ def unproved(func: Func, of: str | None = None) -> Iterator[tuple[Stmt, Subscrip
     return _unproved(func.body, Here.top(func), of)
 
 
-def _unproved(body: Body, here: Here, of: str | None) -> Iterator[tuple[Stmt, Subscript | Divisor, tuple[Cond, ...]]]:
+def _unproved(body: Body, here: Here, of: str | None) -> Iterator[tuple[Stmt, Check, tuple[Cond, ...]]]:
     for s in body:
         if of is not None and of not in accessed(s):
             continue
@@ -293,7 +309,7 @@ def _unproved(body: Body, here: Here, of: str | None) -> Iterator[tuple[Stmt, Su
             yield from _unproved(part, within, of)
 
 
-def subscripts(s: Stmt) -> Iterator[Subscript | Divisor]:
+def subscripts(s: Stmt) -> Iterator[Check]:
     """Every index into a buffer and every divisor that `s` uses itself (not what is in it), in order of evaluation."""
     match s:
         case Store(_, buffer, at, value):
@@ -305,13 +321,14 @@ def subscripts(s: Stmt) -> Iterator[Subscript | Divisor]:
                 yield from _dims(b, s.at, (), write=True)
         case Loop(extent=extent):
             yield from _read((extent,), ())
+            yield from (Number(part, limit(extent), ()) for part in range_checked(extent))
         case If(cond):
             yield from _read((cond,), ())
         case _:
             pass
 
 
-def _not_inside(s: Stmt, buffer: str, here: Here) -> Iterator[Subscript]:
+def _not_inside(s: Stmt, buffer: str, here: Here) -> Iterator[Check]:
     """Those of `subscripts` that are into `buffer`; none if all are seen to be inside."""
     into = [*_into(s, buffer)]
     for b, at, given, write in () if here.holds(into) else into:
@@ -336,7 +353,7 @@ def _into(s: Stmt, buffer: str) -> Iterator[Into]:
                 yield b, s.at, (), True
 
 
-def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscript | Divisor]:
+def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Check]:
     for n in parts:
         match n:
             case Load(buffer, at):
@@ -353,39 +370,22 @@ def _read(parts: tuple[Node, ...], given: tuple[Cond, ...]) -> Iterator[Subscrip
                 yield from _read((a, b), given)
                 if not isinstance(b, Int):
                     yield Divisor(n, given)
+            case Cmp(_, a, b) if not sees(n):
+                yield from _read((a, b), given)
+                yield from (Number(part, most, given) for part, most in compared(a, b))
+            case Of(Index() as ix) if not sees(ix):
+                yield from _read((ix,), given)
+                yield from (Number(part, limit(ix), given) for part in range_checked(ix, exact=True))
             case Buffer():
                 pass
             case _:
                 yield from _read(tuple(children(n)), given)
 
 
-def _dims(b: Buffer, at: tuple[Index, ...], given: tuple[Cond, ...], *, write: bool = False) -> Iterator[Subscript]:
+def _dims(
+    b: Buffer, at: tuple[Index, ...], given: tuple[Cond, ...], *, write: bool = False
+) -> Iterator[Subscript | Number]:
     for d, ix in enumerate(at):
-        yield from (Subscript(b, at, d, given, write, part) for part in _wide(ix, False))
-        yield Subscript(b, at, d, given, write)
-
-
-def _wide(ix: Index, scaled: bool) -> Iterator[Opaque]:
-    """The 64-bit numbers from memory that `ix` adds or multiplies; unsigned ones also where it divides them."""
-    match ix:
-        case Opaque(value) if scaled and value.dtype.bits == 64:
-            yield ix
-        case Add(a, b) | Mul(a, b):
-            yield from (*_wide(a, True), *_wide(b, True))
-        case Min(a, b) | Max(a, b) | Xor(a, b):
-            yield from (*_wide(a, scaled), *_wide(b, scaled))
-        case FloorDiv(a, b) | Mod(a, b):
-            for side in (a, b):
-                unsigned = isinstance(side, Opaque) and side.value.dtype.kind == "uint"
-                yield from _wide(side, unsigned or (scaled and isinstance(ix, FloorDiv)))
-        case _:
-            pass
-
-
-def _linear(ix: Index) -> bool:
-    """Whether only small constants multiply what `ix` takes from memory."""
-    return not any(
-        isinstance(n, Mul) and not any(isinstance(k, Int) and abs(k.value) < 1 << 20 for k in (n.a, n.b))
-        for n in nodes(ix)
-        if not sees(n)
-    )
+        x = Subscript(b, at, d, given, write)
+        yield from (Number(part, limit(ix), given, x) for part in range_checked(ix))
+        yield x

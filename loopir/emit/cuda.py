@@ -19,6 +19,7 @@ from loopir.emit.cuda_unasked import unasked
 from loopir.emit.cuda_values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.emit.division import PRELUDE as DIVISION_PRELUDE, divisors
 from loopir.emit.host import python_index
+from loopir.emit.overflow import index_bounds
 from loopir.emit.params import kernels_of, params_of
 from loopir.errors import LowerError
 from loopir.ir.dtypes import DType, bfloat16
@@ -109,6 +110,7 @@ def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
     With `long`, indices are counted in 64 bits whatever the sizes are. With `scalar`, copies between memory and
     registers go element by element, so that arrays may start anywhere; those that are instructions still may not.
     """
+    index_bounds(func)
     kernels = kernels_of(func)
     used = {n.fn for k in kernels for n in nodes(k) if isinstance(n, Op | Issue)}
     atomic = any(isinstance(s, Reduce) and s.atomic for k in kernels for s in statements(k.body))

@@ -9,12 +9,13 @@ have no bound.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
 
 from loopir.errors import LowerError
-from loopir.ir.grammar import Add, FloorDiv, Index, Int, Kernel, Loop, Max, Min, Mod, Mul, Opaque, Var, Xor
+from loopir.ir.grammar import Add, Body, FloorDiv, Index, Int, Kernel, Loop, Max, Min, Mod, Mul, Opaque, Var, Xor
 from loopir.ir.index import maximum, without
 from loopir.ir.walk import nodes, statements
 
@@ -40,11 +41,17 @@ class Range:
         return _larger(self.down, self.up)
 
 
-class _Bounds:
-    """Bounds of the indices of one kernel."""
+def unbounded(ix: Opaque) -> Range:
+    """Of a number from memory nothing is known."""
+    raise Unbounded
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.extents = {s.var: s.extent for s in statements(kernel.body) if isinstance(s, Loop)}
+
+class Bounds:
+    """Bounds of the indices in `body`; `opaque` bounds the numbers that are read from memory."""
+
+    def __init__(self, body: Body, opaque: Callable[[Opaque], Range] = unbounded) -> None:
+        self.extents = {s.var: s.extent for s in statements(body) if isinstance(s, Loop)}
+        self.opaque = opaque
         self.known: dict[Index, Range] = {}
         self.parts: set[Index] = set()
         """What is a part of something else, whose bounds are no less."""
@@ -90,7 +97,7 @@ class _Bounds:
                 most = (self.of(a).size + self.of(b).size) * 2
                 return Range(most, most)
             case Opaque():
-                raise Unbounded
+                return self.opaque(ix)
             case _:
                 raise LowerError(f"{type(ix).__name__} is no index that a kernel counts")
 
@@ -218,11 +225,16 @@ def bounds(kernel: Kernel, most: int = MOST) -> tuple[Index, ...] | None:
 
     No bound: an int holds every index. A constant, which is then 2^31 or more: none ever does.
     """
-    known = _Bounds(kernel)
+    known = Bounds(kernel.body)
     indices = dict.fromkeys(n for n in nodes(kernel) if isinstance(n, Index))
     try:
         found = {ix: known.of(ix) for ix in indices}
     except Unbounded:
         return None
-    whole = dict.fromkeys(b for ix, r in found.items() if ix not in known.parts for b in (r.down, r.up))
+    return ends(found, known.parts, most)
+
+
+def ends(found: Mapping[Index, Range], parts: Collection[Index], most: int) -> tuple[Index, ...]:
+    """The ends of `found` that may be `most` or more, but for those of `parts`, which other ends are no less than."""
+    whole = dict.fromkeys(b for ix, r in found.items() if ix not in parts for b in (r.down, r.up))
     return tuple(b for b in whole if not (isinstance(b, Int) and b.value < most))

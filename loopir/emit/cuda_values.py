@@ -40,6 +40,7 @@ from loopir.ir.grammar import (
     Var,
     Xor,
 )
+from loopir.ir.magnitude import is_unsigned
 from loopir.ir.walk import substitute
 
 PRELUDE = """\
@@ -206,6 +207,9 @@ class CudaValues:
                 raise TypeError(f"{type(ix).__name__} is no index")
 
     def division(self, a: Index, b: Index, remainder: bool) -> str:
+        if isinstance(a, Opaque) and is_unsigned(a):
+            unsigned = f"({self.value(a.value)} {'%' if remainder else '/'} (unsigned long long){self.index(b)})"
+            return f"(long long){unsigned}" if remainder else f"lp_clipped{unsigned}"
         x, y = self.index(a), self.index(b)
         if natural(a) and b in self.reciprocals and self.index_type == "int":
             quotient = f"lp_quotient({x}, {self.reciprocals[b]})"
@@ -227,6 +231,8 @@ class CudaValues:
                 return "(" + (" || ".join(map(self.cond, terms)) or "false") + ")"
             case Not(term):
                 return f"(!{self.cond(term)})"
+            case Cmp(op, Opaque(x) as a, Opaque(y) as b) if is_unsigned(a) and is_unsigned(b):
+                return f"({self.value(x)} {op} {self.value(y)})"
             case Cmp(op, a, b):
                 return f"({self.index(a)} {op} {self.index(b)})"
             case Truth(value):

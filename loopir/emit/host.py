@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from loopir.emit.division import reciprocal
-from loopir.errors import LowerError, positive
+from loopir.emit.overflow import index_bounds, small_size
+from loopir.errors import LowerError, positive, spelled
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Kernel, Loop, Opaque, Stmt, Truth
+from loopir.ir.magnitude import LIMIT
 from loopir.ir.python import DEEPEST, Lines, Python
 from loopir.ir.text import text
 
@@ -24,6 +26,7 @@ def host_source(func: Func, spell: Callable[[int, Kernel], list[str]]) -> str:
 def host_function(source: str) -> Callable[..., None]:
     """The function that `host_source` spelt."""
     scope: dict[str, Any] = {"lp_min": min, "lp_max": max, "lp_range": range, "lp_positive": positive}
+    scope["lp_require_int64"] = require_int64
     scope["lp_reciprocal"] = reciprocal
     exec(compile(source, "<host>", "exec"), scope)
     return scope["host"]
@@ -45,6 +48,16 @@ _spelling = _Spelling()
 python_index, python_cond = _spelling.index, _spelling.cond
 
 
+def require_int64(program: str, most: int, /, **sizes: int) -> None:
+    """Raise ValueError if an index of `program` may come to `most` at these sizes and compiled code counts less far."""
+    if most >= LIMIT:
+        at = ", ".join(f"{n}={spelled(size)}" for n, size in sizes.items())
+        raise ValueError(
+            f"{program} is called with {at}, and then an index may come to {spelled(most)}; compiled code counts in "
+            f'64 bits. Nothing was run; built for "interpret", the program takes any size'
+        )
+
+
 def bytes_of(b: Buffer) -> str:
     """The size of a row-major buffer in bytes, as a Python expression."""
     return " * ".join([str(b.dtype.bytes), *(f"lp_max(0, {python_index(d)})" for d in b.shape)])
@@ -58,9 +71,19 @@ class _Host(Lines):
     def source(self) -> str:
         names = ["lp_rt", *self.func.sizes, *(a.buffer.name for a in self.func.args)]
         self.emit(0, f"def host({', '.join(names)}):")
+        self.require_int64()
         with self.inside(*names):
             self.body(self.func.body, 1)
         return self.joined()
+
+    def require_int64(self) -> None:
+        """Before anything runs, refuse sizes that bring an index beyond 64 bits."""
+        sizes, bounds = self.func.sizes, index_bounds(self.func)
+        if bounds:
+            self.emit(1, f"if lp_max({', '.join(sizes)}, 0) > {small_size(bounds, sizes)}:")
+            given = ", ".join(f"{n}={n}" for n in sizes)
+            most = ", ".join(map(python_index, bounds))
+            self.emit(2, f"lp_require_int64({self.func.name!r}, lp_max({most}, 0), {given})")
 
     def body(self, body: Body, depth: int) -> None:
         if depth > DEEPEST:

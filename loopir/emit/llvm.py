@@ -20,6 +20,7 @@ from loopir.emit.llvm_shared import shared
 from loopir.emit.llvm_text import I32, I64, POINTER, VOID, Constant, Function, Module, Operand, word, zero
 from loopir.emit.llvm_tiles import allocated, configure, in_tiles, release, uses_tiles
 from loopir.emit.llvm_values import Values
+from loopir.emit.overflow import index_bounds
 from loopir.emit.params import Params, kernels_of, params_of
 from loopir.errors import LowerError
 from loopir.ir.grammar import (
@@ -69,6 +70,7 @@ class LlvmModule:
 
 def emit(func: Func, *, fma: bool = True) -> LlvmModule:
     """The LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be rounded once."""
+    index_bounds(func)
     module = Module()
     emitters = [_Emitter(module, k, fma) for k in kernels_of(func)]
     kernels = tuple(e.kernel() for e in emitters)

@@ -20,9 +20,12 @@ from typing import TypeAlias
 from loopir.emit import llvm_ops as ops
 from loopir.emit.llvm_builder import Builder
 from loopir.emit.llvm_text import Block, Constant, Operand, Type, word
-from loopir.ir.grammar import Add, Cmp, FloorDiv, Index, Int, Max, Min, Mod, Mul, Opaque, Var, Xor
+from loopir.ir.grammar import Add, Cmp, FloorDiv, Index, Int, Max, Min, Mod, Mul, Opaque, Value, Var, Xor
 from loopir.ir.kept import kept
+from loopir.ir.magnitude import MARGIN, is_unsigned
+from loopir.ir.spoken import sees
 
+UNSIGNED = {"<": "ult", "<=": "ule", "==": "eq", "!=": "ne"}
 ORDERS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 HERE = 1 << 30
 """The depth of what is made where it stands."""
@@ -39,12 +42,12 @@ class Scope:
 
 
 class Indices:
-    """Spells indices. `spread` puts a scalar into all lanes, `opaque` spells a value as an index."""
+    """Spells indices. `spread` puts a scalar into all lanes, `number` spells an integer value in 64 bits."""
 
     def __init__(
-        self, builder: Builder, spread: Callable[[Operand], Operand], opaque: Callable[[Opaque], Operand]
+        self, builder: Builder, spread: Callable[[Operand], Operand], number: Callable[[Value], Operand]
     ) -> None:
-        self.b, self.spread, self.opaque = builder, spread, opaque
+        self.b, self.spread, self.number = builder, spread, number
         self.env: dict[str, Operand] = {}
         self.scopes = [Scope(builder.block)]
         self.depths: dict[Operand, int] = {}
@@ -104,12 +107,15 @@ class Indices:
                 return self.joined("mul", self.index(a), self.index(b))
             case Xor(a, b):
                 return self.joined("xor", self.index(a), self.index(b))
+            case FloorDiv(Opaque(value) as a, b) | Mod(Opaque(value) as a, b) if is_unsigned(a):
+                return self.unsigned_division(self.number(value), self.index(b), isinstance(ix, Mod))
             case FloorDiv(a, b) | Mod(a, b):
                 return self.divided(self.index(a), self.index(b), isinstance(ix, Mod))
             case Min(a, b) | Max(a, b):
                 return self.chosen("slt" if isinstance(ix, Min) else "sgt", self.index(a), self.index(b))
-            case Opaque():
-                return self.opaque(ix)
+            case Opaque(value):
+                found = self.number(value)
+                return ops.clipped(self.b, found) if is_unsigned(ix) else found
             case _:
                 raise TypeError(f"{type(ix).__name__} is no index")
 
@@ -150,6 +156,14 @@ class Indices:
         make = partial(ops.floor_division, self.b, x, y, remainder=remainder)
         return self.made(("%" if remainder else "//", _key(x), _key(y)), depth, make)
 
+    def unsigned_division(self, x: Operand, y: Operand, remainder: bool) -> Operand:
+        """x // y or x % y of an unsigned x and a positive y; a quotient that is no int64 is the largest one."""
+        x, y = self.alike(x, y)
+        if not isinstance(y, Constant):
+            y = self.b.select(self.b.icmp("sgt", y, 0), y, 1)
+        out = self.b.division("urem" if remainder else "udiv", x, y)
+        return out if remainder else ops.clipped(self.b, out)
+
     def both(self, x: Operand, y: Operand) -> int:
         return HERE if is_vector(x) else max(self.depth(x), self.depth(y))
 
@@ -160,11 +174,16 @@ class Indices:
     # ------------------------------------------------------------ tests and addresses
 
     def test(self, c: Cmp) -> Operand:
-        """Whether `c` holds; numbers are all on one side, where they are taken off."""
+        """Whether `c` holds; numbers are all on one side, where they are taken off if no side can wrap by that."""
+        if isinstance(c.a, Opaque) and isinstance(c.b, Opaque) and is_unsigned(c.a) and is_unsigned(c.b):
+            left, right = self.alike(self.number(c.a.value), self.number(c.b.value))
+            return self.b.icmp(UNSIGNED[c.op], left, right)
         (x, m), (y, n) = self.sum(c.a), self.sum(c.b)
         least = min(m, n)
         if not x or not y:
             least = m if not y else n
+        if abs(least) > MARGIN or not (sees(c.a) and sees(c.b)):
+            least = 0
         a, b = self.alike(self.total(x, m - least), self.total(y, n - least))
         return self.made((c.op, _key(a), _key(b)), self.both(a, b), partial(self.b.icmp, ORDERS[c.op], a, b))
 

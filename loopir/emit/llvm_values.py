@@ -34,7 +34,7 @@ from loopir.emit.llvm_text import (
     word,
     zero,
 )
-from loopir.ir.dtypes import DType, bool_, float32, int64, uint64
+from loopir.ir.dtypes import DType, bool_, float32, int64
 from loopir.ir.grammar import (
     And,
     Buffer,
@@ -49,7 +49,6 @@ from loopir.ir.grammar import (
     Not,
     Of,
     Op,
-    Opaque,
     Or,
     Param,
     Select,
@@ -78,7 +77,7 @@ class Values:
     def __init__(self, builder: Builder, fma: bool) -> None:
         self.b = builder
         self.flags = " contract" if fma else ""
-        self.indices = Indices(builder, self.spread, self.opaque)
+        self.indices = Indices(builder, self.spread, self.number)
         self.env, self.index, self.alike = self.indices.env, self.indices.index, self.indices.alike
         self.pointers: dict[str, Operand] = {}
         self.params: dict[str, Operand] = {}
@@ -154,10 +153,9 @@ class Values:
 
     # ------------------------------------------------------------ indices and conditions
 
-    def opaque(self, ix: Opaque) -> Operand:
-        """A value as an index."""
-        v = ops.resized(self.b, self.value(ix.value), I64, ix.value.dtype)
-        return ops.clipped(self.b, v) if ix.value.dtype == uint64 else v
+    def number(self, v: Value) -> Operand:
+        """An integer in 64 bits."""
+        return ops.resized(self.b, self.value(v), I64, v.dtype)
 
     def elements(self, shape: Sequence[Index]) -> tuple[Operand, Operand]:
         """The number of elements in a buffer, and the same as a float64, which does not wrap."""

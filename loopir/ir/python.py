@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from loopir.errors import literal
 from loopir.ir.grammar import (
     Add,
     And,
@@ -86,7 +87,7 @@ class Python:
     def index(self, ix: Index) -> str:
         match ix:
             case Int(value):
-                return str(value) if value >= 0 else f"({value})"
+                return literal(value) if value >= 0 else f"({literal(value)})"
             case Var(name):
                 return self.variable(name)
             case Add(a, b):
@@ -109,7 +110,7 @@ class Python:
                 raise TypeError(f"{type(ix).__name__} is no index")
 
     def _divisor(self, b: Index) -> str:
-        return str(b.value) if isinstance(b, Int) else self.checked(b)
+        return literal(b.value) if isinstance(b, Int) else self.checked(b)
 
     def cond(self, c: Cond) -> str:
         match c:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from loopir.errors import literal
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     AXES,
@@ -322,11 +323,11 @@ def _index(ix: Index, need: int = 0) -> str:
 def _index_level(ix: Index) -> tuple[str, int]:
     match ix:
         case Int(value):
-            return str(value), ATOM if value >= 0 else UNARY
+            return literal(value), ATOM if value >= 0 else UNARY
         case Var(name):
             return name, ATOM
         case Add(a, Int(value)) if value < 0:
-            return f"{_index(a, PLUS)} - {-value}", PLUS
+            return f"{_index(a, PLUS)} - {literal(-value)}", PLUS
         case Add(a, Mul(Int(-1), b)) if not isinstance(b, Int):
             return f"{_index(a, PLUS)} - {_index(b, TIMES)}", PLUS
         case Add(a, b):

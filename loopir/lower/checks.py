@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from loopir.analysis.access import sees
 from loopir.analysis.affine import coefficient, const_of, to_index
-from loopir.analysis.bounds import Divisor, Subscript, unproved
+from loopir.analysis.bounds import Check, Divisor, Number, Subscript, unproved
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.errors import LowerError
 from loopir.ir.dtypes import int64
@@ -58,7 +58,7 @@ DIVISOR = -1
 class Test:
     """One test: what has to hold before `of` is used, its words, and what it is called."""
 
-    of: Subscript | Divisor
+    of: Check
     ends: tuple[Cond, ...]
     number: int
     label: str
@@ -70,7 +70,7 @@ class Test:
 
     @property
     def size(self) -> Value:
-        return Of(self.of.size, int64) if isinstance(self.of, Subscript) else Const(DIVISOR, int64)
+        return Const(DIVISOR, int64) if isinstance(self.of, Divisor) else Of(self.of.size, int64)
 
     def report(self, words: Buffer) -> Body:
         told = {"": Const(1, int64), ", index": Of(self.of.index, int64), ", size": self.size}
@@ -156,7 +156,7 @@ def _ending(loop: Loop, tests: Mapping[int, Sequence[Test]]) -> Index:
     extent = loop.extent
     for s in loop.body:
         for t in tests.get(id(s), ()):
-            if isinstance(t.of, Divisor):
+            if not isinstance(t.of, Subscript):
                 continue
             split = coefficient(poly(t.of.index, EMPTY), Var(loop.var))
             if split is not None and const_of(split[0]) and loop.var not in variables(to_index(split[1])):
@@ -179,7 +179,7 @@ def _reset(func: Func, words: Buffer, taken: set[str]) -> Stmt:
     return Kernel(fresh(f"{func.name}_checks", taken), (loop,))
 
 
-def _told(s: Stmt, x: Subscript | Divisor) -> str:
+def _told(s: Stmt, x: Check) -> str:
     """What a test is of, as a person reads it in an error."""
     match s:
         case Loop(var):
@@ -188,11 +188,22 @@ def _told(s: Stmt, x: Subscript | Divisor) -> str:
             who = f"the guard {_short(s.cond)}"
         case _:
             who = f"statement {getattr(s, 'label', '')}"
-    if isinstance(x, Divisor):
-        return f"{who} divides by {_short(x.index)}".replace('"', "'")
-    verb = "writes" if x.write else "reads"
-    what = f"outside dimension {x.dim}" if x.part is None else f"for which it computes with {_short(x.part)}"
-    return f"{who} {verb} {_short(Load(x.buffer, x.at))} {what}".replace('"', "'")
+    return f"{who} {_done(x)}".replace('"', "'")
+
+
+def _done(x: Check) -> str:
+    match x:
+        case Divisor():
+            return f"divides by {_short(x.index)}"
+        case Number(index, of=access):
+            use = f"computes with {_short(index)}"
+            return use if access is None else f"{_accessed(access)} for which it {use}"
+        case Subscript():
+            return f"{_accessed(x)} outside dimension {x.dim}"
+
+
+def _accessed(x: Subscript) -> str:
+    return f"{'writes' if x.write else 'reads'} {_short(Load(x.buffer, x.at))}"
 
 
 def _short(n: Load | Cond | Index) -> str:

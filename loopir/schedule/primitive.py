@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, cast
 
-from loopir.errors import MismatchError, ScheduleError
+from loopir.errors import MismatchError, ScheduleError, spelled
 from loopir.ir.grammar import Func
 from loopir.ir.verify import verify
 from loopir.schedule.find import listing
@@ -26,6 +26,8 @@ from loopir.schedule.trace import Step, spell
 P = ParamSpec("P")
 Rewrite = Callable[Concatenate[Func, P], Func]
 PRIMITIVES: dict[str, Callable[..., Func]] = {}
+MOST = 1 << 62
+"""What no number that a primitive is given reaches, either way."""
 _TYPED = ContextVar("_TYPED", default=True)
 """Whether a primitive that is called now is the one that the user typed, and none that it is made of."""
 
@@ -90,13 +92,26 @@ def _conform(name: str, bound: inspect.BoundArguments, hints: dict[str, Any]) ->
             continue
         many = bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL
         try:
-            bound.arguments[key] = tuple(conform(v, hints[key]) for v in value) if many else conform(value, hints[key])
+            given = tuple(conform(v, hints[key]) for v in value) if many else conform(value, hints[key])
         except TypeError:
             wrong = next((v for v in value if not _fits(v, hints[key])), value) if many else value
             raise TypeError(f"{name}: {key} is {spell_hint(hints[key])}, not {spell(wrong)}") from None
         except ValueError:
             one_of = listing(spell(a) for a in typing.get_args(hints[key]))
             raise ScheduleError(f"{key} is one of {one_of}, not {spell(value)}", suggestion=f"{key}={one_of}") from None
+        _require_small(key, given)
+        bound.arguments[key] = given
+
+
+def _require_small(key: str, value: object) -> None:
+    """Loops count in 64 bits, and so do the sums of what two steps are given."""
+    if isinstance(value, tuple):
+        for part in cast("tuple[object, ...]", value):
+            _require_small(key, part)
+    elif isinstance(value, int) and abs(value) >= MOST:
+        raise ScheduleError(
+            f"{key} is {spelled(value)}, and loops count in 64 bits", suggestion=f"a number below {spelled(MOST)}"
+        )
 
 
 def _fits(value: object, hint: Any) -> bool:

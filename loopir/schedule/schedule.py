@@ -291,7 +291,7 @@ def _lent(door: str) -> Callable[..., Any]:
 def _call(primitive: str, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[str, str, str] | None:
     """What tells a call of a primitive from others, if its arguments are such as do not change."""
     plain = all(x is None or isinstance(x, str | int) for x in (*args, *kwargs.values()))
-    return ("why", primitive, repr((args, kwargs))) if plain else None
+    return ("why", primitive, str(Step(primitive, tuple(args), tuple(kwargs.items())))) if plain else None
 
 
 def _func_of(program: object) -> Func:

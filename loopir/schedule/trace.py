@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from loopir.errors import spelled
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -31,7 +33,7 @@ def spell(value: object) -> str:
     if isinstance(value, tuple):
         items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return f"({', '.join(map(spell, items))}{',' if len(items) == 1 else ''})"
-    return repr(value)
+    return spelled(value) if type(value) is int else repr(value)
 
 
 def script(steps: Iterable[Step], name: str = "s") -> str:
