@@ -23,6 +23,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(random.SystemRandom().getrandbits(32))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say how to repeat the run."""
-    terminalreporter.write_line(f"the same examples again: pytest --hypothesis-seed={config.option.hypothesis_seed}")
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say how to repeat the run, before anything can hang."""
+    _tell(session.config)
+
+
+def pytest_terminal_summary(exitstatus: int, config: pytest.Config) -> None:
+    """Say it again below what failed."""
+    if exitstatus:
+        _tell(config)
+
+
+def _tell(config: pytest.Config) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(config, "workerinput"):
+        reporter.write_line(f"the same random examples again: pytest --hypothesis-seed={config.option.hypothesis_seed}")

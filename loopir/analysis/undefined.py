@@ -53,7 +53,7 @@ class UndefinedUse:
 def least_sizes(params: isl.Set) -> dict[str, int]:
     """The least of the sizes in `params`, a set that is not empty, in the order in which they are declared."""
     count = params.dim(isl.dim_type.param)
-    names = [params.get_dim_name(isl.dim_type.param, n).removeprefix("n_") for n in range(count)]
+    names = [str(params.get_dim_name(isl.dim_type.param, n)).removeprefix("n_") for n in range(count)]
     as_set = params.from_params().move_dims(isl.dim_type.set, 0, isl.dim_type.param, 0, count)
     point = as_set.lexmin().sample_point()
     return {v: point.get_coordinate_val(isl.dim_type.set, n).to_python() for n, v in enumerate(names)}
