@@ -211,7 +211,7 @@ NUMPY: tuple[Maker, ...] = (
     lambda r, a: (a.view(np.recarray) if a.dtype != ml_dtypes.bfloat16 else a, a),
     lambda r, a: (np.ones(a.shape, a.dtype)[()], np.ones(a.shape, a.dtype)),
     lambda r, a: (a.tolist(), None if a.ndim else a),
-    lambda r, a: (r.choice([None, "a", object(), type, {}, (), [], 1j, np.dtype("f4"), lambda: 0, NotImplemented]), None),
+    lambda r, a: (r.choice([None, "a", object(), type, {}, (), [], 1j, np.dtype("f4"), lambda: 0, Ellipsis]), None),
     lambda r, a: (r.choice([3, 2.5, True, -1, 10**30, float("nan"), np.float64(2)]), None),
     _misaligned, _strided, _readonly, _released, _buffer, _typed_buffer, _lying, _dlpack, _on_gpu, _other_type,
 )  # fmt: skip
@@ -230,9 +230,7 @@ def torch_makers() -> tuple[Maker, ...]:
     mode = fake_mode()
 
     def plain(a: Array) -> Any:
-        return (
-            torch.from_numpy(a.copy()) if a.dtype != ml_dtypes.bfloat16 else torch.ones(a.shape, dtype=torch.bfloat16)
-        )
+        return torch.tensor(a) if a.dtype != ml_dtypes.bfloat16 else torch.ones(a.shape, dtype=torch.bfloat16)
 
     def freed(r: random.Random, a: Array) -> Odd:
         t = plain(a)
@@ -307,6 +305,15 @@ def elements(r: random.Random, dtype: str, shape: tuple[int, ...]) -> Array:
     return np.asarray(whole % 2 if dtype == "bool" else whole).astype(np.dtype(dtype))
 
 
+def _odd(r: random.Random, a: Array) -> Odd:
+    """An odd array; `a` itself where its type is none that such an array can have."""
+    maker = r.choice(makers())
+    try:
+        return maker(r, a)
+    except Exception:  # of the library, which has no such arrays
+        return a.copy(), a
+
+
 def call(seed: int, number: int) -> Outcome:
     """Make one call and judge it."""
     r = random.Random(f"{seed}:{number}")
@@ -318,7 +325,7 @@ def call(seed: int, number: int) -> Outcome:
     odd = r.randrange(len(p.inputs) + (p.outputs > 0))
     for k, (_, dtype, rank) in enumerate(p.inputs):
         a = elements(r, dtype, shapes[rank])
-        given.append(r.choice(makers())(r, a) if k == odd or r.random() < 0.1 else (a.copy(), a))
+        given.append(_odd(r, a) if k == odd or r.random() < 0.1 else (a.copy(), a))
     known = [x[1] for x in given]
     before = [None if x is None else x.copy() for x in known]
     out = _outs(r, p, before, odd=odd == len(p.inputs))
@@ -341,21 +348,33 @@ def _outs(r: random.Random, p: Program, given: list[Array | None], *, odd: bool)
         return None if p.outputs else ()
     try:
         made = [np.zeros_like(x) for x in p.meaning(*given)]
-    except ValueError:
+    except (ValueError, IndexError):  # elements that do not fit
         return None
     if odd:
-        made[r.randrange(len(made))] = r.choice(makers())(r, made[-1])[0]
+        made[r.randrange(len(made))] = _odd(r, made[-1])[0]
     return r.choice([tuple(made)] * 6 + [list(made), made[0], (), (*made, made[0])])
 
 
 def _judged(p: Program, given: list[Array | None], results: Any) -> Outcome:
-    wanted = p.meaning(*given)
+    try:
+        wanted = p.meaning(*given)
+    except (ValueError, IndexError):
+        return Outcome("wrong", "taken, though the shapes do not fit")
     found = results if isinstance(results, tuple) else (results,)
     for x, want in zip(found, wanted, strict=True):
-        got = np.asarray(x.tolist() if hasattr(x, "tolist") else x, np.float64)
+        got = _numbers(x)
         if not np.array_equal(got, np.asarray(want, np.float64)):
             return Outcome("wrong", f"{got} is not {want}")
     return Outcome("right")
+
+
+def _numbers(x: Any) -> Array:
+    """The elements of what a call gave back, which is of the kind of what it took."""
+    if hasattr(x, "tolist"):
+        return np.asarray(x.tolist(), np.float64)
+    if hasattr(x, "__dlpack__"):
+        return np.from_dlpack(x).astype(np.float64)
+    return np.asarray(x).astype(np.float64)
 
 
 # ---------------------------------------------------------------- processes
@@ -389,32 +408,23 @@ def work(seed: int, first: int, last: int, place: Path) -> None:
     print(json.dumps([counts.ended, counts.told]))
 
 
-def made(calls: int, seed: int) -> Counts:
-    """What becomes of `calls` calls, those that end their process among them."""
+def made(calls: int, seed: int, *, plain: bool = False) -> Counts:
+    """What becomes of `calls` calls, those that end their process among them; with no torch and no JAX if `plain`."""
     counts, n = Counts(), 0
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "place"
         while n < calls:
             last = min(calls, n + CHUNK)
             place.write_bytes(b" " * 212)
-            command = [
-                sys.executable,
-                "-m",
-                __spec__.name,
-                "--work",
-                str(n),
-                str(last),
-                str(place),
-                "--seed",
-                str(seed),
-            ]
+            command = [sys.executable, "-m", "loopir.testing.odd_arrays", "--work", str(n), str(last), str(place)]
+            command += ["--seed", str(seed), *(["--plain"] if plain else [])]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             if run.returncode == 0:
                 ended, told = json.loads(run.stdout.splitlines()[-1])
                 n = last
             else:
                 at = place.read_bytes()
-                if not at.strip():
+                if not at.strip() or run.returncode > 0:  # it is this file that is wrong
                     raise RuntimeError(run.stderr)
                 n, ended = int(at[:12]) + 1, json.loads(at[12:])
                 how = run.stderr.strip().splitlines()[-1:] or [""]
@@ -429,13 +439,16 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m loopir.testing.odd_arrays", description=__doc__)
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plain", action="store_true", help="without torch and JAX")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.work is not None:
         first, last, place = options.work
+        for library in ("torch", "jax") if options.plain else ():
+            sys.modules[library] = None  # type: ignore[assignment]  # it counts as not installed
         work(options.seed, int(first), int(last), Path(place))
         return 0
-    counts = made(options.calls, options.seed)
+    counts = made(options.calls, options.seed, plain=options.plain)
     print(counts)
     return 1 if counts.ended["wrong"] or counts.ended["crashed"] else 0
 
