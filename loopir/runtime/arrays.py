@@ -113,7 +113,10 @@ def take(x: Any, spec: ArgSpec) -> Taken:
     with _foreign(x, spec):
         if hasattr(x, "__cuda_array_interface__"):
             return _cuda(x)
-        if isinstance(x, np.ndarray) or hasattr(x, "__array_interface__"):
+        if isinstance(x, np.ndarray):
+            return _numpy(np.asarray(x))
+        if hasattr(x, "__array_interface__"):
+            _require_room(x.__array_interface__)
             return _numpy(np.asarray(x))
         if hasattr(x, "__dlpack__"):
             return _numpy(np.from_dlpack(x))
@@ -125,6 +128,24 @@ def take(x: Any, spec: ArgSpec) -> Taken:
         ) from None
     with _foreign(x, spec):
         return _numpy(np.asarray(view))
+
+
+def _require_room(interface: Mapping[str, Any]) -> None:
+    """Refuse an array interface over a buffer that is shorter than its shape says: NumPy does not look."""
+    data, strides = interface.get("data"), interface.get("strides")
+    if data is None or isinstance(data, tuple):
+        return
+    shape, item = tuple(map(index, interface["shape"])), np.dtype(interface["typestr"]).itemsize
+    steps = tuple(map(index, strides)) if strides is not None else tuple(
+        item * prod(shape[n + 1 :]) for n in range(len(shape))
+    )  # fmt: skip
+    reached = [(d - 1) * s for d, s in zip(shape, steps, strict=True)]
+    first = index(interface.get("offset", 0)) + sum(min(0, x) for x in reached)
+    last = index(interface.get("offset", 0)) + sum(max(0, x) for x in reached) + item
+    if prod(shape) and not (first >= 0 and last <= memoryview(data).nbytes):
+        raise ValueError(
+            f"its shape {shape} takes bytes {first} to {last}, and its buffer has {memoryview(data).nbytes}"
+        )
 
 
 @contextmanager
@@ -273,8 +294,10 @@ def bind(
     for check, text in signature.checks:
         if not check(*sizes):
             raise ValueError(f"{signature.name} assumes {text}, and is called with {_listed(signature, sizes)}")
+    for a, t in ((a, taken[a.name]) for a in signature.args if a.name in taken):
+        _usable(signature, a, t, device)
     results = tuple(out) if out is not None else _results(signature, taken, shapes)
-    for a in signature.args:
+    for a in signature.outputs:
         _usable(signature, a, taken[a.name], device)
     _apart(signature, taken)
     return Bound(sizes, tuple(taken[a.name] for a in signature.args), results)

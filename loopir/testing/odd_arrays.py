@@ -141,7 +141,7 @@ def _typed_buffer(r: random.Random, a: Array) -> Odd:
     if a.dtype == np.float32 and a.ndim == 1:
         made = r.choice([array.array("f", a.tolist()), (ctypes.c_float * a.size)(*a.tolist())])
         return made, a
-    return memoryview(a.copy()).toreadonly() if a.dtype != ml_dtypes.bfloat16 else a[..., None], a if False else None
+    return memoryview(a.copy()).toreadonly(), a
 
 
 def _lying(r: random.Random, a: Array) -> Odd:
@@ -175,9 +175,9 @@ def _dlpack(r: random.Random, a: Array) -> Odd:
         (SimpleNamespace(__dlpack__=lambda **_: None, __dlpack_device__=lambda: (1, 0)), None),
         (SimpleNamespace(__dlpack__=_raises(r.choice([KeyError, RuntimeError, AttributeError, OSError])),
                          __dlpack_device__=lambda: (1, 0)), None),
-        (SimpleNamespace(__dlpack__=a.__dlpack__, __dlpack_device__=lambda: (2, 0)), None),
-        (SimpleNamespace(__dlpack__=a.__dlpack__, __dlpack_device__=lambda: "cpu"), None),
-        (SimpleNamespace(__dlpack__=a.__dlpack__), None), (SimpleNamespace(__dlpack__=7), None),
+        (SimpleNamespace(__dlpack__=a.__dlpack__, __dlpack_device__=lambda: (2, 0)), a),
+        (SimpleNamespace(__dlpack__=a.__dlpack__, __dlpack_device__=lambda: "cpu"), a),
+        (SimpleNamespace(__dlpack__=a.__dlpack__), a), (SimpleNamespace(__dlpack__=7), None),
     ])  # fmt: skip
 
 

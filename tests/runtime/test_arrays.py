@@ -239,7 +239,12 @@ def raising(*_: Any, **__: Any) -> Any:
         (Told(__array_interface__={"shape": (4,), "typestr": "<f4", "data": (0, False), "version": 3}), "NULL"),
         (Told(__array_interface__={"shape": (-4,), "typestr": "<f4", "data": (64, False), "version": 3}), "negative"),
         (Told(__array_interface__={"shape": (4,)}), "typestr"),
-        (Told(__array_interface__=7), "dict"),
+        (Told(__array_interface__=7), "a: Told cannot be shared"),
+        (Told(__array_interface__={"shape": (4,), "typestr": "<f4", "data": b"short", "version": 3}), "buffer has 5"),
+        (
+            Told(__array_interface__={"shape": (4,), "typestr": "<f4", "data": bytes(16), "offset": 4, "version": 3}),
+            "takes bytes 4 to 20, and its buffer has 16",
+        ),
         (Told(__dlpack__=raising, __dlpack_device__=lambda: (1, 0)), "KeyError: 'nothing'"),
         (Told(__dlpack__=lambda **_: 7, __dlpack_device__=lambda: (1, 0)), "a: Told cannot be shared"),
         (Told(__dlpack__=None), "a: Told cannot be shared"),
