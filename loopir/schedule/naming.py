@@ -11,6 +11,10 @@ from loopir.ir.here import NAMES, RESERVED, is_usable
 from loopir.ir.walk import fresh, names, over_replaced as over_replaced, replaced as replaced
 
 
+LONGEST = 100
+"""Characters of a name that a person chooses: steps make longer ones of it, and LLVM takes some 1,000."""
+
+
 def new_names(
     func: Func,
     hints: Iterable[str],
@@ -36,6 +40,8 @@ def free_name(name: str, taken: set[str]) -> str:
     if not is_usable(name):
         other = f"{name}_" if name in RESERVED else "letters, digits and _"
         raise ScheduleError(f"{name!r} is no usable name: {NAMES}", suggestion=other)
+    if len(name) > LONGEST:
+        raise ScheduleError(f"a name of {len(name)} characters", suggestion=f"at most {LONGEST} characters")
     if name in taken:
         raise ScheduleError(f"the name {name!r} is taken", suggestion=f"{fresh(name, taken)!r} is free")
     return name

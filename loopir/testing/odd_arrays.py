@@ -197,6 +197,10 @@ def _other_type(r: random.Random, a: Array) -> Odd:
     return made, made if made.dtype == a.dtype and made.dtype.isnative else None
 
 
+def _number(x: Any, a: Array) -> Odd:
+    return x, None if a.ndim else np.asarray(x, a.dtype)
+
+
 NUMPY: tuple[Maker, ...] = (
     lambda r, a: (a.copy(), a),
     lambda r, a: (np.asfortranarray(a), a),
@@ -212,7 +216,7 @@ NUMPY: tuple[Maker, ...] = (
     lambda r, a: (np.ones(a.shape, a.dtype)[()], np.ones(a.shape, a.dtype)),
     lambda r, a: (a.tolist(), None if a.ndim else a),
     lambda r, a: (r.choice([None, "a", object(), type, {}, (), [], 1j, np.dtype("f4"), lambda: 0, Ellipsis]), None),
-    lambda r, a: (r.choice([3, 2.5, True, -1, 10**30, float("nan"), np.float64(2)]), None),
+    lambda r, a: _number(r.choice([3, 2.5, True, -1, 10**30, float("nan"), np.float64(2)]), a),
     _misaligned, _strided, _readonly, _released, _buffer, _typed_buffer, _lying, _dlpack, _on_gpu, _other_type,
 )  # fmt: skip
 
@@ -363,7 +367,7 @@ def _judged(p: Program, given: list[Array | None], results: Any) -> Outcome:
     found = results if isinstance(results, tuple) else (results,)
     for x, want in zip(found, wanted, strict=True):
         got = _numbers(x)
-        if not np.array_equal(got, np.asarray(want, np.float64)):
+        if not np.array_equal(got, np.asarray(want, np.float64), equal_nan=True):
             return Outcome("wrong", f"{got} is not {want}")
     return Outcome("right")
 
