@@ -10,7 +10,6 @@ from loopir.ir.grammar import Func
 from loopir.ir.here import NAMES, RESERVED, is_usable
 from loopir.ir.walk import fresh, names, over_replaced as over_replaced, replaced as replaced
 
-
 LONGEST = 100
 """Characters of a name that a person chooses: steps make longer ones of it, and LLVM takes some 1,000."""
 

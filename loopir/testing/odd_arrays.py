@@ -9,7 +9,7 @@ holds none, or an exception that says nothing of the argument.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingImports=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false
+# pyright: reportMissingImports=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false, reportArgumentType=false
 
 from __future__ import annotations
 
