@@ -6,24 +6,24 @@ and not of rounding. Finding none says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
-from math import prod
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
 
 from loopir.errors import InterpretError, VerifyError, pairs
-from loopir.ir.grammar import Func, Int, Loop
+from loopir.ir.grammar import Func, Int, Loop, Stmt
 from loopir.ir.interpret import holds, interpret
 from loopir.ir.verify import evaluate
-from loopir.ir.walk import statements
+from loopir.ir.walk import bodies, nodes, sees
 
 SMALL = (0, 1, 2, 3, 4, 5, 7)
-MOST = 20_000
-"""Iterations that are tried, as far as loops of constant extent tell."""
-CALLS = 24
+MOST = 100_000
+"""Iterations of one run that are tried."""
+CALLS, FAR = 24, 300_000
+"""Runs at small sizes; and the iterations, of all runs together, at those near constants of the programs."""
 
 
 @dataclass(frozen=True)
@@ -42,30 +42,60 @@ class Wrong:
         )
 
 
-def counterexample(before: Func, after: Func) -> Wrong | None:
-    """The first difference at small sizes, on random inputs; None if none is met, or the programs are too large."""
-    if any(prod(d for d in _constants(f)) > MOST for f in (before, after)):
-        return None
-    for n, sizes in enumerate(_sizes(before)):
-        if n == CALLS:
-            break
+def counterexample(before: Func, after: Func, suspected: Iterable[Mapping[str, int]] = ()) -> Wrong | None:
+    """The first difference on random inputs; None if none is met, or the programs are too large.
+
+    It is sought at the sizes that are `suspected`, at small ones, and next to each constant of the two programs: what
+    they do otherwise from there on is seen at no smaller size.
+    """
+    small = list(islice(_small(before), CALLS))
+    left = FAR
+    for n, sizes in enumerate(chain(suspected, small, _near_constants(before, after))):
+        if not all(holds(c, sizes) for c in before.assumes):
+            continue
+        steps = max(iterations(f, dict(zip(f.sizes, sizes.values(), strict=True))) for f in (before, after))
+        if steps > MOST or (sizes not in small and (left := left - steps) < 0):
+            continue
         found = _at(before, after, sizes, n)
         if found is not None:
             return found
     return None
 
 
-def _constants(func: Func) -> Iterator[int]:
-    nested = (s.extent for s in statements(func.body) if isinstance(s, Loop))
-    yield from (max(1, x.value) for x in nested if isinstance(x, Int))
+def iterations(func: Func, sizes: Mapping[str, int]) -> int:
+    """How many iterations there are at most of all loops of `func` at `sizes`, as far as they are not memory's."""
+
+    def count(body: Iterable[Stmt], largest: Mapping[str, int]) -> int:
+        total = 0
+        for s in body:
+            if isinstance(s, Loop):
+                trips = max(0, evaluate(s.extent, dict(largest))) if sees(s.extent) else 1
+                total += trips and trips * max(1, count(s.body, {**largest, s.var: trips - 1}))
+            else:
+                total += sum(count(inner, largest) for inner in bodies(s))
+        return total
+
+    return count(func.body, sizes)
 
 
-def _sizes(func: Func) -> Iterator[dict[str, int]]:
+def _small(func: Func) -> Iterator[dict[str, int]]:
     several = product(SMALL, repeat=len(func.sizes)) if len(func.sizes) < 4 else [(v,) * len(func.sizes) for v in SMALL]
     every = sorted(
         (dict(zip(func.sizes, v, strict=True)) for v in several), key=lambda s: (sum(s.values()) % 13, sum(s.values()))
     )
     yield from (s for s in every if all(holds(c, s) for c in func.assumes))
+
+
+def _near_constants(before: Func, after: Func) -> Iterator[dict[str, int]]:
+    """Each size next to a constant, the others small; then all of them. Constants of one program alone come first."""
+    one, other = ({n.value for n in nodes(f) if isinstance(n, Int) and n.value > SMALL[-1]} for f in (before, after))
+    near = [c + d for c in (*sorted(one ^ other), *sorted(one & other)) for d in (1, 0, -1)]
+    names = before.sizes
+    for value in dict.fromkeys(near):
+        for n in names if len(names) > 1 else ():
+            yield {v: value if v == n else SMALL[3] for v in names}
+        if names:
+            yield dict.fromkeys(names, value)
 
 
 def _at(before: Func, after: Func, sizes: Mapping[str, int], seed: int) -> Wrong | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import islpy as isl
 
@@ -27,6 +27,8 @@ from loopir.ir.grammar import (
     Func,
     Index,
     Int,
+    Issue,
+    Kernel,
     Load,
     Max,
     Min,
@@ -41,7 +43,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.text import text
-from loopir.ir.walk import nodes
+from loopir.ir.walk import nodes, statements
 
 END = 1 << 30
 """The time of whoever looks at the outputs."""
@@ -49,6 +51,12 @@ END = 1 << 30
 
 class Unseen(Exception):
     """What the dataflow depends on is not affine, or comes from memory."""
+
+
+class Apart(Exception):
+    """Two values are not shown to be equal; at `sizes` there are any such, if it is known."""
+
+    sizes: isl.Set | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +92,8 @@ class Given:
 class Folded:
     """What stands in an element after some folds, for each instance of the reader `site`: `parts` folded into `base`.
 
-    Each part is a fold statement, and for each reader the instances of it that count.
+    Each part is a fold statement, and for each reader the instances of it that count. Of a fold of several components
+    at once, `beside` is what the others began with: what this one becomes depends on them.
     """
 
     key: tuple[object, ...]
@@ -93,6 +102,7 @@ class Folded:
     base: tuple[tuple[Term, isl.Map], ...]
     parts: tuple[tuple[Site, Reduce, isl.Map], ...]
     readers: isl.Set
+    beside: tuple[Pieces, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,8 @@ class Flow:
     depth: int = 0
 
     def __post_init__(self) -> None:
+        if any(isinstance(s, Issue | Kernel) for s in statements(self.func.body)):
+            raise Unseen("what instructions that were lowered write is not looked at")
         found = statements_of(self.func)
         self.depth = 2 + max((len(s.when) for s in found), default=0)
         for n, s in enumerate(found):
@@ -139,6 +151,11 @@ class Flow:
         time = tuple(str(x) if isinstance(x, int) else names[x] for x in s.when)
         private = {a.buffer: a.private for a in s.accesses}
         return Site(name, s.name, s.dims, self.set(name, len(s.dims), conds), time, private, s)
+
+    def shape(self, b: Buffer) -> isl.Set:
+        """The elements of an argument, for all sizes."""
+        names = self.names(())
+        return self.set("", len(b.shape), [f"0 <= i{n} < {_index(d, names)}" for n, d in enumerate(b.shape)])
 
     def output(self, b: Buffer) -> Expr:
         """What the caller finds in `b` at the end, element by element."""
@@ -220,7 +237,7 @@ class Flow:
         out: list[tuple[Term, isl.Map]] = []
         folds: dict[str, isl.Set] = {}
         for (writer, stmt, _), source in found:
-            if isinstance(stmt, Reduce) and not _starts(writer):
+            if _folds(stmt, writer):
                 where = source.domain()
                 held = folds.get(stmt.monoid.name)
                 folds[stmt.monoid.name] = where if held is None else held.union(where)
@@ -271,7 +288,7 @@ class Flow:
         base: list[tuple[Term, isl.Map]] = [*self._first(b, rest)]
         when: isl.Map | None = None
         for (writer, stmt, _), source in found:
-            if isinstance(stmt, Reduce) and not _starts(writer):
+            if _folds(stmt, writer):
                 raise Unseen(f"{b.name} is folded into by {monoid} and by {stmt.monoid.name} in turn")
             base.append((Expr(writer, _stored(stmt, b.name)), source))
             at = source.apply_range(self.time(writer, 1))
@@ -288,7 +305,40 @@ class Flow:
                 parts.append((writer, stmt, seen))
         first = parts[0][1]
         component = [x.name for x in first.buffers].index(b.name)
-        return Folded(key, first.monoid, component, tuple(base), tuple(parts), reads.domain())
+        beside = tuple(self._beside(b, x, parts) for x in first.buffers if x.name != b.name)
+        return Folded(key, first.monoid, component, tuple(base), tuple(parts), reads.domain(), beside)
+
+    def _beside(self, b: Buffer, other: Buffer, parts: Sequence[tuple[Site, Reduce, isl.Map]]) -> Pieces:
+        """What `other` held before the first of the folds `parts` into it and `b`; between them nothing else writes it.
+
+        Each fold goes on from one and the same fold in both: the last of those before it.
+        """
+        out: list[tuple[Term, isl.Map]] = []
+        for writer, stmt, seen in parts:
+            if stmt.buffers != parts[0][1].buffers:
+                raise Unseen(f"{b.name} is folded into beside one buffer and beside another")
+            elements = (self.element(writer, x, stmt.at).intersect_domain(seen.range()) for x in (b, other))
+            (mine, _), (theirs, rest) = (
+                self._last(writer, e, self.writes(x.name)) for e, x in zip(elements, (b, other), strict=True)
+            )
+            if not _same_folds(mine, theirs):
+                raise Unseen(f"{b.name} and {other.name} are not folded into together throughout")
+            base = [(Expr(w, _stored(s, other.name)), m) for (w, s, _), m in theirs if not _folds(s, w)]
+            out += [(term, seen.apply_range(m)) for term, m in (*base, *self._first(other, rest))]
+        return tuple(out)
+
+
+Sources: TypeAlias = "Sequence[tuple[tuple[Site, Store | Reduce, isl.Map], isl.Map]]"
+
+
+def _same_folds(one: Sources, other: Sources) -> bool:
+    """Whether both come from the same instances of folds, where they come from folds."""
+    a, b = ({w.name: m for (w, s, _), m in x if _folds(s, w)} for x in (one, other))
+    return a.keys() == b.keys() and all(a[n].is_equal(b[n]) for n in a)
+
+
+def _folds(stmt: Store | Reduce, site: Site) -> TypeGuard[Reduce]:
+    return isinstance(stmt, Reduce) and not _starts(site)
 
 
 def _starts(site: Site) -> bool:

@@ -20,12 +20,30 @@ from functools import reduce
 
 import islpy as isl
 
-from loopir.analysis.constants import constants
 from loopir.analysis.counterexample import Wrong, counterexample
-from loopir.analysis.flow import Expr, Flow, Folded, Given, Site, Term, Unseen, Void
+from loopir.analysis.flow import Apart, Expr, Flow, Folded, Given, Site, Term, Unseen, Void
+from loopir.analysis.fold_matching import any_of, require_one_to_one, same_parts, telling
 from loopir.analysis.running import Part, addends, once, running, told_apart
+from loopir.analysis.undefined import least_sizes, undefined_uses
 from loopir.analysis.unfused import unfused
-from loopir.ir.grammar import Buffer, Cast, Cond, Const, Func, Index, Int, Load, Monoid, Of, Op, Reduce, Select, Var
+from loopir.ir.grammar import (
+    Buffer,
+    Cast,
+    Cond,
+    Const,
+    Func,
+    Index,
+    Int,
+    Load,
+    Monoid,
+    Of,
+    Op,
+    Reduce,
+    Select,
+    Size,
+    Value,
+    Var,
+)
 from loopir.ir.text import text
 
 WIDEN, MOST = 6, 40
@@ -55,31 +73,61 @@ class Validation:
         return "\n".join(lines) or "nothing to prove"
 
 
-class Apart(Exception):
-    """Two values are not shown to be equal."""
-
-
 def validate(before: Func, after: Func) -> Validation:
     """Compare the outputs of `after` with those of `before`, for all sizes that `before` assumes."""
     proved: list[str] = []
     unproved: list[tuple[str, str]] = []
-    pairs = list(zip(before.outputs(), after.outputs(), strict=True))
+    sizes: list[dict[str, int]] = []
     try:
-        proof = _Proof(Flow(unfused(before), "F"), Flow(unfused(after), "G"))
-        outside = proof.other.outside()
+        proof, reason = _Proof(Flow(unfused(before), "F"), Flow(unfused(after), "G")), None
+        if (other := _other_arguments(proof)) is not None:
+            return Validation((), tuple((b.name, other) for b in before.outputs()))
+        reason = proof.other.outside() or proof.undefined()
     except Unseen as unseen:
-        proof, outside = None, str(unseen)
-    for one, other in pairs:
+        proof, reason = None, str(unseen)
+    except isl.Error:
+        proof, reason = None, "the solver gave up"
+    found = {b.name: b for b in after.outputs()}
+    for one in before.outputs():
+        if proof is None or reason is not None:
+            unproved.append((one.name, str(reason)))
+            continue
         try:
-            if proof is None or outside is not None:
-                raise Apart(str(outside))
-            proof.output(one, other)
+            proof.output(one, found[one.name])
             proved.append(one.name)
         except (Unseen, Apart) as why:
             unproved.append((one.name, str(why)))
+            sizes += _suspected(before, why)
         except isl.Error:
             unproved.append((one.name, "the solver gave up"))
-    return Validation(tuple(proved), tuple(unproved), counterexample(before, after) if unproved else None)
+    return Validation(tuple(proved), tuple(unproved), counterexample(before, after, sizes) if unproved else None)
+
+
+def _suspected(func: Func, why: Exception) -> list[dict[str, int]]:
+    """The least sizes at which two values are not shown to be equal."""
+    if not isinstance(why, Apart) or why.sizes is None:
+        return []
+    try:
+        least = least_sizes(why.sizes)
+    except isl.Error:
+        return []
+    return [{n: least[n] for n in func.sizes}]
+
+
+def _other_arguments(proof: _Proof) -> str | None:
+    """In words, what `after` takes that is not what `before` does: then the two are not called alike."""
+    told = [
+        [(p.name,) if isinstance(p, Size) else (p.buffer.name, p.access, p.buffer.dtype) for p in f.func.params]
+        for f in (proof.one, proof.other)
+    ]
+    if told[0] != told[1]:
+        return "the arguments are others"
+    for a, b in zip(proof.one.func.args, proof.other.func.args, strict=True):
+        if len(a.buffer.shape) != len(b.buffer.shape) or not proof.one.shape(a.buffer).is_equal(
+            proof.other.shape(b.buffer)
+        ):
+            return f"{a.buffer.name} has another shape"
+    return None
 
 
 @dataclass(eq=False)
@@ -89,7 +137,28 @@ class _Proof:
     assumed: dict[tuple[object, ...], isl.Map] = field(default_factory=dict[tuple[object, ...], isl.Map])
     grown: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
 
+    def undefined(self) -> str | None:
+        """A use of memory that nothing has written, in words, at sizes at which the first program has none."""
+        uses = undefined_uses(self.other)
+        if not uses:
+            return None
+        meaningless = [x.sizes for x in undefined_uses(self.one)]
+        for x in uses:
+            if not x.sizes.is_subset(reduce(isl.Set.union, meaningless, x.sizes.subtract(x.sizes))):
+                return x.described(self.other)
+        return None
+
     def output(self, one: Buffer, other: Buffer) -> None:
+        """Show that the two are equal. What is assumed on the way is shown, too, or else taken back."""
+        before = dict(self.assumed), dict(self.grown)
+        try:
+            self.whole(one, other)
+        except (Unseen, Apart, isl.Error):
+            self.assumed, self.grown = before
+            raise
+
+    def whole(self, one: Buffer, other: Buffer) -> None:
+        """Show that the two are equal, element by element."""
         a, b = self.one.output(one), self.other.output(other)
         same = isl.Map.identity(
             isl.Space.map_from_domain_and_range(a.site.domain.get_space(), a.site.domain.get_space())
@@ -106,6 +175,15 @@ class _Proof:
         """Show that `a` and `b` are equal for each of `pairs`, instances or elements of `a` and of `b`."""
         if pairs.is_empty() or isinstance(a, Void):
             return
+        try:
+            self.shown(a, b, pairs)
+        except Apart as apart:
+            if apart.sizes is None:
+                apart.sizes = pairs.params()
+            raise
+
+    def shown(self, a: Term, b: Term, pairs: isl.Map) -> None:
+        """Show that `a` and `b` are equal for some `pairs`, by what they are."""
         if any(isinstance(x, Expr) and isinstance(x.node, Load) for x in (a, b)):
             widen = MOST if isinstance(a, Given) or isinstance(b, Given) else WIDEN
             if (more := self.assume((_key(a), _key(b)), pairs, *self.ranges(a, b, pairs), widen)) is not None:
@@ -186,6 +264,8 @@ class _Proof:
             case Const(), Const() if a.node == b.node:
                 pass
             case Op(f, xs), Op(g, ys) if f == g:
+                if f.lane is not None:
+                    raise Unseen(f"{f} takes the value of another thread")
                 for x, y in zip(xs, ys, strict=True):
                     self.same(Expr(a.site, x), Expr(b.site, y), pairs)
             case Cast(x, t), Cast(y, u) if t == u:
@@ -209,9 +289,10 @@ class _Proof:
         """Both fold by one monoid, from equal first values, values of which each has its equal in the other."""
         if (a.monoid, a.component) != (b.monoid, b.component):
             raise Apart(f"{_told(a)} has become {_told(b)}")
-        for one, back in a.base:
-            for other, forth in b.base:
-                self.same(one, other, back.reverse().apply_range(pairs).apply_range(forth))
+        for mine, theirs in zip((a.base, *a.beside), (b.base, *b.beside), strict=True):
+            for one, back in mine:
+                for other, forth in theirs:
+                    self.same(one, other, back.reverse().apply_range(pairs).apply_range(forth))
         self.values(_label(a), a.monoid, pairs, self.parts(self.one, a), self.parts(self.other, b))
 
     def values(self, label: str, monoid: Monoid, pairs: isl.Map, left: list[Part], right: list[Part]) -> None:
@@ -219,7 +300,7 @@ class _Proof:
         try:
             chosen = self.matched(label, pairs, once(left), once(right))
         except (Unseen, Apart):  # but those that fold nothing in
-            left, right = _telling(self.one, monoid, left), _telling(self.other, monoid, right)
+            left, right = telling(self.one, monoid, left), telling(self.other, monoid, right)
             chosen = self.matched(label, pairs, once(left), once(right))
         for x, y, m in chosen:
             met = m.intersect(x[2].reverse().apply_range(pairs).apply_range(y[2]))
@@ -238,10 +319,10 @@ class _Proof:
             raise Apart(f"{label} does not fold the same values")
         chosen = [(x, y, self.alike(x, y)) for x in left for y in right]
         try:
-            _require_one_to_one(label, pairs, left, right, [m for _, _, m in chosen])
+            require_one_to_one(label, pairs, left, right, [m for _, _, m in chosen])
         except Unseen:  # values that are all the same: go by the names of the loops
             chosen = [(x, y, m.intersect(self.named(x[0], y[0]))) for x, y, m in chosen]
-            _require_one_to_one(label, pairs, left, right, [m for _, _, m in chosen])
+            require_one_to_one(label, pairs, left, right, [m for _, _, m in chosen])
         return chosen
 
     def parts(self, flow: Flow, f: Folded) -> list[Part]:
@@ -260,24 +341,36 @@ class _Proof:
         return out
 
     def partial(self, flow: Flow, f: Folded, site: Site, stmt: Reduce) -> list[Part] | None:
-        """The folds behind the values of `stmt`, if all of these are results of the same monoid from its identity."""
-        value = stmt.values[f.component]
+        """The folds behind the values of `stmt`, if all of these are results of the same monoid from its identity.
+
+        Of several components each is that of one and the same fold.
+        """
+        found = [self.results(flow, f.monoid, n, site, v) for n, v in enumerate(stmt.values)]
+        mine = found[f.component]
+        if mine is None or not all(x is not None and same_parts(mine, x) for x in found):
+            return None
+        return mine
+
+    def results(self, flow: Flow, monoid: Monoid, component: int, site: Site, value: Value) -> list[Part] | None:
+        """The folds behind `value`, if it is component `component` of what `monoid` folded from its identity."""
         if not isinstance(value, Load):
             return None
         out: list[Part] = []
-        identity = f.monoid.identity[f.component]
+        identity = monoid.identity
         for term, back in flow.pieces(site, value):
             while isinstance(term, Expr) and isinstance(term.node, Load):  # a copy
                 inner = flow.pieces(term.site, term.node)
                 if len(inner) != 1:
                     return None
                 term, back = inner[0][0], back.apply_range(inner[0][1])
-            if isinstance(term, Expr) and term.node == identity:
+            if isinstance(term, Expr) and term.node == identity[component]:
                 continue  # no folds behind it
-            if not isinstance(term, Folded) or term.monoid != f.monoid:
+            if not isinstance(term, Folded) or (term.monoid, term.component) != (monoid, component):
                 return None
-            if not all(isinstance(x, Expr) and x.node == identity for x, _ in term.base):
-                return None
+            rest = [x for n, x in enumerate(identity) if n != component]
+            for none, base in zip((identity[component], *rest), (term.base, *term.beside), strict=True):
+                if not all(isinstance(x, Expr) and x.node == none for x, _ in base):
+                    return None
             out += [(s, r, back.apply_range(m)) for s, r, m in self.parts(flow, term)]
         return out
 
@@ -311,10 +404,10 @@ class _Proof:
             return None
         if isinstance(a, Expr) and isinstance(a.node, Load):
             back = [(m, self.guess(t, b, deep - 1)) for t, m in self.one.pieces(a.site, a.node)]
-            return _any_of(back, left=True)
+            return any_of(back, left=True)
         if isinstance(b, Expr) and isinstance(b.node, Load):
             back = [(m, self.guess(a, t, deep - 1)) for t, m in self.other.pieces(b.site, b.node)]
-            return _any_of(back, left=False)
+            return any_of(back, left=False)
         if isinstance(a, Expr) and isinstance(a.node, Select):
             held = self.one.where(a.site, a.node.cond)
             yes, no = (self.guess(Expr(a.site, x), b, deep) for x in (a.node.a, a.node.b))
@@ -345,44 +438,6 @@ class _Proof:
         rank = next(len(x.buffer.shape) for x in self.one.func.args if x.buffer.name == name)
         at = f"{name}[{', '.join(f'i{n}' for n in range(rank))}]"
         return isl.Map(f"{self.one.params} -> {{ {at} -> {at} }}")
-
-
-def _any_of(found: list[tuple[isl.Map, isl.Map | None]], *, left: bool) -> isl.Map | None:
-    """The pairs by way of any of several terms, each reached by a relation from the reader on the `left`, or right."""
-    through = [back.apply_range(m) if left else m.apply_range(back.reverse()) for back, m in found if m is not None]
-    return reduce(isl.Map.union, through) if through and len(through) == len(found) else None
-
-
-def _require_one_to_one(
-    label: str, pairs: isl.Map,
-    left: list[Part], right: list[Part], chosen: list[isl.Map],
-) -> None:  # fmt: skip
-    """Refuse unless `chosen` gives each fold of a pair exactly one of the other program's, and misses none."""
-    mine = _union([pairs.domain_map().apply_range(m) for _, _, m in left])
-    theirs = _union([pairs.range_map().apply_range(m) for _, _, m in right])
-    both = _union(chosen)
-    for one, other, between in ((mine, theirs, both), (theirs, mine, both.reverse())):
-        to = one.range_map().apply_range(between).intersect(one.domain_map().apply_range(other))
-        if not to.is_single_valued():
-            raise Unseen(f"which fold of {label} is which: their values do not tell them apart")
-        if not one.wrap().is_subset(to.domain()):
-            raise Apart(f"{label} does not fold the same values")
-
-
-def _telling(flow: Flow, monoid: Monoid, parts: list[Part]) -> list[Part]:
-    """`parts` without the instances that fold in the identity, as padding does."""
-    out: list[Part] = []
-    for site, values, seen in parts:
-        idle = site.domain
-        for value, none in zip(values, monoid.identity, strict=True):
-            same = [at for c, at in constants(flow, site, value) if c == none]
-            idle = idle.intersect(reduce(isl.Set.union, same)) if same else idle.subtract(idle)
-        out.append((site, values, seen.subtract_range(idle)))
-    return [x for x in out if not x[2].is_empty()]
-
-
-def _union(maps: list[isl.Map]) -> isl.UnionMap:
-    return reduce(isl.UnionMap.union, [isl.UnionMap.from_map(m) for m in maps])
 
 
 def _hull(m: isl.Map) -> isl.Map:

@@ -107,6 +107,8 @@ _WORDS = """
     template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
     wchar_t while xor xor_eq
 
+    _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Pragma _Static_assert _Thread_local defined
+
     EOF NULL abs acos asin assert atan atomicAdd atomicCAS atomicExch atomicMax atomicMin blockDim blockIdx cbrt
     ceil clock cos cosh dim3 div double2 erf erfc exp exp2 expm1 fabs float2 float4 floor fma fmaf fmax fmin
     fmod free gridDim hypot isinf isnan j0 j1 jn ldexp lgamma linux log log2 logb main malloc max memcpy memset

@@ -66,8 +66,17 @@ def new_name(name: str, here: Here) -> None:
     here.names.add(name)
 
 
+NAMES = "an ASCII identifier that is no keyword, inf or nan, and does not start with lp_ or __"
+"""What names are."""
+
+
+def is_usable(name: str) -> bool:
+    """Whether `name` is one that programs may use."""
+    return name.isidentifier() and name.isascii() and name not in RESERVED and not name.startswith(("lp_", "__"))
+
+
 @lru_cache(maxsize=4096)
 def usable(name: str) -> None:
-    if not name.isidentifier() or not name.isascii() or name in RESERVED or name.startswith(("lp_", "__")):
-        rule = "an ASCII identifier that is no keyword, inf or nan, and does not start with lp_ or __"
-        fail(f"{name!r} is no usable name: {rule}")
+    """Refuse a name that programs may not use."""
+    if not is_usable(name):
+        fail(f"{name!r} is no usable name: {NAMES}")

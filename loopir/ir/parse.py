@@ -87,10 +87,13 @@ def meaning(program: Callable[..., Any] | str) -> Func:
     lines, first = inspect.getsourcelines(program)
     filename = inspect.getsourcefile(program) or "<instruction>"
     constants = {**program.__globals__, **inspect.getclosurevars(program).nonlocals}
-    return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), "meaning")
+    return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), "meaning", defined=True)
 
 
-def _parse(source: str, filename: str, constants: Mapping[str, object], first: int, stage: Stage | None = None) -> Func:
+def _parse(
+    source: str, filename: str, constants: Mapping[str, object], first: int,
+    stage: Stage | None = None, *, defined: bool = False,
+) -> Func:  # fmt: skip
     """`parse`, for source that starts at line `first` of its file."""
     try:
         module = ast.parse(source, filename)
@@ -98,7 +101,7 @@ def _parse(source: str, filename: str, constants: Mapping[str, object], first: i
         line = (error.lineno or 1) + first - 1
         raise ParseError(error.msg, (filename, line, error.offset, error.text)) from None
     anywhere = "any" if stage == "meaning" else "global"
-    parsed = _Reader(filename, source.splitlines(), constants, first, anywhere).module(module)
+    parsed = _Reader(filename, source.splitlines(), constants, first, anywhere, defined=defined).module(module)
     lowered = any(isinstance(s, Kernel | Barrier | Commit | Wait) for s in statements(parsed.body))
     verify(parsed, stage or ("lowered" if lowered else "schedule"))
     return parsed
@@ -148,7 +151,7 @@ def func(fn: Callable[..., Any]) -> Func:
         raise ParseError(f"the source of {fn.__name__!r} is not to be had; give its text to parse()") from error
     constants = {**fn.__globals__, **_around(fn), **inspect.getclosurevars(fn).nonlocals}
     filename = inspect.getsourcefile(fn) or "<nest>"
-    return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1))
+    return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), defined=True)
 
 
 def _around(fn: Callable[..., Any]) -> dict[str, object]:
@@ -172,6 +175,8 @@ class _Reader(Declarations):
     taken: set[str] = field(default_factory=set[str])
     labels: set[str] = field(default_factory=set[str])
     monoids: dict[str, Monoid] = field(default_factory=dict[str, Monoid])
+    defined: bool = False
+    """Whether Python has defined the function: its first decorator, by whatever name, is then ours."""
 
     def fail(self, node: ast.AST, message: str) -> NoReturn:
         line = getattr(node, "lineno", 1)
@@ -207,7 +212,16 @@ class _Reader(Declarations):
         self.names.params = {}
         return Monoid(d.name, params[:half], params[half:], combine, cast("tuple[Const, ...]", identity))
 
+    def plain(self, d: ast.FunctionDef) -> None:
+        """Refuse what would be left out of account: decorators but `lp.func`, and something to return."""
+        for n, x in enumerate(d.decorator_list):
+            if name_of(x) != "func" and (n or not self.defined):
+                self.fail(x, f"@{ast.unparse(x)} does nothing to a nest; take it away")
+        if d.returns is not None and not (isinstance(d.returns, ast.Constant) and d.returns.value is None):
+            self.fail(d.returns, "a nest returns nothing; what it makes is written into its out parameters")
+
     def function(self, d: ast.FunctionDef) -> Func:
+        self.plain(d)
         if d.args.posonlyargs + d.args.kwonlyargs + d.args.defaults or d.args.vararg or d.args.kwarg:
             self.fail(d, "a nest has plain parameters, with no defaults, * or /")
         self.taken |= {d.name, *(a.arg for a in d.args.args)}

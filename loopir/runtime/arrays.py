@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from operator import index
@@ -100,28 +101,68 @@ def take(x: Any, spec: ArgSpec) -> Taken:
     """`x` as an array; TypeError if it is none."""
     if type(x) is np.ndarray:
         return _numpy(x)
-    kind = type(x).__module__.partition(".")[0]
-    if kind == "torch":
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, getattr(torch, "Tensor", ())):
         return _torch(x, spec)
-    if hasattr(x, "__cuda_array_interface__"):
-        return _cuda(x)
     if isinstance(x, bool | int | float) and not isinstance(x, np.generic):
         return _numpy(_scalar(x, spec))
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{spec.name} has a mask, and kernels have none; fill it first, as {spec.name}.filled(0) does")
-    if isinstance(x, np.ndarray | np.generic) or hasattr(x, "__array_interface__"):
-        return _numpy(np.asarray(x))
-    if hasattr(x, "__dlpack__"):
-        try:
+    if isinstance(x, np.generic):
+        return _numpy(_lone(np.asarray(x)))
+    with _foreign(x, spec):
+        if hasattr(x, "__cuda_array_interface__"):
+            return _cuda(x)
+        if isinstance(x, np.ndarray):
+            return _numpy(np.asarray(x))
+        if hasattr(x, "__array_interface__"):
+            _require_room(x.__array_interface__)
+            return _numpy(np.asarray(x))
+        if hasattr(x, "__dlpack__"):
             return _numpy(np.from_dlpack(x))
-        except (BufferError, RuntimeError, TypeError) as error:
-            raise TypeError(f"{spec.name}: {type(x).__name__} cannot be shared with NumPy: {error}") from None
     try:
-        return _numpy(np.asarray(memoryview(x)))
+        view = memoryview(x)
     except TypeError:
         raise TypeError(
             f"{spec.name} is a {type(x).__name__}; a kernel takes arrays: NumPy's, or anything with DLPack or a buffer"
         ) from None
+    with _foreign(x, spec):
+        return _numpy(np.asarray(view))
+
+
+def _require_room(interface: Mapping[str, Any]) -> None:
+    """Refuse an array interface over a buffer that is shorter than its shape says: NumPy does not look."""
+    data, strides = interface.get("data"), interface.get("strides")
+    if data is None or isinstance(data, tuple):
+        return
+    shape, item = tuple(map(index, interface["shape"])), np.dtype(interface["typestr"]).itemsize
+    steps = tuple(map(index, strides)) if strides is not None else tuple(
+        item * prod(shape[n + 1 :]) for n in range(len(shape))
+    )  # fmt: skip
+    reached = [(d - 1) * s for d, s in zip(shape, steps, strict=True)]
+    first = index(interface.get("offset", 0)) + sum(min(0, x) for x in reached)
+    last = index(interface.get("offset", 0)) + sum(max(0, x) for x in reached) + item
+    if prod(shape) and not (first >= 0 and last <= memoryview(data).nbytes):
+        raise ValueError(
+            f"its shape {shape} takes bytes {first} to {last}, and its buffer has {memoryview(data).nbytes}"
+        )
+
+
+@contextmanager
+def _foreign(x: Any, spec: ArgSpec) -> Iterator[None]:
+    """Say in words that `x` could not tell what it holds: what it raises when it is asked may be anything."""
+    try:
+        yield
+    except Exception as error:
+        raise TypeError(
+            f"{spec.name}: {type(x).__name__} cannot be shared with NumPy: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _lone(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy of one number, which nobody would see written."""
+    a.flags.writeable = False
+    return a
 
 
 def _scalar(x: float, spec: ArgSpec) -> np.ndarray[Any, Any]:
@@ -130,7 +171,7 @@ def _scalar(x: float, spec: ArgSpec) -> np.ndarray[Any, Any]:
     if not isinstance(x, taken):
         raise TypeError(f"{spec.name} is {x!r}, and the kernel takes {spec.dtype}")
     try:
-        return np.asarray(x, spec.numpy)
+        return _lone(np.asarray(x, spec.numpy))
     except OverflowError:
         raise ValueError(f"{spec.name} is {x}, which {spec.dtype} does not hold") from None
 
@@ -158,24 +199,41 @@ address = _read if sys.implementation.name == "cpython" and _read(_PROBE) == _as
 
 
 def _torch(x: Any, spec: ArgSpec) -> Taken:
+    name, torch = spec.name, sys.modules["torch"]
+    if type(x).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise TypeError(f"{name} is a {type(x).__name__}, which has no memory of its own; pass a plain torch.Tensor")
     if x.requires_grad:
-        raise TypeError(f"{spec.name} requires a gradient, and kernels have none; pass {spec.name}.detach()")
+        raise TypeError(f"{name} requires a gradient, and kernels have none; pass {name}.detach()")
     if str(x.layout) != "torch.strided" or x.is_neg() or x.is_conj():
-        raise TypeError(f"{spec.name} is sparse, or a lazy view; pass {spec.name}.to_dense().resolve_neg()")
+        raise TypeError(f"{name} is sparse, or a lazy view; pass {name}.to_dense().resolve_neg()")
+    if x.device.type == "meta":
+        raise ValueError(f"{name} is on torch's meta device, which has no memory; pass a tensor that holds elements")
     device = "cpu" if x.device.type == "cpu" else f"{x.device.type}:{x.device.index or 0}"
-    return Taken(x, x.data_ptr(), tuple(x.shape), str(x.dtype).removeprefix("torch."), x.is_contiguous(), device, True,
+    try:
+        pointer, behind = x.data_ptr(), x.untyped_storage().nbytes() - x.storage_offset() * x.element_size()
+    except RuntimeError as error:  # inside torch's transformations tensors have no memory
+        raise TypeError(f"{name}: torch tells no address of its memory: {str(error).splitlines()[0]}") from None
+    if x.is_contiguous() and behind < x.numel() * x.element_size():
+        raise ValueError(
+            f"{name} of shape {tuple(x.shape)} takes {x.numel() * x.element_size()} bytes, and its storage has "
+            f"{max(0, behind)}: it was freed or resized; pass a tensor that holds its elements"
+        )
+    return Taken(x, pointer, tuple(x.shape), str(x.dtype).removeprefix("torch."), x.is_contiguous(), device, True,
                  tuple(x.stride()))  # fmt: skip
 
 
 def _cuda(x: Any) -> Taken:
     interface = x.__cuda_array_interface__
-    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    shape, strides = tuple(map(index, interface["shape"])), interface.get("strides")
+    if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
+        raise ValueError(f"its shape is {shape} and its strides are {strides}")
     dtype = np.dtype(interface["typestr"])
     pointer, readonly = interface["data"]
     dense = strides is None or _dense(shape, strides, dtype.itemsize)
     name = told if (told := str(getattr(x, "dtype", ""))) in UNTOLD else dtype.name
+    name = name if dtype.isnative else f"byte-swapped {name}"
     device = f"cuda:{getattr(getattr(x, 'device', None), 'id', 0)}"
-    return Taken(x, pointer or 0, shape, name, dense, device, not readonly, strides)
+    return Taken(x, index(pointer or 0), shape, name, dense, device, not readonly, strides)
 
 
 def _dense(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
@@ -236,8 +294,10 @@ def bind(
     for check, text in signature.checks:
         if not check(*sizes):
             raise ValueError(f"{signature.name} assumes {text}, and is called with {_listed(signature, sizes)}")
+    for a, t in ((a, taken[a.name]) for a in signature.args if a.name in taken):
+        _usable(signature, a, t, device)
     results = tuple(out) if out is not None else _results(signature, taken, shapes)
-    for a in signature.args:
+    for a in signature.outputs:
         _usable(signature, a, taken[a.name], device)
     _apart(signature, taken)
     return Bound(sizes, tuple(taken[a.name] for a in signature.args), results)
@@ -359,6 +419,8 @@ def _usable(signature: Signature, a: ArgSpec, t: Taken, device: str) -> None:
             f"{a.name} of shape {t.shape} is not contiguous in row-major order{strides}; "
             f"pass a copy, as {copy} makes{after}"
         )
+    if not t.pointer and prod(t.shape):
+        raise ValueError(f"{a.name} of shape {t.shape} has no memory: its address is 0; pass an array that has")
     if t.pointer % a.numpy.itemsize:
         raise ValueError(f"{a.name} does not start at a multiple of {a.numpy.itemsize} bytes; pass {a.name}.copy()")
     if a.access != "in" and not t.writable:

@@ -64,9 +64,11 @@ entry:
   %low = load i64, ptr %low.at
   %rest = and i64 %data, %low
   %aligned = icmp eq i64 %rest, 0
+  %there = icmp ne i64 %data, 0
   %one = and i1 %typed, %deep
   %two = and i1 %flagged, %aligned
-  %fits = and i1 %one, %two
+  %three = and i1 %one, %there
+  %fits = and i1 %two, %three
   %dims = load ptr, ptr %dims.at
   br i1 %fits, label %next, label %no
 next:

@@ -17,14 +17,15 @@
   ptr,                                 ; 28 the number of a stream
   i64, i64, i64, i64,                  ; 29 where a tensor lies in its object, 30 strided, 31 CUDA, 32 which GPU
   ptr,                                 ; 33 launch a graph
-  ptr                                  ; 34 the first room
+  ptr, ptr,                            ; 34 torch: bytes of a tensor's storage, 35 elements of it before the tensor
+  ptr                                  ; 36 the first room
 }
 ; Memory for intermediates on a stream: the next room, the stream's handle and number, and where it is, 0 while in use.
 %room = type { ptr, i64, i64, i64 }
 ; A kernel: environment, first plan, inputs, outputs, an %arg for each of them, and what raises for a failed launch.
 %head = type { ptr, ptr, i64, i64, ptr, ptr }
-; An argument: dtype, dimensions, bits of the address that are 0, whether it is written.
-%arg = type { i64, i64, i64, i64 }
+; An argument: dtype, dimensions, bits of the address that are 0, whether it is written, bytes of an element.
+%arg = type { i64, i64, i64, i64, i64 }
 ; Shapes that were met: the next plan, sizes in order, bytes by argument, whether an argument has one element only, what
 ; makes outputs, whether there are intermediates, how many launches, and those; how many tensor maps, and those.
 %plan = type { ptr, ptr, ptr, ptr, ptr, i64, i64, ptr, i64, ptr }
@@ -120,7 +121,9 @@ plain:
   %low = load i64, ptr %low.at
   %rest = and i64 %data, %low
   %aligned = icmp eq i64 %rest, 0
-  br i1 %aligned, label %ask, label %no
+  %there = icmp ne i64 %data, 0
+  %usable = and i1 %aligned, %there
+  br i1 %usable, label %ask, label %no
 ask:
   %get.at = getelementptr %env, ptr %env, i32 0, i32 7
   %get = load ptr, ptr %get.at
@@ -247,7 +250,8 @@ found:
   ret ptr %result
 }
 
-; Whether nothing that is written shares memory with anything else, and no tensor of one element is a lazy view.
+; Whether the storage of each tensor holds all of it, nothing that is written shares memory with anything else, and no
+; tensor of one element is a lazy view.
 define internal i1 @apart(ptr %head, ptr %env, ptr %plan, i64 %count, ptr %facts) {
 entry:
   %args.at = getelementptr %head, ptr %head, i32 0, i32 4
@@ -256,6 +260,8 @@ entry:
   %bytes = load ptr, ptr %bytes.at
   %lone.at = getelementptr %plan, ptr %plan, i32 0, i32 3
   %lone = load ptr, ptr %lone.at
+  %offset.at = getelementptr %env, ptr %env, i32 0, i32 29
+  %offset = load i64, ptr %offset.at
   %is.neg.at = getelementptr %env, ptr %env, i32 0, i32 18
   %is.neg = load ptr, ptr %is.neg.at
   %call.at = getelementptr %env, ptr %env, i32 0, i32 6
@@ -276,15 +282,25 @@ one:
   %alone.at = getelementptr i64, ptr %lone, i64 %n
   %alone = load i64, ptr %alone.at
   %is.alone = icmp ne i64 %alone, 0
-  br i1 %is.alone, label %lazy, label %others
-lazy:
   %x.at = getelementptr %fact, ptr %facts, i64 %n, i32 2
   %x = load ptr, ptr %x.at
+  %t = getelementptr i8, ptr %x, i64 %offset
+  %storage = call i64 @asked(ptr %env, i64 34, ptr %t)
+  %skipped = call i64 @asked(ptr %env, i64 35, ptr %t)
+  %item.at = getelementptr %arg, ptr %args, i64 %n, i32 4
+  %item = load i64, ptr %item.at
+  %skipped.bytes = mul i64 %skipped, %item
+  %held.bytes = sub i64 %storage, %skipped.bytes
+  %enough = icmp sge i64 %held.bytes, %size
+  br i1 %enough, label %held, label %no
+held:
+  br i1 %is.alone, label %lazy, label %others
+lazy:
   %neg = call ptr %call(ptr %is.neg, ptr %x)
   %plain = call i1 @false(ptr %env, ptr %neg)
   br i1 %plain, label %others, label %no
 others:
-  %k = phi i64 [ 0, %one ], [ 0, %lazy ], [ %k.after, %other ]
+  %k = phi i64 [ 0, %held ], [ 0, %lazy ], [ %k.after, %other ]
   %left = icmp ult i64 %k, %n
   br i1 %left, label %other, label %done
 other:
@@ -316,7 +332,7 @@ no:
 ; graph may run at any time.
 define internal ptr @room(ptr %env, i64 %stream) {
 entry:
-  %first = getelementptr %env, ptr %env, i32 0, i32 34
+  %first = getelementptr %env, ptr %env, i32 0, i32 36
   br label %next
 next:
   %at = phi ptr [ %first, %entry ], [ %room, %look ]

@@ -42,10 +42,11 @@ SHIM = {
     "device": "aoti_torch_get_device_index", "contiguous": "aoti_torch_is_contiguous", "dtype": "aoti_torch_get_dtype",
     "dimensions": "aoti_torch_get_dim", "sizes": "aoti_torch_get_sizes", "address": "aoti_torch_get_data_ptr",
 }  # fmt: skip
+STORAGE = {"storage": "aoti_torch_get_storage_size", "first": "aoti_torch_get_storage_offset"}
 ORDER = (
     *("launch", "encode", "capturing"), *PYTHON, *("tuple", "None", "NotImplemented", "False"),
     *("tensor", "requires_grad", "is_neg"), *SHIM,
-    *("stream", "number of stream", "tensor at", "strided", "cuda", "gpu", "graph"),
+    *("stream", "number of stream", "tensor at", "strided", "cuda", "gpu", "graph"), *STORAGE,
 )  # fmt: skip
 """What the words of `%env` are; behind them is the first room."""
 MOST_ARRAYS, MOST_WORDS, MOST_MAPS, MOST_PLANS, MOST_ROOMS = 16, 64, 8, 64, 8
@@ -148,7 +149,8 @@ class Calls:
         """The arguments, inputs first."""
         table = [
             (native.asked("dtype", bound.arrays[n].array), len(args[n].shape),
-             (WIDE if args[n].name in wide else args[n].numpy.itemsize) - 1, int(args[n].access != "in"))
+             (WIDE if args[n].name in wide else args[n].numpy.itemsize) - 1, int(args[n].access != "in"),
+             args[n].numpy.itemsize)
             for n in self.order
         ]  # fmt: skip
         self.kept: list[Any] = [self._failed]
@@ -284,7 +286,7 @@ def torch_points() -> dict[str, int] | None:
     folder = Path(torch.__file__).parent / "lib"
     try:
         code, gpu = (ctypes.CDLL(str(folder / f"libtorch_{name}.so")) for name in ("cpu", "cuda"))
-        found = _addresses(code, SHIM) | _addresses(gpu, {"stream": "aoti_torch_get_current_cuda_stream"})
+        found = _addresses(code, SHIM | STORAGE) | _addresses(gpu, {"stream": "aoti_torch_get_current_cuda_stream"})
         numbers = {"strided": code.aoti_torch_layout_strided(), "cuda": code.aoti_torch_device_type_cuda()}
     except (OSError, AttributeError):
         return None

@@ -39,6 +39,8 @@ class Library:
     address: str
     plain: str
     writable: str
+    short: str
+    """Whether there is less memory behind its address than `{b}` bytes."""
     lazy: str
     """Of an array of one element, whether it has to be computed first. A lazy view of more is not contiguous."""
     scope: Callable[[], dict[str, Any]]
@@ -73,17 +75,19 @@ def _torch_maker(shape: tuple[int, ...], spec: ArgSpec) -> Callable[[], Any]:
 
 NUMPY = Library(
     "type({x}) is ndarray", "{x}.shape, {x}.dtype", "address({x})", "{x}.flags.c_contiguous", "{x}.flags.writeable",
-    "False", lambda: {"ndarray": np.ndarray, "address": address},
+    "False", "False", lambda: {"ndarray": np.ndarray, "address": address},
     lambda shape, spec: partial(np.empty, shape, spec.numpy),
 )  # fmt: skip
 TORCH = Library(
     "type({x}) is Tensor and {x}.get_device() == 0", "{x}.shape, {x}.dtype", "{x}.data_ptr()",
-    "{x}.is_contiguous() and not {x}.requires_grad", "True", "{x}.is_neg()", _torch, _torch_maker,
+    "{x}.is_contiguous() and not {x}.requires_grad", "True",
+    "{x}.untyped_storage().nbytes() - {x}.storage_offset() * {x}.element_size() < {b}",
+    "{x}.is_neg()", _torch, _torch_maker,
 )  # fmt: skip
 """torch is not imported: who has a tensor has it. A sparse tensor has no address, and asking for it raises."""
 CUPY = Library(
     "type({x}) is ndarray and {x}.data.device_id == 0", "{x}.shape, {x}.dtype", "{x}.data.ptr",
-    "{x}.flags.c_contiguous", "True", "False", _cupy, _cupy_maker,
+    "{x}.flags.c_contiguous", "True", "False", "False", _cupy, _cupy_maker,
 )  # fmt: skip
 OF_GPU = {"torch": TORCH, "cupy": CUPY}
 
@@ -162,7 +166,7 @@ class Plans:
         inplace = [n for n in written if n not in self.made]
 
         def both(words: str, which: Sequence[int], between: str = " and ") -> str:
-            return between.join(words.format(x=f"x{n}") for n in which) or "True"
+            return between.join(words.format(x=f"x{n}", b=f"b{n}") for n in which) or "True"
 
         def names(letter: str, which: Sequence[int]) -> str:
             return "".join(f"{letter}{n}, " for n in which)
@@ -177,6 +181,9 @@ class Plans:
             align.setdefault(self.aligned[n], []).append(n)
         odd = " or ".join(f"({' | '.join(f'p{n}' for n in which)}) % {size}" for size, which in sorted(align.items()))
         results = names("x", self.made)
+        missing = f"not ({' and '.join(f'p{n}' for n in every)})"  # an array without elements may have no address, too
+        if say.short != "False":
+            missing += f" or {both(say.short, every, ' or ')}"
         lines = [
             "def key_new(" + names("x", given) + "):",
             f"    return ({both(say.like, given, ', ')},) if {both(say.kind, given)} else None",
@@ -202,7 +209,7 @@ class Plans:
             "                return None",
             f"            {names('b', every)} = plan.bytes",
             f"        {names('p', every)} = {both(say.address, every, ', ')},",
-            f"        if {odd} or not ({both(say.plain, every)} and {both(say.writable, inplace)}):",
+            f"        if {missing} or {odd} or not ({both(say.plain, every)} and {both(say.writable, inplace)}):",
             "            return None",
             f"        if plan.single and ({both(say.lazy, every, ' or ')}) or {apart(inplace)}:",
             "            return None",

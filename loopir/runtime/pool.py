@@ -25,18 +25,29 @@ X86 = ("x86_64", "AMD64")
 """Where a core is told that it only waits."""
 
 
+MOST = 1024
+"""Threads of a pool: more than any machine has use for; systems refuse to start some thousands."""
+
+
 def thread_count(asked: int | None = None) -> int:
     """How many threads to use: `asked`, else LOOPIR_NUM_THREADS, else the CPUs that this process may use."""
     if asked is None:
         text = os.environ.get("LOOPIR_NUM_THREADS", "")
         if text:
-            if not text.isdigit() or int(text) < 1:
+            if not (text.isascii() and text.isdigit()):
                 raise ValueError(f"LOOPIR_NUM_THREADS is {text!r}; it is a whole number of at least 1")
-            return int(text)
+            return _some(int(text[:9]), f"LOOPIR_NUM_THREADS is {text!r}")
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if asked < 1:
-        raise ValueError(f"threads={asked}; it is at least 1")
-    return asked
+    if not isinstance(asked, int) or isinstance(asked, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"threads={asked!r}; it is a whole number of threads")
+    return _some(asked, f"threads={asked}")
+
+
+def _some(count: int, told: str) -> int:
+    """`count`, if a pool may have as many threads."""
+    if not 1 <= count <= MOST:
+        raise ValueError(f"{told}; it is a whole number of at least 1, and at most {MOST}")
+    return count
 
 
 class Native:

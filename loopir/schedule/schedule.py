@@ -227,7 +227,7 @@ class Schedule(Methods):
         """What `loop` carries from one iteration to later ones, what it steps through, and what it may be made."""
         return _lent("explain")(self, loop)
 
-    def suggest(self, n: int = 5, target: str | None = None, **sizes: int) -> Any:
+    def suggest(self, n: int = 5, /, target: str | None = None, **sizes: int) -> Any:
         """The `n` legal moves from here that would win most by estimate, each with the call to paste."""
         return _lent("suggest")(self, n, target, **sizes)
 

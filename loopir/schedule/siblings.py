@@ -40,7 +40,7 @@ def lasting(func: Func, first: str, second: str) -> Func:
 
 
 def _ends_with(alloc: Alloc, loop: Loop) -> bool:
-    last = alloc.body[-1]
+    last = alloc.body[-1] if alloc.body else None
     return _ends_with(last, loop) if isinstance(last, Alloc) else last is loop
 
 
@@ -52,7 +52,7 @@ def _with_last(alloc: Alloc, loop: Loop) -> Alloc:
 
 
 def _begins_with(alloc: Alloc, loop: Loop) -> bool:
-    first = alloc.body[0]
+    first = alloc.body[0] if alloc.body else None
     return _begins_with(first, loop) if isinstance(first, Alloc) else first is loop
 
 
@@ -82,9 +82,9 @@ def under_one_guard(func: Func, first: str, second: str) -> Func:
 
 
 def require_next(func: Func, first: Loop, second: Loop) -> None:
-    """Refuse unless `second` is the statement right after `first`."""
+    """Refuse unless `second` is the statement right after `first`, but for what has nothing in it."""
     body = body_with(func, first)
-    after = next((s for s in body[body.index(first) + 1 :]), None)
+    after = next((s for s in body[body.index(first) + 1 :] if s is second or any(places((s,)))), None)
     if after is second:
         return
     if second not in body:

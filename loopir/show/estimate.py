@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from numbers import Integral
 
 from loopir.analysis.warps import SECTOR
 from loopir.errors import VerifyError
@@ -98,7 +99,13 @@ def _estimate(func: Func, given: Mapping[str, float], chip: Chip) -> Estimate:
 
 
 def at_sizes(func: Func, sizes: Mapping[str, int]) -> dict[str, float]:
-    """Every size of `func`, as it is given, or TYPICAL."""
+    """Every size of `func`, as it is given, or TYPICAL; ValueError for what is no size of it."""
+    for name, value in sizes.items():
+        if name not in func.sizes:
+            there = f"its sizes are {', '.join(func.sizes)}" if func.sizes else "it has none"
+            raise ValueError(f"{func.name} has no size {name!r}; {there}")
+        if not isinstance(value, Integral) or value < 0:
+            raise ValueError(f"{name}={value!r}; a size is a whole number, at least 0")
     return {n: sizes.get(n, TYPICAL) for n in func.sizes}
 
 

@@ -56,7 +56,7 @@ class Suggestions(tuple[Suggestion, ...]):
         return page(str(self))
 
 
-def suggest(schedule: Schedule, n: int = 5, target: str | None = None, **sizes: int) -> Suggestions:
+def suggest(schedule: Schedule, n: int = 5, /, target: str | None = None, **sizes: int) -> Suggestions:
     """The `n` moves from here that would win most on `target` ("llvm" or "cuda"; as the loops are bound, else llvm).
 
     Sizes that are not given are taken for 1024. The estimate ranks moves, and predicts no time; see `Schedule.report`.

@@ -245,9 +245,10 @@ def f(n: "size", m: "size", p: "size", A: "float32[n, m, p]", S: "out float32[n]
     axes = draw(st.permutations(["threadIdx.x", "threadIdx.y", "threadIdx.z"]))
     split = draw(st.lists(st.sampled_from("ikh"), min_size=1, max_size=3, unique=True))
     for loop, axis in zip(split, axes, strict=False):
-        s = s.split(
-            loop, draw(st.sampled_from([1, 2, 3, 4, 8])), tail=draw(st.sampled_from(["guard", "guard", "peel"]))
-        )
+        factor, tail = draw(st.sampled_from([1, 2, 3, 4, 8])), draw(st.sampled_from(["guard", "guard", "peel"]))
+        if s.why("split", loop, factor, tail=tail) is not None:  # threads that fold together do not fold a part each
+            continue
+        s = s.split(loop, factor, tail=tail)
         if s.why("bind", f"{loop}_i", axis) is None:
             s = s.bind(f"{loop}_i", axis)
     outer = draw(st.sampled_from(["i", "i_o"]))
@@ -256,6 +257,21 @@ def f(n: "size", m: "size", p: "size", A: "float32[n, m, p]", S: "out float32[n]
     if "k_o" in s.loops() and "k_i" in s.loops() and draw(st.booleans()) and s.why("reorder", "k_i", "k_o") is None:
         s = s.reorder("k_i", "k_o")
     return s.func, {v: draw(st.integers(0, 5)) for v in "nmp"}
+
+
+def test_threads_that_fold_together_do_not_fold_a_part_each() -> None:
+    f = lp.parse(
+        """
+def f(p: "size", A: "float32[8, p]", S: "out float32[1]"):
+    for k in range(8):
+        for h in range(p):
+            S[0] = sum(A[k, h], over=(k, h), init=1.0)
+"""
+    )
+    s = lp.Schedule(f).split("k", 4).bind("k_i", "threadIdx.x")
+    with pytest.raises(lp.ScheduleError, match=r"then iterations of 'k_i' are not independent.*\n *instead: this step"):
+        s.split("h", 2, tail="peel")
+    assert s.why("split", "h", 2) is None
 
 
 @settings(max_examples=40, deadline=None)

@@ -121,12 +121,25 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     module: Any = ModuleType("torch")
 
     class Tensor:
-        requires_grad, layout = False, "torch.strided"
+        requires_grad, layout, first, __torch_dispatch__ = False, "torch.strided", 0, None
 
         def __init__(self, a: np.ndarray, device: str = "cpu") -> None:
             kind, _, index = device.partition(":")
             self.a, self.shape, self.dtype = a, a.shape, f"torch.{a.dtype.name}"
             self.device = SimpleNamespace(type=kind, index=int(index) if index else None)
+            self.stored = a.nbytes
+
+        def untyped_storage(self) -> Any:
+            return SimpleNamespace(nbytes=lambda: self.stored)
+
+        def storage_offset(self) -> int:
+            return self.first
+
+        def element_size(self) -> int:
+            return self.a.itemsize
+
+        def numel(self) -> int:
+            return self.a.size
 
         def data_ptr(self) -> int:
             return self.a.ctypes.data
@@ -177,6 +190,90 @@ def test_tensors_that_do_not_fit_are_refused(torch: Any) -> None:
         bound(VECTOR, torch.Tensor(np.ones(4, F32), "cuda"))
     with pytest.raises(ValueError, match="a is on cuda:1, and f runs on cuda:0"):
         bound(VECTOR, torch.Tensor(np.ones(4, F32), "cuda:1"), device="cuda", out=(np.ones(4, F32),))
+
+
+def test_tensors_without_memory_are_refused(torch: Any) -> None:
+    """A kernel would have read or written wherever their address says, and the process ended."""
+
+    def tensor(**changed: Any) -> Any:
+        t = torch.Tensor(np.ones(4, F32))
+        vars(t).update(changed)
+        return t
+
+    class FakeTensor(torch.Tensor):
+        __torch_dispatch__ = classmethod(lambda *_: None)
+
+    def nowhere() -> int:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage\nmore")
+
+    with pytest.raises(TypeError, match=r"a is a FakeTensor, which has no memory of its own; pass a plain"):
+        bound(VECTOR, FakeTensor(np.ones(4, F32)))
+    with pytest.raises(TypeError, match=r"a: torch tells no address of its memory: Cannot access .* storage$"):
+        bound(VECTOR, tensor(data_ptr=nowhere))
+    for changed in ({"stored": 0, "data_ptr": lambda: 0}, {"stored": 15}, {"first": 1}):
+        with pytest.raises(ValueError, match=r"a of shape \(4,\) takes 16 bytes, and its storage has (0|12|15): it"):
+            bound(VECTOR, tensor(**changed))
+    with pytest.raises(ValueError, match=r"a of shape \(4,\) has no memory: its address is 0"):
+        bound(VECTOR, tensor(data_ptr=lambda: 0))
+    with pytest.raises(ValueError, match=r"b of shape .* its storage has 0"):
+        bound(VECTOR, tensor(), out=(tensor(stored=0),))
+    with pytest.raises(ValueError, match="a is on torch's meta device, which has no memory"):
+        bound(VECTOR, torch.Tensor(np.ones(4, F32), "meta"))
+    assert bound(VECTOR, torch.Tensor(np.ones(0, F32))).sizes == (0,)
+
+
+class Told:
+    """An object that says of itself what a test wants."""
+
+    def __init__(self, **told: Any) -> None:
+        vars(self).update(told)
+
+
+def raising(*_: Any, **__: Any) -> Any:
+    raise KeyError("nothing")
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (Told(__array_interface__={"shape": (4,), "typestr": "<f4", "data": (0, False), "version": 3}), "NULL"),
+        (Told(__array_interface__={"shape": (-4,), "typestr": "<f4", "data": (64, False), "version": 3}), "negative"),
+        (Told(__array_interface__={"shape": (4,)}), "typestr"),
+        (Told(__array_interface__=7), "a: Told cannot be shared"),
+        (Told(__array_interface__={"shape": (4,), "typestr": "<f4", "data": b"short", "version": 3}), "buffer has 5"),
+        (
+            Told(__array_interface__={"shape": (4,), "typestr": "<f4", "data": bytes(16), "offset": 4, "version": 3}),
+            "takes bytes 4 to 20, and its buffer has 16",
+        ),
+        (Told(__dlpack__=raising, __dlpack_device__=lambda: (1, 0)), "KeyError: 'nothing'"),
+        (Told(__dlpack__=lambda **_: 7, __dlpack_device__=lambda: (1, 0)), "a: Told cannot be shared"),
+        (Told(__dlpack__=None), "a: Told cannot be shared"),
+        (Told(__cuda_array_interface__=None), "a: Told cannot be shared"),
+        (Told(__cuda_array_interface__={"shape": (4,)}), "KeyError"),
+        (Told(__cuda_array_interface__={"shape": 4, "typestr": "<f4", "data": (64, False)}), "not iterable"),
+        (Told(__cuda_array_interface__={"shape": (4,), "typestr": "<x9", "data": (64, False)}), "a: Told cannot be"),
+        (Told(__cuda_array_interface__={"shape": (-4,), "typestr": "<f4", "data": (64, False)}), r"shape is \(-4,\)"),
+        (Told(__cuda_array_interface__={"shape": (4,), "typestr": "<f4", "data": ("x", False)}), "TypeError"),
+        (Told(__cuda_array_interface__={"shape": (4,), "typestr": ">f4", "data": (64, False)}), "byte-swapped float32"),
+        (Told(__cuda_array_interface__={"shape": (4,), "typestr": "<f4", "data": (0, False)}), "on cuda:0|no memory"),
+    ],
+)
+def test_what_cannot_tell_what_it_holds_is_refused_in_words(x: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        bound(VECTOR, x)
+
+
+def test_an_array_on_a_gpu_at_address_0_is_refused() -> None:
+    x = Told(__cuda_array_interface__={"shape": (4,), "typestr": "<f4", "data": (0, False)})
+    with pytest.raises(ValueError, match=r"a of shape \(4,\) has no memory: its address is 0"):
+        bound(VECTOR, x, device="cuda", out=(np.empty(4, F32),))
+
+
+@pytest.mark.parametrize("x", [3.0, 3, np.float32(3.0)])
+def test_a_number_is_not_written(x: Any) -> None:
+    """It would be written in a copy, which nobody sees."""
+    with pytest.raises(ValueError, match="a is written by f, and it is read-only"):
+        bound(signature("a inout float32", sizes=()), x)
 
 
 # ---------------------------------------------------------------- sizes, results, overlaps

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,7 @@ class Tensor:
         self.sizes = (ctypes.c_int64 * max(1, len(shape)))(*shape)
         self.shape, self.pointer, self.requires_grad = shape, next(_addresses) if at is None else at, False
         self.dtype, self.layout, self.kind, self.device, self.contiguous, self.neg = FLOAT32, STRIDED, CUDA, 0, 1, False
+        self.storage, self.first = 4 * prod(shape), 0
         vars(self).update(other)
         known[id(self)] = self
 
@@ -56,7 +58,7 @@ TELL = {
     "layout": asks(lambda x: x.layout), "device type": asks(lambda x: x.kind), "device": asks(lambda x: x.device),
     "contiguous": asks(lambda x: x.contiguous), "dtype": asks(lambda x: x.dtype),
     "dimensions": asks(lambda x: len(x.shape)), "sizes": asks(lambda x: ctypes.addressof(x.sizes)),
-    "address": asks(lambda x: x.pointer),
+    "address": asks(lambda x: x.pointer), "storage": asks(lambda x: x.storage), "first": asks(lambda x: x.first),
 }  # fmt: skip
 
 
@@ -138,6 +140,7 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)  # the real one, where another test has imported it
     monkeypatch.setattr(native, "TORCH", SimpleNamespace(maker=lambda shape, _: lambda: Tensor(*shape)))
     yield Machine()
     known.clear()
@@ -226,6 +229,11 @@ UNLIKE: dict[str, Callable[[], tuple[Any, Any]]] = {
     "an output with a gradient": lambda: ((Tensor(4),), (Tensor(4, requires_grad=True),)),
     "a start between elements": lambda: ((Tensor(4, at=(1 << 20) + 2),), None),
     "a start between vectors": lambda: ((Tensor(4, at=(1 << 20) + 4),), None),
+    "no address": lambda: ((Tensor(4, at=0),), None),
+    "a storage that was freed": lambda: ((Tensor(4, storage=0),), None),
+    "a storage that is too short": lambda: ((Tensor(4, storage=15),), None),
+    "a storage that is too short behind its start": lambda: ((Tensor(4, first=1),), None),
+    "an output whose storage was freed": lambda: ((Tensor(4),), (Tensor(4, storage=0),)),
     "the same memory": lambda: ((X,), (X,)),
     "memory in part the same": lambda: ((Tensor(4, at=1 << 20),), (Tensor(4, at=(1 << 20) + 12),)),
     "no tensor": lambda: ((4.0,), None),
@@ -438,6 +446,7 @@ def test_outputs_that_cannot_be_made_raise(machine: Machine, monkeypatch: pytest
     def fails() -> Any:
         raise MemoryError("no room for it")
 
+    monkeypatch.delitem(sys.modules, "torch", raising=False)  # the real one, where another test has imported it
     monkeypatch.setattr(native, "TORCH", SimpleNamespace(maker=lambda shape, _: fails))
     call = copies(machine, 4).call
     with pytest.raises(MemoryError, match="no room for it"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -89,5 +90,6 @@ def program(monkeypatch: pytest.MonkeyPatch, *kernels: tuple[str, str]) -> tuple
         SimpleNamespace(**vars(INFO), name=name, params=[("?", p) for p in params.split()]) for name, params in kernels
     ]
     cu = Fake({k.name: len(k.params) for k in infos}, frozenset(k.name for k in infos[::2]))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)  # the real one, where another test has imported it
     monkeypatch.setattr(launch, "waits_first", lambda cubin: cu.early)
     return cu, launch.CudaRuntime(Gpu(cu), b"", infos)  # type: ignore[arg-type]

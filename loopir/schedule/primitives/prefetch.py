@@ -220,8 +220,8 @@ def _lines(func: Func, place: Place, element: Load, loop: Loop) -> _Wanted:
 def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], taken: Taken) -> Body:
     """The hints for `wanted`, all at once or, of the loops `shared`, as many in each iteration.
 
-    Of twice as many iterations as lines, a power of two that follow one another ask for the same one: to find out which
-    is then an operation or two.
+    Of more iterations than lines, a power of two that follow one another ask for the same one, the largest that leaves
+    none out: to find out which is then an operation or two, and fewer lines beyond the last are asked for than it has.
     """
     name, most = wanted.element.buffer.name, _at_once(wanted, loop, shared)
     if shared:
@@ -230,7 +230,7 @@ def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], tak
         number: Index = Int(0)
         for x in shared:
             number = number * x.extent + Var(x.var)
-        number = number // (1 << max(0, (_turns(shared, wanted) // _count(wanted)).bit_length() - 1))
+        number = number // _followers(_turns(shared, wanted), _count(wanted))
         places = _digits(number * most + Var(line) if loops else number, wanted.lines)
     else:
         new = {v: taken.name(f"{v}_line") for v, count, _ in wanted.lines if count > 1}
@@ -242,6 +242,13 @@ def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], tak
     for v, count in reversed(loops):
         body = (Loop(v, Int(count), "unroll", body),)
     return body
+
+
+def _followers(turns: int, lines: int) -> int:
+    """The largest power of two of iterations of `turns` that may ask for one line where all `lines` are asked for."""
+    if lines == 1:
+        return 1 << (turns - 1).bit_length()
+    return 1 << max(0, ((turns - 1) // (lines - 1)).bit_length() - 1)
 
 
 def _count(wanted: _Wanted) -> int:
