@@ -79,7 +79,9 @@ def environment(interpreter: str | None, versions: str) -> Path:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--here", action="store_true")
     parser.add_argument("--python")
     parser.add_argument("--lowest", dest="versions", action="store_const", const="lowest", default="")
