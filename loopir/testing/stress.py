@@ -67,7 +67,7 @@ def right(number: int, built: Any) -> bool:
 def small_cache() -> Iterator[Path]:
     """A cache that is empty, small, and gone afterwards."""
     before = {name: os.environ.get(name) for name in ("LOOPIR_CACHE_DIR", "LOOPIR_CACHE_BYTES")}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ |= {"LOOPIR_CACHE_DIR": folder, "LOOPIR_CACHE_BYTES": str(BYTES)}
         try:
             yield Path(folder)
