@@ -31,7 +31,7 @@ from cpu_peers import TOLD, Peer, kernels, peers
 from tables import Record, commit, writing
 
 import loopir as lp
-import schedules
+from loopir import schedules
 
 try:
     import halide_peers as halide

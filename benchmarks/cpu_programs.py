@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 import loopir as lp
-import schedules
+from loopir import schedules
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[], object]

@@ -17,10 +17,10 @@ import gpu_timing
 import tables
 import torch
 import torch.nn.functional as F
+from loopir.schedules.conv import conv_mma
 
 import loopir as lp
-import schedules
-from schedules.conv import conv_mma
+from loopir import schedules
 
 ROUNDS, REPEATS = 7, 20
 ROWS = ((64, 56, 64, 3, 1), (128, 28, 128, 3, 1), (256, 14, 256, 3, 1), (256, 56, 64, 1, 1), (3, 224, 64, 7, 2))

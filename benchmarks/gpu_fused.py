@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 
 import loopir as lp
-import schedules
+from loopir import schedules
 
 ROUNDS, REPEATS, ALLOWED = 5, 20, 2.0**-6
 """Rounds, calls in each, and the largest error, of the largest value: bfloat16 is rounded more than once on the way."""

@@ -22,7 +22,7 @@ import torch
 from cuda.bindings import driver as cu
 
 import loopir as lp
-import schedules
+from loopir import schedules
 from loopir.runtime import driver, nvrtc
 from loopir.runtime.llvm_jit import Library
 

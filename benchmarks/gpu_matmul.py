@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 
 import loopir as lp
-import schedules
+from loopir import schedules
 
 ROUNDS = 7
 MODELS = {

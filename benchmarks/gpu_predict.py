@@ -18,7 +18,7 @@ import tables
 import torch
 
 import loopir as lp
-import schedules
+from loopir import schedules
 
 ROUNDS, REPEATS = 5, 10
 ALLOWED = {"memory": 0.25, "matmul": 0.35}

@@ -33,7 +33,7 @@ import sanitizer_rows
 import tables
 
 import loopir as lp
-import schedules
+from loopir import schedules
 
 TOOLS = ("memcheck", "racecheck", "synccheck")
 """initcheck does not see what the copy engine writes: it takes results that are stored so for memory never written."""

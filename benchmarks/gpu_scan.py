@@ -13,10 +13,10 @@ from typing import Any
 import gpu_timing
 import tables
 import torch
+from loopir.schedules.scan import prefix_sum
 
 import loopir as lp
-import schedules
-from schedules.scan import prefix_sum
+from loopir import schedules
 
 CHECKED = (0, 1, 5, 4095, 4096, 4097, 70001, (1 << 24) + 3)
 SIZES = (1 << 20, 1 << 24, 1 << 26)

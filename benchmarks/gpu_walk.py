@@ -15,10 +15,10 @@ from typing import Any
 import gpu_timing
 import tables
 import torch
+from loopir.schedules.matmul_wgmma import matmul_wgmma
 
 import loopir as lp
-import schedules
-from schedules.matmul_wgmma import matmul_wgmma
+from loopir import schedules
 
 ROUNDS, REPEATS = 7, 5
 

@@ -14,7 +14,7 @@ import memory_rows
 
 import loopir as lp
 import loopir.build  # lends the schedules that come back their `build`
-import schedules
+from loopir import schedules
 from loopir.runtime import driver
 
 Variant = tuple[memory_rows.Row, bool]

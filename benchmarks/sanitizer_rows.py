@@ -12,17 +12,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from loopir.schedules.conv import conv_mma
+from loopir.schedules.fusion import inlined
+from loopir.schedules.matmul_mma import matmul_mma
+from loopir.schedules.matmul_simt import matmul_simt
+from loopir.schedules.matmul_split import matmul_split
+from loopir.schedules.matmul_wgmma import matmul_wgmma
+from loopir.schedules.nests import reader
+from loopir.schedules.scan import prefix_sum
 
 import loopir as lp
-import schedules
-from schedules.conv import conv_mma
-from schedules.fusion import inlined
-from schedules.matmul_mma import matmul_mma
-from schedules.matmul_simt import matmul_simt
-from schedules.matmul_split import matmul_split
-from schedules.matmul_wgmma import matmul_wgmma
-from schedules.nests import reader
-from schedules.scan import prefix_sum
+from loopir import schedules
 
 Shapes = tuple[tuple[int, ...], ...]
 LARGEST = 3

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import loopir as lp
-import schedules
+from loopir import schedules
 from loopir.ir.layouts import evaluate
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "float64": 8}

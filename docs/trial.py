@@ -28,7 +28,8 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 ENDS = "# %%\nlp.Schedule(sweep).parallel('i')\n"
 """A refusal that is met, and not asked for; the last cell of the notebook."""
 VIEW = """
-import loopir as lp, schedules
+import loopir as lp
+from loopir import schedules
 A, B = (lp.placeholder((1024, 1024), "float32", name=x) for x in "AB")
 schedules.auto(lp.Schedule(lp.relu(A @ B)), "cuda").view("view.html")
 """
@@ -69,7 +70,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         python = home / "venv" / "bin" / "python"
-        with timed("venv, pip install loopir[cuda]", terminal, notebook):
+        with timed("venv, pip install of the checkout", terminal, notebook):
             run(sys.executable, "-m", "venv", "venv", cwd=home)
             run(python, "-m", "pip", "install", "-q", f"{ROOT}[cuda,sass]", cwd=home)
         with timed("python -m loopir doctor", terminal):

@@ -7,12 +7,13 @@ neither CUDA, LLVM nor sympy.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from loopir.loading import load
+
 if TYPE_CHECKING:
-    from loopir import testing as testing
+    from loopir import schedules as schedules, testing as testing
     from loopir.build import (
         Schedule as Schedule,
         caches as caches,
@@ -53,6 +54,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "testing": "loopir.testing",
+    "schedules": "loopir.schedules",
     "Schedule": "loopir.build",
     "compile_source": "loopir.build",
     "local_machine": "loopir.build",
@@ -88,13 +90,13 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name == "testing":
-        value = import_module("loopir.testing")
+    if name in ("schedules", "testing"):
+        value: Any = load(_HOME[name])
     elif name in _HOME:
-        import_module("loopir.intrinsics")  # the operations that a nest may name
-        value = getattr(import_module(_HOME[name]), name)
+        load("loopir.intrinsics")  # the operations that a nest may name
+        value = getattr(load(_HOME[name]), name)
     else:
-        tensor = import_module("loopir.tensor")
+        tensor = load("loopir.tensor")
         if name not in tensor.__all__:
             raise AttributeError(f"loopir has no {name!r}; see dir(loopir)")
         value = getattr(tensor, name)
@@ -117,4 +119,4 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOME, *import_module("loopir.tensor").__all__, "__version__"})
+    return sorted({*_HOME, *load("loopir.tensor").__all__, "__version__"})

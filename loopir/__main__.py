@@ -8,8 +8,8 @@ from importlib import util
 from pathlib import Path
 
 import loopir as lp
-from loopir import bench, demo, doctor
-from loopir.runtime import cache
+from loopir.errors import TargetError
+from loopir.loading import load
 
 
 def loaded(path: str) -> lp.Schedule | int:
@@ -63,11 +63,7 @@ def benched(target: str, size: int, rows: str) -> int:
     if size < 1:
         print(f"matrices of {size} rows have nothing to compute; --size is at least 1", file=sys.stderr)
         return 2
-    try:
-        return bench.main(target, size, rows)
-    except lp.TargetError as error:
-        print(error, file=sys.stderr)
-        return 1
+    return load("loopir.bench").main(target, size, rows)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,11 +84,20 @@ def main(arguments: list[str] | None = None) -> int:
     table.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
     commands.add_parser("cache", help="the compile cache").add_argument("action", choices=("path", "size", "clear"))
     options = parser.parse_args(arguments)
+    try:
+        return command(options)
+    except (ModuleNotFoundError, TargetError) as error:  # with what to do
+        print(error, file=sys.stderr)
+        return 1
+
+
+def command(options: argparse.Namespace) -> int:
+    """Run one command, whose file is loaded for it; its exit status."""
     match options.command:
         case "demo":
-            return demo.main(options.target, options.elements)
+            return load("loopir.demo").main(options.target, options.elements)
         case "doctor":
-            return doctor.main()
+            return load("loopir.doctor").main()
         case "bench":
             return benched(options.target, options.size, options.rows)
         case "show":
@@ -105,9 +110,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _cache(action: str) -> str:
-    if action == "clear":
-        return f"removed {cache.clear()} entries"
-    return str(cache.directory()) if action == "path" else "{} entries, {} bytes".format(*cache.size())
+    """What `action` tells of the compile cache."""
+    cache = load("loopir.runtime.cache")
+    try:
+        if action == "clear":
+            return f"removed {cache.clear()} entries"
+        return str(cache.directory()) if action == "path" else "{} entries, {} bytes".format(*cache.size())
+    except OSError as error:
+        return f"there is no compile cache: {error}"
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import loopir as lp
-import schedules
+from loopir import schedules
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ROUNDS = 5

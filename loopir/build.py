@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from loopir.ir.grammar import Func, Kernel as KernelNode, Loop
 from loopir.ir.interpret import interpret
 from loopir.ir.sizes import linear
 from loopir.ir.text import text
+from loopir.loading import load
 from loopir.lower import pipeline
 from loopir.lower.checks import told
 from loopir.lower.target import TARGETS, require_arch
@@ -43,6 +43,14 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _backend(name: str) -> Any:
+    """A module of a backend, loaded when a target asks for it; TargetError where a package is missing that it needs."""
+    try:
+        return load(name)
+    except ModuleNotFoundError as error:
+        raise TargetError(str(error)) from None
+
+
 def build(
     schedule: Schedule, target: str = "auto", *, arch: str | None = None, fma: bool = True, threads: int | None = None
 ) -> Kernel:
@@ -58,7 +66,7 @@ def build(
     if target == "interpret":
         return _interpreted(func)
     if target == "cuda":
-        device = import_module("loopir.runtime.driver").device()
+        device = _backend("loopir.runtime.driver").device()
         gpu = nearest(device.arch) if arch is None else machine(arch)
         return _cuda(func, pipeline.lower(func, target, gpu=gpu), device, gpu.arch, fma)
     lowered = pipeline.lower(func, target)
@@ -81,9 +89,9 @@ def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True
     cannot run, CompileError for what NVRTC turns down.
     """
     gpu = machine(arch)
-    module = import_module("loopir.emit.cuda").emit(pipeline.lower(schedule.func, "cuda", gpu=gpu))
+    module = _backend("loopir.emit.cuda").emit(pipeline.lower(schedule.func, "cuda", gpu=gpu))
     require_arch(module.needs, gpu.arch)
-    return import_module("loopir.runtime.nvrtc").compile(module.source, gpu.arch, fma=fma)
+    return _backend("loopir.runtime.nvrtc").compile(module.source, gpu.arch, fma=fma)
 
 
 def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
@@ -111,7 +119,7 @@ def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda
     """
     written = Path(path) if path is not None else Path(f"{schedule.func.name}.html")
     lowered = pipeline.lower(schedule.func, target)
-    emitter = import_module(f"loopir.emit.{target}")
+    emitter = _backend(f"loopir.emit.{target}")
     if target == "cuda":
         module = emitter.emit(lowered)
         code, left_out = _machine_code(module)
@@ -126,8 +134,8 @@ def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda
 def _machine_code(module: Any) -> tuple[list[tuple[str, list[Line]]], str]:
     """The SASS of a module of CUDA C, compiled for sm_90a; or nothing, and why."""
     try:
-        compiled = import_module("loopir.runtime.nvrtc").compile(module.source, "sm_90a", lines=True)
-        code = import_module("loopir.runtime.disassembler").disassemble(compiled.cubin)
+        compiled = _backend("loopir.runtime.nvrtc").compile(module.source, "sm_90a", lines=True)
+        code = _backend("loopir.runtime.disassembler").disassemble(compiled.cubin)
     except (TargetError, CompileError) as error:
         return [], f"Left out: SASS. {error}"
     return [("SASS (sm_90a)", [(line, None if at is None else module.loops[at - 1]) for line, at in code])], ""
@@ -140,7 +148,7 @@ def resolve_target(target: str) -> str:
     """`target`, with "auto" settled: "cuda" if a GPU is there, else "llvm"."""
     if target == "auto":
         try:
-            import_module("loopir.runtime.driver").device()
+            _backend("loopir.runtime.driver").device()
         except TargetError:
             return "llvm"
         return "cuda"
@@ -152,42 +160,42 @@ def resolve_target(target: str) -> str:
 def describe_target(target: str) -> str:
     """What runs `target` here; TargetError, with what is missing, if nothing does."""
     if target == "cuda":
-        return import_module("loopir.runtime.driver").device().description
-    return f"{import_module('loopir.runtime.llvm_jit').cpu()}, {thread_count()} threads"
+        return _backend("loopir.runtime.driver").device().description
+    return f"{_backend('loopir.runtime.llvm_jit').cpu()}, {thread_count()} threads"
 
 
 def local_machine() -> Machine | None:
     """The record of the GPU in this machine, or of the last one before it that there is a record of; None without a
     GPU."""
     try:
-        return nearest(import_module("loopir.runtime.driver").device().arch)
+        return nearest(_backend("loopir.runtime.driver").device().arch)
     except TargetError:
         return None
 
 
 def vector_unit() -> tuple[int, int]:
     """The bytes of a vector register of this machine's CPU, and how many registers there are: what a tile may take."""
-    return import_module("loopir.runtime.llvm_jit").vector_unit()
+    return _backend("loopir.runtime.llvm_jit").vector_unit()
 
 
 def cpu_features() -> frozenset[str]:
     """What this machine's CPU has, as LLVM calls it, such as "avx512vnni": what an instruction may be chosen by."""
-    return import_module("loopir.runtime.llvm_jit").cpu_features()
+    return _backend("loopir.runtime.llvm_jit").cpu_features()
 
 
 def caches() -> tuple[int, int, int]:
     """The bytes of this machine's caches for data, first to third level, by which a tile may be chosen."""
-    return import_module("loopir.runtime.llvm_jit").caches()
+    return _backend("loopir.runtime.llvm_jit").caches()
 
 
 def thread_count(threads: int | None = None) -> int:
     """How many threads run parallel loops on this machine: `threads`, else LOOPIR_NUM_THREADS, else its CPUs."""
-    return import_module("loopir.runtime.pool").thread_count(threads)
+    return _backend("loopir.runtime.pool").thread_count(threads)
 
 
 def _cuda(func: Func, lowered: Func, device: Any, arch: str, fma: bool) -> Kernel:
-    emit = import_module("loopir.emit.cuda").emit
-    compile_ = partial(import_module("loopir.runtime.nvrtc").compile, arch=arch, fma=fma)
+    emit = _backend("loopir.emit.cuda").emit
+    compile_ = partial(_backend("loopir.runtime.nvrtc").compile, arch=arch, fma=fma)
     module = emit(lowered)
     require_arch(module.needs, arch)
     compiled = compile_(module.source)
@@ -197,7 +205,7 @@ def _cuda(func: Func, lowered: Func, device: Any, arch: str, fma: bool) -> Kerne
         return compile_(text.source).cubin, text.kernels
 
     source = host_source(lowered, partial(_launch, module.kernels))
-    runtime = import_module("loopir.runtime.launch").CudaRuntime(device, compiled.cubin, module.kernels, other)
+    runtime = _backend("loopir.runtime.launch").CudaRuntime(device, compiled.cubin, module.kernels, other)
     return Kernel(_signature(func), _host(func, lowered, source), runtime, source=module.source,
                   resources=compiled.resources, target="cuda", host_source=source)  # fmt: skip
 
@@ -215,8 +223,8 @@ def _launch(kernels: Sequence[Any], n: int, _: KernelNode) -> list[str]:
 
 
 def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
-    jit = import_module("loopir.runtime.llvm_jit")
-    module = import_module("loopir.emit.llvm").emit(lowered, fma=fma)
+    jit = _backend("loopir.runtime.llvm_jit")
+    module = _backend("loopir.emit.llvm").emit(lowered, fma=fma)
     library = jit.Library(module.source, left=module.left)
 
     def spell(n: int, kernel: KernelNode) -> list[str]:
@@ -228,8 +236,8 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
 
     source = host_source(lowered, spell)
     entries = [(k.name, len(k.params.integers), len(k.params.buffers), k.root is not None) for k in module.kernels]
-    shared = import_module("loopir.runtime.pool").pool(threads)
-    runtime = import_module("loopir.runtime.cpu").CpuRuntime(library, entries, shared)
+    shared = _backend("loopir.runtime.pool").pool(threads)
+    runtime = _backend("loopir.runtime.cpu").CpuRuntime(library, entries, shared)
     resources = {"kernels": len(kernels_of(lowered)), "threads": shared.count, "cpu": jit.cpu()}
     return Kernel(_signature(func), _host(func, lowered, source), runtime, source=library.source, resources=resources,
                   target="llvm", host_source=source)  # fmt: skip

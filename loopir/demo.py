@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 import loopir as lp
-import schedules
+from loopir import schedules
+from loopir.requirements import missing
 
 Array = np.ndarray[Any, np.dtype[Any]]
 HIDDEN = 48
@@ -148,7 +149,10 @@ def timings(name: str, kernel: Any, inputs: tuple[Array, ...], numpy_fn: Callabl
 
 def digits(target: str, where: str) -> list[Check]:
     """Classify the digits with both layers as kernels; the checks."""
-    from sklearn.datasets import load_digits
+    try:
+        from sklearn.datasets import load_digits
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"the digits are scikit-learn's; {missing(error)}", name=error.name) from None
 
     data: Any = load_digits()
     X = (np.asarray(data.data) / 16.0).astype(np.float32)

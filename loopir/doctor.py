@@ -12,19 +12,22 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
-from pathlib import Path
+from typing import Any
 
 import loopir as lp
-from loopir.runtime import cache, disassembler, driver, nvrtc
+from loopir.errors import LoopirError
+from loopir.loading import load
+from loopir.requirements import install
 
 NEEDED = ("numpy", "ml_dtypes", "islpy", "llvmlite", "sympy", "rich", "platformdirs")
 OPTIONAL = {
-    "cuda-bindings": ("cuda", "kernels on a GPU"),
-    "cuda-core": ("cuda", "kernels on a GPU"),
-    "nvidia-cuda-nvrtc": ("cuda", "compiling CUDA C, with or without a GPU"),
-    "nvidia-cuda-nvdisasm": ("sass", "machine code in s.view()"),
-    "matplotlib": ("plot", "s.report().plot()"),
-    "hypothesis": ("test", "loopir.testing"),
+    "cuda-bindings": "kernels on a GPU",
+    "cuda-core": "kernels on a GPU",
+    "nvidia-cuda-nvrtc": "compiling CUDA C, with or without a GPU",
+    "nvidia-cuda-nvdisasm": "machine code in s.view()",
+    "matplotlib": "s.report().plot()",
+    "hypothesis": "loopir.testing",
+    "scikit-learn": "the digits of python -m loopir demo",
 }
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "firefox")
 VARIABLES = ("LOOPIR_CACHE_DIR", "LOOPIR_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "NO_COLOR")
@@ -46,29 +49,28 @@ def main() -> int:
 
 def _packages() -> Iterator[str]:
     for name in NEEDED:
-        yield f"{name} {_version(name) or 'is not installed: pip install loopir'}"
-    for name, (extra, purpose) in OPTIONAL.items():
-        missing = f'is not installed, for {purpose}: pip install "loopir[{extra}]"'
+        yield f"{name} {_version(name) or f'is not installed: {install(name)}'}"
+    for name, purpose in OPTIONAL.items():
+        missing = f"is not installed, for {purpose}: {install(name)}"
         yield f"{name} {_version(name) or missing}"
 
 
 def _tools() -> Iterator[str]:
     """NVRTC and the driver by their versions, the disassembler, a browser."""
-    works, told = _tried(lambda: "{}.{}".format(*nvrtc.version()))
+    works, told = _tried(lambda: "{}.{}".format(*_runtime("nvrtc").version()))
     yield f"NVRTC {told}" if works else f"NVRTC: {told}"
-    works, told = _tried(lambda: "{}.{}".format(*driver.version()))
+    works, told = _tried(lambda: "{}.{}".format(*_runtime("driver").version()))
     yield f"driver for CUDA {told}" if works else f"driver: {told}"
-    works, told = _tried(lambda: str(disassembler.nvdisasm()))
+    works, told = _tried(lambda: str(_runtime("disassembler").nvdisasm()))
     yield f"nvdisasm {told}" if works else f"nvdisasm: {told}"
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     yield f"browser {found}" if found else "browser: none on the PATH; pages of s.view() are files for any browser"
 
 
 def _caches() -> Iterator[str]:
-    entries, total = cache.size()
-    yield f"compile cache: {cache.directory()}, {entries} entries, {total / 1e6:.1f} MB"
-    if not _writable(cache.directory()):
-        yield "  it cannot be written, so everything is compiled anew: set LOOPIR_CACHE_DIR to a directory of yours"
+    told = _tried(lambda: _runtime("cache").described())[1].splitlines()
+    yield f"compile cache: {told[0]}"
+    yield from (f"  {line}" for line in told[1:])
 
 
 def _surroundings() -> Iterator[str]:
@@ -78,10 +80,15 @@ def _surroundings() -> Iterator[str]:
     yield f"terminal: {'yes' if sys.stdout.isatty() else 'no, output is redirected and has no colour'}"
 
 
+def _runtime(name: str) -> Any:
+    """A file of `loopir.runtime`, loaded when it is asked, as packages may be missing that it needs."""
+    return load(f"loopir.runtime.{name}")
+
+
 def _tried(ask: Callable[[], str]) -> tuple[bool, str]:
     try:
         return True, ask()
-    except lp.LoopirError as error:
+    except (LoopirError, ImportError) as error:
         return False, str(error)
 
 
@@ -90,10 +97,3 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _writable(folder: Path) -> bool:
-    """Whether entries can be written in `folder`, or in the nearest folder around it that is there."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return os.access(folder, os.W_OK)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import loopir as lp
-from schedules.nests import extent, fused, step
+
+from .nests import extent, fused, step
 
 VECTOR_BYTES = 16
 SHARE_BYTES = 64

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import loopir as lp
-from schedules.cpu import cpu
-from schedules.gpu import gpu
+
+from .cpu import cpu
+from .gpu import gpu
 
 
 def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Schedule:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import prod
 
 import loopir as lp
-from schedules.folds import lanes_of
-from schedules.nests import extent, free_loops, step
+
+from .folds import lanes_of
+from .nests import extent, free_loops, step
 
 FEW = 16
 """A reduction that is known to be no longer has its sums in registers, and reads few rows at a time."""

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from math import prod
 
 import loopir as lp
-from schedules.matmul_mma import VECTOR, matmul_mma
-from schedules.matmul_wgmma import matmul_wgmma
-from schedules.nests import extent, fused
-from schedules.products import Product, filled, followed, product
+
+from .matmul_mma import VECTOR, matmul_mma
+from .matmul_wgmma import matmul_wgmma
+from .nests import extent, fused
+from .products import Product, filled, followed, product
 
 
 @lp.composite

@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import loopir as lp
-from schedules.columns import across, columns
-from schedules.direct import direct_cpu
-from schedules.folds import folded, into_one, lanes_of, runs_along
-from schedules.fusion import epilogue
-from schedules.matmul import apart, contraction, worth_tiling
-from schedules.matmul_amx import matmul_amx, tiled
-from schedules.matmul_cpu import matmul_cpu, whole_vectors
-from schedules.matmul_pairs import matmul_pairs, pairs
-from schedules.nests import extent, free_loops, one_nest, step
-from schedules.products import product, several
-from schedules.rows import rows
-from schedules.streams import past_caches, streamed
-from schedules.turns import side, turned_cpu
-from schedules.windows import windows
+
+from .columns import across, columns
+from .direct import direct_cpu
+from .folds import folded, into_one, lanes_of, runs_along
+from .fusion import epilogue
+from .matmul import apart, contraction, worth_tiling
+from .matmul_amx import matmul_amx, tiled
+from .matmul_cpu import matmul_cpu, whole_vectors
+from .matmul_pairs import matmul_pairs, pairs
+from .nests import extent, free_loops, one_nest, step
+from .products import product, several
+from .rows import rows
+from .streams import past_caches, streamed
+from .turns import side, turned_cpu
+from .windows import windows
 
 SHORT = 4
 """How long each loop of a contraction is at least that is worth tiles of registers."""

@@ -8,8 +8,9 @@ processors to fill; `matmul_split` has the form of few parts, by tiles that were
 from __future__ import annotations
 
 import loopir as lp
-from schedules.matmul import contraction
-from schedules.nests import extent, one_nest, step
+
+from .matmul import contraction
+from .nests import extent, one_nest, step
 
 BLOCKS = 2
 """Tiles of parts for each processor, about, that fill a GPU."""

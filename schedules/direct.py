@@ -10,8 +10,9 @@ sum where the sum is done; and what folds over neighbours of that, a pooling, wh
 from __future__ import annotations
 
 import loopir as lp
-from schedules.nests import extent, fused, step
-from schedules.products import filled, followed, pooled, product
+
+from .nests import extent, fused, step
+from .products import filled, followed, pooled, product
 
 ROWS = 4
 """Rows of the output for which the borders of the input are filled up at once, on a CPU."""

@@ -10,7 +10,8 @@ not known share something, whether they are whole vectors is asked at each launc
 from __future__ import annotations
 
 import loopir as lp
-from schedules.nests import extent, free_loops, fused, one_nest, step
+
+from .nests import extent, free_loops, fused, one_nest, step
 
 VECTOR_BYTES = 16
 MANY = 8

@@ -9,7 +9,8 @@ from __future__ import annotations
 from math import prod
 
 import loopir as lp
-from schedules.nests import extent, step
+
+from .nests import extent, step
 
 VECTORS = 4
 """Vectors of partial results: an addition takes about as many cycles, and one can start in each."""

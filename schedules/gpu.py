@@ -6,26 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 import loopir as lp
-from schedules.conv import conv_mma, conv_wgmma
-from schedules.deep import in_parts, parts_of
-from schedules.direct import direct_gpu
-from schedules.elementwise import elementwise
-from schedules.fusion import epilogue, inlined
-from schedules.matmul import LARGE, Contraction, apart, contraction, matmul_gpu, worth_tiling
-from schedules.matmul_mma import matmul_mma, pairs, rounded
-from schedules.matmul_simt import matmul_simt
-from schedules.matmul_split import matmul_split
-from schedules.matmul_stream import matmul_stream
-from schedules.matmul_tiles import raw_tile, shallow, sizes_of, tensor_tile, warpgroup_tile
-from schedules.matmul_wgmma import along_rows, matmul_wgmma
-from schedules.neighbours import neighbours, reaches
-from schedules.nests import extent, free_loops, one_nest
-from schedules.operands import alone, computed
-from schedules.products import filled, followed, several
-from schedules.reduction import reduction, streams
-from schedules.row_blocks import crowded, row_blocks
-from schedules.short_folds import short_fold, short_folds
-from schedules.transpose import transpose, turned, worth_turning
+
+from .conv import conv_mma, conv_wgmma
+from .deep import in_parts, parts_of
+from .direct import direct_gpu
+from .elementwise import elementwise
+from .fusion import epilogue, inlined
+from .matmul import LARGE, Contraction, apart, contraction, matmul_gpu, worth_tiling
+from .matmul_mma import matmul_mma, pairs, rounded
+from .matmul_simt import matmul_simt
+from .matmul_split import matmul_split
+from .matmul_stream import matmul_stream
+from .matmul_tiles import raw_tile, shallow, sizes_of, tensor_tile, warpgroup_tile
+from .matmul_wgmma import along_rows, matmul_wgmma
+from .neighbours import neighbours, reaches
+from .nests import extent, free_loops, one_nest
+from .operands import alone, computed
+from .products import filled, followed, several
+from .reduction import reduction, streams
+from .row_blocks import crowded, row_blocks
+from .short_folds import short_fold, short_folds
+from .transpose import transpose, turned, worth_turning
 
 THREADS = 256
 THIN, SHORT, HIGH, VECTOR = 16, 32, 64, 8

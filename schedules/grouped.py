@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import loopir as lp
-from schedules.along import VECTOR_BYTES
-from schedules.nests import extent, reader, step
+
+from .along import VECTOR_BYTES
+from .nests import extent, reader, step
 
 SIDE, THREADS, TOGETHER = 64, 512, 4
 """Vectors of columns side by side in a block, its threads, and the vectors of a column that each has in flight."""

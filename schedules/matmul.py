@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.nests import batched, extent, free_loops, step
+
+from .nests import batched, extent, free_loops, step
 
 LARGE = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from math import prod
 
 import loopir as lp
-from schedules.matmul import Contraction, contraction, padded, stages
-from schedules.matmul_pairs import woven
-from schedules.nests import extent, step
+
+from .matmul import Contraction, contraction, padded, stages
+from .matmul_pairs import woven
+from .nests import extent, step
 
 SIDE, PAIR = 16, 2
 """Rows and columns of a tile of sums, and how many tiles there are along each."""

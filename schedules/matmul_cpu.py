@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from math import prod
 
 import loopir as lp
-from schedules.folds import folded
-from schedules.matmul import Contraction, Operand, contraction, copied, padded, stages
-from schedules.nests import extent, step
+
+from .folds import folded
+from .matmul import Contraction, Operand, contraction, copied, padded, stages
+from .nests import extent, step
 
 DEEP = 1152
 PART = 1024

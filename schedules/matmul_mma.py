@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.matmul import Contraction, Operand, contraction
-from schedules.nests import batched, extent, fused, reader, step
+
+from .matmul import Contraction, Operand, contraction
+from .nests import batched, extent, fused, reader, step
 
 SHORT = {"bfloat16": "bf16", "float16": "f16"}
 ROWS, COLUMNS, LANES, VECTOR = 16, 8, 32, 8

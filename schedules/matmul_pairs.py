@@ -14,9 +14,10 @@ import platform
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.matmul import Contraction, Operand, contraction, padded, stages
-from schedules.matmul_cpu import whole_vectors
-from schedules.nests import extent, step
+
+from .matmul import Contraction, Operand, contraction, padded, stages
+from .matmul_cpu import whole_vectors
+from .nests import extent, step
 
 HEIGHTS = (12, 10, 14, 6, 5, 4, 8, 3, 2)
 """Rows of a tile, best first: registers hold two vectors of sums for each, and two of the right operand."""

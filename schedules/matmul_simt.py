@@ -10,9 +10,10 @@ at a time.
 from __future__ import annotations
 
 import loopir as lp
-from schedules.matmul import Contraction, Operand, contraction
-from schedules.nests import batched, step
-from schedules.transpose import transpose
+
+from .matmul import Contraction, Operand, contraction
+from .nests import batched, step
+from .transpose import transpose
 
 LANES, VECTOR, ACROSS, DOWN = 32, 4, 4, 8
 """Lanes of a warp, along columns and along rows; elements of a vector of 16 bytes."""

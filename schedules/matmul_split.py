@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import loopir as lp
-from schedules.elementwise import elementwise
-from schedules.matmul import contraction
-from schedules.matmul_mma import matmul_mma
-from schedules.matmul_wgmma import matmul_wgmma
-from schedules.nests import extent, reader, step
+
+from .elementwise import elementwise
+from .matmul import contraction
+from .matmul_mma import matmul_mma
+from .matmul_wgmma import matmul_wgmma
+from .nests import extent, reader, step
 
 
 @lp.composite

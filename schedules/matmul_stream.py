@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import loopir as lp
-from schedules.matmul import Contraction, contraction
-from schedules.matmul_tiles import whole_turns
-from schedules.matmul_wgmma import UNITS, by_warpgroups, matmul_wgmma, steps
-from schedules.nests import extent, reader, step
+
+from .matmul import Contraction, contraction
+from .matmul_tiles import whole_turns
+from .matmul_wgmma import UNITS, by_warpgroups, matmul_wgmma, steps
+from .nests import extent, reader, step
 
 VECTOR, THREADS = 4, 256
 

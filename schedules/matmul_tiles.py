@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import loopir as lp
-from schedules.matmul import Contraction
-from schedules.nests import extent
+
+from .matmul import Contraction
+from .nests import extent
 
 OVERLAP = 0.8
 START = 5000

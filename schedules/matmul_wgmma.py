@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from math import prod
 
 import loopir as lp
-from schedules.matmul import Contraction, contraction
-from schedules.matmul_mma import all_or_nothing, both_whole, contraction_in, tiles
-from schedules.nests import batched, extent, reader, step
-from schedules.store_boxes import bytes_of, store_boxes
+
+from .matmul import Contraction, contraction
+from .matmul_mma import all_or_nothing, both_whole, contraction_in, tiles
+from .nests import batched, extent, reader, step
+from .store_boxes import bytes_of, store_boxes
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
 """Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""

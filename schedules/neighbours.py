@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 
 import loopir as lp
-from schedules.nests import extent, free_loops, fused, one_nest, step
+
+from .nests import extent, free_loops, fused, one_nest, step
 
 PAIR_BYTES = 8
 SEVERAL = 3

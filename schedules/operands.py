@@ -9,7 +9,8 @@ too: the largest part of 16 bits that is made of a sum alone, what all of them r
 from __future__ import annotations
 
 import loopir as lp
-from schedules.nests import one_nest
+
+from .nests import one_nest
 
 NARROW = ("bfloat16", "float16")
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from math import prod
 
 import loopir as lp
-from schedules.nests import extent, free_loops, step
+
+from .nests import extent, free_loops, step
 
 
 @dataclass(frozen=True)

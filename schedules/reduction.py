@@ -14,9 +14,10 @@ from math import prod
 from typing import Any
 
 import loopir as lp
-from schedules.along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
-from schedules.grouped import grouped, many_rows
-from schedules.nests import extent, fused, one_nest, reader, step
+
+from .along import LONGEST, MIDDLE, VECTOR_BYTES, WARP, along, evenly, vector, vector_read, worth
+from .grouped import grouped, many_rows
+from .nests import extent, fused, one_nest, reader, step
 
 BLOCKS, FEW, PARTS = 2, 1, 8
 """For each processor, about: results that keep a GPU busy without cutting them up, blocks of columns that do, and

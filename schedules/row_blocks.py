@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from math import prod
 
 import loopir as lp
-from schedules.along import LONGEST, VECTOR_BYTES, WARP, along, evenly, vector, worth
-from schedules.nests import extent, fused, step
+
+from .along import LONGEST, VECTOR_BYTES, WARP, along, evenly, vector, worth
+from .nests import extent, fused, step
 
 SHORT = 16384
 """A row that one block takes in good time, even if other blocks have nothing to do."""

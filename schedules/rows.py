@@ -6,9 +6,10 @@ For softmax, layernorm and the like: stages whose rows depend on the same row of
 from __future__ import annotations
 
 import loopir as lp
-from schedules.folds import folded, several
-from schedules.nests import extent, innermost, step
-from schedules.streams import past_caches, streamed
+
+from .folds import folded, several
+from .nests import extent, innermost, step
+from .streams import past_caches, streamed
 
 
 @lp.composite

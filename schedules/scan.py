@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import loopir as lp
-from schedules.nests import extent, fused, step
+
+from .nests import extent, fused, step
 
 PROGRAM = """
 def prefix_sum(n: "size", A: "{t}[n]", B: "out {t}[n]"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import loopir as lp
-from schedules.nests import fused, step
+
+from .nests import fused, step
 
 
 @lp.composite

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 import loopir as lp
-from schedules.elementwise import elementwise
-from schedules.nests import extent, free_loops, fused, one_nest, reader, step
+
+from .elementwise import elementwise
+from .nests import extent, free_loops, fused, one_nest, reader, step
 
 MOST_TERMS = 64
 """Elements that a fold has, at most."""

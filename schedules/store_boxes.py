@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import loopir as lp
-from schedules.nests import extent, step
+
+from .nests import extent, step
 
 SHORT = {
     "bfloat16": "bf16", "float16": "f16", "float32": "f32", "int32": "i32", "int8": "i8",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 import loopir as lp
-from schedules.nests import extent
+
+from .nests import extent
 
 
 def past_caches(s: lp.Schedule) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import loopir as lp
-from schedules.nests import batched, extent, free_loops, one_nest, step
+
+from .nests import batched, extent, free_loops, one_nest, step
 
 BANK_BYTES = 4
 WHOLE = 64

@@ -7,8 +7,9 @@ of the caches has is used while it is near, also where rows lie so that no two o
 from __future__ import annotations
 
 import loopir as lp
-from schedules.nests import extent
-from schedules.transpose import tiled, turned
+
+from .nests import extent
+from .transpose import tiled, turned
 
 MOST = 16
 """Rows of a tile at most: each is a register."""

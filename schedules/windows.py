@@ -7,10 +7,11 @@ row that is new, into a ring of as many rows as the stages after it reach across
 from __future__ import annotations
 
 import loopir as lp
-from schedules.folds import several
-from schedules.nests import extent, innermost, step
-from schedules.rows import vectors
-from schedules.streams import past_caches
+
+from .folds import several
+from .nests import extent, innermost, step
+from .rows import vectors
+from .streams import past_caches
 
 STRIP = 128
 """Rows that a thread takes at once, at most: those that a strip shares with the one above are computed in both."""

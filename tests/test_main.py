@@ -12,6 +12,7 @@ import pytest
 
 from loopir import bench, demo, doctor
 from loopir.__main__ import main
+from loopir.requirements import install, install_extra
 from loopir.runtime import disassembler
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,11 +50,11 @@ def test_doctor_says_what_to_do(
     monkeypatch.setattr(doctor.os, "access", lambda *_: False)
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
-    assert "numpy is not installed: pip install loopir" in out
-    assert 'matplotlib is not installed, for s.report().plot(): pip install "loopir[plot]"' in out
-    assert 'nvdisasm: machine code is read by nvdisasm, which is not here; pip install "loopir[sass]"' in out
+    assert f"numpy is not installed: {install('numpy')}" in out
+    assert f"matplotlib is not installed, for s.report().plot(): {install('matplotlib')}" in out
+    assert f"nvdisasm: machine code is read by nvdisasm, which is not here; {install_extra('sass')}" in out
     assert "browser: none on the PATH" in out
-    assert "it cannot be written, so everything is compiled anew: set LOOPIR_CACHE_DIR" in out
+    assert f"everything is compiled anew: {tmp_path} cannot be written; set LOOPIR_CACHE_DIR" in out
     assert f"LOOPIR_CACHE_DIR={tmp_path}" in out
 
 
@@ -107,7 +108,7 @@ def test_cache_is_found_and_cleared(
     assert main(["cache", "path"]) == 0
     assert str(tmp_path) in capsys.readouterr().out
     (tmp_path / "ab").mkdir()
-    (tmp_path / "ab" / "abc").write_bytes(b"x")
+    (tmp_path / "ab" / ("ab" * 32)).write_bytes(b"x")
     assert main(["cache", "size"]) == 0
     assert capsys.readouterr().out.strip() == "1 entries, 1 bytes"
     assert main(["cache", "clear"]) == 0

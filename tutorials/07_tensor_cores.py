@@ -122,7 +122,7 @@ assert "setmaxnreg" in compiled.source
 # missing, a tile that is overwritten too early or a wrong swizzle would be seen. Here is a smaller product.
 
 # %%
-import schedules  # noqa: E402
+from loopir import schedules  # noqa: E402
 
 a = lp.placeholder((64, 128), "bfloat16", name="a")
 b = lp.placeholder((16, 128), "bfloat16", name="b")

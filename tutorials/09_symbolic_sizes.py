@@ -8,7 +8,7 @@
 import numpy as np
 
 import loopir as lp
-import schedules
+from loopir import schedules
 
 n = lp.symbol("n", min=0)
 x = lp.placeholder((n, n), "float32", name="x")

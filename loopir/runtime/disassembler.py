@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from loopir.errors import TargetError
+from loopir.requirements import install_extra
 
 PACKAGE = "nvidia-cuda-nvdisasm"
 _LINE = re.compile(r'\s*//## File ".*", line (\d+)')
@@ -33,7 +34,7 @@ def nvdisasm() -> Path:
     for file in files:
         if file.stem == "nvdisasm":
             return Path(str(file.locate()))
-    raise TargetError('machine code is read by nvdisasm, which is not here; pip install "loopir[sass]"')
+    raise TargetError(f"machine code is read by nvdisasm, which is not here; {install_extra('sass')}")
 
 
 def disassemble(cubin: bytes) -> list[tuple[str, int | None]]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from loopir.errors import TargetError
+from loopir.requirements import install_extra
 from loopir.runtime.blocks import Blocks
 
 MOST_STREAMS = 64
@@ -45,7 +46,7 @@ def _driver() -> Any:
     try:
         from cuda.bindings import driver  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError as error:
-        raise TargetError(f'a GPU is driven through cuda-python ({error}); pip install "loopir[cuda]"') from None
+        raise TargetError(f"a GPU is driven through cuda-python ({error}); {install_extra('cuda')}") from None
     return driver
 
 

@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import ctypes
 import re
-import threading
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from loopir.errors import CompileError, TargetError
+from loopir.loading import at_fork
 from loopir.runtime import cache
 from loopir.runtime.tiles import permitted
 
-_lock = threading.Lock()
+_lock: Any = ffi.lib._lock  # pyright: ignore[reportPrivateUsage]
+"""llvmlite's own lock, which each of its calls takes, held for as long as a kernel is made.
+
+One lock cannot be taken in two orders. It is reentrant, so that a signal handler or a finaliser that interrupts a build
+can build: between two calls LLVM's state is whole. A fork waits for it: no child inherits LLVM half way through.
+"""
+at_fork(_lock)
 _ready = False
 
 
@@ -88,13 +95,15 @@ class Library:
             name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
             target = llvm.Target.from_default_triple()
             self._machine = target.create_target_machine(cpu=name, features=features, opt=3, jit=True)
-            entry = cache.key("object", source, name, features, str(llvm.llvm_version_info), _passes(left))
-            kept = cache.load(entry)
-            if kept is None:
+        entry = cache.key("object", source, name, features, str(llvm.llvm_version_info), _passes(left))
+        kept = cache.load(entry)
+        if kept is None:
+            with _lock:
                 kept = _compiled(source, self._machine, left)
-                cache.store(entry, kept)
-            text, code = kept[_WORD:][: (size := int.from_bytes(kept[:_WORD], "little"))], kept[_WORD + size :]
-            self.source = text.decode()
+            cache.store(entry, kept)
+        text, code = kept[_WORD:][: (size := int.from_bytes(kept[:_WORD], "little"))], kept[_WORD + size :]
+        self.source = text.decode()
+        with _lock:
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine)
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
@@ -105,9 +114,12 @@ class Library:
         return self._machine.emit_assembly(llvm.parse_assembly(self.source))
 
     def address(self, name: str) -> int:
-        """Where the function `name` is."""
+        """Where the function `name` is; CompileError where there is none, as a call of address 0 ends the process."""
         with _lock:
-            return self._engine.get_function_address(name)
+            at: int = self._engine.get_function_address(name)
+        if not at:
+            raise CompileError(f"the machine code has no function {name!r}; empty the compile cache: {cache.CLEAR}")
+        return at
 
     def bind(self, name: str, result: Any, *args: Any) -> Any:
         """The function `name`, called with ctypes' types `args` and without the interpreter's lock."""
@@ -176,13 +188,28 @@ def _compiled(source: str, machine: Any, left: bool) -> bytes:
     passes = builder.getModulePassManager() if left else llvm.create_new_module_pass_manager()
     for name in () if left else FEW:
         getattr(passes, f"add_{name}_pass")()
-    passes.run(module, builder)
+    try:
+        passes.run(module, builder)
+    finally:
+        _dispose(passes)
     text = str(module)
     told = lone_lanes(text)
     if told != text:
         module = llvm.parse_assembly(told)
     text = told.encode()
     return len(text).to_bytes(_WORD, "little") + text + machine.emit_object(module)
+
+
+def _dispose(passes: Any) -> None:
+    """Free a pass manager.
+
+    In llvmlite up to 0.50 `close` does nothing: `_dispose` of its first base class hides that of the second.
+    """
+    if type(passes)._dispose is ffi.ObjectRef._dispose:
+        ffi.lib.LLVMPY_DisposeNewModulePassManger(passes)
+        passes.detach()
+    else:
+        passes.close()
 
 
 _MASKED = re.compile(

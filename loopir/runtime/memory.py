@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,28 +20,37 @@ processor then looks up few addresses of a long panel."""
 
 
 class Arena:
-    """Blocks of bytes for one program; safe from several threads."""
+    """Blocks of bytes for one program; safe from several threads, and from what interrupts a thread that is in here.
+
+    So a list is changed by single calls, and what was read before is not relied on.
+    """
 
     def __init__(self) -> None:
         self._live: dict[int, tuple[int, Any]] = {}
         self._kept: list[tuple[int, int, Any]] = []
-        self._live_bytes = self._kept_bytes = self._most = 0
-        self._lock = threading.Lock()
+        self._most = 0
+        self._lock = threading.RLock()
         _arenas.add(self)
 
     def alloc(self, size: int) -> int:
         """The address of `size` bytes, aligned to 64; what was freed is used again. MemoryError if there are none."""
         with self._lock:
-            at = next((n for n in reversed(range(len(self._kept))) if self._kept[n][0] == size), None)
-            if at is not None:
-                _, pointer, block = self._kept.pop(at)
-                self._kept_bytes -= size
-            else:
-                pointer, block = self._new(size)
+            pointer, block = self._taken(size) or self._new(size)
             self._live[pointer] = (size, block)
-            self._live_bytes += size
-            self._most = max(self._most, self._live_bytes)
+            self._most = max(self._most, self._bytes())
             return pointer
+
+    def _taken(self, size: int) -> tuple[int, Any] | None:
+        """A block that was kept, of this size, which is kept no more."""
+        while (found := next((k for k in reversed(self._kept) if k[0] == size), None)) is not None:
+            with suppress(ValueError):  # taken in between
+                self._kept.remove(found)
+                return found[1], found[2]
+        return None
+
+    def _bytes(self) -> int:
+        """What is in use."""
+        return sum(size for size, _ in list(self._live.values()))
 
     def _new(self, size: int) -> tuple[int, Any]:
         apart = HUGE if size >= HUGE else ALIGNMENT
@@ -48,21 +58,19 @@ class Arena:
             block = np.empty(size + apart, np.uint8)
         except (MemoryError, ValueError, OverflowError):  # NumPy's words for sizes beyond its own range
             self._kept.clear()
-            self._kept_bytes = 0
             raise MemoryError(f"an intermediate of {size} bytes does not fit in memory") from None
         return -(-block.ctypes.data // apart) * apart, block
 
     def free(self, pointer: int) -> None:
         with self._lock:
             size, block = self._live.pop(pointer)
-            self._live_bytes -= size
             self._kept.append((size, pointer, block))
-            self._kept_bytes += size
-            while self._kept_bytes > 2 * self._most:
-                self._kept_bytes -= self._kept.pop(0)[0]
+            while sum(k[0] for k in list(self._kept)) > 2 * self._most:
+                with suppress(IndexError):  # taken in between
+                    self._kept.pop(0)
 
     def reset_lock(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 _arenas: weakref.WeakSet[Arena] = weakref.WeakSet()

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from loopir.errors import CompileError, TargetError
+from loopir.requirements import install_extra
 from loopir.runtime import cache
 
 
@@ -71,7 +72,7 @@ def version() -> tuple[int, int]:
     try:
         return _check(nvrtc, nvrtc.nvrtcVersion())
     except RuntimeError as error:  # the shared library is not to be found
-        raise TargetError(f'NVRTC cannot be loaded ({error}); pip install "loopir[cuda]"') from None
+        raise TargetError(f"NVRTC cannot be loaded ({error}); {install_extra('cuda')}") from None
 
 
 def _nvrtc() -> Any:
@@ -79,7 +80,7 @@ def _nvrtc() -> Any:
         from cuda.bindings import nvrtc  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError as error:
         raise TargetError(
-            f'CUDA C is compiled by NVRTC, which is not here ({error}); pip install "loopir[cuda]"'
+            f"CUDA C is compiled by NVRTC, which is not here ({error}); {install_extra('cuda')}"
         ) from None
     return nvrtc
 
@@ -96,7 +97,7 @@ def _compile(nvrtc: Any, source: str, arch: str, options: list[str]) -> Compiled
     try:
         program = _check(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), b"loopir.cu", 0, [], []))
     except RuntimeError as error:  # the shared library is not to be found
-        raise TargetError(f'NVRTC cannot be loaded ({error}); pip install "loopir[cuda]"') from None
+        raise TargetError(f"NVRTC cannot be loaded ({error}); {install_extra('cuda')}") from None
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         size = _check(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))

@@ -66,7 +66,7 @@ class Native:
 
 
 _native: list[Native] = []
-_making = threading.Lock()
+_making = threading.RLock()
 
 
 def native() -> Native:
@@ -91,7 +91,7 @@ class Pool:
         """As new, without threads: after a fork there are none, and locks may be held for ever."""
         self.living[0], self.living = 0, (ctypes.c_int64 * 1)(1)
         self._address = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def ready(self) -> int:
         """Where the pool is that `run` of `pool.ll` takes, with its threads started."""
@@ -110,7 +110,8 @@ class Pool:
                         thread.start()
                     except RuntimeError:
                         break  # the interpreter is closing down, or the system gives no more: the caller does the work
-                self._memory, self._address = memory, address
+                if not self._address:  # a signal handler may have been here in between
+                    self._memory, self._address = memory, address
         return self._address
 
     def run(self, fn: int, args: int, extent: int) -> int:
@@ -137,7 +138,7 @@ def pool(threads: int | None = None) -> Pool:
 
 def _forked() -> None:
     global _making
-    _making = threading.Lock()
+    _making = threading.RLock()
     for p in _pools.values():
         p.reset()
 

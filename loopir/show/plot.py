@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loopir.errors import TargetError
+from loopir.requirements import install_extra
 from loopir.show.units import seconds
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def plot(report: Report, ax: Any = None) -> Any:
             from matplotlib.figure import Figure
         except ImportError:
             raise TargetError(
-                'the picture is left out, as matplotlib is not installed: pip install "loopir[plot]"; '
+                f"the picture is left out, as matplotlib is not installed: {install_extra('plot')}; "
                 "print(report) has the numbers"
             ) from None
         ax = Figure(figsize=(7, 4.5), layout="constrained").subplots()

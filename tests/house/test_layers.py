@@ -12,6 +12,8 @@ PACKAGE = ROOT / "loopir"
 MAY_IMPORT = {
     "witness": (),
     "shapes": (),
+    "requirements": (),
+    "loading": ("requirements",),
     "errors": ("witness",),
     "machines": ("errors",),
     "ir": ("errors", "shapes"),
@@ -21,21 +23,21 @@ MAY_IMPORT = {
     "schedule": ("errors", "ir", "analysis", "intrinsics"),
     "lower": ("errors", "machines", "ir", "analysis", "intrinsics"),
     "emit": ("errors", "ir", "intrinsics"),
-    "runtime": ("errors", "shapes"),
-    "show": ("witness", "errors", "machines", "ir", "analysis", "schedule"),
-    "build": ("errors", "machines", "ir", "intrinsics", "schedule", "lower", "emit", "runtime", "show"),
-    "testing": ("errors", "ir", "intrinsics", "analysis", "tensor", "schedule", "lower", "build"),
+    "runtime": ("errors", "shapes", "requirements", "loading"),
+    "show": ("witness", "requirements", "errors", "machines", "ir", "analysis", "schedule"),
+    "build": ("loading", "errors", "machines", "ir", "intrinsics", "schedule", "lower", "emit", "runtime", "show"),
+    "testing": ("errors", "ir", "intrinsics", "analysis", "tensor", "schedule", "lower", "runtime", "build"),
 }
 """What each room may import, beside itself."""
 
-ABOVE = ("__init__", "__main__", "bench", "build", "demo", "doctor")
+ABOVE = ("__init__", "__main__", "bench", "build", "demo", "doctor", "schedules")
 """The files that may know every room."""
 
 OPTIONAL = {"cuda", "sympy", "hypothesis", "matplotlib"}
 """Packages that a function may import when it is called, as not everyone has them or wants to wait for them."""
 
 FILES = sorted(PACKAGE.rglob("*.py"))
-EAGER = [p for p in FILES if p.name not in ("__init__.py", "build.py", "demo.py")]
+EAGER = [p for p in FILES if p.name not in ("__init__.py", "__main__.py", "build.py", "demo.py", "loading.py")]
 """All but the files whose work it is to load what is asked for, by name."""
 
 

@@ -60,5 +60,5 @@ def test_a_report_is_drawn_where_matplotlib_is() -> None:
 
 def test_without_matplotlib_it_says_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(lp.TargetError, match=r"the picture is left out.*pip install .loopir\[plot\]"):
+    with pytest.raises(lp.TargetError, match=r"the picture is left out.*pip install .matplotlib>="):
         gelu(1 << 20).report().plot()

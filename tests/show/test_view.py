@@ -11,6 +11,7 @@ import pytest
 import loopir as lp
 import schedules
 from loopir.__main__ import main
+from loopir.requirements import install_extra
 from loopir.runtime import disassembler
 from loopir.show.rows import rows
 from loopir.testing.nests import constant, symbolic
@@ -93,7 +94,7 @@ def test_without_a_disassembler_the_page_says_so(tmp_path: Path, monkeypatch: py
     reader = Reader(product("cuda").view(tmp_path / "page.html").read_text())
     assert reader.names == ["Loop nest", "CUDA C"]
     assert (
-        'Left out: SASS. machine code is read by nvdisasm, which is not here; pip install "loopir[sass]"' in reader.text
+        f"Left out: SASS. machine code is read by nvdisasm, which is not here; {install_extra('sass')}" in reader.text
     )
 
 

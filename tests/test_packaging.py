@@ -1,0 +1,100 @@
+"""`loopir.schedules` is ours wherever it is installed, whatever else is called so; and versions have bounds."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+MODULES = sorted(p.stem for p in (ROOT / "schedules").glob("*.py") if p.stem != "__init__")
+
+
+def run(script: str, *path: Path) -> str:
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    command = [sys.executable, "-P", "-c", script]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, cwd=path[0])
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def wheel(folder: Path) -> Path:
+    """The files of a wheel as pyproject.toml tells hatchling to choose them."""
+    told = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    for package in told["packages"]:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in told["exclude"]:
+        (folder / path).unlink()
+    for source, path in told["force-include"].items():
+        shutil.copytree(ROOT / source, folder / path, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+OURS = f"""
+import sys, loopir as lp
+from loopir import schedules
+from loopir.schedules.matmul import contraction
+names = {MODULES!r}
+assert lp.schedules is schedules and schedules.__name__ == "loopir.schedules"
+assert {{m.rpartition(".")[2] for m in sys.modules if m.startswith("loopir.schedules.")}} == set(names)
+assert callable(schedules.auto) and schedules.auto.__module__ == "loopir.schedules.auto"
+assert str(schedules.auto(lp.Schedule(lp.placeholder((64,), "float32", name="x") + 1.0), "llvm"))
+"""
+
+
+@pytest.mark.parametrize("installed", ["checkout", "wheel"])
+@pytest.mark.parametrize("order", ["theirs first", "ours first"])
+def test_another_package_of_that_name_hides_nothing(installed: str, order: str, tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs", wheel(tmp_path / "ours") if installed == "wheel" else ROOT
+    (theirs / "schedules").mkdir(parents=True)
+    (theirs / "schedules" / "__init__.py").write_text("mine = 1\n")
+    (theirs / "schedules" / "matmul.py").write_text("mine = 2\n")
+    check = "import schedules, schedules.matmul\nassert (schedules.mine, schedules.matmul.mine) == (1, 2)\n"
+    run(check + OURS if order == "theirs first" else OURS + check, theirs, ours)
+
+
+@pytest.mark.parametrize("first", ["import schedules", "from schedules.cpu import cpu", "import loopir.schedules", ""])
+def test_in_a_checkout_both_names_are_the_same_modules(first: str) -> None:
+    script = f"""{first}
+import schedules, schedules.matmul, loopir.schedules, sys
+from schedules.gpu import gpu
+assert schedules is loopir.schedules and gpu is loopir.schedules.gpu
+for name in {MODULES!r}:
+    assert sys.modules["schedules." + name] is sys.modules["loopir.schedules." + name]
+"""
+    run(script, ROOT)
+
+
+def test_a_wheel_has_nothing_beside_the_package() -> None:
+    told = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert told["packages"] == ["loopir"]
+    assert all(path.startswith("loopir/") for path in told["force-include"].values())
+
+
+def requirements() -> list[str]:
+    project = PROJECT["project"]
+    return [*project["dependencies"], *(r for extra in project["optional-dependencies"].values() for r in extra)]
+
+
+@pytest.mark.parametrize("requirement", [r for r in requirements() if not r.startswith("loopir[")])
+def test_every_package_has_a_lowest_version_that_exists(requirement: str) -> None:
+    """`python .ci/check.py --lowest` installs it, so it is a release, with all its numbers."""
+    assert re.fullmatch(r"[\w.-]+(\[\w+\])?(>=\d+\.\d+\.\d+(,<[\d.]+)?|==\d+\.\*)", requirement)
+
+
+def test_llvmlite_is_no_newer_than_was_tried() -> None:
+    (bound,) = (r for r in requirements() if r.startswith("llvmlite"))
+    above = tuple(map(int, bound.partition("<")[2].split(".")))
+    installed = metadata.version("llvmlite")
+    assert tuple(map(int, installed.split(".")[: len(above)])) < above, (
+        f"llvmlite {installed} is newer than {bound}: if all other tests pass with it, raise that bound"
+    )
