@@ -55,6 +55,7 @@ from loopir.ir.grammar import (
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY, instruction_called
 from loopir.ir.parse_buffer import Declarations, name_of
 from loopir.ir.parse_expr import Names
+from loopir.ir.recursion import deep
 from loopir.ir.verify import Stage, verify
 from loopir.ir.walk import fresh, replace, statements, substitute
 
@@ -90,6 +91,7 @@ def meaning(program: Callable[..., Any] | str) -> Func:
     return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), "meaning")
 
 
+@deep(ParseError)
 def _parse(source: str, filename: str, constants: Mapping[str, object], first: int, stage: Stage | None = None) -> Func:
     """`parse`, for source that starts at line `first` of its file."""
     try:

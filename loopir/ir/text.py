@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loopir.errors import literal
+from loopir.errors import VerifyError, literal
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     AXES,
@@ -71,6 +71,7 @@ from loopir.ir.grammar import (
     Xor,
 )
 from loopir.ir.ops import MONOIDS
+from loopir.ir.recursion import deep
 from loopir.ir.walk import fresh, nodes
 
 ATOM, UNARY, TIMES, PLUS, SHIFT, BAND, XOR, BOR, COMPARE, NOT, CONJ, DISJ = range(12, 0, -1)
@@ -105,6 +106,7 @@ class Line:
         return "    " * self.depth + self.text
 
 
+@deep(VerifyError)
 def text(node: Node) -> str:
     """A Func, statement, index, condition or value as source."""
     match node:
@@ -124,6 +126,7 @@ def text(node: Node) -> str:
             return repr(node)
 
 
+@deep(VerifyError)
 def lines(func: Func) -> list[Line]:
     """The source of `func`, line by line, each with the node it prints."""
     out: list[Line] = []

@@ -182,15 +182,15 @@ class Top:
 def tops(func: Func) -> list[Top]:
     """The nests of `func`, in order, each with where it stands."""
     out: list[Top] = []
-
-    def level(body: Body, around: tuple[Stmt, ...], path: tuple[int, ...]) -> None:
-        for n, s in enumerate(body):
-            if type(s) is Alloc:
-                level(s.body, (*around, s), (*path, n))
-            else:
-                out.append(Top(len(out), s, around, (*path, n)))
-
-    level(func.body, (), ())
+    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(s, (), (n,)) for n, s in enumerate(func.body)]
+    pending.reverse()
+    while pending:
+        s, around, path = pending.pop()
+        if type(s) is Alloc:
+            within = (*around, s)
+            pending += [(x, within, (*path, n)) for n, x in enumerate(s.body)][::-1]
+        else:
+            out.append(Top(len(out), s, around, path))
     return out
 
 

@@ -8,11 +8,13 @@ from dataclasses import replace
 from loopir.analysis.simplify_func import simplify_func
 from loopir.errors import ExprError
 from loopir.ir.grammar import Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Size, Stmt, Store, Var
+from loopir.ir.recursion import deep
 from loopir.ir.walk import fresh, rebuffer, substitute
 from loopir.tensor.core import Expr, Source, as_stage
 from loopir.tensor.index import Symbol
 
 
+@deep(ExprError)
 def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
     """The program that computes `outputs`: sizes, then placeholders in the order they were made, then the outputs.
 
