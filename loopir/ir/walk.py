@@ -136,10 +136,12 @@ class Place:
     around: tuple[Stmt, ...]
     path: tuple[int, ...]
     """Position in each enclosing statement list; an If counts its `orelse` after its `then`."""
+    allocs: int = 0
+    """How many of `around` are, first of all, allocations: they are as many as there are stages."""
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return tuple([s for s in self.around if type(s) is Loop])
+        return tuple([s for s in self.around[self.allocs :] if type(s) is Loop])
 
     def conds(self) -> Iterator[tuple[Cond, bool]]:
         """The conditions of the Ifs around it, each with the side it stands on."""
@@ -175,22 +177,32 @@ class Top:
     def places(self) -> list[Place]:
         """Its leaf statements, as they stand in the Func."""
         around, path = self.around, self.path
-        return [Place(p.stmt, around + p.around, path + p.path) for p in _held(self.nest).places]
+        allocs = len(around)
+        return [Place(p.stmt, around + p.around, path + p.path, allocs) for p in _held(self.nest).places]
 
 
 @kept
 def tops(func: Func) -> list[Top]:
     """The nests of `func`, in order, each with where it stands."""
     out: list[Top] = []
-    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(s, (), (n,)) for n, s in enumerate(func.body)]
-    pending.reverse()
-    while pending:
-        s, around, path = pending.pop()
-        if type(s) is Alloc:
-            within = (*around, s)
-            pending += [(x, within, (*path, n)) for n, x in enumerate(s.body)][::-1]
+    allocs: list[Stmt] = []
+    at: list[int] = []
+    levels = [enumerate(func.body)]  # of the allocations on the way, each where it was left
+    around: tuple[Stmt, ...] | None = ()
+    while levels:
+        n, s = next(levels[-1], (-1, None))
+        if s is None:
+            levels.pop()
+            del allocs[-1:], at[-1:]
+            around = None
+        elif type(s) is Alloc:
+            allocs.append(s)
+            at.append(n)
+            levels.append(enumerate(s.body))
+            around = None
         else:
-            out.append(Top(len(out), s, around, path))
+            around = tuple(allocs) if around is None else around
+            out.append(Top(len(out), s, around, (*at, n)))
     return out
 
 
@@ -256,6 +268,12 @@ def tops_in(func: Func, which: Which) -> list[Top]:
 def places_in(func: Func, which: Which) -> list[Place]:
     """The leaf statements of those nests of `func` that are asked for, in textual order, with where they stand."""
     return [p for top in tops_in(func, which) for p in top.places]
+
+
+@kept
+def labels_of(func: Func) -> tuple[str, ...]:
+    """The labels of the leaf statements of `func`, in textual order."""
+    return tuple([p.stmt.label for top in tops(func) for p in _held(top.nest).places])
 
 
 @kept

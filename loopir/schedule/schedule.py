@@ -19,7 +19,7 @@ from loopir.ir.kept import memory
 from loopir.ir.recursion import deep
 from loopir.ir.text import text
 from loopir.ir.verify import verify
-from loopir.ir.walk import loops, places_of
+from loopir.ir.walk import labels_of, loops
 from loopir.schedule.find import all_buffers, find_buffer, find_loop, find_stage
 from loopir.schedule.look import Touch, reduced, touches
 from loopir.schedule.primitive import PRIMITIVES, P, Rewrite, checked, lookup
@@ -81,7 +81,7 @@ class Schedule(Methods):
     @property
     def stages(self) -> tuple[str, ...]:
         """The labels of the statements, in textual order."""
-        return tuple(place.stmt.label for place in places_of(self._func))
+        return labels_of(self._func)
 
     @property
     def buffers(self) -> tuple[str, ...]:

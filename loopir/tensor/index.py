@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.system import System
@@ -146,14 +147,17 @@ class CondExpr:
 class ReduceAxis(IndexExpr):
     """A loop that a reduction runs over, from 0 to `extent` - 1."""
 
-    __slots__ = ("extent", "name")
+    __slots__ = ("__weakref__", "extent", "name")
 
     def __init__(self, name: str, extent: Index, symbols: Symbols) -> None:
         super().__init__(Var(name), symbols)
         self.name = name
         self.extent = extent
+        AXES[name] = self
 
 
+AXES: WeakValueDictionary[str, ReduceAxis] = WeakValueDictionary()
+"""Those that somebody holds, by the names of their loops."""
 _count = 0
 
 
