@@ -25,7 +25,7 @@ class Node:
 
 
 C = TypeVar("C", bound=type[Any])
-N = TypeVar("N", bound="type[Index] | type[Cond]")
+N = TypeVar("N", bound="type[Index] | type[Cond] | type[Value]")
 
 
 @dataclass_transform(frozen_default=True)
