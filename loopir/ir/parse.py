@@ -54,7 +54,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY, instruction_called
 from loopir.ir.parse_buffer import Declarations, name_of
-from loopir.ir.parse_expr import Names
+from loopir.ir.parse_expr import Names, Sort
 from loopir.ir.recursion import deep
 from loopir.ir.verify import Stage, verify
 from loopir.ir.walk import fresh, replace, statements, substitute
@@ -174,6 +174,7 @@ class _Reader(Declarations):
     taken: set[str] = field(default_factory=set[str])
     labels: set[str] = field(default_factory=set[str])
     monoids: dict[str, Monoid] = field(default_factory=dict[str, Monoid])
+    sorts: dict[ast.expr, Sort] = field(default_factory=dict[ast.expr, Sort])
 
     def fail(self, node: ast.AST, message: str) -> NoReturn:
         line = getattr(node, "lineno", 1)

@@ -70,6 +70,7 @@ from loopir.ir.grammar import (
     Wait,
     Xor,
 )
+from loopir.ir.kept import kept
 from loopir.ir.ops import MONOIDS
 from loopir.ir.recursion import deep
 from loopir.ir.walk import fresh, nodes
@@ -397,6 +398,7 @@ def _is_element(ix: Index) -> bool:
 # ---------------------------------------------------------------- values
 
 
+@kept
 def untyped(v: Value) -> bool:
     """Whether `v` is made of literals alone, so that its type has to come from what stands beside it."""
     match v:

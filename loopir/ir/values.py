@@ -104,7 +104,10 @@ class Op(Value):
 
     @property
     def dtype(self) -> DType:
-        return bool_ if self.fn.result == "bool" else self.args[0].dtype
+        v: Value = self
+        while isinstance(v, Op) and v.fn.result != "bool":  # down a sum of many terms, without recursion
+            v = v.args[0]
+        return bool_ if isinstance(v, Op) else v.dtype
 
 
 @dataclass(frozen=True, slots=True)
