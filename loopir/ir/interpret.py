@@ -31,8 +31,8 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.issue import Cell, perform
 from loopir.ir.ops import Instruction
-from loopir.ir.sizes import linear
 from loopir.ir.recursion import deep
+from loopir.ir.sizes import linear
 from loopir.ir.spmd import Together
 from loopir.ir.text import text
 from loopir.ir.to_python import compiled

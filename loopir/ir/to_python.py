@@ -63,7 +63,6 @@ from loopir.ir.spmd import Exchange, Meet, launch
 from loopir.ir.walk import places, statements
 from loopir.ir.watch import Fault, Outside
 
-
 NESTED = 32
 """Values in one another from which on a function is begun: the parser of Python takes 200 parentheses."""
 
@@ -308,7 +307,7 @@ class _Compiler(Python, Lines):
         return f"{'int' if isinstance(part, Opaque) else 'bool'}({self.value(part.value)})"
 
     def value(self, v: Value, env: Mapping[str, str] | None = None) -> str:
-        """`v` as an expression of Python; what stands in more parentheses than that takes is in functions of its own."""
+        """`v` as an expression of Python; what has more parentheses than that takes is in functions of its own."""
         depth = self.nested
         begun = depth >= NESTED and env is None
         self.nested = 1 if begun else depth + 1

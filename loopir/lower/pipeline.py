@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from loopir.analysis.simplify_func import simplify_func
+from loopir.errors import LowerError
 from loopir.ir.grammar import Func
 from loopir.ir.inits import explicit_init
-from loopir.errors import LowerError
 from loopir.ir.kept import memory
 from loopir.ir.recursion import deep
 from loopir.ir.verify import Stage, verify

@@ -2,7 +2,8 @@
 
 Elementwise operations and views are lazy: they wrap the value at an index and make no loop. A stage, which is a nest
 with a buffer of its own, is made by `compute`, by reductions and products, by `.named(...)`, and for outputs. A lazy
-expression is computed where it is read, as often as it is read.
+expression is computed where it is read, as often as it is read, as long as that is short when it is written out; what
+is longer is stored once (`bounded`), so that no program grows faster than what it was written as.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -98,7 +99,7 @@ class Reduction:
 class Expr:
     """The data of a tensor expression; `Tensor` adds what can be done with one."""
 
-    __slots__ = ("_at", "_element", "_deps", "_shape", "dtype", "height", "parts", "reduction", "source", "symbols")
+    __slots__ = ("_at", "_deps", "_element", "_shape", "dtype", "height", "parts", "reduction", "source", "symbols")
 
     def __init__(
         self, shape: tuple[Index, ...], dtype: DType, at: At, deps: Sequence[Source], symbols: Symbols,
@@ -325,9 +326,9 @@ def _worth_storing(e: Expr, *, deep: bool) -> list[Expr]:
     """The lazy tensors in `e` in the order in which to store them: the largest of those with several readers first."""
     inside = unstored(e)
     readers = Counter(id(part) for x in inside for part in x.parts)
-    found = [x for x in inside[1:] if x.parts and (size := measured(x.element))[0] >= WRITTEN // 16]
     if deep:
         return sorted(e.parts, key=lambda x: -nesting(x.element))
+    found = [x for x in inside[1:] if x.parts and written_size(x.element) >= WRITTEN // 16]
     return sorted(found, key=lambda x: (readers[id(x)] < 2, -written_size(x.element)))
 
 
