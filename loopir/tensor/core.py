@@ -21,15 +21,12 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 import loopir.intrinsics  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every operation)
-from loopir.analysis.simplify import simplify_cond
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, DTypeLike, bool_, promote
 from loopir.ir.grammar import (
-    TRUE,
     Buffer,
     Cast,
-    Cmp,
     Cond,
     Const,
     Index,
@@ -50,14 +47,14 @@ from loopir.ir.measure import measured, nesting, written_size
 from loopir.ir.ops import REGISTRY, Intrinsic
 from loopir.ir.recursion import deep
 from loopir.ir.text import text
-from loopir.ir.walk import loads_of, nodes, substitute, variables
+from loopir.ir.walk import nodes, substitute, variables
+from loopir.tensor.in_bounds import in_bounds
 from loopir.tensor.index import (
     AXES,
     CondExpr,
     IndexExpr,
     ReduceAxis,
     Symbols,
-    context,
     dimension,
     given_name,
     same,
@@ -148,6 +145,10 @@ class Expr:
         if self._element is None:
             self._element = self.at(ANYWHERE[: len(self._shape)])
         return self._element
+
+    def forget(self) -> None:
+        """Make `element` anew when it is asked for next: a part of it is stored by now."""
+        self._element = None
 
     def described(self) -> str:
         """For messages: name or kind, dtype and shape."""
@@ -319,7 +320,7 @@ def bounded(e: Any) -> Any:
                 )
             return e
         for x in unstored(e):
-            x._element = None
+            x.forget()
 
 
 def _worth_storing(e: Expr, *, deep: bool) -> list[Expr]:
@@ -347,7 +348,7 @@ def store(e: Any) -> bool:
         return False
     outer = tuple((v, extent) for v, extent in around.items() if v in free)
     symbols = {k: s for frame in FRAMES for k, s in frame.symbols.items()} | e.symbols
-    if outer and not _in_bounds(value, (*outer, *own), symbols):
+    if outer and not in_bounds(value, (*outer, *own), symbols):
         return False
     renamed = tuple((unique(v.partition("#")[0]), extent) for v, extent in outer)
     value = substitute(value, {v: Var(new) for (v, _), (new, _) in zip(outer, renamed, strict=True)})
@@ -357,19 +358,6 @@ def store(e: Any) -> bool:
     if not outer:
         e.source = stage.source
     return True
-
-
-def _in_bounds(value: Value, loops: Sequence[tuple[str, Index]], symbols: Symbols) -> bool:
-    """Whether all that `value` does is defined in all iterations of `loops`, whatever is around it."""
-    known = context(symbols)
-    for v, extent in loops:
-        known = known.loop(v, extent)
-    for load, conds in loads_of(value):
-        here = known.given(*conds)
-        for ix, size in zip(load.at, load.buffer.shape, strict=True):
-            if not all(simplify_cond(c, here) == TRUE for c in (Cmp("<=", Int(0), ix), Cmp("<", ix, size))):
-                return False
-    return not any(isinstance(n, Op) and n.fn.name in ("floordiv", "mod") and n.dtype.is_integer for n in nodes(value))
 
 
 # ---------------------------------------------------------------- elementwise
