@@ -12,6 +12,7 @@ from operator import is_
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+from loopir.ir.fresh import fresh as fresh, replaced as replaced
 from loopir.ir.grammar import (
     Alloc,
     Arg,
@@ -112,11 +113,6 @@ def rewrite(body: Body, fn: Callable[[Stmt], Stmt | Body | None]) -> Body:
         return map_stmts(s, visit) if new is None else new
 
     return map_body(body, visit)
-
-
-def replaced(over: tuple[str, ...], new: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The loop names in `over` with each one in `new` replaced, in its place."""
-    return tuple(name for old in over for name in new.get(old, (old,)))
 
 
 def over_replaced(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
@@ -474,17 +470,6 @@ def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Fu
     loop = loop_of(func, name)
     assert loop is not None
     return exchanged(func, loop, fn(loop))
-
-
-def fresh(hint: str, taken: set[str]) -> str:
-    """`hint`, or `hint_1`, `hint_2` ... : the first that is not in `taken`; what begins as no name may gets one `_`."""
-    hint = f"_{hint.lstrip('_')}" if hint.startswith(("__", "lp_")) else hint
-    if hint not in taken:
-        return hint
-    n = 1
-    while f"{hint}_{n}" in taken:
-        n += 1
-    return f"{hint}_{n}"
 
 
 def each_nest(node: N, spoken: Collection[str], visit: Callable[[Node], Node]) -> N:
