@@ -133,7 +133,7 @@ class Place:
     path: tuple[int, ...]
     """Position in each enclosing statement list; an If counts its `orelse` after its `then`."""
     allocs: int = 0
-    """How many of `around` are, first of all, allocations: they are as many as there are stages."""
+    """How many of `around` are, first of all, allocations."""
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -316,10 +316,7 @@ def sole(func: Func, nest: Stmt) -> Place | None:
 
 def root(place: Place) -> Stmt:
     """The nest that `place` is in: what stands under nothing but allocations."""
-    for s in place.around:
-        if type(s) is not Alloc:
-            return s
-    return place.stmt
+    return next((s for s in place.around if type(s) is not Alloc), place.stmt)
 
 
 def nests(body: Body) -> Iterator[Stmt]:
