@@ -20,9 +20,10 @@ import numpy as np
 import loopir.show  # noqa: F401  # pyright: ignore[reportUnusedImport]  # lends Schedule its pictures
 from loopir.emit.host import host_function, host_source, python_cond, python_index
 from loopir.emit.params import kernels_of, params_of
-from loopir.errors import CompileError, TargetError
+from loopir.errors import CompileError, LowerError, TargetError
 from loopir.ir.grammar import Func, Kernel as KernelNode, Loop
 from loopir.ir.interpret import interpret
+from loopir.ir.recursion import deep
 from loopir.ir.sizes import linear
 from loopir.ir.text import text
 from loopir.loading import load
@@ -51,6 +52,7 @@ def _backend(name: str) -> Any:
         raise TargetError(str(error)) from None
 
 
+@deep(LowerError)
 def build(
     schedule: Schedule, target: str = "auto", *, arch: str | None = None, fma: bool = True, threads: int | None = None
 ) -> Kernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import loopir as lp
 
@@ -48,7 +49,17 @@ def reader(s: lp.Schedule, stage: str) -> str | None:
 def one_nest(s: lp.Schedule, stage: str) -> bool:
     """Whether nothing else stands in the outermost loop around `stage`."""
     loops = s.loops(stage)
-    return bool(loops) and sum(loops[0] in s.loops(other) for other in s.stages) == 1
+    return bool(loops) and _count(s.loop(loops[0])) == 1
+
+
+def _count(loop: Any) -> int:
+    """How many stages stand in `loop`."""
+    count, pending = 0, [loop]
+    while pending:
+        x = pending.pop()
+        count += hasattr(x, "label")
+        pending += [*getattr(x, "body", ()), *getattr(x, "then", ()), *getattr(x, "orelse", ())]
+    return count
 
 
 def fused(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, str]:

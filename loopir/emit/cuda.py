@@ -52,6 +52,7 @@ from loopir.ir.grammar import (
     Wait,
 )
 from loopir.ir.ops import Instruction
+from loopir.ir.recursion import deep
 from loopir.ir.shared_memory import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, elements_of, matrices, shared_layout
 from loopir.ir.walk import loaded, nodes, statements, stored
 
@@ -104,6 +105,7 @@ class CudaModule:
     """What not every GPU has, and the least architecture that has it."""
 
 
+@deep(LowerError)
 def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
     """The CUDA C of every kernel in `func`.
 

@@ -38,6 +38,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
 )
+from loopir.ir.recursion import deep
 from loopir.ir.walk import nodes, statements, variables
 
 ALIGNMENT = 64
@@ -68,6 +69,7 @@ class LlvmModule:
     """Whether LLVM can make loops faster, or has all of them as they are to run."""
 
 
+@deep(LowerError)
 def emit(func: Func, *, fma: bool = True) -> LlvmModule:
     """The LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be rounded once."""
     index_bounds(func)

@@ -53,6 +53,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from loopir.errors import VerifyError
 from loopir.ir.dtypes import DType
 from loopir.ir.index import (  # noqa: F401  (the whole language is imported from here)
     FALSE,
@@ -86,6 +87,7 @@ from loopir.ir.index import (  # noqa: F401  (the whole language is imported fro
     record,
 )
 from loopir.ir.ops import Instruction
+from loopir.ir.recursion import deep
 from loopir.ir.values import Cast, Const, Load, Monoid, Of, Op, Param, Select, Value  # noqa: F401
 
 Scope = str
@@ -396,3 +398,12 @@ class Func(Node):
     def outputs(self) -> Iterator[Buffer]:
         """The buffers that the caller sees change."""
         return (a.buffer for a in self.args if a.access != "in")
+
+    @deep(VerifyError)
+    def __eq__(self, other: object) -> bool:
+        mine = (self.name, self.params, self.assumes, self.body)
+        return isinstance(other, Func) and mine == (other.name, other.params, other.assumes, other.body)
+
+    @deep(VerifyError)
+    def __hash__(self) -> int:
+        return hash((self.name, self.params, self.assumes, self.body))

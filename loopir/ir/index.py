@@ -25,7 +25,7 @@ class Node:
 
 
 C = TypeVar("C", bound=type[Any])
-N = TypeVar("N", bound="type[Index] | type[Cond]")
+N = TypeVar("N", bound="type[Index] | type[Cond] | type[Value]")
 
 
 @dataclass_transform(frozen_default=True)
@@ -50,9 +50,10 @@ def record(cls: C) -> C:
 @dataclass_transform(frozen_default=True)
 def node(cls: N) -> N:
     """A `record` that computes its hash once: analyses keep indices and conditions as keys."""
+    own = "__hash__" in vars(cls)  # asked first: a frozen dataclass is given one
     made = record(cls)
     names, kind = [f.name for f in fields(cast(Any, made))], hash(made.__name__)
-    if "__hash__" in vars(cls):
+    if own:
         return made
     structure = attrgetter(*names)
     keep: Callable[[Any, int], None] = cast(Any, made)._hash.__set__

@@ -31,6 +31,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.issue import Cell, perform
 from loopir.ir.ops import Instruction
+from loopir.ir.recursion import deep
 from loopir.ir.sizes import linear
 from loopir.ir.spmd import Together
 from loopir.ir.text import text
@@ -44,6 +45,7 @@ Instance = tuple[str, tuple[int, ...]]
 """A statement's label and the values of the loops around it, outermost first."""
 
 
+@deep(InterpretError)
 def interpret(
     func: Func,
     args: Mapping[str, Any] | Sequence[Any],
@@ -65,6 +67,7 @@ def interpret(
     return _Run(func, args, sizes, DOMAINS[domain](), seed).go()
 
 
+@deep(InterpretError)
 def trace(func: Func, args: Mapping[str, Any] | Sequence[Any], sizes: Mapping[str, int] | None = None) -> Trace:
     """Who wrote what each statement instance reads, from one run in order."""
     run = _Run(func, args, sizes, DOMAINS["ring"](), 0)
@@ -77,6 +80,7 @@ Seen = Callable[[Memory, int, bool, Instance], None]
 """Told of each access: the memory, the cell, whether it is a write, and the instance; `memory.who` is the thread."""
 
 
+@deep(InterpretError)
 def watched(
     func: Func, args: Mapping[str, Any] | Sequence[Any], sizes: Mapping[str, int] | None, seen: Seen, *, seed: int = 0
 ) -> dict[str, Array]:

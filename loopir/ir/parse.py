@@ -54,7 +54,8 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY, instruction_called
 from loopir.ir.parse_buffer import Declarations, name_of
-from loopir.ir.parse_expr import Names
+from loopir.ir.parse_expr import Names, Sort
+from loopir.ir.recursion import deep
 from loopir.ir.verify import Stage, verify
 from loopir.ir.walk import fresh, replace, statements, substitute
 
@@ -90,6 +91,7 @@ def meaning(program: Callable[..., Any] | str) -> Func:
     return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), "meaning", defined=True)
 
 
+@deep(ParseError)
 def _parse(
     source: str, filename: str, constants: Mapping[str, object], first: int,
     stage: Stage | None = None, *, defined: bool = False,
@@ -177,6 +179,7 @@ class _Reader(Declarations):
     monoids: dict[str, Monoid] = field(default_factory=dict[str, Monoid])
     defined: bool = False
     """Whether Python has defined the function: its first decorator, by whatever name, is then ours."""
+    sorts: dict[ast.expr, Sort] = field(default_factory=dict[ast.expr, Sort])
 
     def fail(self, node: ast.AST, message: str) -> NoReturn:
         line = getattr(node, "lineno", 1)

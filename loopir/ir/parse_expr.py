@@ -77,6 +77,7 @@ class Expressions:
 
     names: Names
     constants: Mapping[str, object]
+    sorts: dict[ast.expr, Sort]
 
     def fail(self, node: ast.AST, message: str) -> NoReturn:
         raise NotImplementedError
@@ -84,7 +85,13 @@ class Expressions:
     # ------------------------------------------------------------ sorts
 
     def sort(self, node: ast.expr) -> Sort:
-        """What `node` is made of. A number alone is a literal and fits anywhere."""
+        """What `node` is made of, found once. A number alone is a literal and fits anywhere."""
+        found = self.sorts.get(node)
+        if found is None:
+            found = self.sorts[node] = self._sort(node)
+        return found
+
+    def _sort(self, node: ast.expr) -> Sort:
         match node:
             case ast.Constant(value=bool()) | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 return "cond"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loopir.errors import literal
+from loopir.errors import VerifyError, literal
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     AXES,
@@ -70,7 +70,9 @@ from loopir.ir.grammar import (
     Wait,
     Xor,
 )
+from loopir.ir.kept import kept
 from loopir.ir.ops import MONOIDS
+from loopir.ir.recursion import deep
 from loopir.ir.walk import fresh, nodes
 
 ATOM, UNARY, TIMES, PLUS, SHIFT, BAND, XOR, BOR, COMPARE, NOT, CONJ, DISJ = range(12, 0, -1)
@@ -105,6 +107,7 @@ class Line:
         return "    " * self.depth + self.text
 
 
+@deep(VerifyError)
 def text(node: Node) -> str:
     """A Func, statement, index, condition or value as source."""
     match node:
@@ -124,6 +127,7 @@ def text(node: Node) -> str:
             return repr(node)
 
 
+@deep(VerifyError)
 def lines(func: Func) -> list[Line]:
     """The source of `func`, line by line, each with the node it prints."""
     out: list[Line] = []
@@ -394,6 +398,7 @@ def _is_element(ix: Index) -> bool:
 # ---------------------------------------------------------------- values
 
 
+@kept
 def untyped(v: Value) -> bool:
     """Whether `v` is made of literals alone, so that its type has to come from what stands beside it."""
     match v:

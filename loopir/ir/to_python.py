@@ -63,6 +63,9 @@ from loopir.ir.spmd import Exchange, Meet, launch
 from loopir.ir.walk import places, statements
 from loopir.ir.watch import Fault, Outside
 
+NESTED = 32
+"""Values in one another from which on a function is begun: the parser of Python takes 200 parentheses."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -97,6 +100,7 @@ class _Compiler(Python, Lines):
         self.loops = {p.stmt.label: tuple(x.var for x in p.loops) for p in places(func.body)}
         self.interned: dict[Any, str] = {}
         self.meetings = 0
+        self.nested = 0
         self.private: set[str] = set()
         self.threads, self.together, self.stops = 0, False, False
 
@@ -303,6 +307,18 @@ class _Compiler(Python, Lines):
         return f"{'int' if isinstance(part, Opaque) else 'bool'}({self.value(part.value)})"
 
     def value(self, v: Value, env: Mapping[str, str] | None = None) -> str:
+        """`v` as an expression of Python; what has more parentheses than that takes is in functions of its own."""
+        depth = self.nested
+        begun = depth >= NESTED and env is None
+        self.nested = 1 if begun else depth + 1
+        try:
+            if begun:
+                return self.called(lambda: self.emit(1, f"return {self.spelt(v, env)}"))
+            return self.spelt(v, env)
+        finally:
+            self.nested = depth
+
+    def spelt(self, v: Value, env: Mapping[str, str] | None) -> str:
         match v:
             case Const(value, t):
                 return self.share(("const", v), self.domain.const(value, t))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopir.ir.dtypes import DType, bool_
-from loopir.ir.index import Cond, Index, Node, record
+from loopir.ir.index import Cond, Index, Node, node
 from loopir.ir.ops import Intrinsic
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Value(Node):
     """A scalar of an element type. Every Value has a `.dtype`."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
 
     @property
     def dtype(self) -> DType:
@@ -46,7 +46,7 @@ class Const(Value):
         return hash((repr(self.value), self.type))
 
 
-@record
+@node
 class Load(Value):
     buffer: Buffer
     at: tuple[Index, ...]
@@ -56,7 +56,7 @@ class Load(Value):
         return self.buffer.dtype
 
 
-@record
+@node
 class Of(Value):
     """An index, or a condition, as a value."""
 
@@ -68,7 +68,7 @@ class Of(Value):
         return self.type
 
 
-@record
+@node
 class Cast(Value):
     """Conversion. Float to integer truncates, saturates, and takes NaN to 0; to a narrower integer wraps.
 
@@ -84,7 +84,7 @@ class Cast(Value):
         return self.type
 
 
-@record
+@node
 class Select(Value):
     """`a` where `cond` holds, else `b`; the other side is not evaluated, so it may be out of bounds."""
 
@@ -97,14 +97,17 @@ class Select(Value):
         return self.a.dtype
 
 
-@record
+@node
 class Op(Value):
     fn: Intrinsic
     args: tuple[Value, ...]
 
     @property
     def dtype(self) -> DType:
-        return bool_ if self.fn.result == "bool" else self.args[0].dtype
+        v: Value = self
+        while isinstance(v, Op) and v.fn.result != "bool":  # down a sum of many terms, without recursion
+            v = v.args[0]
+        return bool_ if isinstance(v, Op) else v.dtype
 
 
 @dataclass(frozen=True, slots=True)

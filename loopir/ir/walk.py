@@ -12,6 +12,7 @@ from operator import is_
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+from loopir.ir.fresh import fresh as fresh, replaced as replaced
 from loopir.ir.grammar import (
     Alloc,
     Arg,
@@ -114,11 +115,6 @@ def rewrite(body: Body, fn: Callable[[Stmt], Stmt | Body | None]) -> Body:
     return map_body(body, visit)
 
 
-def replaced(over: tuple[str, ...], new: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The loop names in `over` with each one in `new` replaced, in its place."""
-    return tuple(name for old in over for name in new.get(old, (old,)))
-
-
 def over_replaced(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
     """`body` with `replaced` applied to what each Reduce in it folds over."""
 
@@ -136,10 +132,12 @@ class Place:
     around: tuple[Stmt, ...]
     path: tuple[int, ...]
     """Position in each enclosing statement list; an If counts its `orelse` after its `then`."""
+    allocs: int = 0
+    """How many of `around` are, first of all, allocations."""
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return tuple([s for s in self.around if type(s) is Loop])
+        return tuple([s for s in self.around[self.allocs :] if type(s) is Loop])
 
     def conds(self) -> Iterator[tuple[Cond, bool]]:
         """The conditions of the Ifs around it, each with the side it stands on."""
@@ -175,22 +173,32 @@ class Top:
     def places(self) -> list[Place]:
         """Its leaf statements, as they stand in the Func."""
         around, path = self.around, self.path
-        return [Place(p.stmt, around + p.around, path + p.path) for p in _held(self.nest).places]
+        allocs = len(around)
+        return [Place(p.stmt, around + p.around, path + p.path, allocs) for p in _held(self.nest).places]
 
 
 @kept
 def tops(func: Func) -> list[Top]:
     """The nests of `func`, in order, each with where it stands."""
     out: list[Top] = []
-
-    def level(body: Body, around: tuple[Stmt, ...], path: tuple[int, ...]) -> None:
-        for n, s in enumerate(body):
-            if type(s) is Alloc:
-                level(s.body, (*around, s), (*path, n))
-            else:
-                out.append(Top(len(out), s, around, (*path, n)))
-
-    level(func.body, (), ())
+    allocs: list[Stmt] = []
+    at: list[int] = []
+    levels = [enumerate(func.body)]  # of the allocations on the way, each where it was left
+    around: tuple[Stmt, ...] | None = ()
+    while levels:
+        n, s = next(levels[-1], (-1, None))
+        if s is None:
+            levels.pop()
+            del allocs[-1:], at[-1:]
+            around = None
+        elif type(s) is Alloc:
+            allocs.append(s)
+            at.append(n)
+            levels.append(enumerate(s.body))
+            around = None
+        else:
+            around = tuple(allocs) if around is None else around
+            out.append(Top(len(out), s, around, (*at, n)))
     return out
 
 
@@ -259,6 +267,12 @@ def places_in(func: Func, which: Which) -> list[Place]:
 
 
 @kept
+def labels_of(func: Func) -> tuple[str, ...]:
+    """The labels of the leaf statements of `func`, in textual order."""
+    return tuple([p.stmt.label for top in tops(func) for p in _held(top.nest).places])
+
+
+@kept
 def places_of(func: Func) -> tuple[Place, ...]:
     """Every leaf statement of `func` in textual order, with where it stands."""
     return tuple([p for top in tops(func) for p in top.places])
@@ -302,10 +316,7 @@ def sole(func: Func, nest: Stmt) -> Place | None:
 
 def root(place: Place) -> Stmt:
     """The nest that `place` is in: what stands under nothing but allocations."""
-    for s in place.around:
-        if type(s) is not Alloc:
-            return s
-    return place.stmt
+    return next((s for s in place.around if type(s) is not Alloc), place.stmt)
 
 
 def nests(body: Body) -> Iterator[Stmt]:
@@ -456,17 +467,6 @@ def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Fu
     loop = loop_of(func, name)
     assert loop is not None
     return exchanged(func, loop, fn(loop))
-
-
-def fresh(hint: str, taken: set[str]) -> str:
-    """`hint`, or `hint_1`, `hint_2` ... : the first that is not in `taken`; what begins as no name may gets one `_`."""
-    hint = f"_{hint.lstrip('_')}" if hint.startswith(("__", "lp_")) else hint
-    if hint not in taken:
-        return hint
-    n = 1
-    while f"{hint}_{n}" in taken:
-        n += 1
-    return f"{hint}_{n}"
 
 
 def each_nest(node: N, spoken: Collection[str], visit: Callable[[Node], Node]) -> N:

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from loopir.analysis.simplify_func import simplify_func
+from loopir.errors import LowerError
 from loopir.ir.grammar import Func
 from loopir.ir.inits import explicit_init
 from loopir.ir.kept import memory
+from loopir.ir.recursion import deep
 from loopir.ir.verify import Stage, verify
 from loopir.lower.barriers import barriers
 from loopir.lower.checks import checks
@@ -149,6 +151,7 @@ def lower(
     return known[chosen]
 
 
+@deep(LowerError)
 def _lowered(func: Func, chosen: Target, show: Callable[[str, Func], None] | None) -> Func:
     for p in PASSES:
         if chosen.name not in p.targets:

@@ -109,10 +109,12 @@ class _Once:
 
 def _uses(v: Node, seen: set[Node]) -> Iterator[Value]:
     """Operations that are certainly evaluated, once for each place that they are used in."""
-    if isinstance(v, Op | Cast):
-        if v.dtype.kind != "bool":
-            yield v
-        if v not in seen:
-            seen.add(v)
-            for child in children(v):
-                yield from _uses(child, seen)
+    pending = [v]
+    while pending:
+        v = pending.pop()
+        if isinstance(v, Op | Cast):
+            if v.dtype.kind != "bool":
+                yield v
+            if v not in seen:
+                seen.add(v)
+                pending += children(v)

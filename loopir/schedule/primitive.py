@@ -18,6 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, cast
 
 from loopir.errors import MismatchError, ScheduleError, spelled
 from loopir.ir.grammar import Func
+from loopir.ir.recursion import deep
 from loopir.ir.verify import verify
 from loopir.schedule.find import listing
 from loopir.schedule.hints import live
@@ -42,6 +43,7 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
     signature = inspect.signature(f)
     hints = typing.get_type_hints(f)
 
+    @deep(ScheduleError)
     @wraps(f)
     def primitive(func: Func, *args: P.args, **kwargs: P.kwargs) -> Func:
         if not isinstance(func, Func):  # pyright: ignore[reportUnnecessaryIsInstance]

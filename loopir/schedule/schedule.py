@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from loopir.analysis.cost import Cost, cost
 from loopir.analysis.validate import Validation, validate
-from loopir.errors import ScheduleError
+from loopir.errors import LoopirError, ScheduleError, VerifyError
 from loopir.ir.grammar import Buffer, Func, Loop
 from loopir.ir.kept import memory
+from loopir.ir.recursion import deep
 from loopir.ir.text import text
 from loopir.ir.verify import verify
-from loopir.ir.walk import loops, places_of
+from loopir.ir.walk import labels_of, loops
 from loopir.schedule.find import all_buffers, find_buffer, find_loop, find_stage
 from loopir.schedule.look import Touch, reduced, touches
 from loopir.schedule.primitive import PRIMITIVES, P, Rewrite, checked, lookup
@@ -53,6 +54,7 @@ class Schedule(Methods):
     _trace: tuple[Step, ...]
     _before: Schedule | None
 
+    @deep(VerifyError)
     def __init__(self, program: Func | Program | Iterable[Program] | Schedule) -> None:
         self._func = _func_of(program)
         self._trace = ()
@@ -79,7 +81,7 @@ class Schedule(Methods):
     @property
     def stages(self) -> tuple[str, ...]:
         """The labels of the statements, in textual order."""
-        return tuple(place.stmt.label for place in places_of(self._func))
+        return labels_of(self._func)
 
     @property
     def buffers(self) -> tuple[str, ...]:
@@ -110,6 +112,7 @@ class Schedule(Methods):
         return touches(self._func, stage)
 
     @property
+    @deep(VerifyError)
     def cost(self) -> Cost:
         """Operations, bytes moved and arithmetic intensity, as sympy formulas in the sizes."""
         return cost(self._func)
@@ -172,6 +175,7 @@ class Schedule(Methods):
             raise ScheduleError("there is no step to undo", suggestion="keep this Schedule")
         return self._before
 
+    @deep(VerifyError)
     def validate(self) -> Validation:
         """Prove with isl that the nest as it is now has the dataflow of the program that the first step was taken on.
 
@@ -204,9 +208,11 @@ class Schedule(Methods):
     def __repr__(self) -> str:
         return f"<Schedule of {self._func.name}, {len(self._trace)} steps>"
 
+    @deep(VerifyError)
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schedule) and (self._func, self._trace) == (other._func, other._trace)
 
+    @deep(VerifyError)
     def __hash__(self) -> int:
         return hash((self._func, self._trace))
 
@@ -279,7 +285,7 @@ def primitive(f: Rewrite[P]) -> Rewrite[P]:
 
 def lend(**doors: Callable[..., Any]) -> None:
     """Give Schedule what another room does: `build(s, target, **options)`, `show(s)`, `html(s)`."""
-    _LENT.update(doors)
+    _LENT.update({name: deep(LoopirError)(door) for name, door in doors.items()})
 
 
 def _lent(door: str) -> Callable[..., Any]:

@@ -2,7 +2,8 @@
 
 Elementwise operations and views are lazy: they wrap the value at an index and make no loop. A stage, which is a nest
 with a buffer of its own, is made by `compute`, by reductions and products, by `.named(...)`, and for outputs. A lazy
-expression is computed where it is read, as often as it is read.
+expression is computed where it is read, as often as it is read, as long as that is short when it is written out; what
+is longer is stored once (`bounded`), so that no program grows faster than what it was written as.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -11,8 +12,10 @@ expression is computed where it is read, as often as it is read.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -33,16 +36,31 @@ from loopir.ir.grammar import (
     Of,
     Op,
     Opaque,
+    Param,
     Truth,
     Value,
     Var,
     maximum,
     minimum,
 )
+from loopir.ir.measure import measured, nesting, written_size
 from loopir.ir.ops import REGISTRY, Intrinsic
-from loopir.ir.spoken import variables
+from loopir.ir.recursion import deep
 from loopir.ir.text import text
-from loopir.tensor.index import CondExpr, IndexExpr, ReduceAxis, Symbols, dimension, given_name, same, shown, unique
+from loopir.ir.walk import nodes, substitute, variables
+from loopir.tensor.in_bounds import in_bounds
+from loopir.tensor.index import (
+    AXES,
+    CondExpr,
+    IndexExpr,
+    ReduceAxis,
+    Symbols,
+    dimension,
+    given_name,
+    same,
+    shown,
+    unique,
+)
 
 At: TypeAlias = "Callable[[tuple[Index, ...]], Value]"
 
@@ -78,19 +96,27 @@ class Reduction:
 class Expr:
     """The data of a tensor expression; `Tensor` adds what can be done with one."""
 
-    __slots__ = ("_at", "_shape", "deps", "dtype", "reduction", "source", "symbols")
+    __slots__ = ("_at", "_deps", "_element", "_shape", "dtype", "height", "parts", "reduction", "source", "symbols")
 
     def __init__(
         self, shape: tuple[Index, ...], dtype: DType, at: At, deps: Sequence[Source], symbols: Symbols,
         *, source: tuple[Source, int] | None = None, reduction: tuple[Reduction, int] | None = None,
+        parts: tuple[Expr, ...] = (),
     ) -> None:  # fmt: skip
-        self._shape, self.dtype, self._at = shape, dtype, at
-        self.deps, self.symbols = tuple(dict.fromkeys(deps)), dict(symbols)
+        self._shape, self.dtype, self._at, self.parts = shape, dtype, at, parts
+        self.height = 1 + max((p.height for p in parts), default=-1)
+        self._element: Value | None = None
+        self._deps, self.symbols = tuple(dict.fromkeys(deps)), dict(symbols)
         self.source, self.reduction = source, reduction
 
     @property
     def dims(self) -> tuple[Index, ...]:
         return self._shape
+
+    @property
+    def deps(self) -> tuple[Source, ...]:
+        """What is read, through all that is not stored."""
+        return self._deps if not self.parts else tuple(dict.fromkeys(d for e in unstored(self) for d in e._deps))
 
     @property
     def shape(self) -> tuple[int | IndexExpr, ...]:
@@ -106,14 +132,23 @@ class Expr:
         """The name of the buffer it is stored in; None for an expression that is not stored."""
         return self.source[0].name if self.source is not None else None
 
+    @deep(ExprError)
     def at(self, at: tuple[Index, ...]) -> Value:
-        try:
-            return self._at(at)
-        except RecursionError:
-            raise ExprError(
-                "an expression has more operations one on the other than Python goes down; store a part of it on the "
-                "way, as t.named(...) does"
-            ) from None
+        """The value of the element at `at`."""
+        if self._element is not None and all(map(is_, at, ANYWHERE)):
+            return self._element
+        return self._at(at)
+
+    @property
+    def element(self) -> Value:
+        """The value of any element, at the first of the variables ANYWHERE; made once."""
+        if self._element is None:
+            self._element = self.at(ANYWHERE[: len(self._shape)])
+        return self._element
+
+    def forget(self) -> None:
+        """Make `element` anew when it is asked for next: a part of it is stored by now."""
+        self._element = None
 
     def described(self) -> str:
         """For messages: name or kind, dtype and shape."""
@@ -121,10 +156,10 @@ class Expr:
         return f"{self.name or 'an expression'} {self.dtype}[{dims}]"
 
     def like(self, shape: tuple[Index, ...], dtype: DType, at: At, *others: Expr) -> Any:
-        """A lazy tensor that reads this one, and `others`."""
-        deps = [d for e in (self, *others) for d in e.deps]
-        symbols = {k: s for e in (self, *others) for k, s in e.symbols.items()}
-        return type(self)(shape, dtype, at, deps, symbols)
+        """A lazy tensor that reads this one, and `others`; parts of it are stored where it gets too large."""
+        parts = (self, *others)
+        symbols = {k: s for e in parts for k, s in e.symbols.items()}
+        return bounded(type(self)(shape, dtype, at, (), symbols, parts=parts))
 
     def __iter__(self) -> NoReturn:
         raise TypeError("a tensor expression has no elements to go through; A[i] reads one, lp.sum folds all")
@@ -145,6 +180,8 @@ class Frame:
 
 
 FRAMES: list[Frame] = []
+ANYWHERE = tuple(Var(f"any#{d}") for d in range(64))
+"""The variables of any element, by dimension."""
 _order = 0
 
 
@@ -241,6 +278,86 @@ def as_stage(e: Expr, name: str) -> Any:
     e = settled(e)
     loops = tuple((unique(v), d) for v, d in zip(default_names(e.ndim), e.dims, strict=True))
     return make_stage(type(e), name, loops, (e.at(tuple(Var(v) for v, _ in loops)),), e.deps, e.symbols)[0]
+
+
+# ---------------------------------------------------------------- what is stored on the way
+
+
+WRITTEN, NESTED = 2048, 96
+"""How many nodes an element of a lazy tensor is made of when it is written out, and how many parentheses it has in one
+another, before a part of it is stored: a parser of Python takes 200 of these."""
+MOST = 32 * WRITTEN
+"""Nodes of an element of which no part can be stored, as where no guard is around that keeps it in its array."""
+LAZY = 256
+"""Lazy tensors on one another, views among them."""
+
+
+def unstored(e: Expr) -> list[Expr]:
+    """`e` and the lazy tensors that it is made of, each once; what is stored is not looked into."""
+    found, seen = [e], {id(e)}
+    for x in found:  # which grows on the way
+        for part in x.parts:
+            if id(part) not in seen:
+                seen.add(id(part))
+                found.append(part)
+    return found
+
+
+def bounded(e: Any) -> Any:
+    """`e`, a lazy tensor, with parts of it stored until an element of it is short when it is written out."""
+    if e.height > LAZY and (high := max(e.parts, key=lambda x: x.height)).height >= LAZY:
+        store(high)
+        e.height = 1 + max(x.height for x in e.parts)
+    while True:
+        size, depth = measured(e.element)
+        if size <= WRITTEN and depth <= NESTED:
+            return e
+        if not any(store(x) for x in _worth_storing(e, deep=size <= WRITTEN)):
+            if size > MOST:
+                raise ExprError(
+                    f"an element of {e.described()} is {size} operations when it is written out, and no part of it "
+                    "can be stored, as its subscripts may be outside of their arrays; name a part of it by lp.compute"
+                )
+            return e
+        for x in unstored(e):
+            x.forget()
+
+
+def _worth_storing(e: Expr, *, deep: bool) -> list[Expr]:
+    """The lazy tensors in `e` in the order in which to store them: the largest of those with several readers first."""
+    inside = unstored(e)
+    readers = Counter(id(part) for x in inside for part in x.parts)
+    if deep:
+        return sorted(e.parts, key=lambda x: -nesting(x.element))
+    found = [x for x in inside[1:] if x.parts and written_size(x.element) >= WRITTEN // 16]
+    return sorted(found, key=lambda x: (readers[id(x)] < 2, -written_size(x.element)))
+
+
+def store(e: Any) -> bool:
+    """Store `e`, from now on, in a stage of its own, if it is lazy and every element of it that this takes is there.
+
+    Loops that run around it where it is written are dimensions of what is stored.
+    """
+    if not e.parts or e.reduction is not None:
+        return False
+    own = tuple((unique(v), d) for v, d in zip(default_names(e.ndim), e.dims, strict=True))
+    value = e.at(tuple(Var(v) for v, _ in own))
+    free = {v for v in variables(value) if "#" in v} - {v for v, _ in own}
+    around = {v: extent for frame in FRAMES for v, extent in frame.loops} | {v: k.extent for v, k in AXES.items()}
+    if not free <= around.keys() or any(isinstance(n, Param) for n in nodes(value)):
+        return False
+    outer = tuple((v, extent) for v, extent in around.items() if v in free)
+    symbols = {k: s for frame in FRAMES for k, s in frame.symbols.items()} | e.symbols
+    if outer and not in_bounds(value, (*outer, *own), symbols):
+        return False
+    renamed = tuple((unique(v.partition("#")[0]), extent) for v, extent in outer)
+    value = substitute(value, {v: Var(new) for (v, _), (new, _) in zip(outer, renamed, strict=True)})
+    stage = make_stage(type(e), "t", (*renamed, *own), (value,), e.deps, symbols)[0]
+    here = tuple(Var(v) for v, _ in outer)
+    e._at, e._deps, e.parts, e.height, e._element = lambda at: stage.at((*here, *at)), stage.deps, (), 0, None
+    if not outer:
+        e.source = stage.source
+    return True
 
 
 # ---------------------------------------------------------------- elementwise

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from loopir.analysis.simplify import Context, simplify
 from loopir.analysis.system import System
@@ -16,6 +17,7 @@ from loopir.errors import ExprError, VerifyError
 from loopir.ir import grammar as ir
 from loopir.ir.grammar import Cmp, Cond, Index, Int, Mod, Not, Var
 from loopir.ir.here import usable
+from loopir.ir.measure import written_size
 from loopir.ir.text import text
 
 
@@ -56,7 +58,7 @@ class IndexExpr:
         else:
             return NotImplemented
         out = fn(b, self.ix) if swap else fn(self.ix, b)
-        return CondExpr(out, symbols) if isinstance(out, Cond) else IndexExpr(out, symbols)
+        return CondExpr(out, symbols) if isinstance(out, Cond) else IndexExpr(_short(out, symbols), symbols)
 
     def joined(self, other: object, fn: Any) -> Any:
         """`fn` of this index and `other`, in an order that does not matter."""
@@ -146,14 +148,17 @@ class CondExpr:
 class ReduceAxis(IndexExpr):
     """A loop that a reduction runs over, from 0 to `extent` - 1."""
 
-    __slots__ = ("extent", "name")
+    __slots__ = ("__weakref__", "extent", "name")
 
     def __init__(self, name: str, extent: Index, symbols: Symbols) -> None:
         super().__init__(Var(name), symbols)
         self.name = name
         self.extent = extent
+        AXES[name] = self
 
 
+AXES: WeakValueDictionary[str, ReduceAxis] = WeakValueDictionary()
+"""Those that somebody holds, by the names of their loops."""
 _count = 0
 
 
@@ -199,6 +204,20 @@ def reduce_axis(extent: int | IndexExpr, *, name: str = "k") -> ReduceAxis:
     """
     dim, symbols = dimension(extent, "reduce_axis")
     return ReduceAxis(unique(name), dim, symbols)
+
+
+WRITTEN = 512
+"""How many nodes an index is made of, when it is written out, before it is simplified; and how many it may keep."""
+
+
+def _short(ix: Index, symbols: Symbols) -> Index:
+    """`ix`, simplified where it is long when it is written out; ExprError where that does not make it short."""
+    if written_size(ix) > WRITTEN and written_size(ix := simplify(ix, context(symbols))) > WRITTEN:
+        raise ExprError(
+            f"an index of {written_size(ix)} operations, where {WRITTEN} are the most that one is made of; store a "
+            "part of it, as an integer tensor"
+        )
+    return ix
 
 
 def dimension(x: object, what: str) -> tuple[Index, Symbols]:

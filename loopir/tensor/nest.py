@@ -8,11 +8,16 @@ from dataclasses import replace
 from loopir.analysis.simplify_func import simplify_func
 from loopir.errors import ExprError
 from loopir.ir.grammar import Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Size, Stmt, Store, Var
+from loopir.ir.recursion import deep
 from loopir.ir.walk import fresh, rebuffer, substitute
 from loopir.tensor.core import Expr, Source, as_stage
 from loopir.tensor.index import Symbol
 
+MOST = 1000
+"""Stages of a program: their memory is allocated one in the scope of the other, as deep as there are stages."""
 
+
+@deep(ExprError)
 def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
     """The program that computes `outputs`: sizes, then placeholders in the order they were made, then the outputs.
 
@@ -21,6 +26,8 @@ def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
     """
     stored = _stored(outputs)
     sources = _sorted(t.source[0] for t in stored if t.source is not None)
+    if len(sources) > MOST:
+        raise ExprError(f"a program of {len(sources)} stages, where {MOST} are the most; take it apart into several")
     names = _Names(sources, stored)
     placeholders = [s for s in sources if s.is_placeholder]
     symbols = _symbols(sources)

@@ -34,6 +34,7 @@ from loopir.ir.grammar import (
     Value,
     Var,
 )
+from loopir.ir.measure import measured, nesting
 from loopir.ir.spoken import ARITHMETIC
 from loopir.ir.text import text
 from loopir.ir.walk import (
@@ -43,6 +44,7 @@ from loopir.ir.walk import (
     declared,
     exchanged,
     loaded,
+    loads_of,
     map_body,
     map_stmts,
     on_loads,
@@ -103,8 +105,29 @@ def compute_inline(func: Func, stage: str) -> Func:
 def stored_inline(func: Func, stage: str) -> Producer:
     """The stage as something to be computed where it is read; refuses where it may not be."""
     producer = _producer(func, stage)
+    _require_short(func, producer.store)
     _require_kept_inputs(func, producer)
     return producer
+
+
+LONGEST, NESTED = 1 << 14, 160
+"""How many nodes a statement may have when it is written out, and how many parentheses in one another: Python reads
+200 of these, brackets of subscripts among them."""
+
+
+def _require_short(func: Func, store: Store) -> None:
+    """Refuse where a reader of `store` would be written out at great length: what is read twice is written twice."""
+    name, (size, depth) = store.buffer.name, measured(store.value)
+    for place in places_in(func, touching(name)):
+        s = place.stmt
+        count = sum(load.buffer.name == name for load, _ in loads_of(s))
+        total, nested = measured(s)[0] + count * size, nesting(s) + depth
+        if s is not store and count and (total > LONGEST or nested > NESTED):
+            raise ScheduleError(
+                f"{s.label} reads {store.label} {count} times, and would be {total} operations, in {nested} levels, "
+                f"written out; {LONGEST} in {NESTED} are the most",
+                suggestion=f"compute_at of {store.label}",
+            )
 
 
 def inlined_but(func: Func, stage: str, reader: Stmt, kept: Load) -> Func:
