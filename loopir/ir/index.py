@@ -50,9 +50,10 @@ def record(cls: C) -> C:
 @dataclass_transform(frozen_default=True)
 def node(cls: N) -> N:
     """A `record` that computes its hash once: analyses keep indices and conditions as keys."""
+    own = "__hash__" in vars(cls)  # asked first: `dataclass` puts one there
     made = record(cls)
     names, kind = [f.name for f in fields(cast(Any, made))], hash(made.__name__)
-    if "__hash__" in vars(cls):
+    if own:
         return made
     structure = attrgetter(*names)
     keep: Callable[[Any, int], None] = cast(Any, made)._hash.__set__
