@@ -18,13 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import reduce
 
-import islpy as isl
-
 from loopir.analysis.constants import constants
 from loopir.analysis.counterexample import Wrong, counterexample
 from loopir.analysis.flow import Expr, Flow, Folded, Given, Site, Term, Unseen, Void
 from loopir.analysis.running import Part, addends, once, running, told_apart
+from loopir.analysis.solver import PROOF, isl, question, read_map, renew
 from loopir.analysis.unfused import unfused
+from loopir.errors import Undecided
 from loopir.ir.grammar import Buffer, Cast, Cond, Const, Func, Index, Int, Load, Monoid, Of, Op, Reduce, Select, Var
 from loopir.ir.text import text
 
@@ -33,6 +33,7 @@ WIDEN, MOST = 6, 40
 and something else, which is no rule over time, before it is given up."""
 LONG = 60
 """Characters of a value that are told."""
+GAVE_UP = "the integer solver would take too long"
 DEEP = 6
 """How many reads in a row are looked through to tell which fold is which."""
 
@@ -65,20 +66,24 @@ def validate(before: Func, after: Func) -> Validation:
     unproved: list[tuple[str, str]] = []
     pairs = list(zip(before.outputs(), after.outputs(), strict=True))
     try:
-        proof = _Proof(Flow(unfused(before), "F"), Flow(unfused(after), "G"))
-        outside = proof.other.outside()
+        with question(PROOF):
+            proof = _Proof(Flow(unfused(before), "F"), Flow(unfused(after), "G"))
+            outside = proof.other.outside()
     except Unseen as unseen:
         proof, outside = None, str(unseen)
+    except Undecided:
+        proof, outside = None, GAVE_UP
     for one, other in pairs:
         try:
             if proof is None or outside is not None:
                 raise Apart(str(outside))
-            proof.output(one, other)
+            with question(PROOF):
+                proof.output(one, other)
             proved.append(one.name)
         except (Unseen, Apart) as why:
             unproved.append((one.name, str(why)))
-        except isl.Error:
-            unproved.append((one.name, "the solver gave up"))
+        except Undecided:
+            unproved.append((one.name, GAVE_UP))
     return Validation(tuple(proved), tuple(unproved), counterexample(before, after) if unproved else None)
 
 
@@ -104,6 +109,7 @@ class _Proof:
 
     def same(self, a: Term, b: Term, pairs: isl.Map) -> None:
         """Show that `a` and `b` are equal for each of `pairs`, instances or elements of `a` and of `b`."""
+        renew()
         if pairs.is_empty() or isinstance(a, Void):
             return
         if any(isinstance(x, Expr) and isinstance(x.node, Load) for x in (a, b)):
@@ -344,7 +350,7 @@ class _Proof:
     def elements(self, name: str) -> isl.Map:
         rank = next(len(x.buffer.shape) for x in self.one.func.args if x.buffer.name == name)
         at = f"{name}[{', '.join(f'i{n}' for n in range(rank))}]"
-        return isl.Map(f"{self.one.params} -> {{ {at} -> {at} }}")
+        return read_map(f"{self.one.params} -> {{ {at} -> {at} }}")
 
 
 def _any_of(found: list[tuple[isl.Map, isl.Map | None]], *, left: bool) -> isl.Map | None:
