@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         describe_target as describe_target,
         local_machine as local_machine,
         lower as lower,
+        predict as predict,
         resolve_target as resolve_target,
         thread_count as thread_count,
         vector_unit as vector_unit,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from loopir.machines import Machine as Machine, machine as machine, scheduling_for as scheduling_for
     from loopir.schedule.composite import composite as composite
     from loopir.schedule.schedule import primitive as primitive
+    from loopir.schedule.subprogram import Part as Part, extract as extract
     from loopir.tensor import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -59,6 +61,7 @@ _HOME = {
     "compile_source": "loopir.build",
     "local_machine": "loopir.build",
     "lower": "loopir.build",
+    "predict": "loopir.build",
     "resolve_target": "loopir.build",
     "describe_target": "loopir.build",
     "caches": "loopir.build",
@@ -78,6 +81,8 @@ _HOME = {
     "scheduling_for": "loopir.machines",
     "primitive": "loopir.schedule.schedule",
     "composite": "loopir.schedule.composite",
+    "extract": "loopir.schedule.subprogram",
+    "Part": "loopir.schedule.subprogram",
 } | dict.fromkeys(
     (
         *("LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError"),

@@ -184,6 +184,12 @@ class Methods:
         another."""
         raise NotImplementedError
 
+    def schedule_nests(
+        self, stages: tuple[str, ...], steps: tuple[tuple[str, tuple[object, ...], tuple[tuple[str, object], ...]], ...]
+    ) -> Self:
+        """Take `steps` on the nests in which `stages` stand, which come to stand side by side for that."""
+        raise NotImplementedError
+
     def set_layout(self, buffer: str, layout: str) -> Self:
         """Lay the elements of the intermediate `buffer` out by `layout`, a mapping of indices written as a lambda."""
         raise NotImplementedError
