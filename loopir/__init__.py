@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from loopir import schedules as schedules, testing as testing
     from loopir.build import (
         Schedule as Schedule,
+        buffer_bytes as buffer_bytes,
         caches as caches,
         compile_source as compile_source,
         cpu_features as cpu_features,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from loopir.machines import Machine as Machine, machine as machine, scheduling_for as scheduling_for
     from loopir.schedule.composite import composite as composite
     from loopir.schedule.schedule import primitive as primitive
-    from loopir.schedule.subprogram import Part as Part, extract as extract
+    from loopir.schedule.subprogram import Nest as Nest, Part as Part, extract as extract, nests as nests
     from loopir.tensor import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -60,6 +61,7 @@ _HOME = {
     "Schedule": "loopir.build",
     "compile_source": "loopir.build",
     "local_machine": "loopir.build",
+    "buffer_bytes": "loopir.build",
     "lower": "loopir.build",
     "predict": "loopir.build",
     "resolve_target": "loopir.build",
@@ -83,6 +85,8 @@ _HOME = {
     "composite": "loopir.schedule.composite",
     "extract": "loopir.schedule.subprogram",
     "Part": "loopir.schedule.subprogram",
+    "Nest": "loopir.schedule.subprogram",
+    "nests": "loopir.schedule.subprogram",
 } | dict.fromkeys(
     (
         *("LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError"),

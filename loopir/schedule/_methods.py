@@ -185,9 +185,11 @@ class Methods:
         raise NotImplementedError
 
     def schedule_nests(
-        self, stages: tuple[str, ...], steps: tuple[tuple[str, tuple[object, ...], tuple[tuple[str, object], ...]], ...]
+        self,
+        *groups: tuple[tuple[str, ...], tuple[tuple[str, tuple[object, ...], tuple[tuple[str, object], ...]], ...]],
     ) -> Self:
-        """Take `steps` on the nests in which `stages` stand, which come to stand side by side for that."""
+        """Take steps on some nests alone. Each group names stages, whose nests come to stand side by side, and
+        steps."""
         raise NotImplementedError
 
     def set_layout(self, buffer: str, layout: str) -> Self:

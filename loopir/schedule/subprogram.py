@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from loopir.errors import ScheduleError
 from loopir.ir.copies import Names, Taken, renamed
 from loopir.ir.grammar import Access, Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Stmt, Store
+from loopir.ir.kept import kept
 from loopir.ir.labels import labelled, labels_of
 from loopir.ir.walk import accessed, loaded, names, statements, stored, tops
 from loopir.schedule.find import listing
@@ -27,6 +28,7 @@ class Part:
     """Nests of a program as a Func, in canonical names, and what each name is called in the program."""
 
     func: Func
+    nests: tuple[int, ...]
     original: dict[str, str]
     labels: dict[str, str]
 
@@ -38,13 +40,13 @@ def subprogram(func: Func, stages: Iterable[str]) -> Func:
     another nest has to run between these.
     """
     chosen = _chosen(func, stages)
-    order(func, chosen)
+    in_order(func, (chosen, *((t.nth,) for t in tops(func) if t.nth not in chosen)))
     return _extracted(func, chosen)
 
 
 def extract(func: Func, stages: Iterable[str]) -> Part:
     """As `subprogram`, in canonical names: those of loops and stages without their numbers, arguments in order."""
-    found = subprogram(func, stages)
+    chosen, found = _chosen(func, stages), subprogram(func, stages)
     taken, new, labels = Taken(set(found.sizes), set()), Names(), dict[str, str]()
     for a in found.args:
         new.buffers[a.buffer.name] = replace(a.buffer, name=taken.name("arg"))
@@ -61,28 +63,25 @@ def extract(func: Func, stages: Iterable[str]) -> Part:
     made = replace(renamed(found, new), name="part")
     original = {b.name: old for old, b in new.buffers.items()} | {name: old for old, name in new.loops.items()}
     labels = {name: old for old, name in new.labels.items()}
-    return Part(made, original, labels)
+    return Part(made, chosen, original, labels)
 
 
-def put_back(func: Func, stages: Iterable[str], found: Part, made: Func) -> Func:
-    """`func` with the nests of `stages`, whose part is `found`, exchanged for those of `made`, which came of it.
+def put_together(func: Func, groups: Sequence[tuple[Part, Func]]) -> Func:
+    """`func` with the nests of each part exchanged for those of the Func that came of it, side by side.
 
-    New names that others have already get a number.
+    New names that others have already get a number. ScheduleError where parts have to wait for one another.
     """
-    chosen = _chosen(func, stages)
-    before, after = order(func, chosen)
     every = tops(func)
-    rest = [every[n].nest for n in (*before, *after)]
-    own = {name for n in chosen for name in accessed(every[n].nest)}
-    inside = {a.buffer.name for a in found.func.args}
-    gone = {found.original[b] for b in found.original if found.original[b] in own and b not in inside}
+    inside = {n for part, _ in groups for n in part.nests}
+    gone = {part.original[b.name] for part, _ in groups for b in _allocated(part.func)}
     outer = [b for b in _allocated(func) if b.name not in gone]
-    taken = Taken(set(func.sizes) | {a.buffer.name for a in func.args} | {b.name for b in outer}, set())
-    shell = replace(func, body=tuple(rest))
-    taken.names |= names(shell)
-    taken.labels |= labels_of(shell)
-    body = _in_place(found, made, taken)
-    whole: Body = (*(every[n].nest for n in before), *body, *(every[n].nest for n in after))
+    rest = replace(func, body=tuple(t.nest for t in every if t.nth not in inside))
+    taken = Taken(names(rest) | {b.name for b in outer}, labels_of(rest))
+    made = {part.nests: _in_place(part, new, taken) for part, new in groups}
+    units = [*(part.nests for part, _ in groups), *((t.nth,) for t in every if t.nth not in inside)]
+    whole: Body = ()
+    for unit in in_order(func, units):
+        whole += made[unit] if unit in made else (every[unit[0]].nest,)
     for b in reversed(outer):
         whole = (Alloc(b, whole),)
     return replace(func, body=whole)
@@ -114,32 +113,50 @@ def depends(first: Stmt, second: Stmt) -> bool:
     return not (stored(first).isdisjoint(accessed(second)) and loaded(first).isdisjoint(stored(second)))
 
 
-def order(func: Func, chosen: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The numbers of the other nests that can run before those `chosen`, and of those that run after them.
+@dataclass(frozen=True)
+class Nest:
+    """A nest of a program: its stages, the buffers that it reads and writes, and the nests before it that it needs."""
 
-    ScheduleError where one has to wait for some of these, while others of them wait for it.
+    stages: tuple[str, ...]
+    reads: frozenset[str]
+    writes: frozenset[str]
+    needs: frozenset[int]
+
+
+@kept
+def nests(func: Func) -> tuple[Nest, ...]:
+    """The nests of `func`, in order, by what they touch."""
+    every, out = [t.nest for t in tops(func)], list[Nest]()
+    for n, s in enumerate(every):
+        stages = tuple(dict.fromkeys(x.label for x in statements((s,)) if isinstance(x, Store | Reduce)))
+        needs = frozenset(k for k in range(n) if depends(every[k], s))
+        out.append(Nest(stages, loaded(s), stored(s), needs))
+    return tuple(out)
+
+
+def in_order(func: Func, units: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Those sets of nests, which are all there are, in an order in which each has what it needs, else as they stand.
+
+    ScheduleError where two of them wait for one another.
     """
-    every = [t.nest for t in tops(func)]
-    inside, first = set(chosen), min(chosen)
-    before, after, between = list(range(first)), list[int](), set[int]()
-    for n in range(first, len(every)):
-        if n in inside:
-            if stuck := [k for k in sorted(between) if depends(every[k], every[n])]:
-                names_of = listing(sorted(labelled(every[stuck[0]])))
-                waits = listing(sorted(labelled(every[n])))
-                raise ScheduleError(
-                    f"{names_of} runs between these stages: it needs one of them, and {waits} needs it",
-                    suggestion="take it along, or leave one out",
-                )
-        elif any(depends(every[k], every[n]) for k in (*(i for i in inside if i < n), *between)):
-            between.add(n)
-            after.append(n)
-        else:
-            before.append(n)
-    return before, after
+    every, left, out = nests(func), sorted(units), list[tuple[int, ...]]()
+    unit_of = {n: unit for unit in left for n in unit}
+    waits = {unit: {unit_of[k] for n in unit for k in every[n].needs} - {unit} for unit in left}
+    while left:
+        ready = next((unit for unit in left if waits[unit].isdisjoint(left)), None)
+        if ready is None:
+            stuck = max(left, key=len)
+            other = next(iter(sorted(waits[stuck].intersection(left))))
+            first, second = (listing(every[n].stages[0] for n in unit) for unit in (stuck, other))
+            raise ScheduleError(
+                f"{first} would wait for {second}, which waits for them", suggestion="take it along, or leave one out"
+            )
+        left.remove(ready)
+        out.append(ready)
+    return out
 
 
-def _chosen(func: Func, stages: Iterable[str]) -> list[int]:
+def _chosen(func: Func, stages: Iterable[str]) -> tuple[int, ...]:
     wanted = set(stages)
     every = tops(func)
     if missing := sorted(wanted - labels_of(func)):
@@ -147,7 +164,7 @@ def _chosen(func: Func, stages: Iterable[str]) -> list[int]:
         raise ScheduleError(f"there is no stage {missing[0]!r}; there are {known}", suggestion="one of these")
     if not wanted:
         raise ScheduleError("no stage is named", suggestion="name those that are meant")
-    return [t.nth for t in every if labelled(t.nest) & wanted]
+    return tuple(t.nth for t in every if labelled(t.nest) & wanted)
 
 
 def _allocated(func: Func) -> list[Buffer]:
