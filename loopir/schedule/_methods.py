@@ -189,6 +189,14 @@ class Methods:
         another."""
         raise NotImplementedError
 
+    def schedule_nests(
+        self,
+        *groups: tuple[tuple[str, ...], tuple[tuple[str, tuple[object, ...], tuple[tuple[str, object], ...]], ...]],
+    ) -> Self:
+        """Take steps on some nests alone. Each group names stages, whose nests come to stand side by side, and
+        steps."""
+        raise NotImplementedError
+
     def set_layout(self, buffer: str, layout: str) -> Self:
         """Lay the elements of the intermediate `buffer` out by `layout`, a mapping of indices written as a lambda."""
         raise NotImplementedError

@@ -80,6 +80,19 @@ def _decided(f: Callable[..., Func], bound: inspect.BoundArguments) -> Func:
         raise ScheduleError(str(hard), suggestion=EASIER) from hard
 
 
+def replay(func: Func, name: str, args: tuple[object, ...], kwargs: tuple[tuple[str, object], ...]) -> Func:
+    """Take a step that is given as data as if it were typed, inside another step; a ScheduleError where it cannot."""
+    if name not in PRIMITIVES:
+        raise ScheduleError(f"there is no primitive {name!r}", suggestion=f"one of {listing(sorted(PRIMITIVES))}")
+    outermost = _TYPED.set(True)
+    try:
+        return PRIMITIVES[name](func, *args, **dict(kwargs))
+    except TypeError as error:
+        raise ScheduleError(str(error), suggestion="arguments as the primitive takes them") from None
+    finally:
+        _TYPED.reset(outermost)
+
+
 def _verify(func: Func) -> None:
     """A step may not take apart what an instruction does as a whole; for the rest, its result is in the language."""
     try:
