@@ -57,6 +57,14 @@ def plan(
     return planner.plan(pins, vetoes, budget, effort, fuel)
 
 
+def least_seconds(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] | None = None) -> float:
+    """Seconds that no schedule of `s` is faster than on a GPU: its arguments moved once, by one launch."""
+    held = lp.buffer_bytes(s, sizes)
+    read = sum(held[a.buffer.name] for a in s.func.args if a.access != "out")
+    written = sum(held[a.buffer.name] for a in s.func.args if a.access != "in")
+    return machine.memory_seconds(read, written) + machine.launch
+
+
 class Planner:
     """A program, its nests, and what groups of these were found to cost."""
 
@@ -136,13 +144,8 @@ class Planner:
         return Group((), rule.name, flat(steps), cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
 
     def _bound(self, s: lp.Schedule) -> float:
-        """Seconds that no schedule of a group is faster than: its arguments moved once, by one launch."""
-        if self.target != "cuda":
-            return 0.0
-        held = lp.buffer_bytes(s, self.sizes)
-        read = sum(held[a.buffer.name] for a in s.func.args if a.access != "out")
-        written = sum(held[a.buffer.name] for a in s.func.args if a.access != "in")
-        return self.machine.memory_seconds(read, written) + self.machine.launch
+        """Seconds that no schedule of a group is faster than."""
+        return least_seconds(s, self.machine, self.sizes) if self.target == "cuda" else 0.0
 
     # ------------------------------------------------------------ which nests may be a group
 
