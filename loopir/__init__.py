@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from loopir import schedules as schedules, testing as testing
     from loopir.build import (
         Schedule as Schedule,
+        buffer_bytes as buffer_bytes,
         caches as caches,
         compile_source as compile_source,
         cpu_features as cpu_features,
         describe_target as describe_target,
         local_machine as local_machine,
         lower as lower,
+        predict as predict,
         resolve_target as resolve_target,
         thread_count as thread_count,
         vector_unit as vector_unit,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from loopir.machines import Machine as Machine, machine as machine, scheduling_for as scheduling_for
     from loopir.schedule.composite import composite as composite
     from loopir.schedule.schedule import primitive as primitive
+    from loopir.schedule.subprogram import Nest as Nest, Part as Part, extract as extract, nests as nests
     from loopir.tensor import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -58,7 +61,9 @@ _HOME = {
     "Schedule": "loopir.build",
     "compile_source": "loopir.build",
     "local_machine": "loopir.build",
+    "buffer_bytes": "loopir.build",
     "lower": "loopir.build",
+    "predict": "loopir.build",
     "resolve_target": "loopir.build",
     "describe_target": "loopir.build",
     "caches": "loopir.build",
@@ -78,6 +83,10 @@ _HOME = {
     "scheduling_for": "loopir.machines",
     "primitive": "loopir.schedule.schedule",
     "composite": "loopir.schedule.composite",
+    "extract": "loopir.schedule.subprogram",
+    "Part": "loopir.schedule.subprogram",
+    "Nest": "loopir.schedule.subprogram",
+    "nests": "loopir.schedule.subprogram",
 } | dict.fromkeys(
     (
         *("LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError"),

@@ -9,7 +9,7 @@ for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -35,12 +35,15 @@ from loopir.runtime.arrays import ArgSpec, Bound, Signature
 from loopir.runtime.call import Kernel
 from loopir.runtime.checks import Checked
 from loopir.schedule import Schedule, lend
+from loopir.schedule.find import all_buffers
+from loopir.show.estimate import at_sizes, size_of
+from loopir.show.predict import Prediction, predict_cpu, predict_gpu
 from loopir.show.report import Report, report as made
 from loopir.show.view import Line, page
 
 __all__ = [
-    "Schedule", "build", "caches", "compile_source", "cpu_features", "describe_target", "local_machine", "lower",
-    "resolve_target", "thread_count", "vector_unit",
+    "Schedule", "buffer_bytes", "build", "caches", "compile_source", "cpu_features", "describe_target", "local_machine",
+    "lower", "predict", "resolve_target", "thread_count", "vector_unit",
 ]  # fmt: skip
 
 
@@ -111,6 +114,27 @@ def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
     with suppress(TargetError):
         resources = compile_source(schedule, gpu.arch).resources
     return made(lowered, sizes, resources, gpu)
+
+
+def predict(
+    schedule: Schedule, target: str = "auto", *, arch: str | None = None, sizes: Mapping[str, int] | None = None
+) -> Prediction:
+    """The price of `schedule` on "cuda" or "llvm", without compiling it: seconds, kernels, bytes; see `Prediction`.
+
+    `arch` is the GPU's, unless told that of `lp.machine()`; a size that is not given is taken for 1024. Raises
+    LowerError or TargetError for a schedule that the target cannot run.
+    """
+    func, given = schedule.func, sizes or {}
+    if resolve_target(target) != "cuda":
+        return predict_cpu(func, given)
+    gpu = machine(arch)
+    return predict_gpu(func, pipeline.lower(func, "cuda", gpu=gpu), given, gpu)
+
+
+def buffer_bytes(schedule: Schedule, sizes: Mapping[str, int] | None = None) -> dict[str, float]:
+    """The bytes of each buffer of `schedule`, by name; a size that is not given is taken for 1024."""
+    given = at_sizes(schedule.func, sizes or {})
+    return {b.name: size_of(b, given) for b in all_buffers(schedule.func)}
 
 
 def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda") -> Path:

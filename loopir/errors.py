@@ -29,6 +29,21 @@ class ExprError(LoopirError, ValueError):
     """A tensor expression is ill-formed: mismatched shapes, dtypes or axes."""
 
 
+class Undecided(LoopirError):
+    """Whether something holds was not found out: the proof would take the integer solver too long. So it was not done.
+
+    A primitive that meets it is refused, with a ScheduleError that says so.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(TOO_HARD)
+
+
+TOO_HARD = "whether it is right was not decided, as the integer solver would take too long over it"
+EASIER = "take it earlier, on a nest of fewer splits, guards and quotients, or with sizes that are numbers"
+"""What makes questions easier."""
+
+
 class LowerError(LoopirError):
     """A scheduled Func cannot be lowered for the target that was asked for."""
 

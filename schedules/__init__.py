@@ -24,9 +24,12 @@ if __name__ == "loopir.schedules":
     from .matmul_pairs import matmul_pairs as matmul_pairs
     from .matmul_wgmma import matmul_wgmma as matmul_wgmma
     from .neighbours import neighbours as neighbours
+    from .plan import Decision as Decision, Group as Group, Plan as Plan
+    from .planner import load as load, plan as plan
     from .reduction import reduction as reduction, reduction_cpu as reduction_cpu
     from .row_blocks import row_blocks as row_blocks
     from .rows import rows as rows
+    from .rules import Rule as Rule, View as View, rule as rule
     from .scan import scan as scan
     from .scatter import scatter as scatter
     from .short_folds import short_folds as short_folds

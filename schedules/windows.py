@@ -56,6 +56,8 @@ def _strip(length: int | None) -> int:
 def ringed(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with the first dimension of what `stage` writes folded into the smallest ring that is enough."""
     for buffer in {t.buffer for t in s.accesses(stage) if t.write}:
+        if s.why("fold_storage", buffer, 0, RING) is not None:
+            continue  # rows so far apart are needed at once: nor would a smaller ring do
         size = next((n for n in range(1, RING + 1) if s.why("fold_storage", buffer, 0, n) is None), None)
         s = s if size is None else s.fold_storage(buffer, 0, size)
     return s

@@ -11,6 +11,9 @@ Where values come from and go:
   (which folds of theirs are the same), undefined (is memory used that nobody wrote), counterexample.
 How much of a buffer, and whether it is inside:
   regions, bounds, upper, operands (of an instruction).
+What a value is, and how it changes:
+  signs (nonnegative, positive, defined), correction and correction_symbolic (of a fold whose terms read another one
+  that goes on).
 Indices, by rules and polynomials, with no solver:
   simplify, simplify_func, rules, statements (what a rule says, as the tests prove it), affine, premises,
   prove, samples.

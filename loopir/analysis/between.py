@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-import islpy as isl
-
 from loopir.analysis.access import Access, Statement, statements_in
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.depend import SIZE, Clash, Order, before, times
+from loopir.analysis.solver import ALGEBRA, isl, nothing, question
 from loopir.analysis.system import Names, System, combine
-from loopir.errors import Witness
+from loopir.errors import Undecided, Witness
 from loopir.ir.grammar import Func
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
@@ -38,7 +37,15 @@ class Spoilt:
 
 
 def written_before(func: Func, read: Done, write: Done, outer: Sequence[str]) -> bool:
-    """Whether all that `read` reads, `write` has written before, in the same iteration of the loops `outer`."""
+    """Whether all that `read` reads is seen to be written by `write` before, in one iteration of the loops `outer`."""
+    try:
+        with question(times=ALGEBRA):
+            return _written_before(func, read, write, outer)
+    except Undecided:
+        return False
+
+
+def _written_before(func: Func, read: Done, write: Done, outer: Sequence[str]) -> bool:
     (t, b), (s, a) = read, write
     system, names = instance_of(func, t, b, "t")
     dims = [*(f"{SIZE}{n}" for n in func.sizes), *(f"t.{v}" for v in t.dims)]
@@ -48,7 +55,7 @@ def written_before(func: Func, read: Done, write: Done, outer: Sequence[str]) ->
     alike: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
     if both.unsure is not None or s.maybe or a.maybe or None in (*a.at, *b.at):
         return False
-    covered = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(dims)))
+    covered = nothing(len(dims))
     for order in before(s.as_s, t.as_t):
         for piece in both.solutions([*dims, *(f"s.{v}" for v in s.dims)], [*alike, *order]):
             covered = covered.union(_first(isl.Set.from_basic_set(piece), len(dims)))

@@ -281,7 +281,7 @@ class Here:
         access = Access("", at, False, tuple(c for c in x.given if sees(c)), ())
         system, names = instance_of(self.func, s, access)
         (wrong,) = system.dnf(Not(end), "s", names)
-        return system.smallest([*(f"{SIZE}{n}" for n in self.func.sizes), *(f"s.{v}" for v in s.dims)], wrong) is None
+        return not system.possible([*(f"{SIZE}{n}" for n in self.func.sizes), *(f"s.{v}" for v in s.dims)], wrong)
 
 
 def unproved(func: Func, of: str | None = None) -> Iterator[tuple[Stmt, Check, tuple[Cond, ...]]]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-import islpy as isl
 import numpy as np
 
 from loopir.analysis.flow import Expr, Flow, Site
+from loopir.analysis.solver import isl
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Cast, Const, Load, Op, Select, Value
 

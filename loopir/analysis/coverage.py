@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import islpy as isl
-
 from loopir.analysis.access import Access, Statement, sees, statements_in
 from loopir.analysis.affine import constant, plus
 from loopir.analysis.bounds import instance_of
 from loopir.analysis.offsets import offsets
 from loopir.analysis.simplify import Context, nonnegative, poly, simplify_cond
+from loopir.analysis.solver import asking, isl, nothing
 from loopir.analysis.system import SIZE, combine, least_point
 from loopir.ir.grammar import TRUE, Func, Index, Var
 from loopir.ir.walk import declaring, substitute
@@ -69,6 +68,7 @@ class Values:
     access: Access | None = None
 
 
+@asking
 def missing(old: Values, now: Values, outer: Sequence[str]) -> Missing | None:
     """Values that are in `old` and not in `now`, each in one iteration of the loops `outer`; None: there are none."""
     before, after = image(old, outer), image(now, outer)
@@ -109,9 +109,9 @@ def there(func: Func, old: Statement, new: Statement, at: Mapping[str, Index], c
 
 
 def image(of: Values, outer: Sequence[str]) -> Image:
-    """The points of some values; indices from memory are left at 0."""
+    """The points of some values; indices from memory are left at 0. Inside a `question`, as the points are."""
     dims = _dims(of.func, outer, of.indices)
-    points = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(dims)))
+    points = nothing(len(dims))
     s = of.statement
     if s is None:
         return Image(points, exact=True)

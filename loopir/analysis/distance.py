@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import islpy as isl
-
 from loopir.analysis.access import Statement, statements_of
 from loopir.analysis.depend import Order, Pair, conflicts
 from loopir.analysis.offsets import allowed
 from loopir.analysis.refute import Linear
+from loopir.analysis.solver import isl, question
+from loopir.errors import Undecided
 from loopir.ir.grammar import Func
 
 DISTANCE = "distance"
@@ -57,7 +57,7 @@ def touches(func: Func, s: Statement, t: Statement, orders: Sequence[Order]) -> 
 def distances(
     func: Func, s: Statement, t: Statement, ahead: Linear, order: Order, *, over: int | None = None
 ) -> Iterator[int | None]:
-    """For each conflict of `s` and `t` the largest `ahead` at which there is one; None if there is no end to it.
+    """For each conflict of `s` and `t` the largest `ahead` at which there is one; None if no end to it is seen.
 
     Where that is no more than `over`, it may be left out: so much is soon told.
     """
@@ -67,7 +67,11 @@ def distances(
         if pair.apart is None or not allowed([order], pair.apart) or pair.base.refutes(more):
             continue
         dims = [*pair.dims(), DISTANCE]
-        for found in pair.base.solutions(dims, [*more, ({**ahead, DISTANCE: -1}, True)]):
-            most = isl.Set.from_basic_set(found).dim_max_val(len(dims) - 1)
-            if not most.is_nan():  # there is no greatest of none
-                yield None if most.is_infty() else most.to_python()
+        try:
+            with question():
+                points = pair.base.solutions(dims, [*more, ({**ahead, DISTANCE: -1}, True)])
+                ends = [isl.Set.from_basic_set(s).dim_max_val(len(dims) - 1) for s in points]
+                found = [None if most.is_infty() else most.to_python() for most in ends if not most.is_nan()]
+        except Undecided:
+            found = [None]
+        yield from found  # there is no greatest of none

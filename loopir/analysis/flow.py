@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeAlias, TypeGuard
 
-import islpy as isl
-
 from loopir.analysis.access import Statement, statements_of
+from loopir.analysis.solver import isl, read_map, read_set
 from loopir.ir.grammar import (
     Add,
     And,
@@ -172,12 +171,12 @@ class Flow:
     def set(self, name: str, dims: int, conds: Iterable[str]) -> isl.Set:
         sizes = {n: f"n_{n}" for n in self.func.sizes}
         given = [f"0 <= {v}" for v in sizes.values()] + [_cond(c, sizes) for c in self.func.assumes]
-        return isl.Set(f"{self.params} -> {{ {name}{_tuple(dims)} : {' and '.join(['0 = 0', *given, *conds])} }}")
+        return read_set(f"{self.params} -> {{ {name}{_tuple(dims)} : {' and '.join(['0 = 0', *given, *conds])} }}")
 
     def map(self, site: Site, to: str) -> isl.Map:
         """The relation from an instance of `site` to what `to` says of `i0`, `i1` ..."""
         text_ = f"{self.params} -> {{ {site.name}{_tuple(len(site.loops))} -> {to} }}"
-        return isl.Map(text_).intersect_domain(site.domain)
+        return read_map(text_).intersect_domain(site.domain)
 
     def element(self, site: Site, b: Buffer, at: Sequence[Index]) -> isl.Map:
         names = self.names(site.loops)
@@ -193,7 +192,7 @@ class Flow:
     def where(self, site: Site, c: Cond) -> isl.Set:
         """The instances in which `c` holds."""
         held = f"{site.name}{_tuple(len(site.loops))} : {_cond(c, self.names(site.loops))}"
-        return isl.Set(f"{self.params} -> {{ {held} }}").intersect(site.domain)
+        return read_set(f"{self.params} -> {{ {held} }}").intersect(site.domain)
 
     def outside(self) -> str | None:
         """An access that may leave its buffer, in words."""

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from functools import reduce
 
-import islpy as isl
-
 from loopir.analysis.constants import constants
 from loopir.analysis.flow import Apart, Flow, Unseen
 from loopir.analysis.running import Part
+from loopir.analysis.solver import isl
 from loopir.ir.grammar import Monoid
 
 

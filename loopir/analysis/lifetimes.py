@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-import islpy as isl
-
 from loopir.analysis.access import Access, Statement, When, statements_in
 from loopir.analysis.affine import constant, plus, scaled, to_index
 from loopir.analysis.bounds import instance_of
@@ -23,6 +21,7 @@ from loopir.analysis.offsets import allowed, offsets
 from loopir.analysis.refute import Constraint
 from loopir.analysis.regions import Touch, ends_of, loose, outward, proved, upper_sides
 from loopir.analysis.simplify import Context, poly
+from loopir.analysis.solver import asking, isl, nothing
 from loopir.analysis.system import SIZE, Names, System, combine, least_point
 from loopir.errors import Witness
 from loopir.ir.grammar import Func, Var
@@ -110,6 +109,7 @@ class _Case:
         apart = before(tuple(f"s.{v}" for v in self.across), tuple(f"t.{v}" for v in self.across))
         return [[*a, *b] for a, b in product(orders, apart)]
 
+    @asking
     def least(self) -> Overwritten | None:
         """The least case that nothing makes good."""
         dims, orders = self.dims, self.orders()
@@ -121,7 +121,7 @@ class _Case:
         left = _points(self.make(), orders, dims)
         for between in self.renewals:
             left = left.subtract(_renewed(self.func, self.writer, self.reader, between, dims, self.across))
-        written = _nothing(dims)
+        written = nothing(len(dims))
         for one in self.renewals if not left.is_empty() else ():
             written = written.union(_written(self.func, self.writer, self.reader, one, dims))
         points = [least_point(s, len(dims)) for s in left.intersect(written).get_basic_sets() if not s.is_empty()]
@@ -262,9 +262,9 @@ def _renewed(
     system.unsure = None
     middle = instance_of(func, s, access, "u", system)[1]
     if s.maybe or access.maybe or known is not None or not _alike(system, between, middle, reader, right):
-        return _nothing(dims)
+        return nothing(len(dims))
     if system.unsure is not None:
-        return _nothing(dims)
+        return nothing(len(dims))
     _in_one_memory(system, (writer, "s"), (reader, "t"))
     system.constraints += [({f"u.{v}": 1, f"t.{v}": -1}, True) for v in across]
     same = {*writer[1].private}.intersection(access.private)
@@ -303,17 +303,13 @@ def _in_one_memory(system: System, one: tuple[Done, str], other: tuple[Done, str
 
 def _points(system: System, orders: Sequence[Order], dims: Sequence[str], more: Sequence[str] = ()) -> isl.Set:
     """The solutions in any of `orders`, over `dims` alone."""
-    out = _nothing(dims)
+    out = nothing(len(dims))
     for order in orders:
         for piece in system.solutions([*dims, *more], order):
             whole = isl.Set.from_basic_set(piece)
             rest = whole.dim(isl.dim_type.set) - len(dims)
             out = out.union(whole.project_out(isl.dim_type.set, len(dims), rest))
     return out
-
-
-def _nothing(dims: Sequence[str]) -> isl.Set:
-    return isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(dims)))
 
 
 def _told(func: Func, writer: Done, reader: Done, point: dict[str, int]) -> Overwritten:

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias
 
-import islpy as isl
-
 from loopir.analysis.flow import Expr, Flow, Folded, Given, Site, Term, Unseen, Void
+from loopir.analysis.solver import isl
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Load, Monoid, Op, Select, Store, Value
 from loopir.ir.ops import MONOIDS

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain, product
 from math import gcd
 from typing import TypeAlias
-
-import islpy as isl
 
 from loopir.analysis.affine import exact_quotient, plus, to_index
 from loopir.analysis.bits import by_divisions
 from loopir.analysis.corner import corner
 from loopir.analysis.refute import Constraint, Divided, Linear, Reduced, refuted
 from loopir.analysis.simplify import EMPTY, poly
+from loopir.analysis.solver import isl, matrix, number, question, space, weigh
+from loopir.errors import Undecided
 from loopir.ir.grammar import (
     Add,
     And,
@@ -301,8 +300,12 @@ class System:
         return cases
 
     def solutions(self, dims: Sequence[str], order: Sequence[Constraint]) -> Iterator[isl.BasicSet]:
-        """The system as isl sets over `dims`, then the hidden ones; one for each choice of cases that is possible."""
+        """The system as isl sets over `dims`, then the hidden ones; one for each choice of cases that is possible.
+
+        Inside a `question`, as the sets are.
+        """
         position = {name: n for n, name in enumerate((*dims, *self.hidden))}
+        weigh(len(self.constraints) + len(order) + len(self.cases), len(position))
         choices = [[_points(position, case) for case in choice] for choice in (*self.cases, *self.monotone())]
 
         def among(s: isl.BasicSet, left: Sequence[Sequence[isl.BasicSet]]) -> Iterator[isl.BasicSet]:
@@ -319,7 +322,8 @@ class System:
     ) -> dict[str, int] | None:
         """The lexicographically least solution over `dims` that meets `order`, too; None if there is none.
 
-        Whether there is one is tried first where it is not `likely`, or where there are cases.
+        Whether there is one is tried first where it is not `likely`, or where there are cases. Where the least one
+        takes the solver too long, it is any; Undecided where it cannot tell whether there is one.
         """
         first = likely and not self.cases
         if first and (found := self.corner(dims, order)) is not None:
@@ -328,8 +332,21 @@ class System:
             return None
         if not first and (found := self.corner(dims, order)) is not None:
             return found
-        points = [least_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
+        try:
+            with question():
+                points = [least_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
+        except Undecided:
+            points = self._sample(dims, order)
         return dict(zip(dims, min(points), strict=True)) if points else None
+
+    def _sample(self, dims: Sequence[str], order: Sequence[Constraint]) -> list[list[int]]:
+        """A solution, if there is one."""
+        with question():
+            for s in self.solutions(dims, order):
+                if not s.is_empty():
+                    point = isl.Set.from_basic_set(s).sample_point()
+                    return [[point.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(len(dims))]]
+        return []
 
     def corner(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
         """The least solution where it is seen: each dimension's least in turn, in one of the choices of cases."""
@@ -343,12 +360,16 @@ class System:
         return corner(dims, frozenset(self.hidden), [*self.constraints, *order], choices, refuted)
 
     def possible(self, dims: Sequence[str], order: Sequence[Constraint]) -> bool:
-        """Whether anything meets `order`, too."""
+        """Whether anything meets `order`, too, or whether that takes the solver too long to say."""
         return not self.refutes(order) and self.solvable(dims, order)
 
     def solvable(self, dims: Sequence[str], order: Sequence[Constraint]) -> bool:
         """`possible`, of what is not refuted."""
-        return not all(s.is_empty() for s in self.solutions(dims, order))
+        try:
+            with question():
+                return not all(s.is_empty() for s in self.solutions(dims, order))
+        except Undecided:
+            return True
 
     def refutes(self, order: Sequence[Constraint]) -> bool:
         """Whether it is seen that nothing meets `order`; the solver knows more."""
@@ -360,11 +381,15 @@ class System:
         return self.reduced
 
     def greatest(self, dims: Sequence[str], value: Linear) -> int | None:
-        """The greatest value of a linear form; None if it has none, or nothing is a solution."""
+        """The greatest value of a linear form; None if it has none, or nothing is a solution, or it is not found."""
         top = "greatest"
-        found = self.solutions((top, *dims), [(combine(value, {top: 1}, -1), True)])
-        ends = [isl.Set.from_basic_set(s).dim_max_val(0) for s in found if not s.is_empty()]
-        return max((e.to_python() for e in ends), default=None) if all(e.is_int() for e in ends) else None
+        try:
+            with question():
+                found = self.solutions((top, *dims), [(combine(value, {top: 1}, -1), True)])
+                ends = [isl.Set.from_basic_set(s).dim_max_val(0) for s in found if not s.is_empty()]
+                return max((e.to_python() for e in ends), default=None) if all(e.is_int() for e in ends) else None
+        except Undecided:
+            return None
 
 
 def _few(parts: Iterable[Sequence[object]]) -> bool:
@@ -383,26 +408,15 @@ def _points(position: Mapping[str, int], constraints: Sequence[Constraint]) -> i
     rows = [[linear for linear, equal in constraints if equal == wanted] for wanted in (True, False)]
     matrices: list[isl.Mat] = []
     for part in rows:
-        matrix = isl.Mat.alloc(isl.DEFAULT_CONTEXT, 0, width + 1).insert_zero_rows(0, len(part))
+        made = matrix(len(part), width + 1)
         for n, linear in enumerate(part):
             for name, value in linear.items():
                 if value:
-                    matrix = matrix.set_element_val(n, position[name] if name else width, _val(value))
-        matrices.append(matrix)
+                    made = made.set_element_val(n, position[name] if name else width, number(value))
+        matrices.append(made)
     kinds = (isl.dim_type.set, isl.dim_type.div, isl.dim_type.param, isl.dim_type.cst)
     equal, unequal = matrices
-    return isl.BasicSet.from_constraint_matrices(_space(width), equal, unequal, *kinds)
-
-
-@lru_cache(maxsize=64)
-def _space(dims: int) -> isl.Space:
-    return isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, dims)
-
-
-@lru_cache(maxsize=1024)
-def _val(value: int) -> isl.Val:
-    """An isl number; making one costs more than using it."""
-    return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value) if abs(value) < 1 << 62 else isl.Val(str(value))
+    return isl.BasicSet.from_constraint_matrices(space(width), equal, unequal, *kinds)
 
 
 def least_point(s: isl.BasicSet, count: int) -> list[int]:
@@ -419,8 +433,8 @@ def least_point(s: isl.BasicSet, count: int) -> list[int]:
         point.append(least.to_python())
         s = s.add_constraint(
             isl.Constraint.alloc_equality(s.get_local_space())
-            .set_coefficient_val(isl.dim_type.set, n, _val(1))
-            .set_constant_val(_val(-point[-1]))
+            .set_coefficient_val(isl.dim_type.set, n, number(1))
+            .set_constant_val(number(-point[-1]))
         )
     return point
 

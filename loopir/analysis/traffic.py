@@ -68,6 +68,10 @@ class Moved:
     written: float = 0.0
     read_taken: float = 0.0
     written_taken: float = 0.0
+    by_grid: dict[str, float] = field(default_factory=dict[str, float])
+    """Of what is read, the bytes taken by each part of the grid whose blocks go a way of their own."""
+    atomic: float = 0.0
+    """How often a lane folds into an element that others fold into."""
 
     @property
     def taken(self) -> float:
@@ -141,7 +145,7 @@ def work(kernel: Kernel, sizes: Mapping[str, int]) -> Work:
     total = sum(int(np.prod([evaluate(d, sizes) for d in b.shape])) * b.dtype.bytes for b in shared)
     out = Work(kernel.name, blocks, threads, total)
     met = _Met(env, flat < threads, blocks / np.bincount(warp)[warp])
-    _Counter(out, rng).body(body, met)
+    _Counter(out, rng, frozenset(x.var for x in heads if x.kind in BLOCK_AXES)).body(body, met)
     return out
 
 
@@ -157,6 +161,8 @@ class _Met:
     unrolled: tuple[tuple[str, int], ...] = ()
     around: tuple[tuple[Loop, float], ...] = ()
     """The loops around that a thread goes through, outer ones first, and how often."""
+    grid: str = ""
+    """Which part of the grid its blocks are, where blocks of merged nests go different ways."""
     rounds: float = 1.0
     """How often a thread meets others at a barrier meanwhile, before which its loads have to be there."""
 
@@ -168,15 +174,15 @@ class _Met:
     def at(self, var: str, value: Ints) -> dict[str, Ints]:
         return {**self.env, var: np.broadcast_to(value, (SAMPLES, LANES))}
 
-    def only(self, cond: Bools) -> _Met:
-        return replace(self, active=self.active & cond)
+    def only(self, cond: Bools, grid: str = "") -> _Met:
+        return replace(self, active=self.active & cond, grid=self.grid + grid)
 
 
 class _Counter:
     """Adds what the statements met do to a Work."""
 
-    def __init__(self, work: Work, rng: np.random.Generator) -> None:
-        self.work, self.rng = work, rng
+    def __init__(self, work: Work, rng: np.random.Generator, blocks: frozenset[str]) -> None:
+        self.work, self.rng, self.blocks = work, rng, blocks
 
     def body(self, body: Body, met: _Met) -> None:
         for s in body:
@@ -187,9 +193,10 @@ class _Counter:
             case Loop(_, _, _, body):
                 self.body(body, self.inside(s, met))
             case If(cond, then, orelse):
-                true = _holds(cond, met.env)
-                self.body(then, met.only(true))
-                self.body(orelse, met.only(~true))
+                true, asked = _holds(cond, met.env), variables(cond)
+                apart = bool(orelse) and bool(asked) and asked <= self.blocks
+                self.body(then, met.only(true, "0" if apart else ""))
+                self.body(orelse, met.only(~true, "1" if apart else ""))
             case Alloc(_, body):
                 self.body(body, met)
             case Store(_, b, at, value):
@@ -201,6 +208,8 @@ class _Counter:
                 self.work.issued -= both * met.lanes
                 for b in buffers:
                     self.access(b, [at], met, write=True)
+                    if s.atomic and b.scope == "global":
+                        self.work.moved[b.name].atomic += met.lanes
             case Issue():
                 self.issue(s, met)
             case _:
@@ -286,6 +295,7 @@ class _Counter:
             moved.written, moved.written_taken = moved.written + asked, moved.written_taken + total
         else:
             moved.read, moved.read_taken = moved.read + asked, moved.read_taken + total
+            moved.by_grid[met.grid] = moved.by_grid.get(met.grid, 0.0) + total
         self.work.accesses += asked / max(1, width)
         if b.scope == "global" and not write:
             per_thread = asked / max(1, self.work.blocks * self.work.threads) / met.rounds
@@ -408,6 +418,12 @@ def _instances(func: Func) -> int:
     return count
 
 
+def _decided(cond: Cond, sizes: Mapping[str, int]) -> bool:
+    """Whether a condition of the host holds at these sizes; yes where memory decides."""
+    given = {n: np.full((SAMPLES, LANES), v) for n, v in sizes.items()}
+    return bool(_holds(cond, given).all())
+
+
 def launches(body: Body, sizes: Mapping[str, int], times: int = 1) -> Iterator[tuple[Kernel, dict[str, int], int]]:
     """The kernels of a lowered Func, each with what it is given and how often it is launched, by loops of the host."""
     for s in body:
@@ -416,7 +432,9 @@ def launches(body: Body, sizes: Mapping[str, int], times: int = 1) -> Iterator[t
                 yield s, dict(sizes), times
             case Loop(var, extent, _, inner):
                 yield from launches(inner, {**sizes, var: 0}, times * max(0, int(evaluate(extent, sizes))))
-            case Alloc(_, inner) | If(_, inner, _):
+            case Alloc(_, inner):
                 yield from launches(inner, sizes, times)
+            case If(cond, then, orelse):
+                yield from launches(then if _decided(cond, sizes) else orelse, sizes, times)
             case _:
                 pass

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-import islpy as isl
-
 from loopir.analysis.flow import Expr, Flow, Site, Unseen, Void
+from loopir.analysis.solver import isl, number
 from loopir.errors import pairs
 from loopir.ir.grammar import Cond, Load, Reduce, Store
 from loopir.ir.walk import loads_of, sees
@@ -41,7 +40,7 @@ class UndefinedUse:
         touched = flow.element(self.site, self.load.buffer, self.load.at).intersect_domain(self.instances)
         least = least_sizes(self.sizes)
         for n, value in enumerate(least.values()):
-            touched = touched.fix_val(isl.dim_type.param, n, isl.Val(value))
+            touched = touched.fix_val(isl.dim_type.param, n, number(value))
         point = touched.domain().lexmin().intersect(touched.domain())
         element = touched.intersect_domain(point).range().sample_point()
         rank, dims = len(self.load.at), touched.dim(isl.dim_type.out)

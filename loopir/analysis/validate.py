@@ -18,14 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import reduce
 
-import islpy as isl
-
 from loopir.analysis.counterexample import Wrong, counterexample
 from loopir.analysis.flow import Apart, Expr, Flow, Folded, Given, Site, Term, Unseen, Void
 from loopir.analysis.fold_matching import any_of, require_one_to_one, same_parts, telling
 from loopir.analysis.running import Part, addends, once, running, told_apart
+from loopir.analysis.solver import PROOF, isl, question, read_map, renew
 from loopir.analysis.undefined import least_sizes, undefined_uses
 from loopir.analysis.unfused import unfused
+from loopir.errors import Undecided
 from loopir.ir.grammar import (
     Buffer,
     Cast,
@@ -51,6 +51,7 @@ WIDEN, MOST = 6, 40
 and something else, which is no rule over time, before it is given up."""
 LONG = 60
 """Characters of a value that are told."""
+GAVE_UP = "the integer solver would take too long"
 DEEP = 6
 """How many reads in a row are looked through to tell which fold is which."""
 
@@ -79,27 +80,29 @@ def validate(before: Func, after: Func) -> Validation:
     unproved: list[tuple[str, str]] = []
     sizes: list[dict[str, int]] = []
     try:
-        proof, reason = _Proof(Flow(unfused(before), "F"), Flow(unfused(after), "G")), None
-        if (other := _other_arguments(proof)) is not None:
-            return Validation((), tuple((b.name, other) for b in before.outputs()))
-        reason = proof.other.outside() or proof.undefined()
+        with question(PROOF):
+            proof, reason = _Proof(Flow(unfused(before), "F"), Flow(unfused(after), "G")), None
+            if (other := _other_arguments(proof)) is not None:
+                return Validation((), tuple((b.name, other) for b in before.outputs()))
+            reason = proof.other.outside() or proof.undefined()
     except Unseen as unseen:
         proof, reason = None, str(unseen)
-    except isl.Error:
-        proof, reason = None, "the solver gave up"
+    except Undecided:
+        proof, reason = None, GAVE_UP
     found = {b.name: b for b in after.outputs()}
     for one in before.outputs():
         if proof is None or reason is not None:
             unproved.append((one.name, str(reason)))
             continue
         try:
-            proof.output(one, found[one.name])
+            with question(PROOF):
+                proof.output(one, found[one.name])
             proved.append(one.name)
         except (Unseen, Apart) as why:
             unproved.append((one.name, str(why)))
             sizes += _suspected(before, why)
-        except isl.Error:
-            unproved.append((one.name, "the solver gave up"))
+        except Undecided:
+            unproved.append((one.name, GAVE_UP))
     return Validation(tuple(proved), tuple(unproved), counterexample(before, after, sizes) if unproved else None)
 
 
@@ -108,8 +111,9 @@ def _suspected(func: Func, why: Exception) -> list[dict[str, int]]:
     if not isinstance(why, Apart) or why.sizes is None:
         return []
     try:
-        least = least_sizes(why.sizes)
-    except isl.Error:
+        with question(PROOF):
+            least = least_sizes(why.sizes)
+    except Undecided:
         return []
     return [{n: least[n] for n in func.sizes}]
 
@@ -173,6 +177,7 @@ class _Proof:
 
     def same(self, a: Term, b: Term, pairs: isl.Map) -> None:
         """Show that `a` and `b` are equal for each of `pairs`, instances or elements of `a` and of `b`."""
+        renew()
         if pairs.is_empty() or isinstance(a, Void):
             return
         try:
@@ -437,7 +442,7 @@ class _Proof:
     def elements(self, name: str) -> isl.Map:
         rank = next(len(x.buffer.shape) for x in self.one.func.args if x.buffer.name == name)
         at = f"{name}[{', '.join(f'i{n}' for n in range(rank))}]"
-        return isl.Map(f"{self.one.params} -> {{ {at} -> {at} }}")
+        return read_map(f"{self.one.params} -> {{ {at} -> {at} }}")
 
 
 def _hull(m: isl.Map) -> isl.Map:

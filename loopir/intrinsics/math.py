@@ -137,6 +137,17 @@ __device__ __forceinline__ float lp_exp_16(float x) {
 """,
     doc="e to the x, to 2^-17 of it: for results that are rounded to 16 bits. Below 2^-126 it may be 0.",
 )  # fmt: skip
+exp2_16 = Intrinsic(
+    "exp2_16", 1, FLOAT, _rounded(np.exp2), ulp=64, work=2, expand=expand.exp2, llvm={"float": "llvm.exp2"},
+    cuda={"float32": "lp_exp2_16({0})", "float64": "exp2({0})"}, cuda_prelude="""\
+__device__ __forceinline__ float lp_exp2_16(float x) {
+  float e;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x));
+  return e;
+}
+""",
+    doc="2 to the x, to 2^-17 of it: for results that are rounded to 16 bits. Below 2^-126 it may be 0.",
+)  # fmt: skip
 _SIGMOID_16 = """\
 __device__ __forceinline__ float lp_sigmoid_16(float x) {
   float e, r;

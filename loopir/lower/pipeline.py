@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from loopir.analysis.simplify_func import simplify_func
-from loopir.errors import LowerError
+from loopir.analysis.solver import effort
+from loopir.errors import EASIER, LowerError, Undecided
 from loopir.ir.grammar import Func
 from loopir.ir.inits import explicit_init
 from loopir.ir.kept import memory
@@ -156,7 +157,11 @@ def _lowered(func: Func, chosen: Target, show: Callable[[str, Func], None] | Non
     for p in PASSES:
         if chosen.name not in p.targets:
             continue
-        func = p.rewrite(func, chosen)
+        try:
+            with effort():
+                func = p.rewrite(func, chosen)
+        except Undecided as hard:
+            raise LowerError(f"{p.name}: {hard}; {EASIER}") from hard
         verify(func, p.stage)
         if show is not None:
             show(p.name, func)

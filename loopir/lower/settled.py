@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loopir.analysis.simplify import Context, simplify_cond
-from loopir.ir.grammar import TRUE, Body, Cmp, Cond, Func, If, Int, Loop, Not, Or, Stmt, Var
-from loopir.ir.walk import map_body, map_stmts, substitute, variables
+from loopir.ir.grammar import TRUE, Body, Cmp, Cond, FloorDiv, Func, If, Int, Loop, Mod, Not, Or, Stmt, Var
+from loopir.ir.walk import map_body, map_stmts, nodes, substitute, variables
 from loopir.lower.target import Target
 
 Unrolled = tuple[tuple[str, int], ...]
@@ -48,6 +48,8 @@ def _settled(cond: Cond, ctx: Context, around: Unrolled) -> Cond:
     for var, extent in reversed(around):
         if var not in mine:
             continue
+        if any(isinstance(n, FloorDiv | Mod) and var in variables(n.b) for n in nodes(cond)):
+            return cond  # it may be 0 in an iteration that does not come to this guard
         known = 0
         while known < extent and simplify_cond(substitute(cond, {var: Int(known)}), ctx) == TRUE:
             known += 1

@@ -179,9 +179,22 @@ class Methods:
         """Fold each iteration of `loop`, over which `stage` reduces, into an element of its own; then fold these."""
         raise NotImplementedError
 
+    def rolling_update(self, stages: tuple[str, ...], loop: str) -> Self:
+        """Compute `stages`, whose nests follow that of `loop`, in `loop`, block by block, though they need folds
+        that are done only when `loop` ends."""
+        raise NotImplementedError
+
     def scan_blocks(self, loop: str, factor: int, *, names: tuple[str, str] | None = None) -> Self:
         """Run `loop`, which stores a running fold, in blocks of `factor` iterations that do not wait for one
         another."""
+        raise NotImplementedError
+
+    def schedule_nests(
+        self,
+        *groups: tuple[tuple[str, ...], tuple[tuple[str, tuple[object, ...], tuple[tuple[str, object], ...]], ...]],
+    ) -> Self:
+        """Take steps on some nests alone. Each group names stages, whose nests come to stand side by side, and
+        steps."""
         raise NotImplementedError
 
     def set_layout(self, buffer: str, layout: str) -> Self:

@@ -187,7 +187,9 @@ def settled(func: Func, names: set[str], where: Loop, *, apart: bool = False) ->
     every = statements_in(func, lambda nest: held(nest) or used(nest))
     inside = [s for s in every if loop in s.dims]
     elsewhere = (s for s in every if loop not in s.dims)  # a reduction's start, for one
-    if any(s.uses(names) for s in elsewhere) or not renewable(func, names, where):
+    if any(s.uses(names) and any(a.buffer in names for a in s.accesses) for s in elsewhere):
+        return func  # what starts a reduction touches less than the reduction does
+    if not renewable(func, names, where):
         return func
     start = next(s.when[: s.when.index(loop) + 1] for s in inside if not s.init)
     using = [s for s in inside if not names.isdisjoint(s.touches)]

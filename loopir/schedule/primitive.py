@@ -16,7 +16,8 @@ from difflib import get_close_matches
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, cast
 
-from loopir.errors import MismatchError, ScheduleError, spelled
+from loopir.analysis.solver import effort
+from loopir.errors import EASIER, MismatchError, ScheduleError, Undecided, spelled
 from loopir.ir.grammar import Func
 from loopir.ir.recursion import deep
 from loopir.ir.verify import verify
@@ -56,7 +57,8 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
         outermost = _TYPED.set(False)
         try:
             _conform(name, bound, hints)
-            result = f(*bound.args, **bound.kwargs)
+            with effort():
+                result = _decided(f, bound)
             if typed:
                 result = live(result)
                 _verify(result)
@@ -68,6 +70,27 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
         return result
 
     return primitive
+
+
+def _decided(f: Callable[..., Func], bound: inspect.BoundArguments) -> Func:
+    """What `f` makes of its arguments; where the solver cannot tell whether that is right, it is refused."""
+    try:
+        return f(*bound.args, **bound.kwargs)
+    except Undecided as hard:
+        raise ScheduleError(str(hard), suggestion=EASIER) from hard
+
+
+def replay(func: Func, name: str, args: tuple[object, ...], kwargs: tuple[tuple[str, object], ...]) -> Func:
+    """Take a step that is given as data as if it were typed, inside another step; a ScheduleError where it cannot."""
+    if name not in PRIMITIVES:
+        raise ScheduleError(f"there is no primitive {name!r}", suggestion=f"one of {listing(sorted(PRIMITIVES))}")
+    outermost = _TYPED.set(True)
+    try:
+        return PRIMITIVES[name](func, *args, **dict(kwargs))
+    except TypeError as error:
+        raise ScheduleError(str(error), suggestion="arguments as the primitive takes them") from None
+    finally:
+        _TYPED.reset(outermost)
 
 
 def _verify(func: Func) -> None:

@@ -136,7 +136,7 @@ def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any]
         registers = resources[kernel.name].registers if kernel.name in resources else None
         resident, limit = _resident(w, registers, gpu)
         start = gpu.latency if any(m.read for m in w.of("global")) else 0.0
-        seconds, moved = _seconds(w, resident, given, gpu), sum(_memory(w, given))
+        seconds, moved = _seconds(w, resident, given, gpu), sum(_memory(w, given, gpu))
         kernels.append(KernelReport(w, times, resident, limit, registers, seconds, start, moved))
     bytes_ = sum(
         _size(a.buffer.shape, a.buffer.dtype.bytes, sizes) * (2 if a.access == "inout" else 1) for a in lowered.args
@@ -176,14 +176,21 @@ def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Machine) -> 
     waited = gpu.latency * max(1.0, reads / max(1.0, in_flight)) if reads else 0.0
     banks = tail * shared / (rate * 128)
     return {
-        "memory": gpu.memory_seconds(*_memory(w, sizes)),
+        "memory": gpu.memory_seconds(*_memory(w, sizes, gpu)),
         "cache": cache / gpu.l2_bandwidth,
         "latency": waited,
         "instructions": instructions,
         "waiting": waited + (instructions + banks) / resident if reads else 0.0,
         "shared memory": banks,
+        "atomics": _atomic_seconds(w, sizes, gpu),
         "tensor cores": tail * _tensor_seconds(w, gpu) / busy,
     }
+
+
+def _atomic_seconds(w: Work, sizes: Mapping[str, int], gpu: Machine) -> float:
+    """What atomic folds wait for one another: the L2 cache takes one an element and cycle."""
+    each = (m.atomic / max(1, _size(m.buffer.shape, 1, sizes)) for m in w.of("global") if m.atomic)
+    return max(each, default=0.0) / gpu.clock
 
 
 def _tensor_seconds(w: Work, gpu: Machine) -> float:
@@ -192,13 +199,15 @@ def _tensor_seconds(w: Work, gpu: Machine) -> float:
     return sum(n / rates[key] if rates[key] else float("inf") for key, n in w.tensor.items())
 
 
-def _memory(w: Work, sizes: Mapping[str, int]) -> tuple[float, float]:
-    """Bytes that a launch reads from memory and writes to it: no buffer more than once, as it stays in the cache."""
+def _memory(w: Work, sizes: Mapping[str, int], gpu: Machine) -> tuple[float, float]:
+    """Bytes that a launch reads from memory and writes to it: no buffer more than once, as blocks that run at once go
+    through it together; but nests that were merged side by side each read what the cache cannot hold meanwhile."""
     read = written = 0.0
     for m in w.of("global"):
         size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
         torn = max(0.0, m.written_taken - m.written)  # sectors written in part are read and written again
-        read += min(size, m.read_taken) + torn
+        taken = m.by_grid.values() if size > gpu.l2_bytes and m.by_grid else (m.read_taken,)
+        read += sum(min(size, n) for n in taken) + torn
         written += min(size, m.written) + torn
     return read, written
 

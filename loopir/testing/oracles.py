@@ -103,14 +103,24 @@ def promises(case: Case) -> str | None:
 
 
 def exact_ring(case: Case) -> str | None:
-    """The outputs are equal over the integers modulo 2^32, and nothing is touched that must not be."""
+    """The outputs are equal over the integers modulo 2^32, and nothing is touched that must not be.
+
+    What differs there, where exp is any function, has to be equal over the field, where it is a power: a rewrite by its
+    law is.
+    """
     if case.expected is None:
         return None
     try:
         found = over_ring(case.after, case)
     except InterpretError as error:
         return str(error)
-    return first_difference(case.after, case.expected, found)
+    different = first_difference(case.after, case.expected, found)
+    return None if different is None or _equal_over_field(case) else different
+
+
+def _equal_over_field(case: Case) -> bool:
+    one, other = (interpret(x, case.wide, case.sizes, domain="field") for x in (case.before, case.after))
+    return all(np.array_equal(a, b) for a, b in zip(one.values(), other.values(), strict=True))
 
 
 def adversarial_threads(case: Case) -> str | None:

@@ -144,6 +144,17 @@ def _fuse_loops(func: Func) -> Iterator[Arguments]:
     yield from ((pair, {"shift": d, "tail": "guard"}) for pair, d in product(_neighbours(func), shifts))
 
 
+def _rolling_update(func: Func) -> Iterator[Arguments]:
+    """All nests after a loop that are as long, and each of them alone."""
+    for body in (func.body, *(s.body for s in statements(func.body) if isinstance(s, Loop | Alloc))):
+        for n, x in enumerate(body):
+            if isinstance(x, Loop):
+                after = [y for y in body[n + 1 :] if isinstance(y, Loop) and y.extent == x.extent]
+                labels = [tuple(dict.fromkeys(p.stmt.label for p in places((y,)))) for y in after]
+                every = tuple(label for some in labels for label in some)
+                yield from (_plain(some, x.var) for some in dict.fromkeys([every, *labels]) if some)
+
+
 def _merge(func: Func) -> Iterator[Arguments]:
     yield from ((pair, {"side_by_side": row}) for pair, row in product(_neighbours(func), (False, True)))
 
@@ -227,6 +238,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "reverse_compute_at": _place,
     "hoist": _inside,
     "rfactor": lambda func: _inside(func, Reduce),
+    "rolling_update": _rolling_update,
     "decompose_reduction": lambda func: _inside(func, Reduce),
     "cache_read": _cache_read,
     "cache_write": _cache_write,

@@ -36,6 +36,11 @@ def test_what_is_not_known_or_always_holds_is_left() -> None:
     assert " or " not in after("o * 8 + t < n", assumed="32 <= n")
 
 
+def test_a_guard_that_divides_by_the_loop_is_left() -> None:
+    """In an iteration that does not come to it the divisor may be 0, which ended in a ValueError."""
+    assert " or " not in after("0 < o and 8 // o < n")
+
+
 def test_rows_nearly_as_long_as_the_longest_are_loaded_without_tests() -> None:
     x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "float32", name="x")
     source = lp.compile_source(schedules.auto(lp.Schedule(lp.softmax(x)), "cuda")).source

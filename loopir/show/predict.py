@@ -1,0 +1,47 @@
+"""The price of a schedule: seconds by the model of its target, kernels, bytes moved, and memory for what is between.
+
+On a GPU the seconds are those of `report` without what the compiler says of registers, so that a price takes
+milliseconds; on a CPU those of `estimate`, which ranks schedules and was not held to measured times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loopir.ir.grammar import Alloc, Func
+from loopir.ir.walk import tops
+from loopir.machines import Machine
+from loopir.show.estimate import CPU, TYPICAL, at_sizes, estimate, size_of
+from loopir.show.report import report
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a schedule is predicted to cost at some sizes."""
+
+    seconds: float
+    kernels: int
+    bytes: float
+    """Moved between the chip and its memory."""
+    temp_bytes: float
+    """Of the buffers that live between kernels."""
+
+
+def predict_gpu(func: Func, lowered: Func, sizes: Mapping[str, int], gpu: Machine) -> Prediction:
+    """The price of `func`, which was `lowered` for `gpu`."""
+    given = {n: sizes.get(n, TYPICAL) for n in func.sizes}
+    found = report(lowered, given, {}, gpu)
+    moved = sum(k.moved * k.times for k in found.kernels)
+    return Prediction(found.seconds, sum(k.times for k in found.kernels), moved, _between(func, given))
+
+
+def predict_cpu(func: Func, sizes: Mapping[str, int]) -> Prediction:
+    """The price of `func` on a CPU."""
+    found = estimate(func, {n: v for n, v in sizes.items() if n in func.sizes}, CPU)
+    return Prediction(found.seconds, len(tops(func)), found.bytes, _between(func, sizes))
+
+
+def _between(func: Func, sizes: Mapping[str, int]) -> float:
+    held = {a.buffer.name: a.buffer for t in tops(func) for a in t.around if isinstance(a, Alloc)}
+    return sum(size_of(b, at_sizes(func, sizes)) for b in held.values())

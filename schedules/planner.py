@@ -1,0 +1,474 @@
+"""Planning: a program's nests are put into groups that run together, by predicted seconds.
+
+Each group is scheduled by the cheapest rule of the table, on its nests alone, and priced; groups that differ in names
+alone are looked at once. Greedy starts with every nest by itself and merges, from a heap of pairs by seconds saved,
+what belongs together: a producer and its consumer, siblings that read the same, and small groups that are alike. A
+group may have no stage outside that waits for one of it while another of it waits for that; the program as one group
+is tried, too. Exact tries every partition into such groups, by dynamic programming over the sets of nests that may
+have run, and is there for tests of the other.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, Literal, cast
+
+import loopir as lp
+
+from .plan import VERSION, Decision, Group, Plan, flat, frozen
+from .rules import RULES, Rule, View
+
+Ids = frozenset[int]
+SHARED_BYTES = 1 << 20
+"""What siblings read together, at least, to be considered for one launch."""
+SMALL = 5.0e-5
+"""Seconds of a group that is small, whose launch is worth sharing."""
+NEAR_BOUND = 1.05
+"""How near to its lower bound a candidate has to be for others not to be tried."""
+MOST_EXACT = 12
+
+
+def plan(
+    s: lp.Schedule,
+    target: str = "auto",
+    *,
+    arch: str | lp.Machine | None = None,
+    sizes: Mapping[str, int] | None = None,
+    pins: Iterable[Sequence[str]] = (),
+    vetoes: Iterable[Sequence[str]] = (),
+    rules: Sequence[Rule] = (),
+    budget: float | None = None,
+    effort: Literal["greedy", "exact"] = "greedy",
+    fuel: int | None = None,
+) -> Plan:
+    """The plan of `s`, a program that no step was taken on, for `target`: "cuda", "llvm" or "auto".
+
+    `arch` is as for `auto`. Prices are at `sizes`; one that is not given is taken for 1024. `pins` are stages that are
+    to be in one group, `vetoes` pairs that are not. `rules` are tried beside those of the table. `budget` is the most
+    bytes for what lives between kernels. `effort` "exact" tries every grouping of up to 12 nests. After `fuel` merges
+    greedy stops. Raises ScheduleError for pins that cannot be, and ValueError for a budget that nothing found meets.
+    """
+    planner = Planner(s, target, arch, sizes or {}, rules)
+    return planner.plan(pins, vetoes, budget, effort, fuel)
+
+
+class Planner:
+    """A program, its nests, and what groups of these were found to cost."""
+
+    def __init__(
+        self,
+        s: lp.Schedule,
+        target: str,
+        arch: str | lp.Machine | None,
+        sizes: Mapping[str, int],
+        rules: Sequence[Rule] = (),
+    ) -> None:
+        if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"plan takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
+        self.program, self.target = s, lp.resolve_target(target)
+        local = lp.local_machine() if self.target == "cuda" and arch is None else None
+        self.machine = lp.machine(local or arch or "portable")
+        self.sizes = dict(sizes)
+        self.rules = [r for r in (*rules, *RULES) if r.target == self.target]
+        self.nests = lp.nests(s.func)
+        self.bytes = lp.buffer_bytes(s, self.sizes)
+        self.cache: dict[str, Group] = {}
+        self.keys: dict[Ids, str] = {}
+
+    # ------------------------------------------------------------ prices
+
+    def stages(self, ids: Iterable[int]) -> tuple[str, ...]:
+        return tuple(x for n in sorted(ids) for x in self.nests[n].stages)
+
+    def key(self, ids: Ids) -> str:
+        """The canonical text of a group: the same for groups that differ in names alone."""
+        if ids not in self.keys:
+            self.keys[ids] = lp.text(lp.extract(self.program.func, self.stages(ids)).func)
+        return self.keys[ids]
+
+    def price(self, ids: Ids) -> Group:
+        """The group of these nests, scheduled by the cheapest rule."""
+        key = self.key(ids)
+        if key not in self.cache:
+            self.cache[key] = self._cheapest(ids)
+        return replace(self.cache[key], stages=self.stages(ids))
+
+    def _cheapest(self, ids: Ids, only: str | None = None) -> Group:
+        s = lp.Schedule(lp.extract(self.program.func, self.stages(ids)).func)
+        view, bound = View(s, self.target), NEAR_BOUND * self._bound(s)
+        best: Group | None = None
+        prices: list[tuple[str, float]] = []
+        refused: list[tuple[str, str]] = []
+        for rule in self.rules:
+            if only is not None and rule.name != only:
+                continue
+            if best is not None and best.seconds <= bound:
+                break
+            try:
+                found = self._tried(s, view, rule)
+            except Exception as error:  # whatever a rule raises, it is no candidate
+                said = (str(error).splitlines() or [""])[0]
+                refused.append((rule.name, f"{type(error).__name__}: {said}"))
+                continue
+            if found is not None:
+                prices.append((rule.name, found.seconds))
+                best = found if best is None or found.seconds < best.seconds else best
+        if best is None:
+            said = "; ".join(f"{name}: {why}" for name, why in refused) or "no rule matches"
+            raise lp.ScheduleError(f"nothing schedules {', '.join(self.stages(ids))} ({said})")
+        return replace(best, candidates=tuple(prices), refused=tuple(refused))
+
+    def _tried(self, s: lp.Schedule, view: View, rule: Rule) -> Group | None:
+        with lp.scheduling_for(self.machine):
+            match = rule.matches(view)
+            if match is None:
+                return None
+            made = rule(s, match)
+            steps = made.steps_since(s)
+            if steps is None:
+                raise ValueError("what it gives does not come from the Schedule that it was given")
+            cost = lp.predict(made, self.target, sizes=self.sizes)
+        return Group((), rule.name, flat(steps), cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
+
+    def _bound(self, s: lp.Schedule) -> float:
+        """Seconds that no schedule of a group is faster than: its arguments moved once, by one launch."""
+        if self.target != "cuda":
+            return 0.0
+        held = lp.buffer_bytes(s, self.sizes)
+        read = sum(held[a.buffer.name] for a in s.func.args if a.access != "out")
+        written = sum(held[a.buffer.name] for a in s.func.args if a.access != "in")
+        return self.machine.memory_seconds(read, written) + self.machine.launch
+
+    # ------------------------------------------------------------ which nests may be a group
+
+    def order(self, groups: Iterable[Ids]) -> list[Ids] | None:
+        """The groups in an order in which each has what it needs; None if some wait for one another."""
+        left = sorted(groups, key=min)
+        of = {n: g for g in left for n in g}
+        waits = {g: {of[k] for n in g for k in self.nests[n].needs if k in of} - {g} for g in left}
+        out: list[Ids] = []
+        done: set[Ids] = set()
+        while left:
+            ready = next((g for g in left if waits[g] <= done), None)
+            if ready is None:
+                return None
+            left.remove(ready)
+            done.add(ready)
+            out.append(ready)
+        return out
+
+    def related(self, a: Ids, b: Ids, groups: Mapping[Ids, Group]) -> str | None:
+        """What two groups have to do with one another that may make them worth merging."""
+        if any(self.nests[m].needs & a for m in b) or any(self.nests[m].needs & b for m in a):
+            return "producer"
+        reads = [frozenset[str]().union(*(self.nests[n].reads for n in g)) for g in (a, b)]
+        if sum(self.bytes[x] for x in reads[0] & reads[1]) >= SHARED_BYTES:
+            return "shared input"
+        small = all(groups[g].seconds < SMALL for g in (a, b))
+        return "alike" if small and self.alike(a, b) else None
+
+    def alike(self, a: Ids, b: Ids) -> bool:
+        """Whether two groups are copies of one, or of its copies: nests that differ in names alone."""
+        return len({self.key(frozenset((n,))) for n in a | b}) == 1
+
+    # ------------------------------------------------------------ plans
+
+    def plan(
+        self,
+        pins: Iterable[Sequence[str]],
+        vetoes: Iterable[Sequence[str]],
+        budget: float | None,
+        effort: str,
+        fuel: int | None,
+    ) -> Plan:
+        pinned = [self.ids(p) for p in pins]
+        apart = [tuple(self.ids((x,)) for x in pair) for pair in vetoes]
+        start = self._start(pinned, apart)
+        log: list[Decision] = [
+            Decision("pin", self.stages(p)[:1], self.stages(p)[1:], 0.0, 0.0, True, "asked for") for p in pinned
+        ]
+        match effort:
+            case "greedy":
+                groups = self._greedy(start, apart, log, fuel)
+            case "exact":
+                groups = self._exact(start, apart)
+            case _:
+                raise ValueError(f'effort is "greedy" or "exact", not {effort!r}')
+        if budget is not None:
+            groups = self._within(groups, apart, budget, log)
+        return self.made(groups, log)
+
+    def ids(self, stages: Sequence[str]) -> Ids:
+        of = {x: n for n, nest in enumerate(self.nests) for x in nest.stages}
+        if missing := [x for x in stages if x not in of]:
+            raise lp.ScheduleError(f"there is no stage {missing[0]!r}; there are {', '.join(of)}")
+        return frozenset(of[x] for x in stages)
+
+    def _start(self, pinned: Sequence[Ids], apart: Sequence[tuple[Ids, ...]]) -> list[Ids]:
+        """Every nest by itself, but for those that are pinned together, or share a label."""
+        groups = [frozenset((n,)) for n in range(len(self.nests))]
+        labelled = [frozenset(n for n, nest in enumerate(self.nests) if x in nest.stages) for x in self.program.stages]
+        for wanted in (*(x for x in labelled if len(x) > 1), *pinned):
+            joined = frozenset[int]().union(*(g for g in groups if g & wanted))
+            groups = [*(g for g in groups if not g & wanted), joined]
+        for g in groups:
+            if self._vetoed(g, apart):
+                raise lp.ScheduleError(f"{', '.join(self.stages(g))} are pinned together, and two of them vetoed")
+        if self.order(groups) is None:
+            waits = next(g for g in groups if len(g) > 1 and self.order([g, *self._singles(g)]) is None)
+            raise lp.ScheduleError(f"{', '.join(self.stages(waits))} cannot be one group: a stage runs between them")
+        return groups
+
+    def _singles(self, but: Ids) -> list[Ids]:
+        return [frozenset((n,)) for n in range(len(self.nests)) if n not in but]
+
+    def _vetoed(self, g: Ids, apart: Sequence[tuple[Ids, ...]]) -> bool:
+        return any(sum(bool(g & x) for x in pair) > 1 for pair in apart)
+
+    def _greedy(
+        self, start: Sequence[Ids], apart: Sequence[tuple[Ids, ...]], log: list[Decision], fuel: int | None
+    ) -> dict[Ids, Group]:
+        """Merge pairs by seconds saved: producers with their consumers first, then siblings, too."""
+        groups = {g: self.price(g) for g in start}
+        left = len(self.nests) if fuel is None else fuel
+        for kinds in (("producer",), ("producer", "shared input", "alike")):
+            left = self._merged(groups, kinds, apart, log, left)
+        return groups if fuel is not None else self._or_whole(groups, apart, log)
+
+    def _merged(
+        self,
+        groups: dict[Ids, Group],
+        kinds: Sequence[str],
+        apart: Sequence[tuple[Ids, ...]],
+        log: list[Decision],
+        left: int,
+    ) -> int:
+        """Merge pairs of `groups` of these kinds, at most `left` of them; how many are left then."""
+        heap: list[tuple[float, int, int, Ids, Ids, Group, str]] = []
+        known = {(d.a, d.b) for d in log}
+
+        def push(a: Ids, b: Ids) -> None:
+            a, b = sorted((a, b), key=min)
+            kind = self.related(a, b, groups)
+            if kind not in kinds or kind is None or (self.stages(a), self.stages(b)) in known:
+                return
+            both, before = a | b, groups[a].seconds + groups[b].seconds
+            names = self.stages(a), self.stages(b)
+            if self._vetoed(both, apart):
+                log.append(Decision("veto", *names, 0.0, 0.0, False, "asked for"))
+                return
+            if self.order([*(g for g in groups if g not in (a, b)), both]) is None:
+                log.append(Decision(kind, *names, 0.0, 0.0, False, "a stage between them would wait for itself"))
+                return
+            g = self.price(both)
+            if g.seconds < before:
+                heapq.heappush(heap, (g.seconds - before, min(both), len(heap) + len(log), a, b, g, kind))
+            else:
+                cost = before * 1e6, g.seconds * 1e6
+                log.append(Decision(kind, *names, *cost, False, "that is no faster", g.refused))
+
+        for a, b in combinations(sorted(groups, key=min), 2):
+            push(a, b)
+        while heap and left > 0:
+            _, _, _, a, b, g, kind = heapq.heappop(heap)
+            both = a | b
+            if a not in groups or b not in groups:
+                continue
+            rest = [x for x in groups if x not in (a, b)]
+            if self.order([*rest, both]) is None:
+                continue
+            before = groups.pop(a).seconds + groups.pop(b).seconds
+            names = self.stages(a), self.stages(b)
+            log.append(Decision(kind, *names, before * 1e6, g.seconds * 1e6, True, g.how))
+            groups[both] = g
+            left -= 1
+            for other in rest:
+                push(both, other)
+        return left
+
+    def _or_whole(
+        self, groups: dict[Ids, Group], apart: Sequence[tuple[Ids, ...]], log: list[Decision]
+    ) -> dict[Ids, Group]:
+        """The groups, or all stages as one, if that is cheaper: what pays for all may pay for no two of them."""
+        every = frozenset(range(len(self.nests)))
+        if len(groups) < 2 or self._vetoed(every, apart):
+            return groups
+        whole, before = self.price(every), sum(g.seconds for g in groups.values())
+        (first, *others) = (self.stages(g) for g in groups)
+        names = first, tuple(x for g in others for x in g)
+        taken = whole.seconds < before
+        log.append(Decision("whole", *names, before * 1e6, whole.seconds * 1e6, taken, whole.how if taken else ""))
+        return {every: whole} if taken else groups
+
+    def _exact(self, start: Sequence[Ids], apart: Sequence[tuple[Ids, ...]]) -> dict[Ids, Group]:
+        """The cheapest of all groupings, from no nest done to all, a group at a time."""
+        if len(start) > MOST_EXACT:
+            raise ValueError(f'effort="exact" takes up to {MOST_EXACT} nests, and there are {len(start)}')
+        units = self.order(start)
+        assert units is not None
+        of = {n: k for k, unit in enumerate(units) for n in unit}
+        needs = [frozenset(of[k] for n in unit for k in self.nests[n].needs) - {u} for u, unit in enumerate(units)]
+        best: dict[Ids, tuple[float, tuple[Ids, ...]]] = {frozenset(): (0.0, ())}
+        for done in sorted(self._ideals(needs), key=len):
+            cost, groups = best[done]
+            for more in self._next(done, needs):
+                g = frozenset[int]().union(*(units[k] for k in more))
+                if self._vetoed(g, apart):
+                    continue
+                total, key = cost + self.price(g).seconds, done | more
+                if key not in best or total < best[key][0]:
+                    best[key] = total, (*groups, g)
+        return {g: self.price(g) for g in best[frozenset(range(len(units)))][1]}
+
+    @staticmethod
+    def _ideals(needs: Sequence[Ids]) -> list[Ids]:
+        """The sets of nests that have all that they need."""
+        found: set[Ids] = {frozenset()}
+        pending = [*found]
+        while pending:
+            done = pending.pop()
+            for k, wanted in enumerate(needs):
+                if k not in done and wanted <= done and (more := done | {k}) not in found:
+                    found.add(more)
+                    pending.append(more)
+        return list(found)
+
+    def _next(self, done: Ids, needs: Sequence[Ids]) -> list[Ids]:
+        """The sets of nests that may run next, as one group."""
+        found: set[Ids] = set()
+        pending: list[Ids] = [frozenset()]
+        while pending:
+            more = pending.pop()
+            for k, wanted in enumerate(needs):
+                if k not in done | more and wanted <= done | more and (larger := more | {k}) not in found:
+                    found.add(larger)
+                    pending.append(larger)
+        return list(found)
+
+    # ------------------------------------------------------------ memory
+
+    def peak(self, order: Sequence[Ids], groups: Mapping[Ids, Group]) -> float:
+        """The most bytes that live between kernels at once, over the groups in this order."""
+        given = {a.buffer.name for a in self.program.func.args}
+        touched = [frozenset[str]().union(*(self.nests[n].reads | self.nests[n].writes for n in g)) for g in order]
+        most = 0.0
+        for k, g in enumerate(order):
+            before, after = (frozenset[str]().union(*part) for part in (touched[: k + 1], touched[k:]))
+            crossing = {x for x in before & after if sum(x in t for t in touched) > 1}
+            most = max(most, sum(self.bytes[x] for x in crossing - given) + groups[g].temp_bytes)
+        return most
+
+    def _within(
+        self, groups: dict[Ids, Group], apart: Sequence[tuple[Ids, ...]], budget: float, log: list[Decision]
+    ) -> dict[Ids, Group]:
+        """Groups merged, by least added seconds, until what lives between kernels fits `budget` bytes."""
+        while (peak := self._peak_of(groups)) > budget:
+            found: list[tuple[float, int, Ids, Ids, Group]] = []
+            for a, b in combinations(sorted(groups, key=min), 2):
+                rest, both = {g: x for g, x in groups.items() if g not in (a, b)}, a | b
+                if self.related(a, b, groups) != "producer" or self._vetoed(both, apart):
+                    continue
+                if self.order([*rest, both]) is None:
+                    continue
+                g = self.price(both)
+                if self._peak_of({**rest, both: g}) < peak:
+                    found.append((g.seconds - groups[a].seconds - groups[b].seconds, min(both), a, b, g))
+            if not found:
+                least = f"{peak / 1e6:.1f} MB is the least found"
+                raise ValueError(f"no plan keeps within {budget / 1e6:.1f} MB between kernels; {least}")
+            added, _, a, b, g = min(found, key=lambda x: x[:2])
+            before = groups[a].seconds + groups[b].seconds
+            names = self.stages(a), self.stages(b)
+            log.append(Decision("memory", *names, before * 1e6, (before + added) * 1e6, True, "for the budget"))
+            groups = {**{x: y for x, y in groups.items() if x not in (a, b)}, a | b: g}
+        return groups
+
+    def _peak_of(self, groups: Mapping[Ids, Group]) -> float:
+        order = self.order(groups)
+        assert order is not None
+        return self.peak(order, groups)
+
+    # ------------------------------------------------------------ making and changing plans
+
+    def made(self, groups: Mapping[Ids, Group], log: Sequence[Decision]) -> Plan:
+        order = self.order(groups)
+        assert order is not None
+        arch = self.machine.arch if self.target == "cuda" else None
+        found = tuple(groups[g] for g in order)
+        return Plan(self.program, found, tuple(log), self.target, arch, self.sizes, self.peak(order, groups),
+                    len(self.cache), self.edited)  # fmt: skip
+
+    def edited(
+        self, plan: Plan, fuse: Sequence[Sequence[str]], split: Sequence[Sequence[str]], how: Mapping[str, str]
+    ) -> Plan:
+        """The plan with groups merged, taken apart, or scheduled by other rules."""
+        groups = {self.ids(g.stages): g for g in plan.groups}
+        log = list(plan.decisions)
+        for stages in split:
+            alone = self.ids(stages)
+            for g in [g for g in groups if g & alone and g - alone]:
+                before = groups.pop(g)
+                for part in (g - alone, g & alone):
+                    groups[part] = self.price(part)
+                after = groups[g - alone].seconds + groups[g & alone].seconds
+                names = self.stages(g - alone), self.stages(g & alone)
+                log.append(Decision("split", *names, before.seconds * 1e6, after * 1e6, True, "asked for"))
+        for stages in fuse:
+            wanted = self.ids(stages)
+            old = [g for g in groups if g & wanted]
+            both = frozenset[int]().union(*old)
+            before = sum(groups.pop(g).seconds for g in old)
+            if self.order([*groups, both]) is None:
+                raise lp.ScheduleError(f"{', '.join(self.stages(both))} cannot be one group: a stage runs between them")
+            groups[both] = self.price(both)
+            names = self.stages(old[0]), tuple(x for g in old[1:] for x in self.stages(g))
+            log.append(Decision("pin", *names, before * 1e6, groups[both].seconds * 1e6, True, "asked for"))
+        for stage, name in how.items():
+            (g,) = (g for g in groups if self.ids((stage,)) <= g)
+            if name not in (r.name for r in self.rules):
+                known = ", ".join(dict.fromkeys(r.name for r in self.rules))
+                raise lp.ScheduleError(f"there is no rule {name!r} for {self.target}; there are {known}")
+            groups[g] = replace(self._cheapest(g, only=name), stages=self.stages(g))
+        if self.order(groups) is None:
+            raise lp.ScheduleError("these groups would wait for one another")
+        return self.made(groups, log)
+
+
+def load(s: lp.Schedule, text: str) -> Plan:
+    """The plan that `Plan.json` wrote, for the same program `s`: its steps are proved again, and no code runs.
+
+    Raises ValueError for what is no such JSON or of another version or program, ScheduleError for a step that is not
+    legal.
+    """
+    try:
+        read: Any = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"this is no JSON: {error}") from None
+    if not isinstance(read, dict) or cast("dict[str, Any]", read).get("loopir plan") != VERSION:
+        raise ValueError(f"this is no plan of version {VERSION}, as Plan.json() writes it")
+    read = cast("dict[str, Any]", read)
+    if read.get("program") != lp.text(s.func):
+        raise ValueError("this plan is of another program")
+    try:
+        groups = [_group(g) for g in read["groups"]]
+        sizes = {str(k): int(v) for k, v in read["sizes"].items()}
+        planner = Planner(s, str(read["target"]), read["arch"], sizes)
+        by_ids = {planner.ids(g.stages): g for g in groups}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ValueError("this plan is damaged: its groups, sizes or target are not as Plan.json() has them") from None
+    if sum(map(len, by_ids)) != len(planner.nests) or planner.order(by_ids) is None:
+        raise ValueError("the groups of this plan are not all stages of the program, each once, in an order")
+    found = planner.made(by_ids, ())
+    found.apply()
+    return found
+
+
+def _group(g: Any) -> Group:
+    if not all(isinstance(x, str) for x in (*g["stages"], g["how"])):
+        raise TypeError
+    return Group(tuple(g["stages"]), g["how"], frozen(g["trace"]), float(g["seconds"]), int(g["kernels"]),
+                 float(g["bytes"]), float(g["temp_bytes"]))  # fmt: skip

@@ -1,0 +1,229 @@
+"""The table of rules: how a group of stages may be scheduled, by classes of index maps, never by names.
+
+A rule looks at a `View` of the group and gives a match, whatever its schedule needs to know, or None. All rules that
+match are tried and the cheapest by prediction is taken, so that a rule never has to know the others; one that raises is
+no candidate, and the plan's log says so. Ours stand in the same table as those that a user adds:
+
+    @schedules.rule(matches=lambda view: view.only("fold along"), target="cuda")
+    def my_rows(s, match):
+        return s.bind(s.loops(match)[0], "blockIdx.x")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import loopir as lp
+
+from .cpu import cpu
+from .elementwise import elementwise
+from .gpu import gpu
+from .matmul import contraction
+from .neighbours import neighbours, reaches
+from .nests import free_loops, fused, one_nest
+from .products import several
+from .reduction import reduction
+from .row_blocks import crowded, row_blocks
+from .transpose import transpose, turned, worth_turning
+
+CLASSES = ("elementwise", "transpose", "window", "fold along", "fold across", "contraction", "opaque")
+"""What a stage is, by its index maps: it takes elements in their order, across it, or neighbours; it folds along memory
+or across it; it multiplies what it folds and reads each operand again; or what it touches is not known."""
+
+Match = Any
+"""What a rule that matches tells its schedule; anything but None."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A group of stages as rules see it: a Schedule of these alone, and the class of each."""
+
+    schedule: lp.Schedule
+    target: str
+
+    @cached_property
+    def classes(self) -> Mapping[str, str]:
+        """The class of each stage, one of CLASSES."""
+        return {x: classify(self.schedule, x) for x in self.schedule.stages}
+
+    def only(self, *classes: str) -> str | None:
+        """The stage, if there is but one and it is of one of these classes."""
+        (stage, *others) = self.schedule.stages
+        return stage if not others and self.classes[stage] in classes else None
+
+    @property
+    def folds(self) -> tuple[str, ...]:
+        """The stages that fold."""
+        return tuple(x for x in self.schedule.stages if self.schedule.reduced(x))
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """The stages that write arguments."""
+        s = self.schedule
+        given = {a.buffer.name for a in s.func.args if a.access != "in"}
+        return tuple(x for x in s.stages if any(t.write and t.buffer in given for t in s.accesses(x)))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A row of the table: its name, what it takes, the schedule that it gives, and the target."""
+
+    name: str
+    matches: Callable[[View], Match | None]
+    schedule: Callable[[lp.Schedule, Match], lp.Schedule]
+    target: str = "cuda"
+
+    def __call__(self, s: lp.Schedule, match: Match) -> lp.Schedule:
+        return self.schedule(s, match)
+
+
+RULES: list[Rule] = []
+"""All rules, in the order in which they are tried."""
+
+
+def rule(
+    *, matches: Callable[[View], Match | None], target: str = "cuda", name: str | None = None
+) -> Callable[[Callable[[lp.Schedule, Match], lp.Schedule]], Rule]:
+    """Decorator: a schedule as a row of the table, tried for every group that `matches` gives a match for."""
+
+    def add(f: Callable[[lp.Schedule, Match], lp.Schedule]) -> Rule:
+        made = Rule(name or f.__name__.replace("_", " "), matches, f, target)
+        RULES.append(made)
+        return made
+
+    return add
+
+
+def classify(s: lp.Schedule, stage: str) -> str:
+    """The class of a stage of a program that no step was taken on."""
+    if any(t.buffer and None in t.strides.values() for t in s.accesses(stage)):
+        return "opaque"
+    if s.reduced(stage):
+        if contraction(s, stage) is not None or several(s, stage):
+            return "contraction"
+        inner = s.reduced(stage)[-1]
+        reads = [t for t in s.accesses(stage) if not t.write and not t.invariant(inner)]
+        return "fold along" if any(t.contiguous(inner) for t in reads) else "fold across"
+    if not one_nest(s, stage):
+        return "opaque"
+    t = turned(s, stage)
+    if t is not None:
+        return "transpose"
+    return "window" if reaches(s, stage) else "elementwise"
+
+
+# ---------------------------------------------------------------- GPUs
+
+
+@rule(matches=lambda v: v.only("elementwise"), name="elementwise")
+def _elementwise(s: lp.Schedule, stage: str) -> lp.Schedule:
+    return elementwise(s, stage)
+
+
+@rule(matches=lambda v: v.only("transpose"), name="transpose")
+def _transpose(s: lp.Schedule, stage: str) -> lp.Schedule:
+    t = turned(s, stage)
+    if t is None or not worth_turning(s, t):
+        raise lp.ScheduleError(f"{stage} is too small for tiles")
+    return transpose(s, stage)
+
+
+@rule(matches=lambda v: v.only("window"), name="neighbours")
+def _neighbours(s: lp.Schedule, stage: str) -> lp.Schedule:
+    return neighbours(s, stage)
+
+
+@rule(matches=lambda v: v.only("fold along", "fold across"), name="reduction")
+def _reduction(s: lp.Schedule, stage: str) -> lp.Schedule:
+    return reduction(s, stage)
+
+
+@rule(matches=lambda v: v.outputs[-1:] if len(v.classes) > 1 and v.folds and crowded(v.schedule) else None,
+      name="rows")  # fmt: skip
+def _rows(s: lp.Schedule, match: Match) -> lp.Schedule:
+    """Stages along the same rows, one launch whose blocks take rows."""
+    return row_blocks(s)
+
+
+def _alike(view: View) -> tuple[str, ...] | None:
+    """The stages, if there are several, none folds, and all have loops of the same lengths."""
+    s = view.schedule
+    lengths = {tuple(lp.text(s.loop(x).extent) for x in s.loops(stage)) for stage in s.stages}
+    return s.stages if len(s.stages) > 1 and not view.folds and len(lengths) == 1 else None
+
+
+@rule(matches=_alike, name="one space")
+def _one_space(s: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
+    """Several outputs over the same elements: each iteration makes its element of all of them."""
+    s = s.merge(*(s.loops(x)[0] for x in stages))
+    return gpu(s, arch=lp.machine())
+
+
+@rule(matches=lambda v: v.outputs if len(v.outputs) > 1 and v.folds else None, name="rows of several")
+def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
+    """Several outputs along the same rows, folds among them: each block takes a row of all.
+
+    What is no output is computed where its last reader has a row; the nests of the outputs become one along rows.
+    """
+    row = s.loops(s.stages[-1])[0]
+    for x in reversed([x for x in s.stages if x not in outputs]):
+        if s.why("compute_at", x, row) is None:
+            s = s.compute_at(x, row)
+    first, *others = dict.fromkeys(s.loops(x)[0] for x in s.stages)
+    for loop in others:
+        s = s.fuse_loops(first, loop)
+    s, row = fused(s, (first,))
+    return s.bind(row, "blockIdx.x")
+
+
+@rule(matches=lambda v: v.outputs if len(v.outputs) == len(v.classes) > 1 else None, name="side by side")
+def _side_by_side(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
+    """Outputs that have nothing to do with one another as blocks of one launch."""
+    s = gpu(s, arch=lp.machine())
+    grids = [x for x in dict.fromkeys(s.loops(stage)[0] for stage in s.stages) if s.loop(x).kind == "blockIdx.x"]
+    return s.merge(*grids, side_by_side=True)
+
+
+@rule(matches=lambda v: True, name="fused")
+def _fused(s: lp.Schedule, match: Match) -> lp.Schedule:
+    """What is cheap inlined, products in tiles, folds along rows together."""
+    return gpu(s, arch=lp.machine())
+
+
+@rule(matches=lambda v: True, name="plain")
+def _plain(s: lp.Schedule, match: Match) -> lp.Schedule:
+    """Each stage by itself: independent iterations spread over threads, else one thread."""
+    for stage in s.stages:
+        if stage not in s.stages or not free_loops(s, stage):
+            continue
+        try:
+            t = elementwise(s, stage)
+            lp.lower(t, "cuda")
+            s = t
+        except (lp.ScheduleError, lp.LowerError, lp.TargetError):
+            continue  # it stays on one thread, which is right
+    return s
+
+
+# ---------------------------------------------------------------- CPUs
+
+
+@rule(matches=lambda v: True, target="llvm", name="fused")
+def _cpu(s: lp.Schedule, match: Match) -> lp.Schedule:
+    """Stages along the same rows or windows together, products in register tiles, vectors along memory."""
+    return cpu(s)
+
+
+@rule(matches=_alike, target="llvm", name="one space")
+def _one_space_cpu(s: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
+    """Several outputs over the same elements in one loop."""
+    return cpu(s.merge(*(s.loops(x)[0] for x in stages)))
+
+
+@rule(matches=lambda v: True, target="llvm", name="plain")
+def _plain_cpu(s: lp.Schedule, match: Match) -> lp.Schedule:
+    """As it is written."""
+    return s

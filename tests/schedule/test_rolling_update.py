@@ -1,0 +1,398 @@
+"""rolling_update: exact over a field in which exp is a homomorphism, right in float32, refused with numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from attention_programs import attention, blocked, flash, reference
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+from loopir.ir.grammar import Func
+from loopir.ir.interpret import interpret
+from loopir.testing.chains import chained_folds
+from loopir.testing.checking import put
+from loopir.testing.fuzz import QUICK
+from loopir.testing.oracles import Case
+from loopir.testing.plausible import some
+from loopir.testing.strategies import arrays_for
+
+rng = np.random.default_rng(0)
+
+
+def exact(s: lp.Schedule, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
+    some = np.random.default_rng(1)
+    args = {k: some.integers(0, 2**32, n, np.uint32).view(np.float32) for k, n in shapes.items()}
+    return [x.tolist() for x in interpret(s.func, args, domain="field").values()]
+
+
+def real(s: lp.Schedule, shapes: Mapping[str, tuple[int, ...]], target: str) -> list[Any]:
+    some = np.random.default_rng(2)
+    out = s.build(target)(*(some.standard_normal(n).astype(np.float32) for n in shapes.values()))
+    return [*out] if isinstance(out, tuple) else [out]
+
+
+# ---------------------------------------------------------------- one fold after another
+
+ROWS = """
+def f(A: "float32[3, 8]", V: "float32[8]", T: "out float32[3]"):
+    for i in range(3):
+        with alloc("float32[1]") as M:
+            for jo in range(4):
+                for j in range(2):
+                    M[0] = {r}({of}, over=(jo, j), init={r0})
+            for ko in range(4):
+                for k in range(2):
+                    T[i] = {t}({term}, over=(ko, k), init={t0})
+"""
+SHAPES = {"A": (3, 8), "V": (8,)}
+A, C, V = "A[i, jo * 2 + j]", "A[i, ko * 2 + k]", "V[ko * 2 + k]"
+CORRECTED = {
+    "sum of powers": ("max", A, "-inf", "sum", f"exp({C} - M[0])", "0.0"),
+    "of two, scaled": ("max", A, "-inf", "sum", f"exp2({C} * 0.18 - M[0] * 0.18) * {V}", "0.0"),
+    "below a minimum": ("min", A, "inf", "sum", f"exp(M[0] - {C}) * {V}", "0.0"),
+    "softcap": ("max", f"tanh({A} / 30.0) * 30.0", "-inf", "sum", f"exp(tanh({C} / 30.0) * 30.0 - M[0]) * {V}", "0.0"),
+    "rms norm of a product": ("sum", f"{A} * {A}", "0.0", "sum", f"{C} * rsqrt(M[0] * 0.125 + 0.00001) * {V}", "0.0"),
+    "quantised by the largest": ("max", f"abs({A})", "-inf", "sum", f"{C} / maximum(M[0], 0.000001) * {V}", "0.0"),
+    "shares of what is positive": ("sum", f"exp({A})", "0.0", "sum", f"exp({C}) / (M[0] + 0.5)", "0.0"),
+    "masked": ("max", A, "-inf", "sum", f"select(2 <= ko * 2 + k, exp({C} - M[0]), 0.0)", "0.0"),
+    "rounded in between": ("max", A, "-inf", "sum", f"float32(bfloat16(exp({C} - M[0]))) * {V}", "0.0"),
+}
+BY_DISTANCE = {
+    "largest, shifted": ("sum", A, "0.0", "max", f"{C} - M[0]", "-inf"),
+    "largest, by a power": ("sum", A, "0.0", "max", f"{C} * exp(M[0])", "-inf"),
+}
+REFUSED: dict[str, Any] = {
+    "variance": (("sum", A, "0.0", "sum", f"({C} - M[0] * 0.125) * ({C} - M[0] * 0.125)", "0.0"), "by no one amount"),
+    "deviation": (("sum", A, "0.0", "sum", f"abs({C} - M[0] * 0.125)", "0.0"), "by no one amount"),
+    "sigmoid": (("max", A, "-inf", "sum", f"1.0 / (1.0 + exp(M[0] - {C}))", "0.0"), "by no one amount"),
+    "sign not known": (("sum", A, "0.0", "max", f"{C} * M[0]", "-inf"), "not proved to be positive"),
+    "by what may be 0 on the way": (("sum", A, "0.0", "sum", f"{C} / M[0]", "0.0"), "not proved to be positive"),
+    "by a largest that may be 0": (("max", f"abs({A})", "-inf", "sum", f"{C} / M[0]", "0.0"), "not proved to be pos"),
+    "norm of what may be 0": (("sum", f"{A} * {A}", "0.0", "sum", f"{C} * rsqrt(M[0])", "0.0"), "not proved to be pos"),
+    "power of a quotient": (("sum", A, "0.0", "sum", f"exp({C} - 1.0 / M[0])", "0.0"), "not proved to be positive"),
+    "mask that counts": (
+        ("max", A, "-inf", "sum", f"select(2 <= ko * 2 + k, exp({C} - M[0]), 1.0)", "0.0"),
+        "cannot be corrected",
+    ),
+    "product": (("max", A, "-inf", "prod", f"exp({C} - M[0])", "1.0"), "a fold by prod"),
+    "started": (("max", A, "-inf", "sum", f"exp({C} - M[0])", "1.0"), "starts from"),
+}
+
+
+def rows(case: tuple[str, ...]) -> lp.Schedule:
+    return lp.Schedule(lp.parse(ROWS.format(**dict(zip(("r", "of", "r0", "t", "term", "t0"), case, strict=True)))))
+
+
+@pytest.mark.parametrize("name", [*CORRECTED, *BY_DISTANCE])
+def test_a_fold_that_follows_another_is_corrected(name: str) -> None:
+    s = rows((CORRECTED | BY_DISTANCE)[name])
+    t = s.rolling_update(("T",), "jo")
+    assert "ko" not in t.loops()
+    if name in CORRECTED:  # the order of a field is not that of sums
+        assert exact(t, SHAPES) == exact(s, SHAPES)
+    for target in ("interpret", "llvm"):
+        np.testing.assert_allclose(
+            real(t, SHAPES, target)[0], real(s, SHAPES, "interpret")[0], rtol=2e-2 if "rounded" in name else 1e-5
+        )
+
+
+@pytest.mark.parametrize("name", [*REFUSED])
+def test_what_cannot_be_corrected_is_refused(name: str) -> None:
+    case, told = REFUSED[name]
+    with pytest.raises(lp.ScheduleError, match=told):
+        rows(case).rolling_update(("T",), "jo")
+
+
+@pytest.mark.parametrize("wrong", ["none", "the other way", "twice"])
+def test_the_field_tells_a_wrong_correction(wrong: str) -> None:
+    s = rows(CORRECTED["sum of powers"])
+    text = lp.text(s.rolling_update(("T",), "jo").func)
+    faults = {
+        "none": (r'T\[i\]: "T_1" = .*\n', 'T[i]: "T_1" = T[i]\n'),
+        "the other way": (r"exp\(M_before\[0\] - M_finite\[0\]\)", "exp(M_finite[0] - M_before[0])"),
+        "twice": (r'("T_1" = T\[i\] \* T_scale\[0\])', r"\1 * T_scale[0]"),
+    }
+    bad, found = re.subn(*faults[wrong], text)
+    assert found == 1
+    assert exact(lp.Schedule(lp.parse(bad)), SHAPES) != exact(s, SHAPES)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.sampled_from([*CORRECTED]), st.booleans())
+def test_any_sizes_and_blocks(n: int, m: int, block: int, name: str, known: bool) -> None:
+    r, of, r0, t, term, t0 = CORRECTED[name]
+    if "select" in term:
+        return
+    size = str(n) if known else "n"
+    text = f"""
+def f({"" if known else 'n: "size", '}A: "float32[{m}, {size}]", V: "float32[{size}]", T: "out float32[{m}]"):
+    {"" if known else "assume(1 <= n)"}
+    for i in range({m}):
+        with alloc("float32[1]") as M:
+            for j in range({size}):
+                M[0] = {r}({of.replace("jo * 2 + j", "j")}, over=j, init={r0})
+            for k in range({size}):
+                T[i] = {t}({term.replace("ko * 2 + k", "k")}, over=k, init={t0})
+"""
+    s = lp.Schedule(lp.parse(text)).split("j", block, names=("jo", "ji")).split("k", block, names=("ko", "ki"))
+    u = s.rolling_update(("T",), "jo")
+    shapes = {"A": (m, n), "V": (n,)}
+    assert exact(u, shapes) == exact(s, shapes)
+
+
+# ---------------------------------------------------------------- attention
+
+KINDS: dict[str, dict[str, Any]] = {
+    "full": {},
+    "causal": {"mask": lambda i, j: j <= i},
+    "keys after the query": {"mask": lambda i, j: i <= j},  # whole blocks of a row have nothing before others have
+    "window": {"mask": lambda i, j: (i - 2 <= j) & (j <= i)},
+    "causal, finite": {"mask": lambda i, j: j <= i, "finite": True},
+    "softcap": {"cap": 3.0},
+}
+QKV = dict.fromkeys("QKV", (2, 8, 4))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("block", [(4, 4), (4, 2), (8, 3)])
+def test_attention_in_one_loop(kind: str, block: tuple[int, int]) -> None:
+    how = KINDS[kind]
+    s = lp.Schedule(attention(2, 8, 4, **how))
+    t = flash(s, *block)
+    assert exact(t, QKV) == exact(s, QKV)
+    wanted = reference(
+        *(np.random.default_rng(2).standard_normal((3, 2, 8, 4)).astype(np.float32)),
+        **{k: v for k, v in how.items() if k != "finite"},
+    )
+    for target in ("interpret", "llvm"):
+        some = np.random.default_rng(2).standard_normal((3, 2, 8, 4)).astype(np.float32)
+        np.testing.assert_allclose(t.build(target)(*some), wanted, rtol=2e-5, atol=1e-6)
+    assert max(np.prod([d.value for d in b.shape]) for b in map(t.buffer, ("S", "P"))) <= block[0] * block[1]
+
+
+def test_without_a_finite_stand_in_blocks_of_nothing_spoil_a_row() -> None:
+    t = flash(lp.Schedule(attention(2, 8, 4, **KINDS["keys after the query"])), 4, 4)
+    bad = re.sub(r"select\(M\[(.*?)\] == -inf, 0.0, M\[.*?\]\)", r"M[\1]", lp.text(t.func))
+    some = np.random.default_rng(2).standard_normal((3, 2, 8, 4)).astype(np.float32)
+    assert np.isnan(lp.Schedule(lp.parse(bad)).build("interpret")(*some)).any()
+    assert np.isfinite(t.build("interpret")(*some)).all()
+
+
+def test_two_folds_are_followed_at_once() -> None:
+    """Shares are made before they are multiplied: the result is corrected as the maximum and the sum go on."""
+    s = lp.Schedule(attention(1, 8, 4))
+    text = lp.text(blocked(s, 8, 4).func)
+    text = text.replace(
+        "A[0, i_4, e] = sum(P[0, i_4, ao * 4 + ab] *", "A[0, i_4, e] = sum(P[0, i_4, ao * 4 + ab] / (L[0, i_4] + 0.5) *"
+    )
+    text = text.replace("A[0, ii, e_1] / L[0, ii]", "A[0, ii, e_1]")
+    u = lp.Schedule(lp.parse(text))
+    shapes = dict.fromkeys("QKV", (1, 8, 4))
+    v = u.rolling_update(("P", "L", "A"), "jo")
+    assert "/ (L[" in lp.text(v.func)
+    assert exact(v, shapes) == exact(u, shapes)
+
+
+def test_a_stage_that_others_read_is_copied_for_them() -> None:
+    s = blocked(lp.Schedule(attention(1, 8, 4)), 8, 4)
+    t = s.rolling_update(("P", "L"), "jo")
+    assert {"P", "P_1"} <= {*t.stages}
+    assert exact(t, dict.fromkeys("QKV", (1, 8, 4))) == exact(s, dict.fromkeys("QKV", (1, 8, 4)))
+
+
+def test_blocks_have_to_go_along() -> None:
+    s = blocked(lp.Schedule(attention(1, 8, 4)), 8, 4)
+    with pytest.raises(lp.ScheduleError, match="L starts with loop 'lo_o' of 1 iterations, and 'jo' has 2"):
+        s.split("lo", 2).rolling_update(("P", "L", "A"), "jo")
+
+
+# ---------------------------------------------------------------- parts of the keys at once, and one fold of the parts
+
+SPLIT = """
+def f(Q: "float32[4, 4]", K: "float32[8, 4]", V: "float32[8, 4]", O: "out float32[4, 4]"):
+    with alloc("float32[2, 4]") as m, alloc("float32[2, 4]") as l, alloc("float32[2, 4, 4]") as a:
+        for p in range(2):
+            with alloc("float32[4, 4]") as S:
+                for i in range(4):
+                    for j in range(4):
+                        for d in range(4):
+                            S[i, j] = sum(Q[i, d] * K[p * 4 + j, d], over=d, init=0.0)
+                for i1 in range(4):
+                    for j1 in range(4):
+                        m[p, i1] = max(S[i1, j1], over=j1, init=-inf)
+                for i2 in range(4):
+                    for j2 in range(4):
+                        l[p, i2] = sum(exp(S[i2, j2] - m[p, i2]), over=j2, init=0.0)
+                for i3 in range(4):
+                    for e3 in range(4):
+                        for j3 in range(4):
+                            a[p, i3, e3] = sum(exp(S[i3, j3] - m[p, i3]) * V[p * 4 + j3, e3], over=j3, init=0.0)
+        with alloc("float32[4]") as M, alloc("float32[4]") as L, alloc("float32[4, 4]") as A:
+            for i4 in range(4):
+                for p4 in range(2):
+                    M[i4] = max(m[p4, i4], over=p4, init=-inf)
+            for i5 in range(4):
+                for p5 in range(2):
+                    L[i5] = sum(l[p5, i5] * exp(m[p5, i5] - M[i5]), over=p5, init=0.0)
+            for i6 in range(4):
+                for e6 in range(4):
+                    for p6 in range(2):
+                        A[i6, e6] = sum(a[p6, i6, e6] * exp(m[p6, i6] - M[i6]), over=p6, init=0.0)
+            for i7 in range(4):
+                for e7 in range(4):
+                    O[i7, e7] = A[i7, e7] / L[i7]
+"""
+NAIVE = """
+def f(Q: "float32[4, 4]", K: "float32[8, 4]", V: "float32[8, 4]", O: "out float32[4, 4]"):
+    with alloc("float32[4, 8]") as S, alloc("float32[4]") as M, alloc("float32[4]") as L, alloc("float32[4, 4]") as A:
+        for i in range(4):
+            for j in range(8):
+                for d in range(4):
+                    S[i, j] = sum(Q[i, d] * K[j, d], over=d, init=0.0)
+        for i1 in range(4):
+            for j1 in range(8):
+                M[i1] = max(S[i1, j1], over=j1, init=-inf)
+        for i2 in range(4):
+            for j2 in range(8):
+                L[i2] = sum(exp(S[i2, j2] - M[i2]), over=j2, init=0.0)
+        for i3 in range(4):
+            for e3 in range(4):
+                for j3 in range(8):
+                    A[i3, e3] = sum(exp(S[i3, j3] - M[i3]) * V[j3, e3], over=j3, init=0.0)
+        for i7 in range(4):
+            for e7 in range(4):
+                O[i7, e7] = A[i7, e7] / L[i7]
+"""
+
+
+def test_parts_are_mended_by_the_same_factor() -> None:
+    """The target of split keys: what `rfactor` gives, with the factor where the parts are folded."""
+    shapes = {"Q": (4, 4), "K": (8, 4), "V": (8, 4)}
+    assert exact(lp.Schedule(lp.parse(SPLIT)), shapes) == exact(lp.Schedule(lp.parse(NAIVE)), shapes)
+
+
+# ---------------------------------------------------------------- what is refused by more than its algebra
+
+CASES = {
+    "a fold inside a block": (
+        """
+def f(A: "float32[8]", T: "out float32[1]", M: "out float32[1]"):
+    with alloc("float32[4]") as B:
+        for jo in range(4):
+            for j in range(2):
+                M[0] = max(A[jo * 2 + j], over=(jo, j), init=-inf)
+        for bo in range(4):
+            for b in range(2):
+                B[bo] = sum(exp(A[bo * 2 + b] - M[0]), over=b, init=0.0)
+        for to in range(4):
+            T[0] = sum(B[to], over=to, init=0.0)
+""",
+        ("B", "T"),
+        "is not known as an expression of M",
+    ),
+    "stored by two statements": (
+        """
+def f(A: "float32[8]", T: "out float32[1]", M: "out float32[1]"):
+    with alloc("float32[8]") as P:
+        for jo in range(4):
+            for j in range(2):
+                M[0] = max(A[jo * 2 + j], over=(jo, j), init=-inf)
+        for po in range(4):
+            P[po * 2] = exp(A[po * 2] - M[0])
+            P[po * 2 + 1]: "odd" = exp(M[0] - A[po * 2 + 1])
+        for to in range(4):
+            for t in range(2):
+                T[0] = sum(P[to * 2 + t], over=(to, t), init=0.0)
+""",
+        ("P", "T"),
+        "is not the only one to store P",
+    ),
+    "a place that depends on it": (
+        """
+def f(A: "float32[8]", T: "out float32[1]", M: "out float32[1]"):
+    for jo in range(4):
+        for j in range(2):
+            M[0] = max(A[jo * 2 + j], over=(jo, j), init=-inf)
+    for to in range(4):
+        for t in range(2):
+            if M[0] < 3.0:
+                T[0] = sum(A[to * 2 + t], over=(to, t), init=0.0)
+""",
+        ("T",),
+        "what is done in a block depends on M",
+    ),
+    "over a loop around it": (
+        """
+def f(A: "float32[3, 8]", T: "out float32[1]"):
+    for i in range(3):
+        with alloc("float32[1]") as M:
+            for jo in range(4):
+                for j in range(2):
+                    M[0] = max(A[i, jo * 2 + j], over=(jo, j), init=-inf)
+            for to in range(4):
+                for t in range(2):
+                    T[0] = sum(exp(A[i, to * 2 + t] - M[0]), over=(i, to, t), init=0.0)
+""",
+        ("T",),
+        "T is also over i, around 'jo'",
+    ),
+    "terms of rows that have folded nothing": (
+        """
+def f(A: "float32[8]", T: "out float32[1]", M: "out float32[1]"):
+    for jo in range(4):
+        for j in range(2):
+            if 3 <= jo * 2 + j:
+                M[0] = max(A[jo * 2 + j], over=(jo, j), init=-inf)
+    for to in range(4):
+        for t in range(2):
+            T[0] = sum(exp(A[to * 2 + t] - M[0]), over=(to, t), init=0.0)
+""",
+        ("T",),
+        "may fold a term where M has folded none yet",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*CASES])
+def test_what_is_not_proved_is_refused(name: str) -> None:
+    program, stages, told = CASES[name]
+    with pytest.raises(lp.ScheduleError, match=told):
+        lp.Schedule(lp.parse(program)).rolling_update(stages, "jo")
+
+
+def test_others_read_a_copy_of_what_is_made_of_a_stage_that_reads_the_fold() -> None:
+    """Y is read outside and does not read M itself: X does."""
+    program = """
+def f(A: "float32[8]", T: "out float32[1]", Y: "out float32[8]"):
+    with alloc("float32[1]") as M, alloc("float32[8]") as X:
+        for jo in range(4):
+            for j in range(2):
+                M[0] = max(A[jo * 2 + j], over=(jo, j), init=-inf)
+        for xo in range(4):
+            for x in range(2):
+                X[xo * 2 + x] = exp(A[xo * 2 + x] - M[0])
+        for yo in range(4):
+            for y in range(2):
+                Y[yo * 2 + y] = X[yo * 2 + y] * 2.0
+        for to in range(4):
+            for t in range(2):
+                T[0] = sum(Y[to * 2 + t], over=(to, t), init=0.0)
+"""
+    s = lp.Schedule(lp.parse(program))
+    t = s.rolling_update(("X", "Y", "T"), "jo")
+    assert exact(t, {"A": (8,)}) == exact(s, {"A": (8,)})
+    assert len(t.loops("T")) == 2
+    assert t.loops("T")[0] == "jo"
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(chained_folds(), st.data())
+def test_chains_of_folds_keep_their_meaning(func: Func, data: st.DataObject) -> None:
+    s = data.draw(some(func, ["rolling_update"], most=1))
+    sizes, arrays = data.draw(arrays_for(func))
+    put(Case(func, s.func, sizes, arrays), "", QUICK)

@@ -1,0 +1,208 @@
+"""schedules.plan: what it gives means what the program means, keeps to what was asked, and says why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import loopir as lp
+import schedules
+from loopir.testing.draws import between, choose
+from schedules.planner import Planner
+
+RNG = np.random.default_rng(0)
+SHAPE = (12, 16)
+
+
+@st.composite
+def dags(draw: st.DrawFn, most: int = 4) -> lp.Schedule:
+    """A program of several stored values over a few inputs, and one to three of them as outputs."""
+    values = [lp.placeholder(SHAPE, "float32", name=f"x{n}") for n in range(draw(between(1, 2)))]
+    for n in range(draw(between(1, most))):
+        a, b = choose(draw, values), choose(draw, values)
+        made: Any = choose(draw, [
+            lambda a=a, b=b: a + b * 2.0, lambda a=a, b=b: a * b.sum(axis=1, keepdims=True),
+            lambda a=a, b=b: a - lp.max(b, axis=0), lambda a=a, b=b: a @ lp.transpose(b, (1, 0)) @ b,
+            lambda a=a, b=b: lp.reshape(lp.transpose(a, (1, 0)), SHAPE) + b, lambda a=a, b=b: lp.maximum(a, 0.0),
+        ])()  # fmt: skip
+        values.append(made.named(f"v{n}"))
+    outputs = [v for v in values[-draw(between(1, 3)) :] if not v.name.startswith("x")]
+    return lp.Schedule(outputs)
+
+
+def ring(func: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+    return lp.interpret(func, {k: v.copy() for k, v in arrays.items()}, {}, domain="ring")
+
+
+def inputs(s: lp.Schedule) -> dict[str, Any]:
+    return {a.buffer.name: RNG.integers(-4, 4, SHAPE).astype("float32") for a in s.func.args if a.access == "in"}
+
+
+def same(s: lp.Schedule, made: lp.Schedule) -> None:
+    arrays = inputs(s)
+    want, got = ring(s.func, arrays), ring(made.func, arrays)
+    assert want.keys() == got.keys()
+    for name, x in want.items():
+        np.testing.assert_array_equal(got[name], x)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(dags(), st.sampled_from(["cuda", "llvm"]))
+def test_a_plan_means_what_the_program_means(s: lp.Schedule, target: str) -> None:
+    p = schedules.plan(s, target, arch="sm_90a" if target == "cuda" else None)
+    made = p.apply()
+    same(s, made)
+    (lowered,) = lp.lower(made, target)
+    if target == "cuda":
+        same(s, lp.Schedule(s.func).replay(()))
+        assert lowered
+    assert schedules.load(s, p.json()).apply() == made
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@given(dags(most=3))
+def test_greedy_is_nearly_as_good_as_the_best_of_all(s: lp.Schedule) -> None:
+    if len(lp.nests(s.func)) > 6:
+        return
+    greedy = schedules.plan(s, "cuda", arch="sm_90a")
+    exact = schedules.plan(s, "cuda", arch="sm_90a", effort="exact")
+    assert exact.seconds * 0.999 <= greedy.seconds <= 1.1 * exact.seconds
+
+
+def norm() -> lp.Schedule:
+    x = lp.placeholder((512, 512), "float32", name="x")
+    return lp.Schedule([lp.softmax(x), (x * 2.0).named("z")])
+
+
+def test_pins_and_vetoes_are_kept() -> None:
+    s = norm()
+    p = schedules.plan(s, "cuda", arch="sm_90a", vetoes=[("max", "sum")])
+    assert p.group("max") is not p.group("sum")
+    assert "veto" in p.why("max", "sum")
+    p = schedules.plan(s, "cuda", arch="sm_90a", pins=[("max", "z")])
+    assert {"max", "z"} <= set(p.group("z").stages)
+    with pytest.raises(lp.ScheduleError, match="max, z are pinned together, and two of them vetoed"):
+        schedules.plan(s, "cuda", arch="sm_90a", pins=[("max", "z")], vetoes=[("z", "max")])
+    with pytest.raises(lp.ScheduleError, match="max, out cannot be one group: a stage runs between them"):
+        schedules.plan(s, "cuda", arch="sm_90a", pins=[("max", "out")])
+    with pytest.raises(lp.ScheduleError, match="there is no stage 'y'; there are max, sum"):
+        schedules.plan(s, "cuda", arch="sm_90a", pins=[("max", "y")])
+
+
+def test_a_softmax_is_one_kernel_and_says_why() -> None:
+    x = lp.placeholder((8192, 1024), "float32", name="x")
+    s = lp.Schedule(lp.softmax(x))
+    p = schedules.plan(s, "cuda", arch="sm_90a")
+    assert [(g.stages, g.how, g.kernels) for g in p.groups] == [(("max", "sum", "out"), "rows", 1)]
+    assert str(p).startswith(f"{p.seconds * 1e6:.1f} us predicted on cuda sm_90a, 1 kernel")
+    assert "max and out are in one group" in p.why("max", "out")
+    assert p.why("max").startswith("max + sum + out")
+    assert p.seconds == pytest.approx(lp.predict(p.apply(), "cuda").seconds)
+
+
+def test_fuel_stops_merging() -> None:
+    x = lp.placeholder((8192, 1024), "float32", name="x")
+    s = lp.Schedule(lp.softmax(x))
+    plans = [schedules.plan(s, "cuda", arch="sm_90a", fuel=n) for n in range(3)]
+    assert [len(p.groups) for p in plans] == [3, 2, 1]
+    assert plans[0].diff(plans[2]).splitlines()[0].endswith("us")
+    assert plans[2].diff(plans[2]) == ""
+
+
+def test_plans_are_edited() -> None:
+    p = schedules.plan(norm(), "cuda", arch="sm_90a")
+    q = p.edit(split=[["z"]])
+    assert q.group("z").stages == ("z",)
+    same_again = q.edit(how={"z": "plain"})
+    assert same_again.group("z").how == "plain"
+    with pytest.raises(lp.ScheduleError, match="there is no rule 'fast' for cuda; there are elementwise"):
+        q.edit(how={"z": "fast"})
+    with pytest.raises(lp.ScheduleError, match="cannot be one group"):
+        schedules.plan(norm(), "cuda", arch="sm_90a", fuel=0).edit(fuse=[["max", "out"]])
+
+
+def test_a_budget_is_kept_or_refused() -> None:
+    a = lp.placeholder((256, 256), "bfloat16", name="a")
+    s = lp.Schedule(a @ a @ a)
+    p = schedules.plan(s, "cuda", arch="sm_90a")
+    assert p.peak_bytes >= 256 * 256 * 2
+    assert schedules.plan(s, "cuda", arch="sm_90a", budget=p.peak_bytes).peak_bytes <= p.peak_bytes
+    with pytest.raises(ValueError, match=r"no plan keeps within 0\.0 MB between kernels; 0\.\d MB is the least found"):
+        schedules.plan(s, "cuda", arch="sm_90a", budget=16)
+
+
+def test_alike_layers_are_looked_at_once() -> None:
+    """As many groups are scheduled for six layers as for three, and steps are the same."""
+    counts = []
+    for layers in (3, 6):
+        x = lp.placeholder((512, 512), "float32", name="x")
+        for n in range(layers):
+            x = lp.softmax(x).named(f"s{n}")
+        counts.append(schedules.plan(lp.Schedule(x), "cuda", arch="sm_90a", fuel=2 * layers).evaluated)
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "this is no JSON"),
+        ("[]", "this is no plan of version 1"),
+        ('{"loopir plan": 0}', "this is no plan of version 1"),
+        ('{"loopir plan": 1, "program": "def f(): ..."}', "of another program"),
+    ],
+)
+def test_what_is_no_plan_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        schedules.load(norm(), text)
+
+
+def test_a_forged_plan_is_proved_again() -> None:
+    s = norm()
+    p = schedules.plan(s, "cuda", arch="sm_90a", fuel=0)
+    for change, error, message in (
+        ({"trace": [["parallel", ["j"], []]], "stages": ["max"]}, lp.ScheduleError, "not independent"),
+        ({"trace": [["__import__", ["os"], []]], "stages": ["max"]}, lp.ScheduleError, "there is no primitive"),
+        ({"trace": "rm", "stages": ["max"]}, TypeError, "groups is"),
+        ({"stages": ["z"]}, ValueError, "each once"),
+        ({"stages": 3}, ValueError, "damaged"),
+        ({"kernels": {}}, ValueError, "damaged"),
+    ):
+        read = json.loads(p.json())
+        (first,) = (g for g in read["groups"] if g["stages"] == ["max"])
+        first |= change
+        with pytest.raises(error, match=message):
+            schedules.load(s, json.dumps(read))
+
+
+def test_a_rule_of_ones_own_is_tried_priced_and_told() -> None:
+    s = lp.Schedule((lp.placeholder((4096, 4096), "float32", name="x") * 2.0).named("y"))
+
+    def quick(s: lp.Schedule, stage: str) -> lp.Schedule:
+        return schedules.elementwise(s, stage, threads=64)
+
+    def wrong(s: lp.Schedule, stage: str) -> lp.Schedule:
+        raise KeyError("my table")
+
+    def other(s: lp.Schedule, stage: str) -> lp.Schedule:
+        return lp.Schedule(s.func).unroll("j")
+
+    rules = [schedules.Rule(f.__name__, lambda v: v.only("elementwise"), f) for f in (wrong, other, quick)]
+    g = schedules.plan(s, "cuda", arch="sm_90a", rules=rules).group("y")
+    assert g.how == "quick"
+    assert dict(g.refused) == {
+        "wrong": "KeyError: 'my table'",
+        "other": "ValueError: what it gives does not come from the Schedule that it was given",
+    }
+
+
+def test_effort_and_programs_are_checked() -> None:
+    with pytest.raises(ValueError, match='effort is "greedy" or "exact"'):
+        schedules.plan(norm(), "cuda", arch="sm_90a", effort="most")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="plan takes a Schedule"):
+        schedules.plan(3, "cuda")  # type: ignore[arg-type]
+    with pytest.raises(lp.TargetError, match="there is no architecture 'hopper'"):
+        Planner(norm(), "cuda", "hopper", {})
