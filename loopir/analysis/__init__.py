@@ -7,8 +7,9 @@ Which instances touch what, and in which order they have to stay:
   work), moments, unfused, distance (the least shift behind another nest), multicast.
 Where values come from and go:
   flow, running, between, constants, lifetimes (may elements share memory), coverage (is all of it done, and once),
-  validate (are two programs the same: a proof by the above, and by none of the rules of the steps), fold_matching,
-  undefined (uses of what nothing has written), counterexample.
+  validate (are two programs the same: a proof by the above, and by none of the rules of the steps), fold_matching
+  (which folds of theirs are the same), undefined (is memory used that nobody wrote),
+  unread (values that nobody looks at), counterexample.
 How much of a buffer, and whether it is inside:
   regions, bounds, upper, operands (of an instruction).
 What a value is, and how it changes:

@@ -232,7 +232,7 @@ class Flow:
 
     def _pieces(self, site: Site, b: Buffer, reads: isl.Map, key: tuple[object, ...]) -> Pieces:
         writes = self.writes(b.name)
-        found, rest = self._last(site, reads, writes)
+        found, rest = self.last_writes(site, reads, writes)
         out: list[tuple[Term, isl.Map]] = []
         folds: dict[str, isl.Set] = {}
         for (writer, stmt, _), source in found:
@@ -256,7 +256,7 @@ class Flow:
             return ((Given(b.name), rest.set_tuple_name(isl.dim_type.out, b.name)),)
         return ((Void(), rest.domain().identity()),)
 
-    def _last(
+    def last_writes(
         self, site: Site, reads: isl.Map, writes: Sequence[tuple[Site, Store | Reduce, isl.Map]]
     ) -> tuple[list[tuple[tuple[Site, Store | Reduce, isl.Map], isl.Map]], isl.Map]:
         """For each of `writes` the instances that wrote last before the reader; and the reads that none precedes."""
@@ -283,7 +283,7 @@ class Flow:
         writes = self.writes(b.name)
         mine = [(w, s, e) for w, s, e in writes if isinstance(s, Reduce) and s.monoid.name == monoid and not _starts(w)]
         others = [x for x in writes if not any(x[0] is w for w, _, _ in mine)]
-        found, rest = self._last(site, reads, others)
+        found, rest = self.last_writes(site, reads, others)
         base: list[tuple[Term, isl.Map]] = [*self._first(b, rest)]
         when: isl.Map | None = None
         for (writer, stmt, _), source in found:
@@ -318,7 +318,7 @@ class Flow:
                 raise Unseen(f"{b.name} is folded into beside one buffer and beside another")
             elements = (self.element(writer, x, stmt.at).intersect_domain(seen.range()) for x in (b, other))
             (mine, _), (theirs, rest) = (
-                self._last(writer, e, self.writes(x.name)) for e, x in zip(elements, (b, other), strict=True)
+                self.last_writes(writer, e, self.writes(x.name)) for e, x in zip(elements, (b, other), strict=True)
             )
             if not _same_folds(mine, theirs):
                 raise Unseen(f"{b.name} and {other.name} are not folded into together throughout")

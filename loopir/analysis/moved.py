@@ -20,6 +20,7 @@ from loopir.analysis.depend import SIZE, Clash, Order, Pair, before, both, confl
 from loopir.analysis.offsets import NOTHING, allowed, offsets, told_by_element
 from loopir.analysis.simplify import EMPTY, poly
 from loopir.analysis.system import System, combine
+from loopir.analysis.unread import Unread
 from loopir.ir.grammar import Func, Index, Int, Loop, Var
 from loopir.ir.interpret import holds
 from loopir.ir.verify import evaluate
@@ -52,6 +53,7 @@ def order_broken(
     asks: Asks = lambda *_: True,
     moving: Collection[str] | None = None,
     past: tuple[Collection[str], Collection[str]] | None = None,
+    values: bool = False,
 ) -> Clash | None:
     """Two dependent instances of `func` whose order is the opposite in `new`; the witness speaks of the old loops.
 
@@ -60,7 +62,9 @@ def order_broken(
     If only statements called `moving` move, all others keep their order, and are not looked at two at a time. If two
     nests, with statements of these names, move `past` one another, each in its order, only a first instance in the one
     and a second in the other are looked at.
+    With `values`, what a store reads whose value nobody looks at may be read at another time (`Unread`).
     """
+    unread = Unread(func)
     images = _Images(func, new, origin, None if past is None else frozenset().union(*past))
 
     def moves(s: Statement) -> bool:
@@ -81,7 +85,9 @@ def order_broken(
                 turning = _Turning(func, turned)
                 for a, b in unclear(s, t, turning.clear, _asked(s, t, asks)):
                     for pair, orders in turning.ways(s, a, t, b):
-                        yield from pair.among(orders)
+                        for clash in pair.among(orders):
+                            if not (values and unread.covers(pair, orders)):
+                                yield clash
 
     return least(found())
 

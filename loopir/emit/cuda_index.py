@@ -17,6 +17,7 @@ from operator import add, mul
 from loopir.errors import LowerError
 from loopir.ir.grammar import Add, Body, FloorDiv, Index, Int, Kernel, Loop, Max, Min, Mod, Mul, Opaque, Var, Xor
 from loopir.ir.index import maximum, without
+from loopir.ir.spoken import sees
 from loopir.ir.walk import nodes, statements
 
 MOST = 1 << 31
@@ -47,12 +48,19 @@ def unbounded(ix: Opaque) -> Range:
 
 
 class Bounds:
-    """Bounds of the indices in `body`; `opaque` bounds the numbers that are read from memory."""
+    """Bounds of the indices in `body`; `opaque` bounds the numbers that are read from memory.
 
-    def __init__(self, body: Body, opaque: Callable[[Opaque], Range] = unbounded) -> None:
-        self.extents = {s.var: s.extent for s in statements(body) if isinstance(s, Loop)}
+    A loop as long as such numbers say counts to `longest`, if that is given.
+    """
+
+    def __init__(
+        self, body: Body, opaque: Callable[[Opaque], Range] = unbounded, longest: Callable[[Index], int] | None = None
+    ) -> None:
+        every = {s.var: s.extent for s in statements(body) if isinstance(s, Loop)}
+        read = {v: ix for v, ix in every.items() if not sees(ix)} if longest is not None else dict[str, Index]()
+        self.extents = {v: ix for v, ix in every.items() if v not in read}
         self.opaque = opaque
-        self.known: dict[Index, Range] = {}
+        self.known: dict[Index, Range] = {Var(v): Range(ZERO, Int(longest(ix))) for v, ix in read.items() if longest}
         self.parts: set[Index] = set()
         """What is a part of something else, whose bounds are no less."""
 

@@ -13,7 +13,7 @@ from loopir.emit.cuda_index import Bounds, Range, ends
 from loopir.errors import LowerError, spelled
 from loopir.ir.grammar import Add, Alloc, Box, Buffer, Func, Index, Int, Kernel, Load, Mul, Node, Opaque, Reduce, Store
 from loopir.ir.kept import kept
-from loopir.ir.magnitude import LIMIT, greatest, limit, range_checked
+from loopir.ir.magnitude import LIMIT, LINEAR, greatest, limit, range_checked
 from loopir.ir.rebuild import LEAVES, children
 from loopir.ir.spoken import sees
 from loopir.ir.verify import evaluate
@@ -26,14 +26,14 @@ def index_bounds(func: Func) -> tuple[Index, ...]:
 
     LowerError if an index is too large whatever the sizes are.
     """
-    plain, parts, found = Bounds(func.body), dict[Index, Range](), dict[Index, None]()
+    plain, parts, found = Bounds(func.body, longest=_longest), dict[Index, Range](), dict[Index, None]()
     kernels = [s for s in statements(func.body) if isinstance(s, Kernel)]
     whole = dict.fromkeys(x for k in kernels for x in _whole_indices(k))
     for ix, address in whole:
         if sees(ix):
             parts |= {part: plain.of(part) for part in _parts(ix, parts)}
             continue
-        read = Bounds(func.body, _Read(ix))
+        read = Bounds(func.body, _Read(ix), _longest)
         ranges = {part: read.of(part) for part in (_operands(ix) if address else _parts(ix))}
         found |= dict.fromkeys(ends(ranges, read.parts, LIMIT))
     found |= dict.fromkeys(ends(parts, plain.parts, LIMIT))
@@ -97,6 +97,15 @@ def _operands(ix: Index) -> Iterator[Index]:
         for c in children(ix):
             if isinstance(c, Index):
                 yield from _parts(c)
+
+
+def _longest(extent: Index) -> int:
+    """How far a loop counts that is as long as numbers from memory say: to what their types hold.
+
+    It is taken to stop at LINEAR, where their types hold more: to go on from there takes longer than anybody waits.
+    """
+    up = Bounds((), lambda part: Range(Int(greatest(part)), Int(greatest(part)))).of(extent).up
+    return min(LINEAR, up.value) if isinstance(up, Int) else LINEAR
 
 
 class _Read:

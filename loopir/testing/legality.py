@@ -106,14 +106,31 @@ class Table:
         return f"| {' | '.join(map(str, cells))} |"
 
 
+Taken = Func | ScheduleError | str
+"""What a step came to: a program, a refusal, or what was told of a crash."""
+
+
 def verdict(func: Func, step: Step) -> tuple[str, str]:
     """One of VERDICTS on a step, and what was said or is broken."""
+    return judge_taken(func, step, take(func, step))
+
+
+def take(func: Func, step: Step) -> Taken:
+    """Take a step: all that loopir itself does."""
     try:
-        after = _taken(func, step)
+        return _taken(func, step)
     except ScheduleError as error:
-        return _on_refusal(func, step, error)
+        return error
     except Exception:
-        return "crash", traceback.format_exc()
+        return traceback.format_exc()
+
+
+def judge_taken(func: Func, step: Step, after: Taken) -> tuple[str, str]:
+    """One of VERDICTS on what a step came to, and what was said or is broken."""
+    if isinstance(after, ScheduleError):
+        return _on_refusal(func, step, after)
+    if isinstance(after, str):
+        return "crash", after
     why = broken(func, after, small_sizes(func))
     return ("accepted", "") if why is None else ("accepted, illegal", f"{why}\n{text(after)}")
 

@@ -12,7 +12,7 @@ import loopir as lp
 from loopir.emit.cuda import emit
 from loopir.emit.overflow import index_bounds, small_size
 from loopir.errors import spelled
-from loopir.ir.grammar import Func
+from loopir.ir.grammar import Func, Index
 from loopir.ir.magnitude import LIMIT
 from loopir.ir.verify import evaluate
 from loopir.lower.pipeline import lower
@@ -161,3 +161,25 @@ def test_unsigned_numbers_are_compared_and_divided_as_they_are(cond: str, tested
             np.testing.assert_array_equal(kernel(p[few], q[few], r[few]), s.build("interpret")(p[few], q[few], r[few]))
         else:
             np.testing.assert_array_equal(kernel(p, q, r), want)
+
+
+ROWS = """
+def f(n: "size", p: "{dtype}[n + 1]", x: "float32[1024]", B: "out float32[n]"):
+    for i in range(n):
+        for k in range(index(p[i + 1]) - index(p[i])):
+            B[i] = sum(x[k % 1024] if {cond} else 0.0, over=k)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("target", ["llvm", "cuda"])
+def test_a_loop_as_long_as_memory_says_counts_in_64_bits(dtype: str, target: str) -> None:
+    """For what is computed of its variable no bound was found on a GPU, and on a CPU it was that of a size."""
+
+    def bounds(cond: str) -> tuple[Index, ...]:
+        s = lp.Schedule(lp.parse(ROWS.format(dtype=dtype, cond=cond)))
+        return index_bounds(lower((s.bind("i", "blockIdx.x") if target == "cuda" else s).func, target))
+
+    assert all(evaluate(b, {"n": 2**31}) < LIMIT for b in bounds("k * 4 < 1000"))
+    with pytest.raises(lp.LowerError, match=r"an index may come to (about )?2\^"):
+        bounds(f"k * {2**40} < 1000")

@@ -79,7 +79,7 @@ def distribute(func: Func, loop: str, *after: str, names: tuple[str, ...] | None
     new = exchanged(func, target, _nests(func, target, groups, vars))
     moved = zip(groups, vars, strict=True)
     origin = {n: Came(n, {target.var: Var(v)}) for group, v in moved for x in group for n in labels((x.stmt,))}
-    clash = order_broken(func, new, origin)
+    clash = order_broken(func, new, origin, values=True)
     if clash is not None:
         reason = f"distributing {target.var!r} runs these two the other way round"
         raise refusal(clash, reason, target.var, f"keep {clash.first} and {clash.second} in one loop")

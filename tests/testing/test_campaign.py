@@ -1,0 +1,69 @@
+"""A campaign in parts: what processes log is added up, and one that hangs or dies is counted and started again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from loopir.schedule.primitive import PRIMITIVES
+from loopir.testing.campaign import LONG, PHASES, Counts, Held, Worker, campaign, merged
+
+
+class Process:
+    """A process that stands still until it is killed."""
+
+    def __init__(self, *, alive: bool = True, exitcode: int | None = None) -> None:
+        self.alive, self.exitcode = alive, exitcode
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+
+@pytest.mark.parametrize("name", ["split", "privatize", LONG])
+def test_a_round_is_logged_and_read_back(name: str, tmp_path: Path) -> None:
+    clock = [0.0, 0.0]
+    worker = Worker(tmp_path / "log", clock, part=1, number=2, seed=3)
+    worker.round(name, 5)
+    found = Counts().read((tmp_path / "log").read_text().splitlines())
+    assert found.failures == 0, found.cases
+    assert clock[0] > 0
+    if name == LONG:
+        assert found.others[LONG] == 4
+    else:
+        assert found.verdicts[name].total() > 5
+        assert found.accepted(name) > 0
+    assert Worker(tmp_path / "log", clock, 1, 2, 3).counts == found
+
+
+def test_parts_are_added_up(tmp_path: Path) -> None:
+    one = Counts().read(['["verdict", "split", "accepted"]', '["count", "hang", 1]', '["case", "hang", "a program"]'])
+    (tmp_path / "part-0.json").write_text(one.json())
+    (tmp_path / "part-7.json").write_text(one.json())
+    total = merged(tmp_path)
+    assert (total.accepted("split"), total.others["hang"], len(total.cases), total.failures) == (2, 2, 2, 2)
+    assert "| split | 2 | 2 | 0 |" in str(total)
+
+
+@pytest.mark.parametrize(
+    ("phase", "ago", "why"),
+    [("step", 11.0, "hang"), ("draw", 11.0, "hang while drawing"), ("judge", 11.0, None), ("step", 9.0, None),
+     ("judge", 61.0, "given up by a judge")],
+)  # fmt: skip
+def test_what_takes_too_long_is_told_apart(phase: str, ago: float, why: str | None) -> None:
+    clock = [monotonic() - ago, PHASES.index(phase)]
+    assert Held(lambda *_: None, Path("log"), clock, Process()).over(10.0) == why
+
+
+def test_a_process_that_dies_is_counted() -> None:
+    held = Held(lambda *_: None, Path("log"), [0.0, 0.0], Process(alive=False, exitcode=-11))
+    assert held.over(10.0) == "died"
+    held.process.exitcode = 0
+    assert held.over(10.0) is None
+
+
+def test_a_part_is_written_and_leaves_nothing_else(tmp_path: Path) -> None:
+    found = campaign(0.0, 1, 4, tmp_path, names=sorted(PRIMITIVES)[:1])
+    assert [p.name for p in tmp_path.iterdir()] == ["part-4.json"]
+    assert merged(tmp_path) == found
