@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ def size(func: lp.Func) -> int:
     return sum(1 for _ in nodes(func))
 
 
+@cache
 def repeated(name: str, times: int) -> lp.Schedule:
     x = lp.placeholder((8,), "float32", name="x")
     for _ in range(times):
@@ -71,11 +73,11 @@ def test_many_steps_are_linear(name: str) -> None:
     assert lp.parse(str(s)) == s.func
 
 
-@pytest.mark.parametrize("name", ["leaky relu", "cubic", "window"])
+@pytest.mark.parametrize("name", ["leaky relu", "window"])
 def test_many_steps_are_linear_on_a_gpu(name: str) -> None:
-    made = {n: lp.lower(schedules.auto(repeated(name, n), "cuda"), "cuda")[0] for n in (8, 16)}
-    twice(lambda steps: size(made[steps]), 8)
-    twice(lambda steps: len(emit(made[steps]).source), 8)
+    made = {n: lp.lower(schedules.auto(repeated(name, n), "cuda"), "cuda")[0] for n in (10, 20)}
+    twice(lambda steps: size(made[steps]), 10)
+    twice(lambda steps: len(emit(made[steps]).source), 10)
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -242,7 +244,7 @@ def dags(draw: st.DrawFn) -> tuple[lp.Tensor, int]:
 
 
 @given(dags())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_any_dag_grows_as_it_was_written_and_means_the_same(made: tuple[lp.Tensor, int]) -> None:
     out, count = made
     s = lp.Schedule(out)
