@@ -21,7 +21,7 @@ from .matmul_tiles import raw_tile, shallow, sizes_of, tensor_tile, warpgroup_ti
 from .matmul_wgmma import along_rows, matmul_wgmma
 from .neighbours import neighbours, reaches
 from .nests import extent, free_loops, one_nest
-from .operands import alone, computed
+from .operands import alone, computed, multiplied
 from .products import filled, followed, several
 from .reduction import reduction, streams
 from .row_blocks import crowded, row_blocks
@@ -124,13 +124,18 @@ def _plain(s: lp.Schedule) -> lp.Schedule:
     """`s` with operands that products compute in stages of their own, where tensor cores take them then."""
     for stage in s.stages:
         c = contraction(s, stage)
-        if not s.reduced(stage) or (c is not None and (pairs(s, c) or rounded(s, c) or along_rows(s, c))):
+        if not s.reduced(stage) or (c is not None and (_as_they_lie(s, c) or rounded(s, c) or along_rows(s, c))):
             continue
         made = computed(s, stage)
         c = None if made is None else contraction(made, stage)
         if made is not None and c is not None and pairs(made, c) and _tiled(made, stage):
             s = made
     return s
+
+
+def _as_they_lie(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether tensor cores take both operands of `c` from memory: 16 bits, of which nothing is made first."""
+    return pairs(s, c) and multiplied(s, c.stage) >= {c.left.buffer, c.right.buffer}
 
 
 def _product(s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -8,6 +8,8 @@ too: the largest part of 16 bits that is made of a sum alone, what all of them r
 
 from __future__ import annotations
 
+from typing import Any
+
 import loopir as lp
 
 from .nests import one_nest
@@ -19,6 +21,16 @@ def readers(s: lp.Schedule, stage: str) -> list[str]:
     """The other stages that read what `stage` writes."""
     written = {t.buffer for t in s.accesses(stage) if t.write}
     return [x for x in s.stages if x != stage and any(t.buffer in written and not t.write for t in s.accesses(x))]
+
+
+def multiplied(s: lp.Schedule, stage: str) -> frozenset[str]:
+    """The buffers whose elements `stage` multiplies as they lie, or converted once: of a product of two factors."""
+    body: Any = s.loop(s.loops(stage)[-1]).body
+    folded: Any = next((x.values[0] for x in body if getattr(x, "label", "") == stage and hasattr(x, "monoid")), None)
+    if getattr(getattr(folded, "fn", None), "name", "") != "mul":
+        return frozenset()
+    factors = [getattr(x, "value", x) for x in folded.args]  # what is converted, or the factor itself
+    return frozenset(x.buffer.name for x in factors if hasattr(x, "buffer"))
 
 
 def computed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
@@ -41,7 +53,7 @@ def computed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
     for kind in kinds:
         made = s
         for side in (left, right):
-            if [t.dtype.name for t in side] == [kind] and side[0].by == "mul":
+            if [t.dtype.name for t in side] == [kind] and side[0].buffer in multiplied(s, stage):
                 continue  # as it lies
             loops = [x for x in free if any(not t.invariant(x) for t in side)]
             whole = max(side, key=lambda t: sum(not t.invariant(x) for x in s.loops(stage)))
@@ -63,21 +75,23 @@ def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
     """
     found, (written,) = readers(s, stage), (t.buffer for t in s.accesses(stage) if t.write)
     free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    many = False
     if len(found) == 1:
         (out,) = found
         loops = list(s.loops(out))
-        touch = next(t for t in s.accesses(out) if t.buffer == written)
-        in_order = len(loops) == len(free) and touch.text == f"{written}[{', '.join(loops)}]"
+        texts = list(dict.fromkeys(t.text for t in s.accesses(out) if t.buffer == written))
+        in_order = len(loops) == len(free) and texts == [f"{written}[{', '.join(loops)}]"]
         apart = not s.reduced(out) and one_nest(s, out) and not _folds(s, out, stage)
         if in_order and apart:
             return s, stage
-        order = _places(touch.text, loops)
+        many = len(texts) > 1  # its halves, say, side by side
+        order = _places(texts[0], loops) if len(texts) == 1 else []
         if order and apart and (made := _turned(s, stage, out, order)) is not None:
             return made, stage
         for kind in NARROW if order else ():
             if s.why("reindex", out, written, *order, dtype=kind) is None:
                 return s.reindex(out, written, *order, dtype=kind), stage
-    for kind in NARROW if len(found) > 1 else ():
+    for kind in NARROW if len(found) > 1 or many else ():
         if s.why("cache_read", tuple(found), written, "global", dtype=kind) is None:
             return s.cache_read(tuple(found), written, "global", dtype=kind), stage
     before = set(s.stages)

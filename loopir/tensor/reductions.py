@@ -27,6 +27,7 @@ from loopir.tensor.core import (
     elementwise,
     make_stage,
     settled,
+    store,
 )
 from loopir.tensor.index import ReduceAxis, same, unique
 
@@ -57,11 +58,14 @@ def _symbolic(axis: Axis) -> bool:
 
 
 def stored_if_costly(e: Expr) -> Any:
-    """`e`, stored first if it calls a function of real numbers: for what is read many times, as by a product."""
+    """`e`, stored first if it calls a function of real numbers: for what is read many times, as by a product.
+
+    Whatever else reads `e` reads what is stored then.
+    """
     e = settled(e)
     probe = e.at(tuple(Var(unique("i")) for _ in e.dims))
     costly = any(isinstance(n, Op) and n.fn.ulp > 0 for n in nodes(probe))
-    return as_stage(e, "t") if costly else e
+    return as_stage(e, "t") if costly and not store(e) else e
 
 
 def _reduce(

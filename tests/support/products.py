@@ -67,6 +67,11 @@ def gelu_tanh(x: Any) -> Any:
     return x * 0.5 * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
 
 
+def halves(fn: Callable[[Any], Any], y: Any) -> Any:
+    n = y.shape[1] // 2
+    return fn(y[:, :n]) * y[:, n:]
+
+
 def codes(w: lp.Tensor, s: lp.Tensor) -> lp.Tensor:
     """Elements of 4 bits, two in a byte, less 8, each 32 of them times a scale."""
     n, half = w.shape
@@ -116,6 +121,11 @@ CASES = (
     Case("silu and multiply first", lambda m, n, k: [((m, k), BF), ((m, k), BF), ((k, n), BF)],
          lambda g, u, b: (lp.silu(g) * u) @ b,
          lambda g, u, b: (silu(g) * u).astype(KINDS[BF]).astype(np.float64) @ b),
+    Case("gated by halves of one", mk_kn(), lambda a, b: halves(lp.silu, a @ b), lambda a, b: halves(silu, a @ b)),
+    Case("relu first", mk_kn(), lambda a, b: lp.relu(a) @ b, lambda a, b: np.maximum(a, 0) @ b),
+    both("a scale first", mk_kn(), lambda a, b: (a * 2) @ b),
+    Case("relu first, of both", mk_kn(), lambda a, b: lp.relu(a) @ lp.relu(b),
+         lambda a, b: np.maximum(a, 0) @ np.maximum(b, 0)),
     Case("an int8 weight", weight(I8), lambda a, w, s: a @ (w.astype(BF) * s).T, lambda a, w, s: a @ (w * s).T),
     Case("an int8 weight, scaled after", weight(I8), lambda a, w, s: (a @ w.astype(BF).T) * s[:, 0],
          lambda a, w, s: (a @ w.T) * s[:, 0]),

@@ -155,6 +155,16 @@ def test_an_index_that_doubles_is_simplified_or_refused() -> None:
         grown(e)
 
 
+def test_what_two_products_read_is_stored_once() -> None:
+    x, a, b = (lp.placeholder((8, 8), "float32", name=n) for n in "xab")
+    c = lp.gelu(x)
+    y = c @ a + c @ b
+    assert lp.Schedule(y).stages == ("t", "matmul", "matmul_1", "out")
+    given = [np.random.default_rng(0).standard_normal((8, 8), dtype=np.float32) for _ in "xab"]
+    whole = lp.Schedule(lp.gelu(x) @ a + lp.gelu(x) @ b).build("interpret")(*given)
+    assert np.array_equal(lp.Schedule(y).build("interpret")(*given), whole)
+
+
 def test_inlining_stops_where_a_reader_gets_long() -> None:
     x = lp.placeholder((8,), "float32", name="x")
     for _ in range(20):
