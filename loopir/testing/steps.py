@@ -178,6 +178,8 @@ class _Arguments:
         origin, options = typing.get_origin(hint), typing.get_args(hint)
         if origin is Literal:
             return self.pick(options)
+        if hint == tuple[str, ...]:
+            return tuple(label for label in self.around if self.draw(st.booleans()))
         finder: Callable[[], Any] | None = getattr(self, f"_{name}", None)
         if finder is not None:
             value = finder()
