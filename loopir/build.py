@@ -117,7 +117,11 @@ def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
 
 
 def predict(
-    schedule: Schedule, target: str = "auto", *, arch: str | None = None, sizes: Mapping[str, int] | None = None
+    schedule: Schedule,
+    target: str = "auto",
+    *,
+    arch: str | Machine | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Prediction:
     """The price of `schedule` on "cuda" or "llvm", without compiling it: seconds, kernels, bytes; see `Prediction`.
 

@@ -6,6 +6,11 @@ import loopir as lp
 
 from .cpu import cpu
 from .gpu import gpu
+from .planner import least_seconds, plan
+
+WORTH, GAIN = 0.98, 1.0e-5
+"""What part of the seconds of the program as one group a plan is to take, at most, and the seconds that it is to save,
+at least, to be worth another schedule: there is no use in planning where no more can be saved."""
 
 
 def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Schedule:
@@ -20,8 +25,23 @@ def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Sc
         raise TypeError(f"auto takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
     match lp.resolve_target(target):
         case "cuda":
-            return gpu(s, arch=lp.local_machine() if arch is None else arch)
+            return _gpu(s, lp.machine(arch or lp.local_machine() or "portable"))
         case "llvm":
             return cpu(s)
         case _:
             return s
+
+
+def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
+    """The program as one group; where that is several kernels, as planned, if that is predicted to be faster.
+
+    A plan is of programs that no step was taken on; sizes that are not known are taken for 1024 there.
+    """
+    made = gpu(s, arch=machine)
+    if s.trace or len(lp.nests(s.func)) < 2:
+        return made
+    whole = lp.predict(made, "cuda", arch=machine)
+    if whole.kernels < 2 or whole.seconds - least_seconds(s, machine) < GAIN:
+        return made
+    found = plan(s, "cuda", arch=machine)
+    return found.apply() if found.seconds < min(WORTH * whole.seconds, whole.seconds - GAIN) else made

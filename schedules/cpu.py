@@ -18,6 +18,7 @@ from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import matmul_cpu, whole_vectors
 from .matmul_pairs import matmul_pairs, pairs
 from .nests import extent, free_loops, one_nest, step
+from .product_chains import product_chain
 from .products import product, several
 from .rows import rows
 from .streams import past_caches, streamed
@@ -38,8 +39,11 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     Vectors have `lanes` elements, unless told as many as this machine's. A contraction of two operands runs in register
     tiles, as does a convolution. Reductions along a row fold vectors, and those across rows take these as they lie; in
     others the lanes are brought inside the reduced loops, so that a vector of sums stays in a register. What is read
-    across the direction of the results goes through tiles in registers.
+    across the direction of the results goes through tiles in registers. Two products with folds of rows between them,
+    as in attention, are one loop over blocks.
     """
+    if lanes is None and (chained := product_chain(s)) is not None:
+        return chained
     for stage in s.stages:
         if (t := apart(s, stage)) is not s:
             c = contraction(t, stage)

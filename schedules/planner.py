@@ -14,7 +14,7 @@ import heapq
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, count
 from typing import Any, Literal, cast
 
 import loopir as lp
@@ -29,7 +29,8 @@ SMALL = 5.0e-5
 """Seconds of a group that is small, whose launch is worth sharing."""
 NEAR_BOUND = 1.05
 """How near to its lower bound a candidate has to be for others not to be tried."""
-MOST_EXACT = 12
+MOST_EXACT, MOST_WHOLE = 12, 12
+"""Nests of a program all groupings of which are tried, and of one that is tried as a single group."""
 
 
 def plan(
@@ -54,6 +55,14 @@ def plan(
     """
     planner = Planner(s, target, arch, sizes or {}, rules)
     return planner.plan(pins, vetoes, budget, effort, fuel)
+
+
+def least_seconds(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] | None = None) -> float:
+    """Seconds that no schedule of `s` is faster than on a GPU: its arguments moved once, by one launch."""
+    held = lp.buffer_bytes(s, sizes)
+    read = sum(held[a.buffer.name] for a in s.func.args if a.access != "out")
+    written = sum(held[a.buffer.name] for a in s.func.args if a.access != "in")
+    return machine.memory_seconds(read, written) + machine.launch
 
 
 class Planner:
@@ -106,7 +115,7 @@ class Planner:
         for rule in self.rules:
             if only is not None and rule.name != only:
                 continue
-            if best is not None and best.seconds <= bound:
+            if best is not None and (best.seconds <= bound or rule.last_resort):
                 break
             try:
                 found = self._tried(s, view, rule)
@@ -135,13 +144,8 @@ class Planner:
         return Group((), rule.name, flat(steps), cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
 
     def _bound(self, s: lp.Schedule) -> float:
-        """Seconds that no schedule of a group is faster than: its arguments moved once, by one launch."""
-        if self.target != "cuda":
-            return 0.0
-        held = lp.buffer_bytes(s, self.sizes)
-        read = sum(held[a.buffer.name] for a in s.func.args if a.access != "out")
-        written = sum(held[a.buffer.name] for a in s.func.args if a.access != "in")
-        return self.machine.memory_seconds(read, written) + self.machine.launch
+        """Seconds that no schedule of a group is faster than."""
+        return least_seconds(s, self.machine, self.sizes) if self.target == "cuda" else 0.0
 
     # ------------------------------------------------------------ which nests may be a group
 
@@ -248,28 +252,22 @@ class Planner:
         left: int,
     ) -> int:
         """Merge pairs of `groups` of these kinds, at most `left` of them; how many are left then."""
-        heap: list[tuple[float, int, int, Ids, Ids, Group, str]] = []
-        known = {(d.a, d.b) for d in log}
+        heap: list[tuple[float, int, int, Ids, Ids, Group | None, str]] = []
+        known, nth = {(d.a, d.b) for d in log}, count()
 
         def push(a: Ids, b: Ids) -> None:
             a, b = sorted((a, b), key=min)
             kind = self.related(a, b, groups)
             if kind not in kinds or kind is None or (self.stages(a), self.stages(b)) in known:
                 return
-            both, before = a | b, groups[a].seconds + groups[b].seconds
-            names = self.stages(a), self.stages(b)
+            both, names = a | b, (self.stages(a), self.stages(b))
             if self._vetoed(both, apart):
                 log.append(Decision("veto", *names, 0.0, 0.0, False, "asked for"))
                 return
             if self.order([*(g for g in groups if g not in (a, b)), both]) is None:
                 log.append(Decision(kind, *names, 0.0, 0.0, False, "a stage between them would wait for itself"))
                 return
-            g = self.price(both)
-            if g.seconds < before:
-                heapq.heappush(heap, (g.seconds - before, min(both), len(heap) + len(log), a, b, g, kind))
-            else:
-                cost = before * 1e6, g.seconds * 1e6
-                log.append(Decision(kind, *names, *cost, False, "that is no faster", g.refused))
+            heapq.heappush(heap, (-self._at_most(a, b, groups), min(both), next(nth), a, b, None, kind))
 
         for a, b in combinations(sorted(groups, key=min), 2):
             push(a, b)
@@ -281,8 +279,17 @@ class Planner:
             rest = [x for x in groups if x not in (a, b)]
             if self.order([*rest, both]) is None:
                 continue
-            before = groups.pop(a).seconds + groups.pop(b).seconds
+            before = groups[a].seconds + groups[b].seconds
             names = self.stages(a), self.stages(b)
+            if g is None:  # priced when nothing that is left may save more
+                g = self.price(both)
+                if g.seconds < before:
+                    heapq.heappush(heap, (g.seconds - before, min(both), next(nth), a, b, g, kind))
+                else:
+                    cost = before * 1e6, g.seconds * 1e6
+                    log.append(Decision(kind, *names, *cost, False, "that is no faster", g.refused))
+                continue
+            del groups[a], groups[b]
             log.append(Decision(kind, *names, before * 1e6, g.seconds * 1e6, True, g.how))
             groups[both] = g
             left -= 1
@@ -290,12 +297,26 @@ class Planner:
                 push(both, other)
         return left
 
+    def _at_most(self, a: Ids, b: Ids, groups: Mapping[Ids, Group]) -> float:
+        """Seconds that merging two groups may save: launches, and moving what both touch."""
+        if self.target != "cuda":
+            return groups[a].seconds + groups[b].seconds
+        reads, writes = (
+            [frozenset[str]().union(*(getattr(self.nests[n], which) for n in g)) for g in (a, b)]
+            for which in ("reads", "writes")
+        )
+        made = sum(self.bytes[x] for x in (writes[0] & reads[1]) | (writes[1] & reads[0]))
+        shared = sum(self.bytes[x] for x in reads[0] & reads[1])
+        kernels = groups[a].kernels + groups[b].kernels - 1
+        m = self.machine
+        return kernels * (m.launch + 2 * m.latency) + m.memory_seconds(made + shared, made)
+
     def _or_whole(
         self, groups: dict[Ids, Group], apart: Sequence[tuple[Ids, ...]], log: list[Decision]
     ) -> dict[Ids, Group]:
         """The groups, or all stages as one, if that is cheaper: what pays for all may pay for no two of them."""
         every = frozenset(range(len(self.nests)))
-        if len(groups) < 2 or self._vetoed(every, apart):
+        if not 2 <= len(groups) <= MOST_WHOLE or self._vetoed(every, apart):
             return groups
         whole, before = self.price(every), sum(g.seconds for g in groups.values())
         (first, *others) = (self.stages(g) for g in groups)

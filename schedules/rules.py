@@ -75,6 +75,8 @@ class Rule:
     matches: Callable[[View], Match | None]
     schedule: Callable[[lp.Schedule, Match], lp.Schedule]
     target: str = "cuda"
+    last_resort: bool = False
+    """Whether it is tried only where no other rule gives anything."""
 
     def __call__(self, s: lp.Schedule, match: Match) -> lp.Schedule:
         return self.schedule(s, match)
@@ -85,12 +87,16 @@ RULES: list[Rule] = []
 
 
 def rule(
-    *, matches: Callable[[View], Match | None], target: str = "cuda", name: str | None = None
+    *,
+    matches: Callable[[View], Match | None],
+    target: str = "cuda",
+    name: str | None = None,
+    last_resort: bool = False,
 ) -> Callable[[Callable[[lp.Schedule, Match], lp.Schedule]], Rule]:
     """Decorator: a schedule as a row of the table, tried for every group that `matches` gives a match for."""
 
     def add(f: Callable[[lp.Schedule, Match], lp.Schedule]) -> Rule:
-        made = Rule(name or f.__name__.replace("_", " "), matches, f, target)
+        made = Rule(name or f.__name__.replace("_", " "), matches, f, target, last_resort)
         RULES.append(made)
         return made
 
@@ -193,7 +199,7 @@ def _fused(s: lp.Schedule, match: Match) -> lp.Schedule:
     return gpu(s, arch=lp.machine())
 
 
-@rule(matches=lambda v: True, name="plain")
+@rule(matches=lambda v: True, name="plain", last_resort=True)
 def _plain(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Each stage by itself: independent iterations spread over threads, else one thread."""
     for stage in s.stages:
@@ -223,7 +229,7 @@ def _one_space_cpu(s: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
     return cpu(s.merge(*(s.loops(x)[0] for x in stages)))
 
 
-@rule(matches=lambda v: True, target="llvm", name="plain")
+@rule(matches=lambda v: True, target="llvm", name="plain", last_resort=True)
 def _plain_cpu(s: lp.Schedule, match: Match) -> lp.Schedule:
     """As it is written."""
     return s

@@ -30,9 +30,9 @@ T = TypeVar("T")
 
 QUESTION = 100_000
 """Operations of isl that a question has at most."""
-WORK = 4_000_000
+WORK = 24_000_000
 """What the operations of a question cost at most, one on a system of so many rows and columns as many as it has cells:
-that is what isl goes through to pivot it, about half a second's work."""
+that is what isl goes through to pivot it, a few seconds' work."""
 ALGEBRA = 10
 """How many times more a question has that is about sets made of several systems: most of its operations are small."""
 PROOF = 20 * QUESTION

@@ -1,9 +1,9 @@
 """Give recursive walks the stack frames that a deep program takes, and refuse in words what is deeper.
 
 Trees are walked by recursion, a few frames of Python a level. Python's own limit of 1,000 frames ends at a sum of 250
-terms or at 250 stages in one another's scope, so `deep` raises it, while an entry to the package runs, by FRAMES. That
-many frames take less than half of the 8 MB that a thread's C stack has by default; a program that needs more meets the
-error of the room that it entered.
+terms or at 250 stages in one another's scope, so `deep` raises it, while an entry to the package runs, by FRAMES, or by
+as many as the main thread's C stack has room for. A program that needs more meets the error of the room that it
+entered. Python's limit is one for all threads, so what enters on a thread whose stack is smaller runs on a larger one.
 """
 
 from __future__ import annotations
@@ -11,16 +11,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from threading import Lock, local
+from threading import Lock, current_thread, local, main_thread
 from typing import Any, TypeVar, cast
 
 from loopir.errors import LoopirError
+from loopir.ir.stack import FRAME, main_stack, on_large_stack, own_stack
 
-FRAMES = 8_000
-"""Frames beyond the limit that was set: enough for sums of 1,000 terms and for 1,000 stages."""
+OWN = 1_000
+"""Frames that a stack has room for besides: those of who calls."""
+FRAMES = max(0, min(8_000, main_stack() // FRAME - OWN))
+"""Frames beyond the limit that was set: on a stack of 8 MB enough for sums of 1,000 terms and for 1,000 stages."""
 
 F = TypeVar("F", bound=Callable[..., Any])
-_lock, _here = Lock(), local()
+
+
+class _Here(local):
+    """What is known of this thread: whether an entry runs, and whether its stack has room for FRAMES."""
+
+    def __init__(self) -> None:
+        self.inside, self.roomy = False, own_stack() >= (FRAMES + OWN) * FRAME or current_thread() is main_thread()
+
+
+_lock, _here = Lock(), _Here()
 _running, _outside = 0, 0
 
 
@@ -30,8 +42,10 @@ def deep(error: type[LoopirError]) -> Callable[[F], F]:
     def decorate(fn: F) -> F:
         @wraps(fn)
         def entry(*args: Any, **kwargs: Any) -> Any:
-            if getattr(_here, "inside", False):
+            if _here.inside:
                 return fn(*args, **kwargs)
+            if not _here.roomy:
+                return on_large_stack(lambda: entry(*args, **kwargs))
             _enter()
             _here.inside = True
             try:

@@ -152,8 +152,13 @@ def _registers_counted(ctx: Context) -> Iterator[Index]:
     for n, (inner, top) in enumerate(ctx.tops):
         yield inner
         count = const_of(top)
+        if count is not None and count > 0:  # a fragment beside has fewer registers for the same elements
+            yield from (inner // d for d in (2, 4) if d <= count)
+            yield from (inner // d % 2 for d in (1, 2) if 2 * d <= count)
         if n + 1 < len(ctx.tops) and count is not None:
             yield ctx.tops[n + 1][0] * (count + 1) + inner
+            yield ctx.tops[n + 1][0]
+            yield Int(0)
 
 
 def _plain(s: Store | Reduce, ctx: Context, lanes: _Lanes) -> Node:

@@ -16,6 +16,7 @@ from loopir.analysis.distance import distances
 from loopir.ir.grammar import (
     AXES,
     Alloc,
+    Await,
     Barrier,
     Body,
     Buffer,
@@ -68,6 +69,8 @@ def _grouped(body: Body, late: Mapping[int, int], pending: int = 0) -> Body:
 
     In loops that are `late`, some groups are waited for in later iterations, and the last ones after the loop.
     """
+    if not pending and sum(map(_only_products, body)) > 0:
+        return _as_needed(body, late)
     out: list[Stmt] = []
     run: list[Stmt] = []
     for s in (*body, None):
@@ -88,6 +91,77 @@ def _grouped(body: Body, late: Mapping[int, int], pending: int = 0) -> Body:
             out += [Wait(0, GROUP), *after, *(replace(h, apart=True) for h in held)] if begun else []
         elif s is not None:
             out.append(s)
+    return tuple(out)
+
+
+class _Group:
+    """Products under way: what they write, the registers they read, and the word that follows when they have read."""
+
+    def __init__(self, run: Sequence[Stmt], awaited: frozenset[str] = frozenset()) -> None:
+        self.awaited = awaited
+        """The barriers that were waited for before them: what they read may be of their turns."""
+        found = [match(s, lowered=True) for s in statements(tuple(run)) if _is_product(s)]
+        self.held = _registers(run)
+        self.sums = frozenset[str]().union(*(written(p.stmt) for p in places(tuple(run))))
+        self.left = frozenset(b.name for b in self.held) - self.sums
+        self.reads = frozenset(o.buffer.name for m in found for o in m.operands.values()) - self.sums - self.left
+        self.told: list[Stmt] = []
+
+    def stops(self, s: Stmt) -> bool:
+        """Whether `s` has to wait for these."""
+        if isinstance(s, Barrier) or any(isinstance(x, Barrier | Wait) for x in statements((s,))):
+            return True
+        if self.told and self.awaited & _awaited(s):
+            return True  # the turn after theirs may not come before they say that they have read
+        wrote = frozenset[str]().union(*(written(p.stmt) for p in places((s,))))
+        return bool(accessed(s) & self.sums or wrote & (self.left | self.reads))
+
+
+def _awaited(s: Stmt) -> frozenset[str]:
+    return frozenset(x.slot.buffer.name for x in statements((s,)) if isinstance(x, Await))
+
+
+def _as_needed(body: Body, late: Mapping[int, int]) -> Body:
+    """`body` with products waited for before what needs them: those on other sums are groups that go on together."""
+    out: list[Stmt] = []
+    going: list[_Group] = []
+    awaited: frozenset[str] = frozenset()
+
+    def wait(count: int) -> None:
+        """For the oldest `count` groups."""
+        done = going[:count]
+        del going[:count]
+        out.append(Wait(len(going), GROUP))
+        out.extend(Hold(b) for g in done for b in g.held)
+        for g in done:
+            out.extend(g.told)
+
+    runs: list[Stmt | list[Stmt]] = []
+    for s in body:
+        last = runs[-1] if runs else None
+        if _only_products(s) and isinstance(last, list) and _Group(last).sums == _Group([s]).sums:
+            last.append(s)
+        else:
+            runs.append([s] if _only_products(s) else s)
+    for s in runs:
+        if isinstance(s, list):
+            new = _Group(s, awaited)
+            blocking = [n for n, g in enumerate(going) if g.sums & new.left or g.sums & new.sums]
+            if blocking:
+                wait(blocking[-1] + 1)
+            out.extend(Hold(b) for b in new.held)
+            out += [Fence("registers"), *s, Commit(GROUP)]
+            going.append(new)
+        elif releases(s) and going:
+            going[-1].told.append(s)
+        else:
+            blocking = [n for n, g in enumerate(going) if g.stops(s)]
+            if blocking:
+                wait(blocking[-1] + 1)
+            awaited |= _awaited(s)
+            out.extend(_grouped((s,), late))
+    if going:
+        wait(len(going))
     return tuple(out)
 
 

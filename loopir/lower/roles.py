@@ -69,7 +69,7 @@ from loopir.ir.walk import (
 )
 from loopir.lower.rings import bytes_of
 from loopir.lower.target import Target
-from loopir.lower.turns import Order, filled_by, turns_of
+from loopir.lower.turns import Order, filled_by, require_handed_over, slot_of, turns_of, uses_after
 
 GROUP = LANES * GROUP_WARPS
 POOL = 64 * 1024
@@ -115,7 +115,8 @@ class _Turns:
     """One Role of a kernel, the loop whose iterations are its turns, and the barriers of its buffers."""
 
     role: Role
-    loop: Loop
+    loop: Loop | None
+    """None where turns are those of several places, or there is one."""
     slot: Index
     """Which buffer a turn has."""
     around: tuple[Stmt, ...]
@@ -158,9 +159,14 @@ class _Way:
             raise LowerError(
                 f"{kernel.name} has warps with a role, and threads that are no warpgroups; bind to warpgroup"
             )
+        self.known: dict[frozenset[str], tuple[Buffer, Buffer]] = {}
+        """The barriers of the buffers that Roles fill, some of which several fill in turn."""
         self.turns = [self.taking(s) for s in statements(body) if isinstance(s, Role)]
         for t in self.turns:
             self.require_alike(t)
+        lists = [self.kernel.body, *(s.body for s in statements(self.kernel.body) if isinstance(s, Loop | Alloc))]
+        for filled in dict.fromkeys(t.filled for t in self.turns if t.loop is None):
+            require_handed_over(kernel, lists, filled)
         self.order: Order | None = None
         self.alone = next((t for t in self.turns if self.whose(t) is not None), None)
         """Of whose turns each is one warpgroup's."""
@@ -170,11 +176,16 @@ class _Way:
     def taking(self, role: Role) -> _Turns:
         around = chain(self.kernel.body, role)[:-1]
         loop = next((s for s in reversed(around) if isinstance(s, Loop) and s.kind not in AXES), None)
-        if loop is None:
-            raise LowerError(f"nothing in {self.kernel.name} takes turns with its role, which is in no loop")
-        slot, count = turns_of(self.kernel, role, loop)
         within = tuple(s for s in around if not (isinstance(s, Loop) and s.kind in AXES))
-        return _Turns(role, loop, slot, within, self.ring("ring_full", count), self.ring("ring_empty", count))
+        filled = filled_by(role)
+        alike = [s for s in statements(self.body) if isinstance(s, Role) and filled_by(s) == filled]
+        if loop is None or len(alike) > 1:  # places of their own, each with what uses the buffer right after it
+            slot, count = slot_of(self.kernel, role)
+        else:
+            slot, count = turns_of(self.kernel, role, loop)
+        if filled not in self.known:
+            self.known[filled] = self.ring("ring_full", count), self.ring("ring_empty", count)
+        return _Turns(role, loop if len(alike) == 1 else None, slot, within, *self.known[filled])
 
     def ring(self, hint: str, count: int) -> Buffer:
         return Buffer(self.named(hint), (Int(count),), uint64, "shared")
@@ -188,7 +199,7 @@ class _Way:
 
         That is what stands right in the innermost loop around that of the turns.
         """
-        if not any(self.group in variables(x) for x in (t.role, *self.deciding(t))):
+        if t.loop is None or not any(self.group in variables(x) for x in (t.role, *self.deciding(t))):
             return None
         depth = next(n for n, s in enumerate(t.around) if s is t.loop)
         outer = max((n + 1 for n, s in enumerate(t.around[:depth]) if isinstance(s, Loop)), default=0)
@@ -240,7 +251,8 @@ class _Way:
         filling = self.filling(self.body, {t.role: self.fill(t) for t in self.turns})
         one = conj(Cmp("==", lane, Int(0)), Cmp("==", warp, Int(0)))
         first = conj(one, Cmp("==", Var(self.group), Int(0)))
-        inits = [x for t in self.turns for x in (Init(t.full, 1), Init(t.empty, self.arrivals(t)))]
+        once = [*{t.full.name: t for t in self.turns}.values()]
+        inits = [x for t in once for x in (Init(t.full, 1), Init(t.empty, self.arrivals(t)))]
         cluster = any(t.blocks > 1 for t in self.turns)
         order = self.order
         using = (*(() if order is None else order.begun()), *self.using(self.body, lane))
@@ -250,12 +262,12 @@ class _Way:
             If(others, (Budget(more, more=True), *using), (Budget(own, more=False), If(one, filling))),
             *((Barrier(cluster=True),) if cluster else ()),  # others may still arrive here
         )
-        rings = [x for t in self.turns for x in (t.full, t.empty)]
+        rings = [x for t in once for x in (t.full, t.empty)]
         return _allocated((*rings, *(() if order is None else (order.ring,)), *shared), whole)
 
     def by_warp(self, t: _Turns) -> bool:
         """Whether one lane of a warp tells that all of it are done with a buffer: instructions read, as a whole."""
-        here = [p for p in places(self.kernel.body) if not any(s is t.role for s in p.around)]
+        here = [p for p in places(self.kernel.body) if not any(isinstance(s, Role) for s in p.around)]
         readers = [p for p in here if accessed(p.stmt) & t.filled]
         return all(isinstance(p.around[-1], Do) or _is_product(p) for p in readers)
 
@@ -312,6 +324,10 @@ class _Way:
             return (Loop(name, s.extent, s.kind, tuple(substitute(x, {s.var: Var(name)}) for x in then)),)
         return (If(s.cond, then, *orelse),) if isinstance(s, If) and not self.is_elected(s) else then
 
+    def does(self, s: Stmt, role: Role) -> bool:
+        """Whether `s` is `role`, or nothing but the part of the thread that does it."""
+        return s is role or (isinstance(s, If) and self.is_elected(s) and any(x is role for x in s.then))
+
     def is_elected(self, s: Stmt) -> bool:
         """Whether `s` picks the thread that does a Role's part, and has nothing else."""
         if not isinstance(s, If) or s.orelse or not all(isinstance(x, Role) for x in s.then):
@@ -345,13 +361,28 @@ class _Way:
                 turns = If(Cmp("==", Var(name), Var(self.group)), mine if isinstance(mine, tuple) else (mine,), passed)
                 return Loop(name, Int(self.groups), "serial", (turns,))
             if isinstance(s, Alloc) and s.buffer.scope == "shared":
-                return map_body(s.body, visit)
+                return map_body(sites(s.body), visit)
             if isinstance(s, If) and order is not None and alone is not None and s in alone.around:
                 other = (*s.orelse, order.wait(), order.next())
                 return map_stmts(replace(s, orelse=other), visit)  # who has no turns lets the next one have its
             if isinstance(s, Loop) and (mine := [t for t in self.turns if t.loop is s]):
                 return turn(s, mine)
+            if isinstance(s, Loop | Alloc) and any(self.does(x, t.role) for x in s.body for t in self.turns):
+                return map_stmts(replace(s, body=sites(s.body)), visit)
             return map_stmts(s, visit)
+
+        def sites(inner: Body) -> Body:
+            """`inner` with waits before the first use of what Roles in it fill, and word after the last."""
+            here = [(n, t) for n, x in enumerate(inner) for t in self.turns if t.loop is None and self.does(x, t.role)]
+            before: dict[int, list[Stmt]] = {}
+            after: dict[int, list[Stmt]] = {}
+            for n, t in here:
+                uses = uses_after(inner, n, t.filled)
+                before.setdefault(uses[0], []).append(Await(t.is_full))
+                after.setdefault(uses[-1], []).extend(self.released(t, lane))
+            gone = {n for n, _ in here}
+            kept = ((n, x) for n, x in enumerate(inner) if n not in gone)
+            return tuple(y for n, x in kept for y in (*before.get(n, ()), x, *after.get(n, ())))
 
         def turn(s: Loop, mine: Sequence[_Turns]) -> Body:
             inner = [x for x in s.body if not self.is_elected(x)]
@@ -370,7 +401,7 @@ class _Way:
             none = () if isinstance(s.extent, Int) and s.extent.value > 0 else (order.unless(s.extent),)
             return (order.wait(), made, *none)
 
-        return map_body(body, visit)
+        return map_body(sites(body), visit)
 
 
 def _allocated(buffers: Sequence[Buffer], body: Body) -> Body:

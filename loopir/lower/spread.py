@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 
 import numpy as np
 
@@ -37,10 +38,10 @@ from loopir.ir.grammar import (
     Var,
     conj,
 )
-from loopir.ir.layouts import elements, tile
+from loopir.ir.layouts import elements, evaluate, tile
 from loopir.ir.match import linear
 from loopir.ir.text import text
-from loopir.ir.walk import fresh, loaded, map_body, map_stmts, names, nodes, substitute
+from loopir.ir.walk import fresh, loaded, map_body, map_stmts, names, nodes, substitute, variables
 from loopir.lower.target import Target
 
 SEQUENTIAL = ("serial", "unroll", "vectorize")
@@ -100,17 +101,22 @@ def _is_held(b: Buffer) -> bool:
 
 
 def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
-    b, at = nest.held[0]
+    b, at = max(nest.held, key=lambda x: prod(tile(x[0].layout) or ()))  # the others are beside its tiles
     layout = b.layout
     assert isinstance(layout, Fragment)
     unit = tile(layout) or ()
     inner = reduce(lambda c, x: c.loop(x.var, x.extent), nest.loops, ctx)
     along = _along(nest, b, at, unit, inner)
-    for v in along:
+    for other, where in nest.held:
+        if (other, where) == (b, at):
+            continue
+        if (tile(other.layout) or ()) == unit and not _is_beside(where, nest, unit):
+            _require_owner(nest, (b, along), (other, _along(nest, other, where, unit, inner)))
+        else:
+            _require_beside(nest, (b, along, unit), (other, where))
+    for v in () if _folds_into_held(nest) else along:
         if (clash := carried(func, v)) is not None:
             raise LowerError(f"{clash.witness}, in another lane, which nothing orders; stage {b.name} in shared memory")
-    for other, where in nest.held[1:]:
-        _require_owner(nest, (b, along), (other, _along(nest, other, where, unit, inner)))
 
     def name(hint: str) -> str:
         made = fresh(hint, taken)
@@ -142,6 +148,60 @@ def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
     for loop in reversed([*nest.loops[:first], *shells]):
         body = (replace(loop, body=body),)
     return body
+
+
+def _folds_into_held(nest: _Nest) -> bool:
+    """Whether what is folded into is a fragment: each element has one lane, which alone folds into it."""
+    s = nest.stmt
+    return isinstance(s, Reduce) and all(map(_is_held, s.buffers))
+
+
+def _is_beside(where: tuple[Index, ...], nest: _Nest, unit: tuple[int, ...]) -> bool:
+    """Whether an element is found by other indices than one loop a dimension."""
+    loops: Mapping[str, Loop] = {x.var: x for x in nest.loops}
+    return any(linear(x, loops) is None for x in where[len(where) - len(unit) :])
+
+
+def _require_beside(
+    nest: _Nest, one: tuple[Buffer, tuple[str, ...], tuple[int, ...]], two: tuple[Buffer, tuple[Index, ...]]
+) -> None:
+    """Refuse if a lane that holds an element of one fragment needs an element of another, of tiles of any kind, that it
+    does not hold: tried for all elements, as other loops move by whole tiles."""
+    (b, along, unit), (c, where) = one, two
+    assert isinstance(b.layout, Fragment)
+    assert isinstance(c.layout, Fragment)
+    if b.layout.lanes != c.layout.lanes:
+        raise LowerError(f"{nest.stmt.label} pairs {b.name} and {c.name}, which other threads hold")
+    size = tile(c.layout) or ()
+    owner = np.zeros(size, int)
+    for lane, xs in enumerate(elements(c.layout)):
+        owner[tuple(xs.T)] = lane
+    inner = [_without_tiles(nest, x, n, along, c) for x, n in zip(where[len(where) - len(size) :], size, strict=True)]
+    held = elements(b.layout)
+    lanes = np.arange(len(held))[:, None]
+    for tiles in np.ndindex(*(_tiles(nest, v, n) for v, n in zip(along, unit, strict=True))):
+        env = {v: held[..., d] + n * unit[d] for d, (v, n) in enumerate(zip(along, tiles, strict=True))}
+        need = [np.broadcast_to(evaluate(x, env), held.shape[:2]) % n for x, n in zip(inner, size, strict=True)]
+        wrong = np.argwhere(owner[tuple(need)] != lanes)
+        if len(wrong):
+            lane, register = map(int, wrong[0])
+            at = [int(x[lane, register]) for x in need]
+            raise LowerError(
+                f"{nest.stmt.label}: lane {lane}, which holds register {register} of {b.name}, needs "
+                f"{c.name}[{', '.join(map(str, at))}], which lane {owner[tuple(at)]} holds; stage it in shared memory"
+            )
+
+
+def _without_tiles(nest: _Nest, at: Index, size: int, along: tuple[str, ...], c: Buffer) -> Index:
+    """`at` without what other variables than `along` add, which has to be whole tiles of `size` elements of `c`."""
+    others = sorted(variables(at) - {*along})
+    parts = linear(at, dict.fromkeys(others))
+    if parts is None or any(k % size for k in parts[0].values()):
+        raise LowerError(
+            f"{nest.stmt.label} moves along {c.name} by less than a tile of it with {', '.join(others)}; "
+            f"stage it in shared memory"
+        )
+    return parts[1]
 
 
 def _threads(layout: Fragment, label: str, name: Callable[[str], str]) -> tuple[list[Loop], Index]:

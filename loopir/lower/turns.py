@@ -66,12 +66,76 @@ def turns_of(kernel: Kernel, role: Role, loop: Loop) -> tuple[Index, int]:
     size = sizes.pop()
     turn = slot.a if isinstance(slot, Mod) and slot.b == size else slot
     coming = simplify(substitute(turn, {loop.var: Var(loop.var) + 1}), Context())
-    in_turn = coming == simplify(turn + 1, Context()) or loop.extent == Int(1)
+    in_turn = coming == simplify(turn + 1, Context()) or Int(1) in (loop.extent, size)  # one buffer has all turns
     if found or sizes or not isinstance(size, Int) or not in_turn:
         raise LowerError(
             f"an iteration of {loop.var} has not the buffer after that of the one before, in turn, for all"
         )
     return slot, size.value
+
+
+def slot_of(kernel: Kernel, role: Role) -> tuple[Index, int]:
+    """The buffer that a Role fills where it stands, one of several places, and how many buffers there are."""
+    filled = filled_by(role)
+    here = list(places(kernel.body))
+    mine = [p for p in here if any(s is role for s in p.around)]
+    others = [p for p in here if not any(isinstance(s, Role) for s in p.around)]
+    _require_apart(kernel, mine, others, filled)
+    found = {simplify(at, Context()) for p in mine for at in slot_indices(p, filled)}
+    sizes = {s.buffer.shape[0] for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.name in filled}
+    size = sizes.pop()
+    if len(found) != 1 or sizes or not isinstance(size, Int):
+        raise LowerError(f"a role in {kernel.name} fills several buffers of a ring at once")
+    return found.pop(), size.value
+
+
+def uses_after(body: Body, at: int, filled: frozenset[str]) -> range:
+    """Where in `body` what the Role in statement `at` has filled is used: up to what fills one of these buffers again.
+    LowerError if it is not used there."""
+    uses: list[int] = []
+    for n in range(at + 1, len(body)):
+        if any(isinstance(s, Role) and filled_by(s) == filled for s in statements((body[n],))):
+            break
+        if accessed(body[n]) & filled:
+            uses.append(n)
+    if not uses:
+        raise LowerError(f"what a role copies to {', '.join(sorted(filled))} is not used right after it, in its list")
+    return range(uses[0], uses[-1] + 1)
+
+
+def require_handed_over(kernel: Kernel, bodies: Sequence[Body], filled: frozenset[str]) -> None:
+    """Refuse unless fills and uses of buffers that Roles fill at several places alternate.
+
+    Each use stands in the statements `uses_after` one place, and is of the buffer that is filled there. So the use of
+    one fill has ended before another one is waited for, and barriers are met equally often, in the same order, by both
+    sides: a barrier for each buffer, whose phase turns at each fill, tells of the fill that is meant. Neither side can
+    wait for the other in a circle, as each waits only for what comes first in the text, at equal iterations.
+    """
+    covered: list[Stmt] = []
+    for body in bodies:
+        for n, s in enumerate(body):
+            mine = [r for r in _roles(s) if filled_by(r) == filled]
+            if mine:
+                slot, _ = slot_of(kernel, mine[0])
+                spanned = body[uses_after(body, n, filled).start : uses_after(body, n, filled).stop]
+                used = {simplify(at, Context()) for p in places(spanned) for at in slot_indices(p, filled)}
+                if used != {slot} or len(mine) > 1:
+                    raise LowerError(
+                        f"what uses {', '.join(sorted(filled))} after a role has filled one of these buffers uses "
+                        f"another one, too"
+                    )
+                covered += spanned
+    for p in places(kernel.body):
+        mine = not accessed(p.stmt) & filled or any(isinstance(s, Role) for s in p.around)
+        if not mine and not any(s is x for s in (*p.around, p.stmt) for x in covered):
+            raise LowerError(f"{p.stmt.label} uses {', '.join(sorted(filled))} where no role has filled it before")
+
+
+def _roles(s: Stmt) -> list[Role]:
+    """The Roles that `s` is, or has right inside a test of who does them."""
+    inner = s.then if isinstance(s, If) and not s.orelse else (s,)
+    roles = [x for x in inner if isinstance(x, Role)]
+    return roles if len(roles) == len(inner) else []
 
 
 def _require_apart(kernel: Kernel, mine: Sequence[Place], others: Sequence[Place], filled: frozenset[str]) -> None:

@@ -64,6 +64,10 @@ class Methods:
         next."""
         raise NotImplementedError
 
+    def factor_out(self, stage: str) -> Self:
+        """Multiply the sum `stage` by the factors that all its terms have in common, and no term any more."""
+        raise NotImplementedError
+
     def fold_storage(self, buffer: str, dim: int, factor: int) -> Self:
         """Keep only `factor` rows of dimension `dim` of the intermediate `buffer`: row x lies where row x % factor
         does."""

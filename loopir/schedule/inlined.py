@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopir.ir.grammar import Buffer, Const, Index, Load, Node, Select, Store, Value
+from loopir.analysis.simplify import Context, simplify
+from loopir.ir.grammar import Buffer, Const, Index, Int, Load, Node, Select, Store, Value
 from loopir.ir.match import linear
 from loopir.ir.walk import nodes, rebuild, substitute, variables
 
@@ -31,6 +32,8 @@ class Definition:
                 if v in env:
                     known = known + env[v] * c
             if not left:
+                if simplify(wanted - known, Context()) != Int(0):
+                    return None
                 continue
             if len(left) != 1 or next(iter(left.values())) != 1:
                 return None

@@ -45,11 +45,12 @@ def subprogram(func: Func, stages: Iterable[str]) -> Func:
 
 
 def extract(func: Func, stages: Iterable[str]) -> Part:
-    """As `subprogram`, in canonical names: those of loops and stages without their numbers, arguments in order."""
+    """As `subprogram`, in canonical names: loops, stages and results without their numbers, inputs in order."""
     chosen, found = _chosen(func, stages), subprogram(func, stages)
     taken, new, labels = Taken(set(found.sizes), set()), Names(), dict[str, str]()
     for a in found.args:
-        new.buffers[a.buffer.name] = replace(a.buffer, name=taken.name("arg"))
+        stem = "arg" if a.access == "in" else _NUMBER.sub("", a.buffer.name) or "arg"
+        new.buffers[a.buffer.name] = replace(a.buffer, name=taken.name(stem))
     for s in statements(found.body):
         match s:
             case Alloc(b):
@@ -57,7 +58,8 @@ def extract(func: Func, stages: Iterable[str]) -> Part:
             case Loop(var):
                 new.loops[var] = taken.name(_NUMBER.sub("", var) or "loop")
             case Store(label) | Reduce(label) if label not in new.labels:
-                new.labels[label] = taken.label(_NUMBER.sub("", label) or "stage")
+                written = new.buffers.get(label)  # what is called after what it writes stays so
+                new.labels[label] = taken.label(written.name if written else _NUMBER.sub("", label) or "stage")
             case _:
                 pass
     made = replace(renamed(found, new), name="part")
@@ -169,8 +171,7 @@ def _chosen(func: Func, stages: Iterable[str]) -> tuple[int, ...]:
 
 def _allocated(func: Func) -> list[Buffer]:
     """What is allocated around the nests of `func`, outer ones first."""
-    seen = dict.fromkeys(a for t in tops(func) for a in t.around if isinstance(a, Alloc))
-    return [a.buffer for a in {a.buffer.name: a for a in seen}.values()]
+    return list({a.buffer.name: a.buffer for t in tops(func) for a in t.around if isinstance(a, Alloc)}.values())
 
 
 def _extracted(func: Func, chosen: Sequence[int]) -> Func:

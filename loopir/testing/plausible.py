@@ -239,6 +239,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "hoist": _inside,
     "rfactor": lambda func: _inside(func, Reduce),
     "rolling_update": _rolling_update,
+    "factor_out": _each_stage,
     "decompose_reduction": lambda func: _inside(func, Reduce),
     "cache_read": _cache_read,
     "cache_write": _cache_write,

@@ -29,7 +29,7 @@ class _Reader(Expressions):
     def __init__(self, source: str) -> None:
         self.tree = ast.parse(source, mode="eval").body
         names = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name)} - {"min", "max"}
-        self.names, self.constants = Names({name: Var(name) for name in names}), {}
+        self.names, self.constants, self.sorts = Names({name: Var(name) for name in names}), {}, {}
 
     def fail(self, node: ast.AST, message: str) -> NoReturn:
         raise ValueError(f"{ast.unparse(node)}: {message}")

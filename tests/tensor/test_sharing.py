@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ from loopir.ir.grammar import Store
 from loopir.ir.measure import nesting, written_size
 from loopir.ir.walk import nodes
 
-GROWTH = 1000
+GROWTH = 2.4
+"""How many times as large a program of twice as many steps is, at most: stages are cut off at whole steps, so that it
+is not two. Were what is shared written out, each single step would double it."""
+GROWN = 1000
 """Nodes of a program, at most, for each operation that was written: a stage is long before it is cut off."""
-
-
-STEPS_TAKEN = 24
-"""Each of which reads the one before at least twice: a tree of them would have 2^24 leaves."""
+STEPS_TAKEN = 20
+"""Each of which reads the one before at least twice: a tree of them would have 2^20 leaves."""
 
 
 def leaky(x: lp.Tensor) -> lp.Tensor:
@@ -45,6 +47,7 @@ def size(func: lp.Func) -> int:
     return sum(1 for _ in nodes(func))
 
 
+@cache
 def repeated(name: str, times: int) -> lp.Schedule:
     x = lp.placeholder((8,), "float32", name="x")
     for _ in range(times):
@@ -56,16 +59,31 @@ def result(s: lp.Schedule, target: str) -> Any:
     return s.build(target)(np.linspace(-0.5, 0.5, 8, dtype=np.float32))
 
 
+def twice(measure: Callable[[int], int], steps: int) -> None:
+    """Twice as many steps are about twice as much."""
+    assert measure(2 * steps) <= GROWTH * measure(steps)
+
+
 @pytest.mark.parametrize("name", STEPS)
-def test_many_steps_are_linear_in_every_room(name: str) -> None:
+def test_many_steps_are_linear(name: str) -> None:
+    twice(lambda steps: size(repeated(name, steps).func), STEPS_TAKEN)
+    twice(lambda steps: len(str(repeated(name, steps))), STEPS_TAKEN)
+    twice(lambda steps: size(lp.lower(schedules.auto(repeated(name, steps), "llvm"), "llvm")[0]), STEPS_TAKEN)
     s = repeated(name, STEPS_TAKEN)
-    assert size(s.func) <= STEPS_TAKEN * GROWTH
     assert lp.parse(str(s)) == s.func
-    for target in ("llvm", "cuda"):
-        lowered = lp.lower(schedules.auto(s, target), target)[0]
-        assert size(lowered) <= 2 * STEPS_TAKEN * GROWTH
-        if target == "cuda":
-            assert len(emit(lowered).source) <= 60 * STEPS_TAKEN * GROWTH
+
+
+@pytest.mark.parametrize("name", ["leaky relu", "window"])
+def test_many_steps_are_linear_on_a_gpu(name: str) -> None:
+    made = {n: lp.lower(schedules.auto(repeated(name, n), "cuda"), "cuda")[0] for n in (10, 20)}
+    twice(lambda steps: size(made[steps]), 10)
+    twice(lambda steps: len(emit(made[steps]).source), 10)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_what_is_stored_on_the_way_means_the_same(name: str) -> None:
+    s = repeated(name, 10)
+    assert len(s.stages) > 1 or name == "parentheses"
     assert np.allclose(result(s, "interpret"), result(schedules.auto(s, "llvm"), "llvm"), atol=1e-5, equal_nan=True)
 
 
@@ -80,7 +98,7 @@ def test_an_element_in_compute_is_linear_too(name: str) -> None:
         return e
 
     s = lp.Schedule(lp.compute((8,), element, name="C"))
-    assert size(s.func) <= STEPS_TAKEN * GROWTH
+    assert size(s.func) <= GROWTH * size(repeated(name, STEPS_TAKEN).func)
     whole = result(repeated(name, STEPS_TAKEN), "interpret")
     assert np.array_equal(result(s, "interpret"), whole, equal_nan=True)
 
@@ -160,7 +178,7 @@ def test_a_sum_of_900_terms_goes_through_every_room() -> None:
     assert emit(lp.lower(schedules.auto(s, "cuda"), "cuda")[0]).source.count("+") >= 899
 
 
-@pytest.mark.parametrize("count", [250])
+@pytest.mark.parametrize("count", [200])
 def test_many_stages_build_on_both_targets(count: int) -> None:
     x = lp.placeholder((8,), "float32", name="x")
     for n in range(count):
@@ -207,7 +225,7 @@ def test_threads_build_deep_programs_at_once() -> None:
 def dags(draw: st.DrawFn) -> tuple[lp.Tensor, int]:
     """A value made by many steps, each of which may read the last values that were made, and how many steps."""
     values: list[Any] = [lp.placeholder((6,), "float32", name="x") * 0.25]
-    count = draw(st.integers(8, 32))
+    count = draw(st.integers(8, 24))
     for _ in range(count):
         a, b = (draw(st.sampled_from(values[-3:])) for _ in "ab")
         kind = draw(st.integers(0, 6))
@@ -226,13 +244,13 @@ def dags(draw: st.DrawFn) -> tuple[lp.Tensor, int]:
 
 
 @given(dags())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_any_dag_grows_as_it_was_written_and_means_the_same(made: tuple[lp.Tensor, int]) -> None:
     out, count = made
     s = lp.Schedule(out)
-    assert size(s.func) <= (count + 8) * GROWTH
+    assert size(s.func) <= (count + 8) * GROWN
     assert all(nesting(n) < 160 and written_size(n) < 8192 for n in nodes(s.func) if isinstance(n, Store))
     x = np.linspace(-1, 1, 6, dtype=np.float32)
     want = s.build("interpret")(x)
     assert np.allclose(s.build("llvm")(x), want, rtol=1e-4, atol=1e-5, equal_nan=True)
-    assert size(lp.lower(schedules.inlined(s), "cuda")[0]) <= 4 * (count + 8) * GROWTH
+    assert size(lp.lower(schedules.inlined(s), "cuda")[0]) <= 4 * (count + 8) * GROWN

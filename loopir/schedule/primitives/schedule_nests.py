@@ -18,8 +18,8 @@ def schedule_nests(
 
     A step is a tuple: the primitive's name, its arguments, its keyword arguments as pairs. It is taken on the nests of
     its group as a program of their own, so it is proved at a price that the rest of the program has no part in. There,
-    names are canonical: those of loops and stages without their numbers, arguments "arg", "arg_1", ...; alike nests
-    take the same steps.
+    names are canonical: those of loops, stages and results without their numbers, inputs "arg", "arg_1", ...; alike
+    nests take the same steps.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n]", C: "out float32[n]"):

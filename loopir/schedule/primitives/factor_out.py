@@ -1,0 +1,209 @@
+"""factor_out: what all terms of a sum are multiplied by is multiplied with the sum instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from loopir.errors import ScheduleError
+from loopir.ir.copies import Names, Taken, renamed
+from loopir.ir.grammar import Alloc, Body, Const, Func, If, Load, Loop, Op, Reduce, Stmt, Store, Value, Var
+from loopir.ir.ops import REGISTRY
+from loopir.ir.walk import Place, loaded, nodes, places, rewrite, statements, stored, variables
+from loopir.schedule.facts import Facts
+from loopir.schedule.inlined import Definition, loads_of
+from loopir.schedule.reductions import Fold, find_reduce, nested
+from loopir.schedule.schedule import primitive
+
+Factors = list[tuple[int, Value]]
+"""What a value is a product of: each to the power 1 or -1."""
+
+
+@primitive
+def factor_out(func: Func, stage: str) -> Func:
+    """Multiply the sum `stage` by the factors that all its terms have in common, and no term any more.
+
+    They are what its terms, or a stage that it alone reads, are multiplied or divided by, and what does not change
+    along the loops that it is over. A nest after the sum, `stage_1`, multiplies it. Sums are rounded otherwise.
+
+    before:
+        def f(A: "float32[3, 8]", L: "float32[3]", V: "float32[8]", S: "out float32[3]"):
+            with alloc("float32[3, 8]") as P:
+                for i in range(3):
+                    for j in range(8):
+                        P[i, j] = A[i, j] * (1.0 / L[i])
+                for i_1 in range(3):
+                    for k in range(8):
+                        S[i_1] = sum(P[i_1, k] * V[k], over=k, init=0.0)
+    call:    factor_out("S")
+    after:
+        def f(A: "float32[3, 8]", L: "float32[3]", V: "float32[8]", S: "out float32[3]"):
+            with alloc("float32[3, 8]") as P:
+                for i in range(3):
+                    for j in range(8):
+                        P[i, j] = A[i, j]
+                for i_1 in range(3):
+                    for k in range(8):
+                        S[i_1] = sum(P[i_1, k] * V[k], over=k, init=0.0)
+                    S[i_1] = S[i_1] / L[i_1]
+    refuses: factor_out("P")  # stage 'P' is no reduction
+
+    before:
+        def g(n: "size", A: "float32[n + 8]", c: "float32[1]", S: "out float32[1]", T: "out float32[1]"):
+            for i in range(8):
+                S[0] = sum(A[i] * A[i], over=i, init=0.0)
+            for j in range(n):
+                T[0] = sum(A[j] * c[0], over=j, init=0.0)
+    refuses: factor_out("S")  # S has no factor that is the same in all its terms
+    refuses: factor_out("T")  # T may have no terms
+    """
+    fold = find_reduce(func, stage)
+    s = fold.reduce
+    _require_plain_sum(func, fold)
+    common: Factors = []
+    rest: Factors = []
+    new: dict[str, Store] = {}
+    for power, v in _factors(s.values[0]):
+        if _is_fixed(v, s) and not loads_of(v) & stored(_whole(fold)):
+            common.append((power, v))
+            continue
+        rest.append((power, v))
+        producer = _producer(func, fold, v)
+        if producer is not None:
+            found, left = _split(func, fold, producer)
+            if found:
+                common += [(power * p, u) for p, u in found]
+                new[producer.store.label] = replace(producer.store, value=_product(left, producer.store.value))
+    if not common:
+        raise ScheduleError(
+            f"{s.label} has no factor that is the same in all its terms",
+            suggestion="a sum of products of which one factor is free of the loops that it is over",
+        )
+    folded = replace(s, values=(_product(rest, s.values[0]),))
+    taken = Taken.of(func)
+    b = s.buffers[0]
+    scaled = _product([(1, Load(b, s.at)), *common], Load(b, s.at))
+    shells = [x for x in fold.loops() if x.var not in s.over]
+    after = nested(shells, (Store(taken.label(s.label), b, s.at, scaled),))
+    names = Names(loops={x.var: taken.name(x.var) for x in shells})
+    after = tuple(renamed(x, names) for x in after)
+    start = _whole(fold)
+
+    def visit(x: Stmt) -> Stmt | Body | None:
+        if x is start:
+            return (*rewrite((x,), lambda y: folded if y is s else None), *after)
+        return new.get(x.label) if isinstance(x, Store) else None
+
+    return replace(func, body=rewrite(func.body, visit))
+
+
+def _require_plain_sum(func: Func, fold: Fold) -> None:
+    """Refuse unless the fold is a sum from 0, has a term for each element, and is read when it is done."""
+    s = fold.reduce
+    if s.monoid.name != "sum" or s.init != s.monoid.identity or {*fold.over} != {*s.over}:
+        raise ScheduleError(
+            f"{s.label} is no sum that starts from 0 where its loops do",
+            suggestion="a sum of products, before its start is decomposed",
+        )
+    facts = Facts.at(func, _whole(fold))
+    empty = [x.var for x in fold.loops() if x.var in s.over and not facts.at_least(x.extent, 1)]
+    if empty or len(fold.loops()) < len(fold.shells):
+        raise ScheduleError(
+            f"{s.label} may have no terms, and 0 of them times a factor that is no number is none",
+            suggestion="loops that run at least once, without guards; say so in an assume",
+        )
+    inside = [p.stmt for p in places((_whole(fold),)) if p.stmt is not s]
+    early = [x.label for x in inside if (loaded(x) | stored(x)) & stored(s)]
+    if early or any(Var(x.var) not in s.at for x in fold.loops() if x.var not in s.over):
+        raise ScheduleError(
+            f"{s.label} is multiplied after {_whole(fold).var!r}, which has more to do with its elements",
+            loop=_whole(fold).var, suggestion="a nest of its own, whose loops are its indices or what it is over",
+        )  # fmt: skip
+
+
+def _whole(fold: Fold) -> Loop:
+    assert isinstance(fold.start, Loop)
+    return fold.start
+
+
+def _is_fixed(v: Value, s: Reduce) -> bool:
+    """Whether `v` is the same for all terms of a fold, and worth a word."""
+    return not isinstance(v, Const) and not variables(v) & {*s.over}
+
+
+def _factors(v: Value, power: int = 1) -> Factors:
+    match v:
+        case Op(fn, (a, b)) if fn.name in ("mul", "div") and v.dtype.is_float:
+            return _factors(a, power) + _factors(b, power if fn.name == "mul" else -power)
+        case _:
+            return [(power, v)]
+
+
+def _product(factors: Factors, like: Value) -> Value:
+    """The product of `factors`, in their order, of the dtype of `like`."""
+    top = [v for power, v in factors if power > 0 and v != Const(1.0, like.dtype)]
+    below = [v for power, v in factors if power < 0]
+    out: Value = top[0] if top else Const(1.0, like.dtype)
+    for v in top[1:]:
+        out = Op(REGISTRY["mul"], (out, v))
+    for v in below:
+        out = Op(REGISTRY["div"], (out, v))
+    return out
+
+
+@dataclass(frozen=True)
+class _Producer:
+    """A stage that the fold alone reads, where it stands, and the load of it."""
+
+    place: Place
+    store: Store
+    load: Load
+
+
+def _producer(func: Func, fold: Fold, v: Value) -> _Producer | None:
+    """What stores the factor `v`, if it is a load of a buffer that one statement stores, and the fold alone reads."""
+    if not isinstance(v, Load):
+        return None
+    name = v.buffer.name
+    here = [*places(func.body)]
+    storing = [p for p in here if name in stored(p.stmt)]
+    reading = [p.stmt for p in here if name in loaded(p.stmt)]
+    tests = [x.extent if isinstance(x, Loop) else x.cond for x in statements(func.body) if isinstance(x, Loop | If)]
+    once = sum(isinstance(n, Load) and n.buffer.name == name for n in nodes(fold.reduce.values[0])) == 1
+    if len(storing) != 1 or reading != [fold.reduce] or not once or any(name in loaded(t) for t in tests):
+        return None
+    store = storing[0].stmt
+    local = any(isinstance(x, Alloc) and x.buffer.name == name for x in statements(func.body))
+    return _Producer(storing[0], store, v) if local and isinstance(store, Store) else None
+
+
+def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factors]:
+    """The factors of what `producer` stores that are the same for all terms, as the fold sees them; and the others."""
+    between = _between(func, producer.place, fold)
+    if between is None:
+        return [], []
+    common, own = between
+    written = frozenset[str]().union(*map(stored, common))
+    found: Factors = []
+    left: Factors = []
+    for power, u in _factors(producer.store.value):
+        seen = None if isinstance(u, Const) else Definition(replace(producer.store, value=u), own).at(producer.load.at)
+        if seen is None or not _is_fixed(seen, fold.reduce) or loads_of(u) & written:
+            left.append((power, u))
+        else:
+            found.append((power, seen))
+    return found, left
+
+
+def _between(func: Func, place: Place, fold: Fold) -> tuple[Sequence[Stmt], frozenset[str]] | None:
+    """The statements from that with the producer to that with the fold, of the list that both are in; and the loops of
+    the producer that are its own. None if the producer does not stand before the fold."""
+    mine, other = (*place.around, place.stmt), (*fold.place.around, fold.reduce)
+    depth = next(n for n, (a, b) in enumerate(zip(mine, other, strict=False)) if a is not b)
+    shared = mine[depth - 1] if depth else None
+    body = func.body if shared is None else shared.body if isinstance(shared, Loop | Alloc) else None
+    if body is None:
+        return None
+    first, last = (next((n for n, x in enumerate(body) if x is y[depth]), -1) for y in (mine, other))
+    own = frozenset(x.var for x in mine[depth:] if isinstance(x, Loop))
+    return (body[first : last + 1], own) if 0 <= first < last else None

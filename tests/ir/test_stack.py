@@ -1,0 +1,84 @@
+"""Programs that nest deeply, on threads of little stack: each gives its answer or an error, and no process ends."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import loopir as lp
+from loopir.ir.recursion import deep
+from loopir.ir.stack import LARGE, on_large_stack, own_stack
+
+DEEP = """
+import sys, threading
+import loopir as lp
+
+def program(terms):
+    text = " + ".join(["A[i]"] * terms)
+    return f'def f(A: "float32[8]", B: "out float32[8]"):\\n    for i in range(8):\\n        B[i] = {text}\\n'
+
+def work():
+    for terms in (100, 900, 3000):
+        try:
+            print(terms, len(lp.lower(lp.Schedule(lp.parse(program(terms))), "cuda")))
+        except lp.LoopirError as error:
+            print(terms, str(error)[:40])
+
+threading.stack_size(int(sys.argv[1]) << 10)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+work()
+"""
+
+
+def ran(thread: int, main: int) -> list[str]:
+    """What DEEP prints where threads have `thread` KB of stack, and the main thread `main` KB."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (main << 10, main << 10))  # noqa: E731
+    done = subprocess.run(
+        [sys.executable, "-c", DEEP, str(thread)], capture_output=True, text=True, preexec_fn=limit, timeout=120
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("thread", [128, 512])
+def test_a_thread_of_little_stack_builds_what_the_main_thread_does(thread: int) -> None:
+    lines = ran(thread, 8192)
+    assert lines[:3] == lines[3:] == ["100 1", "900 1", "3000 the program is nested deeper than Python"]
+
+
+@pytest.mark.parametrize("main", [512, 4096])
+def test_a_small_stack_of_the_main_thread_refuses_earlier(main: int) -> None:
+    lines = ran(0, main)
+    assert lines[:3] == lines[3:]
+    assert lines[0] == "100 1"
+    assert lines[2] == "3000 the program is nested deeper than Python"
+
+
+def test_a_larger_stack_gives_what_is_given_and_raises_what_is_raised() -> None:
+    assert on_large_stack(own_stack) >= LARGE
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        assert on_large_stack(lp.machine) is lp.machine()
+    with pytest.raises(ZeroDivisionError):
+        on_large_stack(lambda: 1 // 0)
+
+
+def test_threads_of_little_stack_enter_on_another_thread() -> None:
+    found: list[tuple[int, int]] = []
+    before = threading.stack_size(256 << 10)
+    try:
+        enter = deep(lp.LowerError)(lambda: (threading.get_ident(), own_stack()))
+        thread = threading.Thread(target=lambda: found.append(enter()))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    ((ident, size),) = found
+    assert ident != thread.ident
+    assert size >= LARGE
+    assert deep(lp.LowerError)(threading.get_ident)() == threading.get_ident()

@@ -1,0 +1,122 @@
+"""factor_out: exact over the field, past a stage, and refused where sums of nothing or early readers would differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from meaning import assert_same
+
+import loopir as lp
+
+SUM = """
+def f(A: "float32[3, 8]", V: "float32[8]", L: "float32[3]", S: "out float32[3]"):
+    for i in range(3):
+        for j in range(8):
+            S[i] = sum({}, over=j, init=0.0)
+"""
+STAGED = """
+def f(A: "float32[3, 8]", V: "float32[8]", L: "float32[3]", S: "out float32[3]"{more}):
+    with alloc("float32[3, 8]") as P:
+        for i in range(3):
+            for j in range(8):
+                P[i, j] = {stored}
+{between}        for i_1 in range(3):
+            for k in range(8):
+                S[i_1] = sum({term}, over=k, init=0.0)
+{after}"""
+
+
+@pytest.mark.parametrize(
+    ("term", "left"),
+    [
+        ("A[i, j] * L[i]", "A[i, j]"),
+        ("A[i, j] * V[j] / L[i]", "A[i, j] * V[j]"),
+        ("L[i] / A[i, j] * exp(L[i])", "1.0 / A[i, j]"),
+        ("A[i, j] / (L[i] + 1.0) / V[j]", "A[i, j] / V[j]"),
+    ],
+)
+def test_what_all_terms_share_leaves_the_sum(term: str, left: str) -> None:
+    s = lp.Schedule(lp.parse(SUM.format(term)))
+    t = s.factor_out("S")
+    assert f"sum({left}, over=j" in str(t)
+    assert_same(s.func, t.func, {})
+
+
+@pytest.mark.parametrize("stored", ["A[i, j] / L[i]", "exp(A[i, j]) * (1.0 / L[i])", "V[j] * (A[i, j] * L[i])"])
+def test_past_the_stage_that_the_sum_reads(stored: str) -> None:
+    s = lp.Schedule(lp.parse(STAGED.format(more="", stored=stored, between="", term="P[i_1, k] * V[k]", after="")))
+    t = s.factor_out("S")
+    assert "L[" not in str(t).split("S[i_1] =")[0].split("as P:")[1]
+    assert_same(s.func, t.func, {})
+
+
+@pytest.mark.parametrize(
+    ("stored", "term", "more", "between", "after"),
+    [
+        ("A[i, j] / L[i]", "P[i_1, k] * P[i_1, k]", "", "", ""),
+        ("A[i, j] / L[i]", "P[k % 3, k]", "", "", ""),
+        ("A[i, j] / L[i]", "P[i_1, k]", ', Y: "out float32[1]"', "", "        Y[0] = P[0, 0]\n"),
+        ("A[i, j] / L[i]", "P[i_1, k] + 1.0", "", "", ""),
+    ],
+)
+def test_a_stage_that_others_read_or_that_is_no_factor_keeps_its_own(
+    stored: str, term: str, more: str, between: str, after: str
+) -> None:
+    text = STAGED.format(more=more, stored=stored, between=between, term=term, after=after)
+    with pytest.raises(lp.ScheduleError, match="no factor that is the same"):
+        lp.Schedule(lp.parse(text)).factor_out("S")
+
+
+REFUSED = {
+    "guarded": (
+        """
+def f(A: "float32[8]", L: "float32[1]", S: "out float32[1]"):
+    for j in range(8):
+        if 3 <= j:
+            S[0] = sum(A[j] * L[0], over=j, init=0.0)
+""",
+        "may have no terms",
+    ),
+    "a maximum": (
+        """
+def f(A: "float32[8]", L: "float32[1]", S: "out float32[1]"):
+    for j in range(8):
+        S[0] = max(A[j] * L[0], over=j, init=-inf)
+""",
+        "no sum that starts from 0",
+    ),
+    "read on the way": (
+        """
+def f(A: "float32[8]", L: "float32[1]", S: "out float32[1]", Y: "out float32[8]"):
+    for j in range(8):
+        S[0] = sum(A[j] * L[0], over=j, init=0.0)
+        Y[j] = S[0]
+""",
+        "which has more to do with its elements",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_proved_is_refused(name: str) -> None:
+    text, told = REFUSED[name]
+    with pytest.raises(lp.ScheduleError, match=told):
+        lp.Schedule(lp.parse(text)).factor_out("S")
+
+
+def test_a_factor_that_changes_before_the_sum_stays() -> None:
+    text = STAGED.replace('L: "float32[3]"', 'L: "inout float32[3]"').format(
+        more="", stored="A[i, j] / L[i]", between="        for h in range(3):\n            L[h] = 2.0\n",
+        term="P[i_1, k]", after="",
+    )  # fmt: skip
+    with pytest.raises(lp.ScheduleError, match="no factor that is the same"):
+        lp.Schedule(lp.parse(text)).factor_out("S")
+
+
+def test_softmax_before_a_product_is_divided_after_it() -> None:
+    q, k, v = (lp.placeholder((2, 8, 4), "float32", name=x) for x in "QKV")
+    s = lp.Schedule(lp.softmax(q @ k.transpose(0, 2, 1)) @ v)
+    t = s.factor_out(s.stages[-1])
+    some = np.random.default_rng(0).standard_normal((3, 2, 8, 4)).astype(np.float32)
+    np.testing.assert_allclose(t.build("interpret")(*some), s.build("interpret")(*some), rtol=1e-5, atol=1e-6)
+    assert_same(s.func, t.func, {})
