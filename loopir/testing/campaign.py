@@ -61,6 +61,7 @@ ROUNDED = ("rolling_update",)
 """Primitives that are right over the reals, and not over the ring in which brute force is exact."""
 JUDGED = sorted(PRIMITIVES.keys() - set(ROUNDED))
 LONG = "long schedules"
+ACCEPTED, REFUSED = (f"steps {what} in long schedules" for what in ("accepted", "refused"))
 LONG_SHARE = 0.2
 """Time for these counts so much, beside that for a primitive."""
 WAITING = 10.0
@@ -111,7 +112,17 @@ class Counts:
 
     def __str__(self) -> str:
         others = "".join(f"{name}: {count}\n" for name, count in sorted(self.others.items()))
-        return f"{Table(self.verdicts)}\n\n{others}"
+        return f"{Table(self.verdicts)}\n\n{others}\n{self.tried} steps tried, {self.taken} accepted"
+
+    @property
+    def taken(self) -> int:
+        """How many steps were accepted, in long schedules, too."""
+        single = sum(found["accepted"] + found["accepted, illegal"] for found in self.verdicts.values())
+        return single + self.others[ACCEPTED]
+
+    @property
+    def tried(self) -> int:
+        return sum(found.total() for found in self.verdicts.values()) + self.others[ACCEPTED] + self.others[REFUSED]
 
     @property
     def failures(self) -> int:
@@ -201,8 +212,8 @@ class Worker:
                 refusals += 1
             else:
                 s = s.apply(step)
-        self.count("steps refused in long schedules", refusals)
-        self.count("steps accepted in long schedules", len(s.trace))
+        self.count(REFUSED, refusals)
+        self.count(ACCEPTED, len(s.trace))
         self.count(LONG)
         self.count("long schedules of 10 steps or more", int(len(s.trace) >= 10))
         sizes, arrays = data.draw(arrays_for(func))
@@ -387,8 +398,10 @@ def _whole_lines(log: Path) -> Iterator[str]:
 
 
 def merged(folder: Path) -> Counts:
-    """All parts in `folder` together."""
+    """All parts in `folder` together, and what parts that were not let end had logged."""
     total = Counts()
+    for log in sorted(folder.glob("part-*.log")):
+        total.read(_whole_lines(log))
     for part in sorted(folder.glob("part-*.json")):
         total.add(Counts.parsed(part.read_text()))
     return total

@@ -92,7 +92,9 @@ def test_whatever_is_done_to_the_scores(name: str) -> None:
     s = schedules.auto(lp.Schedule(naive(score=ours)), "llvm")
     assert "rolling_update" in s.script()
     tolerance = 2e-2 if name == "large" else 2e-5  # scores of 1e4 have 1e-3 of their own
-    np.testing.assert_allclose(s.build("llvm")(*data()), wanted(*data(), score=numpys), rtol=tolerance, atol=tolerance / 10)
+    np.testing.assert_allclose(
+        s.build("llvm")(*data()), wanted(*data(), score=numpys), rtol=tolerance, atol=tolerance / 10
+    )
 
 
 @pytest.mark.parametrize(("rows", "keys"), [(63, 512), (64, 500), (64, 128), (1, 512)])

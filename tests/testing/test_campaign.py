@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from loopir.schedule.primitive import PRIMITIVES
-from loopir.testing.campaign import LONG, PHASES, Counts, Held, Worker, campaign, merged
+from loopir.testing.campaign import ACCEPTED, LONG, PHASES, Counts, Held, Worker, campaign, merged
 
 
 class Process:
@@ -44,6 +44,9 @@ def test_parts_are_added_up(tmp_path: Path) -> None:
     total = merged(tmp_path)
     assert (total.accepted("split"), total.others["hang"], len(total.cases), total.failures) == (2, 2, 2, 2)
     assert "| split | 2 | 2 | 0 |" in str(total)
+    assert str(total).endswith("2 steps tried, 2 accepted")
+    (tmp_path / "part-8-0.log").write_text(f'["verdict", "split", "accepted"]\n["count", "{ACCEPTED}", 3]\n["verd')
+    assert str(merged(tmp_path)).endswith("6 steps tried, 6 accepted")  # of one that was ended in the middle of a line
 
 
 @pytest.mark.parametrize(
