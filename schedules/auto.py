@@ -38,7 +38,8 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
     A plan is of programs that no step was taken on; sizes that are not known are taken for 1024 there.
     """
     made = gpu(s, arch=machine)
-    if s.trace or len(lp.nests(s.func)) < 2:
+    outputs, nests = sum(a.access != "in" for a in s.func.args), len(lp.nests(s.func))
+    if s.trace or nests < 2 or (nests == 2 and outputs == 1):  # a stage and its one reader are as good as they get
         return made
     whole = lp.predict(made, "cuda", arch=machine)
     if whole.kernels < 2 or whole.seconds - least_seconds(s, machine) < GAIN:

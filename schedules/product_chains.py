@@ -62,7 +62,7 @@ def product_chain(s: lp.Schedule) -> lp.Schedule | None:
     try:
         s = s.factor_out(found[1]) if s.why("factor_out", found[1]) is None else s
         c = chain(s)
-        return None if c is None or not _fits(s, c) else _tiled(_blocked(s, c), c, extent(s, c.first.row) or 0)
+        return None if c is None or not _fits(s, c) else _tiled(_blocked(s, c), c)
     except lp.ScheduleError:  # a fold that has no correction, or stages that do not lie as they have to
         return None
 
@@ -99,22 +99,12 @@ def _blocked(s: lp.Schedule, c: Chain) -> lp.Schedule:
     return s
 
 
-def _tiled(s: lp.Schedule, c: Chain, rows: int) -> lp.Schedule:
-    """Products in tiles of registers, folds and what is made of scores in vectors, batches on threads."""
+def _tiled(s: lp.Schedule, c: Chain) -> lp.Schedule:
+    """Products in tiles of registers, folds and what is made of scores in vectors, blocks of rows on threads."""
     lanes = lanes_of(s, c.first.stage)
     tile = (8 if lp.vector_unit()[1] >= 32 else 4, 2 * lanes)
-    last = s.stages[-1]
-    shared = [x for x in s.loops(last) if x in s.loops(c.first.stage)]  # loops of one iteration are gone
-    batch = shared if rows == ROWS else shared[:-1]
-    before = set(s.stages)
-    s = s.cache_read(c.first.stage, c.first.right.buffer, "global", at=batch[-1] if batch else None)
-    (panels,) = (x for x in s.stages if x not in before)
-    s = s.set_layout(panels, c.first.right.panels(tile[1]))
-    wide, deep = s.loops(panels)[-2:] if c.first.right.along else s.loops(panels)[:-3:-1]
-    s, (outer, inner) = step(s, "split", wide, tile[1], tail="exact")
-    s = s.reorder(outer, deep, inner).unroll(inner)
-    if not batch:
-        s = s.parallel(outer)
+    around = [x for x in s.loops(s.stages[-1]) if x in s.loops(c.first.stage)]  # of batches and blocks, if many
+    s = _in_panels(s, c.first, tile[1])
     i, j, d = s.loops(c.first.stage)[-3:]
     s = _register_tiles(s, c.first.stage, (i, j, d), tile)
     for stage in (c.fold, *c.after):
@@ -136,10 +126,23 @@ def _tiled(s: lp.Schedule, c: Chain, rows: int) -> lp.Schedule:
         if alone and (extent(s, lane) or 1) % lanes == 0 and s.why("vectorize", lane) is None:
             s, (_, lane) = step(s, "split", lane, lanes, tail="exact")
             s = s.vectorize(lane)
-    if batch:
-        s, outer = fused(s, batch)
-        return s.parallel(outer)
-    return s.parallel(shared[0]) if shared else s
+    if around:
+        s, outer = fused(s, around)
+        s = s.parallel(outer)
+    return s
+
+
+def _in_panels(s: lp.Schedule, c: Contraction, width: int) -> lp.Schedule:
+    """The right operand of a contraction once, in panels of `width` columns, by threads."""
+    before = set(s.stages)
+    s = s.cache_read(c.stage, c.right.buffer, "global")
+    (panels,) = (x for x in s.stages if x not in before)
+    layout, batch = c.right.panels(width), "".join(f"b{n}, " for n in range(len(s.loops(panels)) - 2))
+    s = s.set_layout(panels, layout.replace("lambda ", f"lambda {batch}").replace("(", f"({batch}", 1))
+    wide, deep = s.loops(panels)[-2:] if c.right.along else s.loops(panels)[:-3:-1]
+    s, (outer, inner) = step(s, "split", wide, width, tail="exact")
+    s = s.reorder(outer, deep, inner).unroll(inner)
+    return s.parallel(s.loops(panels)[0])
 
 
 def _register_tiles(s: lp.Schedule, stage: str, loops: tuple[str, str, str], tile: tuple[int, int]) -> lp.Schedule:

@@ -64,9 +64,9 @@ def row_blocks(
             break
         s, (other, *_) = step(s, "specialize", row, inside)
         s = _of_length(s, row, most, width)
-        s = _blocks(s, row, given, threads, rows, keep, least=1)
+        s = blocks_of_rows(s, row, given, threads, rows, keep, least=1)
         row = other
-    return _blocks(s, row, given, threads, rows, keep)
+    return blocks_of_rows(s, row, given, threads, rows, keep)
 
 
 def _stages(s: lp.Schedule, row: str) -> list[str]:
@@ -115,7 +115,7 @@ def _of_length(s: lp.Schedule, row: str, most: int, width: int) -> lp.Schedule:
     return s
 
 
-def _blocks(
+def blocks_of_rows(
     s: lp.Schedule, row: str, given: frozenset[str], threads: int | None, rows: int | None, keep: bool, least: int = 2
 ) -> lp.Schedule:
     """The iterations of `row` on blocks, and what is in each on threads; what `least` stages read is kept."""

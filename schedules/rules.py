@@ -26,7 +26,7 @@ from .neighbours import neighbours, reaches
 from .nests import free_loops, fused, one_nest
 from .products import several
 from .reduction import reduction
-from .row_blocks import crowded, row_blocks
+from .row_blocks import blocks_of_rows, crowded, row_blocks
 from .transpose import transpose, turned, worth_turning
 
 CLASSES = ("elementwise", "transpose", "window", "fold along", "fold across", "contraction", "opaque")
@@ -174,15 +174,14 @@ def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
 
     What is no output is computed where its last reader has a row; the nests of the outputs become one along rows.
     """
-    row = s.loops(s.stages[-1])[0]
+    s, row = fused(s, s.loops(s.stages[-1])[:1])
     for x in reversed([x for x in s.stages if x not in outputs]):
         if s.why("compute_at", x, row) is None:
             s = s.compute_at(x, row)
     first, *others = dict.fromkeys(s.loops(x)[0] for x in s.stages)
     for loop in others:
         s = s.fuse_loops(first, loop)
-    s, row = fused(s, (first,))
-    return s.bind(row, "blockIdx.x")
+    return blocks_of_rows(s, first, frozenset(a.buffer.name for a in s.func.args), None, None, keep=True)
 
 
 @rule(matches=lambda v: v.outputs if len(v.outputs) == len(v.classes) > 1 else None, name="side by side")

@@ -76,6 +76,8 @@ def _correction(
     for kind, make, v in zip(found.kinds, found.make, values, strict=True):
         if make is None:
             continue
+        if kind == "scale" and not v.dtype.is_float:
+            raise NoCorrection(f"{text(v)} changes by a scale, and there is none of integers")
         if not _agrees(v, kind, make, found.atoms, moving):
             raise NoCorrection(f"{text(v)} changes otherwise than its form tells")
         before = [_before(a, moving) for a in found.atoms]

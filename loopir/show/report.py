@@ -7,7 +7,7 @@ instructions, tensor cores, and the bytes in flight that its threads can keep up
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -131,12 +131,15 @@ def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any]
     compiler gave each kernel, where it is known."""
     gpu = gpu or machine()
     kernels: list[KernelReport] = []
+    filled = {a.buffer.name for a in lowered.args if a.access != "out"}
     for kernel, given, times in launches(lowered.body, sizes):
         w = work(kernel, given)
+        own = frozenset(m.buffer.name for m in w.of("global") if m.written) - filled
+        filled |= own
         registers = resources[kernel.name].registers if kernel.name in resources else None
         resident, limit = _resident(w, registers, gpu)
         start = gpu.latency if any(m.read for m in w.of("global")) else 0.0
-        seconds, moved = _seconds(w, resident, given, gpu), sum(_memory(w, given, gpu))
+        seconds, moved = _seconds(w, resident, given, own, gpu), sum(_memory(w, given, own, gpu))
         kernels.append(KernelReport(w, times, resident, limit, registers, seconds, start, moved))
     bytes_ = sum(
         _size(a.buffer.shape, a.buffer.dtype.bytes, sizes) * (2 if a.access == "inout" else 1) for a in lowered.args
@@ -157,7 +160,7 @@ def _resident(w: Work, registers: int | None, gpu: Machine) -> tuple[int, str]:
     return max(1, limits[name]), name
 
 
-def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Machine) -> dict[str, float]:
+def _seconds(w: Work, resident: int, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> dict[str, float]:
     """What each part would take alone; `waiting`, what threads wait for bytes and then take to work on them, of which
     only as much is done at once as blocks are there to do it."""
     waves = w.blocks / (gpu.processors * resident)
@@ -176,7 +179,7 @@ def _seconds(w: Work, resident: int, sizes: Mapping[str, int], gpu: Machine) -> 
     waited = gpu.latency * max(1.0, reads / max(1.0, in_flight)) if reads else 0.0
     banks = tail * shared / (rate * 128)
     return {
-        "memory": gpu.memory_seconds(*_memory(w, sizes, gpu)),
+        "memory": gpu.memory_seconds(*_memory(w, sizes, own, gpu)),
         "cache": cache / gpu.l2_bandwidth,
         "latency": waited,
         "instructions": instructions,
@@ -199,15 +202,16 @@ def _tensor_seconds(w: Work, gpu: Machine) -> float:
     return sum(n / rates[key] if rates[key] else float("inf") for key, n in w.tensor.items())
 
 
-def _memory(w: Work, sizes: Mapping[str, int], gpu: Machine) -> tuple[float, float]:
+def _memory(w: Work, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> tuple[float, float]:
     """Bytes that a launch reads from memory and writes to it: no buffer more than once, as blocks that run at once go
-    through it together; but nests that were merged side by side each read what the cache cannot hold meanwhile."""
+    through it together; but nests that were merged side by side each read what the cache cannot hold meanwhile.
+    What a launch reads of its `own` results is still in the cache of who wrote it."""
     read = written = 0.0
     for m in w.of("global"):
         size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
         torn = max(0.0, m.written_taken - m.written)  # sectors written in part are read and written again
         taken = m.by_grid.values() if size > gpu.l2_bytes and m.by_grid else (m.read_taken,)
-        read += sum(min(size, n) for n in taken) + torn
+        read += torn if m.buffer.name in own else torn + sum(min(size, n) for n in taken)
         written += min(size, m.written) + torn
     return read, written
 

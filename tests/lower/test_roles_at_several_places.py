@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -17,6 +18,7 @@ from loopir.ir.grammar import Await, Func, Init, Stmt, Wait
 from loopir.ir.interpret import interpret
 from loopir.ir.walk import replace, rewrite, statements
 from loopir.lower.products import GROUP
+from loopir.runtime.disassembler import disassemble
 
 SMALL: dict[str, Any] = {"rows": 64, "keys": 32, "depth": 64, "heads": 1}
 CASES: dict[str, dict[str, Any]] = {
@@ -163,3 +165,26 @@ def test_a_buffer_is_given_back_before_its_next_turn_is_waited_for() -> None:
     q, k = (rng.integers(-4, 5, n).astype(ml_dtypes.bfloat16) for n in ((64, 64), (32, 64)))
     wanted = q.astype(np.float32) @ k.astype(np.float32).T
     np.testing.assert_array_equal(interpret(func, (q, k))["O"], wanted)
+
+
+# ---------------------------------------------------------------- what ptxas makes of it
+
+TILES: dict[str, dict[str, Any]] = {
+    "128 x 176, depth 128": {"rows": 128, "keys": 176, "depth": 128},
+    "128 x 128, depth 128, causal": {
+        "rows": 128, "keys": 128, "depth": 128, "causal": True, "descending": True, "peel": True,
+    },
+    "128 x 192, depth 64": {"rows": 128, "keys": 192, "depth": 64},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_nothing_is_spilled_and_each_product_is_one_instruction(name: str) -> None:
+    """Products serialised by ptxas (messages C75xx) would end the build."""
+    how = TILES[name]
+    length = 2 * math.lcm(how["rows"], how["keys"])
+    made = lp.compile_source(attention_nests.scheduled(**how, heads=4, length=length, overlapped=True), "sm_90a")
+    (used,) = made.resources.values()
+    assert (used.spill_stores, used.spill_loads) == (0, 0)
+    issued = [line for line, _ in disassemble(made.cubin) if "HGMMA" in line]
+    assert len(issued) == 2 * (how["depth"] // 16 + how["keys"] // 16)  # of a turn, and of the first or the last one

@@ -341,6 +341,19 @@ def f(A: "float32[3, 8]", T: "out float32[1]"):
         ("T",),
         "T is also over i, around 'jo'",
     ),
+    "integers, which have no scales": (
+        """
+def f(A: "int32[8]", T: "out int32[1]", M: "out int32[1]"):
+    for jo in range(4):
+        for j in range(2):
+            M[0] = sum(A[jo * 2 + j] * A[jo * 2 + j], over=(jo, j), init=0)
+    for to in range(4):
+        for t in range(2):
+            T[0] = sum(A[to * 2 + t] * (M[0] + 1), over=(to, t), init=0)
+""",
+        ("T",),
+        "of integers",
+    ),
     "terms of rows that have folded nothing": (
         """
 def f(A: "float32[8]", T: "out float32[1]", M: "out float32[1]"):
