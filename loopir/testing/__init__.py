@@ -8,7 +8,7 @@
 Hypothesis strategies; `ORACLES` are the oracles by themselves; `memory_report` counts what a GPU's memory would do,
 without one. The commands `python -m loopir.testing.fuzz`, `.mutants`, `.legality` and `.acceptance` try all
 primitives for as long as they are let, show that all this can fail, and say what is refused and how much of what is
-drawn is taken. docs/testing.md shows each at work.
+drawn is taken; `.campaign` counts steps and long schedules in parts that add up. docs/testing.md shows each at work.
 """
 
 from loopir.testing.banks import bank_conflicts as bank_conflicts

@@ -27,7 +27,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
-from time import monotonic, sleep
+from time import monotonic, process_time, sleep
 from typing import Any
 
 from hypothesis import given, seed as seeded, settings, strategies as st
@@ -47,16 +47,25 @@ from loopir.testing.empties import with_empties
 from loopir.testing.families import FROM_MEMORY, documented, forms
 from loopir.testing.legality import AFFINE, Table, judge_taken, programs, take
 from loopir.testing.oracles import Case, llvm
-from loopir.testing.steps import Crash, arguments_of, schedules
+from loopir.testing.plausible import TABLE, plausible
+from loopir.testing.steps import Crash, arguments_of
 from loopir.testing.strategies import arrays_for, funcs
 
-SHARE = 8
+SHARE = 16
 """One accepted step in so many is judged on the CPU, too."""
-JUDGING = 60.0
+JUDGING = 20.0
 """Seconds after which brute force is given up."""
+LONGEST = 12_000
+"""A program of more characters has had its steps."""
+ROUNDED = ("rolling_update",)
+"""Primitives that are right over the reals, and not over the ring in which brute force is exact."""
+JUDGED = sorted(PRIMITIVES.keys() - set(ROUNDED))
 LONG = "long schedules"
+ACCEPTED, REFUSED = (f"steps {what} in long schedules" for what in ("accepted", "refused"))
 LONG_SHARE = 0.2
 """Time for these counts so much, beside that for a primitive."""
+WAITING = 10.0
+"""Seconds on the clock that count as one of work, where others use the processor or nothing is done."""
 ROUND = 40
 """Programs in a round."""
 SEEDS = 1_000_000
@@ -103,7 +112,17 @@ class Counts:
 
     def __str__(self) -> str:
         others = "".join(f"{name}: {count}\n" for name, count in sorted(self.others.items()))
-        return f"{Table(self.verdicts)}\n\n{others}"
+        return f"{Table(self.verdicts)}\n\n{others}\n{self.tried} steps tried, {self.taken} accepted"
+
+    @property
+    def taken(self) -> int:
+        """How many steps were accepted, in long schedules, too."""
+        single = sum(found["accepted"] + found["accepted, illegal"] for found in self.verdicts.values())
+        return single + self.others[ACCEPTED]
+
+    @property
+    def tried(self) -> int:
+        return sum(found.total() for found in self.verdicts.values()) + self.others[ACCEPTED] + self.others[REFUSED]
 
     @property
     def failures(self) -> int:
@@ -145,7 +164,7 @@ class Worker:
                 self.count("crash")
                 self.case("crash", f"{crash.before}\n{crash.step}\n{traceback.format_exc()}")
 
-        seeded(seed)(settings(QUIET, max_examples=4 if name == LONG else ROUND)(given(st.data())(run)))()
+        seeded(seed)(settings(QUIET, max_examples=12 if name == LONG else ROUND)(given(st.data())(run)))()
 
     def step(self, name: str, data: st.DataObject) -> None:
         """One step of a primitive on one program."""
@@ -171,20 +190,30 @@ class Worker:
 
     def long(self, seed: int, data: st.DataObject) -> None:
         """A schedule of up to 25 steps, and what it comes to."""
-        func = data.draw(near(data.draw(st.sampled_from(sorted(PRIMITIVES)))))
+        func = data.draw(near(data.draw(st.sampled_from(JUDGED))))
         func = data.draw(with_empties(func)) if not data.draw(between(0, 1)) else func
-        refusals: list[ScheduleError] = []
-
-        def refused(before: Func, step: Step, error: ScheduleError) -> None:
-            refusals.append(error)
-            self.at("step", f"{text(before)}\n{step}")
-
-        s = Schedule(func)
-        for _ in range(data.draw(between(10, 25))):  # one at a time, so that each has its own time
-            s = data.draw(schedules(s, most=len(s.trace) + 1, refused=refused))
-            self.at("step", f"{text(func)}\n{script(s.trace)}")
-        self.count("steps accepted in long schedules", len(s.trace))
-        self.count("steps refused in long schedules", len(refusals))
+        s, wanted, refusals = Schedule(func), data.draw(between(10, 25)), 0
+        for _ in range(3 * wanted):
+            if len(s.trace) == wanted or len(text(s.func)) > LONGEST:
+                break
+            name = data.draw(st.sampled_from(JUDGED))
+            listed = plausible(s.func, name) if name in TABLE else []
+            if listed:
+                step = data.draw(st.sampled_from(listed))
+            else:
+                args, kwargs = data.draw(arguments_of(PRIMITIVES[name], s.func))
+                step = Step(name, args, tuple(kwargs.items()))
+            self.at("step", f"{text(func)}\n{script([*s.trace, step])}")
+            taken = take(s.func, step)
+            if isinstance(taken, str):
+                self.count("crash")
+                self.case("crash", f"{text(func)}\n{script([*s.trace, step])}\n{taken}")
+            elif isinstance(taken, ScheduleError):
+                refusals += 1
+            else:
+                s = s.apply(step)
+        self.count(REFUSED, refusals)
+        self.count(ACCEPTED, len(s.trace))
         self.count(LONG)
         self.count("long schedules of 10 steps or more", int(len(s.trace) >= 10))
         sizes, arrays = data.draw(arrays_for(func))
@@ -225,7 +254,7 @@ class Worker:
         """What is done from now on, for the process that waits."""
         if what:
             self.log.with_suffix(".at").write_text(what)
-        self.clock[0], self.clock[1] = monotonic(), PHASES.index(phase)
+        self.clock[0], self.clock[1], self.clock[2] = monotonic(), PHASES.index(phase), process_time()
 
     def count(self, name: str, by: int = 1) -> None:
         self.counts.others[name] += by
@@ -277,13 +306,21 @@ class Held:
         with self.log.open("a") as f:
             f.write(json.dumps([kind, name, what]) + "\n")
 
+    def worked(self) -> float:
+        """Seconds that its processor has worked on what it is at."""
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        if not stat.exists():
+            return monotonic() - self.clock[0]
+        spent = stat.read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, spent)) / os.sysconf("SC_CLK_TCK") - self.clock[2]
+
     def over(self, limit: float) -> str | None:
         """What is to be counted where it does not go on; None if it does."""
         if not self.process.is_alive():
             return "died" if self.process.exitcode else None
         if not self.clock[0]:
             return None
-        phase, took = PHASES[int(self.clock[1])], monotonic() - self.clock[0]
+        phase, took = PHASES[int(self.clock[1])], max((monotonic() - self.clock[0]) / WAITING, self.worked())
         if phase == "judge":
             return "given up by a judge" if took > JUDGING else None
         if took <= limit:
@@ -297,7 +334,7 @@ def campaign(
     """Let `jobs` processes work for `seconds`, end those that hang, and write what all have counted."""
     end, context = monotonic() + seconds, get_context("spawn")
     out.mkdir(parents=True, exist_ok=True)
-    chosen = sorted(names or PRIMITIVES)
+    chosen = sorted(names or JUDGED)
     held: list[Held] = []
     for number in range(jobs):
         log = out / f"part-{part}-{number}.log"
@@ -308,7 +345,7 @@ def campaign(
             p.start()
             return p
 
-        clock = context.Array("d", 2, lock=False)
+        clock = context.Array("d", 3, lock=False)
         held.append(Held(start, log, clock, start(clock, seconds)))
     try:
         while any(h.process.is_alive() for h in held) and monotonic() < end + 2 * limit:
@@ -361,8 +398,10 @@ def _whole_lines(log: Path) -> Iterator[str]:
 
 
 def merged(folder: Path) -> Counts:
-    """All parts in `folder` together."""
+    """All parts in `folder` together, and what parts that were not let end had logged."""
     total = Counts()
+    for log in sorted(folder.glob("part-*.log")):
+        total.read(_whole_lines(log))
     for part in sorted(folder.glob("part-*.json")):
         total.add(Counts.parsed(part.read_text()))
     return total

@@ -358,7 +358,10 @@ class _Arguments:
         rank = self._rank()
         return self.like("dim", range(max(1, rank) + (not self.usual and self.rarely())), 0)
 
-    def _stages(self) -> int:
+    def _stages(self) -> int | tuple[str, ...]:
+        """How many, or which: some of those that the loop does not hold, in their order."""
+        if {p.name: hint for p, hint in _parameters(self.f)}["stages"] is not int:
+            return tuple(x for x in self.around if self.draw(st.booleans()))[:3]
         return self.draw(between(1 if self.rarely() else 2, 4))
 
     def _registers(self) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import loopir as lp
 from loopir.ir.parse import parse
 from loopir.ir.walk import loops, places
 from loopir.schedule import Schedule
+from loopir.testing.brute import broken, small_sizes
 
 AWKWARD = {
     "kept loop inside": """
@@ -318,3 +319,27 @@ def f(A: "float32[8]", B: "float32[4]", S: "inout float32[1]"):
 """)
     )
     assert_same(s.func, s.rfactor("S", "q").func, {})
+
+
+ATOMIC = """
+def f(n: "size", A: "float32[n, 4]", Y: "inout float32[1]"):
+    for i in {outer}:
+        for k in {inner}:
+            Y[0] = sum(A[i, k], over=(i, k), atomic=True)
+"""
+
+
+@pytest.mark.parametrize("kind", ["parallel(4)", 'bind("blockIdx.x", 4)'])
+def test_partial_results_of_an_atomic_fold_are_not_folded_at_once(kind: str) -> None:
+    """They lost the atomic update, and iterations that run at once folded into one element."""
+    s = lp.Schedule(lp.parse(ATOMIC.format(outer="range(n)", inner=kind)))
+    with pytest.raises(
+        lp.ScheduleError, match="iterations of k run at once, and folds into partial results are not atomic"
+    ):
+        s.rfactor("Y", "i")
+
+
+def test_partial_results_of_an_atomic_fold_are_folded_one_after_the_other() -> None:
+    func = lp.parse(ATOMIC.format(outer="range(n)", inner="range(4)"))
+    after = lp.Schedule(func).rfactor("Y", "i").func
+    assert broken(func, after, small_sizes(func)) is None

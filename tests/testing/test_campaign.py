@@ -8,14 +8,14 @@ from time import monotonic
 import pytest
 
 from loopir.schedule.primitive import PRIMITIVES
-from loopir.testing.campaign import LONG, PHASES, Counts, Held, Worker, campaign, merged
+from loopir.testing.campaign import ACCEPTED, LONG, PHASES, Counts, Held, Worker, campaign, merged
 
 
 class Process:
     """A process that stands still until it is killed."""
 
     def __init__(self, *, alive: bool = True, exitcode: int | None = None) -> None:
-        self.alive, self.exitcode = alive, exitcode
+        self.alive, self.exitcode, self.pid = alive, exitcode, -1
 
     def is_alive(self) -> bool:
         return self.alive
@@ -23,14 +23,14 @@ class Process:
 
 @pytest.mark.parametrize("name", ["split", "privatize", LONG])
 def test_a_round_is_logged_and_read_back(name: str, tmp_path: Path) -> None:
-    clock = [0.0, 0.0]
+    clock = [0.0, 0.0, 0.0]
     worker = Worker(tmp_path / "log", clock, part=1, number=2, seed=3)
     worker.round(name, 5)
     found = Counts().read((tmp_path / "log").read_text().splitlines())
     assert found.failures == 0, found.cases
     assert clock[0] > 0
     if name == LONG:
-        assert found.others[LONG] == 4
+        assert found.others[LONG] == 12
     else:
         assert found.verdicts[name].total() > 5
         assert found.accepted(name) > 0
@@ -44,20 +44,23 @@ def test_parts_are_added_up(tmp_path: Path) -> None:
     total = merged(tmp_path)
     assert (total.accepted("split"), total.others["hang"], len(total.cases), total.failures) == (2, 2, 2, 2)
     assert "| split | 2 | 2 | 0 |" in str(total)
+    assert str(total).endswith("2 steps tried, 2 accepted")
+    (tmp_path / "part-8-0.log").write_text(f'["verdict", "split", "accepted"]\n["count", "{ACCEPTED}", 3]\n["verd')
+    assert str(merged(tmp_path)).endswith("6 steps tried, 6 accepted")  # of one that was ended in the middle of a line
 
 
 @pytest.mark.parametrize(
     ("phase", "ago", "why"),
     [("step", 11.0, "hang"), ("draw", 11.0, "hang while drawing"), ("judge", 11.0, None), ("step", 9.0, None),
-     ("judge", 61.0, "given up by a judge")],
+     ("judge", 21.0, "given up by a judge")],
 )  # fmt: skip
 def test_what_takes_too_long_is_told_apart(phase: str, ago: float, why: str | None) -> None:
-    clock = [monotonic() - ago, PHASES.index(phase)]
+    clock = [monotonic() - ago, PHASES.index(phase), 0.0]
     assert Held(lambda *_: None, Path("log"), clock, Process()).over(10.0) == why
 
 
 def test_a_process_that_dies_is_counted() -> None:
-    held = Held(lambda *_: None, Path("log"), [0.0, 0.0], Process(alive=False, exitcode=-11))
+    held = Held(lambda *_: None, Path("log"), [0.0, 0.0, 0.0], Process(alive=False, exitcode=-11))
     assert held.over(10.0) == "died"
     held.process.exitcode = 0
     assert held.over(10.0) is None

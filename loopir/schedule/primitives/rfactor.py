@@ -8,7 +8,7 @@ from loopir.analysis.moved import Came
 from loopir.analysis.simplify import nonnegative, poly
 from loopir.analysis.upper import most
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
+from loopir.ir.grammar import BLOCK_AXES, Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.text import text
 from loopir.ir.walk import exchanged, fresh, names, places_of, replace, rewrite, variables
 from loopir.schedule.facts import known_at
@@ -124,6 +124,11 @@ class _Parts:
         again.remove(loop)
         kept = {s.var for s in again if isinstance(s, Loop)} | {loop.var}
         rest = tuple(s.var for s in fold.loops() if s.var not in kept)
+        if at_once := [s.var for s in fold.loops() if s.var in rest and s.kind in ("parallel", *BLOCK_AXES)]:
+            reason = f"iterations of {listing(at_once)} run at once, and folds into partial results are not atomic"
+            raise ScheduleError(
+                reason, loop=loop.var, suggestion=f"rfactor over one of {listing(at_once)}, while serial"
+            )
         return _Parts(func, fold, loop, rest, (loop, *again))
 
     def nest(self) -> Stmt:
