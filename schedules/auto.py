@@ -25,7 +25,7 @@ def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Sc
         raise TypeError(f"auto takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
     match lp.resolve_target(target):
         case "cuda":
-            return _gpu(s, lp.machine(arch or lp.local_machine() or "portable"))
+            return _gpu(s, lp.machine(arch if arch is not None else lp.local_machine() or "portable"))
         case "llvm":
             return cpu(s)
         case _:

@@ -111,7 +111,10 @@ def direct_gpu(
     pool = pooled(s, out)
     last = out if pool is None else pool
     folds = s.reduced(last)
-    *outer, a, b, c = (x for x in s.loops(last) if x not in folds)
+    free = [x for x in s.loops(last) if x not in folds]
+    if len(free) < 3:
+        raise lp.ScheduleError(f"{last} has {len(free)} loops besides those it folds, and windows have three or more")
+    *outer, a, b, c = free
     s, (ao, a) = step(s, "split", a, tile[0])
     s, (bo, b) = step(s, "split", b, tile[1])
     s, (co, c) = step(s, "split", c, lanes)

@@ -80,7 +80,7 @@ class Planner:
             raise TypeError(f"plan takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
         self.program, self.target = s, lp.resolve_target(target)
         local = lp.local_machine() if self.target == "cuda" and arch is None else None
-        self.machine = lp.machine(local or arch or "portable")
+        self.machine = lp.machine(arch if arch is not None else local or "portable")
         self.sizes = dict(sizes)
         self.rules = [r for r in (*rules, *RULES) if r.target == self.target]
         self.nests = lp.nests(s.func)

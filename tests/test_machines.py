@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import loopir as lp
 import schedules
@@ -103,6 +103,7 @@ SIDES = st.sampled_from([1, 3, 8, 16, 60, 64, 128, 500, 512, 1024, 4096])
 
 
 @settings(max_examples=12, deadline=None)
+@example("sm_90a", "float32", 16, 16, 4096)
 @given(st.sampled_from(ARCHES), st.sampled_from(["bfloat16", "float32", "int8"]), SIDES, SIDES, SIDES)
 def test_no_product_takes_more_shared_memory_than_there_is(arch: str, dtype: str, m: int, n: int, k: int) -> None:
     a, b = lp.placeholder((m, k), dtype, name="a"), lp.placeholder((k, n), dtype, name="b")
