@@ -190,8 +190,9 @@ def _in_registers(s: lp.Schedule, stage: str, thread: str) -> tuple[lp.Schedule,
             continue
         made, copied = step(s, "cache_read", stage, buffer, "local", thread)
         count = _count(made, copied)
-        if copied and count is not None:
-            s, held = made, held + -(-count * s.buffer(buffer).dtype.bytes // 4)
+        size = None if count is None else -(-count * s.buffer(buffer).dtype.bytes // 4)
+        if copied and size is not None and size <= MOST_REGISTERS:  # what is gathered may come from anywhere
+            s, held = made, held + size
     return s, held
 
 

@@ -82,6 +82,13 @@ def test_the_kernel_has_no_spills() -> None:
         assert resources.spill_stores == resources.spill_loads == 0
 
 
+def test_what_is_gathered_is_not_moved_as_a_whole() -> None:
+    x, ids = lp.placeholder((1000, 8), name="x"), lp.placeholder((64, 4), "int64", name="ids")
+    k = lp.reduce_axis(4, name="k")
+    bags = lp.compute((64, 8), lambda i, j: lp.sum(x[ids[i, k], j], axis=k), name="bags")
+    assert "float32[1000]" not in str(folded(lp.Schedule(bags)))
+
+
 def test_a_product_of_two_long_operands_is_none() -> None:
     a, b = lp.placeholder((64, 8), "float32", name="a"), lp.placeholder((8, 64), "float32", name="b")
     s = lp.Schedule(a @ b)
