@@ -93,7 +93,7 @@ def test_views_and_other_devices_are_refused_and_the_next_call_works(torch: Any)
         (a[:, ::2], ValueError, "not contiguous"),
         (a[:1].expand(16, 16), ValueError, "not contiguous"),
         (a[::2], ValueError, "not contiguous"),
-        (torch.empty(16, 16, device="meta"), ValueError, "is on meta"),
+        (torch.empty(16, 16, device="meta"), ValueError, "meta device, which has no memory"),
         (a.to_sparse(), TypeError, "sparse"),
         (a.half(), TypeError, "holds float16"),
         (a[0], ValueError, "dimensions"),

@@ -68,8 +68,10 @@ def gelu_tanh(x: Any) -> Any:
 
 
 def halves(fn: Callable[[Any], Any], y: Any) -> Any:
-    n = y.shape[1] // 2
-    return fn(y[:, :n]) * y[:, n:]
+    """`fn` of the first columns times the last ones: the halves, or but for the middle one, or one column twice."""
+    columns = y.shape[1]
+    n = max(1, columns // 2)
+    return fn(y[:, :n]) * y[:, columns - n :]
 
 
 def codes(w: lp.Tensor, s: lp.Tensor) -> lp.Tensor:
