@@ -34,7 +34,8 @@ TILED = 16
 def short_fold(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` folds a known number of elements, few enough for the registers of a thread, of given arrays.
 
-    Not where it is a product of two operands that are both used again over long loops: tiles serve that better.
+    Not where it is a product of two operands that are both used again, but by a matrix of a few rows and columns:
+    tiles serve others better.
     """
     lengths = [extent(s, x) for x in s.reduced(stage)]
     counts = [n for n in lengths if n is not None]
@@ -44,11 +45,12 @@ def short_fold(s: lp.Schedule, stage: str) -> bool:
     reads = [t for t in s.accesses(stage) if not t.write]
     if any(t.buffer in folded for t in reads):
         return False
-    long = [x for x in s.loops(stage) if x not in s.reduced(stage) and (extent(s, x) or TILED) >= TILED]
-    again = {x for x in long if any(t.invariant(x) for t in reads)}
-    both = any(t.invariant(x) and u.invariant(y) and not t.invariant(y) and not u.invariant(x)
-               for x in again for y in again for t in reads for u in reads)  # fmt: skip
-    return not both
+    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    again = {x for x in free if (extent(s, x) or TILED) > 1 and any(t.invariant(x) for t in reads)}
+    pairs = [(x, y) for x in again for y in again for t in reads for u in reads
+             if t.invariant(x) and u.invariant(y) and not t.invariant(y) and not u.invariant(x)]  # fmt: skip
+    shortest = min((min(extent(s, x) or TILED, extent(s, y) or TILED) for x, y in pairs), default=1)
+    return shortest < TILED and (shortest == 1 or prod(counts) < TILED)
 
 
 @lp.composite

@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from pathlib import Path
@@ -115,14 +114,16 @@ def test_a_full_disk_is_told_once_and_leaves_nothing(tmp_path: Path, monkeypatch
     monkeypatch.setattr(cache, "_warned", False)
     kept = cache.key("kept")
     cache.store(kept, b"data")
-    temporary = tempfile.mkstemp
+    opened = os.open
 
-    def full(*args: object, **kwargs: object) -> object:
-        handle, name = temporary(*args, **kwargs)  # type: ignore[call-overload]
+    def full(path: str, flags: int, *args: int) -> int:
+        handle = opened(path, flags, *args)
+        if not (flags & os.O_CREAT and str(path).endswith(".tmp")):
+            return handle
         os.close(handle)
-        return os.open("/dev/full", os.O_WRONLY), name
+        return opened("/dev/full", os.O_WRONLY)
 
-    monkeypatch.setattr(tempfile, "mkstemp", full)
+    monkeypatch.setattr(os, "open", full)
     with pytest.warns(RuntimeWarning, match=os.strerror(errno.ENOSPC)):
         cache.store(cache.key("a"), b"data")
     with warnings.catch_warnings():
