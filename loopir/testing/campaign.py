@@ -45,7 +45,7 @@ from loopir.testing.dataflow import asks_memory
 from loopir.testing.draws import between
 from loopir.testing.empties import with_empties
 from loopir.testing.families import FROM_MEMORY, documented, forms
-from loopir.testing.legality import AFFINE, Table, judge_taken, programs, take
+from loopir.testing.legality import AFFINE, JUDGED, Table, judge_taken, programs, take
 from loopir.testing.oracles import Case, llvm
 from loopir.testing.plausible import TABLE, plausible
 from loopir.testing.steps import Crash, arguments_of
@@ -57,9 +57,6 @@ JUDGING = 20.0
 """Seconds after which brute force is given up."""
 LONGEST = 12_000
 """A program of more characters has had its steps."""
-ROUNDED = ("rolling_update",)
-"""Primitives that are right over the reals, and not over the ring in which brute force is exact."""
-JUDGED = sorted(PRIMITIVES.keys() - set(ROUNDED))
 LONG = "long schedules"
 ACCEPTED, REFUSED = (f"steps {what} in long schedules" for what in ("accepted", "refused"))
 LONG_SHARE = 0.2

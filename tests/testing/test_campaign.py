@@ -9,6 +9,7 @@ import pytest
 
 from loopir.schedule.primitive import PRIMITIVES
 from loopir.testing.campaign import ACCEPTED, LONG, PHASES, Counts, Held, Worker, campaign, merged
+from loopir.testing.legality import JUDGED
 
 
 class Process:
@@ -70,3 +71,8 @@ def test_a_part_is_written_and_leaves_nothing_else(tmp_path: Path) -> None:
     found = campaign(0.0, 1, 4, tmp_path, names=sorted(PRIMITIVES)[:1])
     assert [p.name for p in tmp_path.iterdir()] == ["part-4.json"]
     assert merged(tmp_path) == found
+
+
+def test_what_divides_is_not_judged_over_a_ring() -> None:
+    """It was counted as illegal: over the ring 1 / x and x have nothing to do with one another."""
+    assert {"factor_out", "rolling_update"} <= {*PRIMITIVES} - {*JUDGED}
