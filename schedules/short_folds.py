@@ -41,11 +41,13 @@ def short_fold(s: lp.Schedule, stage: str) -> bool:
     counts = [n for n in lengths if n is not None]
     if not counts or len(counts) < len(lengths) or prod(counts) > MOST_TERMS or not one_nest(s, stage):
         return False
+    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    if not free:
+        return False
     folded = {t.buffer for x in s.stages if s.reduced(x) for t in s.accesses(x) if t.write}
     reads = [t for t in s.accesses(stage) if not t.write]
     if any(t.buffer in folded for t in reads):
         return False
-    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
     again = {x for x in free if (extent(s, x) or TILED) > 1 and any(t.invariant(x) for t in reads)}
     pairs = [(x, y) for x in again for y in again for t in reads for u in reads
              if t.invariant(x) and u.invariant(y) and not t.invariant(y) and not u.invariant(x)]  # fmt: skip

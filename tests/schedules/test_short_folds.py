@@ -96,6 +96,11 @@ def test_a_product_of_two_long_operands_is_none() -> None:
     assert not short_fold(s, stage)
 
 
+def test_a_fold_of_everything_is_none() -> None:
+    s = lp.Schedule(lp.placeholder((8,), "float32", name="x").sum())
+    assert not short_fold(s, s.stages[0])
+
+
 def test_a_long_fold_is_refused_in_words() -> None:
     x = lp.placeholder((64, 4096), "float32", name="x")
     s = lp.Schedule(x.sum(axis=1))
