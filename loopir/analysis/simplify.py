@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import TypeVar, cast
 
-from loopir.analysis.affine import Poly, add_to, const_of, constant, plus, scaled, summed, times, to_index
+from loopir.analysis.affine import Poly, add_to, atom, const_of, constant, plus, scaled, summed, times, to_index
 from loopir.analysis.premises import Premises
 from loopir.analysis.prove import interval, nonnegative
 from loopir.analysis.rules import divide, exclusive, extreme, fold, modulo
@@ -213,10 +213,11 @@ def _add(out: Poly, ix: Index, k: int, ctx: Context) -> None:
 
 def _atom(ix: Index, ctx: Context) -> Poly:
     """What is no sum, product or variable."""
-    if isinstance(ix, FloorDiv):
-        return divide(poly(ix.a, ctx), poly(ix.b, ctx), ctx)
-    if isinstance(ix, Mod):
-        return modulo(poly(ix.a, ctx), poly(ix.b, ctx), ctx)
+    if isinstance(ix, FloorDiv | Mod):
+        a, b = poly(ix.a, ctx), poly(ix.b, ctx)
+        if (c := const_of(b)) is not None and c < 1:  # then nothing runs there, and no rule holds
+            return atom(type(ix)(to_index(a), ix.b))
+        return divide(a, b, ctx) if isinstance(ix, FloorDiv) else modulo(a, b, ctx)
     if isinstance(ix, Min | Max):
         return extreme(poly(ix.a, ctx), poly(ix.b, ctx), isinstance(ix, Min), ctx)
     if isinstance(ix, Xor):

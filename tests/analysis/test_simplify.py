@@ -10,7 +10,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from loopir.analysis.simplify import Context, simplify, simplify_cond
 from loopir.analysis.simplify_func import simplify_func
-from loopir.ir.grammar import TRUE, And, Cmp, Cond, Index, Int, Mod, Not, Or, Var, ceildiv, maximum, minimum
+from loopir.ir.grammar import TRUE, And, Cmp, Cond, FloorDiv, Index, Int, Mod, Not, Or, Var, ceildiv, maximum, minimum
 from loopir.ir.parse import parse
 from loopir.ir.text import text
 from loopir.ir.verify import evaluate
@@ -188,6 +188,17 @@ def f(p: "inout int32[4]", q: "int32[4]", b: "out float32[4]"):
     simplified = text(simplify_func(parse(read)))
     assert simplified.count("if") == 1
     assert "else" not in simplified
+
+
+@given(st.sampled_from((0, -2)), st.sampled_from((FloorDiv, Mod)))
+def test_what_is_divided_by_no_positive_number_where_nothing_runs_stays(least: int, kind: type[FloorDiv | Mod]) -> None:
+    """As in a selection that asks for what is not: a divisor that is 0 there is divided by nowhere."""
+    known = Context().loop("i", Int(4)).given(Cmp("<=", n, Int(2)))
+    width = maximum(n, 3) + (least - 3)
+    assert simplify(width, known) == Int(least)
+    short = simplify(kind(Var("i") + 1, width), known)
+    assert isinstance(short, kind)
+    assert simplify(short, known) == short
 
 
 def test_a_product_with_a_multiple_is_one() -> None:

@@ -276,6 +276,16 @@ def f(n: "size", m: "size", Z: "out int32[n + 2, m]"):
 """,
         lambda s: s.reverse_compute_at("Z", "x"),
     ),
+    "loops are fused of which one has no iterations where a selection asks for them": (
+        """
+def f(n: "size", A: "float32[n]", Y: "inout float32[n]"):
+    for k in range((n + 2) // 3):
+        for i in range(3):
+            if k * 3 + i < n:
+                Y[k * 3 + i] = select(n < 3, A[k * 3 + i], A[0])
+""",
+        lambda s: s.skew("k", "i", 2).peel("k", first=1, last=1).reorder("i", "k").fuse("i", "k"),
+    ),
 }
 
 
