@@ -1,9 +1,9 @@
 """Whether a step was legal, by running both programs at every small size: what the proofs of analysis are held to.
 
-Legal is what leaves every output as it was, over the exact ring, and keeps what the kinds of loops promise: iterations
-that are to run at once touch no element that one of them writes, lanes that run together give what they gave one by
-one. `tagged` makes equal mean the same in every read: each value that is stored speaks of the iteration that stores it,
-so that two writes of one statement are never alike by chance.
+Legal is what leaves every output as it was, over the exact ring or the exact field, and keeps what the kinds of loops
+promise: iterations that are to run at once touch no element that one of them writes, lanes that run together give what
+they gave one by one. `tagged` makes equal mean the same in every read: each value that is stored speaks of the
+iteration that stores it, so that two writes of one statement are never alike by chance.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from loopir.ir.verify import evaluate
 from loopir.ir.walk import fresh, loops, names, places, rebuild, rewrite
 from loopir.testing.dataflow import Flow, asks_memory, same_names, unlike
 from loopir.testing.instances import Run, crossing
-from loopir.testing.oracles import first_difference
+from loopir.testing.oracles import equal_over_field, first_difference
 
 Sizes = dict[str, int]
 LARGEST = {0: 0, 1: 7, 2: 4, 3: 3}
@@ -102,7 +102,8 @@ def _outputs(before: Func, after: Func, at: Sizes) -> str | None:
         found = [*interpret(after, _arrays(before, at), at, domain="ring").values()]
     except InterpretError as error:
         return str(error)
-    return first_difference(after, wanted, found)
+    different = first_difference(after, wanted, found)
+    return None if different is None or equal_over_field(before, after, _arrays(before, at), at) else different
 
 
 def _over_ring(func: Func, at: Sizes) -> list[Any] | None:
@@ -156,9 +157,11 @@ def _races(after: Func, at_once: Iterable[Loop], at: Sizes) -> Iterator[str]:
     for loop in at_once:
         folds = {p.stmt.label: p.stmt for p in places(after.body) if isinstance(p.stmt, Reduce)}
         for e, f in crossing(Run(after, dict(at)).events, loop.var):
-            fold = folds.get(e.label) if e.fold and f.fold and e.label == f.label and not (e.init or f.init) else None
-            together = fold is not None and loop.kind in THREAD_AXES and loop.var in fold.over
-            if not together and not (fold is not None and fold.atomic):
+            folding = e.fold and f.fold and not (e.init or f.init)
+            r, q = (folds.get(x.label) if folding else None for x in (e, f))
+            together = r is q and r is not None and loop.kind in THREAD_AXES and loop.var in r.over
+            atomic = r is not None and q is not None and r.atomic and q.atomic and r.monoid == q.monoid
+            if not together and not atomic:
                 yield f"{e.label} at {e.at()} and {f.label} at {f.at()} touch {e.home[0]}{list(e.cell)}"
 
 

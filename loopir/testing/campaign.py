@@ -98,6 +98,10 @@ class Counts:
     def accepted(self, name: str) -> int:
         return self.verdicts.get(name, Counter[str]())["accepted"]
 
+    def taken_of(self, name: str) -> int:
+        """How many steps of a primitive were accepted, whatever the judges say."""
+        return self.accepted(name) + self.verdicts.get(name, Counter[str]())["accepted, illegal"]
+
     def json(self) -> str:
         return json.dumps({"verdicts": self.verdicts, "others": self.others, "cases": self.cases}, indent=1)
 
@@ -114,8 +118,7 @@ class Counts:
     @property
     def taken(self) -> int:
         """How many steps were accepted, in long schedules, too."""
-        single = sum(found["accepted"] + found["accepted, illegal"] for found in self.verdicts.values())
-        return single + self.others[ACCEPTED]
+        return sum(map(self.taken_of, self.verdicts)) + self.others[ACCEPTED]
 
     @property
     def tried(self) -> int:
@@ -142,7 +145,7 @@ class Worker:
             spent[name] = order.random()  # so that processes start with different ones
         while monotonic() < end:
             number = self.counts.others["rounds"]
-            rare = number % 2 and min(names, key=self.counts.accepted)
+            rare = number % 2 and min(names, key=self.counts.taken_of)
             turn = rare or min(spent, key=lambda n: spent[n])
             start, seed = monotonic(), self.first + number
             self.count("rounds")

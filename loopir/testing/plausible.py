@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Func, If, Loop, Reduce, Stmt
+from loopir.ir.grammar import Alloc, Func, If, Load, Loop, Op, Reduce, Stmt, Value
 from loopir.ir.walk import accessed, bodies, loops, places, statements
 from loopir.schedule import Schedule
 from loopir.schedule.trace import Step
@@ -155,6 +155,17 @@ def _rolling_update(func: Func) -> Iterator[Arguments]:
                 yield from (_plain(some, x.var) for some in dict.fromkeys([every, *labels]) if some)
 
 
+def _factor_out(func: Func) -> Iterator[Arguments]:
+    """Sums over loops of what is, or is read from what is, multiplied or divided."""
+    for s in (p.stmt for p in places(func.body)):
+        if isinstance(s, Reduce) and s.over and s.monoid.name == "sum" and _is_product(s.values[0]):
+            yield _plain(s.label)
+
+
+def _is_product(v: Value) -> bool:
+    return isinstance(v, Load) or (isinstance(v, Op) and v.fn.name in ("mul", "div"))
+
+
 def _merge(func: Func) -> Iterator[Arguments]:
     yield from ((pair, {"side_by_side": row}) for pair, row in product(_neighbours(func), (False, True)))
 
@@ -239,7 +250,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "hoist": _inside,
     "rfactor": lambda func: _inside(func, Reduce),
     "rolling_update": _rolling_update,
-    "factor_out": _each_stage,
+    "factor_out": _factor_out,
     "decompose_reduction": lambda func: _inside(func, Reduce),
     "cache_read": _cache_read,
     "cache_write": _cache_write,

@@ -7,6 +7,8 @@ import pytest
 from meaning import assert_same
 
 import loopir as lp
+from loopir.schedule.trace import Step
+from loopir.testing.legality import verdict
 
 SUM = """
 def f(A: "float32[3, 8]", V: "float32[8]", L: "float32[3]", S: "out float32[3]"):
@@ -40,6 +42,11 @@ def test_what_all_terms_share_leaves_the_sum(term: str, left: str) -> None:
     t = s.factor_out("S")
     assert f"sum({left}, over=j" in str(t)
     assert_same(s.func, t.func, {})
+
+
+@pytest.mark.parametrize("term", ["A[i, j] / L[i]", "A[i, j] * L[i]"])
+def test_brute_force_takes_it_for_legal(term: str) -> None:
+    assert verdict(lp.parse(SUM.format(term)), Step("factor_out", ("S",), ())) == ("accepted", "")
 
 
 @pytest.mark.parametrize("stored", ["A[i, j] / L[i]", "exp(A[i, j]) * (1.0 / L[i])", "V[j] * (A[i, j] * L[i])"])
@@ -84,6 +91,14 @@ def f(A: "float32[8]", L: "float32[1]", S: "out float32[1]"):
         S[0] = max(A[j] * L[0], over=j, init=-inf)
 """,
         "no sum that starts from 0",
+    ),
+    "over no loop": (
+        """
+def f(A: "float32[3]", L: "float32[3]", S: "out float32[3]"):
+    for i in range(3):
+        S[i] = sum(A[i] * L[i], init=0.0)
+""",
+        "S folds over no loop",
     ),
     "read on the way": (
         """

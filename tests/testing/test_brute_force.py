@@ -116,3 +116,54 @@ def back(n: "size", a: "inout float32[n + 2]"):
 """)
     assert verdict(back, Step("cache_read", ("a", "a", "global"), ()))[0] == "refused"
     assert verdict(back, Step("cache_write", ("a", "global"), ()))[0] == "refused"
+
+
+def test_what_the_ring_tells_apart_is_legal_where_the_field_does_not_and_only_there() -> None:
+    """Division is any function over the ring: a quotient may be taken otherwise only by the laws of a field."""
+    source = """
+def f(S: "float32[4]", L: "float32[4]", Y: "out float32[4]"):
+    for i in range(4):
+        Y[i]: "{}" = {}
+"""
+    values = ("S[i] / L[i]", "S[i] * (1.0 / L[i])", "L[i] / S[i]")
+    one, same, other = (lp.parse(source.format(f"Y_{n}", x)) for n, x in enumerate(values))
+    assert broken(one, same, [{}]) is None
+    assert "Y[0] is" in str(broken(one, other, [{}]))
+
+
+ADDED = """
+def f(A: "float32[2, 4]", Y: "inout float32[4]"):
+    for q in bind("threadIdx.x", 2):
+        if q == 1:
+            for i in range(4):
+                Y[i] = sum(A[q, i], over=q{one})
+        else:
+            for j in range(4):
+                Y[j] = {two}(A[q, j], over=q{other}, label="Z")
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "other", "races"),
+    [
+        (", atomic=True", "sum", ", atomic=True", False),
+        (", atomic=True", "max", ", atomic=True", True),
+        (", atomic=True", "sum", "", True),
+        ("", "sum", "", True),
+    ],
+)
+def test_atomic_updates_of_two_statements_race_unless_one_monoid_makes_them(
+    one: str, two: str, other: str, *, races: bool
+) -> None:
+    func = lp.parse(ADDED.format(one=one, two=two, other=other))
+    assert (broken(func, func, [{}]) is not None) is races
+
+
+def test_versions_of_an_atomic_update_are_legal() -> None:
+    func = lp.parse("""
+def f(n: "size", A: "float32[2, n]", Y: "inout float32[n]"):
+    for q in bind("threadIdx.x", 2):
+        for i in range(n):
+            Y[i] = sum(A[q, i], over=q, atomic=True)
+""")
+    assert verdict(func, Step("specialize", ("i", "q == 1"), ())) == ("accepted", "")

@@ -38,6 +38,12 @@ def test_a_round_is_logged_and_read_back(name: str, tmp_path: Path) -> None:
     assert Worker(tmp_path / "log", clock, 1, 2, 3).counts == found
 
 
+def test_what_is_judged_to_be_illegal_counts_for_the_share_of_its_primitive() -> None:
+    """Else a judge that errs on one gives half of all rounds to it."""
+    found = Counts().read(['["verdict", "split", "accepted, illegal"]'] * 2 + ['["verdict", "fuse", "accepted"]'])
+    assert (found.taken_of("split"), found.taken_of("fuse"), found.taken_of("tile")) == (2, 1, 0)
+
+
 def test_parts_are_added_up(tmp_path: Path) -> None:
     one = Counts().read(['["verdict", "split", "accepted"]', '["count", "hang", 1]', '["case", "hang", "a program"]'])
     (tmp_path / "part-0.json").write_text(one.json())

@@ -105,6 +105,8 @@ def _require_plain_sum(func: Func, fold: Fold) -> None:
             f"{s.label} is no sum that starts from 0 where its loops do",
             suggestion="a sum of products, before its start is decomposed",
         )
+    if not s.over:
+        raise ScheduleError(f"{s.label} folds over no loop", suggestion="a sum of products over a loop")
     facts = Facts.at(func, _whole(fold))
     empty = [x.var for x in fold.loops() if x.var in s.over and not facts.at_least(x.extent, 1)]
     if empty or len(fold.loops()) < len(fold.shells):
