@@ -185,6 +185,54 @@ def f(n: "size", X: "inout float32[n + 4]"):
         assert_same(s.func, s.reindex("X", "X", at="i").func, {"n": n})
 
 
+SELECTED = """
+def f(n: "size", A: "float32[n]", X: "float32[n]", Y: "out float32[n]"):
+    with alloc("float32[n]") as T:
+        for h in range(n):
+            if {written}:
+                T[h] = X[h] + 1.0
+        for i in range(n):
+            Y[i] = select(1 <= i, {chosen}, A[i])
+"""
+
+
+@pytest.mark.parametrize("at", [None, "i"])
+@pytest.mark.parametrize(
+    ("buffer", "chosen", "written"),
+    [
+        ("X", "X[i - 1]", "0 <= n"),
+        ("T", "T[i - 1]", "0 <= n"),
+        ("T", "T[i]", "1 <= h"),
+        ("X", "X[i] * 2.0", "0 <= n"),
+        ("X", "select(i < 3, X[i - 1], A[i] + X[i - 1])", "0 <= n"),
+    ],
+)
+def test_a_copy_of_what_is_selected_reads_only_what_there_is(
+    buffer: str, chosen: str, written: str, at: str | None
+) -> None:
+    s = Schedule(parse(SELECTED.format(chosen=chosen, written=written)))
+    made = s.reindex("Y", buffer, at=at)
+    for n in (0, 1, 2, 5):
+        assert_same(s.func, made.func, {"n": n})
+
+
+@pytest.mark.parametrize(
+    ("buffer", "chosen", "told"),
+    [("X", "X[i - 1] * 2.0", "X\\[-1\\]"), ("T", "T[i] * 2.0", "T may not be written there")],
+)
+def test_a_value_that_is_not_always_selected_is_computed_only_where_it_is_known(
+    buffer: str, chosen: str, told: str
+) -> None:
+    s = Schedule(parse(SELECTED.format(chosen=chosen, written="1 <= h")))
+    with pytest.raises(ScheduleError, match=told):
+        s.reindex("Y", buffer)
+
+
+def test_a_value_that_is_selected_and_used_beside_is_always_computed() -> None:
+    s = Schedule(parse(SELECTED.format(chosen="T[i] * 2.0", written="0 <= n").replace("A[i])", "A[i]) + T[i] * 2.0")))
+    assert_same(s.func, s.reindex("Y", "T").func, {"n": 5})
+
+
 @given(st.data())
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_copy_of_what_is_loaded_stays_inside(data: st.DataObject) -> None:

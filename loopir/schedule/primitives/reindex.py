@@ -33,6 +33,7 @@ from loopir.ir.grammar import (
     Node,
     Not,
     Opaque,
+    Select,
     Store,
     Truth,
     Value,
@@ -276,7 +277,7 @@ class _Copy:
         new = {x.var: taken.name(x.var) for x in self.along}
         env: dict[str, Index] = {old: Var(v) for old, v in new.items()}
         kept, dropped = self.guards()
-        everywhere = not dropped and self.runs()
+        everywhere = not dropped and self.runs() and self.is_always_evaluated()
         if not everywhere and isinstance(self.part, Load):  # a copy, made where there is something to copy
             kept += [(c, frozenset(new)) for c in self.inside(self.part, [c for c, _ in kept])]
         label = fresh(called, taken.labels)
@@ -359,6 +360,15 @@ class _Copy:
             return True
         known = {id(s): k.here for s, k in statements_known((self.site.nest,), self.site.known)}
         return all(nonnegative(poly(x.extent - 1, known[id(x)]), known[id(x)]) for x in rest)
+
+    def is_always_evaluated(self) -> bool:
+        """Whether each iteration of the stage evaluates the value, and no selection leaves it out."""
+        pending: list[Node] = [*_values(self.site.place.stmt)]
+        for v in pending:  # which grows on the way
+            if v == self.part:
+                return True
+            pending += [] if isinstance(v, Select) else [x for x in children(v) if isinstance(x, Value)]
+        return False
 
     def require_safe(self, made: Func, label: str) -> None:
         """Refuse if the copy would evaluate what the stage does not, and that is not known to have a value."""
