@@ -49,6 +49,43 @@ def test_brute_force_takes_it_for_legal(term: str) -> None:
     assert verdict(lp.parse(SUM.format(term)), Step("factor_out", ("S",), ())) == ("accepted", "")
 
 
+INSIDE = """
+def f(A: "float32[3, 8]", V: "float32[8]", L: "inout float32[3]", S: "out float32[3]"):
+    for i in range(3):
+        for j in range(8):
+{before}            with alloc("float32[1]") as P:
+                P[0] = A[i, j] / {by}
+                S[i] = sum(P[0] * V[j], over=j, init=0.0)
+"""
+
+
+def test_past_a_stage_in_the_nest_of_the_sum() -> None:
+    s = lp.Schedule(lp.parse(INSIDE.format(before="", by="L[i]")))
+    t = s.factor_out("S")
+    assert "P[0] = A[i, j]\n" in str(t)
+    assert_same(s.func, t.func, {})
+
+
+def test_a_factor_that_changes_in_the_nest_of_the_sum_stays() -> None:
+    s = lp.Schedule(lp.parse(INSIDE.format(before="            L[i] = V[j]\n", by="L[i]")))
+    with pytest.raises(lp.ScheduleError, match="no factor that is the same"):
+        s.factor_out("S")
+
+
+def test_a_factor_that_is_allocated_in_the_nest_of_the_sum_stays() -> None:
+    text = """
+def f(A: "float32[3, 8]", V: "float32[8]", S: "out float32[3]"):
+    for i in range(3):
+        for j in range(8):
+            with alloc("float32[1]") as T, alloc("float32[1]") as P:
+                T[0] = V[j]
+                P[0] = A[i, j] / T[0]
+                S[i] = sum(P[0], over=j, init=0.0)
+"""
+    with pytest.raises(lp.ScheduleError, match="no factor that is the same"):
+        lp.Schedule(lp.parse(text)).factor_out("S")
+
+
 @pytest.mark.parametrize("stored", ["A[i, j] / L[i]", "exp(A[i, j]) * (1.0 / L[i])", "V[j] * (A[i, j] * L[i])"])
 def test_past_the_stage_that_the_sum_reads(stored: str) -> None:
     s = lp.Schedule(lp.parse(STAGED.format(more="", stored=stored, between="", term="P[i_1, k] * V[k]", after="")))

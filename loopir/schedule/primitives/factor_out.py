@@ -89,10 +89,11 @@ def factor_out(func: Func, stage: str) -> Func:
     after = tuple(renamed(x, names) for x in after)
     start = _whole(fold)
 
+    def divided(x: Stmt) -> Stmt | None:
+        return folded if x is s else new.get(x.label) if isinstance(x, Store) else None
+
     def visit(x: Stmt) -> Stmt | Body | None:
-        if x is start:
-            return (*rewrite((x,), lambda y: folded if y is s else None), *after)
-        return new.get(x.label) if isinstance(x, Store) else None
+        return (*rewrite((x,), divided), *after) if x is start else divided(x)
 
     return replace(func, body=rewrite(func.body, visit))
 
@@ -185,7 +186,7 @@ def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factor
     if between is None:
         return [], []
     common, own = between
-    written = frozenset[str]().union(*map(stored, common))
+    written = stored(_whole(fold)).union(*map(stored, common))
     found: Factors = []
     left: Factors = []
     for power, u in _factors(producer.store.value):
