@@ -72,6 +72,26 @@ def test_a_factor_that_changes_in_the_nest_of_the_sum_stays() -> None:
         s.factor_out("S")
 
 
+STAYING = """
+def f(A: "float32[8]", L: "float32[3]", S: "out float32[3]"):
+    with alloc("float32[8]") as P:
+        for i in range(3):
+            for j in range(8):
+                if {when}:
+                    P[j] = A[j] / L[i]
+            for k in range(8):
+                S[i] = sum(P[k], over=k, init=0.0)
+"""
+
+
+def test_a_stage_that_is_left_from_another_iteration_keeps_its_factor() -> None:
+    s = lp.Schedule(lp.parse(STAYING.format(when="i == 0")))
+    with pytest.raises(lp.ScheduleError, match="no factor that is the same"):
+        s.factor_out("S")
+    s = lp.Schedule(lp.parse(STAYING.format(when="i + j < 12")))
+    assert_same(s.func, s.factor_out("S").func, {})
+
+
 def test_a_factor_that_is_allocated_in_the_nest_of_the_sum_stays() -> None:
     text = """
 def f(A: "float32[3, 8]", V: "float32[8]", S: "out float32[3]"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from loopir.analysis.access import statements_in
+from loopir.analysis.between import written_before
 from loopir.errors import ScheduleError
 from loopir.ir.copies import Names, Taken, renamed
 from loopir.ir.grammar import Alloc, Body, Const, Func, If, Load, Loop, Op, Reduce, Stmt, Store, Value, Var
 from loopir.ir.ops import REGISTRY
-from loopir.ir.walk import Place, loaded, nodes, places, rewrite, statements, stored, variables
+from loopir.ir.walk import Place, loaded, loops, nodes, places, rewrite, statements, stored, touching, variables
 from loopir.schedule.facts import Facts
 from loopir.schedule.inlined import Definition, loads_of
 from loopir.schedule.reductions import Fold, find_reduce, nested
@@ -183,7 +185,7 @@ def _producer(func: Func, fold: Fold, v: Value) -> _Producer | None:
 def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factors]:
     """The factors of what `producer` stores that are the same for all terms, as the fold sees them; and the others."""
     between = _between(func, producer.place, fold)
-    if between is None:
+    if between is None or not _is_made_anew(func, fold, producer):
         return [], []
     common, own = between
     written = stored(_whole(fold)).union(*map(stored, common))
@@ -196,6 +198,22 @@ def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factor
         else:
             found.append((power, seen))
     return found, left
+
+
+def _is_made_anew(func: Func, fold: Fold, producer: _Producer) -> bool:
+    """Whether all that the fold reads of the stage was stored in the same iteration of the loops around both."""
+    buffer, label = producer.store.buffer.name, producer.store.label
+    alloc = next(x for x in producer.place.around if isinstance(x, Alloc) and x.buffer.name == buffer)
+    shared = {x.var for x in producer.place.loops} & {x.var for x in fold.place.loops}
+    if shared.isdisjoint(x.var for x in loops(alloc.body)):
+        return True
+    touched = [(s, a) for s in statements_in(func, touching(buffer)) for a in s.accesses if a.buffer == buffer]
+    writes = [x for x in touched if x[0].label == label and x[1].write]
+    reads = [x for x in touched if x[0].label == fold.reduce.label and not x[1].write]
+    if len(writes) != 1:  # none where nothing runs
+        return False
+    outer = [v for v in writes[0][0].dims if v in shared]
+    return all(written_before(func, read, writes[0], outer) for read in reads)
 
 
 def _between(func: Func, place: Place, fold: Fold) -> tuple[Sequence[Stmt], frozenset[str]] | None:
