@@ -92,6 +92,23 @@ def test_a_stage_that_is_left_from_another_iteration_keeps_its_factor() -> None:
     assert_same(s.func, s.factor_out("S").func, {})
 
 
+def test_a_factor_that_the_element_tells_leaves_a_stage_of_another_iteration() -> None:
+    text = """
+def f(A: "float32[3, 8]", L: "float32[3]", S: "out float32[3]"):
+    with alloc("float32[3, 8]") as P:
+        for t in range(4):
+            for i in range(3):
+                if i == t:
+                    for j in range(8):
+                        P[i, j] = A[i, j] / L[i]
+            if 1 <= t:
+                for k in range(8):
+                    S[t - 1] = sum(P[t - 1, k], over=k, init=0.0)
+"""
+    s = lp.Schedule(lp.parse(text))
+    assert_same(s.func, s.factor_out("S").func, {})
+
+
 def test_a_factor_that_is_allocated_in_the_nest_of_the_sum_stays() -> None:
     text = """
 def f(A: "float32[3, 8]", V: "float32[8]", S: "out float32[3]"):

@@ -185,7 +185,7 @@ def _producer(func: Func, fold: Fold, v: Value) -> _Producer | None:
 def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factors]:
     """The factors of what `producer` stores that are the same for all terms, as the fold sees them; and the others."""
     between = _between(func, producer.place, fold)
-    if between is None or not _is_made_anew(func, fold, producer):
+    if between is None:
         return [], []
     common, own = between
     written = stored(_whole(fold)).union(*map(stored, common))
@@ -193,19 +193,22 @@ def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factor
     left: Factors = []
     for power, u in _factors(producer.store.value):
         seen = None if isinstance(u, Const) else Definition(replace(producer.store, value=u), own).at(producer.load.at)
-        if seen is None or not _is_fixed(seen, fold.reduce) or loads_of(u) & written:
+        fixed = seen is not None and _is_fixed(seen, fold.reduce) and not loads_of(u) & written
+        if seen is None or not fixed or not _is_as_stored(func, fold, producer, u):
             left.append((power, u))
         else:
             found.append((power, seen))
     return found, left
 
 
-def _is_made_anew(func: Func, fold: Fold, producer: _Producer) -> bool:
-    """Whether all that the fold reads of the stage was stored in the same iteration of the loops around both."""
+def _is_as_stored(func: Func, fold: Fold, producer: _Producer, factor: Value) -> bool:
+    """Whether all that the fold reads of the stage was stored with the value that `factor` has there: in the same
+    iteration of the loops around both, or of a factor that is the same in all of them."""
     buffer, label = producer.store.buffer.name, producer.store.label
     alloc = next(x for x in producer.place.around if isinstance(x, Alloc) and x.buffer.name == buffer)
     shared = {x.var for x in producer.place.loops} & {x.var for x in fold.place.loops}
-    if shared.isdisjoint(x.var for x in loops(alloc.body)):
+    same = variables(factor).isdisjoint(shared) and loads_of(factor).isdisjoint(stored(alloc))
+    if same or shared.isdisjoint(x.var for x in loops(alloc.body)):
         return True
     touched = [(s, a) for s in statements_in(func, touching(buffer)) for a in s.accesses if a.buffer == buffer]
     writes = [x for x in touched if x[0].label == label and x[1].write]
