@@ -195,11 +195,9 @@ def test_vectors_of_a_matrix_come_before_what_they_are_multiplied_by() -> None:
 
 
 @pytest.mark.parametrize("shape", [(64, 200_000), (8, 1 << 20), (33, 131_072)])
-def test_long_rows_are_finished_by_all_processors(shape: tuple[int, int]) -> None:
-    """What folds the parts of rows has one block: what is made of the rows then is left to others."""
+def test_long_rows_are_finished_by_many_processors(shape: tuple[int, int]) -> None:
+    """What folds the parts of rows has one block: it is not to make what follows, which took 70 times as long."""
     x = lp.placeholder(shape, "float32", name="x")
     s = schedules.auto(lp.Schedule(lp.softmax(x, axis=1)), "cuda", arch="sm_90a")
-    moved = 4 * shape[0] * shape[1]
-    large = [k for k in s.report().kernels if k.moved > moved // 2]
-    assert large
-    assert min(k.work.blocks for k in large) >= 132
+    moved = 2 * 4 * shape[0] * shape[1]
+    assert s.report().seconds <= 5 * moved / lp.machine("sm_90a").copy_bandwidth
