@@ -6,7 +6,8 @@ the new program by induction, and a dead store still comes before and after the 
 element. So a pair of a write and of a read by a dead store need not be kept, where that store cannot fail whatever it
 reads: it reads an array of the caller's, in which every element is there from the start, at places that do not come
 from memory, and computes with floats or not at all. Nor need two writes, if both are dead: whatever is read later is
-written after both, or was read before.
+written after both, or was read before. Nor a write and a dead store after it that reads the element and writes it: a
+live reader of the one comes before the other, and stays there.
 """
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
