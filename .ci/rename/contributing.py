@@ -68,7 +68,7 @@ shows that CUDA C and LLVM IR of some 700 programs are the same text.
      "scikit-learn (the digits of the demo), ruff, pyright and radon (complexity: it counts boolean operators,\nwhich ruff's C901 does not)."),
     ("docs/index.md", "- How it is made: {doc}`walk`, then {doc}`CONTRIBUTING <../CONTRIBUTING>`.",
      "- How it is made: {doc}`architecture`, {doc}`walk`, the {doc}`glossary`, then {doc}`CONTRIBUTING <../CONTRIBUTING>`."),
-    ("docs/index.md", "\nwalk\nhow_legality_works", "\narchitecture\nwalk\nglossary\nhow_legality_works"),
+    ("docs/index.md", "\nwalk\nfusion\n", "\narchitecture\nwalk\nglossary\nfusion\n"),
     (".ci/check.py", "    python3 .ci/check.py --here               with the interpreter that runs it, installing nothing\n",
      "    python3 .ci/check.py --here               with the interpreter that runs it, installing nothing\n"
      "    python3 .ci/check.py --here --quick       what ends within a minute: no types, the tests of language and house\n"),

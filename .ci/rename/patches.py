@@ -24,7 +24,7 @@ STAY = (
     "loopir.runtime.arrays", "loopir.runtime.call", "loopir.runtime.plans", "loopir.runtime.cache",
     "loopir.runtime.llvm_jit",
     "loopir.show", "loopir.tensor", "loopir.testing.mutants", "loopir.testing.fuzz", "loopir.testing.legality",
-    "loopir.testing.acceptance", "loopir.testing.deep", "loopir.testing.stress", "loopir.testing.odd_arrays", "loopir.testing.checking", "schedules.auto", "schedules",
+    "loopir.testing.acceptance", "loopir.testing.deep", "loopir.testing.stress", "loopir.testing.odd_arrays", "loopir.testing.checking", "loopir.testing.campaign", "loopir.ir.stack", "schedules.auto", "schedules", "schedules.plan", "schedules.planner", "schedules.rules",
 )  # fmt: skip
 
 PACKAGES = {

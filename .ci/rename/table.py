@@ -22,7 +22,7 @@ ROOMS: dict[str, dict[str, str]] = {
         "loopir.analysis.regions": "regions=footprint bounds operands relabel=retile",
         "loopir.analysis.dataflow": "flow=value_flow running=prefix_folds between=reaching_writes lifetimes=liveness "
         "moments=concrete_instances validate=equivalence constants coverage counterexample unfused=delinearize "
-        "correction correction_symbolic fold_matching undefined",
+        "correction correction_symbolic fold_matching undefined unread=dead_stores",
         "loopir.analysis.cost": "cost counts=trip_counts traffic=gpu_traffic warps=transactions",
     },
     "loopir.schedule": {
@@ -40,7 +40,7 @@ ROOMS: dict[str, dict[str, str]] = {
         "loopir.schedule.primitives.memory": "cache_read cache_write double_buffer fold_storage fuse_dims pad prefetch "
         "privatize reindex reorder_dims reuse set_layout set_scope",
         "loopir.schedule.primitives.reduction": "atomic decompose_reduction rfactor scan_blocks stream_k "
-        "rolling_update",
+        "rolling_update factor_out",
         "loopir.schedule.primitives.gpu": "bind multicast pipeline specialize_warps tensorize",
     },
     "loopir.lower": {
@@ -89,7 +89,7 @@ ROOMS: dict[str, dict[str, str]] = {
     "schedules": {
         "schedules.common": "fusion matmul=contraction nests=nest_queries operands products scatter stencil direct=direct_conv transpose",
         "schedules.cpu": "rows=row_fusion columns=column_reduction cpu=auto_cpu folds=split_reduction matmul_amx "
-        "matmul_cpu matmul_pairs=matmul_vnni streams=nontemporal_stores turns=register_transpose windows=sliding_windows",
+        "matmul_cpu matmul_pairs=matmul_vnni streams=nontemporal_stores turns=register_transpose windows=sliding_windows product_chains",
         "schedules.gpu": "along=row_threads elementwise gpu=auto_gpu grouped=grouped_columns matmul_mma matmul_simt "
         "matmul_split=matmul_split_k matmul_stream=matmul_stream_k matmul_tiles=tile_choice matmul_wgmma neighbours=stencil_rows "
         "reduction row_blocks store_boxes=tma_store scan conv "

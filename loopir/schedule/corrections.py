@@ -207,7 +207,8 @@ class _Corrected:
             )  # fmt: skip
         if outside := sorted(self.outer & {*s.over}):
             raise ScheduleError(
-                f"{s.label} is also over {listing(outside)}, around {self.loop.var!r}, where what it reads starts anew",
+                f"{s.label} is also over {listing(outside)}, around {self.loop.var!r}, "
+                "where what it reads starts anew",
                 loop=self.loop.var, suggestion=f"rfactor {s.label} over {listing(outside)} first",
             )  # fmt: skip
 
@@ -234,7 +235,8 @@ class _Corrected:
                 asked = loads_of_index(s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else Int(0))
             if late := sorted(asked & moving):
                 raise ScheduleError(
-                    f"what is done in a block depends on {listing(late)}, which goes on until {self.loop.var!r} ends",
+                    f"what is done in a block depends on {listing(late)}, which goes on "
+                    f"until {self.loop.var!r} ends",
                     loop=self.loop.var, suggestion="a select in the value",
                 )  # fmt: skip
 
