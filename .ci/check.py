@@ -2,6 +2,7 @@
 
     python3 .ci/check.py                      everything, in .venv of this checkout
     python3 .ci/check.py --here               with the interpreter that runs it, installing nothing
+    python3 .ci/check.py --here --quick       what ends within a minute: no types, the tests of language and house
     python3 .ci/check.py --lowest             the tests, with the lowest versions that pyproject.toml allows
     python3 .ci/check.py --newest             the tests, with the newest releases, whatever bound stands above them
     python3 .ci/check.py --python python3.13  with another interpreter, by name or path; also with the two before
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+QUICK = ("tests/house", "tests/ir", "tests/arith", "tests/interp", "tests/schedule/test_primitives.py")
 SUPPORTED = ((3, 11), (3, 14))
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[.*?\])?\s*>=\s*([\d.]+)(?:\s*,.*)?")
 
@@ -83,6 +85,7 @@ def main(arguments: list[str]) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--here", action="store_true")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--python")
     parser.add_argument("--lowest", dest="versions", action="store_const", const="lowest", default="")
     parser.add_argument("--newest", dest="versions", action="store_const", const="newest")
@@ -91,8 +94,10 @@ def main(arguments: list[str]) -> None:
     if not options.versions:  # other versions of ruff and pyright ask for other things
         run(python, "-m", "ruff", "check", ".")
         run(python, "-m", "ruff", "format", "--check", ".")
-        run(python, "-m", "pyright", "--pythonpath", python)
-    run(python, "-m", "pytest", "-n", "2", "--dist", "worksteal", *rest)
+        if not options.quick:
+            run(python, "-m", "pyright", "--pythonpath", python)
+    tests = (*QUICK, *rest) if options.quick else rest
+    run(python, "-m", "pytest", "-n", "2", "--dist", "worksteal", *tests)
 
 
 if __name__ == "__main__":

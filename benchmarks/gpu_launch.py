@@ -23,7 +23,7 @@ from cuda.bindings import driver as cu
 
 import loopir as lp
 from loopir import schedules
-from loopir.runtime import driver, nvrtc
+from loopir.runtime.cuda import driver, nvrtc
 from loopir.runtime.llvm_jit import Library
 
 try:

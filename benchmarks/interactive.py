@@ -1,4 +1,4 @@
-"""How long a person waits: each question that a Schedule answers, on every program of `loopir.testing.nests`.
+"""How long a person waits: each question that a Schedule answers, on every program of `loopir.testing.generate.nests`.
 
     python benchmarks/interactive.py [--write]
 
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from tables import Record, commit, machine, writing
 
 import loopir as lp
-from loopir.testing.nests import NESTS, constant, symbolic
+from loopir.testing.generate.nests import NESTS, constant, symbolic
 
 ROUNDS = 3
 LIMITS = {"diff": 100.0, "why": 100.0, "html": 100.0, "explain": 100.0, "suggest": 1000.0}

@@ -10,7 +10,7 @@ from time import process_time
 
 from hypothesis import given, seed, settings, strategies as st
 
-from loopir.ir.to_python import compiled, spelled
+from loopir.interp.to_python import compiled, spelled
 from loopir.testing import ORACLES, Case, arrays_for, funcs, schedules
 from loopir.testing.checking import QUIET
 

@@ -15,7 +15,7 @@ import memory_rows
 import loopir as lp
 import loopir.build  # lends the schedules that come back their `build`
 from loopir import schedules
-from loopir.runtime import driver
+from loopir.runtime.cuda import driver
 
 Variant = tuple[memory_rows.Row, bool]
 """A kernel, and whether it is for all sizes."""

@@ -34,8 +34,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 
 import loopir as lp  # noqa: E402
 import schedules  # noqa: E402
-from loopir.emit.cuda import emit as emit_cuda  # noqa: E402
-from loopir.emit.llvm import emit as emit_llvm  # noqa: E402
+from loopir.codegen.cuda.emit import emit as emit_cuda  # noqa: E402
+from loopir.codegen.llvm.emit import emit as emit_llvm  # noqa: E402
 
 ARCH = "sm_90a"
 TARGETS = ("cuda", "llvm")

@@ -12,14 +12,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from loopir.schedules.conv import conv_mma
-from loopir.schedules.fusion import inlined
-from loopir.schedules.matmul_mma import matmul_mma
-from loopir.schedules.matmul_simt import matmul_simt
-from loopir.schedules.matmul_split import matmul_split
-from loopir.schedules.matmul_wgmma import matmul_wgmma
-from loopir.schedules.nests import reader
-from loopir.schedules.scan import prefix_sum
+from loopir.schedules.common.fusion import inlined
+from loopir.schedules.common.nest_queries import reader
+from loopir.schedules.gpu.conv import conv_mma
+from loopir.schedules.gpu.matmul_mma import matmul_mma
+from loopir.schedules.gpu.matmul_simt import matmul_simt
+from loopir.schedules.gpu.matmul_split_k import matmul_split
+from loopir.schedules.gpu.matmul_wgmma import matmul_wgmma
+from loopir.schedules.gpu.scan import prefix_sum
 
 import loopir as lp
 from loopir import schedules

@@ -27,12 +27,12 @@ from typing import Any
 from tables import Record, commit, machine, writing
 
 import loopir as lp
-from loopir.analysis.simplify import forget
+from loopir.arith.simplify import clear_caches
 from loopir.ir.grammar import Alloc, Int, Load, Loop, Reduce
-from loopir.ir.walk import nodes, places, statements
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.schedule.trace import Step
-from loopir.testing import nests
+from loopir.ir.traverse.walk import leaf_paths, nodes, statements
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.schedule.core.trace import Step
+from loopir.testing.generate import nests
 
 MEDIAN_MS, WORST_MS = 2.0, 20.0
 CALLS = 6
@@ -49,7 +49,7 @@ class Offer:
         body = s.func.body
         self.loops = s.loops()
         self.stages = s.stages
-        self.bands = [tuple(loop.var for loop in p.loops) for p in places(body)]
+        self.bands = [tuple(loop.var for loop in p.loops) for p in leaf_paths(body)]
         """The loops around each stage."""
         self.nested = [pair for band in self.bands for pair in pairwise(band)]
         """Loops that stand one directly in the other, as far as a stage goes."""
@@ -58,12 +58,12 @@ class Offer:
         """The outermost loops, in order."""
         self.own = [x.buffer.name for x in statements(body) if isinstance(x, Alloc)]
         """The buffers that are allocated."""
-        self.reads = [(p.stmt.label, b) for p in places(body) for b in dict.fromkeys(_loaded(p.stmt))]
+        self.reads = [(p.stmt.label, b) for p in leaf_paths(body) for b in dict.fromkeys(_loaded(p.stmt))]
         """Each stage with each buffer that it reads."""
         self.short = [x for x in self.loops if isinstance(s.loop(x).extent, Int)]
-        self.stands = [(p.stmt.label, x.var) for p in places(body) for x in p.loops]
+        self.stands = [(p.stmt.label, x.var) for p in leaf_paths(body) for x in p.loops]
         """Each stage with each loop around it."""
-        self.folds = [(p.stmt.label, v) for p in places(body) if isinstance(p.stmt, Reduce) for v in p.stmt.over]
+        self.folds = [(p.stmt.label, v) for p in leaf_paths(body) if isinstance(p.stmt, Reduce) for v in p.stmt.over]
         """Each reduction with each loop that it folds over."""
         self.later = [(a, v) for n, a in enumerate(self.stages) for band in self.bands[n + 1 : n + 3] for v in band]
         """Each stage with the loops of the two after it."""
@@ -212,7 +212,7 @@ class Timed:
 
 def cold(source: str) -> lp.Schedule:
     """The nest in objects of its own, which no cache has met, and nothing remembered of indices like its."""
-    forget()
+    clear_caches()
     return lp.Schedule(lp.parse(source))
 
 

@@ -24,10 +24,10 @@ from typing import Any
 import sympy
 
 import loopir as lp
-from loopir.analysis.simplify import EMPTY, Context, forget, simplify, simplify_cond
+from loopir.arith.simplify import EMPTY, Context, clear_caches, simplify, simplify_cond
 from loopir.ir.grammar import Add, And, Cmp, Cond, FloorDiv, Index, Int, Min, Mod, Mul, Var
-from loopir.ir.walk import variables
-from loopir.testing.points import NotAffine, Points, read
+from loopir.ir.traverse.walk import free_vars
+from loopir.testing.oracles.isl_points import NotAffine, Points, read
 
 CALLS = Path(__file__).with_name("simplify_calls.txt")
 REPEATS = 25
@@ -83,7 +83,7 @@ def measure(program: list[Place]) -> tuple[list[float], list[float], list[float]
     again: list[list[float]] = [[] for p in program for _ in p.calls]
     contexts: list[list[float]] = [[] for _ in program]
     for _ in range(REPEATS):
-        forget()
+        clear_caches()
         n = 0
         for at, p in enumerate(program):
             contexts[at].append(timed(p.context) / max(1, len(p.steps)))
@@ -139,7 +139,7 @@ def by_isl(p: Place, x: Index | Cond) -> Callable[[], object] | None:
     for _, v, extent in p.steps:
         if extent is not None:
             conds += [Cmp("<=", Int(0), Var(str(v))), Cmp("<", Var(str(v)), extent)]
-    points = Points(sorted(variables(And((*conds, Cmp("==", x, x) if isinstance(x, Index) else x)))))
+    points = Points(sorted(free_vars(And((*conds, Cmp("==", x, x) if isinstance(x, Index) else x)))))
 
     def run() -> object:
         domain = points.cond(And(tuple(conds)))

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import loopir as lp
-from loopir.analysis import simplify as room
-from loopir.analysis.simplify import Context
-from loopir.ir.grammar import Cond, Index, Int, Node, Opaque, Truth, Var
-from loopir.ir.text import text
-from loopir.ir.walk import nodes
+from loopir.arith import simplify as room
+from loopir.arith.simplify import Context
+from loopir.ir.grammar import Cond, Index, Int, Node, ValueToCond, ValueToIndex, Var
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import nodes
 
 Steps = tuple[str, ...]
 
@@ -152,7 +152,7 @@ class Recorder:
 
     def watched(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         def call(node: Node, ctx: Context = room.EMPTY) -> Any:
-            plain = not any(isinstance(n, Opaque | Truth) for n in nodes(node))
+            plain = not any(isinstance(n, ValueToIndex | ValueToCond) for n in nodes(node))
             if isinstance(node, Index | Cond) and not isinstance(node, Int | Var) and plain:
                 self.calls[self.steps.get(id(ctx), (ctx, ()))[1], text(node)] = None
             return fn(node, ctx)

@@ -22,7 +22,7 @@ from typing import Any
 
 import loopir as lp
 from loopir import schedules
-from loopir.ir.layouts import evaluate
+from loopir.ir.layout.layouts import evaluate
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "float64": 8}
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from sphinx.util.docutils import SphinxDirective
 
 import loopir.build  # noqa: F401  (every primitive is loaded)
-from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.core.primitive import PRIMITIVES
 
 EXAMPLE = re.compile(r"(before|after|call|refuses):")
 

@@ -41,16 +41,16 @@ if TYPE_CHECKING:
         VerifyError as VerifyError,
         Witness as Witness,
     )
+    from loopir.interp.instruction import Pointer as Pointer, instruction as instruction
+    from loopir.interp.interpret import interpret as interpret
     from loopir.ir.grammar import Func as Func
-    from loopir.ir.instruction import Pointer as Pointer, instruction as instruction
-    from loopir.ir.interpret import interpret as interpret
     from loopir.ir.ops import Memory as Memory
-    from loopir.ir.parse import func as func, parse as parse
-    from loopir.ir.text import text as text
+    from loopir.ir.parser.parse import func as func, parse as parse
+    from loopir.ir.printer import text as text
     from loopir.machines import Machine as Machine, machine as machine, scheduling_for as scheduling_for
     from loopir.schedule.composite import composite as composite
     from loopir.schedule.schedule import primitive as primitive
-    from loopir.schedule.subprogram import Nest as Nest, Part as Part, extract as extract, nests as nests
+    from loopir.schedule.transform.subprogram import Nest as Nest, Part as Part, extract as extract, nests as nests
     from loopir.tensor import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -71,22 +71,22 @@ _HOME = {
     "thread_count": "loopir.build",
     "vector_unit": "loopir.build",
     "Func": "loopir.ir.grammar",
-    "interpret": "loopir.ir.interpret",
-    "func": "loopir.ir.parse",
-    "parse": "loopir.ir.parse",
-    "text": "loopir.ir.text",
-    "instruction": "loopir.ir.instruction",
-    "Pointer": "loopir.ir.instruction",
+    "interpret": "loopir.interp.interpret",
+    "func": "loopir.ir.parser.parse",
+    "parse": "loopir.ir.parser.parse",
+    "text": "loopir.ir.printer",
+    "instruction": "loopir.interp.instruction",
+    "Pointer": "loopir.interp.instruction",
     "Memory": "loopir.ir.ops",
     "Machine": "loopir.machines",
     "machine": "loopir.machines",
     "scheduling_for": "loopir.machines",
     "primitive": "loopir.schedule.schedule",
     "composite": "loopir.schedule.composite",
-    "extract": "loopir.schedule.subprogram",
-    "Part": "loopir.schedule.subprogram",
-    "Nest": "loopir.schedule.subprogram",
-    "nests": "loopir.schedule.subprogram",
+    "extract": "loopir.schedule.transform.subprogram",
+    "Part": "loopir.schedule.transform.subprogram",
+    "Nest": "loopir.schedule.transform.subprogram",
+    "nests": "loopir.schedule.transform.subprogram",
 } | dict.fromkeys(
     (
         *("LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError"),
@@ -114,7 +114,8 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """This package, whose public names stay what they are: importing the room `loopir.lower` would rebind the function.
+    """This package, whose public names stay what they are: importing the package `loopir.lower` would rebind the
+    function.
 
     `from loopir.lower.pipeline import ...` finds the room all the same.
     """

@@ -63,7 +63,7 @@ def benched(target: str, size: int, rows: str) -> int:
     if size < 1:
         print(f"matrices of {size} rows have nothing to compute; --size is at least 1", file=sys.stderr)
         return 2
-    return load("loopir.bench").main(target, size, rows)
+    return load("loopir.cli.bench").main(target, size, rows)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -95,9 +95,9 @@ def command(options: argparse.Namespace) -> int:
     """Run one command, whose file is loaded for it; its exit status."""
     match options.command:
         case "demo":
-            return load("loopir.demo").main(options.target, options.elements)
+            return load("loopir.cli.demo").main(options.target, options.elements)
         case "doctor":
-            return load("loopir.doctor").main()
+            return load("loopir.cli.doctor").main()
         case "bench":
             return benched(options.target, options.size, options.rows)
         case "show":

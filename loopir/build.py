@@ -18,24 +18,24 @@ from typing import Any
 import numpy as np
 
 import loopir.show  # noqa: F401  # pyright: ignore[reportUnusedImport]  # lends Schedule its pictures
-from loopir.emit.host import host_function, host_source, python_cond, python_index
-from loopir.emit.params import kernels_of, params_of
+from loopir.codegen.host import host_function, host_source, python_cond, python_index
+from loopir.codegen.params import kernels_of, params_of
 from loopir.errors import CompileError, LowerError, TargetError
+from loopir.interp.interpret import interpret
+from loopir.interp.size_equations import size_equation
 from loopir.ir.grammar import Func, Kernel as KernelNode, Loop
-from loopir.ir.interpret import interpret
+from loopir.ir.printer import text
 from loopir.ir.recursion import deep
-from loopir.ir.sizes import linear
-from loopir.ir.text import text
 from loopir.loading import load
 from loopir.lower import pipeline
-from loopir.lower.checks import told
+from loopir.lower.common.insert_bounds_checks import describe_tests
 from loopir.lower.target import TARGETS, require_arch
 from loopir.machines import Machine, machine, nearest
 from loopir.runtime.arrays import ArgSpec, Bound, Signature
+from loopir.runtime.bounds_report import Checked
 from loopir.runtime.call import Kernel
-from loopir.runtime.checks import Checked
-from loopir.schedule import Schedule, lend
-from loopir.schedule.find import all_buffers
+from loopir.schedule import Schedule, register_method
+from loopir.schedule.core.find import all_buffers
 from loopir.show.estimate import at_sizes, size_of
 from loopir.show.predict import Prediction, predict_cpu, predict_gpu
 from loopir.show.report import Report, report as made
@@ -71,7 +71,7 @@ def build(
     if target == "interpret":
         return _interpreted(func)
     if target == "cuda":
-        device = _backend("loopir.runtime.driver").device()
+        device = _backend("loopir.runtime.cuda.driver").device()
         gpu = nearest(device.arch) if arch is None else machine(arch)
         return _cuda(func, pipeline.lower(func, target, gpu=gpu), device, gpu.arch, fma)
     lowered = pipeline.lower(func, target)
@@ -94,9 +94,9 @@ def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True
     cannot run, CompileError for what NVRTC turns down.
     """
     gpu = machine(arch)
-    module = _backend("loopir.emit.cuda").emit(pipeline.lower(schedule.func, "cuda", gpu=gpu))
+    module = _backend("loopir.codegen.cuda.emit").emit(pipeline.lower(schedule.func, "cuda", gpu=gpu))
     require_arch(module.needs, gpu.arch)
-    return _backend("loopir.runtime.nvrtc").compile(module.source, gpu.arch, fma=fma)
+    return _backend("loopir.runtime.cuda.nvrtc").compile(module.source, gpu.arch, fma=fma)
 
 
 def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
@@ -149,7 +149,7 @@ def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda
     """
     written = Path(path) if path is not None else Path(f"{schedule.func.name}.html")
     lowered = pipeline.lower(schedule.func, target)
-    emitter = _backend(f"loopir.emit.{target}")
+    emitter = _backend(f"loopir.codegen.{target}.emit")
     if target == "cuda":
         module = emitter.emit(lowered)
         code, left_out = _machine_code(module)
@@ -164,8 +164,8 @@ def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda
 def _machine_code(module: Any) -> tuple[list[tuple[str, list[Line]]], str]:
     """The SASS of a module of CUDA C, compiled for sm_90a; or nothing, and why."""
     try:
-        compiled = _backend("loopir.runtime.nvrtc").compile(module.source, "sm_90a", lines=True)
-        code = _backend("loopir.runtime.disassembler").disassemble(compiled.cubin)
+        compiled = _backend("loopir.runtime.cuda.nvrtc").compile(module.source, "sm_90a", lines=True)
+        code = _backend("loopir.runtime.cuda.disassembler").disassemble(compiled.cubin)
     except (TargetError, CompileError) as error:
         return [], f"Left out: SASS. {error}"
     return [("SASS (sm_90a)", [(line, None if at is None else module.loops[at - 1]) for line, at in code])], ""
@@ -178,7 +178,7 @@ def resolve_target(target: str) -> str:
     """`target`, with "auto" settled: "cuda" if a GPU is there, else "llvm"."""
     if target == "auto":
         try:
-            _backend("loopir.runtime.driver").device()
+            _backend("loopir.runtime.cuda.driver").device()
         except TargetError:
             return "llvm"
         return "cuda"
@@ -190,7 +190,7 @@ def resolve_target(target: str) -> str:
 def describe_target(target: str) -> str:
     """What runs `target` here; TargetError, with what is missing, if nothing does."""
     if target == "cuda":
-        return _backend("loopir.runtime.driver").device().description
+        return _backend("loopir.runtime.cuda.driver").device().description
     return f"{_backend('loopir.runtime.llvm_jit').cpu()}, {thread_count()} threads"
 
 
@@ -198,7 +198,7 @@ def local_machine() -> Machine | None:
     """The record of the GPU in this machine, or of the last one before it that there is a record of; None without a
     GPU."""
     try:
-        return nearest(_backend("loopir.runtime.driver").device().arch)
+        return nearest(_backend("loopir.runtime.cuda.driver").device().arch)
     except TargetError:
         return None
 
@@ -220,12 +220,12 @@ def caches() -> tuple[int, int, int]:
 
 def thread_count(threads: int | None = None) -> int:
     """How many threads run parallel loops on this machine: `threads`, else LOOPIR_NUM_THREADS, else its CPUs."""
-    return _backend("loopir.runtime.pool").thread_count(threads)
+    return _backend("loopir.runtime.cpu.thread_pool").thread_count(threads)
 
 
 def _cuda(func: Func, lowered: Func, device: Any, arch: str, fma: bool) -> Kernel:
-    emit = _backend("loopir.emit.cuda").emit
-    compile_ = partial(_backend("loopir.runtime.nvrtc").compile, arch=arch, fma=fma)
+    emit = _backend("loopir.codegen.cuda.emit").emit
+    compile_ = partial(_backend("loopir.runtime.cuda.nvrtc").compile, arch=arch, fma=fma)
     module = emit(lowered)
     require_arch(module.needs, arch)
     compiled = compile_(module.source)
@@ -235,7 +235,7 @@ def _cuda(func: Func, lowered: Func, device: Any, arch: str, fma: bool) -> Kerne
         return compile_(text.source).cubin, text.kernels
 
     source = host_source(lowered, partial(_launch, module.kernels))
-    runtime = _backend("loopir.runtime.launch").CudaRuntime(device, compiled.cubin, module.kernels, other)
+    runtime = _backend("loopir.runtime.cuda.launch").CudaRuntime(device, compiled.cubin, module.kernels, other)
     return Kernel(_signature(func), _host(func, lowered, source), runtime, source=module.source,
                   resources=compiled.resources, target="cuda", host_source=source)  # fmt: skip
 
@@ -254,7 +254,7 @@ def _launch(kernels: Sequence[Any], n: int, _: KernelNode) -> list[str]:
 
 def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
     jit = _backend("loopir.runtime.llvm_jit")
-    module = _backend("loopir.emit.llvm").emit(lowered, fma=fma)
+    module = _backend("loopir.codegen.llvm.emit").emit(lowered, fma=fma)
     library = jit.Library(module.source, left=module.left)
 
     def spell(n: int, kernel: KernelNode) -> list[str]:
@@ -266,8 +266,8 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
 
     source = host_source(lowered, spell)
     entries = [(k.name, len(k.params.integers), len(k.params.buffers), k.root is not None) for k in module.kernels]
-    shared = _backend("loopir.runtime.pool").pool(threads)
-    runtime = _backend("loopir.runtime.cpu").CpuRuntime(library, entries, shared)
+    shared = _backend("loopir.runtime.cpu.thread_pool").pool(threads)
+    runtime = _backend("loopir.runtime.cpu.runtime").CpuRuntime(library, entries, shared)
     resources = {"kernels": len(kernels_of(lowered)), "threads": shared.count, "cpu": jit.cpu()}
     return Kernel(_signature(func), _host(func, lowered, source), runtime, source=library.source, resources=resources,
                   target="llvm", host_source=source)  # fmt: skip
@@ -277,7 +277,7 @@ def _host(func: Func, lowered: Func, source: str) -> Callable[..., None]:
     """The host function; where lowering put tests of subscripts, one that raises what they tell."""
     host = host_function(source)
     words = lowered.args[len(func.args) :]
-    return Checked(host, func.name, told(lowered, words[0].buffer)) if words else host
+    return Checked(host, func.name, describe_tests(lowered, words[0].buffer)) if words else host
 
 
 class _Interpreter:
@@ -313,11 +313,11 @@ def _interpreted(func: Func) -> Kernel:
 
 def _signature(func: Func) -> Signature:
     args = tuple(
-        ArgSpec(b.name, b.dtype.name, tuple(map(python_index, b.shape)), a.access, tuple(map(linear, b.shape)))
+        ArgSpec(b.name, b.dtype.name, tuple(map(python_index, b.shape)), a.access, tuple(map(size_equation, b.shape)))
         for a in func.args
         for b in (a.buffer,)
     )
     return Signature(func.name, func.sizes, args, tuple((python_cond(c), text(c)) for c in func.assumes))
 
 
-lend(build=build, report=report, view=view)
+register_method(build=build, report=report, view=view)

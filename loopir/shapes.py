@@ -37,7 +37,7 @@ def sizes_of(arrays: Iterable[Given], told: Mapping[str, int]) -> dict[str, int]
     equations = [(a, d, n) for a in arrays for d, n in zip(a.dims, a.shape, strict=True) if d is not None]
     equations.sort(key=lambda e: not _plain(e[1]))
     found = dict(told)
-    while new := next((x for a, d, n in equations if (x := _told(a, d, n, found)) is not None), None):
+    while new := next((x for a, d, n in equations if (x := _determined_size(a, d, n, found)) is not None), None):
         found[new[0]] = new[1]
     exact = [(d, n) for _, d, n in equations if n > 0]
     return found | {k: v for k, v in _eliminated(exact, found).items() if v >= 0}
@@ -47,7 +47,7 @@ def _plain(d: Linear) -> bool:
     return not d.constant and [*d.terms.values()] == [1]
 
 
-def _told(a: Given, d: Linear, extent: int, found: Mapping[str, int]) -> tuple[str, int] | None:
+def _determined_size(a: Given, d: Linear, extent: int, found: Mapping[str, int]) -> tuple[str, int] | None:
     """The one size in `d` that is not found yet, if `extent` tells it."""
     unknown = [name for name in d.terms if name not in found]
     if len(unknown) != 1:

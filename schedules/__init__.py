@@ -10,33 +10,33 @@ import sys
 
 if __name__ == "loopir.schedules":
     from .auto import auto as auto
-    from .conv import as_matmul as as_matmul, conv_mma as conv_mma, conv_wgmma as conv_wgmma
-    from .cpu import cpu as cpu
-    from .direct import direct_cpu as direct_cpu, direct_gpu as direct_gpu
-    from .elementwise import elementwise as elementwise
-    from .folds import folded as folded
-    from .fusion import epilogue as epilogue, inlined as inlined
-    from .gpu import gpu as gpu
-    from .matmul import matmul_gpu as matmul_gpu
-    from .matmul_amx import matmul_amx as matmul_amx
-    from .matmul_cpu import matmul_cpu as matmul_cpu
-    from .matmul_mma import matmul_mma as matmul_mma
-    from .matmul_pairs import matmul_pairs as matmul_pairs
-    from .matmul_wgmma import matmul_wgmma as matmul_wgmma
-    from .neighbours import neighbours as neighbours
+    from .common.contraction import matmul_gpu as matmul_gpu
+    from .common.direct_conv import direct_cpu as direct_cpu, direct_gpu as direct_gpu
+    from .common.fusion import epilogue as epilogue, inlined as inlined
+    from .common.scatter import scatter as scatter
+    from .common.stencil import time_tiled as time_tiled, time_tiled_gpu as time_tiled_gpu
+    from .common.transpose import transpose as transpose
+    from .cpu.auto_cpu import cpu as cpu
+    from .cpu.matmul_amx import matmul_amx as matmul_amx
+    from .cpu.matmul_cpu import matmul_cpu as matmul_cpu
+    from .cpu.matmul_vnni import matmul_pairs as matmul_pairs
+    from .cpu.nontemporal_stores import streamed as streamed
+    from .cpu.row_fusion import rows as rows
+    from .cpu.sliding_windows import windows as windows
+    from .cpu.split_reduction import folded as folded
+    from .gpu.auto_gpu import gpu as gpu
+    from .gpu.conv import as_matmul as as_matmul, conv_mma as conv_mma, conv_wgmma as conv_wgmma
+    from .gpu.elementwise import elementwise as elementwise
+    from .gpu.matmul_mma import matmul_mma as matmul_mma
+    from .gpu.matmul_wgmma import matmul_wgmma as matmul_wgmma
+    from .gpu.reduction import reduction as reduction, reduction_cpu as reduction_cpu
+    from .gpu.row_blocks import row_blocks as row_blocks
+    from .gpu.scan import scan as scan
+    from .gpu.short_folds import short_folds as short_folds
+    from .gpu.stencil_rows import neighbours as neighbours
     from .plan import Decision as Decision, Group as Group, Plan as Plan
     from .planner import load as load, plan as plan
-    from .reduction import reduction as reduction, reduction_cpu as reduction_cpu
-    from .row_blocks import row_blocks as row_blocks
-    from .rows import rows as rows
     from .rules import Rule as Rule, View as View, rule as rule
-    from .scan import scan as scan
-    from .scatter import scatter as scatter
-    from .short_folds import short_folds as short_folds
-    from .stencil import time_tiled as time_tiled, time_tiled_gpu as time_tiled_gpu
-    from .streams import streamed as streamed
-    from .transpose import transpose as transpose
-    from .windows import windows as windows
 else:
     importlib.import_module("loopir.schedules")
     for name, module in list(sys.modules.items()):

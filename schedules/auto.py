@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import loopir as lp
 
-from .cpu import cpu
-from .gpu import gpu
+from .cpu.auto_cpu import cpu
+from .gpu.auto_gpu import gpu
 from .planner import least_seconds, plan
 
 WORTH, GAIN = 0.98, 1.0e-5

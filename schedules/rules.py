@@ -18,16 +18,16 @@ from typing import Any
 
 import loopir as lp
 
-from .cpu import cpu
-from .elementwise import elementwise
-from .gpu import gpu
-from .matmul import contraction
-from .neighbours import neighbours, reaches
-from .nests import free_loops, fused, one_nest
-from .products import several
-from .reduction import reduction
-from .row_blocks import blocks_of_rows, crowded, row_blocks
-from .transpose import transpose, turned, worth_turning
+from .common.contraction import contraction
+from .common.nest_queries import free_loops, fused, one_nest
+from .common.products import several
+from .common.transpose import find_transposed_read, transpose, worth_turning
+from .cpu.auto_cpu import cpu
+from .gpu.auto_gpu import gpu
+from .gpu.elementwise import elementwise
+from .gpu.reduction import reduction
+from .gpu.row_blocks import blocks_of_rows, crowded, row_blocks
+from .gpu.stencil_rows import neighbours, reaches
 
 CLASSES = ("elementwise", "transpose", "window", "fold along", "fold across", "contraction", "opaque")
 """What a stage is, by its index maps: it takes elements in their order, across it, or neighbours; it folds along memory
@@ -115,7 +115,7 @@ def classify(s: lp.Schedule, stage: str) -> str:
         return "fold along" if any(t.contiguous(inner) for t in reads) else "fold across"
     if not one_nest(s, stage):
         return "opaque"
-    t = turned(s, stage)
+    t = find_transposed_read(s, stage)
     if t is not None:
         return "transpose"
     return "window" if reaches(s, stage) else "elementwise"
@@ -131,7 +131,7 @@ def _elementwise(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 @rule(matches=lambda v: v.only("transpose"), name="transpose")
 def _transpose(s: lp.Schedule, stage: str) -> lp.Schedule:
-    t = turned(s, stage)
+    t = find_transposed_read(s, stage)
     if t is None or not worth_turning(s, t):
         raise lp.ScheduleError(f"{stage} is too small for tiles")
     return transpose(s, stage)

@@ -23,7 +23,7 @@ def test_every_public_name_is_there() -> None:
 ROOMS = [
     "import loopir.lower.pipeline",
     "import loopir.lower; import loopir.build",
-    "from loopir.lower import pipeline; import loopir.lower.checks",
+    "from loopir.lower import pipeline; import loopir.lower.common.insert_bounds_checks",
     "import loopir.build; import loopir.lower.pipeline",
 ]
 

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.ir.grammar import Kernel
-from loopir.ir.shared_memory import shared_layout
-from loopir.ir.walk import statements
+from loopir.ir.layout.shared_memory import shared_layout
+from loopir.ir.traverse.walk import statements
 from loopir.lower.target import target
 from loopir.machines import ALIASES, MACHINES, nearest
 

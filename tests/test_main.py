@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from loopir import bench, demo, doctor
 from loopir.__main__ import main
+from loopir.cli import bench, demo, doctor
 from loopir.requirements import install, install_extra
-from loopir.runtime import disassembler
+from loopir.runtime.cuda import disassembler
 
 ROOT = Path(__file__).resolve().parent.parent
 

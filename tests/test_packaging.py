@@ -42,7 +42,7 @@ def wheel(folder: Path) -> Path:
 OURS = f"""
 import sys, loopir as lp
 from loopir import schedules
-from loopir.schedules.matmul import contraction
+from loopir.schedules.common.contraction import contraction
 names = {MODULES!r}
 assert lp.schedules is schedules and schedules.__name__ == "loopir.schedules"
 assert {{m.rpartition(".")[2] for m in sys.modules if m.startswith("loopir.schedules.")}} == set(names)
@@ -67,7 +67,7 @@ def test_in_a_checkout_both_names_are_the_same_modules(first: str) -> None:
     script = f"""{first}
 import schedules, schedules.matmul, loopir.schedules, sys
 from schedules.gpu import gpu
-assert schedules is loopir.schedules and gpu is loopir.schedules.gpu
+assert schedules is loopir.schedules and gpu is loopir.schedules.gpu.auto_gpu
 for name in {MODULES!r}:
     assert sys.modules["schedules." + name] is sys.modules["loopir.schedules." + name]
 """

@@ -7,11 +7,11 @@
 from dataclasses import replace
 
 import loopir as lp
-from loopir.analysis.moved import Came, order_broken
+from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.ir.grammar import Func, Loop, Stmt, Var
-from loopir.ir.walk import places, rewrite, substitute
-from loopir.schedule.find import find_serial
-from loopir.schedule.refusal import refusal
+from loopir.ir.traverse.walk import leaf_paths, rewrite, substitute
+from loopir.schedule.core.find import find_serial
+from loopir.schedule.legality.refusal import refusal
 from loopir.testing import Wrong, check, memory_report, tiny
 
 
@@ -53,9 +53,9 @@ assert found.oracle in QUICK
 assert len(lp.text(found.before).splitlines()) <= 12
 
 # %% [markdown]
-# Two iterations touch one element, and now run in the other order. So the primitive has to ask: `order_broken` takes
-# the nest before and after, and where each old iteration has gone; it proves that no two that depend on one another
-# have traded places, or gives them as a witness. A refusal says what they are.
+# Two iterations touch one element, and now run in the other order. So the primitive has to ask: `violated_dependence`
+# takes the nest before and after, and where each old iteration has gone; it proves that no two that depend on one
+# another have traded places, or gives them as a witness. A refusal says what they are.
 
 
 # %%
@@ -64,7 +64,7 @@ def backwards_if_legal(func: Func, loop: str) -> Func:
     target = find_serial(func, loop)
     new = turned(func, target)
     was = {target.var: target.extent - 1 - Var(target.var)}
-    clash = order_broken(func, new, {p.stmt.label: Came(p.stmt.label, was) for p in places(target.body)})
+    clash = violated_dependence(func, new, {p.stmt.label: Origin(p.stmt.label, was) for p in leaf_paths(target.body)})
     if clash is not None:
         raise refusal(clash, f"{loop!r} would run backwards", loop, "a loop whose iterations are independent")
     return new

@@ -1,23 +1,27 @@
 """The operations on values, one record each, by family. Importing this package registers all of them."""
 
-from loopir.intrinsics import (
-    amx as amx,
-    arith as arith,
-    compare as compare,
-    copies as copies,
-    division as division,
-    dot as dot,
-    gates as gates,
-    math as math,
+from loopir.intrinsics.nvidia import (
+    cp_async as cp_async,
     mma as mma,
     mma_tf32 as mma_tf32,
-    monoids as monoids,
-    pairs as pairs,
-    rounding as rounding,
+    packed_x2 as packed_x2,
     stmatrix as stmatrix,
-    stream as stream,
     tma as tma,
-    warp as warp,
-    weave as weave,
+    warp_shuffle as warp_shuffle,
     wgmma as wgmma,
+)
+from loopir.intrinsics.ops import (
+    arith as arith,
+    compare as compare,
+    division as division,
+    gates as gates,
+    math as math,
+    monoids as monoids,
+    rounding as rounding,
+)
+from loopir.intrinsics.x86 import (
+    amx as amx,
+    dot as dot,
+    interleave as interleave,
+    stream_store as stream_store,
 )

@@ -2,7 +2,7 @@
 
 Three sorts never mix by accident: an `Index` is integer arithmetic on loop variables and sizes, a `Cond` is
 a test on indices, a `Value` is what buffers hold. The only bridges are named: `Of` takes an index or a
-condition into values, `Opaque` and `Truth` take a value into an index or a condition, where no analysis can
+condition into values, `ValueToIndex` and `ValueToCond` take a value into an index or a condition, where no analysis can
 see through it.
 
     func   = Func(name n, param* params, cond* assumes, stmt* body)
@@ -40,8 +40,8 @@ exact; `//` and `%` round towards minus infinity and their right side is positiv
 what nothing has written is an error; to copy it (a `Store` of a `Load` alone) is none, and leaves the copy unwritten.
 
 A `Do` means its body, and promises that one instruction does it: the body matches the instruction's own meaning
-(`loopir.ir.match`), which the verifier asks after every step. What the instruction's operands are is read off the
-body, never stated beside it; so analysis, primitives, the interpreter and a target without the instruction see
+(`loopir.ir.instr.match_nest`), which the verifier asks after every step. What the instruction's operands are is read
+off the body, never stated beside it; so analysis, primitives, the interpreter and a target without the instruction see
 nothing but loops, and none of them can come to disagree with what the hardware is told.
 """
 
@@ -73,9 +73,9 @@ from loopir.ir.index import (  # noqa: F401  (the whole language is imported fro
     Mul,
     Node,
     Not,
-    Opaque,
     Or,
-    Truth,
+    ValueToCond,
+    ValueToIndex,
     Var,
     Xor,
     ceildiv,
@@ -88,7 +88,7 @@ from loopir.ir.index import (  # noqa: F401  (the whole language is imported fro
 )
 from loopir.ir.ops import Instruction
 from loopir.ir.recursion import deep
-from loopir.ir.values import Cast, Const, Load, Monoid, Of, Op, Param, Select, Value  # noqa: F401
+from loopir.ir.values import Cast, Const, IndexToValue, Load, Monoid, Op, Param, Select, Value  # noqa: F401
 
 Scope = str
 """Where a buffer lives: one of SCOPES, or a memory that is declared beside them (`loopir.ir.ops.Memory`).
@@ -221,7 +221,7 @@ class Prefetch(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Do(Stmt):
+class InstrRegion(Stmt):
     """`body`, a perfect nest around one statement, done as a whole by the instruction `fn`.
 
     One whose bytes arrive by themselves is told by lowering of the barrier in shared memory to count at."""
@@ -234,7 +234,7 @@ class Do(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Role(Stmt):
+class WarpSpecialized(Stmt):
     """`body`, which warps of their own do ahead; `registers` are for each of their threads, and for each other."""
 
     registers: tuple[int, int]
@@ -250,7 +250,7 @@ class Kernel(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Issue(Stmt):
+class InstrCall(Stmt):
     """The instruction `fn` as a thread, or a lane of a warp, issues it: by operand of its meaning the element whose
     address it takes, or the first of the registers that hold the lane's part of a fragment."""
 
@@ -258,14 +258,14 @@ class Issue(Stmt):
     operands: tuple[Load, ...]
     words: tuple[tuple[str, int], ...] = ()
     """By operand that is told by a descriptor, all of that but the address."""
-    boxes: tuple[Box, ...] = ()
+    boxes: tuple[TmaBox, ...] = ()
     ring: Load | None = None
     """The barrier in shared memory that counts the bytes which arrive."""
     blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Box(Node):
+class TmaBox(Node):
     """A box of a global array, as a tensor map tells of it: operand `name`, from element `at`, so many elements along
     each dimension, swizzled in shared memory in pieces of `span` bytes if that is not 0. Outside of the array is 0."""
 
@@ -277,7 +277,7 @@ class Box(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Init(Stmt):
+class MBarrierInit(Stmt):
     """The elements of `ring`, in shared memory, become barriers: a turn of one is over after so many arrivals, and
     when the bytes that it was told to expect are there."""
 
@@ -286,7 +286,7 @@ class Init(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Expect(Stmt):
+class ExpectTx(Stmt):
     """This thread arrives at the barrier `slot`, whose turn is over only after so many more bytes; at that of `block`
     of its cluster, if one is given."""
 
@@ -296,7 +296,7 @@ class Expect(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Await(Stmt):
+class MBarrierWait(Stmt):
     """This thread waits for the end of a turn of the barrier `slot`, each time for that of the next one: of the first
     one at first, or if `turn` is 1 for none. With `skip` it does not wait, and comes by that turn all the same."""
 
@@ -306,7 +306,7 @@ class Await(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Commit(Stmt):
+class AsyncCommit(Stmt):
     """What this thread has issued of `group`, "copies", "products" or "stores", since the last commit is waited for
     together."""
 
@@ -314,7 +314,7 @@ class Commit(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Wait(Stmt):
+class AsyncWait(Stmt):
     """This thread waits for its groups, but the newest `pending`: only then are they done with what they touch; stores,
     with what they read."""
 
@@ -331,7 +331,7 @@ class Fence(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Hold(Stmt):
+class RegisterFence(Stmt):
     """The registers of `buffer` hold here what has been written: no use of them is moved past this by a compiler.
 
     With `apart`, it is also no one's part of a group of products that was under way through iterations of a loop.
@@ -351,7 +351,7 @@ class Barrier(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget(Stmt):
+class SetMaxRegs(Stmt):
     """The warps of a warpgroup have so many registers for each thread from here on, `more` than before or fewer."""
 
     registers: int

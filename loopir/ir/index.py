@@ -1,7 +1,7 @@
-"""The two sorts that analysis understands: integer arithmetic on loop variables and sizes, and tests on it.
+"""Integer expressions on loop variables and sizes, and conditions on them: what analysis understands.
 
 Part of the language of `loopir.ir.grammar`, which says how the sorts fit together. Construction folds constants
-and drops neutral elements, and does nothing else: `loopir.analysis.simplify` is where indices are simplified.
+and drops neutral elements, and does nothing else: `loopir.arith.simplify` is where indices are simplified.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CmpOp = Literal["<", "<=", "==", "!="]
 
 
 class Node:
-    """Base of everything below: frozen, compared by structure. `loopir.ir.kept` says what `_kept` is for."""
+    """Base of everything below: frozen, compared by structure. `loopir.ir.traverse.memo` says what `_kept` is for."""
 
     __slots__ = ("_kept",)
 
@@ -193,7 +193,7 @@ class Xor(Index):
 
 
 @node
-class Opaque(Index):
+class ValueToIndex(Index):
     """An integer read from memory (a gather, a ragged bound): no analysis looks inside."""
 
     value: Value
@@ -293,7 +293,7 @@ FOLDED: dict[type[Index], Callable[[Index, Index], Index]] = {
 """How an index of two others is made so that constants fold."""
 
 
-def without(product: Index, divisor: Index) -> Index | None:
+def cancel_factors(product: Index, divisor: Index) -> Index | None:
     """The other factors of `product`, as it is written, if `divisor` is some of them."""
     left = _factors(product)
     for factor in _factors(divisor):
@@ -345,7 +345,7 @@ class Cmp(Cond):
 
 
 @node
-class Truth(Cond):
+class ValueToCond(Cond):
     """A bool value used as a condition: depends on data, no analysis looks inside."""
 
     value: Value

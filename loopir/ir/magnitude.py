@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopir.ir.index import Add, FloorDiv, Index, Int, Max, Min, Mod, Mul, Opaque, Xor
-from loopir.ir.kept import kept
-from loopir.ir.rebuild import children
-from loopir.ir.spoken import sees
+from loopir.ir.index import Add, FloorDiv, Index, Int, Max, Min, Mod, Mul, ValueToIndex, Xor
+from loopir.ir.traverse.free_vars import is_affine_visible
+from loopir.ir.traverse.memo import memoized
+from loopir.ir.traverse.rebuild import children
 
 MARGIN = 1 << 34
 """What a comparison may take from both of its sides."""
@@ -21,13 +21,13 @@ LINEAR = 1 << 40
 """Numbers from memory below this are safe to multiply by constants below 2^20, and to add."""
 
 
-@kept
+@memoized
 def limit(ix: Index) -> int:
     """What the numbers from memory that `ix` computes with have to be below, either way."""
     return LINEAR if _linear(ix) else 1 << 62 // max(2, _degree(ix))
 
 
-def range_checked(ix: Index, *, exact: bool = False) -> Iterator[Opaque]:
+def range_checked(ix: Index, *, exact: bool = False) -> Iterator[ValueToIndex]:
     """The numbers from memory that `ix` computes with and that may exceed `limit(ix)`.
 
     An unsigned number that int64 does not hold counts as the largest int64, which orders as it does: all the same for
@@ -36,28 +36,28 @@ def range_checked(ix: Index, *, exact: bool = False) -> Iterator[Opaque]:
     return _range_checked(ix, limit(ix), computed=False, squared=False, exact=exact)
 
 
-def compared(a: Index, b: Index) -> Iterator[tuple[Opaque, int]]:
+def compared(a: Index, b: Index) -> Iterator[tuple[ValueToIndex, int]]:
     """The numbers from memory that a comparison of `a` and `b` tests, each with what it has to be below."""
     if is_unsigned(a) and is_unsigned(b):
         return
-    exact = not (sees(a) or sees(b))
+    exact = not (is_affine_visible(a) or is_affine_visible(b))
     for side in (a, b):
-        if not sees(side):
+        if not is_affine_visible(side):
             yield from ((part, limit(side)) for part in range_checked(side, exact=exact))
 
 
-def _range_checked(ix: Index, most: int, *, computed: bool, squared: bool, exact: bool) -> Iterator[Opaque]:
+def _range_checked(ix: Index, most: int, *, computed: bool, squared: bool, exact: bool) -> Iterator[ValueToIndex]:
     """Those that are `computed` with: added, multiplied, or divided and computed with then.
 
     Of fewer than 64 bits only those are tested that are multiplied with other numbers from memory (`squared`).
     """
     match ix:
-        case Opaque(value):
+        case ValueToIndex(value):
             used = computed or (exact and is_unsigned(ix))
             if (used and value.dtype.bits == 64) or (squared and greatest(ix) > most):
                 yield ix
         case Add(a, b) | Mul(a, b):
-            both = squared or (isinstance(ix, Mul) and not (sees(a) or sees(b)))
+            both = squared or (isinstance(ix, Mul) and not (is_affine_visible(a) or is_affine_visible(b)))
             for side in (a, b):
                 yield from _range_checked(side, most, computed=True, squared=both, exact=exact)
         case Min(a, b) | Max(a, b) | Xor(a, b):
@@ -65,7 +65,7 @@ def _range_checked(ix: Index, most: int, *, computed: bool, squared: bool, exact
                 each = exact or isinstance(ix, Xor)
                 yield from _range_checked(side, most, computed=computed, squared=squared, exact=each)
         case FloorDiv(a, b) | Mod(a, b):
-            whole, alone = computed and isinstance(ix, FloorDiv), is_unsigned(a) and sees(b)
+            whole, alone = computed and isinstance(ix, FloorDiv), is_unsigned(a) and is_affine_visible(b)
             yield from _range_checked(a, most, computed=whole, squared=squared, exact=not alone)
             yield from _range_checked(b, most, computed=whole, squared=squared, exact=True)
         case _:
@@ -74,10 +74,10 @@ def _range_checked(ix: Index, most: int, *, computed: bool, squared: bool, exact
 
 def is_unsigned(ix: Index) -> bool:
     """Whether `ix` is a number from memory that 64 bits hold as an unsigned one alone."""
-    return isinstance(ix, Opaque) and ix.value.dtype.kind == "uint" and ix.value.dtype.bits == 64
+    return isinstance(ix, ValueToIndex) and ix.value.dtype.kind == "uint" and ix.value.dtype.bits == 64
 
 
-def greatest(ix: Opaque) -> int:
+def greatest(ix: ValueToIndex) -> int:
     """A number that `ix` is not beyond, either way, by its type."""
     t = ix.value.dtype
     return 1 << (t.bits - (t.kind == "int"))
@@ -85,7 +85,7 @@ def greatest(ix: Opaque) -> int:
 
 def _degree(ix: Index) -> int:
     """How many numbers from memory `ix` multiplies."""
-    if isinstance(ix, Opaque):
+    if isinstance(ix, ValueToIndex):
         return 1
     found = [_degree(x) for x in children(ix) if isinstance(x, Index)]
     return sum(found) if isinstance(ix, Mul) else max(found, default=0)
@@ -93,7 +93,7 @@ def _degree(ix: Index) -> int:
 
 def _linear(ix: Index) -> bool:
     """Whether only small constants multiply what `ix` takes from memory."""
-    if isinstance(ix, Opaque) or sees(ix):
+    if isinstance(ix, ValueToIndex) or is_affine_visible(ix):
         return True
     if isinstance(ix, Mul) and not any(isinstance(k, Int) and abs(k.value) < 1 << 20 for k in (ix.a, ix.b)):
         return False

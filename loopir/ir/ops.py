@@ -1,4 +1,4 @@
-"""What an operation on values is: one record with its meaning and its spelling on every target.
+"""Records of scalar operations and instructions: meaning, and spelling on each target.
 
 The records themselves live in `loopir.intrinsics`, one file per family; they enter `REGISTRY` when made.
 This file is below them so that the interpreter and the parser can use a record without knowing any.
@@ -21,8 +21,8 @@ MONOIDS: dict[str, Callable[[tuple[DType, ...]], Monoid]] = {}
 INSTRUCTIONS: dict[str, Instruction] = {}
 FAMILIES: list[tuple[re.Pattern[str], Callable[..., None]]] = []
 """What the names of many instructions of a kind look like, and what declares the one with these parts in its name."""
-Level = Literal["thread", "warp", "warpgroup"]
-LEVELS: dict[Level, int] = {"thread": 1, "warp": 32, "warpgroup": 128}
+IssueScope = Literal["thread", "warp", "warpgroup"]
+ISSUE_SCOPES: dict[IssueScope, int] = {"thread": 1, "warp": 32, "warpgroup": 128}
 """How many threads, one after another, do something together."""
 Async = Literal["", "copies", "products", "stores", "bytes"]
 """How an instruction that goes on by itself is waited for: with the group of copies, of products, or of stores, that
@@ -98,7 +98,7 @@ def _registered(name: str) -> Intrinsic:
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class OperandAddress:
     """Where an instruction wants an operand's address to point: at element `at` of it, which may speak of the `lane`
     that gives the address. From there `run` elements lie one after the other, aligned to their bytes together: row
     after row or, by their `number`, in `order`. With `rows` they are a row of a matrix, anywhere, and its other rows
@@ -124,22 +124,22 @@ class Instruction:
     of operand A, or of the first of the registers that hold its part of a fragment; `cuda_prelude` declares what it
     calls.
     `pointers` say more about operands in memory than that their first element is meant; those in `matrices` are told
-    where they lie by a descriptor (`loopir.ir.descriptors`), in `{A_word}` all of it but the address. Of the two that
-    are `boxed`, a tensor map tells of the first, a box of a global array, in `{A}` and its corner in `{A_at}`, and the
-    second is the box in shared memory, to which or from which it is copied; `{ring}` is the barrier that counts its
-    bytes. What is `asynchronous` is done when its thread has waited for it, which lowering sees to. `arch` is the least
-    architecture that has it, or with a letter the only one. `llvm` is what `loopir.emit.llvm_issue` calls it on a
-    CPU. `cuda_blocks` is its spelling where it is done in the memory of several blocks of a cluster, those in `{mask}`.
-    Without a spelling for a target the instruction is its meaning there. `loopir.ir.instruction` makes one from a
-    Python function.
+    where they lie by a descriptor (`loopir.ir.layout.smem_descriptors`), in `{A_word}` all of it but the address. Of
+    the two that are `boxed`, a tensor map tells of the first, a box of a global array, in `{A}` and its corner in
+    `{A_at}`, and the second is the box in shared memory, to which or from which it is copied; `{ring}` is the barrier
+    that counts its bytes. What is `asynchronous` is done when its thread has waited for it, which lowering sees to.
+    `arch` is the least architecture that has it, or with a letter the only one. `llvm` is what
+    `loopir.codegen.llvm.issue` calls it on a CPU. `cuda_blocks` is its spelling where it is done in the memory of
+    several blocks of a cluster, those in `{mask}`. Without a spelling for a target the instruction is its meaning
+    there. `loopir.interp.instruction` makes one from a Python function.
     """
 
     name: str
     meaning: Func
-    level: Level = "thread"
+    level: IssueScope = "thread"
     cuda: str = ""
     cuda_prelude: str = ""
-    pointers: Mapping[str, Aim] = field(default_factory=dict[str, Aim])
+    pointers: Mapping[str, OperandAddress] = field(default_factory=dict[str, OperandAddress])
     asynchronous: Async = ""
     doc: str = ""
     matrices: Mapping[str, Major] = field(default_factory=dict[str, "Major"])
@@ -188,7 +188,7 @@ class Memory:
         MEMORIES[self.name] = self
 
 
-def instruction_called(name: str) -> Instruction | None:
+def find_instruction(name: str) -> Instruction | None:
     """The instruction of that name; one of a family is declared when it is first asked for."""
     if name not in INSTRUCTIONS:
         for pattern, declare in FAMILIES:
@@ -198,6 +198,6 @@ def instruction_called(name: str) -> Instruction | None:
 
 
 def _instructed(name: str) -> Instruction:
-    found = instruction_called(name)
+    found = find_instruction(name)
     assert found is not None
     return found

@@ -57,7 +57,7 @@ class Load(Value):
 
 
 @node
-class Of(Value):
+class IndexToValue(Value):
     """An index, or a condition, as a value."""
 
     of: Index | Cond

@@ -1,4 +1,5 @@
-"""From a scheduled nest to one that is spelt line by line: `pipeline` is the table of passes, one file each, in order.
+"""Lowering: `pipeline` is the table of passes, one file each, in order; `target` has the limits of targets.
 
-What passes share: target (limits), owned (what a thread keeps of local memory), trees (how threads fold), turns.
+common/ has the passes for every target, gpu/ those for GPUs, gpu/asynchronous/ those for asynchronous copies and
+products.
 """

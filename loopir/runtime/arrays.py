@@ -71,7 +71,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class BorrowedArray:
     """An array as it was given: where it lies, and what it is."""
 
     array: Any
@@ -93,11 +93,11 @@ class Bound:
     """The arguments of one call, checked: sizes in order, arrays in order, and what to return."""
 
     sizes: tuple[int, ...]
-    arrays: tuple[Taken, ...]
+    arrays: tuple[BorrowedArray, ...]
     results: tuple[Any, ...]
 
 
-def take(x: Any, spec: ArgSpec) -> Taken:
+def borrow(x: Any, spec: ArgSpec) -> BorrowedArray:
     """`x` as an array; TypeError if it is none."""
     if type(x) is np.ndarray:
         return _numpy(x)
@@ -176,15 +176,15 @@ def _scalar(x: float, spec: ArgSpec) -> np.ndarray[Any, Any]:
         raise ValueError(f"{spec.name} is {x}, which {spec.dtype} does not hold") from None
 
 
-def _numpy(a: np.ndarray[Any, Any]) -> Taken:
+def _numpy(a: np.ndarray[Any, Any]) -> BorrowedArray:
     name = a.dtype.name
     if not a.dtype.isnative:
         name = f"byte-swapped {name}"
     flags = a.flags
-    return Taken(a, address(a), a.shape, name, flags.c_contiguous, "cpu", flags.writeable, a.strides)
+    return BorrowedArray(a, address(a), a.shape, name, flags.c_contiguous, "cpu", flags.writeable, a.strides)
 
 
-def _asked(a: np.ndarray[Any, Any]) -> int:
+def _array_facts(a: np.ndarray[Any, Any]) -> int:
     return a.__array_interface__["data"][0]
 
 
@@ -194,11 +194,11 @@ def _read(a: np.ndarray[Any, Any]) -> int:
 
 
 _PROBE = np.empty(1)
-address = _read if sys.implementation.name == "cpython" and _read(_PROBE) == _asked(_PROBE) else _asked
+address = _read if sys.implementation.name == "cpython" and _read(_PROBE) == _array_facts(_PROBE) else _array_facts
 """Where the first element of an array lies."""
 
 
-def _torch(x: Any, spec: ArgSpec) -> Taken:
+def _torch(x: Any, spec: ArgSpec) -> BorrowedArray:
     name, torch = spec.name, sys.modules["torch"]
     if type(x).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         raise TypeError(f"{name} is a {type(x).__name__}, which has no memory of its own; pass a plain torch.Tensor")
@@ -218,11 +218,12 @@ def _torch(x: Any, spec: ArgSpec) -> Taken:
             f"{name} of shape {tuple(x.shape)} takes {x.numel() * x.element_size()} bytes, and its storage has "
             f"{max(0, behind)}: it was freed or resized; pass a tensor that holds its elements"
         )
-    return Taken(x, pointer, tuple(x.shape), str(x.dtype).removeprefix("torch."), x.is_contiguous(), device, True,
+    return BorrowedArray(x, pointer, tuple(x.shape), str(x.dtype).removeprefix("torch."), x.is_contiguous(), device,
+    True,
                  tuple(x.stride()))  # fmt: skip
 
 
-def _cuda(x: Any) -> Taken:
+def _cuda(x: Any) -> BorrowedArray:
     interface = x.__cuda_array_interface__
     shape, strides = tuple(map(index, interface["shape"])), interface.get("strides")
     if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
@@ -233,7 +234,7 @@ def _cuda(x: Any) -> Taken:
     name = told if (told := str(getattr(x, "dtype", ""))) in UNTOLD else dtype.name
     name = name if dtype.isnative else f"byte-swapped {name}"
     device = f"cuda:{getattr(getattr(x, 'device', None), 'id', 0)}"
-    return Taken(x, index(pointer or 0), shape, name, dense, device, not readonly, strides)
+    return BorrowedArray(x, index(pointer or 0), shape, name, dense, device, not readonly, strides)
 
 
 def _dense(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
@@ -245,7 +246,7 @@ def _dense(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
     return True
 
 
-def stream_of(arrays: Sequence[Taken]) -> int:
+def stream_of(arrays: Sequence[BorrowedArray]) -> int:
     """The stream, by its handle, that the library of the first array on a GPU works on now; 0 is the default one."""
     for t in arrays:
         if t.device != "cpu":
@@ -258,7 +259,7 @@ def stream_of(arrays: Sequence[Taken]) -> int:
     return 0
 
 
-def stream_asker(arrays: Sequence[Taken]) -> Callable[[int], int]:
+def stream_asker(arrays: Sequence[BorrowedArray]) -> Callable[[int], int]:
     """What tells, of a GPU by its number, the stream that the library of these arrays works on.
 
     It is torch's raw handle where torch tells that, which takes a tenth of the time.
@@ -285,7 +286,7 @@ def bind(
     """
     given, told = _matched(signature, args, named)
     wanted = [(a, given[a.name]) for a in signature.inputs] + _placed(signature, out)
-    taken = {a.name: _typed(take(x, a), a) for a, x in wanted}
+    taken = {a.name: _typed(borrow(x, a), a) for a, x in wanted}
     sizes = _sizes(signature, taken, told)
     shapes = signature.shapes(*sizes)
     for a, shape in zip(signature.args, shapes, strict=True):
@@ -299,7 +300,7 @@ def bind(
     results = tuple(out) if out is not None else _results(signature, taken, shapes)
     for a in signature.outputs:
         _usable(signature, a, taken[a.name], device)
-    _apart(signature, taken)
+    _require_no_overlap(signature, taken)
     return Bound(sizes, tuple(taken[a.name] for a in signature.args), results)
 
 
@@ -354,13 +355,13 @@ def _placed(signature: Signature, out: Sequence[Any] | None) -> list[tuple[ArgSp
     return list(zip(signature.outputs, out, strict=True))
 
 
-def _typed(t: Taken, a: ArgSpec) -> Taken:
+def _typed(t: BorrowedArray, a: ArgSpec) -> BorrowedArray:
     if t.dtype != a.dtype:
         raise TypeError(f"{a.name} holds {t.dtype}, and the kernel takes {a.dtype}; convert it with astype")
     return t
 
 
-def _sizes(signature: Signature, taken: Mapping[str, Taken], told: Mapping[str, int]) -> tuple[int, ...]:
+def _sizes(signature: Signature, taken: Mapping[str, BorrowedArray], told: Mapping[str, int]) -> tuple[int, ...]:
     given = [Given(a.name, a.dims, taken[a.name].shape) for a in signature.args if a.name in taken]
     for a in given:
         if len(a.shape) != len(a.dims):
@@ -387,14 +388,16 @@ def _misfit(signature: Signature, a: ArgSpec, got: tuple[int, ...], want: tuple[
     return f"{a.name} has shape {got}, and the kernel takes {want}{where}"
 
 
-def _results(signature: Signature, taken: dict[str, Taken], shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
+def _results(
+    signature: Signature, taken: dict[str, BorrowedArray], shapes: Sequence[tuple[int, ...]]
+) -> tuple[Any, ...]:
     """New arrays for the outputs, of the kind and on the device of the first input."""
     like = next((t.array for t in taken.values()), None)
     made: list[Any] = []
     for a, shape in zip(signature.args, shapes, strict=True):
         if a.access == "out":
             made.append(empty_like(like, shape, a))
-            taken[a.name] = take(made[-1], a)
+            taken[a.name] = borrow(made[-1], a)
     return tuple(made)
 
 
@@ -410,7 +413,7 @@ def empty_like(like: Any, shape: tuple[int, ...], a: ArgSpec) -> Any:
     return np.empty(shape, a.numpy)
 
 
-def _usable(signature: Signature, a: ArgSpec, t: Taken, device: str) -> None:
+def _usable(signature: Signature, a: ArgSpec, t: BorrowedArray, device: str) -> None:
     if not t.contiguous:
         copy, unit = _copy(t, a.name)
         strides = "" if t.strides is None else f": its strides are {t.strides} {unit}"
@@ -431,14 +434,14 @@ def _usable(signature: Signature, a: ArgSpec, t: Taken, device: str) -> None:
         raise ValueError(f"{a.name} is on {t.device}, and {signature.name} runs on cuda:0; move it there")
 
 
-def _copy(t: Taken, name: str) -> tuple[str, str]:
+def _copy(t: BorrowedArray, name: str) -> tuple[str, str]:
     """How a contiguous copy is made of such an array, and what its strides count."""
     if type(t.array).__module__.partition(".")[0] == "torch":
         return f"{name}.contiguous()", "elements"
     return f"{'np' if t.device == 'cpu' else 'cupy'}.ascontiguousarray({name})", "bytes"
 
 
-def _apart(signature: Signature, taken: Mapping[str, Taken]) -> None:
+def _require_no_overlap(signature: Signature, taken: Mapping[str, BorrowedArray]) -> None:
     """Refuse a written array that shares memory with another one."""
     for a in signature.args:
         if a.access == "in":

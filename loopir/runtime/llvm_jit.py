@@ -18,7 +18,7 @@ from llvmlite.binding import ffi
 from loopir.errors import CompileError, TargetError
 from loopir.loading import at_fork
 from loopir.runtime import cache
-from loopir.runtime.tiles import permitted
+from loopir.runtime.amx_permission import permitted
 
 _lock: Any = ffi.lib._lock  # pyright: ignore[reportPrivateUsage]
 """llvmlite's own lock, which each of its calls takes, held for as long as a kernel is made.

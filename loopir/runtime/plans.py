@@ -20,7 +20,7 @@ import numpy as np
 
 from loopir.runtime.arrays import ArgSpec, Bound, Signature, address
 
-MOST = 256
+MAX_PLANS = 256
 """Plans kept; after as many combinations of shapes they are made anew."""
 WIDE = 16
 """Bytes of the longest vectors, which what is moved in them is aligned to."""
@@ -139,7 +139,7 @@ class Plans:
         placed = self._spelt["key_placed"](*_merged(self.made, args, bound.results))
         if new is None or placed is None:
             return
-        if len(self.new) >= MOST:
+        if len(self.new) >= MAX_PLANS:
             self.new.clear()
             self.placed.clear()
         shapes = [t.shape for t in bound.arrays]

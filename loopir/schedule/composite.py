@@ -11,8 +11,8 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 
 from loopir.errors import ScheduleError
+from loopir.schedule.core.trace import Step
 from loopir.schedule.schedule import Schedule
-from loopir.schedule.trace import Step
 
 P = ParamSpec("P")
 Recipe = Callable[Concatenate[Schedule, P], Schedule]

@@ -1,7 +1,8 @@
 """A Schedule: a nest, and the steps that led to it. Every step gives a new one; the old one stays valid.
 
 `@primitive` turns a pure function from Func to Func into a step: it becomes a method of Schedule under its own name.
-What other rooms do with a Schedule (build it, show it) they lend it by `lend`, so that this room knows none of them.
+What other rooms do with a Schedule (build it, show it) they lend it by `register_method`, so that this room knows
+none of them.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
-from loopir.analysis.cost import Cost, cost
-from loopir.analysis.validate import Validation, validate
+from loopir.analysis.cost.cost import Cost, cost
+from loopir.analysis.dataflow.equivalence import Validation, validate
 from loopir.errors import LoopirError, ScheduleError, VerifyError
 from loopir.ir.grammar import Buffer, Func, Loop
-from loopir.ir.kept import memory
+from loopir.ir.printer import text
 from loopir.ir.recursion import deep
-from loopir.ir.text import text
-from loopir.ir.verify import verify
-from loopir.ir.walk import labels_of, loops
-from loopir.schedule.find import all_buffers, find_buffer, find_loop, find_stage
-from loopir.schedule.look import Touch, reduced, touches
-from loopir.schedule.primitive import PRIMITIVES, P, Rewrite, checked, lookup
-from loopir.schedule.trace import Step, script
+from loopir.ir.traverse.memo import cache_of
+from loopir.ir.traverse.walk import labels_of, loops
+from loopir.ir.verify.verify import verify
+from loopir.schedule.core.find import all_buffers, find_buffer, find_loop, find_stage
+from loopir.schedule.core.primitive import PRIMITIVES, P, Rewrite, checked, lookup
+from loopir.schedule.core.queries import StageAccess, reduced_loops, stage_accesses
+from loopir.schedule.core.trace import Step, script
 
 if TYPE_CHECKING:
     from loopir.schedule._methods import Methods
@@ -105,11 +106,11 @@ class Schedule(Methods):
 
     def reduced(self, stage: str) -> tuple[str, ...]:
         """The names of the loops that `stage` folds over, outer ones first; none if it is no reduction."""
-        return reduced(self._func, stage)
+        return reduced_loops(self._func, stage)
 
-    def accesses(self, stage: str) -> tuple[Touch, ...]:
+    def accesses(self, stage: str) -> tuple[StageAccess, ...]:
         """What `stage` reads, then what it writes, each with the step that every loop around makes in the buffer."""
-        return touches(self._func, stage)
+        return stage_accesses(self._func, stage)
 
     @property
     @deep(VerifyError)
@@ -124,7 +125,7 @@ class Schedule(Methods):
         if step.steps:
             return self.grouped(step, self.replay(step.steps))
         kwargs = dict(step.kwargs)
-        asked, made = memory(self._func).get("asked", (None, None))
+        asked, made = cache_of(self._func).get("asked", (None, None))
         if asked is None or asked != _call(step.name, step.args, kwargs):
             made = lookup(step.name)(self._func, *step.args, **kwargs)
         return self._then(step, made)
@@ -154,7 +155,7 @@ class Schedule(Methods):
 
         Who asks and then takes the step has it checked once.
         """
-        known, key = memory(self._func), _call(primitive, args, kwargs)
+        known, key = cache_of(self._func), _call(primitive, args, kwargs)
         if key in known:
             return known[key]
         found = None
@@ -283,7 +284,7 @@ def primitive(f: Rewrite[P]) -> Rewrite[P]:
     return rewrite
 
 
-def lend(**doors: Callable[..., Any]) -> None:
+def register_method(**doors: Callable[..., Any]) -> None:
     """Give Schedule what another room does: `build(s, target, **options)`, `show(s)`, `html(s)`."""
     _LENT.update({name: deep(LoopirError)(door) for name, door in doors.items()})
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from loopir.schedule import doc
-from loopir.schedule.primitive import PRIMITIVES, spell_hint
-from loopir.schedule.trace import spell
+from loopir.schedule.core import doc
+from loopir.schedule.core.primitive import PRIMITIVES, spell_hint
+from loopir.schedule.core.trace import spell
 
 PATH = Path(__file__).with_name("_methods.py")
 WIDTH = 120

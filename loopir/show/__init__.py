@@ -5,7 +5,7 @@ The terminal needs rich, which is loaded when first used.
 
 from importlib import import_module
 
-from loopir.schedule.schedule import Schedule, lend
+from loopir.schedule.schedule import Schedule, register_method
 from loopir.show.beside import Beside as Beside, beside as beside
 from loopir.show.explain import Explanation as Explanation, explain as explained
 from loopir.show.notebook import diff_html as diff_html, html as html
@@ -22,4 +22,4 @@ def show_diff(schedule: Schedule) -> None:
     import_module("loopir.show.terminal").show_diff(schedule)
 
 
-lend(show=show, html=html, beside=beside, explain=explained, suggest=suggested)
+register_method(show=show, html=html, beside=beside, explain=explained, suggest=suggested)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from numbers import Integral
 
-from loopir.analysis.warps import SECTOR
+from loopir.analysis.cost.transactions import SECTOR
 from loopir.errors import VerifyError
 from loopir.ir.grammar import (
     AXES,
@@ -30,12 +30,12 @@ from loopir.ir.grammar import (
     Store,
     Value,
 )
-from loopir.ir.kept import memory
-from loopir.ir.layouts import evaluate
-from loopir.ir.walk import Place, loops, nodes, places
+from loopir.ir.layout.layouts import evaluate
+from loopir.ir.traverse.memo import cache_of
+from loopir.ir.traverse.walk import StmtPath, leaf_paths, loops, nodes
 from loopir.machines import DEFAULT, TYPICAL_CPU, Cpu, Machine
-from loopir.schedule.find import all_buffers
-from loopir.schedule.look import Touch, touches
+from loopir.schedule.core.find import all_buffers
+from loopir.schedule.core.queries import StageAccess, stage_accesses
 
 TYPICAL = 1024
 """What a size is taken for where none is given."""
@@ -85,14 +85,14 @@ class Estimate:
 
 def estimate(func: Func, sizes: Mapping[str, int], chip: Chip) -> Estimate:
     """The estimate for `func` at `sizes`; a size that is not given is TYPICAL."""
-    known, asked = memory(func), ("estimate", chip, tuple(sorted(sizes.items())))
+    known, asked = cache_of(func), ("estimate", chip, tuple(sorted(sizes.items())))
     if asked not in known:
         known[asked] = _estimate(func, at_sizes(func, sizes), chip)
     return known[asked]
 
 
 def _estimate(func: Func, given: Mapping[str, float], chip: Chip) -> Estimate:
-    parts = [_statement(met(func, p, given), chip) for p in places(func.body)]
+    parts = [_statement(met(func, p, given), chip) for p in leaf_paths(func.body)]
     total = sum(p.seconds for p in parts)
     busiest = max(parts, key=lambda p: p.seconds, default=Estimate(0.0, 1.0, 0.0))
     return Estimate(total, busiest.at_once, sum(p.bytes for p in parts))
@@ -119,23 +119,23 @@ class Met:
     """A statement as it is met at some sizes: the extents and kinds of the loops around it, outer ones first, what it
     touches, and by how many elements an iteration of each loop moves each of these."""
 
-    place: Place
+    place: StmtPath
     extents: Mapping[str, float]
     kinds: Mapping[str, str]
-    own: list[Touch]
+    own: list[StageAccess]
     steps: list[Steps]
     held: list[tuple[Scope, float]]
     """For each of what it touches, the scope of the buffer, and its bytes."""
 
 
-def met(func: Func, place: Place, sizes: Mapping[str, float]) -> Met:
+def met(func: Func, place: StmtPath, sizes: Mapping[str, float]) -> Met:
     """The statement at `place` of `func`."""
     env: dict[str, float] = dict(sizes)
     extents: dict[str, float] = {}
     for loop in place.loops:
         extents[loop.var] = max(1.0, value_of(loop.extent, env))
         env[loop.var] = (extents[loop.var] - 1) / 2  # an inner loop that depends on it is as long as in the middle
-    own = list(touches(func, place.stmt.label))
+    own = list(stage_accesses(func, place.stmt.label))
     steps: list[Steps] = [{v: _step(t, v, env) for v in extents} for t in own]
     buffers = {b.name: b for b in all_buffers(func)}
     held = [(buffers[t.buffer].scope, size_of(buffers[t.buffer], sizes)) for t in own]
@@ -178,7 +178,7 @@ def _asked(steps: Steps, extents: Mapping[str, float]) -> float:
     return prod(extents[v] for v in names)
 
 
-def _starts(place: Place, extents: Mapping[str, float]) -> float:
+def _starts(place: StmtPath, extents: Mapping[str, float]) -> float:
     """How often cores are given work: at the outermost loop that is spread over them, each time it is come to."""
     times = 1.0
     for loop in place.loops:
@@ -196,7 +196,7 @@ def _values(s: Store | Reduce) -> tuple[Value, ...]:
 class Foot:
     """An access of memory, how far each loop moves it, and the bytes of the buffer."""
 
-    touch: Touch
+    touch: StageAccess
     steps: Steps
     whole: float
 
@@ -221,7 +221,7 @@ def _moved(own: list[Foot], extents: Mapping[str, float], cache: float, line: in
     return 0.0
 
 
-def _step(t: Touch, loop: str, env: Mapping[str, float]) -> float | None:
+def _step(t: StageAccess, loop: str, env: Mapping[str, float]) -> float | None:
     step = t.strides.get(loop, Int(0))
     return None if step is None else value_of(step, env)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loopir.analysis.depend import Clash, dependences
+from loopir.analysis.dependence.depend import Clash, dependences
 from loopir.errors import ScheduleError
-from loopir.ir.text import text
-from loopir.schedule.look import Touch
+from loopir.ir.printer import text
+from loopir.schedule.core.queries import StageAccess
 from loopir.schedule.schedule import Schedule
 from loopir.witness import page
 
@@ -33,7 +33,7 @@ class Explanation:
     kind: str
     stages: tuple[str, ...]
     carried: tuple[Clash, ...]
-    touches: tuple[Touch, ...]
+    touches: tuple[StageAccess, ...]
     refusals: dict[str, ScheduleError | None]
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Explanation:
         yield "carries nothing from one iteration to a later one" if not self.carried else "carries"
         for c in self.carried:
             fold = "; folds of one reduction, whose order is free" if c.fold else ""
-            yield f"  {c.witness.kind} on {c.witness.buffer}: {c.witness}{fold}{f'; {c.unsure}' if c.unsure else ''}"
+            yield f"  {c.witness.kind} on {c.witness.buffer}: {c.witness}{fold}{f'; {c.inexact}' if c.inexact else ''}"
         yield "one iteration on"
         for t in self.touches:
             yield f"  {'writes' if t.write else 'reads'} {t.text} {_moved(t, self.loop)}"
@@ -69,7 +69,7 @@ def explain(schedule: Schedule, loop: str) -> Explanation:
     return Explanation(loop, text(node.extent), node.kind, stages, carried, tuple(touches.values()), asked)
 
 
-def _moved(t: Touch, loop: str) -> str:
+def _moved(t: StageAccess, loop: str) -> str:
     if t.invariant(loop):
         return "again"
     step = t.strides.get(loop)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from loopir.ir.grammar import AXES, BLOCK_AXES, LANES, Alloc, Buffer, Func, Loop
-from loopir.ir.text import text
-from loopir.ir.walk import places, statements
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import leaf_paths, statements
 from loopir.machines import DEFAULT
-from loopir.schedule.find import all_buffers
+from loopir.schedule.core.find import all_buffers
 from loopir.show.estimate import GPU, Chip, Met, at_sizes, chip_for, met, size_of
 from loopir.show.units import count, si, times
 
@@ -53,7 +53,7 @@ def margins(func: Func, sizes: Mapping[str, int] | None = None) -> dict[str, Mar
     memory = {b.name: b for b in all_buffers(func) if b.scope in ("global", "shared")}
     inside: dict[str, list[Met]] = {}
     loops: dict[str, Loop] = {}
-    for place in places(func.body):
+    for place in leaf_paths(func.body):
         m = met(func, place, given)
         for loop in place.loops:
             loops[loop.var] = loop

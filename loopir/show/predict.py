@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loopir.ir.grammar import Alloc, Func
-from loopir.ir.walk import tops
+from loopir.ir.traverse.walk import top_level_nests
 from loopir.machines import Machine
 from loopir.show.estimate import CPU, TYPICAL, at_sizes, estimate, size_of
 from loopir.show.report import report
@@ -39,9 +39,9 @@ def predict_gpu(func: Func, lowered: Func, sizes: Mapping[str, int], gpu: Machin
 def predict_cpu(func: Func, sizes: Mapping[str, int]) -> Prediction:
     """The price of `func` on a CPU."""
     found = estimate(func, {n: v for n, v in sizes.items() if n in func.sizes}, CPU)
-    return Prediction(found.seconds, len(tops(func)), found.bytes, _between(func, sizes))
+    return Prediction(found.seconds, len(top_level_nests(func)), found.bytes, _between(func, sizes))
 
 
 def _between(func: Func, sizes: Mapping[str, int]) -> float:
-    held = {a.buffer.name: a.buffer for t in tops(func) for a in t.around if isinstance(a, Alloc)}
+    held = {a.buffer.name: a.buffer for t in top_level_nests(func) for a in t.around if isinstance(a, Alloc)}
     return sum(size_of(b, at_sizes(func, sizes)) for b in held.values())

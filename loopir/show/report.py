@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from loopir.analysis.traffic import Work, launches, work
+from loopir.analysis.cost.gpu_traffic import KernelWork, launches, work
 from loopir.ir.grammar import Func
-from loopir.ir.layouts import evaluate
+from loopir.ir.layout.layouts import evaluate
 from loopir.machines import Machine, machine
 from loopir.show.plot import plot
 from loopir.show.units import seconds as time_of, si
@@ -31,7 +31,7 @@ class KernelReport:
     """One kernel: the work that was counted, how many of its blocks a processor holds and what limits that, and the
     seconds that each part would take alone."""
 
-    work: Work
+    work: KernelWork
     times: int
     resident: int
     limited_by: str
@@ -147,7 +147,7 @@ def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any]
     return Report(gpu, tuple(kernels), float(bytes_), dict(sizes))
 
 
-def _resident(w: Work, registers: int | None, gpu: Machine) -> tuple[int, str]:
+def _resident(w: KernelWork, registers: int | None, gpu: Machine) -> tuple[int, str]:
     """How many blocks a processor holds at once, and what would have to be less for more."""
     warps = -(-w.threads // 32)
     limits = {"threads": gpu.threads_per_processor // (32 * warps), "blocks": gpu.blocks_per_processor}
@@ -160,7 +160,7 @@ def _resident(w: Work, registers: int | None, gpu: Machine) -> tuple[int, str]:
     return max(1, limits[name]), name
 
 
-def _seconds(w: Work, resident: int, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> dict[str, float]:
+def _seconds(w: KernelWork, resident: int, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> dict[str, float]:
     """What each part would take alone; `waiting`, what threads wait for bytes and then take to work on them, of which
     only as much is done at once as blocks are there to do it."""
     waves = w.blocks / (gpu.processors * resident)
@@ -190,19 +190,19 @@ def _seconds(w: Work, resident: int, sizes: Mapping[str, int], own: Set[str], gp
     }
 
 
-def _atomic_seconds(w: Work, sizes: Mapping[str, int], gpu: Machine) -> float:
+def _atomic_seconds(w: KernelWork, sizes: Mapping[str, int], gpu: Machine) -> float:
     """What atomic folds wait for one another: the L2 cache takes one an element and cycle."""
     each = (m.atomic / max(1, _size(m.buffer.shape, 1, sizes)) for m in w.of("global") if m.atomic)
     return max(each, default=0.0) / gpu.clock
 
 
-def _tensor_seconds(w: Work, gpu: Machine) -> float:
+def _tensor_seconds(w: KernelWork, gpu: Machine) -> float:
     """What tensor cores take for their operations, by the type of what they multiply."""
     rates = {key: getattr(gpu.tensor_rate(key[1]), key[0]) for key in w.tensor}
     return sum(n / rates[key] if rates[key] else float("inf") for key, n in w.tensor.items())
 
 
-def _memory(w: Work, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> tuple[float, float]:
+def _memory(w: KernelWork, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> tuple[float, float]:
     """Bytes that a launch reads from memory and writes to it: no buffer more than once, as blocks that run at once go
     through it together; but nests that were merged side by side each read what the cache cannot hold meanwhile.
     What a launch reads of its `own` results is still in the cache of who wrote it."""

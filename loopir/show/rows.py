@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loopir.ir.grammar import Func, Loop
-from loopir.ir.text import Line, lines
+from loopir.ir.printer import Line, lines
 from loopir.show.estimate import TYPICAL
 from loopir.show.margins import margins
 

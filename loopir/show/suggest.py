@@ -13,8 +13,8 @@ from time import perf_counter
 
 from loopir.errors import LoopirError
 from loopir.ir.grammar import AXES, Func, Int
+from loopir.schedule.core.trace import Step, script
 from loopir.schedule.schedule import Schedule
-from loopir.schedule.trace import Step, script
 from loopir.show.estimate import CPU, GPU, Chip, Estimate, estimate
 from loopir.witness import page
 

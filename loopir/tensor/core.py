@@ -30,24 +30,24 @@ from loopir.ir.grammar import (
     Cond,
     Const,
     Index,
+    IndexToValue,
     Int,
     Load,
     Monoid,
-    Of,
     Op,
-    Opaque,
     Param,
-    Truth,
     Value,
+    ValueToCond,
+    ValueToIndex,
     Var,
     maximum,
     minimum,
 )
-from loopir.ir.measure import measured, nesting, written_size
 from loopir.ir.ops import REGISTRY, Intrinsic
+from loopir.ir.printer import text
 from loopir.ir.recursion import deep
-from loopir.ir.text import text
-from loopir.ir.walk import nodes, substitute, variables
+from loopir.ir.traverse.measure import measured, nesting, written_size
+from loopir.ir.traverse.walk import free_vars, nodes, substitute
 from loopir.tensor.in_bounds import in_bounds
 from loopir.tensor.index import (
     AXES,
@@ -207,7 +207,7 @@ def make_stage(
 ) -> tuple[Any, ...]:  # fmt: skip
     """A stage over `loops` that stores `values`, or folds them by `monoid` over `axes`."""
     inside = {v for v, _ in loops} | {a.name for a in axes}
-    free = sorted({v for value in values for v in variables(value) if "#" in v} - inside)  # what `unique` named
+    free = sorted({v for value in values for v in free_vars(value) if "#" in v} - inside)  # what `unique` named
     if free:
         raise ExprError(
             f"nothing here runs over {' and '.join(map(given_name, free))}; an index belongs to the function of its "
@@ -219,7 +219,7 @@ def make_stage(
     return staged(cls, Source(name, buffers, next_order(), symbols, loops, values, monoid, axes, tuple(deps)))
 
 
-def settled(e: Expr) -> Any:
+def stage_reduction(e: Expr) -> Any:
     """`e`, or if it is a bare reduction, the stage that computes it, read at the indices of the compute around it."""
     if e.reduction is None:
         return e
@@ -275,7 +275,7 @@ def default_names(count: int) -> list[str]:
 
 def as_stage(e: Expr, name: str) -> Any:
     """`e` stored in a buffer of its own."""
-    e = settled(e)
+    e = stage_reduction(e)
     loops = tuple((unique(v), d) for v, d in zip(default_names(e.ndim), e.dims, strict=True))
     return make_stage(type(e), name, loops, (e.at(tuple(Var(v) for v, _ in loops)),), e.deps, e.symbols)[0]
 
@@ -342,7 +342,7 @@ def store(e: Any) -> bool:
         return False
     own = tuple((unique(v), d) for v, d in zip(default_names(e.ndim), e.dims, strict=True))
     value = e.at(tuple(Var(v) for v, _ in own))
-    free = {v for v in variables(value) if "#" in v} - {v for v, _ in own}
+    free = {v for v in free_vars(value) if "#" in v} - {v for v, _ in own}
     around = {v: extent for frame in FRAMES for v, extent in frame.loops} | {v: k.extent for v, k in AXES.items()}
     if not free <= around.keys() or any(isinstance(n, Param) for n in nodes(value)):
         return False
@@ -369,10 +369,10 @@ def as_expr(cls: type[Expr], x: Any, context: DType | None) -> Any:
         return x
     if isinstance(x, IndexExpr):
         ix, t = x.ix, context or dtypes.int64
-        return cls((), t, lambda _: Of(ix, t), (), x.symbols)
+        return cls((), t, lambda _: IndexToValue(ix, t), (), x.symbols)
     if isinstance(x, CondExpr):
         c, t = x.cond, context or bool_
-        return cls((), t, lambda _: Of(c, t), (), x.symbols)
+        return cls((), t, lambda _: IndexToValue(c, t), (), x.symbols)
     if isinstance(x, bool | int | float) and not isinstance(x, np.generic):
         t = context or (bool_ if isinstance(x, bool) else dtypes.int64 if isinstance(x, int) else dtypes.float64)
         if t.is_integer and isinstance(x, float):
@@ -438,8 +438,8 @@ def cast_value(v: Value, t: DType) -> Value:
     """`v` as a `t`; literals, indices and conditions that their own type holds as they are are made in that type."""
     if v.dtype == t:
         return v
-    if isinstance(v, Of) and (isinstance(v.of, Cond) or v.type == dtypes.int64):
-        return Of(v.of, t)
+    if isinstance(v, IndexToValue) and (isinstance(v.of, Cond) or v.type == dtypes.int64):
+        return IndexToValue(v.of, t)
     if isinstance(v, Const) and _same_number(v, t):
         return Const(v.value, t)
     return Cast(v, t)
@@ -459,7 +459,7 @@ def elementwise(cls: type[Expr], fn: Intrinsic | str, *args: Any, to: DType | No
     """`fn` of the elements of broadcast arguments of one type (`to`, or what promotion gives)."""
     op = REGISTRY[fn] if isinstance(fn, str) else fn
     t = to or common_type(args)
-    exprs = [settled(as_expr(cls, a, None if isinstance(a, Expr) else t)) for a in args]
+    exprs = [stage_reduction(as_expr(cls, a, None if isinstance(a, Expr) else t)) for a in args]
     if t.kind not in op.kinds:
         raise TypeError(f"{op.name} takes {' or '.join(sorted(op.kinds))}, and is given {_types(exprs)}")
     shape = broadcast(op.name, exprs)
@@ -479,17 +479,17 @@ def cast(e: Expr, dtype: DTypeLike) -> Any:
     t = dtypes.dtype(dtype)
     if t == e.dtype:
         return e
-    e = settled(e)
+    e = stage_reduction(e)
     return e.like(e.dims, t, lambda at: cast_value(e.at(at), t))
 
 
 def truth(v: Value) -> Cond:
     """A bool value as a condition."""
-    if isinstance(v, Of) and isinstance(v.of, Cond):
+    if isinstance(v, IndexToValue) and isinstance(v.of, Cond):
         return v.of
-    return Truth(v)
+    return ValueToCond(v)
 
 
 def as_index(e: Expr, top: Index) -> Index:
     """An element of an integer tensor as an index into a dimension of size `top`, clamped to it."""
-    return minimum(maximum(Opaque(e.at(())), Int(0)), top - 1)
+    return minimum(maximum(ValueToIndex(e.at(())), Int(0)), top - 1)

@@ -22,7 +22,7 @@ from loopir.tensor.core import (
     cast_value,
     common_type,
     elementwise,
-    settled,
+    stage_reduction,
     truth,
 )
 from loopir.tensor.index import CondExpr, IndexExpr, same
@@ -127,13 +127,13 @@ def cast(x: Any, dtype: DTypeLike) -> Tensor:
 def where(cond: Any, a: Any, b: Any) -> Tensor:
     """`a` where `cond` holds, else `b`. Only the chosen side is evaluated, so the other may be out of bounds."""
     t = common_type((a, b))
-    sides: list[Any] = [settled(as_expr(Tensor, x, None if isinstance(x, Tensor) else t)) for x in (a, b)]
+    sides: list[Any] = [stage_reduction(as_expr(Tensor, x, None if isinstance(x, Tensor) else t)) for x in (a, b)]
     if isinstance(cond, CondExpr):
         shape = broadcast("where", sides)
         test: Callable[[tuple[Index, ...]], Cond] = lambda _: cond.cond  # noqa: E731
         others: list[Any] = []
     else:
-        c = as_bool(settled(as_expr(Tensor, cond, None)))
+        c = as_bool(stage_reduction(as_expr(Tensor, cond, None)))
         shape = broadcast("where", [c, *sides])
         test = lambda at: truth(at_broadcast(c, shape, at))  # noqa: E731
         others = [c]
@@ -304,7 +304,7 @@ def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -> Tenso
     for before, after in widths:
         if before < 0 or after < 0:
             raise ExprError(f"pad of {x.described()} by {(before, after)}; widths are at least 0, slice to cut")
-    e = settled(x)
+    e = stage_reduction(x)
     outside = as_expr(Tensor, value, e.dtype).at(())
     shape = tuple(d + (before + after) for d, (before, after) in zip(e.dims, widths, strict=True))
 
@@ -321,7 +321,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     if not tensors:
         raise ExprError("concatenate takes at least one tensor")
     t = common_type(tensors)
-    parts: list[Any] = [cast_expr(settled(x), t) for x in tensors]
+    parts: list[Any] = [cast_expr(stage_reduction(x), t) for x in tensors]
     d = _axis("concatenate", axis, parts[0], parts[0].ndim)
     for p in parts[1:]:
         if p.ndim != parts[0].ndim or not _alike(p, parts[0], d):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopir.analysis.simplify import simplify_cond
+from loopir.arith.simplify import simplify_cond
 from loopir.ir.grammar import TRUE, Cmp, Index, Int, Op, Value
-from loopir.ir.walk import loads_of, nodes
+from loopir.ir.traverse.walk import guarded_loads, nodes
 from loopir.tensor.index import Symbols, context
 
 
@@ -15,7 +15,7 @@ def in_bounds(value: Value, loops: Sequence[tuple[str, Index]], symbols: Symbols
     known = context(symbols)
     for v, extent in loops:
         known = known.loop(v, extent)
-    for load, conds in loads_of(value):
+    for load, conds in guarded_loads(value):
         here = known.given(*conds)
         for ix, size in zip(load.at, load.buffer.shape, strict=True):
             if not all(simplify_cond(c, here) == TRUE for c in (Cmp("<=", Int(0), ix), Cmp("<", ix, size))):

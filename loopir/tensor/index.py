@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from loopir.analysis.simplify import Context, simplify
-from loopir.analysis.system import System
+from loopir.analysis.presburger.constraints import ConstraintSystem
+from loopir.arith.simplify import Context, simplify
 from loopir.errors import ExprError, VerifyError
 from loopir.ir import grammar as ir
 from loopir.ir.grammar import Cmp, Cond, Index, Int, Mod, Not, Var
-from loopir.ir.here import usable
-from loopir.ir.measure import written_size
-from loopir.ir.text import text
+from loopir.ir.printer import text
+from loopir.ir.traverse.measure import written_size
+from loopir.ir.verify.scope import require_usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def symbol(name: str, *, min: int = 1, multiple_of: int = 1) -> IndexExpr:
 def require_name(name: str, what: str) -> None:
     """ExprError unless a kernel may call a parameter `name`."""
     try:
-        usable(name)
+        require_usable(name)
     except VerifyError as error:
         raise ExprError(f"{what}: {error}") from None
 
@@ -243,7 +243,7 @@ def same(a: Index, b: Index, symbols: Symbols) -> bool:
 
 def _never_apart(a: Index, b: Index, symbols: Symbols) -> bool:
     """Whether no values of the symbols tell the two apart: by integer sets, where no rule of `simplify` says so."""
-    system, names = System(), {v: v for v in symbols}
+    system, names = ConstraintSystem(), {v: v for v in symbols}
     for c in (*(Cmp("<=", Int(0), Var(v)) for v in names), *(c for s in symbols.values() for c in s.assumes())):
         system.require(c, "", names)
     system.require(Cmp("!=", a, b), "", names)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from loopir.analysis.simplify_func import simplify_func
+from loopir.arith.simplify_func import simplify_func
 from loopir.errors import ExprError
 from loopir.ir.grammar import Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Size, Stmt, Store, Var
 from loopir.ir.recursion import deep
-from loopir.ir.walk import fresh, rebuffer, substitute
+from loopir.ir.traverse.walk import fresh_name, replace_buffers, substitute
 from loopir.tensor.core import Expr, Source, as_stage
 from loopir.tensor.index import Symbol
 
@@ -43,7 +43,7 @@ def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
             if b.name not in kept:
                 body = (Alloc(names.buffers[b.name], body),)
     assumes = tuple(dict.fromkeys(c for s in symbols.values() for c in s.assumes()))
-    title = fresh(name or f"compute_{names.buffers[_buffer(stored[0]).name].name}", names.taken)
+    title = fresh_name(name or f"compute_{names.buffers[_buffer(stored[0]).name].name}", names.taken)
     return simplify_func(Func(title, tuple(params), assumes, body))
 
 
@@ -106,7 +106,7 @@ class _Names:
         self.buffers[b.name] = replace(b, name=name)
 
     def free(self, internal: str) -> str:
-        name = fresh(internal.partition("#")[0], self.taken)
+        name = fresh_name(internal.partition("#")[0], self.taken)
         self.taken.add(name)
         return name
 
@@ -117,7 +117,7 @@ class _Names:
         buffers = tuple(self.buffers[b.name] for b in s.buffers)
         at = tuple(Var(new[v]) for v, _ in s.loops)
         env = {v: Var(n) for v, n in new.items()}
-        values = tuple(substitute(rebuffer(v, self.buffers), env) for v in s.values)
+        values = tuple(substitute(replace_buffers(v, self.buffers), env) for v in s.values)
         stmt: Stmt
         if s.monoid is None:
             stmt = Store(buffers[0].name, buffers[0], at, values[0])

@@ -11,9 +11,9 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, DTypeLike, bool_, float32
-from loopir.ir.grammar import Const, Index, Monoid, Of, Op, Param, Value, Var
+from loopir.ir.grammar import Const, Index, IndexToValue, Monoid, Op, Param, Value, Var
 from loopir.ir.ops import MONOIDS
-from loopir.ir.walk import nodes
+from loopir.ir.traverse.walk import nodes
 from loopir.tensor.core import (
     Expr,
     Reduction,
@@ -26,7 +26,7 @@ from loopir.tensor.core import (
     default_names,
     elementwise,
     make_stage,
-    settled,
+    stage_reduction,
     store,
 )
 from loopir.tensor.index import ReduceAxis, same, unique
@@ -46,7 +46,7 @@ def sum_type(t: DType) -> DType:
 
 def fold(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool, accum: DType, name_as: str) -> Any:
     """Fold `x`, converted to `accum`, by the monoid `name` over `axis`."""
-    e = settled(as_expr(cls, x, None))
+    e = stage_reduction(as_expr(cls, x, None))
     monoid = MONOIDS[name]((accum,))
     return _reduce(cls, monoid, (cast(e, accum),), axis, keepdims, name_as)[0]
 
@@ -62,7 +62,7 @@ def stored_if_costly(e: Expr) -> Any:
 
     Whatever else reads `e` reads what is stored then.
     """
-    e = settled(e)
+    e = stage_reduction(e)
     probe = e.at(tuple(Var(unique("i")) for _ in e.dims))
     costly = any(isinstance(n, Op) and n.fn.ulp > 0 for n in nodes(probe))
     return as_stage(e, "t") if costly and not store(e) else e
@@ -114,7 +114,7 @@ def _kept(t: Any, over: tuple[int, ...], rank: int) -> Any:
 
 def arg_extreme(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool) -> Any:
     """The index of the first extreme element, int64; NaN counts as the extreme."""
-    e = settled(as_expr(cls, x, None))
+    e = stage_reduction(as_expr(cls, x, None))
     t, i64 = e.dtype, dtypes.int64
     if t == bool_:
         t, e = dtypes.uint8, cast(e, dtypes.uint8)
@@ -123,7 +123,7 @@ def arg_extreme(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool) 
         axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
         if len(axes) != 1:
             raise ExprError(f"{name} takes one reduce_axis, and {len(axes)} are given")
-        where = e.like((), i64, lambda _: Of(axes[0].ix, i64))
+        where = e.like((), i64, lambda _: IndexToValue(axes[0].ix, i64))
         return _reduce(cls, monoid, (e, where), axis, keepdims, name)[1]
     if axis is None:
         flat = arg_extreme(cls, name, e.reshape(-1), 0, False)
@@ -131,7 +131,7 @@ def arg_extreme(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool) 
     if isinstance(axis, tuple | list):
         raise ExprError(f"{name} takes one axis, or None for the flat tensor; {axis!r} is given")
     (d,) = _axes(axis, e.ndim, name, e)
-    where = e.like(e.dims, i64, lambda at: Of(at[d], i64))
+    where = e.like(e.dims, i64, lambda at: IndexToValue(at[d], i64))
     return _reduce(cls, monoid, (e, where), d, keepdims, name)[1]
 
 
@@ -139,7 +139,7 @@ def make_monoid(name: str, identity: Sequence[float], combine: Callable[..., Any
     """A reduction over several values by a monoid of one's own; see `lp.monoid`."""
 
     def reduce(cls: type[Expr], values: Sequence[Any], axis: Axis, keepdims: bool) -> tuple[Any, ...]:
-        parts = [settled(as_expr(cls, v, None)) for v in values]
+        parts = [stage_reduction(as_expr(cls, v, None)) for v in values]
         if len(parts) != len(identity):
             raise ExprError(f"monoid {name} folds {len(identity)} values, and {len(parts)} are given")
         shape = broadcast(name, parts)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from loopir.analysis.simplify import simplify
+from loopir.arith.simplify import simplify
 from loopir.errors import ExprError
 from loopir.ir.grammar import Index, Int, ceildiv, maximum, minimum
-from loopir.ir.text import text
-from loopir.tensor.core import Expr, as_index, at_broadcast, broadcast, settled
+from loopir.ir.printer import text
+from loopir.tensor.core import Expr, as_index, at_broadcast, broadcast, stage_reduction
 from loopir.tensor.index import IndexExpr, context, dimension, same
 
 
@@ -80,7 +80,7 @@ class Views(Expr):
     def _gatherer(self, k: Expr) -> Any:
         if not k.dtype.is_integer:
             raise TypeError(f"{self.described()} is indexed by {k.described()}; an index is an integer")
-        return settled(k)
+        return stage_reduction(k)
 
     def _fixed(self, k: Any, size: Index, d: int) -> Index:
         if isinstance(k, IndexExpr):

@@ -11,17 +11,12 @@ primitives for as long as they are let, show that all this can fail, and say wha
 drawn is taken; `.campaign` counts steps and long schedules in parts that add up. docs/testing.md shows each at work.
 """
 
-from loopir.testing.banks import bank_conflicts as bank_conflicts
 from loopir.testing.checking import Wrong as Wrong, check as check
-from loopir.testing.equivalence import assert_equivalent as assert_equivalent
-from loopir.testing.families import FAMILIES as FAMILIES, documented as documented, forms as forms
-from loopir.testing.gpu_memory import MemoryReport as MemoryReport, memory_report as memory_report
-from loopir.testing.guarded import guarded as guarded
-from loopir.testing.oracles import ORACLES as ORACLES, Case as Case
-from loopir.testing.programs import conversions as conversions, operations as operations
-from loopir.testing.rounding import NoBound as NoBound, error_bounds as error_bounds, gamma as gamma
-from loopir.testing.steps import arguments_of as arguments_of, schedules as schedules, steps as steps
-from loopir.testing.strategies import (
+from loopir.testing.generate.families import FAMILIES as FAMILIES, documented as documented, forms as forms
+from loopir.testing.generate.guarded import guarded as guarded
+from loopir.testing.generate.operation_programs import conversions as conversions, operations as operations
+from loopir.testing.generate.steps import arguments_of as arguments_of, schedules as schedules, steps as steps
+from loopir.testing.generate.strategies import (
     Inputs as Inputs,
     arguments as arguments,
     arrays_for as arrays_for,
@@ -29,5 +24,10 @@ from loopir.testing.strategies import (
     shapes as shapes,
     sizes as sizes,
 )
-from loopir.testing.tensors import Expr as Expr, exprs as exprs
-from loopir.testing.tiny import tiny as tiny
+from loopir.testing.generate.tensors import Expr as Expr, exprs as exprs
+from loopir.testing.generate.tiny import tiny as tiny
+from loopir.testing.oracles.bank_conflicts import bank_conflicts as bank_conflicts
+from loopir.testing.oracles.equivalence import assert_equivalent as assert_equivalent
+from loopir.testing.oracles.gpu_memory import MemoryReport as MemoryReport, memory_report as memory_report
+from loopir.testing.oracles.oracles import ORACLES as ORACLES, Case as Case
+from loopir.testing.oracles.rounding import NoBound as NoBound, error_bounds as error_bounds, gamma as gamma

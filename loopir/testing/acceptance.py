@@ -1,8 +1,8 @@
 """`python -m loopir.testing.acceptance`: how many of the steps that `schedules` draws are accepted, by primitive.
 
 A step that is refused tries a refusal and leaves the program as it was; the rules that rewrite are tried only by what
-is accepted. So steps are made to fit the nest (`loopir.testing.habits`), and this counts how well that does. Each
-primitive is drawn as the fuzz run draws it, on programs of all kinds.
+is accepted. So steps are made to fit the nest (`loopir.testing.generate.argument_needs`), and this counts how well
+that does. Each primitive is drawn as the fuzz run draws it, on programs of all kinds.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hypothesis import given, seed as seeded, settings, strategies as st
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.schedule.trace import Step
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.schedule.core.trace import Step
 from loopir.testing.checking import QUIET
 from loopir.testing.fuzz import themed
-from loopir.testing.steps import Crash, schedules
+from loopir.testing.generate.steps import Crash, schedules
 
 ROUND = 20
 """Programs drawn from one seed: few, as those of one seed are alike."""

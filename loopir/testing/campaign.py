@@ -34,22 +34,22 @@ from hypothesis import given, seed as seeded, settings, strategies as st
 
 from loopir.errors import LoopirError, ScheduleError
 from loopir.ir.grammar import Func
-from loopir.ir.text import text
+from loopir.ir.printer import text
 from loopir.lower.pipeline import lower
-from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.schedule.core.trace import Step, script
 from loopir.schedule.schedule import Schedule
-from loopir.schedule.trace import Step, script
-from loopir.testing.brute import broken, small_sizes
 from loopir.testing.checking import QUIET
-from loopir.testing.dataflow import asks_memory
-from loopir.testing.draws import between
-from loopir.testing.empties import with_empties
-from loopir.testing.families import FROM_MEMORY, documented, forms
+from loopir.testing.generate.candidate_steps import TABLE, candidate_steps
+from loopir.testing.generate.draws import between
+from loopir.testing.generate.empties import with_empties
+from loopir.testing.generate.families import FROM_MEMORY, documented, forms
+from loopir.testing.generate.steps import Crash, arguments_of
+from loopir.testing.generate.strategies import arrays_for, funcs
 from loopir.testing.legality import AFFINE, JUDGED, Table, judge_taken, programs, take
-from loopir.testing.oracles import Case, llvm
-from loopir.testing.plausible import TABLE, plausible
-from loopir.testing.steps import Crash, arguments_of
-from loopir.testing.strategies import arrays_for, funcs
+from loopir.testing.oracles.brute_force import first_violation, small_sizes
+from loopir.testing.oracles.last_writers import asks_memory
+from loopir.testing.oracles.oracles import Case, llvm
 
 SHARE = 16
 """One accepted step in so many is judged on the CPU, too."""
@@ -197,7 +197,7 @@ class Worker:
             if len(s.trace) == wanted or len(text(s.func)) > LONGEST:
                 break
             name = data.draw(st.sampled_from(JUDGED))
-            listed = plausible(s.func, name) if name in TABLE else []
+            listed = candidate_steps(s.func, name) if name in TABLE else []
             if listed:
                 step = data.draw(st.sampled_from(listed))
             else:
@@ -218,7 +218,7 @@ class Worker:
         self.count("long schedules of 10 steps or more", int(len(s.trace) >= 10))
         sizes, arrays = data.draw(arrays_for(func))
         self.at("judge", f"{text(func)}\n{script(s.trace)}")
-        if why := broken(func, s.func, small_sizes(func)):
+        if why := first_violation(func, s.func, small_sizes(func)):
             self.count("illegal")
             self.case("illegal", f"seed {seed}\n{text(func)}\n{script(s.trace)}\n{why}")
         self.on_cpu(Case(func, s.func, sizes, arrays), script(s.trace))

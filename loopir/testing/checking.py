@@ -12,13 +12,13 @@ from hypothesis.errors import Flaky
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-from loopir.ir.text import text
+from loopir.ir.printer import text
 from loopir.schedule import Schedule
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.schedule.trace import Step
-from loopir.testing.oracles import ORACLES, Case, false_witness, judge
-from loopir.testing.steps import arguments_of
-from loopir.testing.strategies import arguments, funcs, sizes
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.schedule.core.trace import Step
+from loopir.testing.generate.steps import arguments_of
+from loopir.testing.generate.strategies import arguments, funcs, sizes
+from loopir.testing.oracles.oracles import ORACLES, Case, false_witness, judge
 
 Transform = Callable[..., "Func | Schedule"]
 
@@ -102,7 +102,7 @@ def _run(
         after = transformed(f, before, args, kwargs, call, refusals)
         if after is not None:
             accepted.append(True)
-            put(Case(before, after, at, arrays), call, oracles)
+            judge_case(Case(before, after, at, arrays), call, oracles)
 
     quietly(trial, seed, examples, patience)
     if not accepted:
@@ -167,7 +167,7 @@ def takes_schedule(f: Transform) -> bool:
     return told.rpartition(".")[2].strip("'\"") in ("Schedule", "s", "schedule")
 
 
-def put(case: Case, call: str, oracles: Iterable[str]) -> None:
+def judge_case(case: Case, call: str, oracles: Iterable[str]) -> None:
     """Ask `oracles` about a case; Wrong if one is against it."""
     try:
         found = judge(case, oracles)

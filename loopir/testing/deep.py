@@ -23,12 +23,12 @@ from loopir.build import lower
 from loopir.errors import LoopirError, LowerError, ScheduleError, TargetError
 from loopir.ir.grammar import Func
 from loopir.schedule import Schedule
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.testing.apart import Note, apart
+from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.testing.checking import Wrong, quietly, repro
-from loopir.testing.draws import between
-from loopir.testing.steps import steps
-from loopir.testing.strategies import funcs
+from loopir.testing.generate.draws import between
+from loopir.testing.generate.steps import steps
+from loopir.testing.generate.strategies import funcs
+from loopir.testing.subprocess_rounds import Note, run_rounds
 
 T = TypeVar("T")
 LIMIT = 10.0
@@ -133,7 +133,7 @@ def main(argv: list[str] | None = None) -> int:
         say = partial(print, flush=True)
         deep(chosen.seconds, chosen.seed, examples=chosen.examples, note=note, say=say)
     else:
-        note = apart(
+        note = run_rounds(
             lambda seed, seconds, kept: [
                 sys.executable, "-X", "faulthandler", "-m", "loopir.testing.deep", *argv, "--here", "--seed", str(seed),
                 "--seconds", str(seconds), "--note", str(kept),

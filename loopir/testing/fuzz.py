@@ -21,15 +21,15 @@ from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.schedule.trace import Step, script
-from loopir.testing.apart import Note, apart
-from loopir.testing.checking import Wrong, put, quietly, repro
-from loopir.testing.draws import between
-from loopir.testing.families import documented
-from loopir.testing.oracles import ORACLES, SLOW, Case, false_witness
-from loopir.testing.steps import Crash, schedules
-from loopir.testing.strategies import arrays_for, funcs
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.schedule.core.trace import Step, script
+from loopir.testing.checking import Wrong, judge_case, quietly, repro
+from loopir.testing.generate.draws import between
+from loopir.testing.generate.families import documented
+from loopir.testing.generate.steps import Crash, schedules
+from loopir.testing.generate.strategies import arrays_for, funcs
+from loopir.testing.oracles.oracles import ORACLES, SLOW, Case, false_witness
+from loopir.testing.subprocess_rounds import Note, run_rounds
 
 QUICK = ("language", "last-writer trace", "promises", "exact ring")
 """The oracles that compile nothing: hundreds of cases a second."""
@@ -78,7 +78,7 @@ def trial(
         note.case = repro(func, s.trace)
         note.keep()
     try:
-        put(Case(func, s.func, sizes, arrays), script(s.trace), asked)
+        judge_case(Case(func, s.func, sizes, arrays), script(s.trace), asked)
     except Wrong as wrong:
         wrong.args = (f"{wrong}\n{repro(func, s.trace)}",)
         raise
@@ -149,7 +149,7 @@ def main(argv: list[str] | None = None) -> int:
             primitives=chosen.primitives, share=chosen.share, say=partial(print, flush=True), note=note,
         )  # fmt: skip
     else:
-        note = apart(
+        note = run_rounds(
             lambda seed, seconds, kept: [
                 sys.executable, "-X", "faulthandler", "-m", "loopir.testing.fuzz", *argv, "--here", "--seed", str(seed),
                 "--seconds", str(seconds), "--note", str(kept),

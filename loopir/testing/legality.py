@@ -1,10 +1,10 @@
 """`python -m loopir.testing.legality --seconds N [--each N]`: what primitives refuse and accept, beside what is legal.
 
 Steps are drawn on random affine programs. One that is refused is taken all the same, without its checks, and both
-programs are run at every small size (`loopir.testing.brute`): where nothing changes, a legal step was refused. One that
-is accepted is run, too. Where there is nothing to take, as the step is refused for its form alone, nothing is counted
-but that. With `--each N` primitives take turns in `--jobs` processes, until each has so many counted steps or the time
-is over. The table in docs/legality.md is made by `--write docs/legality.md`.
+programs are run at every small size (`loopir.testing.oracles.brute_force`): where nothing changes, a legal step was
+refused. One that is accepted is run, too. Where there is nothing to take, as the step is refused for its form alone,
+nothing is counted but that. With `--each N` primitives take turns in `--jobs` processes, until each has so many
+counted steps or the time is over. The table in docs/legality.md is made by `--write docs/legality.md`.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from hypothesis import given, seed as seeded, settings, strategies as st
 
 from loopir.errors import LoopirError, ScheduleError
 from loopir.ir.grammar import FloorDiv, Func, Int, Mod, Mul
-from loopir.ir.text import text
-from loopir.ir.walk import nodes, replace_loop
-from loopir.schedule.find import find_loop
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.schedule.trace import Step
-from loopir.testing.brute import broken, larger_sizes, observed, runs, small_sizes, tagged
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import nodes, replace_loop
+from loopir.schedule.core.find import find_loop
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.schedule.core.trace import Step
 from loopir.testing.checking import QUIET
-from loopir.testing.draws import between
-from loopir.testing.families import FAMILIES, FROM_MEMORY, documented, forms
-from loopir.testing.gpu_families import BOXES
-from loopir.testing.guarded import guarded
-from loopir.testing.steps import arguments_of, schedules
-from loopir.testing.strategies import funcs
-from loopir.testing.unchecked import unchecked
+from loopir.testing.generate.draws import between
+from loopir.testing.generate.families import FAMILIES, FROM_MEMORY, documented, forms
+from loopir.testing.generate.gpu_families import BOXES
+from loopir.testing.generate.guarded import guarded
+from loopir.testing.generate.steps import arguments_of, schedules
+from loopir.testing.generate.strategies import funcs
+from loopir.testing.oracles.brute_force import first_violation, larger_sizes, observed, runs, small_sizes, tagged
+from loopir.testing.oracles.unchecked import unchecked
 
 Say = Callable[[str], object]
 VERDICTS = ("accepted", "accepted, illegal", "refused", "refused, legal", "no rewrite", "crash")
@@ -135,7 +135,7 @@ def judge_taken(func: Func, step: Step, after: Taken) -> tuple[str, str]:
         return _on_refusal(func, step, after)
     if isinstance(after, str):
         return "crash", after
-    why = broken(func, after, small_sizes(func))
+    why = first_violation(func, after, small_sizes(func))
     return ("accepted", "") if why is None else ("accepted, illegal", f"{why}\n{text(after)}")
 
 
@@ -148,7 +148,7 @@ def _on_refusal(func: Func, step: Step, error: ScheduleError) -> tuple[str, str]
         return "no rewrite", ""
     for f in (func, tagged(func)):
         new = _unchecked(f, step)
-        why = None if new is None else broken(f, new, sizes, once=step.name not in REPEATS)
+        why = None if new is None else first_violation(f, new, sizes, once=step.name not in REPEATS)
         if why is not None:
             return "refused", why
     return "refused, legal", f"{error}\n{text(after)}"

@@ -36,9 +36,9 @@ import numpy as np
 
 from loopir.build import build
 from loopir.errors import LoopirError
-from loopir.ir.parse import parse
+from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
-from loopir.schedule.trace import Step
+from loopir.schedule.core.trace import Step
 
 Array = np.ndarray[Any, Any]
 Odd = tuple[Any, Array | None]

@@ -1,10 +1,10 @@
 """What each statement touches, when, and under which conditions."""
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.access import Access, Statement, statements_of
+from loopir.analysis.dependence.access import Access, Statement, statements_of
 from loopir.ir.grammar import Int, Var
-from loopir.ir.parse import parse
-from loopir.ir.text import text
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
 
 HEAD = (
     'def f(n: "size", m: "size", a: "inout float32[8, 8]", b: "inout float32[8]", ix: "inout int32[8]", '

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
-from loopir.ir.walk import loops
+from loopir.ir.traverse.walk import loops
 
 Point = dict[str, int]
 FORMS = (

@@ -4,20 +4,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.bounds import Here, unproved
-from loopir.ir.parse import parse
-from loopir.schedule.find import all_buffers
-from loopir.testing.steps import schedules
-from loopir.testing.strategies import funcs
+from loopir.analysis.regions.bounds import BoundsContext, unproved_accesses
+from loopir.ir.parser.parse import parse
+from loopir.schedule.core.find import all_buffers
+from loopir.testing.generate.steps import schedules
+from loopir.testing.generate.strategies import funcs
 
 
 def check(source: str) -> None:
     func = parse(source)
     for b in all_buffers(func):
-        found = [(x, ends) for _, x, ends in unproved(func, b.name)]
+        found = [(x, ends) for _, x, ends in unproved_accesses(func, b.name)]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Here, "holds", lambda *_: False)
-            assert found == [(x, ends) for _, x, ends in unproved(func, b.name)]
+            patch.setattr(BoundsContext, "holds", lambda *_: False)
+            assert found == [(x, ends) for _, x, ends in unproved_accesses(func, b.name)]
 
 
 @given(st.data())
@@ -33,7 +33,7 @@ def test_the_first_and_the_last_of_a_window(least: int, most: int) -> None:
     head = 'def f(n: "size", A: "float32[n + 2]", B: "out float32[n]"):'
     source = f"{head}\n    for i in range(n):\n        B[i] = {window}\n"
     check(source)
-    assert bool([*unproved(parse(source), "A")]) == (least < 0 or most > 2)
+    assert bool([*unproved_accesses(parse(source), "A")]) == (least < 0 or most > 2)
 
 
 @pytest.mark.parametrize(("rows", "lanes", "below"), [(4, 4, "n"), (3, 4, "n"), (4, 5, "n"), (4, 4, "n + 1")])
@@ -47,5 +47,5 @@ def f(n: "size", A: "float32[{rows}, n]", B: "out float32[4 * n + 8]"):
                 for c in range({lanes}):
                     B[b * 64 + l * 4 + c] = A[(b * 64 + l * 4 + c) // n, (b * 64 + l * 4 + c) % n]
 """
-    assert bool([*unproved(parse(source), "A")]) == (rows < 4 or lanes > 4 or below != "n")
+    assert bool([*unproved_accesses(parse(source), "A")]) == (rows < 4 or lanes > 4 or below != "n")
     check(source)

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import loopir as lp
 import loopir.intrinsics
-from loopir.analysis.bounds import outside
-from loopir.analysis.cost import cost, evaluate, symbol
+from loopir.analysis.cost.cost import cost, evaluate, symbol
+from loopir.analysis.regions.bounds import find_out_of_bounds
+from loopir.interp.interpret import cond_holds
 from loopir.ir.grammar import If, Loop, Reduce, Stmt, Store
-from loopir.ir.interpret import holds
-from loopir.ir.verify import evaluate as evaluated
-from loopir.ir.walk import places
-from loopir.testing.strategies import funcs, sizes as sizes_of
+from loopir.ir.traverse.walk import leaf_paths
+from loopir.ir.verify.verify import evaluate as evaluated
+from loopir.testing.generate.strategies import funcs, sizes as sizes_of
 
 
 def test_matmul_by_its_textbook_formula() -> None:
@@ -59,7 +59,7 @@ def f(n: "size", a: "inout float32[n, n]"):
 
 def runs(func: lp.Func, sizes: dict[str, int]) -> dict[str, int]:
     """How often each statement runs, counted."""
-    found = {p.stmt.label: 0 for p in places(func.body)}
+    found = {p.stmt.label: 0 for p in leaf_paths(func.body)}
 
     def body(stmts: Iterable[Stmt], env: dict[str, int]) -> None:
         for s in stmts:
@@ -68,7 +68,7 @@ def runs(func: lp.Func, sizes: dict[str, int]) -> dict[str, int]:
                     for i in range(evaluated(extent, env)):
                         body(inner, {**env, var: i})
                 case If(cond, then, orelse):
-                    body(then if holds(cond, env) else orelse, env)
+                    body(then if cond_holds(cond, env) else orelse, env)
                 case Store(label) | Reduce(label):
                     found[label] += 1
                 case _:
@@ -149,17 +149,17 @@ def f(n: "size", a: "inout float32[n, 8]", p: "int32[8]"):
 
 
 def test_accesses_inside_are_proved_for_all_sizes() -> None:
-    assert outside(nest("n", "i, j")) is None
-    assert outside(nest("n", "n - 1 - i, 7 - j")) is None
-    assert outside(nest("n + 5", "i, j", guard="i < n")) is None
-    assert outside(nest("n // 4", "i * 4 + j // 2, j")) is None
-    assert outside(nest("n", "i, p[j]")) is None  # from memory: the interpreter's to check
+    assert find_out_of_bounds(nest("n", "i, j")) is None
+    assert find_out_of_bounds(nest("n", "n - 1 - i, 7 - j")) is None
+    assert find_out_of_bounds(nest("n + 5", "i, j", guard="i < n")) is None
+    assert find_out_of_bounds(nest("n // 4", "i * 4 + j // 2, j")) is None
+    assert find_out_of_bounds(nest("n", "i, p[j]")) is None  # from memory: the interpreter's to check
 
 
 def test_the_least_access_outside_is_told() -> None:
-    found = outside(nest("n + 1", "i, j"))
+    found = find_out_of_bounds(nest("n + 1", "i, j"))
     assert str(found) == "a at (i=0, j=0) touches a[0, 0], and its shape is (0, 8) (at n=0)"
-    found = outside(nest("n", "i, j - 1", assume="n >= 2"))
+    found = find_out_of_bounds(nest("n", "i, j - 1", assume="n >= 2"))
     assert found is not None
     assert (found.element, found.sizes) == ((0, -1), {"n": 2})
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.access import statements_of
-from loopir.analysis.depend import apart, carried, lockstep
-from loopir.analysis.moved import Came, order_broken
-from loopir.analysis.refute import Ends, Reduced, digits, refuted
-from loopir.analysis.system import System, combine, product_bound
+from loopir.analysis.dependence.access import statements_of
+from loopir.analysis.dependence.depend import concurrent_conflict, lockstep, loop_carried
+from loopir.analysis.dependence.reordering import Origin, violated_dependence
+from loopir.analysis.presburger.constraints import ConstraintSystem, combine, product_bound
+from loopir.analysis.presburger.infeasible import Ends, Reduced, digits, is_infeasible
 from loopir.errors import Witness
 from loopir.ir.grammar import Func, Int, Loop, Var
-from loopir.ir.parse import parse
-from loopir.ir.walk import places_of, replace_loop
+from loopir.ir.parser.parse import parse
+from loopir.ir.traverse.walk import leaf_paths_of, replace_loop
 
 HEAD = 'def f(n: "size", m: "size", a: "inout float32[8, 8]", b: "inout float32[8]", ix: "inout int32[8]"):'
 
@@ -38,7 +38,7 @@ def swapped(f: Func, outer: str, inner: str) -> Func:
 def test_the_witness_is_the_least_of_all_pairs_of_statements() -> None:
     """The later statements clash at smaller sizes than the first two."""
     f = func("for i in range(n):", "    b[i + 3] = b[i]", "    a[i, 0] = a[i + 1, 0]")
-    clash = carried(f, "i")
+    clash = loop_carried(f, "i")
     assert clash is not None
     assert clash.witness == Witness("WAR", "a", (1, 0), "a", {"i": 0}, "a", {"i": 1}, {"n": 2, "m": 0})
 
@@ -46,39 +46,39 @@ def test_the_witness_is_the_least_of_all_pairs_of_statements() -> None:
 @pytest.mark.parametrize("assumed", [0, 5, 9])
 def test_sizes_are_as_assumed(assumed: int) -> None:
     f = func(f"assume(n >= {assumed})", "assume(n % 3 == 0)", "for i in range(n):", "    b[0] = 1.0")
-    clash = carried(f, "i")
+    clash = loop_carried(f, "i")
     assert clash is not None
     assert clash.witness.sizes["n"] == max(3, -(-assumed // 3) * 3)
 
 
 def test_a_loop_that_runs_once_at_most_carries_nothing() -> None:
-    assert carried(func("assume(n <= 1)", "for i in range(n):", "    b[0] = 1.0"), "i") is None
-    assert carried(func("for i in range(min(n, 1)):", "    b[0] = 1.0"), "i") is None
-    assert carried(func("for i in range(max(n, 2)):", "    b[0] = 1.0"), "i") is not None
+    assert loop_carried(func("assume(n <= 1)", "for i in range(n):", "    b[0] = 1.0"), "i") is None
+    assert loop_carried(func("for i in range(min(n, 1)):", "    b[0] = 1.0"), "i") is None
+    assert loop_carried(func("for i in range(max(n, 2)):", "    b[0] = 1.0"), "i") is not None
 
 
 def test_guards_and_arms_count() -> None:
-    assert carried(func("for i in range(n):", "    if i == 3:", "        b[0] = 1.0"), "i") is None
-    assert carried(func("for i in range(4):", "    b[i] = b[i + 4] if i < 4 else b[0]"), "i") is None
-    assert carried(func("for i in range(4):", "    b[i] = b[i + 3] if i >= 1 else b[7]"), "i") is None
-    assert carried(func("for i in range(4):", "    b[i] = b[i + 3] if i < 1 else b[7]"), "i") is not None
+    assert loop_carried(func("for i in range(n):", "    if i == 3:", "        b[0] = 1.0"), "i") is None
+    assert loop_carried(func("for i in range(4):", "    b[i] = b[i + 4] if i < 4 else b[0]"), "i") is None
+    assert loop_carried(func("for i in range(4):", "    b[i] = b[i + 3] if i >= 1 else b[7]"), "i") is None
+    assert loop_carried(func("for i in range(4):", "    b[i] = b[i + 3] if i < 1 else b[7]"), "i") is not None
 
 
 def test_distances_that_do_not_divide_never_meet() -> None:
-    assert carried(func("for i in range(n):", "    b[2 * i] = b[2 * i + 1]"), "i") is None
-    assert carried(func("for i in range(n):", "    b[i % 3] = 1.0"), "i") is not None
-    assert carried(func("for i in range(n):", "    a[i // 4, i % 4] = 1.0"), "i") is None
+    assert loop_carried(func("for i in range(n):", "    b[2 * i] = b[2 * i + 1]"), "i") is None
+    assert loop_carried(func("for i in range(n):", "    b[i % 3] = 1.0"), "i") is not None
+    assert loop_carried(func("for i in range(n):", "    a[i // 4, i % 4] = 1.0"), "i") is None
 
 
 def test_folds_commute_with_one_another_and_with_nothing_else() -> None:
     f = func("for i in range(n):", "    for k in range(m):", "        b[0] = sum(a[i, k], over=(i, k))")
-    assert order_broken(f, swapped(f, "i", "k")) is None
+    assert violated_dependence(f, swapped(f, "i", "k")) is None
     read = func("for i in range(n):", "    for k in range(m):", "        b[i] = sum(b[k], over=k)")
-    clash = order_broken(read, swapped(read, "i", "k"))
+    clash = violated_dependence(read, swapped(read, "i", "k"))
     assert clash is not None
     assert not clash.fold
     started = func("for i in range(n):", "    for k in range(m):", "        b[0] = sum(a[i, k], over=k, init=0.0)")
-    clash = order_broken(started, swapped(started, "i", "k"))
+    clash = violated_dependence(started, swapped(started, "i", "k"))
     assert clash is not None
     assert "b (its init)" in (clash.witness.first_statement, clash.witness.second_statement)
 
@@ -97,9 +97,9 @@ def test_folds_commute_with_one_another_and_with_nothing_else() -> None:
 def test_folds_of_two_statements_by_one_monoid_commute(one: str, other: str, free: bool) -> None:
     before = func("for i in range(n):", f"    {one}", "for j in range(n):", f"    {other}")
     after = func("for j in range(n):", f"    {other}", "for i in range(n):", f"    {one}")
-    labels = [p.stmt.label for p in places_of(before)]
-    came = {new.stmt.label: Came(old) for new, old in zip(places_of(after), reversed(labels), strict=True)}
-    assert (order_broken(before, after, came) is None) == free
+    labels = [p.stmt.label for p in leaf_paths_of(before)]
+    came = {new.stmt.label: Origin(old) for new, old in zip(leaf_paths_of(after), reversed(labels), strict=True)}
+    assert (violated_dependence(before, after, came) is None) == free
 
 
 def test_folds_of_two_into_other_pairs_do_not_commute() -> None:
@@ -109,23 +109,23 @@ def test_folds_of_two_into_other_pairs_do_not_commute() -> None:
     for at, free in (("m[0], p[0]", True), ("m[0], q[0]", False)):
         one, two = lines.format(v="i", at="m[0], p[0]"), lines.format(v="j", at=at)
         before, after = parse(head + one + two), parse(head + two + one)
-        labels = [p.stmt.label for p in places_of(before)]
-        came = {new.stmt.label: Came(old) for new, old in zip(places_of(after), reversed(labels), strict=True)}
-        assert (order_broken(before, after, came) is None) == free
+        labels = [p.stmt.label for p in leaf_paths_of(before)]
+        came = {new.stmt.label: Origin(old) for new, old in zip(leaf_paths_of(after), reversed(labels), strict=True)}
+        assert (violated_dependence(before, after, came) is None) == free
 
 
 def test_two_reductions_that_threads_fold_are_not_one() -> None:
     f = func("for i in range(4):", "    b[0] = sum(a[i, 0], over=i)", "    b[0] = sum(a[i, 1], over=i)")
-    assert carried(f, "i", together=True) is not None
+    assert loop_carried(f, "i", together=True) is not None
 
 
 def test_a_fold_that_reads_its_own_element_otherwise_does_not_commute() -> None:
     f = func("for i in range(n):", "    for k in range(m):", "        b[0] = sum(b[0] * a[i, k], over=(i, k))")
-    assert order_broken(f, swapped(f, "i", "k")) is not None
+    assert violated_dependence(f, swapped(f, "i", "k")) is not None
 
 
 def test_a_clash_of_folds_says_so() -> None:
-    clash = carried(func("for k in range(n):", "    b[0] = sum(a[0, k], over=k)"), "k")
+    clash = loop_carried(func("for k in range(n):", "    b[0] = sum(a[0, k], over=k)"), "k")
     assert clash is not None
     assert clash.fold
     assert (clash.first, clash.second) == ("b", "b")
@@ -143,32 +143,32 @@ def test_instances_apart_need_no_order() -> None:
     f = func("for i in range(n):", "    for j in range(4):", "        a[i, j] = b[j]", "    for k in range(4):",
              "        b[k] = a[i, 3 - k]")  # fmt: skip
     one, two = statements_of(f)
-    assert apart(f, one, two, same=(), differ="i") is not None
-    assert apart(f, one, one, same=("i",), differ="j") is None
-    assert apart(f, one, one, same=(), differ="i") is None
+    assert concurrent_conflict(f, one, two, same=(), differ="i") is not None
+    assert concurrent_conflict(f, one, one, same=("i",), differ="j") is None
+    assert concurrent_conflict(f, one, one, same=(), differ="i") is None
 
 
 def test_an_unseen_index_is_said() -> None:
-    clash = carried(func("for i in range(n):", "    b[ix[i]] = 1.0"), "i")
+    clash = loop_carried(func("for i in range(n):", "    b[ix[i]] = 1.0"), "i")
     assert clash is not None
-    assert clash.unsure == "b is indexed from memory, which analysis takes to touch every element"
+    assert clash.inexact == "b is indexed from memory, which analysis takes to touch every element"
     assert clash.witness.element is None
 
 
 def test_products_of_sizes_are_tried_at_small_ones() -> None:
-    real = carried(func("for i in range(n):", "    b[i * m] = 1.0"), "i")
+    real = loop_carried(func("for i in range(n):", "    b[i * m] = 1.0"), "i")
     assert real is not None
-    assert real.unsure is None
+    assert real.inexact is None
     assert real.witness.sizes == {"n": 2, "m": 0}
-    apart_always = carried(func("assume(m >= 1)", "for i in range(n):", "    b[i * m] = 1.0"), "i")
+    apart_always = loop_carried(func("assume(m >= 1)", "for i in range(n):", "    b[i * m] = 1.0"), "i")
     assert apart_always is not None
-    assert apart_always.unsure is not None
-    assert "i * m" in apart_always.unsure
+    assert apart_always.inexact is not None
+    assert "i * m" in apart_always.inexact
 
 
 def test_fused_loops_are_apart_and_in_bounds() -> None:
-    assert carried(func("for x in range(n * m):", "    a[x // m, x % m] = 1.0"), "x") is None
-    assert carried(func("for x in range(n * m):", "    if x // m >= n:", "        b[0] = 1.0"), "x") is None
+    assert loop_carried(func("for x in range(n * m):", "    a[x // m, x % m] = 1.0"), "x") is None
+    assert loop_carried(func("for x in range(n * m):", "    if x // m >= n:", "        b[0] = 1.0"), "x") is None
     n, m = Var("n"), Var("m")
     assert product_bound(n * m, m) == (n, 1)
     assert product_bound(n * m + 1, m) is None
@@ -192,9 +192,9 @@ def test_a_refutation_is_right(data: st.DataObject) -> None:
     order = data.draw(st.lists(st.tuples(row, st.booleans()), max_size=2))
     cases = data.draw(st.lists(st.lists(st.lists(st.tuples(row, st.booleans()), max_size=2), max_size=3), max_size=2))
     ends = [({d: sign, "": 3}, False) for d in dims for sign in (1, -1)]
-    system = System(constraints=[*rows, *ends], cases=cases, hidden=[quotient])
+    system = ConstraintSystem(constraints=[*rows, *ends], cases=cases, hidden=[quotient])
     solved = system.solvable(dims, order)
-    assert not solved or not refuted(Reduced([*rows, *ends], [(dividend, divisor, quotient)]), order, cases)
+    assert not solved or not is_infeasible(Reduced([*rows, *ends], [(dividend, divisor, quotient)]), order, cases)
 
     def met(at: dict[str, int], case: list[Any]) -> bool:
         values = ((sum(c * at[k] for k, c in row.items()), equal) for row, equal in case)
@@ -234,25 +234,25 @@ def test_digits_are_told_apart_as_they_are(data: st.DataObject) -> None:
 
 
 def test_bounds_alone_refute() -> None:
-    assert refuted(Reduced([({"x": 1}, False), ({"x": -1, "": -1}, False)]), [])
-    assert not refuted(Reduced([({"x": 1}, False), ({"x": -1}, False)]), [])
-    assert refuted(Reduced([({"x": 2, "y": 2, "": 1}, True), ({"x": 1}, False), ({"y": 1}, False)]), [])
+    assert is_infeasible(Reduced([({"x": 1}, False), ({"x": -1, "": -1}, False)]), [])
+    assert not is_infeasible(Reduced([({"x": 1}, False), ({"x": -1}, False)]), [])
+    assert is_infeasible(Reduced([({"x": 2, "y": 2, "": 1}, True), ({"x": 1}, False), ({"y": 1}, False)]), [])
 
 
 def test_every_case_is_refuted_or_none_is() -> None:
     below, above = ({"x": -1}, False), ({"x": 1, "": -4}, False)
     base = Reduced([({"x": 1, "": -1}, False), ({"x": -1, "": 3}, False)])
-    assert refuted(base, [], [[[below], [above]]])
-    assert not refuted(base, [], [[[below], [({"x": 1, "": -3}, False)]]])
+    assert is_infeasible(base, [], [[[below], [above]]])
+    assert not is_infeasible(base, [], [[[below], [({"x": 1, "": -3}, False)]]])
 
 
 def test_tiles_are_apart_without_the_solver() -> None:
     """64 * o + i is another element for another o, as i stays below 64."""
     element = ({"s.o": 64, "s.i": 1, "t.o": -64, "t.i": -1}, True)
     inside = [({f"{p}.i": 1}, False) for p in "st"] + [({f"{p}.i": -1, "": 63}, False) for p in "st"]
-    assert refuted(Reduced([element, *inside]), [({"t.o": 1, "s.o": -1, "": -1}, False)])
-    assert refuted(Reduced([element, *inside]), [({"t.i": 1, "s.i": -1, "": -1}, False)])
-    assert not refuted(Reduced([element, *inside[1:]]), [({"t.i": 1, "s.i": -1, "": -1}, False)])
+    assert is_infeasible(Reduced([element, *inside]), [({"t.o": 1, "s.o": -1, "": -1}, False)])
+    assert is_infeasible(Reduced([element, *inside]), [({"t.i": 1, "s.i": -1, "": -1}, False)])
+    assert not is_infeasible(Reduced([element, *inside[1:]]), [({"t.i": 1, "s.i": -1, "": -1}, False)])
 
 
 def test_places_of_lanes_are_apart_without_the_solver() -> None:
@@ -262,9 +262,9 @@ def test_places_of_lanes_are_apart_without_the_solver() -> None:
     rows = ({"_s": 1, "_t": -1}, True)
     columns = ({"s.lane": 1, "_s": -8, "t.lane": -1, "_t": 8}, True)
     another = ({"t.lane": 1, "s.lane": -1, "": -1}, False)
-    assert refuted(Reduced([*inside, rows, columns], divided), [another])
-    assert not refuted(Reduced([*inside, columns], divided), [another])
-    assert not refuted(Reduced([*inside, rows], divided), [another])
+    assert is_infeasible(Reduced([*inside, rows, columns], divided), [another])
+    assert not is_infeasible(Reduced([*inside, columns], divided), [another])
+    assert not is_infeasible(Reduced([*inside, rows], divided), [another])
 
 
 def test_different_positions_divided_by_one_size_stay_apart() -> None:
@@ -280,7 +280,7 @@ def f(m: "size", n: "size", B: "out float32[m, n]"):
                 if i * 4 + w < m * n:
                     B[(i * 4 + w) // n, (i * 4 + w) % n] = 2.0
 """)
-    assert carried(f, "i") is None
+    assert loop_carried(f, "i") is None
     g = parse("""
 def f(m: "size", n: "size", B: "out float32[m, n]"):
     for i in range((m * n + 3) // 4):
@@ -291,6 +291,6 @@ def f(m: "size", n: "size", B: "out float32[m, n]"):
             if i * 4 + w < m * n:
                 B[(i * 4 + w) // n, (i * 4 + w) % n] = 2.0
 """)
-    clash = carried(g, "i")
+    clash = loop_carried(g, "i")
     assert clash is not None
-    assert clash.unsure is None
+    assert clash.inexact is None

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.correction import number
-from loopir.analysis.signs import is_defined, is_nonnegative, is_positive
+from loopir.analysis.dataflow.correction import number
+from loopir.arith.signs import is_defined, is_nonnegative, is_positive
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Buffer, Const, Int, Load, Op, Value
 from loopir.ir.ops import REGISTRY
-from loopir.ir.walk import nodes
+from loopir.ir.traverse.walk import nodes
 
 FLOAT = DType("float32", "float", 32)
 SIGNED, FREE = (Load(Buffer(name, (Int(1),), FLOAT), (Int(0),)) for name in ("M", "A"))

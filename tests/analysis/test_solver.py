@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
-from loopir.analysis import solver
-from loopir.analysis.access import statements_of
-from loopir.analysis.depend import Pair, conflicts
-from loopir.analysis.solver import effort, isl, question, read_set
-from loopir.analysis.system import System
+from loopir.analysis.dependence.access import statements_of
+from loopir.analysis.dependence.depend import Pair, conflicts
+from loopir.analysis.presburger import solver
+from loopir.analysis.presburger.constraints import ConstraintSystem
+from loopir.analysis.presburger.solver import effort, isl, question, read_set
 from loopir.errors import Undecided
-from loopir.ir.parse import parse
-from loopir.testing.steps import schedules
-from loopir.testing.strategies import funcs
+from loopir.ir.parser.parse import parse
+from loopir.testing.generate.steps import schedules
+from loopir.testing.generate.strategies import funcs
 
 HARD = "{ [a, b, c, d, e] : 0 <= a, b, c, d, e <= 999 and (7a + 5b - 11c) mod 89 = 3 and (13c - 9d + 4e) mod 97 = 5 }"
 
@@ -144,7 +144,7 @@ def test_a_budget_changes_no_answer(data: st.DataObject, operations: int) -> Non
                 assert solvable(system, dims, operations) in (whole, None)
 
 
-def solvable(system: System, dims: list[str], operations: int) -> bool | None:
+def solvable(system: ConstraintSystem, dims: list[str], operations: int) -> bool | None:
     try:
         with question(operations):
             return not all(x.is_empty() for x in system.solutions(dims, []))

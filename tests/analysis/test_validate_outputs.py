@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import loopir as lp
-from loopir.analysis.validate import Validation, validate
+from loopir.analysis.dataflow.equivalence import Validation, validate
 
 
 def compared(before: str, old: str, new: str) -> Validation:

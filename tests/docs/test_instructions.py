@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import loopir as lp
-from loopir.ir.ops import instruction_called
+from loopir.ir.ops import find_instruction
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "instructions.md").read_text()
 
@@ -16,7 +16,7 @@ def test_what_is_named_in_full_is_there() -> None:
     names = [re.findall(r"`(\w+)`", row)[0] for row in rows]
     assert len(names) == 13
     for name in names:
-        assert instruction_called(name) is not None, name
+        assert find_instruction(name) is not None, name
 
 
 def test_the_example_runs() -> None:

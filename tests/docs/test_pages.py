@@ -15,7 +15,7 @@ import pytest
 import loopir as lp
 import loopir.testing
 import schedules
-from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.schedule import Schedule
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import loopir as lp
 @pytest.fixture(scope="session")
 def gpu() -> Any:
     """The GPU, for tests that compare with NumPy or the interpreter alone."""
-    from loopir.runtime.driver import device
+    from loopir.runtime.cuda.driver import device
 
     try:
         return device()

@@ -12,7 +12,7 @@ import loopir as lp
 import loopir.intrinsics
 import schedules
 from loopir.ir.dtypes import ALL, DType, bool_
-from loopir.testing import programs
+from loopir.testing.generate import operation_programs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 RNG = np.random.default_rng(0)
@@ -56,7 +56,7 @@ def on_both(schedule: Any, *arrays: Any) -> tuple[list[Any], list[Any]]:
 
 @pytest.mark.parametrize("t", ALL, ids=str)
 def test_every_operation_of_a_type(t: DType) -> None:
-    func, ops = programs.operations(t)
+    func, ops = operation_programs.operations(t)
     got, want = on_both(schedules.gpu(lp.Schedule(func)), *(values(t, 300) for _ in "xyz"))
     for f, a, b in zip(ops, got, want, strict=True):
         # a narrow result is a float32 one rounded: at most one unit away
@@ -69,7 +69,7 @@ def test_every_operation_of_a_type(t: DType) -> None:
 
 @pytest.mark.parametrize("source", ALL, ids=str)
 def test_every_conversion(source: DType) -> None:
-    func, _ = programs.conversions(source)
+    func, _ = operation_programs.conversions(source)
     got, want = on_both(schedules.gpu(lp.Schedule(func)), values(source, 200))
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a.astype(np.float64), b.astype(np.float64))

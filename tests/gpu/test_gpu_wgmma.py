@@ -12,8 +12,8 @@ from several_roles import LOOPS, several
 
 import loopir as lp
 import schedules
-from schedules.fusion import inlined
-from schedules.matmul_wgmma import matmul_wgmma
+from schedules.common.fusion import inlined
+from schedules.gpu.matmul_wgmma import matmul_wgmma
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("sm_90a")]
 

@@ -10,7 +10,7 @@ import loopir.intrinsics  # noqa: F401
 from loopir.ir.ops import INSTRUCTIONS
 
 ROOT = Path(__file__).parents[2] / "loopir"
-FILES = sorted(p for room in ("lower", "emit", "analysis", "runtime") for p in (ROOT / room).rglob("*.py"))
+FILES = sorted(p for room in ("lower", "codegen", "arith", "analysis", "runtime") for p in (ROOT / room).rglob("*.py"))
 OPERATORS = r"matmul|gemm|conv\dd|convolution|softmax|attention|\w*norm\b|gelu|silu|relu"
 
 

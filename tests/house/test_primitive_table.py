@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import loopir as lp
-from loopir.schedule.primitive import PRIMITIVES, spell_hint
+from loopir.schedule.core.primitive import PRIMITIVES, spell_hint
 
 PAGE = (Path(__file__).parents[2] / "docs" / "primitives.md").read_text()
 TVM = """

@@ -7,8 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "loopir"
-SOLVER = PACKAGE / "analysis" / "solver.py"
-ORACLE = PACKAGE / "testing" / "points.py"
+SOLVER = PACKAGE / "analysis" / "presburger" / "solver.py"
+ORACLE = PACKAGE / "testing" / "oracles" / "isl_points.py"
 """What the tests hold the analysis against, which asks isl by itself, in isl's default context."""
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if p not in (SOLVER, ORACLE))
 OF_CONTEXTS = {"Context", "DEFAULT_CONTEXT", "Val", "Mat", "Set", "Map", "BasicSet", "BasicMap", "UnionSet", "UnionMap",

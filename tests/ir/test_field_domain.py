@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
-from loopir.ir.domains import DOMAINS, HIGH, LOW, NAN, P, Q
+from loopir.interp.interpret import interpret
+from loopir.interp.value_domains import DOMAINS, HIGH, LOW, NAN, P, Q
 from loopir.ir.dtypes import DType
-from loopir.ir.interpret import interpret
 from loopir.ir.ops import REGISTRY
 
 FIELD, FLOAT = DOMAINS["field"](), DType("float32", "float", 32)

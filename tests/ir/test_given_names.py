@@ -8,7 +8,7 @@ import pytest
 import loopir as lp
 import schedules
 from loopir.errors import ExprError
-from loopir.ir.walk import fresh
+from loopir.ir.traverse.walk import fresh_name
 
 NEST = """
 def {fn}({n}: "size", {a}: "float32[{n}, 20]", {b}: "out float32[{n}]", {c}: "out float32[{n}]"):
@@ -42,7 +42,7 @@ def test_any_name_is_right_on_every_target(names: str) -> None:
 
 
 def test_a_name_that_is_made_is_one_that_may_be() -> None:
-    assert [fresh(x, {"_o"}) for x in ("__o", "___", "lp_kernel", "i")] == ["_o_1", "_", "_lp_kernel", "i"]
+    assert [fresh_name(x, {"_o"}) for x in ("__o", "___", "lp_kernel", "i")] == ["_o_1", "_", "_lp_kernel", "i"]
 
 
 @pytest.mark.parametrize("name", ["lp_rt", "__x", "for", "nan"])

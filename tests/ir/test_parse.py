@@ -10,9 +10,9 @@ import pytest
 import loopir as lp
 from loopir.errors import LoopirError, ParseError, VerifyError
 from loopir.ir.grammar import Func, Monoid, Reduce
-from loopir.ir.parse import func, parse
-from loopir.ir.text import text
-from loopir.ir.walk import places
+from loopir.ir.parser.parse import func, parse
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import leaf_paths
 
 HEAD = 'def f(n: "size", m: "size", a: "float32[n, m]", x: "float32[n]", ix: "int32[n]", p: "bool[n]"):\n'
 GLOBAL = 3
@@ -246,7 +246,7 @@ def test_a_monoid_from_around_the_function() -> None:
         '@monoid(identity=(0.0,))\ndef plus(a: "float32", b: "float32"):\n    return a + b\n'
         'def f(x: "float32[4]"):\n    for i in range(4):\n        x[0] = plus(x[i], over=())'
     )
-    reduce = next(places(both.body)).stmt
+    reduce = next(leaf_paths(both.body)).stmt
     assert isinstance(reduce, Reduce)
     plus: Monoid = reduce.monoid
 
@@ -255,7 +255,7 @@ def test_a_monoid_from_around_the_function() -> None:
         for i in range(4):
             s[0] = plus(x[i], over=i, init=0)
 
-    found = next(places(g.body)).stmt
+    found = next(leaf_paths(g.body)).stmt
     assert isinstance(found, Reduce)
     assert found.monoid == plus
     assert found.over == ("i",)

@@ -31,7 +31,6 @@ from loopir.ir.grammar import (
     Mod,
     Mul,
     Op,
-    Opaque,
     Param,
     Reduce,
     Select,
@@ -39,14 +38,15 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
     Strided,
-    Truth,
     Value,
+    ValueToCond,
+    ValueToIndex,
     Var,
 )
-from loopir.ir.layouts import injective
+from loopir.ir.layout.layouts import is_injective
 from loopir.ir.ops import MONOIDS, REGISTRY
-from loopir.ir.verify import Stage, verify
-from loopir.testing.strategies import funcs
+from loopir.ir.verify.verify import Stage, verify
+from loopir.testing.generate.strategies import funcs
 
 n, i, j, k = Var("n"), Var("i"), Var("j"), Var("k")
 A, X, IX = (Buffer(name, (n,), t) for name, t in (("A", float32), ("X", float32), ("ix", int32)))
@@ -119,14 +119,20 @@ EXPRESSIONS: dict[str, tuple[Func, str]] = {
     "rank": (func(loop(Store("X", X, (i, i), ONE))), "X has 1 dimensions at this stage, and 2 indices"),
     "division by 0": (func(loop(store(at=FloorDiv(i, Int(0))))), "an index is divided by 0"),
     "remainder by -1": (func(loop(store(at=Mod(i, Int(-1))))), "an index is divided by -1"),
-    "a float index": (func(loop(store(at=Opaque(Load(A, (i,)))))), "an index from memory is an integer, not float32"),
-    "a float condition": (func(loop(If(Truth(ONE), (store(),)))), "a condition from memory is a bool, not float32"),
+    "a float index": (
+        func(loop(store(at=ValueToIndex(Load(A, (i,)))))),
+        "an index from memory is an integer, not float32",
+    ),
+    "a float condition": (
+        func(loop(If(ValueToCond(ONE), (store(),)))),
+        "a condition from memory is a bool, not float32",
+    ),
     "one term": (func(loop(If(And((TRUE,)), (store(),)))), "And of one term"),
     "mixed arguments": (func(loop(store(op("add", ONE, ONE32)))), "add has arguments of float32 and int32"),
     "a kind": (func(loop(store(op("and_", ONE, ONE)))), "and_ takes bool or int or uint, not float32"),
     "arity": (func(loop(store(op("add", ONE)))), "add takes 2 arguments, and has 1"),
     "arms": (func(loop(store(Select(TRUE, ONE, ONE32)))), "select has arms of float32 and int32"),
-    "a constant": (func(loop(store(at=Opaque(Const(200, int8))))), "the constant 200 does not fit int8"),
+    "a constant": (func(loop(store(at=ValueToIndex(Const(200, int8))))), "the constant 200 does not fit int8"),
     "a component": (func(loop(store(Param("a", float32)))), "'a' is a monoid's component, used outside it"),
 }
 STATEMENTS: dict[str, tuple[Func, str]] = {
@@ -165,7 +171,7 @@ REDUCTIONS: dict[str, tuple[Func, str]] = {
         "starts outside loop k, and that depends on T inside",
     ),
     "a kept guard that depends": (
-        func(loop(loop(Alloc(T, (If(Truth(op("lt", Load(T, (Int(0),)), ONE)), (fold(),)),)), var="k"))),
+        func(loop(loop(Alloc(T, (If(ValueToCond(op("lt", Load(T, (Int(0),)), ONE)), (fold(),)),)), var="k"))),
         "starts outside loop k, and that depends on T inside",
     ),
     "a kept loop that depends": (
@@ -204,7 +210,7 @@ BUFFERS: dict[str, tuple[Func, str]] = {
     ),
     "a shape of loops": (func(loop(Alloc(Buffer("B", (i,), float32), ()))), "made of sizes and integers only"),
     "a shape from memory": (
-        func(Alloc(Buffer("B", (Opaque(Load(IX, (Int(0),))),), float32), ())),
+        func(Alloc(Buffer("B", (ValueToIndex(Load(IX, (Int(0),))),), float32), ())),
         "made of sizes and integers only",
     ),
     "a negative dimension": (func(params=(argument(shape=(Int(-1),)),)), "a dimension of -1"),
@@ -237,7 +243,7 @@ def test_a_broken_rule_is_named(name: str) -> None:
 
 
 def test_a_guard_on_the_reduced_loop_may_read_what_is_inside_it() -> None:
-    guard = And((Cmp("<", k, n), Truth(op("lt", Load(A, (k,)), ONE))))
+    guard = And((Cmp("<", k, n), ValueToCond(op("lt", Load(A, (k,)), ONE))))
     verify(func(loop(loop(If(guard, (fold(),)), var="k"))))
 
 
@@ -261,7 +267,7 @@ def test_one_offset_when_flat() -> None:
 
 
 def layout(shape: tuple[Index, ...], placed: Strided | Mapped) -> bool:
-    return injective(Buffer("B", shape, float32, layout=placed))
+    return is_injective(Buffer("B", shape, float32, layout=placed))
 
 
 def test_layouts_that_give_each_element_its_place() -> None:

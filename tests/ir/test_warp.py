@@ -7,8 +7,8 @@ import pytest
 
 import loopir as lp
 from loopir.ir.grammar import Barrier, Func, Stmt
-from loopir.ir.verify import verify
-from loopir.ir.walk import rewrite
+from loopir.ir.traverse.walk import rewrite
+from loopir.ir.verify.verify import verify
 from loopir.lower.pipeline import lower
 
 EXCHANGE = """

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.emit.cuda import emit
+from loopir.codegen.cuda.emit import emit
 from loopir.ir.dtypes import ALL, DType
 from loopir.lower.pipeline import lower
-from loopir.runtime import nvrtc
+from loopir.runtime.cuda import nvrtc
 
 RNG = np.random.default_rng(0)
 

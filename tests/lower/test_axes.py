@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.emit.cuda import emit
+from loopir.codegen.cuda.emit import emit
 from loopir.errors import InterpretError, LowerError, ScheduleError, TargetError
+from loopir.interp.interpret import interpret
 from loopir.ir.grammar import Barrier, Loop
-from loopir.ir.interpret import interpret
-from loopir.ir.walk import rewrite, statements
+from loopir.ir.traverse.walk import rewrite, statements
 
 ROWS = """
 def f(n: "size", A: "float32[n, 256]", B: "out float32[n, 256]"):

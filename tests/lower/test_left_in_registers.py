@@ -10,10 +10,10 @@ import pytest
 from left_in_registers import KINDS, given, product, wanted
 
 import loopir as lp
-from loopir.ir.grammar import Commit, Fence, Func, Hold, Stmt, Store, Wait
-from loopir.ir.interpret import interpret
-from loopir.ir.ops import instruction_called
-from loopir.ir.walk import replace, rewrite, statements
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import AsyncCommit, AsyncWait, Fence, Func, RegisterFence, Stmt, Store
+from loopir.ir.ops import find_instruction
+from loopir.ir.traverse.walk import replace, rewrite, statements
 
 
 @pytest.mark.parametrize("short", KINDS)
@@ -32,7 +32,7 @@ def test_nothing_is_spilled_or_serialised(short: str) -> None:
 
 def test_its_registers_are_held_until_the_products_are_done() -> None:
     func = lp.lower(product(), "cuda")[0]
-    assert {s.buffer.name for s in statements(func.body) if isinstance(s, Hold)} == {"acc", "left"}
+    assert {s.buffer.name for s in statements(func.body) if isinstance(s, RegisterFence)} == {"acc", "left"}
 
 
 def unfenced(s: Stmt) -> Any:
@@ -40,7 +40,7 @@ def unfenced(s: Stmt) -> Any:
 
 
 def unwaited(s: Stmt) -> Any:
-    return replace(s, pending=1) if s == Wait(0, "products") else None
+    return replace(s, pending=1) if s == AsyncWait(0, "products") else None
 
 
 FAULTS: dict[str, tuple[Callable[[Stmt], Any], str]] = {
@@ -63,12 +63,12 @@ def test_registers_that_products_still_read_are_not_written() -> None:
     first = replace(store, label="again", at=(lp.ir.grammar.Int(0),), value=lp.ir.grammar.Const(0, store.value.dtype))
 
     def early(s: Stmt) -> Any:
-        return (s, first) if s == Commit("products") else None
+        return (s, first) if s == AsyncCommit("products") else None
 
     with pytest.raises(lp.InterpretError, match=r"writes left\[0\], which products of block .* still read"):
         interpret(replace(func, body=rewrite(func.body, early)), given("bf16"))
 
 
 def test_integers_and_floats_of_8_bits_lie_along_the_sum() -> None:
-    assert instruction_called("wgmma_m64n16k32_s8_ar") is None
-    assert instruction_called("wgmma_m64n16k16_bf16_ar") is not None
+    assert find_instruction("wgmma_m64n16k32_s8_ar") is None
+    assert find_instruction("wgmma_m64n16k16_bf16_ar") is not None

@@ -6,7 +6,7 @@ import pytest
 import loopir as lp
 from loopir.errors import LowerError, TargetError
 from loopir.ir.grammar import Alloc, Barrier, Int
-from loopir.ir.walk import statements
+from loopir.ir.traverse.walk import statements
 from loopir.lower.pipeline import lower
 
 

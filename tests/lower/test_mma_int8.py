@@ -4,8 +4,8 @@ import numpy as np
 from int8_tile import TILE
 
 import loopir as lp
-from loopir.ir.interpret import interpret
-from loopir.ir.layouts import elements
+from loopir.interp.interpret import interpret
+from loopir.ir.layout.layouts import fragment_elements
 from loopir.ir.ops import INSTRUCTIONS
 
 
@@ -28,6 +28,6 @@ def test_registers_are_those_of_the_manual() -> None:
         for i in range(16):
             row = group if i < 4 or 8 <= i < 12 else group + 8
             column = thread * 4 + (i & 3) + (0 if i < 8 else 16)
-            assert tuple(elements(a)[t, i]) == (row, column)
+            assert tuple(fragment_elements(a)[t, i]) == (row, column)
         for i in range(8):
-            assert tuple(elements(b)[t, i]) == (group, thread * 4 + (i & 3) + (0 if i < 4 else 16))
+            assert tuple(fragment_elements(b)[t, i]) == (group, thread * 4 + (i & 3) + (0 if i < 4 else 16))

@@ -11,10 +11,10 @@ import pytest
 
 import loopir as lp
 from loopir.errors import InterpretError, LowerError
-from loopir.ir.grammar import Barrier, Body, Expect, Func, Init, Int, Issue, Stmt
-from loopir.ir.interpret import interpret
-from loopir.ir.walk import rewrite, statements
-from schedules.matmul_wgmma import matmul_wgmma
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import Barrier, Body, ExpectTx, Func, InstrCall, Int, MBarrierInit, Stmt
+from loopir.ir.traverse.walk import rewrite, statements
+from schedules.gpu.matmul_wgmma import matmul_wgmma
 
 SHARED = """
 def f(n: "size", A: "float32[n, 16, 32]", B: "out float32[n, 2, 128]"):
@@ -55,9 +55,9 @@ def run(func: Func, n: int = 2, seed: int = 0) -> np.ndarray:
 def test_each_block_fills_its_part_of_all(stages: int) -> None:
     (func,) = lp.lower(shared(stages), "cuda")
     assert np.array_equal(run(func, 3), wanted(array(3)))
-    (copy,) = (s for s in statements(func.body) if isinstance(s, Issue))
+    (copy,) = (s for s in statements(func.body) if isinstance(s, InstrCall))
     assert copy.blocks == 2
-    assert {s.arrivals for s in statements(func.body) if isinstance(s, Init)} == {1, 256}
+    assert {s.arrivals for s in statements(func.body) if isinstance(s, MBarrierInit)} == {1, 256}
     assert "tma_load_all" in lp.compile_source(shared(stages), "sm_90a").source
 
 
@@ -66,20 +66,23 @@ def changed(func: Func, change: Callable[[Stmt], Stmt | Body | None]) -> Func:
 
 
 def halved(s: Stmt) -> Stmt | None:
-    return replace(s, arrivals=128) if isinstance(s, Init) and s.arrivals > 1 else None
+    return replace(s, arrivals=128) if isinstance(s, MBarrierInit) and s.arrivals > 1 else None
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda s: replace(s, blocks=1) if isinstance(s, Issue) else None, "a deadlock"),
+        (lambda s: replace(s, blocks=1) if isinstance(s, InstrCall) else None, "a deadlock"),
         (
-            lambda s: replace(s, block=None) if isinstance(s, Expect) and not s.bytes else None,
+            lambda s: replace(s, block=None) if isinstance(s, ExpectTx) and not s.bytes else None,
             "barrier|once|passes|dead|been",
         ),
-        (lambda s: replace(s, block=Int(0)) if isinstance(s, Expect) and not s.bytes else None, "once more|a deadlock"),
         (
-            lambda s: replace(s, bytes=s.bytes // 2) if isinstance(s, Expect) and s.bytes else None,
+            lambda s: replace(s, block=Int(0)) if isinstance(s, ExpectTx) and not s.bytes else None,
+            "once more|a deadlock",
+        ),
+        (
+            lambda s: replace(s, bytes=s.bytes // 2) if isinstance(s, ExpectTx) and s.bytes else None,
             "deadlock|written|been",
         ),
         (halved, "no barrier between|once more|passes|a deadlock"),
@@ -105,7 +108,7 @@ def test_blocks_of_a_cluster_meet_before_and_after() -> None:
 def test_without_roles_each_block_makes_all_of_it() -> None:
     s = lp.Schedule(lp.parse(SHARED)).multicast("p").tensorize("i", "tma_load_2x32_f32").pipeline("o", stages=2)
     (func,) = lp.lower(s, "cuda")
-    assert all(x.blocks == 1 for x in statements(func.body) if isinstance(x, Issue))
+    assert all(x.blocks == 1 for x in statements(func.body) if isinstance(x, InstrCall))
     assert np.array_equal(run(func), wanted(array(2)))
 
 

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.ir.grammar import Func, Kernel, Loop
-from loopir.ir.walk import statements
+from loopir.ir.traverse.walk import statements
 from loopir.lower import pipeline
 from loopir.lower.pipeline import PASSES, lower
-from loopir.testing.strategies import arguments, funcs, sizes
+from loopir.testing.generate.strategies import arguments, funcs, sizes
 
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -134,7 +134,7 @@ def f(T: "size", n: "size", a: "inout float32[n + 2]", b: "inout float32[n + 2]"
     assert all(isinstance(s, Kernel) for s in host.body)
     shown: list[str] = []
     (lowered,) = lp.lower(lp.Schedule(nest), "llvm", show=lambda name, func: shown.append(name))
-    assert shown[:2] == ["instructions", "inits"]
+    assert shown[:2] == ["expand_instructions", "explicit_init"]
     assert sum(isinstance(s, Kernel) for s in statements(lowered.body)) == 2
 
 
@@ -239,6 +239,6 @@ def test_a_program_is_lowered_once_for_a_target(monkeypatch: pytest.MonkeyPatch)
     s = schedules.gpu(lp.Schedule(lp.softmax(A, axis=1)), arch="sm_90a")
     lp.compile_source(s, "sm_90a")
     lp.compile_source(s, "sm_90a")
-    assert passes.count("threads") == 1
+    assert passes.count("bind_threads") == 1
     (func,) = lp.lower(s, "llvm")
     assert lp.lower(s, "llvm", show=lambda name, func: None) == (func,)

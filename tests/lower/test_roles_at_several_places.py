@@ -14,11 +14,11 @@ from attention_programs import reference
 
 import loopir as lp
 from loopir.errors import InterpretError, LowerError
-from loopir.ir.grammar import Await, Func, Init, Stmt, Wait
-from loopir.ir.interpret import interpret
-from loopir.ir.walk import replace, rewrite, statements
-from loopir.lower.products import GROUP
-from loopir.runtime.disassembler import disassemble
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import AsyncWait, Func, MBarrierInit, MBarrierWait, Stmt
+from loopir.ir.traverse.walk import replace, rewrite, statements
+from loopir.lower.gpu.asynchronous.insert_wgmma_waits import GROUP
+from loopir.runtime.cuda.disassembler import disassemble
 
 SMALL: dict[str, Any] = {"rows": 64, "keys": 32, "depth": 64, "heads": 1}
 CASES: dict[str, dict[str, Any]] = {
@@ -57,16 +57,16 @@ OVERLAPPED: dict[str, Any] = {"length": 64, "keys": 16, "overlapped": True}
 
 def faulty(change: str) -> Func:
     func = lowered(**OVERLAPPED)
-    waits = [s for s in statements(func.body) if isinstance(s, Wait) and s.group == GROUP]
-    awaits = [s for s in statements(func.body) if isinstance(s, Await)]
+    waits = [s for s in statements(func.body) if isinstance(s, AsyncWait) and s.group == GROUP]
+    awaits = [s for s in statements(func.body) if isinstance(s, MBarrierWait)]
     full = [s for s in awaits if "full" in s.slot.buffer.name]
 
     def visit(s: Stmt) -> Stmt | tuple[Stmt, ...] | None:
-        if change == "a group later" and isinstance(s, Wait) and s is next(w for w in waits if w.pending == 1):
+        if change == "a group later" and isinstance(s, AsyncWait) and s is next(w for w in waits if w.pending == 1):
             return replace(s, pending=2)
         if change == "not waited for" and s is waits[0]:
             return ()
-        if change == "filled too early" and isinstance(s, Await) and s is full[-1]:
+        if change == "filled too early" and isinstance(s, MBarrierWait) and s is full[-1]:
             return ()
         return None
 
@@ -104,15 +104,15 @@ def test_what_is_not_proved_is_refused(name: str) -> None:
 
 def test_groups_are_waited_for_one_by_one() -> None:
     """The scores of the next block are there while the products of this one are still under way."""
-    waits = [s.pending for s in statements(lowered(**OVERLAPPED).body) if isinstance(s, Wait) and s.group == GROUP]
+    waits = [s.pending for s in statements(lowered(**OVERLAPPED).body) if isinstance(s, AsyncWait) and s.group == GROUP]
     assert waits == [0, 1, 0, 0]
 
 
 def test_each_ring_has_one_pair_of_barriers() -> None:
     """K is filled before the loop and in it, V in it and after it, Q once."""
     func = lowered(**OVERLAPPED)
-    assert len([s for s in statements(func.body) if isinstance(s, Init)]) == 2 * 3
-    assert len({s.slot.buffer.name for s in statements(func.body) if isinstance(s, Await)}) == 2 * 3
+    assert len([s for s in statements(func.body) if isinstance(s, MBarrierInit)]) == 2 * 3
+    assert len({s.slot.buffer.name for s in statements(func.body) if isinstance(s, MBarrierWait)}) == 2 * 3
 
 
 def alone(rows: int) -> str:

@@ -10,10 +10,10 @@ import pytest
 
 import loopir as lp
 from loopir.errors import InterpretError
-from loopir.ir.grammar import Await, Body, Expect, Func, If, Init, Loop, Stmt
-from loopir.ir.interpret import interpret
-from loopir.ir.walk import rewrite, statements
-from schedules.matmul_wgmma import matmul_wgmma
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import Body, ExpectTx, Func, If, Loop, MBarrierInit, MBarrierWait, Stmt
+from loopir.ir.traverse.walk import rewrite, statements
+from schedules.gpu.matmul_wgmma import matmul_wgmma
 
 IN_TURN = """
 def f(n: "size", A: "float32[n, 16, 32]", B: "out float32[n, 2, 128]"):
@@ -53,8 +53,8 @@ def test_each_has_its_own_turns(turns: int, stages: int) -> None:
     (func,) = lp.lower(in_turn(turns, stages), "cuda")
     for seed in range(2):
         assert np.array_equal(interpret(func, (array(3),), seed=seed)["B"], wanted(array(3), turns))
-    assert {s.arrivals for s in statements(func.body) if isinstance(s, Init)} == {1, 128, 4}
-    assert any(isinstance(s, Await) and s.skip for s in statements(func.body))
+    assert {s.arrivals for s in statements(func.body) if isinstance(s, MBarrierInit)} == {1, 128, 4}
+    assert any(isinstance(s, MBarrierWait) and s.skip for s in statements(func.body))
 
 
 def test_who_has_no_turns_lets_the_next_one_have_its() -> None:
@@ -71,20 +71,29 @@ def changed(func: Func, change: Callable[[Stmt], Stmt | Body | None]) -> Func:
 
 
 def is_order(s: Stmt) -> bool:
-    return isinstance(s, Await | Expect) and s.slot.buffer.name == "ring_order"
+    return isinstance(s, MBarrierWait | ExpectTx) and s.slot.buffer.name == "ring_order"
 
 
 def released_for_both(s: Stmt) -> Stmt | None:
-    return replace(s, arrivals=256) if isinstance(s, Init) and s.arrivals == 128 else None
+    return replace(s, arrivals=256) if isinstance(s, MBarrierInit) and s.arrivals == 128 else None
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda s: () if isinstance(s, Await) and is_order(s) else None, "passes ring_full|bytes are there has not"),
-        (lambda s: () if isinstance(s, Expect) and is_order(s) else None, "a deadlock"),
-        (lambda s: () if isinstance(s, Await) and s.skip else None, "passes ring|a deadlock|bytes are there|written"),
-        (lambda s: replace(s, skip=False) if isinstance(s, Await) and s.skip else None, "passes ring|a deadlock"),
+        (
+            lambda s: () if isinstance(s, MBarrierWait) and is_order(s) else None,
+            "passes ring_full|bytes are there has not",
+        ),
+        (lambda s: () if isinstance(s, ExpectTx) and is_order(s) else None, "a deadlock"),
+        (
+            lambda s: () if isinstance(s, MBarrierWait) and s.skip else None,
+            "passes ring|a deadlock|bytes are there|written",
+        ),
+        (
+            lambda s: replace(s, skip=False) if isinstance(s, MBarrierWait) and s.skip else None,
+            "passes ring|a deadlock",
+        ),
         (released_for_both, "a deadlock"),
     ],
 )
@@ -101,7 +110,7 @@ def test_turns_that_are_the_same_for_both_are_taken_together() -> None:
     (func,) = lp.lower(s.bind("g", "warpgroup"), "cuda")
     want = np.stack([wanted(array(3), 5)[:, 0]] * 2, 1)
     assert np.array_equal(interpret(func, (array(3),))["B"], want)
-    assert {s.arrivals for s in statements(func.body) if isinstance(s, Init)} == {1, 256}
+    assert {s.arrivals for s in statements(func.body) if isinstance(s, MBarrierInit)} == {1, 256}
 
 
 def test_a_product_whose_tiles_warpgroups_have_in_turn() -> None:
@@ -111,5 +120,5 @@ def test_a_product_whose_tiles_warpgroups_have_in_turn() -> None:
     made = lp.compile_source(s, "sm_90a")
     assert all(r.spill_loads == r.spill_stores == r.stack == 0 for r in made.resources.values())
     (func,) = lp.lower(s, "cuda")
-    assert sum(isinstance(x, If) and isinstance(x.then[0], Expect) for x in statements(func.body)) > 1
+    assert sum(isinstance(x, If) and isinstance(x.then[0], ExpectTx) for x in statements(func.body)) > 1
     assert sum(isinstance(x, Loop) and x.kind == "threadIdx.z" for x in statements(func.body)) == 1

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import loopir as lp
+from loopir.interp.interpret import interpret
 from loopir.ir.grammar import Alloc, Barrier, Mapped
-from loopir.ir.interpret import interpret
-from loopir.ir.walk import rebuffer, replace, rewrite, statements
+from loopir.ir.traverse.walk import replace, replace_buffers, rewrite, statements
 
 NEST = """
 def f(A: "{t}[{rows}, 32]", C: "out {t}[{shape}]"):
@@ -88,4 +88,4 @@ def test_another_layout_of_the_rows_gives_other_values() -> None:
     func = stored().tensorize("r", name(64, False)).func
     (shared,) = (s.buffer for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.scope == "shared")
     assert isinstance(shared.layout, Mapped)
-    assert right(rebuffer(func, {"T": replace(shared, layout=None)}), 64, False)
+    assert right(replace_buffers(func, {"T": replace(shared, layout=None)}), 64, False)

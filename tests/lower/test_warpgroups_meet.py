@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.emit.cuda import emit
+from loopir.codegen.cuda.emit import emit
+from loopir.interp.interpret import interpret
 from loopir.ir.grammar import Barrier, Body, Func, Stmt
-from loopir.ir.interpret import interpret
-from loopir.ir.walk import replace, rewrite, statements
+from loopir.ir.traverse.walk import replace, rewrite, statements
 
 NEST = """
 def f(A: "float32[{times}, 256]", B: "out float32[{times}, 256]"):

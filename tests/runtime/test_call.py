@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.runtime.pool import thread_count
+from loopir.runtime.cpu.thread_pool import thread_count
 
 
 @pytest.fixture(scope="module")

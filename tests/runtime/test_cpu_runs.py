@@ -13,8 +13,8 @@ import pytest
 
 import loopir as lp
 from loopir.runtime import cache
-from loopir.runtime.cpu import CpuRuntime
-from loopir.runtime.pool import pool
+from loopir.runtime.cpu.runtime import CpuRuntime
+from loopir.runtime.cpu.thread_pool import pool
 
 PARALLEL = """
 def f(n: "size", a: "float32[n, 64]", b: "out float32[n, 64]"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import loopir as lp
-from loopir.runtime.driver import Device
+from loopir.runtime.cuda.driver import Device
 
 OURS, ANOTHER = 7, 8
 

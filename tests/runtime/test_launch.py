@@ -10,7 +10,7 @@ from fake_gpu import program
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
-from loopir.runtime.record import MOST, Recorder, Slot, recorded
+from loopir.runtime.cuda.launch_record import MAX_LAUNCHES, Recorder, Slot, record_launches
 
 
 def on_stream_5(gpu: int) -> int:
@@ -75,8 +75,8 @@ def test_long_programs_are_not_written_down() -> None:
         for _ in range(n):
             rt.launch(0, (1, 1, 1), (x,))
 
-    assert recorded(host, (MOST,), 1) is not None
-    assert recorded(host, (MOST + 1,), 1) is None
+    assert record_launches(host, (MAX_LAUNCHES,), 1) is not None
+    assert record_launches(host, (MAX_LAUNCHES + 1,), 1) is None
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 40))
@@ -94,7 +94,7 @@ def test_a_program_is_written_down_as_its_host_function_runs(n: int, m: int, thr
     array, piece = (-1, -2), -3
     direct = SimpleNamespace(alloc=lambda _: piece, free=lambda _: None, launch=lambda *what: seen.append(what))
     scope["host"](direct, n, m, *array)
-    recording = recorded(scope["host"], (n, m), 2)
+    recording = record_launches(scope["host"], (n, m), 2)
     assert recording is not None
     assert recording.workspace >= -(-m // threads) * n * 4
     told = [
@@ -105,8 +105,8 @@ def test_a_program_is_written_down_as_its_host_function_runs(n: int, m: int, thr
 
 
 def _host_source(s: lp.Schedule) -> str:
-    from loopir.emit.cuda import emit
-    from loopir.emit.host import host_source, python_index
+    from loopir.codegen.cuda.emit import emit
+    from loopir.codegen.host import host_source, python_index
 
     (lowered,) = lp.lower(s, "cuda")
     kernels = emit(lowered).kernels

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loopir.runtime import nvrtc
+from loopir.runtime.cuda import nvrtc
 
 KERNEL = 'extern "C" __global__ void k(float* a) { a[threadIdx.x] = 1.f; }'
 NO_KERNEL = "__device__ int f(int a) { return a; }"

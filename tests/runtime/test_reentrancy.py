@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loopir.runtime.memory import Arena
+from loopir.runtime.cpu.arena import Arena
 
 PRELUDE = """
 import gc, itertools, os, signal, threading, time
@@ -134,7 +134,7 @@ def test_a_finaliser_that_runs_during_a_build_can_build(tmp_path: Path) -> None:
 
 MEMORY = """
 from importlib import import_module
-jit, target = import_module("loopir.runtime.llvm_jit"), import_module("loopir.emit.llvm")
+jit, target = import_module("loopir.runtime.llvm_jit"), import_module("loopir.codegen.llvm.emit")
 x = lp.placeholder((16,), "float32", name="x")
 source = target.emit(*lp.lower(lp.Schedule(lp.compute((16,), lambda i: lp.exp(x[i]), name="y")), "llvm")).source
 library = jit.Library(source)

@@ -4,10 +4,10 @@ import numpy as np
 
 import loopir.intrinsics  # noqa: F401
 from loopir.errors import InterpretError
+from loopir.interp.interpret import cond_holds, interpret
 from loopir.ir.grammar import Func
-from loopir.ir.interpret import holds, interpret
-from loopir.ir.text import text
-from loopir.ir.verify import evaluate
+from loopir.ir.printer import text
+from loopir.ir.verify.verify import evaluate
 
 
 def arguments(func: Func, sizes: dict[str, int], seed: int) -> dict[str, np.ndarray]:
@@ -35,7 +35,7 @@ def assert_same(before: Func, after: Func, sizes: dict[str, int], seed: int = 0)
 
     Over the ring every function is any function; a rewrite by exp(x + y) = exp(x) exp(y) is equal over the field.
     """
-    if not all(holds(c, sizes) for c in before.assumes):
+    if not all(cond_holds(c, sizes) for c in before.assumes):
         return
     try:
         expected = outcome(before, sizes, seed)

@@ -11,15 +11,15 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.moved import Came, order_broken
+from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.errors import ScheduleError, VerifyError, Witness
 from loopir.ir.grammar import Func, Index, Var
-from loopir.ir.inits import explicit_init
-from loopir.ir.parse import parse
-from loopir.ir.text import text
-from loopir.ir.walk import places
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.testing.instances import Event, Run, crossing, violated
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
+from loopir.ir.traverse.reduction_init import explicit_init
+from loopir.ir.traverse.walk import leaf_paths
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.testing.oracles.access_trace import Event, Run, crossing, violated
 
 GRID = tuple({"n": n, "m": m} for n, m in product((0, 1, 2, 3, 4), (0, 1, 3)))
 Pairs = Iterable[tuple[Event, Event]]
@@ -206,15 +206,15 @@ class Moves:
 
         return asked
 
-    def ask(self, func: Func, new: Func, origin: dict[str, Came] | None = None, **asks: Any) -> Any:
-        around = {p.stmt.label: [x.var for x in p.loops] for p in places(func.body)}
+    def ask(self, func: Func, new: Func, origin: dict[str, Origin] | None = None, **asks: Any) -> Any:
+        around = {p.stmt.label: [x.var for x in p.loops] for p in leaf_paths(func.body)}
         if self.new is None:
             self.func, self.new = func, new
             self.origin = {
                 label: (came.label, {v: came.loops.get(v, Var(v)) for v in around[came.label]})
                 for label, came in (origin or {}).items()
             }
-        clash = order_broken(func, new, origin or {}, **asks)
+        clash = violated_dependence(func, new, origin or {}, **asks)
         if clash is not None and func is self.func:
             self.witness = self.witness or clash.witness
         return clash
@@ -232,8 +232,8 @@ def watched(name: str, func: Func) -> Iterator[Moves]:
     """The first question that the primitive called `name` asks inside."""
     moves, room = Moves(func), sys.modules[PRIMITIVES[name].__module__]
     with ExitStack() as patched:
-        patched.enter_context(patch.object(room, "order_broken", moves.ask))
-        for way in ("tied", "straight"):
+        patched.enter_context(patch.object(room, "violated_dependence", moves.ask))
+        for way in ("permutation_invariant", "straight"):
             if hasattr(room, way):
                 patched.enter_context(patch.object(room, way, moves.shorter(getattr(room, way))))
         yield moves

@@ -4,7 +4,7 @@ import pytest
 from meaning import assert_same
 
 from loopir.errors import ScheduleError
-from loopir.ir.parse import parse
+from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
 
 

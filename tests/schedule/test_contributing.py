@@ -10,8 +10,8 @@ import pytest
 import test_primitives as rules
 
 from loopir.schedule import Schedule
-from loopir.schedule.doc import Example, examples
-from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.core.doc import Example, examples
+from loopir.schedule.core.primitive import PRIMITIVES
 
 ROOT = Path(__file__).parents[2]
 

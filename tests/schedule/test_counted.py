@@ -3,7 +3,7 @@
 import pytest
 
 import loopir as lp
-from loopir.testing.brute import broken, small_sizes
+from loopir.testing.oracles.brute_force import first_violation, small_sizes
 
 LEGAL = {
     "a loop of one iteration carries nothing": (
@@ -124,7 +124,7 @@ def test_a_step_is_legal(name: str) -> None:
     source, step = LEGAL[name]
     s = lp.Schedule(lp.parse(source))
     after = eval(f"s.{step}", {"s": s})
-    assert broken(s.func, after.func, small_sizes(s.func)) is None
+    assert first_violation(s.func, after.func, small_sizes(s.func)) is None
 
 
 def test_a_maximum_that_somebody_resets_may_not_take_in_more() -> None:

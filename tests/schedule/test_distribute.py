@@ -7,13 +7,13 @@ from random_nests import HEAD, assert_exact, assert_sound, trees
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-from loopir.ir.parse import parse
-from loopir.ir.text import text
-from loopir.ir.walk import loops, places
-from loopir.schedule.find import all_buffers
-from loopir.schedule.primitives.compute_root import compute_root
-from loopir.schedule.primitives.distribute import distribute
-from loopir.schedule.primitives.unroll_and_jam import unroll_and_jam
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import leaf_paths, loops
+from loopir.schedule.core.find import all_buffers
+from loopir.schedule.primitives.loops.distribute import distribute
+from loopir.schedule.primitives.loops.unroll_and_jam import unroll_and_jam
+from loopir.schedule.primitives.placement.compute_root import compute_root
 
 
 def func(*lines: str) -> Func:
@@ -26,7 +26,7 @@ def test_distribute_is_exact(source: str, random: object) -> None:
     f = parse(source)
     for loop in loops(f.body):
         assert_exact("distribute", f, loop.var)
-        inside = [p.stmt.label for p in places(loop.body)]
+        inside = [p.stmt.label for p in leaf_paths(loop.body)]
         assert_exact("distribute", f, loop.var, random.choice(inside))  # type: ignore[attr-defined]
 
 

@@ -7,15 +7,15 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import loopir as lp
 from loopir.errors import LoopirError, ScheduleError
-from loopir.ir.text import text
+from loopir.ir.printer import text
 from loopir.lower.pipeline import lower
 from loopir.schedule import Schedule
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.schedule.trace import Step
-from loopir.testing.empties import with_empties
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.schedule.core.trace import Step
+from loopir.testing.generate.candidate_steps import TABLE, candidate_steps
+from loopir.testing.generate.empties import with_empties
+from loopir.testing.generate.steps import arguments_of
 from loopir.testing.legality import programs
-from loopir.testing.plausible import TABLE, plausible
-from loopir.testing.steps import arguments_of
 
 BESIDE = """
 def f(n: "size", A: "float32[n]", X: "out float32[n]", Y: "out float32[n]"):
@@ -42,7 +42,7 @@ def test_loops_beside_an_empty_allocation_are_merged() -> None:
 @given(st.data())
 def test_every_step_takes_them_or_says_why_not(name: str, data: st.DataObject) -> None:
     s = Schedule(data.draw(with_empties(data.draw(programs(name)))))
-    steps = plausible(s.func, name) if name in TABLE else []
+    steps = candidate_steps(s.func, name) if name in TABLE else []
     for _ in range(4):
         if steps and data.draw(st.booleans()):
             step = data.draw(st.sampled_from(steps))

@@ -7,7 +7,7 @@ import pytest
 from meaning import assert_same
 
 import loopir as lp
-from loopir.schedule.trace import Step
+from loopir.schedule.core.trace import Step
 from loopir.testing.legality import verdict
 
 SUM = """

@@ -10,10 +10,10 @@ from random_nests import EXTENTS, HEAD, HIDDEN, assert_exact, assert_sound, stat
 
 from loopir.errors import ScheduleError, Witness
 from loopir.ir.grammar import Func
-from loopir.ir.parse import parse
-from loopir.ir.walk import loops
-from loopir.schedule.primitives.fuse_loops import fuse_loops
-from loopir.schedule.primitives.merge import merge
+from loopir.ir.parser.parse import parse
+from loopir.ir.traverse.walk import loops
+from loopir.schedule.primitives.loops.fuse_loops import fuse_loops
+from loopir.schedule.primitives.loops.merge import merge
 
 
 def func(*lines: str) -> Func:
@@ -152,7 +152,7 @@ def test_nests_have_to_be_neighbours_and_deep_enough() -> None:
 def test_merging_in_a_row_is_exact(given: tuple[Func, tuple[int, ...]]) -> None:
     """Also where no reduction starts, of which the order is not asked."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("loopir.schedule.primitives.merge._starts_with", lambda _: True)
+        patch.setattr("loopir.schedule.primitives.loops.merge._starts_with", lambda _: True)
         refused = assert_exact("merge", given[0], "i", "x", side_by_side=True)
     if refused is None:
         merge(given[0], "i", "x", side_by_side=True)

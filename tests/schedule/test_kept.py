@@ -3,9 +3,9 @@
 import pytest
 
 import loopir as lp
-from loopir.analysis.simplify import forget
+from loopir.arith.simplify import clear_caches
 from loopir.errors import ScheduleError
-from loopir.testing import nests
+from loopir.testing.generate import nests
 
 BRANCHES = {
     "blur": ["s.compute_at('h', 'i_1')", "s.fuse_loops('i', 'i_1', shift=2)", "s.merge('i', 'i_1', side_by_side=True)"],
@@ -28,7 +28,7 @@ def test_a_branch_is_as_on_a_nest_that_is_new(name: str) -> None:
     for first in BRANCHES[name]:
         outcome(start, first)  # its answers stay with the nodes that the other branches share
         for then in BRANCHES[name]:
-            forget()
+            clear_caches()
             fresh = lp.Schedule(lp.parse(lp.text(start.func)))
             assert outcome(start, then) == outcome(fresh, then)
             split = start.split(start.loops()[0], 4)

@@ -11,14 +11,14 @@ from random_nests import HEAD, assert_equal, assert_least, assert_none, bands, b
 import loopir.intrinsics  # noqa: F401
 from loopir.errors import ScheduleError, Witness
 from loopir.ir.grammar import Func, Loop
-from loopir.ir.parse import parse
-from loopir.ir.text import text
-from loopir.ir.walk import loops, replace_loop
-from loopir.schedule.primitives.bind import bind
-from loopir.schedule.primitives.parallel import parallel
-from loopir.schedule.primitives.reorder import reorder
-from loopir.schedule.primitives.vectorize import vectorize
-from loopir.testing.instances import Event, Run, crossing, violated
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import loops, replace_loop
+from loopir.schedule.primitives.gpu.bind import bind
+from loopir.schedule.primitives.loops.parallel import parallel
+from loopir.schedule.primitives.loops.reorder import reorder
+from loopir.schedule.primitives.loops.vectorize import vectorize
+from loopir.testing.oracles.access_trace import Event, Run, crossing, violated
 
 
 @settings(max_examples=40, deadline=None)

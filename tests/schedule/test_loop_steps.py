@@ -8,14 +8,14 @@ from hypothesis import given, settings, strategies as st
 from meaning import assert_same, outcome
 
 from loopir.errors import ScheduleError
+from loopir.interp.interpret import interpret
 from loopir.ir.grammar import Func, If, Select
-from loopir.ir.interpret import interpret
-from loopir.ir.parse import parse
-from loopir.ir.text import text
-from loopir.ir.walk import loops, nodes
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import loops, nodes
 from loopir.schedule import Schedule
-from loopir.schedule.trace import Step
-from loopir.testing.strategies import arguments, funcs, sizes
+from loopir.schedule.core.trace import Step
+from loopir.testing.generate.strategies import arguments, funcs, sizes
 
 
 def taken(func: Func) -> list[Schedule]:

@@ -5,7 +5,7 @@ import pytest
 from meaning import assert_same
 
 import loopir as lp
-from loopir.ir.interpret import interpret
+from loopir.interp.interpret import interpret
 
 NEST = """
 def f(n: "size", A: "float32[n, 16]", B: "float32[n, 16]", C: "out float32[16]"):

@@ -9,12 +9,12 @@ from meaning import assert_same
 from stages import programs
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.bounds import outside
+from loopir.analysis.regions.bounds import find_out_of_bounds
 from loopir.errors import ScheduleError
-from loopir.ir.parse import parse
-from loopir.ir.walk import loops
+from loopir.ir.parser.parse import parse
+from loopir.ir.traverse.walk import loops
 from loopir.schedule import Schedule
-from loopir.schedule.trace import Step
+from loopir.schedule.core.trace import Step
 
 GRID = [{"n": n, "m": m} for n, m in ((0, 0), (1, 0), (0, 2), (1, 1), (2, 3), (5, 4))]
 
@@ -64,7 +64,7 @@ def test_placed_stages_compute_the_same(source: str, data: st.DataObject) -> Non
     for _ in range(data.draw(st.integers(1, 4))):
         kind = data.draw(st.sampled_from((loop_steps, placements, placements, inlinings, foldings)))
         s = taken(s, list(kind(s)), data)
-    assert outside(s.func) is None
+    assert find_out_of_bounds(s.func) is None
     for sizes in GRID:
         assert_same(base.func, s.func, sizes)
     assert parse(str(s)) == s.func

@@ -10,15 +10,15 @@ from meaning import assert_same
 from stages import programs
 
 import loopir as lp
-from loopir.analysis.bounds import outside
+from loopir.analysis.regions.bounds import find_out_of_bounds
 from loopir.errors import InterpretError, ScheduleError
 from loopir.ir.grammar import Int
-from loopir.ir.parse import parse
+from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
-from loopir.schedule.following import carries, covers, in_order
-from loopir.schedule.placement import find_move
-from loopir.schedule.primitives import reverse_compute_at
-from loopir.testing import nests
+from loopir.schedule.primitives.placement import reverse_compute_at
+from loopir.schedule.transform.placement import find_move
+from loopir.schedule.transform.sliding import covers, in_order, nest_carries
+from loopir.testing.generate import nests
 
 GRID = [{"n": n, "m": m} for n, m in ((0, 0), (1, 1), (2, 3), (5, 4), (6, 1))]
 
@@ -40,7 +40,7 @@ with alloc("float32[9]") as T, alloc("float32[9]") as U:
 
 
 def same(before: Schedule, after: Schedule) -> None:
-    assert outside(after.func) is None
+    assert find_out_of_bounds(after.func) is None
     for sizes in GRID:
         assert_same(before.func, after.func, {k: v for k, v in sizes.items() if k in before.func.sizes})
 
@@ -361,7 +361,7 @@ def f(n: "size", m: "size", A: "float32[n + 6, m + 6]", B: "out float32[n + 3, m
     assert "// (m * 2 + 6)" in str(fused)
     same(s, fused if tail is None else fused.split("i_j", 2, tail=tail))
     short = Schedule(parse(str(fused).replace('A: "float32[n + 6', 'A: "float32[(n + 3) // 2')))
-    assert outside(short.func) is not None
+    assert find_out_of_bounds(short.func) is not None
 
 
 def test_a_consumer_at_a_distance_is_seen_to_run_once_and_in_order() -> None:
@@ -374,9 +374,9 @@ def test_a_consumer_at_a_distance_is_seen_to_run_once_and_in_order() -> None:
         assert not covers(move, s.loop("i_5"), s.loop("i_6"), 3)
         assert in_order(move, behind)
         assert not in_order(move, behind | {"i_5": ("i_6", 1)}), "it reads two rows ahead"
-        assert carries(move, behind, {"s6"})
+        assert nest_carries(move, behind, {"s6"})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(reverse_compute_at, "order_broken", None)
+            patch.setattr(reverse_compute_at, "violated_dependence", None)
             patch.setattr(reverse_compute_at, "require_each_once", None)
             s.reverse_compute_at("s7", "j_5")
             slid = Schedule(make("blur")).compute_at("h", "i_1").reverse_compute_at("v", "j")

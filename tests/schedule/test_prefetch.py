@@ -11,8 +11,8 @@ from meaning import assert_same
 import loopir as lp
 import schedules
 from loopir.ir.grammar import Alloc, Cmp, If, Loop, Prefetch, Stmt
-from loopir.ir.layouts import evaluate, offset
-from loopir.ir.walk import statements
+from loopir.ir.layout.layouts import evaluate, offset
+from loopir.ir.traverse.walk import statements
 
 PRODUCT = """
 def f(n: "size", A: "float32[n, n]", B: "float32[n, n]", C: "out float32[n, n]"):

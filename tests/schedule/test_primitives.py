@@ -5,10 +5,10 @@ from meaning import assert_same
 
 import loopir.intrinsics  # noqa: F401  (the parser knows operations by name)
 from loopir.errors import ScheduleError
-from loopir.ir.parse import parse
+from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
-from loopir.schedule.doc import Example, examples, summary
-from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.core.doc import Example, examples, summary
+from loopir.schedule.core.primitive import PRIMITIVES
 
 CASES = [(name, e) for name, f in sorted(PRIMITIVES.items()) for e in examples(f)]
 ACCEPTED = [c for c in CASES if c[1].after is not None]

@@ -7,10 +7,10 @@ import pytest
 from meaning import assert_same
 
 import loopir as lp
-from loopir.ir.parse import parse
-from loopir.ir.walk import loops, places
+from loopir.ir.parser.parse import parse
+from loopir.ir.traverse.walk import leaf_paths, loops
 from loopir.schedule import Schedule
-from loopir.testing.brute import broken, small_sizes
+from loopir.testing.oracles.brute_force import first_violation, small_sizes
 
 AWKWARD = {
     "kept loop inside": """
@@ -95,7 +95,7 @@ def assert_meaning(s: Schedule, after: Schedule) -> None:
 def test_every_reduced_loop_can_be_factored_also_when_split(name: str) -> None:
     s = Schedule(parse(AWKWARD[name]))
     stage = "V" if name == "argmax" else "C"
-    (place,) = [p for p in places(s.func.body) if p.stmt.label == stage]
+    (place,) = [p for p in leaf_paths(s.func.body) if p.stmt.label == stage]
     for loop in place.stmt.over:
         assert_meaning(s, s.rfactor(stage, loop))
         for factor, tail in product((1, 2, 3), ("guard", "peel")):
@@ -117,9 +117,9 @@ def test_every_reduced_loop_can_be_factored_also_when_split(name: str) -> None:
 
 
 def lp_places(s: Schedule):
-    from loopir.ir.walk import places
+    from loopir.ir.traverse.walk import leaf_paths
 
-    return places(s.func.body)
+    return leaf_paths(s.func.body)
 
 
 def test_split_k_makes_independent_loops() -> None:
@@ -342,4 +342,4 @@ def test_partial_results_of_an_atomic_fold_are_not_folded_at_once(kind: str) -> 
 def test_partial_results_of_an_atomic_fold_are_folded_one_after_the_other() -> None:
     func = lp.parse(ATOMIC.format(outer="range(n)", inner="range(4)"))
     after = lp.Schedule(func).rfactor("Y", "i").func
-    assert broken(func, after, small_sizes(func)) is None
+    assert first_violation(func, after, small_sizes(func)) is None

@@ -5,14 +5,14 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from meaning import assert_same
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.bounds import outside
+from loopir.analysis.regions.bounds import find_out_of_bounds
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Opaque
-from loopir.ir.parse import parse
-from loopir.ir.walk import loops as loops_of, nodes, places_of
+from loopir.ir.grammar import ValueToIndex
+from loopir.ir.parser.parse import parse
+from loopir.ir.traverse.walk import leaf_paths_of, loops as loops_of, nodes
 from loopir.schedule import Schedule
-from loopir.testing.steps import schedules, steps
-from loopir.testing.strategies import funcs
+from loopir.testing.generate.steps import schedules, steps
+from loopir.testing.generate.strategies import funcs
 
 GUARDED = """
 def f(n: "size", k: "size", X: "float32[n]", W: "float32[n, 4]", Y: "out float32[n]"):
@@ -239,12 +239,12 @@ def test_a_copy_of_what_is_loaded_stays_inside(data: st.DataObject) -> None:
     """That is not asked when the copy is made: the guards that it gets are what would be asked. Of a loop whose length
     is in memory nobody can tell so where it ends."""
     s = data.draw(schedules(data.draw(funcs()), most=3, primitives=("split", "fuse", "peel", "skew")))
-    if any(isinstance(n, Opaque) for x in loops_of(s.func.body) for n in nodes(x.extent)):
+    if any(isinstance(n, ValueToIndex) for x in loops_of(s.func.body) for n in nodes(x.extent)):
         return
     step = data.draw(steps(s.func, ("reindex",)))
     try:
         made = s.apply(step).func
     except ScheduleError:
         return
-    new = {p.stmt.label for p in places_of(made)} - {p.stmt.label for p in places_of(s.func)}
-    assert outside(s.func) is not None or not any(outside(made, label) for label in new)
+    new = {p.stmt.label for p in leaf_paths_of(made)} - {p.stmt.label for p in leaf_paths_of(s.func)}
+    assert find_out_of_bounds(s.func) is not None or not any(find_out_of_bounds(made, label) for label in new)

@@ -12,14 +12,14 @@ from attention_programs import attention, blocked, flash, reference
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
+from loopir.interp.interpret import interpret
 from loopir.ir.grammar import Func
-from loopir.ir.interpret import interpret
-from loopir.testing.chains import chained_folds
-from loopir.testing.checking import put
+from loopir.testing.checking import judge_case
 from loopir.testing.fuzz import QUICK
-from loopir.testing.oracles import Case
-from loopir.testing.plausible import some
-from loopir.testing.strategies import arrays_for
+from loopir.testing.generate.candidate_steps import random_candidate_steps
+from loopir.testing.generate.chains import chained_folds
+from loopir.testing.generate.strategies import arrays_for
+from loopir.testing.oracles.oracles import Case
 
 rng = np.random.default_rng(0)
 
@@ -406,6 +406,6 @@ def f(A: "float32[8]", T: "out float32[1]", Y: "out float32[8]"):
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(chained_folds(), st.data())
 def test_chains_of_folds_keep_their_meaning(func: Func, data: st.DataObject) -> None:
-    s = data.draw(some(func, ["rolling_update"], most=1))
+    s = data.draw(random_candidate_steps(func, ["rolling_update"], most=1))
     sizes, arrays = data.draw(arrays_for(func))
-    put(Case(func, s.func, sizes, arrays), "", QUICK)
+    judge_case(Case(func, s.func, sizes, arrays), "", QUICK)

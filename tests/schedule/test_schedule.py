@@ -7,12 +7,12 @@ import pytest
 import loopir.intrinsics  # noqa: F401
 from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import Func
-from loopir.ir.parse import parse
-from loopir.ir.text import text
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
 from loopir.schedule import Schedule, primitive
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.schedule.schedule import _LENT, lend
-from loopir.schedule.trace import Step
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.schedule.core.trace import Step
+from loopir.schedule.schedule import _LENT, register_method
 
 TWO = """\
 def two(n: "size", A: "float32[n, 8]", D: "out float32[n, 8]"):
@@ -239,7 +239,7 @@ def test_what_counts_as_an_int_is_taken(s: Schedule) -> None:
 
 
 def test_a_primitive_takes_a_func(s: Schedule) -> None:
-    from loopir.schedule.primitives.split import split
+    from loopir.schedule.primitives.loops.split import split
 
     assert split(s.func, "k", 4) == s.split("k", 4).func
     with pytest.raises(TypeError, match="split takes a Func first, not Schedule"):
@@ -292,7 +292,7 @@ def test_other_rooms_lend_what_they_do(s: Schedule, monkeypatch: pytest.MonkeyPa
     with pytest.raises(RuntimeError, match=r"import loopir.build, or use loopir.Schedule"):
         s.build()
     monkeypatch.setitem(_LENT, "build", None)
-    lend(build=lambda schedule, target, **options: (schedule, target, options))
+    register_method(build=lambda schedule, target, **options: (schedule, target, options))
     assert s.build("llvm", fma=False) == (s, "llvm", {"fma": False})
 
 

@@ -10,9 +10,9 @@ from meaning import assert_same
 
 import loopir.intrinsics  # noqa: F401
 from loopir.errors import ScheduleError
-from loopir.ir.parse import parse
+from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
-from loopir.schedule.trace import Step
+from loopir.schedule.core.trace import Step
 
 PROGRAMS = {
     "matmul": """

@@ -5,33 +5,31 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from stages import programs
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis import coverage, depend, moved
-from loopir.analysis.access import Statement
-from loopir.analysis.system import System
+from loopir.analysis.dataflow import coverage
+from loopir.analysis.dependence import depend, reordering
+from loopir.analysis.dependence.access import Statement
+from loopir.analysis.presburger.constraints import ConstraintSystem
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-from loopir.ir.parse import parse
-from loopir.ir.text import text
-from loopir.ir.walk import loops
-from loopir.schedule import Schedule, launches, placement
-from loopir.schedule.primitives import (
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import loops
+from loopir.schedule import Schedule
+from loopir.schedule.core.trace import Step
+from loopir.schedule.legality import launches
+from loopir.schedule.primitives.loops import fuse_loops, merge, reorder, tile, unroll_and_jam, wavefront
+from loopir.schedule.primitives.placement import (
     compute_at,
     compute_inline,
-    decompose_reduction,
-    fuse_loops,
-    merge,
-    reorder,
     reverse_compute_at,
     reverse_compute_inline,
-    tile,
-    unroll_and_jam,
-    wavefront,
 )
-from loopir.schedule.trace import Step
-from loopir.testing import nests
-from loopir.testing.brute import broken
-from loopir.testing.steps import schedules, steps
-from loopir.testing.strategies import funcs
+from loopir.schedule.primitives.reduction import decompose_reduction
+from loopir.schedule.transform import placement
+from loopir.testing.generate import nests
+from loopir.testing.generate.steps import schedules, steps
+from loopir.testing.generate.strategies import funcs
+from loopir.testing.oracles.brute_force import first_violation
 
 ORDERED = (
     "compute_at", "decompose_reduction", "distribute", "fuse_loops", "merge", "parallel", "bind", "reorder",
@@ -53,27 +51,29 @@ def check(func: Func, step: Step) -> None:
     source = text(func)
     found = outcome(source, step)
     with pytest.MonkeyPatch.context() as patch:
-        for room in (coverage, depend, moved):
-            patch.setattr(room, "offsets", lambda *_: {})
-        for room in (depend, moved):
-            patch.setattr(room, "told_by_element", lambda *_, **__: False)
+        for room in (coverage, depend, reordering):
+            patch.setattr(room, "distance_vectors", lambda *_: {})
+        for room in (depend, reordering):
+            patch.setattr(room, "element_determines_loops", lambda *_, **__: False)
         for room in (decompose_reduction, reorder, tile, unroll_and_jam, wavefront):
-            patch.setattr(room, "tied", lambda *_, **__: False)
+            patch.setattr(room, "permutation_invariant", lambda *_, **__: False)
         patch.setattr(unroll_and_jam, "straight", lambda *_: False)
-        patch.setattr(moved, "may_precede", lambda *_: True)
-        patch.setattr(moved, "_left_alone", lambda *_: (set(), set()))
-        patch.setattr(depend, "occurs", lambda *_: False)
+        patch.setattr(reordering, "may_precede", lambda *_: True)
+        patch.setattr(reordering, "_unchanged_nests", lambda *_: (set(), set()))
+        patch.setattr(depend, "has_sample", lambda *_: False)
         patch.setattr(Statement, "equal", {})
-        patch.setattr(System, "corner", lambda *_: None)
-        patch.setattr(System, "refutes", lambda *_: False)
-        patch.setattr(placement, "there", lambda *_: False)
+        patch.setattr(ConstraintSystem, "corner", lambda *_: None)
+        patch.setattr(ConstraintSystem, "refutes", lambda *_: False)
+        patch.setattr(placement, "is_covered", lambda *_: False)
         patch.setattr(placement, "INDEPENDENT", ())
         patch.setattr(compute_at, "may_turn", lambda *_: True)
-        patch.setattr(reverse_compute_at, "followed", lambda *_: None)
+        patch.setattr(reverse_compute_at, "sliding_lag", lambda *_: None)
         patch.setattr(compute_inline, "_far", lambda _: None)
         for room in (compute_at, reverse_compute_at):
-            patch.setattr(room, "order_broken", lambda *args, moving, **asks: moved.order_broken(*args, **asks))
-        patch.setattr(fuse_loops, "order_broken", lambda *args, past: moved.order_broken(*args))
+            patch.setattr(
+                room, "violated_dependence", lambda *args, moving, **asks: reordering.violated_dependence(*args, **asks)
+            )
+        patch.setattr(fuse_loops, "violated_dependence", lambda *args, past: reordering.violated_dependence(*args))
         patch.setattr(merge, "_starts_with", lambda _: True)
         patch.setattr(launches, "_nested_with", lambda func, _: [x.var for x in loops(func.body)])
         assert found == outcome(source, step)
@@ -152,5 +152,5 @@ def test_a_consumer_put_straight_into_its_place(data: st.DataObject) -> None:
     if found != other:
         after = Schedule(parse(text(func))).apply(step).func
         few = [dict(zip(func.sizes, at, strict=True)) for at in ((0, 0), (2, 1), (1, 3))]
-        assert broken(func, after, few) is None, f"{text(func)}\n{step}"
+        assert first_violation(func, after, few) is None, f"{text(func)}\n{step}"
         assert not other.startswith("def"), f"{found}\n{other}"

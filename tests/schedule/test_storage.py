@@ -11,12 +11,12 @@ from meaning import assert_same
 
 import loopir.intrinsics  # noqa: F401
 from loopir.errors import LowerError, ScheduleError
-from loopir.ir.interpret import interpret
-from loopir.ir.parse import parse
+from loopir.interp.interpret import interpret
+from loopir.ir.parser.parse import parse
 from loopir.lower.pipeline import lower
 from loopir.schedule import Schedule
-from loopir.schedule.trace import Step
-from loopir.testing.strategies import arguments, funcs, sizes
+from loopir.schedule.core.trace import Step
+from loopir.testing.generate.strategies import arguments, funcs, sizes
 
 TWO_NESTS = """
 def f(A: "float32[8, 64]", B: "out float32[8, 64]"):

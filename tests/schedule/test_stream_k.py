@@ -8,7 +8,7 @@ from meaning import assert_same
 
 import loopir as lp
 from loopir.ir.grammar import Loop
-from loopir.ir.walk import statements
+from loopir.ir.traverse.walk import statements
 
 ROWS = """
 def f(A: "float32[{t}, {k}]", S: "out float32[{t}]"):

@@ -1,4 +1,4 @@
-"""loopir.schedule.subprogram: nests of a program as a program of their own, and back."""
+"""loopir.schedule.transform.subprogram: nests of a program as a program of their own, and back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 from loopir.ir.grammar import Func
-from loopir.ir.verify import verify
-from loopir.schedule.subprogram import extract, in_order, nests, subprogram
+from loopir.ir.verify.verify import verify
+from loopir.schedule.transform.subprogram import extract, in_order, nests, subprogram
 from loopir.testing import funcs
-from loopir.testing.strategies import arguments, sizes
+from loopir.testing.generate.strategies import arguments, sizes
 
 PROGRAM = """
 def f(x: "float32[4, 6]", y: "out float32[4, 6]", z: "inout float32[4]"):

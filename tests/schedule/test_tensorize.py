@@ -11,12 +11,12 @@ from meaning import assert_same
 
 import loopir as lp
 from loopir.errors import ScheduleError, VerifyError
-from loopir.ir.grammar import Do
-from loopir.ir.interpret import interpret
-from loopir.ir.match import match
-from loopir.ir.parse import parse
-from loopir.ir.walk import statements
-from schedules.cpu import cpu
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import InstrRegion
+from loopir.ir.instr.match_nest import match
+from loopir.ir.parser.parse import parse
+from loopir.ir.traverse.walk import statements
+from schedules.cpu.auto_cpu import cpu
 
 
 @lp.instruction()
@@ -51,7 +51,7 @@ def test_a_users_instruction_is_matched_and_means_its_nest() -> None:
 @pytest.mark.parametrize("value", ["A[i, k] * B[k, j]", "B[k, j] * A[i, k]"])
 def test_order_names_and_sides_of_a_product_do_not_matter(order: str, value: str) -> None:
     s = tiled(value=value).reorder(*(f"{v}_i" for v in order)).tensorize(f"{order[0]}_i", "outer4")
-    (do,) = (x for x in statements(s.func.body) if isinstance(x, Do))
+    (do,) = (x for x in statements(s.func.body) if isinstance(x, InstrRegion))
     found = match(do)
     assert {p: o.buffer.name for p, o in found.operands.items()} in ({"A": "A", "B": "B", "C": "C"},)
     assert found.operands["C"].dims == (0, 1)
@@ -67,7 +67,7 @@ def f(A: "float32[4]", B: "float32[4]", C: "inout float32[4, 4]"):
             C[j, i] += A[i] * B[j]
 """)
     )
-    (do,) = (x for x in statements(s.tensorize("i", "outer4").func.body) if isinstance(x, Do))
+    (do,) = (x for x in statements(s.tensorize("i", "outer4").func.body) if isinstance(x, InstrRegion))
     found = match(do)
     assert {p: o.buffer.name for p, o in found.operands.items()} == {"A": "B", "B": "A", "C": "C"}
     assert found.loops == {"i": "j", "j": "i"}

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
-from loopir.analysis.moved import order_broken, tied
+from loopir.analysis.dependence.reordering import permutation_invariant, violated_dependence
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-from loopir.ir.parse import parse
-from loopir.ir.text import text
-from loopir.ir.walk import loops, places, replace_loop
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import leaf_paths, loops, replace_loop
 from loopir.schedule import Schedule
-from loopir.schedule.primitives.reorder import Band
-from loopir.schedule.primitives.tile import step_by_step, tile
-from loopir.testing import nests
-from loopir.testing.equivalence import assert_equivalent
-from loopir.testing.steps import schedules
-from loopir.testing.strategies import funcs
+from loopir.schedule.primitives.loops.reorder import Band
+from loopir.schedule.primitives.loops.tile import step_by_step, tile
+from loopir.testing.generate import nests
+from loopir.testing.generate.steps import schedules
+from loopir.testing.generate.strategies import funcs
+from loopir.testing.oracles.equivalence import assert_equivalent
 
 MOVES = ("split", "reorder", "tile", "decompose_reduction", "skew", "peel")
 
@@ -44,7 +44,7 @@ def outcome(step: Callable[[], Func]) -> str:
 @settings(max_examples=60, deadline=None)
 def test_random_programs(data: st.DataObject) -> None:
     func = data.draw(schedules(data.draw(funcs()), most=2, primitives=MOVES)).func
-    bands = [[x.var for x in p.loops if x.kind == "serial"] for p in places(func.body)]
+    bands = [[x.var for x in p.loops if x.kind == "serial"] for p in leaf_paths(func.body)]
     bands = [b for b in bands if b]
     if bands:
         band = data.draw(st.sampled_from(bands))
@@ -102,9 +102,9 @@ def test_what_is_tied_keeps_its_order(data: st.DataObject) -> None:
             except ScheduleError:
                 break
             order = data.draw(st.permutations(band.loops))
-            if tied(func, nest, [x.var for x in band.loops]):
+            if permutation_invariant(func, nest, [x.var for x in band.loops]):
                 new = replace_loop(func, nest.var, lambda _, band=band, order=order: band.rebuilt(order))
-                assert order_broken(func, new) is None
+                assert violated_dependence(func, new) is None
 
 
 def test_two_reductions_that_start_at_different_loops_are_not_tied() -> None:
@@ -116,7 +116,7 @@ def f(n: "size", A: "float32[n, n]", S: "out float32[1]"):
 """
     func = parse(source)
     (nest,) = func.body
-    assert tied(func, nest, ["i", "j"])
+    assert permutation_invariant(func, nest, ["i", "j"])
     twice = parse(source.replace("init=0.0)\n", "init=0.0)\n            S[0] = sum(A[j, i], over=j, init=0.0)\n"))
     (nest,) = twice.body
-    assert not tied(twice, nest, ["i", "j"])
+    assert not permutation_invariant(twice, nest, ["i", "j"])

@@ -8,7 +8,7 @@ import pytest
 
 import loopir as lp
 from loopir.errors import ScheduleError
-from loopir.testing.oracles import false_witness
+from loopir.testing.oracles.oracles import false_witness
 
 NEST = """
 def f(n: "size", A: "float32[n + 2, n + 2]", S: "inout float32[n]", a: "inout float32[n + 2, n + 2]"):

@@ -4,7 +4,7 @@ import pytest
 
 import loopir as lp
 from loopir.errors import ScheduleError
-from loopir.testing.brute import broken, small_sizes
+from loopir.testing.oracles.brute_force import first_violation, small_sizes
 
 FOUND = {
     "a guard that another repeats, around more": (
@@ -221,4 +221,4 @@ def test_what_was_found(name: str) -> None:
         assert reason in str(refused.value)
         return
     after = eval(f"s.{call}", {"s": s}).func
-    assert broken(s.func, after, small_sizes(s.func)) is None, lp.text(after)
+    assert first_violation(s.func, after, small_sizes(s.func)) is None, lp.text(after)

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
-from schedules.deep import in_parts, parts_of
+from schedules.gpu.deep_contraction import in_parts, parts_of
 
 
 def gradient(terms: int, rows: int, columns: int, dtype: str = "float32") -> lp.Schedule:

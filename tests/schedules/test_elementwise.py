@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
-from schedules.elementwise import elementwise
-from schedules.fusion import inlined
+from schedules.common.fusion import inlined
+from schedules.gpu.elementwise import elementwise
 
 
 def chain(shape: tuple[object, ...], dtype: str) -> lp.Schedule:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.testing import exprs
-from loopir.testing.tensors import Expr
+from loopir.testing.generate.tensors import Expr
 
 TYPES = ("int32", "int8", "int64", "int16")
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck))

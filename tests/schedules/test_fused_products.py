@@ -7,7 +7,7 @@ from products import CASES, ROUNDED, Case, arrays, off, schedule
 
 import loopir as lp
 import schedules
-from loopir.ir.interpret import interpret
+from loopir.interp.interpret import interpret
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

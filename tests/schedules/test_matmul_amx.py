@@ -9,8 +9,8 @@ import pytest
 
 import loopir as lp
 import schedules
-from loopir.emit.llvm import emit
-from loopir.runtime.tiles import permitted
+from loopir.codegen.llvm.emit import emit
+from loopir.runtime.amx_permission import permitted
 
 LEAST = {"int8": (-128, 127), "uint8": (0, 255), "bfloat16": (-9, 9)}
 SHAPES = [(64, 32, 64, True, False), (32, 64, 128, False, True), (50, 60, 120, False, False)]

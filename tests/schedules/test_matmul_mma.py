@@ -7,10 +7,10 @@ import pytest
 
 import loopir as lp
 import schedules
-from loopir.ir.grammar import Wait
-from loopir.ir.interpret import interpret
-from loopir.ir.walk import statements
-from schedules.matmul_mma import matmul_mma
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import AsyncWait
+from loopir.ir.traverse.walk import statements
+from schedules.gpu.matmul_mma import matmul_mma
 
 
 def product(dtype: str, lies: str, *, epilogue: bool) -> lp.Schedule:
@@ -88,7 +88,7 @@ def test_tiles_in_bands_by_blocks_that_stay(blocks: int | None, stages: int) -> 
     assert np.array_equal(outcome(s.func, args), expected)
     (lowered,) = lp.lower(s, "cuda")
     assert np.array_equal(outcome(lowered, args), expected)
-    waits = [x.pending for x in statements(lowered.body) if isinstance(x, Wait)]
+    waits = [x.pending for x in statements(lowered.body) if isinstance(x, AsyncWait)]
     assert waits == ([1, 1, 0] if stages == 3 else [])
 
 
@@ -108,7 +108,7 @@ def test_operands_may_be_copied_in_whole_tiles_first(lies: str) -> None:
     expected = outcome(base.func, args)
     assert np.array_equal(outcome(s.func, args), expected)
     assert np.array_equal(outcome(lp.lower(s, "cuda")[0], args), expected)
-    assert any(isinstance(x, Wait) for x in statements(lp.lower(s, "cuda")[0].body))
+    assert any(isinstance(x, AsyncWait) for x in statements(lp.lower(s, "cuda")[0].body))
 
 
 def test_one_operand_of_a_batch_may_be_shared() -> None:

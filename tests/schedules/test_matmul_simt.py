@@ -5,9 +5,9 @@ import pytest
 
 import loopir as lp
 import schedules
-from loopir.ir.interpret import interpret
+from loopir.interp.interpret import interpret
 from loopir.testing import bank_conflicts
-from schedules.matmul_simt import matmul_simt
+from schedules.gpu.matmul_simt import matmul_simt
 
 
 def product(lies: str, m: object, n: object, k: object) -> lp.Schedule:

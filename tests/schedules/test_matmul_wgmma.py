@@ -10,11 +10,11 @@ import pytest
 
 import loopir as lp
 import schedules
-from loopir.ir.grammar import Barrier, Stmt, Wait
-from loopir.ir.interpret import interpret
-from loopir.ir.walk import rewrite, statements
-from schedules.fusion import inlined
-from schedules.matmul_wgmma import matmul_wgmma
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import AsyncWait, Barrier, Stmt
+from loopir.ir.traverse.walk import rewrite, statements
+from schedules.common.fusion import inlined
+from schedules.gpu.matmul_wgmma import matmul_wgmma
 
 
 def product(
@@ -51,11 +51,11 @@ def test_a_left_operand_whose_rows_are_steps_of_the_sum(right: str, m: int, n: i
 
 def test_products_are_waited_for_an_iteration_later_and_not_two() -> None:
     func = lp.lower(product(64, 8, 256, block=(64, 8), stages=3), "cuda")[0]
-    waits = [s for s in statements(func.body) if isinstance(s, Wait)]
-    assert waits == [Wait(1, "products"), Wait(0, "products")]
+    waits = [s for s in statements(func.body) if isinstance(s, AsyncWait)]
+    assert waits == [AsyncWait(1, "products"), AsyncWait(0, "products")]
 
     def later(s: Stmt) -> Stmt | None:
-        return replace(s, pending=s.pending + 1) if s == Wait(1, "products") else None
+        return replace(s, pending=s.pending + 1) if s == AsyncWait(1, "products") else None
 
     bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
     ones = np.ones((64, 256), bf16), np.ones((8, 256), bf16)

@@ -17,8 +17,8 @@ import pytest
 
 import loopir as lp
 import schedules
+from loopir.interp.interpret import trace_accesses
 from loopir.ir.grammar import Func
-from loopir.ir.interpret import watched
 
 ROWS = {row.name: row for row in memory_rows.rows()}
 LARGEST = {name: row for name, row in ROWS.items() if row.aligned and row.kernel != "jacobi"}
@@ -77,7 +77,7 @@ def _touched_once(row: memory_rows.Row) -> None:
     def note(memory: object, cell: int, write: bool, here: object) -> None:
         seen[getattr(memory, "name", ""), cell, write] += 1
 
-    watched(func, _drawn(func), {}, note)
+    trace_accesses(func, _drawn(func), {}, note)
     args = {a.buffer.name: a for a in func.args}
     sizes = {n: prod(getattr(d, "value", 0) for d in a.buffer.shape) for n, a in args.items()}
     for name, a in args.items():

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import loopir as lp
 import schedules
-from loopir.testing.draws import between, choose
+from loopir.testing.generate.draws import between, choose
 from schedules.planner import Planner
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 import loopir as lp
-from loopir.ir.interpret import interpret
+from loopir.interp.interpret import interpret
 
 SWIZZLE = "lambda x, y: x * 64 + (y // 8 % 8 ^ x % 8) * 8 + y % 8"
 

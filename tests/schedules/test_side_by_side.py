@@ -5,9 +5,9 @@ import pytest
 from side_by_side import side_by_side
 
 import loopir as lp
-from loopir.ir.interpret import interpret
-from schedules.matmul_mma import matmul_mma
-from schedules.matmul_wgmma import matmul_wgmma
+from loopir.interp.interpret import interpret
+from schedules.gpu.matmul_mma import matmul_mma
+from schedules.gpu.matmul_wgmma import matmul_wgmma
 
 
 def test_two_products_are_one_launch_and_both_right() -> None:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.ir.interpret import interpret
-from loopir.ir.layouts import elements
+from loopir.interp.interpret import interpret
+from loopir.ir.layout.layouts import fragment_elements
 from loopir.ir.ops import INSTRUCTIONS, REGISTRY
-from schedules.matmul_mma import matmul_mma
+from schedules.gpu.matmul_mma import matmul_mma
 
 
 def product(lies: str, m: int, n: int, k: int) -> lp.Schedule:
@@ -61,6 +61,6 @@ def test_registers_are_those_of_the_manual() -> None:
         group, thread = t >> 2, t % 4
         for i in range(4):
             row, column = group + (8 if i in (1, 3) else 0), thread + (4 if i >= 2 else 0)
-            assert tuple(elements(a)[t, i]) == (row, column)
+            assert tuple(fragment_elements(a)[t, i]) == (row, column)
         for i in range(2):
-            assert tuple(elements(b)[t, i]) == (thread + 4 * i, group)
+            assert tuple(fragment_elements(b)[t, i]) == (thread + 4 * i, group)

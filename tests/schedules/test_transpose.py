@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 import schedules
-from schedules.transpose import transpose, turned
+from schedules.common.transpose import find_transposed_read, transpose
 
 
 def permuted(shape: tuple[object, ...], order: tuple[int, ...], dtype: str = "float32") -> lp.Schedule:
@@ -38,7 +38,7 @@ def check(s: lp.Schedule, scheduled: lp.Schedule, x: np.ndarray, seed: int = 0) 
 def test_any_permutation_of_any_shape(case: tuple[tuple[int, ...], tuple[int, ...]], tile: int, seed: int) -> None:
     shape, order = case
     s = permuted(shape, order)
-    if turned(s, "y") is None:
+    if find_transposed_read(s, "y") is None:
         with pytest.raises(lp.ScheduleError, match="reads nothing across the direction"):
             transpose(s, "y")
         return

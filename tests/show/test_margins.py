@@ -10,7 +10,7 @@ import schedules
 from loopir.ir.grammar import Loop
 from loopir.show.margins import margins
 from loopir.show.units import count, seconds, si, times
-from loopir.testing.nests import NESTS, constant
+from loopir.testing.generate.nests import NESTS, constant
 
 
 def test_a_product_is_what_a_person_would_count() -> None:

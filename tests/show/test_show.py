@@ -9,12 +9,12 @@ from rich.console import Console
 
 import loopir.intrinsics
 import loopir.show
-from loopir.ir.parse import parse
+from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
 from loopir.show.highlight import diff_kind, pieces
 from loopir.show.notebook import diff_html, html
 from loopir.show.terminal import show, show_diff
-from loopir.testing.nests import constant, symbolic
+from loopir.testing.generate.nests import constant, symbolic
 
 SOURCE = """\
 def f(n: "size", A: "float32[n, 8]", S: "out float32[n]"):

@@ -4,7 +4,7 @@ import pytest
 
 import loopir as lp
 import schedules
-from loopir.schedule.find import all_buffers
+from loopir.schedule.core.find import all_buffers
 from loopir.show.estimate import CPU, GPU, estimate
 
 

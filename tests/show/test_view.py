@@ -12,9 +12,9 @@ import loopir as lp
 import schedules
 from loopir.__main__ import main
 from loopir.requirements import install_extra
-from loopir.runtime import disassembler
+from loopir.runtime.cuda import disassembler
 from loopir.show.rows import rows
-from loopir.testing.nests import constant, symbolic
+from loopir.testing.generate.nests import constant, symbolic
 
 VOID = {"meta", "br"}
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

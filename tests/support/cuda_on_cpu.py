@@ -21,11 +21,11 @@ import numpy as np
 
 import loopir as lp
 from loopir import build as room
-from loopir.emit.cuda import CudaModule, emit
-from loopir.emit.host import host_source
+from loopir.codegen.cuda.emit import CudaModule, emit
+from loopir.codegen.host import host_source
 from loopir.lower import pipeline
 from loopir.runtime.call import Kernel
-from loopir.runtime.memory import Arena
+from loopir.runtime.cpu.arena import Arena
 
 COMPILER = shutil.which("g++")
 PREAMBLE = r"""

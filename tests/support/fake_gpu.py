@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from loopir.errors import TargetError
-from loopir.runtime import launch
+from loopir.runtime.cuda import launch
 
 INFO = SimpleNamespace(block=(32, 1, 1), shared_bytes=0, cluster=1, wide=frozenset({"x"}), maps=())
 
@@ -91,5 +91,5 @@ def program(monkeypatch: pytest.MonkeyPatch, *kernels: tuple[str, str]) -> tuple
     ]
     cu = Fake({k.name: len(k.params) for k in infos}, frozenset(k.name for k in infos[::2]))
     monkeypatch.delitem(sys.modules, "torch", raising=False)  # the real one, where another test has imported it
-    monkeypatch.setattr(launch, "waits_first", lambda cubin: cu.early)
+    monkeypatch.setattr(launch, "kernels_that_wait_first", lambda cubin: cu.early)
     return cu, launch.CudaRuntime(Gpu(cu), b"", infos)  # type: ignore[arg-type]

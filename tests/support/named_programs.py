@@ -13,10 +13,10 @@ import numpy as np
 
 import loopir as lp
 import schedules
-from loopir.ir.layouts import evaluate
-from schedules.conv import conv_mma
-from schedules.direct import direct_cpu, direct_gpu
-from schedules.products import several
+from loopir.ir.layout.layouts import evaluate
+from schedules.common.direct_conv import direct_cpu, direct_gpu
+from schedules.common.products import several
+from schedules.gpu.conv import conv_mma
 
 Size = Any
 Scheduler = Callable[[lp.Schedule], lp.Schedule]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import loopir as lp
-from schedules.nests import reader
+from schedules.common.nest_queries import reader
 
 
 def side_by_side(schedule: Callable[..., lp.Schedule], m: int, n: int, p: int, k: int, **how: Any) -> lp.Schedule:

@@ -12,11 +12,11 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 import schedules
-from loopir.emit.cuda import emit
+from loopir.codegen.cuda.emit import emit
 from loopir.errors import ExprError, ParseError
 from loopir.ir.grammar import Store
-from loopir.ir.measure import nesting, written_size
-from loopir.ir.walk import nodes
+from loopir.ir.traverse.measure import nesting, written_size
+from loopir.ir.traverse.walk import nodes
 
 GROWTH = 2.4
 """How many times as large a program of twice as many steps is, at most: stages are cut off at whole steps, so that it

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from loopir.ir.parse import parse
+from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
-from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.testing.acceptance import acceptance, main
-from loopir.testing.habits import NoPlace, fitting, habits
-from loopir.testing.questions import Nest
+from loopir.testing.generate.argument_needs import NoPlace, fitting, habits
+from loopir.testing.generate.argument_questions import Nest
 
 SELDOM = ("tensorize", "reuse", "double_buffer", "reverse_compute_at", "hoist", "privatize")
 """Those that find a place in few nests."""

@@ -6,10 +6,10 @@ import pytest
 
 import loopir as lp
 from loopir.errors import ScheduleError
-from loopir.schedule.trace import Step
-from loopir.testing.brute import broken, small_sizes, tagged
+from loopir.schedule.core.trace import Step
 from loopir.testing.legality import Table, measure, renewed, verdict
-from loopir.testing.unchecked import unchecked
+from loopir.testing.oracles.brute_force import first_violation, small_sizes, tagged
+from loopir.testing.oracles.unchecked import unchecked
 
 SWEEP = lp.parse("""
 def sweep(n: "size", a: "inout float32[n + 1, n + 1]"):
@@ -28,7 +28,7 @@ def test_the_rewrite_itself_is_there_without_the_checks_and_only_then() -> None:
     s = lp.Schedule(SWEEP)
     with unchecked():
         wrong = s.reorder("j", "i").func
-    assert broken(SWEEP, wrong, small_sizes(SWEEP)) is not None
+    assert first_violation(SWEEP, wrong, small_sizes(SWEEP)) is not None
     with pytest.raises(ScheduleError, match="the other way round"):
         s.reorder("j", "i")
 
@@ -72,8 +72,8 @@ def same(a: "inout float32[1]"):
     with unchecked():
         turned = lp.Schedule(tagged(same)).reorder("j", "i").func
         plain = lp.Schedule(same).reorder("j", "i").func
-    assert broken(same, plain, [{}]) is None
-    assert broken(tagged(same), turned, [{}]) is not None
+    assert first_violation(same, plain, [{}]) is None
+    assert first_violation(tagged(same), turned, [{}]) is not None
 
 
 def test_random_steps_are_judged() -> None:
@@ -127,8 +127,8 @@ def f(S: "float32[4]", L: "float32[4]", Y: "out float32[4]"):
 """
     values = ("S[i] / L[i]", "S[i] * (1.0 / L[i])", "L[i] / S[i]")
     one, same, other = (lp.parse(source.format(f"Y_{n}", x)) for n, x in enumerate(values))
-    assert broken(one, same, [{}]) is None
-    assert "Y[0] is" in str(broken(one, other, [{}]))
+    assert first_violation(one, same, [{}]) is None
+    assert "Y[0] is" in str(first_violation(one, other, [{}]))
 
 
 ADDED = """
@@ -156,7 +156,7 @@ def test_atomic_updates_of_two_statements_race_unless_one_monoid_makes_them(
     one: str, two: str, other: str, *, races: bool
 ) -> None:
     func = lp.parse(ADDED.format(one=one, two=two, other=other))
-    assert (broken(func, func, [{}]) is not None) is races
+    assert (first_violation(func, func, [{}]) is not None) is races
 
 
 def test_versions_of_an_atomic_update_are_legal() -> None:

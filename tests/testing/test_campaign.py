@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.testing.campaign import ACCEPTED, LONG, PHASES, Counts, Held, Worker, campaign, merged
 from loopir.testing.legality import JUDGED
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from loopir.testing.apart import Note
 from loopir.testing.deep import deep
+from loopir.testing.subprocess_rounds import Note
 
 SECONDS = 60.0
 """What took minutes before, or never ended, takes a second or two; more on a machine that does other work, too."""

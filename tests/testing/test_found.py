@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.emit.cuda import emit
+from loopir.codegen.cuda.emit import emit
 from loopir.errors import LowerError, ScheduleError
 from loopir.lower.pipeline import lower
-from loopir.testing.equivalence import assert_equivalent
-from loopir.testing.oracles import Case, false_witness, judge
+from loopir.testing.oracles.equivalence import assert_equivalent
+from loopir.testing.oracles.oracles import Case, false_witness, judge
 
 
 def test_a_block_of_no_threads_starts_nothing() -> None:

@@ -10,7 +10,7 @@ import pytest
 import loopir as lp
 from loopir.errors import ScheduleError
 from loopir.testing import assert_equivalent
-from loopir.testing.oracles import Case, false_witness, promises
+from loopir.testing.oracles.oracles import Case, false_witness, promises
 
 Steps = Callable[[lp.Schedule], lp.Schedule]
 

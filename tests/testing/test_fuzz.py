@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from loopir.schedule.primitive import PRIMITIVES
+from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.testing import fuzz
-from loopir.testing.apart import Note, apart
+from loopir.testing.subprocess_rounds import Note, run_rounds
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -67,7 +67,7 @@ def test_a_process_that_dies_is_a_failure_with_its_round(what: str, told: str) -
     said: list[str] = []
     apart_py = str(Path(fuzz.__file__).with_name("apart.py"))
     script = DYING.format(round=4, what=what)
-    total = apart(
+    total = run_rounds(
         lambda first, _, kept: [sys.executable, "-X", "faulthandler", "-c", script, str(first), str(kept), apart_py],
         60.0, 2, stuck=3.0, say=said.append, again=lambda first: f"again {first}",
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_process_that_dies_is_a_failure_with_its_round(what: str, told: str) -
 
 def test_a_process_that_does_not_start_ends_the_run() -> None:
     said: list[str] = []
-    total = apart(lambda *_: [sys.executable, "-c", "x"], 60.0, 2, stuck=9.0, say=said.append, again=str)
+    total = run_rounds(lambda *_: [sys.executable, "-c", "x"], 60.0, 2, stuck=9.0, say=said.append, again=str)
     assert total.failures == len(said) == 1
     assert "NameError" in said[0]
 

@@ -8,8 +8,8 @@ import pytest
 
 import loopir as lp
 import schedules
-from loopir.ir.grammar import Wait
-from loopir.ir.walk import rewrite
+from loopir.ir.grammar import AsyncWait
+from loopir.ir.traverse.walk import rewrite
 from loopir.testing import memory_report
 
 KERNEL = """
@@ -84,7 +84,7 @@ def test_an_asynchronous_copy_is_one_vector_and_has_to_be_waited_for() -> None:
     assert found, str(found)
     assert found.uncoalesced == found.bank_conflicts == 0
     (lowered,) = lp.lower(s, "cuda")
-    never = replace(lowered, body=rewrite(lowered.body, lambda x: () if isinstance(x, Wait) else None))
+    never = replace(lowered, body=rewrite(lowered.body, lambda x: () if isinstance(x, AsyncWait) else None))
     assert never != lowered
     told = memory_report(never).fault
     assert told is not None

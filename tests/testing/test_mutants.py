@@ -41,14 +41,14 @@ def test_a_fault_is_there_and_gone() -> None:
     """Who has imported the function, and who has wrapped it, meets the fault; afterwards nobody does."""
     s = Schedule(lp.parse(TAIL))
     right = str(s.split("i", 4))
-    with patched("schedule.primitives.split:Tiling.once", 'Cmp("<"', 'Cmp("<="'):
+    with patched("schedule.primitives.loops.split:Tiling.once", 'Cmp("<"', 'Cmp("<="'):
         assert "i_o * 4 + i_i <= 5" in str(s.split("i", 4))
     assert str(s.split("i", 4)) == right
 
 
 def test_a_rule_that_was_rewritten_is_told() -> None:
     with pytest.raises(Stale, match=r"split:Tiling\.once has 0 times"), patched(
-        "schedule.primitives.split:Tiling.once", "no such text", ""
+        "schedule.primitives.loops.split:Tiling.once", "no such text", ""
     ):  # fmt: skip
         pass
 

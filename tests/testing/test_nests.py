@@ -8,7 +8,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import loopir as lp
-from loopir.testing import nests
+from loopir.testing.generate import nests
 
 
 def softmax(x: Any) -> Any:

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import loopir as lp
 from loopir.errors import LowerError, TargetError, VerifyError
 from loopir.ir.grammar import Alloc, Func
-from loopir.ir.verify import verify
-from loopir.ir.walk import loops, places, statements
+from loopir.ir.traverse.walk import leaf_paths, loops, statements
+from loopir.ir.verify.verify import verify
 from loopir.lower.pipeline import lower
-from loopir.schedule.naming import Names, renamed
-from loopir.testing.steps import Crash, schedules
-from loopir.testing.strategies import funcs
+from loopir.schedule.core.naming import Renaming, rename_symbols
+from loopir.testing.generate.steps import Crash, schedules
+from loopir.testing.generate.strategies import funcs
 
 STEMS = ("i", "j", "T", "X", "ax0", "lane")
 ENDS = ("", "_1", "_2", "_1_1", "_o", "_i", "_i_1", "_o_1", "_t", "_first", "_last", "_h", "_rf", "_rf_1", "_in",
@@ -32,11 +32,11 @@ def awkward(draw: st.DrawFn) -> Func:
     old = [x.var for x in loops(func.body)]
     chosen = draw(st.lists(st.sampled_from([n for n in NAMES if n not in taken]), unique=True,
                            min_size=len(old) + len(allocs), max_size=len(old) + len(allocs)))  # fmt: skip
-    labels = [p.stmt.label for p in places(func.body)]
+    labels = [p.stmt.label for p in leaf_paths(func.body)]
     said = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=len(labels), max_size=len(labels)))
     memory = {b.name: replace(b, name=n) for b, n in zip(allocs, chosen[len(old) :], strict=True)}
-    new = Names(dict(zip(old, chosen, strict=False)), dict(zip(labels, said, strict=True)), memory)
-    made = replace(func, body=tuple(renamed(s, new) for s in func.body))
+    new = Renaming(dict(zip(old, chosen, strict=False)), dict(zip(labels, said, strict=True)), memory)
+    made = replace(func, body=tuple(rename_symbols(s, new) for s in func.body))
     verify(made, "schedule")
     return made
 

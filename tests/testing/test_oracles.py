@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 import loopir as lp
 from loopir.ir.grammar import Body, Func, Loop, Reduce, Stmt, Store
-from loopir.ir.walk import rewrite
+from loopir.ir.traverse.walk import rewrite
 from loopir.lower import pipeline
-from loopir.schedule.primitive import PRIMITIVES
-from loopir.testing import Case, NoBound, Wrong, assert_equivalent, check, funcs, gamma, nests
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.testing import Case, NoBound, Wrong, assert_equivalent, check, funcs, gamma
 from loopir.testing.fuzz import QUICK
-from loopir.testing.oracles import ORACLES, judge
+from loopir.testing.generate import nests
+from loopir.testing.oracles.oracles import ORACLES, judge
 
 PLAIN = funcs(max_nests=1, memory=False)
 
@@ -115,7 +116,7 @@ def f(A: "float32[8]", B: "out float32[8]"):
         return Case(func, func, {}, {"A": np.arange(8, dtype=np.float32)})
 
     assert judge(case(), ORACLES) is None
-    monkeypatch.setattr(pipeline, "PASSES", tuple(p for p in pipeline.PASSES if p.name != "barriers"))
+    monkeypatch.setattr(pipeline, "PASSES", tuple(p for p in pipeline.PASSES if p.name != "insert_barriers"))
     found = judge(case(), ORACLES)
     assert found is not None
     assert found[0] == "adversarial threads"

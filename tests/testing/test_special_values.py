@@ -19,10 +19,10 @@ from loopir.errors import InterpretError, LowerError, TargetError
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Var
 from loopir.lower.pipeline import lower
-from loopir.testing.fences import Fenced
-from loopir.testing.oracles import mapped
-from loopir.testing.steps import schedules
-from loopir.testing.strategies import arguments, funcs, sizes
+from loopir.testing.generate.steps import schedules
+from loopir.testing.generate.strategies import arguments, funcs, sizes
+from loopir.testing.oracles.guard_bytes import Fenced
+from loopir.testing.oracles.oracles import mapped
 
 Array = np.ndarray[Any, Any]
 INTEGERS = ("int8", "uint8", "int16", "int32", "uint32", "int64", "bool")

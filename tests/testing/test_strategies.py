@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
-from loopir.ir.grammar import Alloc, FloorDiv, Func, If, Int, Loop, Mod, Opaque, Reduce, Select, Truth
-from loopir.ir.interpret import interpret
-from loopir.ir.text import is_builtin
-from loopir.ir.walk import nodes, places, statements, variables
-from loopir.testing.dataflow import asks_memory
-from loopir.testing.families import FAMILIES, documented, forms
-from loopir.testing.guarded import guarded
-from loopir.testing.strategies import arguments, funcs, sizes
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import Alloc, FloorDiv, Func, If, Int, Loop, Mod, Reduce, Select, ValueToCond, ValueToIndex
+from loopir.ir.printer import is_builtin
+from loopir.ir.traverse.walk import free_vars, leaf_paths, nodes, statements
+from loopir.testing.generate.families import FAMILIES, documented, forms
+from loopir.testing.generate.guarded import guarded
+from loopir.testing.generate.strategies import arguments, funcs, sizes
+from loopir.testing.oracles.last_writers import asks_memory
 
 ALL = ("float32", "int32", "uint8", "bool", "float16", "int64", "uint32", "bfloat16")
 
@@ -34,7 +34,7 @@ def test_what_stands_under_guards_runs_at_every_size(data: st.DataObject) -> Non
 
 
 def _reduces(f: Func) -> list[Reduce]:
-    return [p.stmt for p in places(f.body) if isinstance(p.stmt, Reduce)]
+    return [p.stmt for p in leaf_paths(f.body) if isinstance(p.stmt, Reduce)]
 
 
 def _loops(f: Func) -> list[Loop]:
@@ -44,12 +44,12 @@ def _loops(f: Func) -> list[Loop]:
 FEATURES: dict[str, Callable[[Func], bool]] = {
     "two sizes": lambda f: len(f.sizes) == 2,
     "three nests": lambda f: len(f.body) == 3,
-    "three loops deep": lambda f: any(len(p.loops) == 3 for p in places(f.body)),
-    "a triangle": lambda f: any(variables(x.extent) - set(f.sizes) for x in _loops(f)),
-    "a bound from memory": lambda f: any(isinstance(n, Opaque) for x in _loops(f) for n in nodes(x.extent)),
-    "a gather": lambda f: any(isinstance(n, Mod) and isinstance(n.a, Opaque) for n in nodes(f)),
+    "three loops deep": lambda f: any(len(p.loops) == 3 for p in leaf_paths(f.body)),
+    "a triangle": lambda f: any(free_vars(x.extent) - set(f.sizes) for x in _loops(f)),
+    "a bound from memory": lambda f: any(isinstance(n, ValueToIndex) for x in _loops(f) for n in nodes(x.extent)),
+    "a gather": lambda f: any(isinstance(n, Mod) and isinstance(n.a, ValueToIndex) for n in nodes(f)),
     "a guard": lambda f: any(isinstance(s, If) and bool(s.orelse) for s in statements(f.body)),
-    "a guard from memory": lambda f: any(isinstance(n, Truth) for n in nodes(f)),
+    "a guard from memory": lambda f: any(isinstance(n, ValueToCond) for n in nodes(f)),
     "a guarded read": lambda f: any(isinstance(n, Select) for n in nodes(f)),
     "a fold into what is there": lambda f: any(r.init is None and bool(r.over) for r in _reduces(f)),
     "a fold from a start": lambda f: any(r.init is not None for r in _reduces(f)),
@@ -66,14 +66,16 @@ GUARDED: dict[str, Callable[[Func], bool]] = {
     "two nests": lambda f: len(f.body) == 2,
     "a triangle": FEATURES["a triangle"],
     "a loop of no iterations": lambda f: any(x.extent == Int(0) for x in _loops(f)),
-    "a start under a guard": lambda f: any(getattr(p.stmt, "init", None) and any(p.conds()) for p in places(f.body)),
+    "a start under a guard": lambda f: any(
+        getattr(p.stmt, "init", None) and any(p.conds()) for p in leaf_paths(f.body)
+    ),
     "a guarded read": FEATURES["a guarded read"],
     "another monoid": lambda f: {r.monoid.name for r in _reduces(f)} - {"sum"} > set(),
     "a fold of two values": FEATURES["a fold of two values"],
     "memory of its own": lambda f: isinstance(f.body[0], Alloc),
     "memory in a loop": FEATURES["memory in a loop"],
     "a subscript that is divided": lambda f: any(
-        isinstance(n, FloorDiv) for p in places(f.body) for n in nodes(p.stmt)
+        isinstance(n, FloorDiv) for p in leaf_paths(f.body) for n in nodes(p.stmt)
     ),
 }
 
@@ -96,8 +98,8 @@ def test_each_feature_is_drawn(programs: st.SearchStrategy[Func], features: dict
 def test_what_is_asked_for_is_kept_to(func: Func) -> None:
     assert not func.sizes
     assert all(a.buffer.dtype.name == "uint32" for a in func.args)
-    assert max(len(p.loops) for p in places(func.body)) <= 2
-    assert not any(isinstance(n, Opaque) for n in nodes(func))
+    assert max(len(p.loops) for p in leaf_paths(func.body)) <= 2
+    assert not any(isinstance(n, ValueToIndex) for n in nodes(func))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

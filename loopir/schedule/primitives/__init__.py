@@ -1,7 +1,7 @@
-"""The primitives, one file each. Every module in this folder is loaded, so adding the file is all it takes."""
+"""The primitives, one file each. Every module in these folders is loaded, so adding the file is all it takes."""
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+for _module in sorted(walk_packages(__path__, f"{__name__}."), key=lambda m: m.name.rpartition(".")[2]):
+    import_module(_module.name)

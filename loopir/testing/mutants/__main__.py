@@ -18,7 +18,7 @@ from pathlib import Path
 import loopir.build  # noqa: F401  # pyright: ignore[reportUnusedImport]  (loads every room)
 from loopir.testing.mutants import FAMILIES, MUTANTS, Result
 from loopir.testing.mutants.jobs import clean_part, hunt_nth
-from loopir.testing.mutants.run import EXAMPLES, parts, summary, table, told
+from loopir.testing.mutants.run import EXAMPLES, describe_result, parts, summary, table
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
         hunt = partial(hunt_nth, examples=chosen.examples, seed=chosen.seed, patience=chosen.patience)
         for mutant, (found, seconds) in zip(mutants, each(hunt, picked), strict=True):
             results.append(Result(mutant, found, seconds))
-            print(told(results[-1]), flush=True)
+            print(describe_result(results[-1]), flush=True)
     print(summary(results))
     if chosen.table is not None:
         chosen.table.write_text(table(results))

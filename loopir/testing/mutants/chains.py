@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopir.testing.chains import chained_folds
+from loopir.testing.generate.chains import chained_folds
 from loopir.testing.mutants.hunts import steps
 from loopir.testing.mutants.mutant import Mutant, family
 
@@ -12,23 +12,26 @@ CHAINS = family(
     "chained folds",
     Mutant(
         "corrected the other way", "a fold is scaled from what is to what was",
-        "schedule.corrections:_Corrected.updates", "[self.as_before(a) for a in found.atoms], found.atoms, b.dtype",
+        "schedule.transform.corrections:_Corrected.updates",
+        "[self.as_before(a) for a in found.atoms], found.atoms, b.dtype",
         "found.atoms, [self.as_before(a) for a in found.atoms], b.dtype", ROLLING,
     ),
     Mutant(
         "one fold uncorrected", "of several folds that read another one, the first alone is corrected",
-        "schedule.corrections:_Corrected.updates", "if make is None:", "if make is None or self.scales:", ROLLING,
+        "schedule.transform.corrections:_Corrected.updates", "if make is None:", "if make is None or self.scales:",
+        ROLLING,
     ),
     Mutant(
         "no copy for others", "who else reads a stage gets what its blocks were when they were made",
-        "schedule.duplicate:duplicated", "if not wanted:", "if True:", ROLLING,
+        "schedule.transform.duplicate:duplicated", "if not wanted:", "if True:", ROLLING,
     ),
     Mutant(
         "corrected too late", "a fold is corrected after its block, not before",
-        "schedule.corrections:_Corrected.done", "rest += extra", "block = (*block, *extra)", ROLLING,
+        "schedule.transform.corrections:_Corrected.done", "rest += extra", "block = (*block, *extra)", ROLLING,
     ),
     Mutant(
         "kept too late", "what a fold was is kept when it has gone on already",
-        "schedule.corrections:_Corrected.done", "body=(*head, *rest)", "body=(*rest[:1], *head, *rest[1:])", ROLLING,
+        "schedule.transform.corrections:_Corrected.done", "body=(*head, *rest)", "body=(*rest[:1], *head, *rest[1:])",
+        ROLLING,
     ),
 )  # fmt: skip

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from loopir.errors import LowerError, TargetError
-from loopir.ir.parse import parse
+from loopir.ir.parser.parse import parse
 from loopir.lower.pipeline import lower
 from loopir.schedule import Schedule
-from loopir.schedule.find import all_buffers
-from loopir.testing.checking import Wrong, put
-from loopir.testing.gpu_memory import memory_report
-from loopir.testing.gpu_programs import Bound, kernels
+from loopir.schedule.core.find import all_buffers
+from loopir.testing.checking import Wrong, judge_case
+from loopir.testing.generate.gpu_programs import Bound, kernels
+from loopir.testing.generate.strategies import arguments, sizes
 from loopir.testing.mutants.mutant import Mutant, family
-from loopir.testing.oracles import Case
-from loopir.testing.strategies import arguments, sizes
+from loopir.testing.oracles.gpu_memory import memory_report
+from loopir.testing.oracles.oracles import Case
 
 COPIES = """
 def f(A: "float32[{rounds}, 32]", C: "inout float32[32]"):
@@ -51,7 +51,7 @@ def judged(data: st.DataObject, bound: Bound) -> None:
     s, at = bound.after, data.draw(sizes(bound.before, largest=3))
     case = Case(bound.before, s.func, at, data.draw(arguments(bound.before, at)))
     call = s.script()
-    put(case, call, ("adversarial threads",))
+    judge_case(case, call, ("adversarial threads",))
     try:
         report = memory_report(lower(s.func, "cuda"), case.arrays, at)
     except (LowerError, TargetError) as error:
@@ -66,42 +66,46 @@ GPU = family(
     "GPU synchronisation and mapping",
     Mutant(
         "no barrier before", "threads do not meet between a write and another thread's access",
-        "lower.barriers:_ordered", "_mark(before, both.before(found), wide)", "pass", threads,
+        "lower.gpu.insert_barriers:_ordered", "_mark(before, both.before(found), wide)", "pass", threads,
     ),
     Mutant(
         "no barrier at the end", "threads do not meet at the end of a loop's iteration",
-        "lower.barriers:_ordered", "_mark(ends, both.ends(around[n], found), wide)", "pass", threads,
+        "lower.gpu.insert_barriers:_ordered", "_mark(ends, both.ends(around[n], found), wide)", "pass", threads,
     ),
     Mutant(
         "one group too many", "a thread goes on while the copies that it needs are under way",
-        "lower.waits:_Plan.whole", "Wait(self.pending)", "Wait(self.pending + 1)", copies,
+        "lower.gpu.asynchronous.insert_copy_waits:_Plan.whole", "AsyncWait(self.pending)",
+        "AsyncWait(self.pending + 1)", copies,
     ),
     Mutant(
-        "no wait", "a copy that is used at once is not waited for", "lower.waits:_at_once",
-        "(s, Commit(), Wait(0))", "(s, Commit())", copies,
+        "no wait", "a copy that is used at once is not waited for", "lower.gpu.asynchronous.insert_copy_waits:_at_once",
+        "(s, AsyncCommit(), AsyncWait(0))", "(s, AsyncCommit())", copies,
     ),
     Mutant(
-        "all threads", "a loop that is shorter than its axis is run by all threads of it", "lower.threads:_under",
+        "all threads", "a loop that is shorter than its axis is run by all threads of it",
+        "lower.gpu.bind_threads:_under",
         'return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)', "return inner", threads,
     ),
     Mutant(
         "every thread alone", "a statement under no loop of an axis is run by all threads of it",
-        "lower.threads:_under", "return If(conj(*missing), (s,)) if missing else s", "return s", threads,
+        "lower.gpu.bind_threads:_under", "return If(conj(*missing), (s,)) if missing else s", "return s", threads,
     ),
     Mutant(
         "everybody's total", "every thread of a group folds the total into the element",
-        "lower.cross_thread:_Fold.finish", "if not self.copies:", "if False:", threads,
+        "lower.gpu.lower_thread_reductions:_Fold.finish", "if not self.copies:", "if False:", threads,
     ),
     Mutant(
-        "half a tree", "lanes do not exchange with those half a group away", "lower.trees:_Tree.exchanges",
+        "half a tree", "lanes do not exchange with those half a group away",
+        "lower.gpu.thread_reductions:_Tree.exchanges",
         "bit = lanes // 2", "bit = lanes // 4", threads,
     ),
     Mutant(
-        "last part lost", "what the last thread of a group has is not folded", "lower.trees:_Tree.one_by_one",
+        "last part lost", "what the last thread of a group has is not folded",
+        "lower.gpu.thread_reductions:_Tree.one_by_one",
         "Int(size - 1)", "Int(size - 2)", threads,
     ),
     Mutant(
-        "vectors anywhere", "a vector may start anywhere", "lower.vectors:_Lanes.first",
+        "vectors anywhere", "a vector may start anywhere", "lower.gpu.vectorize_memory:_Lanes.first",
         "begin if simplify(begin % width, self.ctx) == Int(0) else None", "begin", threads,
     ),
 )  # fmt: skip

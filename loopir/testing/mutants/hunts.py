@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
 from loopir.schedule import Schedule
-from loopir.schedule.trace import Step, script
-from loopir.testing.checking import Wrong, put
+from loopir.schedule.core.trace import Step, script
+from loopir.testing.checking import Wrong, judge_case
 from loopir.testing.fuzz import QUICK
+from loopir.testing.generate.candidate_steps import random_candidate_steps
+from loopir.testing.generate.steps import Crash
+from loopir.testing.generate.strategies import arrays_for
+from loopir.testing.generate.tiny import tiny
 from loopir.testing.mutants.mutant import Hunt
-from loopir.testing.oracles import Case, false_witness
-from loopir.testing.plausible import some
-from loopir.testing.steps import Crash
-from loopir.testing.strategies import arrays_for
-from loopir.testing.tiny import tiny
+from loopir.testing.oracles.oracles import Case, false_witness
 
 
 def steps(
@@ -47,13 +47,15 @@ def steps(
         try:
             s = Schedule(func)
             for names in [(x,) for x in primitives] if in_turn else [primitives]:
-                taken = data.draw(some(s.func, names, most=1 if in_turn else most, told=told, refused=refused))
+                taken = data.draw(
+                    random_candidate_steps(s.func, names, most=1 if in_turn else most, told=told, refused=refused)
+                )
                 s = s.replay(taken.trace)
         except Crash as crash:
             why = f"{type(crash.cause).__name__}: {crash.cause}"
             raise Wrong("crash", why, script([*crash.before.trace, crash.step]), func, None, {}) from crash.cause
         sizes, arrays = data.draw(arrays_for(func))
         if s.trace:
-            put(Case(func, s.func, sizes, arrays), script(s.trace), oracles)
+            judge_case(Case(func, s.func, sizes, arrays), script(s.trace), oracles)
 
     return hunt

@@ -18,7 +18,7 @@ from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
-from loopir.analysis.simplify import forget
+from loopir.arith.simplify import clear_caches
 
 
 class Stale(AssertionError):
@@ -27,7 +27,7 @@ class Stale(AssertionError):
 
 @contextmanager
 def patched(where: str, old: str, new: str) -> Iterator[None]:
-    """Run with `old` replaced by `new` in the function `where`, such as "analysis.depend:conflicts"."""
+    """Run with `old` replaced by `new` in the function `where`, such as "analysis.dependence.depend:conflicts"."""
     function = function_at(where)
     code = function.__code__
     faulty = _compiled(function, where, old, new)
@@ -77,7 +77,7 @@ def _compiled(function: FunctionType, where: str, old: str, new: str) -> CodeTyp
 
 def forget_answers() -> None:
     """Drop what was worked out with other rules: the answers of every cache in loopir."""
-    forget()
+    clear_caches()
     for name, module in list(sys.modules.items()):
         if name.startswith("loopir."):
             for value in list(vars(module).values()):

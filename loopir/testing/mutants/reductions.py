@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from loopir.testing.guarded import guarded
+from loopir.testing.generate.guarded import guarded
+from loopir.testing.generate.tiny import tiny
 from loopir.testing.mutants.hunts import steps
 from loopir.testing.mutants.mutant import Mutant, family
-from loopir.testing.tiny import tiny
 
 FOLDS = tiny(nests=1, temporaries="never", mostly="folds")
 STARTED = tiny(nests=1, temporaries="never", mostly="starts")
@@ -15,61 +15,64 @@ REDUCTIONS = family(
     "reductions",
     Mutant(
         "init in every part", "partial results start from the init, not from the identity",
-        "schedule.primitives.rfactor:_Parts.partial", "identity = reduce.monoid.identity",
+        "schedule.primitives.reduction.rfactor:_Parts.partial", "identity = reduce.monoid.identity",
         "identity = reduce.init or reduce.monoid.identity", steps("rfactor", programs=STARTED, most=1),
     ),
     Mutant(
-        "init lost", "the fold of partial results starts from the identity", "schedule.primitives.rfactor:_Parts.nest",
+        "init lost", "the fold of partial results starts from the identity",
+        "schedule.primitives.reduction.rfactor:_Parts.nest",
         "over=(self.loop.var,))", "over=(self.loop.var,), init=reduce.monoid.identity)", RFACTOR,
     ),
     Mutant(
-        "last value only", "a partial result is the last of its values", "schedule.primitives.rfactor:_Parts.of",
+        "last value only", "a partial result is the last of its values",
+        "schedule.primitives.reduction.rfactor:_Parts.of",
         "return _Parts(func, fold, loop, rest, (loop, *again))", "return _Parts(func, fold, loop, (), (loop, *again))",
         RFACTOR,
     ),
     Mutant(
-        "read too early", "a reduction may be folded after others have read it", "schedule.reductions:require_delay",
+        "read too early", "a reduction may be folded after others have read it",
+        "schedule.legality.reductions:require_delay",
         "if clash is not None:", "if False:", RFACTOR,
     ),
     Mutant(
         "folded twice", "a tile that is moved back may repeat folds that have an init",
-        "schedule.primitives.split:_require_repeatable", "(s.init is not None and set(s.over) <= inside)",
+        "schedule.primitives.loops.split:_require_repeatable", "(s.init is not None and set(s.over) <= inside)",
         "s.init is not None", steps("split", programs=STARTED, most=1, tail="shift_inwards"),
     ),
     Mutant(
         "init passes others", "the stores of an init may pass anything on their way out",
-        "schedule.primitives.decompose_reduction:decompose_reduction",
-        "_require_order(func, fold, init_of(func, label), new, target)", "pass",
+        "schedule.primitives.reduction.decompose_reduction:decompose_reduction",
+        "_require_order(func, fold, explicit_init_of(func, label), new, target)", "pass",
         steps("decompose_reduction", programs=STARTED, most=1),
     ),
     Mutant(
         "over neither", "a fold over two loops that are fused starts in each iteration of the fused one",
-        "schedule.primitives.fuse:_refold", "a: (name,) if b in s.over else ()", "a: ()",
+        "schedule.primitives.loops.fuse:_refold", "a: (name,) if b in s.over else ()", "a: ()",
         steps("fuse", programs=FOLDS, most=1),
     ),
     Mutant(
         "starts in every tile", "a reduction over a split loop is over the inner one alone",
-        "schedule.primitives.split:Tiling.over", "(self.outer, self.inner)", "(self.inner,)",
+        "schedule.primitives.loops.split:Tiling.over", "(self.outer, self.inner)", "(self.inner,)",
         steps("split", programs=FOLDS, most=1),
     ),
     Mutant(
         "done once", "a fold that goes on from what was there may be hoisted out of its loop",
-        "schedule.primitives.hoist:_require_same",
+        "schedule.primitives.placement.hoist:_require_same",
         "(again or loop.var in s.over if s.init is None else not set(s.over) <= inner)", "False",
         steps("hoist", programs=FOLDS, most=1),
     ),
     Mutant(
         "whole folds", "a loop that is folded over may be fused with one that is not",
-        "schedule.primitives.fuse:fuse", "_whole_folds(a, b)", "\"\"", steps("fuse", programs=FOLDS, most=1),
+        "schedule.primitives.loops.fuse:fuse", "_whole_folds(a, b)", "\"\"", steps("fuse", programs=FOLDS, most=1),
     ),
     Mutant(
         "guards of others", "pad drops guards that others stand under, too",
-        "schedule.primitives.pad:_own_guards", "len([*places((s,))]) == 1", "True",
+        "schedule.primitives.memory.pad:_own_guards", "len([*leaf_paths((s,))]) == 1", "True",
         steps("pad", programs=guarded(plain=False), most=1),
     ),
     Mutant(
         "a start that is asked", "simplification lets a guard hold back the start of a reduction",
-        "analysis.simplify_func:starts_alike", "all(", "any(True for _ in spoken) or all(",
+        "arith.simplify_func:starts_alike", "all(", "any(True for _ in spoken) or all(",
         steps("simplify", programs=guarded(plain=True), most=1),
     ),
 )  # fmt: skip

@@ -13,9 +13,9 @@ from hypothesis import given, seed as seeded, settings, strategies as st
 from hypothesis.errors import Flaky
 
 from loopir.ir.grammar import Func, Loop, Stmt
-from loopir.ir.layouts import evaluate
-from loopir.ir.text import text
-from loopir.ir.walk import bodies, loops, variables
+from loopir.ir.layout.layouts import evaluate
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import bodies, free_vars, loops
 from loopir.testing.checking import QUIET, Wrong
 from loopir.testing.mutants.mutant import Hunt, Mutant
 
@@ -126,7 +126,7 @@ def largest_extent(func: Func, sizes: Mapping[str, int]) -> int:
     def visit(body: Iterable[Stmt], around: dict[str, int]) -> None:
         for s in body:
             if isinstance(s, Loop):
-                outer = [v for v in around if v in variables(s.extent)]
+                outer = [v for v in around if v in free_vars(s.extent)]
                 for at in product(*(range(around[v]) for v in outer)):
                     try:
                         found.append(evaluate(s.extent, {**known, **dict(zip(outer, at, strict=True))}))
@@ -144,7 +144,7 @@ def largest_extent(func: Func, sizes: Mapping[str, int]) -> int:
 # ---------------------------------------------------------------- told
 
 
-def told(result: Result) -> str:
+def describe_result(result: Result) -> str:
     """One result as a person reads it: the fault, and the smallest case."""
     m, found = result.mutant, result.found
     head = f"{result.outcome:10} {m.family}: {m.name}: {m.fault}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from loopir.testing.generate.tiny import tiny
 from loopir.testing.mutants.hunts import steps
 from loopir.testing.mutants.mutant import Mutant, family
-from loopir.testing.tiny import tiny
 
 PLAIN = tiny(nests=1, temporaries="never")
 SPLIT = steps("split", programs=PLAIN, most=1)
@@ -13,50 +13,51 @@ TAILS = family(
     "tails and predicates",
     Mutant(
         "one too many", "the guard of a split loop lets one iteration more through",
-        "schedule.primitives.split:Tiling.once", 'Cmp("<", self.position', 'Cmp("<=", self.position', SPLIT,
+        "schedule.primitives.loops.split:Tiling.once", 'Cmp("<", self.position', 'Cmp("<=", self.position', SPLIT,
     ),
     Mutant(
         "guard on the wrong loop", "the guard of a split loop asks the inner loop alone",
-        "schedule.primitives.split:Tiling.once", 'Cmp("<", self.position', 'Cmp("<", Var(self.inner)', SPLIT,
+        "schedule.primitives.loops.split:Tiling.once", 'Cmp("<", self.position', 'Cmp("<", Var(self.inner)', SPLIT,
     ),
     Mutant(
-        "last tile lost", "the tile that is not full is left out", "schedule.primitives.split:Tiling.once",
+        "last tile lost", "the tile that is not full is left out", "schedule.primitives.loops.split:Tiling.once",
         "ceildiv(extent, self.factor)", "extent // self.factor", SPLIT,
     ),
     Mutant(
         "tail from the wrong place", "what is left over starts at the number of tiles",
-        "schedule.primitives.split:_peel", "start = extent // t.factor * t.factor", "start = extent // t.factor", SPLIT,
+        "schedule.primitives.loops.split:_peel", "start = extent // t.factor * t.factor", "start = extent // t.factor",
+        SPLIT,
     ),
     Mutant(
         "repeats what it must not", "a tile that is moved back may repeat anything",
-        "schedule.primitives.split:_shift_inwards", "_require_repeatable(t)", "pass",
+        "schedule.primitives.loops.split:_shift_inwards", "_require_repeatable(t)", "pass",
         steps("split", programs=PLAIN, most=1, tail="shift_inwards"),
     ),
     Mutant(
-        "starts again", "each part of a loop starts the reductions over it", "schedule.parts:_gone_on",
+        "starts again", "each part of a loop starts the reductions over it", "schedule.transform.split_range:_gone_on",
         "init=None", "init=s.init",
         steps("split", "peel", "partition", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
     ),
     Mutant(
-        "half a guard", "a skewed loop is not guarded at its start", "schedule.primitives.skew:_skewed",
+        "half a guard", "a skewed loop is not guarded at its start", "schedule.primitives.loops.skew:_skewed",
         'conj(Cmp("<=", later, at), Cmp("<", at, facts.tidy(inner.extent + later)))',
         'conj(Cmp("<", at, facts.tidy(inner.extent + later)))',
         steps("skew", programs=PLAIN, most=1),
     ),
     Mutant(
         "ends too early", "a nest that lags ends when it would without the lag",
-        "schedule.primitives.fuse_loops:_inside", 'Cmp("<", Var(name), facts.tidy(extent + lag))',
+        "schedule.primitives.loops.fuse_loops:_runs_while", 'Cmp("<", Var(name), facts.tidy(extent + lag))',
         'Cmp("<", Var(name), extent)',
         steps("fuse_loops", programs=tiny(temporaries="never", guards=False), most=1, shift=1),
     ),
     Mutant(
         "guard between loops lost", "a guard between reordered loops is left out",
-        "schedule.primitives.reorder:Band.of", "steps.append(body[0])", "pass",
+        "schedule.primitives.loops.reorder:Band.of", "steps.append(body[0])", "pass",
         steps("reorder", programs=tiny(nests=1, temporaries="never"), most=1),
     ),
     Mutant(
         "edge one short", "the interior of a partitioned loop ends one iteration late",
-        "schedule.primitives.partition:Settled.require", "rest // -slope + 1", "rest // -slope + 2",
+        "schedule.primitives.loops.partition:Interior.require", "rest // -slope + 1", "rest // -slope + 2",
         steps("partition", programs=PLAIN, most=1),
     ),
 )  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from loopir.testing.generate.warp_programs import warp_kernels
 from loopir.testing.mutants.gpu import judged
 from loopir.testing.mutants.mutant import Hunt, Mutant, family
-from loopir.testing.warp_programs import warp_kernels
 
 
 def _of(form: str) -> Hunt:
@@ -24,43 +24,50 @@ WARPS = family(
     "warps with roles, clusters and boxes",
     Mutant(
         "fills what is read", "a buffer is filled before those who read it have said that they are done",
-        "lower.roles:_Way.fill", "(Await(t.is_empty, 1), told,", "(told,", FILLED,
+        "lower.gpu.asynchronous.warp_specialize:_Way.fill", "(MBarrierWait(t.is_empty, 1), told,", "(told,", FILLED,
     ),
     Mutant(
-        "reads what is coming", "a buffer is read without a wait for what fills it", "lower.roles:_Way.using",
-        "before[reading[0]].append(Await(t.is_full))", "pass", FILLED,
+        "reads what is coming", "a buffer is read without a wait for what fills it",
+        "lower.gpu.asynchronous.warp_specialize:_Way.using",
+        "before[reading[0]].append(MBarrierWait(t.is_full))", "pass", FILLED,
     ),
     Mutant(
-        "said too soon", "a buffer is said to be read before it is", "lower.roles:_Way.using",
+        "said too soon", "a buffer is said to be read before it is",
+        "lower.gpu.asynchronous.warp_specialize:_Way.using",
         "after[reading[-1]] += self.released(t, lane)", "before[reading[0]] += self.released(t, lane)", FILLED,
     ),
     Mutant(
         "one tile's copies", "of a block that stays, the warps that copy are done when the first tile is",
-        "lower.roles:_Way.passing", "Loop(name, s.extent, s.kind",
+        "lower.gpu.asynchronous.warp_specialize:_Way.passing", "Loop(name, s.extent, s.kind",
         "Loop(name, s.extent if any(s is t.loop for t in self.turns) else Int(1), s.kind", FILLED,
     ),
     Mutant(
-        "one box's bytes", "bytes that are to come are counted once for a loop of boxes", "lower.rings:bytes_of",
+        "one box's bytes", "bytes that are to come are counted once for a loop of boxes",
+        "lower.gpu.asynchronous.insert_mbarrier_waits:transaction_bytes",
         "return times * sum(", "return sum(", FILLED,
     ),
     Mutant(
         "turns not passed by", "who has a tile does not come by the turns of the others' tiles",
-        "lower.roles:_Way.using", "(replace(Await(alone.is_full), skip=True),)", "()", IN_TURN,
+        "lower.gpu.asynchronous.warp_specialize:_Way.using", "(replace(MBarrierWait(alone.is_full), skip=True),)",
+        "()", IN_TURN,
     ),
     Mutant(
         "keeps its turn", "a warpgroup without a tile does not let the next one have its turn",
-        "lower.roles:_Way.using", "other = (*s.orelse, order.wait(), order.next())", "other = s.orelse", IN_TURN,
+        "lower.gpu.asynchronous.warp_specialize:_Way.using", "other = (*s.orelse, order.wait(), order.next())",
+        "other = s.orelse", IN_TURN,
     ),
     Mutant(
         "its own block alone", "who has read what a cluster shares says so to its own block",
-        "lower.roles:_Way.released", "Expect(slot, 0, Int(n))", "Expect(slot, 0)", SHARED,
+        "lower.gpu.asynchronous.warp_specialize:_Way.released", "ExpectTx(slot, 0, Int(n))", "ExpectTx(slot, 0)",
+        SHARED,
     ),
     Mutant(
         "not for all", "a copy that is another one in each block of a cluster is made for all of them",
-        "analysis.multicast:told_by", "if cluster in variables(part):", "if False:", SHARED,
+        "analysis.dependence.multicast:multicast_obstacle", "if cluster in free_vars(part):", "if False:", SHARED,
     ),
     Mutant(
         "one store more", "a box is written again while one that has not been waited for still leaves from there",
-        "lower.stores:_Plan.applied", "Wait(self.pending, GROUP)", "Wait(self.pending + 1, GROUP)", LEAVING,
+        "lower.gpu.asynchronous.insert_store_waits:_Plan.applied", "AsyncWait(self.pending, GROUP)",
+        "AsyncWait(self.pending + 1, GROUP)", LEAVING,
     ),
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What a nest costs: operations, trip counts, memory traffic."""

@@ -1,0 +1,440 @@
+"""GPU traffic of a lowered kernel at given sizes, counted on a sample of its warps.
+
+Each statement is met in every warp of a block, of blocks drawn at random (with a fixed seed), at iterations drawn from
+the loops around it, so that guards, triangles and any index are counted as they are, with no formula: how many lanes
+take part, which 32-byte sectors of memory they touch together, and how often banks of shared memory are met twice. What
+is met is weighted by the extents of the loops. Where a kernel's own data decide, they are taken to go the way of its
+code.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loopir.analysis.cost.transactions import BANKS, SECTOR, WORD, words_per_bank
+from loopir.errors import VerifyError
+from loopir.ir.grammar import (
+    BLOCK_AXES,
+    GROUP_WARPS,
+    LANES,
+    THREAD_AXES,
+    Alloc,
+    And,
+    Barrier,
+    Body,
+    Buffer,
+    Cast,
+    Cmp,
+    Cond,
+    Func,
+    If,
+    Index,
+    InstrCall,
+    Kernel,
+    Load,
+    Loop,
+    Not,
+    Op,
+    Or,
+    Reduce,
+    Stmt,
+    Store,
+    Value,
+)  # fmt: skip
+from loopir.ir.layout.layouts import evaluate
+from loopir.ir.traverse.walk import free_vars, loaded_buffers, nodes, replace, statements, stored_buffers
+
+SAMPLES = 64
+"""Warps in which each statement is met."""
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass
+class BufferTraffic:
+    """Bytes of one buffer: those that lanes ask for, and those of the sectors, or passes over all banks, they take."""
+
+    buffer: Buffer
+    read: float = 0.0
+    written: float = 0.0
+    read_taken: float = 0.0
+    written_taken: float = 0.0
+    by_grid: dict[str, float] = field(default_factory=dict[str, float])
+    """Of what is read, the bytes taken by each part of the grid whose blocks go a way of their own."""
+    atomic: float = 0.0
+    """How often a lane folds into an element that others fold into."""
+
+    @property
+    def taken(self) -> float:
+        return self.read_taken + self.written_taken
+
+
+@dataclass
+class KernelWork:
+    """What one kernel does: its grid and block, operations by kind, and the bytes of every buffer that it shares.
+
+    `plain` are arithmetic operations of single lanes, `special` functions of real numbers, `issued` the instructions
+    that these take, a product and a sum being one; `tensor` has the operations (two a multiplication and sum) of
+    tensor cores by the level of the instruction ("warp", "warpgroup") and the type of what it multiplies; `accesses`
+    are loads and stores of single lanes.
+    `in_flight` are the bytes of global memory that a thread asks for before it has to wait.
+    """
+
+    name: str
+    blocks: int
+    threads: int
+    shared_bytes: int
+    plain: float = 0.0
+    special: float = 0.0
+    issued: float = 0.0
+    accesses: float = 0.0
+    in_flight: float = 0.0
+    moved: dict[str, BufferTraffic] = field(default_factory=dict[str, BufferTraffic])
+    tensor: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+
+    @property
+    def matrix(self) -> float:
+        """Operations of tensor cores by instructions of a warp."""
+        return sum(n for (level, _), n in self.tensor.items() if level == "warp")
+
+    @property
+    def matrix_wide(self) -> float:
+        """Operations of tensor cores by instructions of a warpgroup."""
+        return sum(n for (level, _), n in self.tensor.items() if level == "warpgroup")
+
+    def of(self, scope: str) -> list[BufferTraffic]:
+        """What was moved of buffers in memory of that scope."""
+        return [m for m in self.moved.values() if m.buffer.scope == scope]
+
+
+def work(kernel: Kernel, sizes: Mapping[str, int]) -> KernelWork:
+    """Count what `kernel`, of a Func lowered for a GPU, does when its program is called with `sizes`."""
+    heads: list[Loop] = []
+    body: Body = kernel.body
+    while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind in BLOCK_AXES + THREAD_AXES:
+        heads.append(body[0])
+        body = body[0].body
+    rng = np.random.default_rng(0)
+    env: dict[str, Ints] = {n: np.full((SAMPLES, LANES), v) for n, v in sizes.items()}
+    blocks = threads = 1
+    for loop in heads:
+        if loop.kind in BLOCK_AXES:
+            extent = int(evaluate(loop.extent, sizes))
+            blocks *= extent
+            env[loop.var] = np.repeat(rng.integers(0, max(1, extent), (SAMPLES, 1)), LANES, axis=1)
+    inner = sorted((x for x in heads if x.kind in THREAD_AXES), key=lambda x: THREAD_AXES.index(x.kind))
+    for loop in inner:
+        threads *= int(evaluate(loop.extent, sizes))
+    each = max(1, -(-threads // LANES))
+    warp = np.arange(SAMPLES) % each  # what one warp alone does is common: counts of it must not hang on the draw
+    flat = warp[:, None] * LANES + np.arange(LANES)
+    left = flat
+    for loop in inner:
+        extent = int(evaluate(loop.extent, sizes))
+        env[loop.var], left = left % extent, left // extent
+    shared = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
+    total = sum(int(np.prod([evaluate(d, sizes) for d in b.shape])) * b.dtype.bytes for b in shared)
+    out = KernelWork(kernel.name, blocks, threads, total)
+    met = _Met(env, flat < threads, blocks / np.bincount(warp)[warp])
+    _Counter(out, rng, frozenset(x.var for x in heads if x.kind in BLOCK_AXES)).body(body, met)
+    return out
+
+
+@dataclass(frozen=True)
+class _Met:
+    """Warps in which a statement is met: the variables of each lane, the lanes that take part, how many warps'
+    iterations each stands for, how many elements a lane takes as a vector, and the unrolled loops around."""
+
+    env: Mapping[str, Ints]
+    active: Bools
+    times: Floats
+    run: int = 1
+    unrolled: tuple[tuple[str, int], ...] = ()
+    around: tuple[tuple[Loop, float], ...] = ()
+    """The loops around that a thread goes through, outer ones first, and how often."""
+    grid: str = ""
+    """Which part of the grid its blocks are, where blocks of merged nests go different ways."""
+    rounds: float = 1.0
+    """How often a thread meets others at a barrier meanwhile, before which its loads have to be there."""
+
+    @property
+    def lanes(self) -> float:
+        """How many single elements are worked on."""
+        return float((self.times * self.active.sum(axis=1)).sum()) * self.run
+
+    def at(self, var: str, value: Ints) -> dict[str, Ints]:
+        return {**self.env, var: np.broadcast_to(value, (SAMPLES, LANES))}
+
+    def only(self, cond: Bools, grid: str = "") -> _Met:
+        return replace(self, active=self.active & cond, grid=self.grid + grid)
+
+
+class _Counter:
+    """Adds what the statements met do to a Work."""
+
+    def __init__(self, work: KernelWork, rng: np.random.Generator, blocks: frozenset[str]) -> None:
+        self.work, self.rng, self.blocks = work, rng, blocks
+
+    def body(self, body: Body, met: _Met) -> None:
+        for s in body:
+            self.stmt(s, met)
+
+    def stmt(self, s: Stmt, met: _Met) -> None:
+        match s:
+            case Loop(_, _, _, body):
+                self.body(body, self.inside(s, met))
+            case If(cond, then, orelse):
+                true, asked = _holds(cond, met.env), free_vars(cond)
+                apart = bool(orelse) and bool(asked) and asked <= self.blocks
+                self.body(then, met.only(true, "0" if apart else ""))
+                self.body(orelse, met.only(~true, "1" if apart else ""))
+            case Alloc(_, body):
+                self.body(body, met)
+            case Store(_, b, at, value):
+                self.values((value, *at), met)
+                self.access(b, [at], met, write=True)
+            case Reduce(_, buffers, at, monoid, values):
+                self.values((*values, *at), met, monoid.combine)
+                both = sum(_is(c, "+") and _is(v, "*") for c, v in zip(monoid.combine, values, strict=False))
+                self.work.issued -= both * met.lanes
+                for b in buffers:
+                    self.access(b, [at], met, write=True)
+                    if s.atomic and b.scope == "global":
+                        self.work.moved[b.name].atomic += met.lanes
+            case InstrCall():
+                self.issue(s, met)
+            case _:
+                pass
+
+    def inside(self, loop: Loop, met: _Met) -> _Met:
+        """What is met in the body of `loop`."""
+        length = _known(loop.extent, met.env)
+        met = replace(met, around=(*met.around, (loop, float(length.max(initial=0)))))
+        if any(isinstance(s, Barrier) for s in statements(loop.body)):
+            met = replace(met, rounds=met.rounds * max(1.0, float(length.mean())))
+        if loop.kind == "vectorize" and _contiguous(loop, met):
+            env = met.at(loop.var, np.zeros((SAMPLES, LANES), np.int64))
+            return replace(met, env=env, run=met.run * int(length.max(initial=0)))
+        # each lane goes its own number of times; a warp as often as the lane that goes most
+        most = length.max(axis=1)
+        at = (self.rng.random((SAMPLES, 1)) * most[:, None]).astype(np.int64)
+        extent = int(length.max(initial=0))
+        near = met.unrolled
+        if loop.kind == "unroll" and extent * prod(n for _, n in near) <= _TOGETHER:
+            near = (*near, (loop.var, extent))
+        env, active = met.at(loop.var, at), met.active & (at < length)
+        return replace(met, env=env, active=active, times=met.times * most, unrolled=near)
+
+    def issue(self, s: InstrCall, met: _Met) -> None:
+        """An instruction: of each lane, or of a warp together."""
+        fn = s.fn
+        count = sum(_OPERATIONS * _instances(fn.meaning) for n in nodes(fn.meaning) if isinstance(n, Reduce))
+        warps = float((met.times * met.active.any(axis=1)).sum())
+        if fn.level == "thread":
+            self.work.plain += met.lanes * count
+            self.work.issued += met.lanes
+        elif count:
+            multiplied = next(a.buffer.dtype.name for a in fn.meaning.args if a.access == "in")
+            key = (fn.level, multiplied)
+            groups = warps / GROUP_WARPS if fn.level == "warpgroup" else warps
+            self.work.tensor[key] = self.work.tensor.get(key, 0.0) + groups * count
+        if fn.asynchronous:  # asked for as far ahead as there is room for
+            self.work.in_flight = max(self.work.in_flight, self.work.shared_bytes / self.work.threads)
+        for box in s.boxes:
+            moved = self.work.moved.setdefault(box.buffer.name, BufferTraffic(box.buffer))
+            size = met.lanes * prod(box.sizes) * box.buffer.dtype.bytes
+            if fn.asynchronous == "stores":
+                moved.written, moved.written_taken = moved.written + size, moved.written_taken + size
+            else:
+                moved.read, moved.read_taken = moved.read + size, moved.read_taken + size
+        for a, operand in zip(fn.meaning.args, s.operands, strict=True):
+            pointer = fn.pointers.get(a.buffer.name)
+            wide = replace(met, run=1 if pointer is None else pointer.run)
+            self.access(operand.buffer, [operand.at], wide, write=a.access != "in")
+
+    def values(self, values: Sequence[Value | Index], met: _Met, combine: Sequence[Value] = ()) -> None:
+        loads: dict[Buffer, list[tuple[Index, ...]]] = {}
+        folds = {n for v in combine for n in nodes(v)}  # of what changes every time
+        values = (*values, *combine)
+        for n in (n for v in values for n in nodes(v)):
+            if isinstance(n, Op):
+                special = n.fn.ulp > 0 and n.fn.work > 1
+                self.work.special += met.lanes * special
+                self.work.plain += met.lanes * (not special)
+            elif isinstance(n, Load):
+                loads.setdefault(n.buffer, []).append(n.at)
+        for n in dict.fromkeys(n for v in values for n in nodes(v) if isinstance(n, Op | Cast)):
+            issued = n.fn.work - _contracted(n) if isinstance(n, Op) else _converted(n)
+            self.work.issued += met.lanes / (_repeats(n, met) if n not in folds else 1.0) * issued
+        for b, elements in loads.items():
+            self.access(b, list(dict.fromkeys(elements)), met, write=False)
+
+    def access(self, b: Buffer, elements: list[tuple[Index, ...]], met: _Met, *, write: bool) -> None:
+        """The elements of one buffer that a statement touches; what the lines of a cache hold together counts once."""
+        if b.scope not in ("global", "shared"):
+            return
+        moved = self.work.moved.setdefault(b.name, BufferTraffic(b))
+        width = met.run * b.dtype.bytes
+        asked = met.lanes * b.dtype.bytes * len(elements)
+        if b.scope == "global":
+            taken = _sectors([_unrolled(at, met) * b.dtype.bytes for at in elements], met.active, width)
+            taken = taken / prod(n for _, n in met.unrolled)
+        else:
+            taken = sum(_passes(_offset(at, met.env) * b.dtype.bytes, met.active, width) for at in elements)
+        total = float((met.times * taken).sum())
+        if write:
+            moved.written, moved.written_taken = moved.written + asked, moved.written_taken + total
+        else:
+            moved.read, moved.read_taken = moved.read + asked, moved.read_taken + total
+            moved.by_grid[met.grid] = moved.by_grid.get(met.grid, 0.0) + total
+        self.work.accesses += asked / max(1, width)
+        if b.scope == "global" and not write:
+            per_thread = asked / max(1, self.work.blocks * self.work.threads) / met.rounds
+            self.work.in_flight += min(per_thread, _BYTES_AT_ONCE, _LOADS_AT_ONCE * width)
+
+
+def _repeats(n: Value, met: _Met) -> float:
+    """How often in a row `n` is the same: compilers take it out of the innermost loops that do not change it."""
+    times = 1.0
+    read, memory = free_vars(n), loaded_buffers(n)
+    for loop, length in reversed(met.around):
+        if loop.var in read or any(memory & stored_buffers(s) for s in loop.body):
+            break
+        times *= max(1.0, length)
+    return times
+
+
+def _converted(n: Cast) -> float:
+    """Instructions for a conversion: one, or half of one where a pair is packed into a register."""
+    return 0.5 if n.dtype.is_float and n.dtype.bytes == 2 else 1.0
+
+
+def _contracted(n: Op) -> int:
+    """1 for a sum of a product, which is one instruction with it."""
+    return int(_is(n, "+", "-") and any(_is(a, "*") for a in n.args))
+
+
+def _is(v: Value, *infix: str) -> bool:
+    return isinstance(v, Op) and v.fn.infix in infix
+
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_YES = np.ones((SAMPLES, LANES), bool)
+_OPERATIONS = 2
+_TOGETHER = 64
+"""Iterations of unrolled loops whose accesses are taken to find one another's lines in a cache."""
+_BYTES_AT_ONCE, _LOADS_AT_ONCE = 64.0, 12
+"""What a thread asks for at once by one statement, before it waits: four vectors, or so many single loads."""
+
+
+def _offset(at: tuple[Index, ...], env: Mapping[str, Ints]) -> Ints:
+    return np.zeros((SAMPLES, LANES), np.int64) if not at else _known(at[0], env)
+
+
+def _unrolled(at: tuple[Index, ...], met: _Met) -> Ints:
+    """The offsets of a lane in every iteration of the unrolled loops around, side by side."""
+    steps = product(*(range(n) for _, n in met.unrolled))
+    names = [var for var, _ in met.unrolled]
+    each = [_offset(at, {**met.env, **{v: np.asarray(x) for v, x in zip(names, step, strict=True)}}) for step in steps]
+    return np.stack(each, axis=2)
+
+
+def _sectors(addresses: list[Ints], active: Bools, width: int) -> Floats:
+    """Bytes of the sectors that the lanes of each warp touch together, at any of these addresses."""
+    every = np.concatenate(addresses, axis=2)
+    out = np.zeros(SAMPLES)
+    for n in range(SAMPLES):
+        first = every[n][active[n]].ravel()
+        reached = [first + step for step in range(0, width, SECTOR)]
+        out[n] = len(np.unique(np.concatenate([*reached, first + width - 1]) // SECTOR)) * SECTOR
+    return out
+
+
+def _passes(addresses: Ints, active: Bools, width: int) -> Floats:
+    """Bytes that all banks could have moved in the passes that each warp needs: the most words of one bank."""
+    out = np.zeros(SAMPLES)
+    for n in range(SAMPLES):
+        first = addresses[n][active[n]] // WORD
+        if len(first):
+            words = np.concatenate([first + step for step in range(max(1, width // WORD))])
+            out[n] = words_per_bank(np.zeros_like(words), words).max() * BANKS * WORD
+    return out
+
+
+def _known(ix: Index, env: Mapping[str, Ints]) -> Ints:
+    """The index for every lane; 0 where it comes from memory."""
+    try:
+        return np.broadcast_to(np.asarray(evaluate(ix, env), np.int64), (SAMPLES, LANES))
+    except VerifyError:
+        return np.zeros((SAMPLES, LANES), np.int64)
+
+
+def _holds(cond: Cond, env: Mapping[str, Ints]) -> Bools:
+    """Whether the condition holds, for every lane; yes where memory decides."""
+    match cond:
+        case And(terms):
+            return np.logical_and.reduce([_holds(t, env) for t in terms] or [_YES])
+        case Or(terms):
+            return np.logical_or.reduce([_holds(t, env) for t in terms] or [~_YES])
+        case Not(term):
+            return ~_holds(term, env)
+        case Cmp(op, a, b):
+            try:
+                x, y = evaluate(a, env), evaluate(b, env)
+            except VerifyError:
+                return _YES
+            return np.broadcast_to(np.asarray(_COMPARE[op](x, y)), (SAMPLES, LANES))
+        case _:
+            return _YES
+
+
+def _contiguous(loop: Loop, met: _Met) -> bool:
+    """Whether every access to memory in `loop` goes from neighbour to neighbour, or stays, with it."""
+    ends = [met.at(loop.var, np.asarray(n)) for n in (0, 1)]
+    found = [n for s in statements(loop.body) for n in nodes(s) if isinstance(n, Load | Store) and n.at]
+    return all(
+        set(np.unique(_known(n.at[0], ends[1]) - _known(n.at[0], ends[0]))) <= {0, 1}
+        for n in found
+        if n.buffer.scope in ("global", "shared")
+    )
+
+
+def _instances(func: Func) -> int:
+    """How often the statement that an instruction means runs."""
+    count, body = 1, func.body
+    while isinstance(body[0], Loop):
+        count, body = count * int(evaluate(body[0].extent, {})), body[0].body
+    return count
+
+
+def _decided(cond: Cond, sizes: Mapping[str, int]) -> bool:
+    """Whether a condition of the host holds at these sizes; yes where memory decides."""
+    given = {n: np.full((SAMPLES, LANES), v) for n, v in sizes.items()}
+    return bool(_holds(cond, given).all())
+
+
+def launches(body: Body, sizes: Mapping[str, int], times: int = 1) -> Iterator[tuple[Kernel, dict[str, int], int]]:
+    """The kernels of a lowered Func, each with what it is given and how often it is launched, by loops of the host."""
+    for s in body:
+        match s:
+            case Kernel():
+                yield s, dict(sizes), times
+            case Loop(var, extent, _, inner):
+                yield from launches(inner, {**sizes, var: 0}, times * max(0, int(evaluate(extent, sizes))))
+            case Alloc(_, inner):
+                yield from launches(inner, sizes, times)
+            case If(cond, then, orelse):
+                yield from launches(then if _decided(cond, sizes) else orelse, sizes, times)
+            case _:
+                pass

@@ -1,0 +1,1 @@
+"""Dependences between statement instances, and whether a rewrite keeps their order."""

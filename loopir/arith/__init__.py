@@ -1,0 +1,1 @@
+"""Index arithmetic without a solver: polynomials, simplification rules, proofs of inequalities."""

@@ -1,0 +1,83 @@
+"""Barriers in shared memory and tensor maps, as CUDA C spells them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from loopir.ir.grammar import GROUP_WARPS, LANES, Barrier, Index, InstrCall, Int, Kernel, Loop, SetMaxRegs, TmaBox
+from loopir.ir.layout.layouts import strides_of
+from loopir.ir.traverse.walk import statements
+
+PRELUDE = """\
+struct __align__(64) lp_map { unsigned long long words[16]; };
+__device__ __forceinline__ unsigned int lp_shared_at(const void* p) {
+  return (unsigned int)__cvta_generic_to_shared(p);
+}
+__device__ __forceinline__ void lp_ring_init(unsigned long long* ring, int slots, int arrivals) {
+  for (int n = 0; n < slots; ++n)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(lp_shared_at(ring + n)), "r"(arrivals) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void lp_ring_expect(unsigned long long* slot, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+               :: "r"(lp_shared_at(slot)), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void lp_ring_arrive(unsigned long long* slot) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(lp_shared_at(slot)) : "memory");
+}
+__device__ __forceinline__ void lp_ring_arrive(unsigned long long* slot, int block) {
+  asm volatile("{\\n.reg .b32 there;\\nmapa.shared::cluster.u32 there, %0, %1;\\n"
+               "mbarrier.arrive.shared::cluster.b64 _, [there];\\n}" :: "r"(lp_shared_at(slot)), "r"(block) : "memory");
+}
+__device__ __forceinline__ void lp_ring_wait(unsigned long long* slot, unsigned int& turns, int n, unsigned int turn) {
+  asm volatile("{\\n.reg .pred p;\\nlp_wait_%=:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n"
+               "@!p bra lp_wait_%=;\\n}" :: "r"(lp_shared_at(slot)), "r"((turns >> n & 1u) ^ turn) : "memory");
+  turns ^= 1u << n;
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MapInfo:
+    """A tensor map that a launch makes: of which buffer, its shape and strides in elements, the box, and the bytes of
+    rows that are swizzled in shared memory, or 0."""
+
+    buffer: str
+    dtype: str
+    shape: tuple[Index, ...]
+    strides: tuple[Index, ...]
+    box: tuple[int, ...]
+    span: int
+
+
+def maps_of(kernel: Kernel) -> dict[MapInfo, str]:
+    """The tensor maps that `kernel` takes, each with the name of its parameter."""
+    boxes = [b for s in statements(kernel.body) if isinstance(s, InstrCall) for b in s.boxes]
+    return {info: f"lp_map_{n}" for n, info in enumerate(dict.fromkeys(map(map_of, boxes)))}
+
+
+def map_of(b: TmaBox) -> MapInfo:
+    return MapInfo(b.buffer.name, b.buffer.dtype.name, b.buffer.shape, strides_of(b.buffer), b.sizes, b.span)
+
+
+def hardware_barriers(threads: int, kernel: Kernel) -> list[str]:
+    """How each so many threads of `kernel`, in order, meet: at hardware barriers from number 1 on, named as constants,
+    for one whose number is computed takes all that there are."""
+    sizes = sorted({s.threads for s in statements(kernel.body) if isinstance(s, Barrier) and s.threads})
+    counts = {n: _meeting(n, kernel) for n in sizes}
+    first = 1 + sum(counts[n] for n in sizes[: sizes.index(threads)])
+    spelt = [f'asm volatile("bar.sync {first + n}, {threads};" ::: "memory");' for n in range(counts[threads])]
+    if len(spelt) == 1:
+        return spelt
+    which = f"(threadIdx.x + threadIdx.y * blockDim.x + threadIdx.z * blockDim.x * blockDim.y) / {threads}"
+    cases = " ".join(f"case {n}: {x} break;" for n, x in enumerate(spelt[:-1]))
+    return [f"switch ({which}) {{ {cases} default: {spelt[-1]} }}"]
+
+
+def _meeting(threads: int, kernel: Kernel) -> int:
+    """How many times so many threads may meet: as many as the block has, but a warpgroup that only copies."""
+    extents = {s.kind: s.extent for s in statements(kernel.body) if isinstance(s, Loop) and s.kind.startswith("thread")}
+    total = prod(x.value for x in extents.values() if isinstance(x, Int))
+    copying = GROUP_WARPS * LANES if any(isinstance(s, SetMaxRegs) for s in statements(kernel.body)) else 0
+    return max(1, (total - copying) // threads)

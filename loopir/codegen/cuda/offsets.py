@@ -1,0 +1,62 @@
+"""Hoist the bases of shared-memory offsets out of unrolled loops.
+
+Compilers find that, too, but in each of thousands of copies: of what they take for such a kernel it is a seventh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from typing import cast
+
+from loopir.codegen.fast_division import is_nonnegative
+from loopir.ir.grammar import Add, Body, Buffer, ExpectTx, Index, Int, Load, Loop, MBarrierWait, Node, Store
+from loopir.ir.traverse.walk import bodies, free_vars, loaded_buffers, rebuild, statements
+
+MANY = 512
+"""Copies of a statement that are worth it."""
+
+
+def unrolled_copies(body: Body) -> int:
+    """How many copies unrolling makes of what stands in `body`, at most."""
+    most = 1
+    for s in body:
+        times = s.extent.value if isinstance(s, Loop) and s.kind == "unroll" and isinstance(s.extent, Int) else 1
+        most = max(most, times * max(map(unrolled_copies, bodies(s)), default=1))
+    return most
+
+
+def hoist_offset_bases(loop: Loop, names: Iterator[str]) -> tuple[Loop, dict[str, tuple[Buffer, Index]]]:
+    """`loop` with accesses to shared memory that count from where its loops leave them alone; and by name that is
+    new, the memory that it is in, and the offset."""
+    inside = {loop.var, *(s.var for s in statements(loop.body) if isinstance(s, Loop))}
+    known: dict[tuple[str, tuple[Index, ...]], str] = {}
+    found: dict[str, tuple[Buffer, Index]] = {}
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer | MBarrierWait | ExpectTx):  # turns are counted by barrier
+            return n
+        n = rebuild(n, visit)
+        if not isinstance(n, Load | Store) or n.buffer.scope != "shared":
+            return n
+        terms = [*_terms(n.at[0])]
+        alone = tuple(x for x in terms if not free_vars(x) & inside and not loaded_buffers(x))
+        rest = [x for x in terms if x not in alone]
+        if not alone or not rest or not all(map(is_nonnegative, terms)):
+            return n
+        key = (n.buffer.name, alone)
+        if key not in known:
+            known[key] = next(names)
+            found[known[key]] = (n.buffer, reduce(Add, alone))
+        return replace(n, buffer=replace(n.buffer, name=known[key]), at=(reduce(Add, rest),))
+
+    return cast(Loop, visit(loop)), found
+
+
+def _terms(ix: Index) -> Iterator[Index]:
+    if isinstance(ix, Add):
+        yield from _terms(ix.a)
+        yield from _terms(ix.b)
+    else:
+        yield ix

@@ -1,0 +1,72 @@
+"""Speculate: evaluate a guarded function unconditionally where a branch would cost more.
+
+A branch around a few functions parts them from those before and after it: nothing overlaps, and what both sides of a
+later branch evaluate is evaluated again. Where all that stands under a test is a fold of functions into one register,
+of values in registers, it costs less to fold what is there and to take back the old value. What is there may be
+anything, and is only looked at: subscripts that are not proved to be inside have a branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from loopir.ir.grammar import (
+    Add,
+    Buffer,
+    Cast,
+    If,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Mul,
+    Op,
+    Reduce,
+    Select,
+    Stmt,
+    ValueToCond,
+    Var,
+)
+from loopir.ir.layout.shared_memory import elements_of
+from loopir.ir.traverse.walk import nodes
+
+WORK = 4
+"""Instructions of a function that is worth it, at least; a processor skips fewer without a branch."""
+
+
+def speculated_register(s: If, own: Collection[str], extents: Mapping[str, int]) -> Buffer | None:
+    """The register that is folded into, if `s` is such a test; `own` are a thread's buffers, `extents` the loops'."""
+    if s.orelse or len(s.then) != 1 or any(isinstance(n, ValueToCond) for n in nodes(s.cond)):
+        return None
+    inner: Stmt = s.then[0]
+    while isinstance(inner, Loop) and inner.kind == "unroll" and len(inner.body) == 1:
+        inner = inner.body[0]
+    if not isinstance(inner, Reduce) or len(inner.buffers) != 1 or inner.atomic:
+        return None
+    (to,), values = inner.buffers, [n for v in inner.values for n in nodes(v)]
+    touched = [n for n in values if isinstance(n, Load)]
+    plain = all(n.dtype.is_float for n in values if isinstance(n, Op | Cast))
+    heavy = any(n.fn.work >= WORK for n in values if isinstance(n, Op))
+    inside = all(n.buffer.name in own and _within(n.at[0], extents, elements_of(n.buffer)) for n in touched)
+    if not (plain and heavy and inside) or any(isinstance(n, Select) for n in values):
+        return None
+    return to if to.name in own and elements_of(to) == 1 else None
+
+
+def _within(at: Index, ends: Mapping[str, int], size: int) -> bool:
+    last = _last(at, ends)
+    return last is not None and last < size
+
+
+def _last(at: Index, ends: Mapping[str, int]) -> int | None:
+    """The largest that `at` comes to, if it is a sum of products of what is at least 0 and has a known end."""
+    match at:
+        case Int(value):
+            return value if value >= 0 else None
+        case Var(name):
+            return ends[name] - 1 if name in ends else None
+        case Add(a, b) | Mul(a, b):
+            x, y = _last(a, ends), _last(b, ends)
+            return None if x is None or y is None else x + y if isinstance(at, Add) else x * y
+        case _:
+            return None

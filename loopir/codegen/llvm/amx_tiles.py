@@ -1,0 +1,104 @@
+"""Tiles of AMX as LLVM IR: registers by number, and what a kernel does before its first one and after its last.
+
+A buffer in such a memory has as many registers as it fills, from a number that its allocation takes; which of them an
+instruction means has to be known where it is spelt. All eight are configured alike, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import prod
+
+from loopir.codegen.llvm.ir_text import I8, VOID, Operand, word
+from loopir.codegen.llvm.values import Values
+from loopir.errors import LowerError
+from loopir.ir.grammar import Alloc, Buffer, InstrCall, Int, Kernel, Load
+from loopir.ir.ops import MEMORIES
+from loopir.ir.traverse.walk import statements
+
+ROWS, BYTES, COUNT = 16, 64, 8
+CONFIG = bytes([1, *[0] * 15, *[BYTES, 0] * COUNT, *[0] * 16, *[ROWS] * COUNT, *[0] * 8])
+"""Palette 1; by tile the bytes of a row, in two bytes, and its rows (Intel SDM, volume 1, 18.2)."""
+SIGNS = {("int", "int"): "ssd", ("int", "uint"): "sud", ("uint", "int"): "usd", ("uint", "uint"): "uud"}
+
+
+def in_tiles(b: Buffer) -> bool:
+    """Whether `b` is in registers that instructions know by number."""
+    memory = MEMORIES.get(b.scope)
+    return memory is not None and memory.unit > 0
+
+
+def uses_tiles(kernel: Kernel) -> bool:
+    return any(isinstance(s, Alloc) and in_tiles(s.buffer) for s in statements(kernel.body))
+
+
+def configure(values: Values) -> None:
+    """Have all tiles, at the builder's position."""
+    _call(values, "ldtilecfg", values.b.module.data("tiles.config", CONFIG, 64))
+
+
+def release(values: Values) -> None:
+    """Have none any more."""
+    _call(values, "tilerelease")
+
+
+@contextmanager
+def allocated(b: Buffer, values: Values) -> Iterator[None]:
+    """Registers for `b`, from the first that is free. Lowering has seen that there are enough."""
+    size = prod(d.value for d in b.shape if isinstance(d, Int)) * b.dtype.bytes
+    count = -(-size // MEMORIES[b.scope].unit)
+    values.tiles[b.name] = sum(n for _, n in values.tiles.values()), count
+    yield
+    del values.tiles[b.name]
+
+
+def _number(x: Load, values: Values) -> Operand:
+    """The register that element `x` is the first of."""
+    terms, at = values.indices.sum(x.at[0])
+    if terms:
+        raise LowerError(
+            f"which register holds an element of {x.buffer.name} is not known before it runs; "
+            "unroll the loops that count them"
+        )
+    unit = MEMORIES[x.buffer.scope].unit // x.buffer.dtype.bytes
+    return word(values.tiles[x.buffer.name][0] + at // unit, I8)
+
+
+def _dot(s: InstrCall, values: Values) -> None:
+    a, b = (x.buffer.dtype for x in s.operands[1:])
+    name = "tdpbf16ps" if a.is_float else f"tdpb{SIGNS[a.kind, b.kind]}"
+    _call(values, name, *(_number(x, values) for x in s.operands))
+
+
+def _zero(s: InstrCall, values: Values) -> None:
+    _call(values, "tilezero", _number(s.operands[0], values))
+
+
+def _moved(s: InstrCall, values: Values) -> None:
+    """From memory or to it: a tile, where its first row is, and by how many bytes the next one is further."""
+    tile, memory = sorted(s.operands, key=lambda x: not in_tiles(x.buffer))
+    apart = dict(s.words).get("M")
+    stride = BYTES if apart is None else apart * memory.buffer.dtype.bytes
+    name = "tileloadd64" if tile is s.operands[0] else "tilestored64"
+    _call(
+        values,
+        name,
+        _number(tile, values),
+        values.address(memory.buffer, memory.at[0], wide=True),
+        word(stride),
+    )
+
+
+def _call(values: Values, name: str, *args: Operand) -> None:
+    fn = values.library(f"llvm.x86.{name}", VOID, [x.type for x in args])
+    values.b.call(fn, args)
+
+
+SPELLINGS: dict[str, Callable[[InstrCall, Values], None]] = {
+    "tile_dot": _dot,
+    "tile_zero": _zero,
+    "tile_load": _moved,
+    "tile_store": _moved,
+}
+"""By the word in an instruction's record how it is spelt."""

@@ -1,0 +1,240 @@
+"""Indices in LLVM IR: each sum is made once, in the outermost loop that knows all of it.
+
+Copies of a statement that unrolling makes differ in constants alone, and what their addresses share may be common to
+all iterations of a loop as well. Spelt where it stands, it is a dozen instructions for each of few that work, and a
+third of the time that LLVM takes is to find that out. So a sum is taken apart here into what each loop adds to it: an
+address is a chain, a link for each loop, of which the constant comes last and costs an instruction nothing.
+
+Where a link is put may be where its value is not used, as under a test: nothing here traps. What may, or takes a while,
+or reads memory, is made where it stands, and so is all that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from loopir.codegen.llvm import ops
+from loopir.codegen.llvm.builder import Builder
+from loopir.codegen.llvm.ir_text import Block, Constant, Operand, Type, word
+from loopir.ir.grammar import Add, Cmp, FloorDiv, Index, Int, Max, Min, Mod, Mul, Value, ValueToIndex, Var, Xor
+from loopir.ir.magnitude import MARGIN, is_unsigned
+from loopir.ir.traverse.free_vars import is_affine_visible
+from loopir.ir.traverse.memo import memoized
+
+UNSIGNED = {"<": "ult", "<=": "ule", "==": "eq", "!=": "ne"}
+ORDERS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
+HERE = 1 << 30
+"""The depth of what is made where it stands."""
+Sum: TypeAlias = "tuple[dict[Operand, int], int]"
+"""What is added up, by how often, and a number."""
+
+
+@dataclass
+class Scope:
+    """A body, by its first block, which all of it comes by; and what was made there, by how."""
+
+    block: Block
+    made: dict[tuple[object, ...], Operand] = field(default_factory=dict[tuple[object, ...], Operand])
+
+
+class Indices:
+    """Spells indices. `spread` puts a scalar into all lanes, `number` spells an integer value in 64 bits."""
+
+    def __init__(
+        self, builder: Builder, spread: Callable[[Operand], Operand], number: Callable[[Value], Operand]
+    ) -> None:
+        self.b, self.spread, self.number = builder, spread, number
+        self.env: dict[str, Operand] = {}
+        self.scopes = [Scope(builder.block)]
+        self.depths: dict[Operand, int] = {}
+
+    # ------------------------------------------------------------ where
+
+    @contextmanager
+    def scope(self, *values: Operand) -> Iterator[None]:
+        """A body that begins here, all of which knows `values`."""
+        depth = len(self.scopes)
+        self.scopes.append(Scope(self.b.block))
+        self.depths.update((v, depth) for v in values)
+        yield
+        self.scopes.pop()
+
+    def depth(self, v: Operand) -> int:
+        """The innermost scope that `v` is known in."""
+        return 0 if isinstance(v, Constant) else self.depths.get(v, HERE)
+
+    def made(self, how: tuple[object, ...], depth: int, make: Callable[[], Operand]) -> Operand:
+        """What `make` makes, in the scope at `depth`, unless it was made so before."""
+        if depth == HERE:
+            return make()
+        scope = self.scopes[depth]
+        found = scope.made.get(how)
+        if found is None:
+            if scope.block is self.b.block:
+                found = make()
+            else:
+                with self.b.at(scope.block):
+                    found = make()
+            scope.made[how] = found
+            self.depths[found] = depth
+        return found
+
+    # ------------------------------------------------------------ sums
+
+    def index(self, ix: Index) -> Operand:
+        """The value of `ix`: a vector, if it differs from lane to lane."""
+        return self.total(*self.sum(ix))
+
+    def sum(self, ix: Index) -> Sum:
+        """`ix` taken apart."""
+        terms, number = taken_apart(ix)
+        out: dict[Operand, int] = {}
+        for part, n in terms:
+            v = self.env[part.name] if isinstance(part, Var) else self.other(part)
+            if isinstance(v, Constant) and v.number is not None:
+                number += n * int(v.number)
+            else:
+                out[v] = out.get(v, 0) + n
+        return out, number
+
+    def other(self, ix: Index) -> Operand:
+        match ix:
+            case Mul(a, b):
+                return self.joined("mul", self.index(a), self.index(b))
+            case Xor(a, b):
+                return self.joined("xor", self.index(a), self.index(b))
+            case FloorDiv(ValueToIndex(value) as a, b) | Mod(ValueToIndex(value) as a, b) if is_unsigned(a):
+                return self.unsigned_division(self.number(value), self.index(b), isinstance(ix, Mod))
+            case FloorDiv(a, b) | Mod(a, b):
+                return self.divided(self.index(a), self.index(b), isinstance(ix, Mod))
+            case Min(a, b) | Max(a, b):
+                return self.chosen("slt" if isinstance(ix, Min) else "sgt", self.index(a), self.index(b))
+            case ValueToIndex(value):
+                found = self.number(value)
+                return ops.clipped(self.b, found) if is_unsigned(ix) else found
+            case _:
+                raise TypeError(f"{type(ix).__name__} is no index")
+
+    def total(self, terms: dict[Operand, int], number: int = 0) -> Operand:
+        """A sum as one value: what the outer loops add first, numbers and lanes last."""
+        out: Operand | None = None
+        for v, n in sorted(terms.items(), key=self._order):
+            out = self.plus(out, self.times(v, n)) if n else out
+        if out is None:
+            return word(number)
+        return self.plus(out, word(number)) if number else out
+
+    def _order(self, term: tuple[Operand, int]) -> int:
+        return 2 * HERE if is_vector(term[0]) else self.depth(term[0])
+
+    def times(self, v: Operand, n: int) -> Operand:
+        return v if n == 1 else self.joined("mul", v, word(n))
+
+    def plus(self, x: Operand | None, y: Operand) -> Operand:
+        return y if x is None else self.joined("add", x, y)
+
+    def joined(self, how: str, x: Operand, y: Operand) -> Operand:
+        """x and y by an operation that never traps. It may wrap: terms were taken out of what does not."""
+        x, y = self.alike(x, y)
+        return self.made((how, _key(x), _key(y)), self.both(x, y), partial(self.b.op, how, x, y))
+
+    def chosen(self, how: str, x: Operand, y: Operand) -> Operand:
+        x, y = self.alike(x, y)
+
+        def make() -> Operand:
+            return self.b.select(self.b.icmp(how, x, y), x, y)
+
+        return self.made((how, "of", _key(x), _key(y)), self.both(x, y), make)
+
+    def divided(self, x: Operand, y: Operand, remainder: bool) -> Operand:
+        x, y = self.alike(x, y)
+        depth = self.both(x, y) if isinstance(y, Constant) else HERE
+        make = partial(ops.floor_division, self.b, x, y, remainder=remainder)
+        return self.made(("%" if remainder else "//", _key(x), _key(y)), depth, make)
+
+    def unsigned_division(self, x: Operand, y: Operand, remainder: bool) -> Operand:
+        """x // y or x % y of an unsigned x and a positive y; a quotient that is no int64 is the largest one."""
+        x, y = self.alike(x, y)
+        if not isinstance(y, Constant):
+            y = self.b.select(self.b.icmp("sgt", y, 0), y, 1)
+        out = self.b.division("urem" if remainder else "udiv", x, y)
+        return out if remainder else ops.clipped(self.b, out)
+
+    def both(self, x: Operand, y: Operand) -> int:
+        return HERE if is_vector(x) else max(self.depth(x), self.depth(y))
+
+    def alike(self, *args: Operand) -> tuple[Operand, ...]:
+        """All scalars, or all vectors."""
+        return tuple(map(self.spread, args)) if any(map(is_vector, args)) else args
+
+    # ------------------------------------------------------------ tests and addresses
+
+    def test(self, c: Cmp) -> Operand:
+        """Whether `c` holds; numbers are all on one side, where they are taken off if no side can wrap by that."""
+        if isinstance(c.a, ValueToIndex) and isinstance(c.b, ValueToIndex) and is_unsigned(c.a) and is_unsigned(c.b):
+            left, right = self.alike(self.number(c.a.value), self.number(c.b.value))
+            return self.b.icmp(UNSIGNED[c.op], left, right)
+        (x, m), (y, n) = self.sum(c.a), self.sum(c.b)
+        least = min(m, n)
+        if not x or not y:
+            least = m if not y else n
+        if abs(least) > MARGIN or not (is_affine_visible(c.a) and is_affine_visible(c.b)):
+            least = 0
+        a, b = self.alike(self.total(x, m - least), self.total(y, n - least))
+        return self.made((c.op, _key(a), _key(b)), self.both(a, b), partial(self.b.icmp, ORDERS[c.op], a, b))
+
+    def address(self, pointer: Operand, element: Type, ix: Index) -> Operand:
+        """Where the element `ix`, the same in all lanes, of what begins at `pointer` lies."""
+        terms, number = self.sum(ix)
+        if terms:
+            depth = max(self.depth(pointer), *map(self.depth, terms))
+            pointer = self.made(("chain", pointer, *terms.items()), depth, partial(self.chain, pointer, element, terms))
+        return self.offset(pointer, element, word(number)) if number else pointer
+
+    def chain(self, pointer: Operand, element: Type, terms: dict[Operand, int]) -> Operand:
+        """Where that lies, by a link for each loop."""
+        links: dict[int, Operand] = {}
+        for v, n in terms.items():
+            if n:
+                depth = self.depth(v)
+                links[depth] = self.plus(links.get(depth), self.times(v, n))
+        for depth in sorted(links):
+            pointer = self.offset(pointer, element, links[depth])
+        return pointer
+
+    def offset(self, pointer: Operand, element: Type, by: Operand) -> Operand:
+        depth = max(self.depth(pointer), self.depth(by))
+        make = partial(self.b.gep if isinstance(by, Constant) else self.b.link, element, pointer, by)
+        return self.made(("at", pointer, _key(by)), depth, make)
+
+
+@memoized
+def taken_apart(ix: Index) -> tuple[tuple[tuple[Index, int], ...], int]:
+    """What is added up in `ix`, by how often, and a number: copies of a statement have the same parts."""
+    match ix:
+        case Int(value):
+            return (), value
+        case Add(a, b):
+            (x, c), (y, d) = taken_apart(a), taken_apart(b)
+            out = dict(x)
+            for part, n in y:
+                out[part] = out.get(part, 0) + n
+            return tuple((part, n) for part, n in out.items() if n), c + d
+        case Mul(a, Int(n)) | Mul(Int(n), a):
+            terms, number = taken_apart(a)
+            return tuple((part, m * n) for part, m in terms if n), number * n
+        case _:
+            return ((ix, 1),), 0
+
+
+def is_vector(v: Operand) -> bool:
+    return v.type.count > 0
+
+
+def _key(v: Operand) -> object:
+    """What tells `v` from other values."""
+    return v.typed if isinstance(v, Constant) else v

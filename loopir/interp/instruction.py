@@ -1,0 +1,132 @@
+"""Declaring an instruction: what a target does at once, from a Python function that says what it means.
+
+    @lp.instruction(cuda="{C}[0] = __dp4a(*(const int*){A}, *(const int*){B}, {C}[0]);",
+                    at={"A": lp.Pointer((0,), run=4), "B": lp.Pointer((0,), run=4)})
+    def dp4a(A: "int8[4]", B: "int8[4]", C: "inout int32[1]"): ...
+
+Nothing in the compiler knows any instruction by name: `tensorize` matches a nest against the meaning, and what the
+nest then touches, its registers and addresses, follow from the operands that the match found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from loopir.errors import VerifyError
+from loopir.interp.perform import operand_elements
+from loopir.ir.grammar import Buffer, Fragment, Func, Index, IndexLike, Int, Load, Reduce, Store, Var, index
+from loopir.ir.instr.match_nest import perfect_nest
+from loopir.ir.layout.layouts import evaluate
+from loopir.ir.ops import (
+    INSTRUCTIONS,
+    ISSUE_SCOPES,
+    LANE,
+    NUMBER,
+    Async,
+    Instruction,
+    IssueScope,
+    Major,
+    OperandAddress,
+)
+from loopir.ir.parser.parse import meaning
+from loopir.ir.traverse.walk import nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The element of an operand whose address an instruction is given, `(0, 0)`, or by lane of a warp or thread of a
+    warpgroup, `lambda lane: (lane % 16, 0)`; from there `run` elements, a power of two, lie together, aligned to their
+    bytes; row after row, if these are shorter than the run, or as `order` tells of the number of each. With `rows` a
+    run is one row of a matrix, and the others are as far from one another as in the buffer."""
+
+    at: tuple[IndexLike, ...] | Callable[[Var], tuple[IndexLike, ...]]
+    run: int = 1
+    order: Callable[[Var], tuple[Index, ...]] | None = None
+    rows: bool = False
+
+    def aim(self) -> OperandAddress:
+        at = self.at(Var(LANE)) if callable(self.at) else self.at
+        order = self.order(Var(NUMBER)) if self.order is not None else ()
+        return OperandAddress(tuple(map(index, at)), self.run, tuple(map(index, order)), self.rows)
+
+
+def instruction(
+    *,
+    level: IssueScope = "thread",
+    cuda: str = "",
+    cuda_prelude: str = "",
+    llvm: str = "",
+    at: Mapping[str, Pointer] | None = None,
+    asynchronous: Async = "",
+    doc: str = "",
+    matrices: Mapping[str, Major] | None = None,
+    boxed: tuple[str, str] | None = None,
+    arch: str = "",
+    cuda_blocks: str = "",
+) -> Callable[[Callable[..., Any] | str], Instruction]:
+    """Make a nest of constant loops around one statement, as a function or as text, an Instruction; see there.
+
+    Raises VerifyError for a nest that no instruction can mean: each operand is indexed by loops of its own, one a
+    dimension, over all of it.
+    """
+
+    def make(program: Callable[..., Any] | str) -> Instruction:
+        func = meaning(program)
+        _require_plain(func)
+        pointers = {name: pointer.aim() for name, pointer in (at or {}).items()}
+        for name, pointer in pointers.items():
+            shapes = {a.buffer.name: len(a.buffer.shape) for a in func.args}
+            if shapes.get(name) != len(pointer.at) or pointer.run < 1 or pointer.run & (pointer.run - 1):
+                raise VerifyError(f"{func.name}: {name} is no operand with an element {pointer.at}, run a power of two")
+        about = doc or (program.__doc__ or "" if callable(program) else "")
+        made = Instruction(
+            func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about, dict(matrices or {}), boxed,
+            arch, llvm, cuda_blocks,
+        )  # fmt: skip
+        if cuda or llvm:
+            _require_reach(made)
+        return made
+
+    return make
+
+
+def _require_reach(fn: Instruction) -> None:
+    """The addresses that are given tell the instruction where every element lies."""
+    for a in fn.meaning.args:
+        if a.buffer.name in (*fn.matrices, *(fn.boxed or ())) or isinstance(a.buffer.layout, Fragment):
+            continue  # descriptors, tensor maps and registers tell of every element
+        lanes = range(ISSUE_SCOPES[fn.level])
+        found = {element for lane in lanes for element, _ in operand_elements(fn, a, lane)}
+        if found != set(np.ndindex(*(evaluate(d, {}) for d in a.buffer.shape))):
+            del INSTRUCTIONS[fn.name]
+            raise VerifyError(
+                f"{fn.name}: the addresses of {a.buffer.name} do not tell where all of it is; see Pointer"
+            )
+
+
+def _require_plain(func: Func) -> None:
+    loops, stmt = perfect_nest(func.body)
+    if stmt is None or func.sizes or not loops:
+        raise VerifyError(f"{func.name}: an instruction means loops right inside one another around one statement")
+    if any(not isinstance(x.extent, Int) or x.extent.value < 1 or x.kind != "serial" for x in loops):
+        raise VerifyError(f"{func.name}: the loops of an instruction are serial, with a constant extent of 1 or more")
+    if isinstance(stmt, Reduce) and (stmt.over or stmt.init is not None):
+        raise VerifyError(f"{func.name}: an instruction folds into what is there; it has no over= and no init=")
+    extents = {x.var: x.extent for x in loops}
+    targets = (stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers
+    accesses = [(b, stmt.at) for b in targets]
+    accesses += [(n.buffer, n.at) for n in nodes(stmt) if isinstance(n, Load)]
+    for b, at in accesses:
+        _require_whole(func.name, b, [extents.get(x.name) if isinstance(x, Var) else None for x in at], at)
+    unused = {a.buffer.name for a in func.args} - {b.name for b, _ in accesses}
+    if unused:
+        raise VerifyError(f"{func.name}: operand {min(unused)} is never used")
+
+
+def _require_whole(name: str, b: Buffer, extents: list[object], at: tuple[object, ...]) -> None:
+    if len(set(map(repr, at))) != len(at) or extents != list(b.shape):
+        raise VerifyError(f"{name}: operand {b.name} is indexed by loops, one over the whole of each dimension")

@@ -1,0 +1,202 @@
+"""Perform an instruction as the hardware does: gather operands from lanes and addresses, scatter results.
+
+This is how the interpreter runs a lowered kernel, so a wrong map of registers, a wrong address of a lane, a wrong
+descriptor or a missing barrier gives a wrong value or a race, as it would on the machine, and not what the loops said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from loopir.interp.checked_memory import CheckedMemory, Fault, MBarrierState
+from loopir.interp.to_python import compiled
+from loopir.ir.grammar import LANES, Arg, Fragment, Int
+from loopir.ir.layout.layouts import evaluate, fragment_elements, register_tile
+from loopir.ir.layout.smem_descriptors import MatrixDescriptor, swizzle_byte
+from loopir.ir.ops import LANE, NUMBER, Instruction, OperandAddress
+
+Corner = tuple[tuple[int, ...], int]
+Cell = tuple[CheckedMemory, int]
+"""A buffer, and the offset in it that an operand begins at."""
+
+
+def perform(
+    fn: Instruction,
+    words: Mapping[str, int],
+    lanes: Sequence[Sequence[Cell]],
+    domain: str,
+    enter: Callable[[int], None],
+    boxes: Mapping[str, Corner] | None = None,
+    slot: MBarrierState | None = None,
+) -> None:
+    """Do `fn` for the operands that each of `lanes` gives; `enter(lane)` says whose access comes next.
+
+    Of `boxes` of arrays that tensor maps tell of, the corner is given, and the swizzle of the other side; a copy of one
+    to shared memory has arrived when a turn of the barrier `slot` is over.
+    """
+    boxes = boxes or {}
+    spans = [span for _, span in boxes.values()]
+    run = _Run()
+    for n, a in enumerate(fn.meaning.args):
+        whole = run.memory[a.buffer.name] = _Operand(a.buffer.name)
+        if a.access != "out":
+            word = words.get(a.buffer.name)
+            for lane, cells in enumerate(lanes):
+                enter(lane)
+                m, begin = cells[n]
+                if a.buffer.name in boxes:
+                    for element, there in _boxed(_shape(a), m, boxes[a.buffer.name][0]):
+                        whole.store(element, m.zero if there is None else m.peek(there))
+                    continue
+                for element, cell in _rows(a, begin, spans[0]) if spans else operand_elements(fn, a, lane, begin, word):
+                    whole.store(element, m.taken((cell,), fn.asynchronous, a.access == "in"))
+    compiled(fn.meaning, domain).entry(run)
+    for n, a in enumerate(fn.meaning.args):
+        if a.access != "in":
+            for lane, cells in enumerate(lanes):
+                enter(lane)
+                m, begin = cells[n]
+                if a.buffer.name in boxes:
+                    for element, there in _boxed(_shape(a), m, boxes[a.buffer.name][0]):
+                        if there is not None:
+                            m.given(there, run.memory[a.buffer.name].peek(element), fn.asynchronous)
+                    continue
+                found = operand_elements(fn, a, lane, begin, words.get(a.buffer.name))
+                for element, cell in _rows(a, begin, spans[0]) if spans else found:
+                    value = run.memory[a.buffer.name].peek(element)
+                    m.given((cell,), value, fn.asynchronous, slot)
+
+
+def elements_per_run(shape: tuple[int, ...], run: int) -> tuple[int, ...]:
+    """How many elements along each dimension a run of so many takes of an operand: rows, if it is longer than one."""
+    out: list[int] = []
+    for size in reversed(shape):
+        out.insert(0, min(size, run) if len(out) < len(shape) - 1 else run)
+        run = max(1, run // out[0])
+    return tuple(out)
+
+
+def operand_elements(
+    fn: Instruction, a: Arg, lane: int, begin: int = 0, word: int | None = None
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """The elements of operand `a` that `lane` gives or gets, each with where it lies, for an operand from `begin`.
+
+    A matrix that a descriptor tells of is read by each warp, which its first lane does here; of one in rows, `word` is
+    how far these are from each other.
+    """
+    layout, shape = a.buffer.layout, _shape(a)
+    if isinstance(layout, Fragment):
+        for n, at in enumerate(_registers(layout, shape)[lane]):
+            yield at, begin + n
+        return
+    aim = fn.pointers.get(a.buffer.name)
+    if word is not None and aim is None:
+        if lane % LANES == 0:
+            yield from _matrix_elements(a, begin, word)
+        return
+    if aim is None:
+        yield (0,) * len(shape), begin
+        return
+    first = [int(evaluate(x, {LANE: lane})) for x in aim.at]
+    if aim.rows:
+        yield from ((at, begin + at[0] * (word or 0) + at[1]) for at in _every(shape))
+        return
+    if aim.order:
+        yield from zip(in_memory_order(aim), range(begin, begin + aim.run), strict=True)
+        return
+    tile_ = (1,) * len(shape) if aim.run == 1 else elements_per_run(shape, aim.run)
+    for n, at in enumerate(_every(tile_)):
+        yield tuple(x + y for x, y in zip(first, at, strict=True)), begin + n
+
+
+@lru_cache(maxsize=64)
+def in_memory_order(aim: OperandAddress) -> list[tuple[int, ...]]:
+    """The elements of an operand in the order that they lie in."""
+    numbers = np.arange(aim.run)
+    found = [evaluate(x, {NUMBER: numbers}) + 0 * numbers for x in aim.order]
+    return [tuple(int(x) for x in at) for at in zip(*found, strict=True)]
+
+
+@lru_cache(maxsize=256)
+def _every(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The elements of an array, row after row."""
+    return list(product(*map(range, shape)))
+
+
+@lru_cache(maxsize=256)
+def _registers(layout: Fragment, shape: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
+    """By lane, the element that each of its registers has: tile after tile of the layout."""
+    unit = register_tile(layout) or ()
+    corners = _every(tuple(s // u for s, u in zip(shape, unit, strict=True)))
+    return [
+        [tuple(c * u + e for c, u, e in zip(corner, unit, x, strict=True)) for corner in corners for x in held]
+        for held in fragment_elements(layout).tolist()
+    ]
+
+
+def _boxed(
+    shape: tuple[int, ...], m: CheckedMemory, corner: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...] | None]]:
+    """The elements of a box of an array, its last dimensions from element `corner`, each with where it is in the array;
+    None outside of that."""
+    outer, last = corner[: len(corner) - len(shape)], corner[len(corner) - len(shape) :]
+    for at in _every(shape):
+        there = (*outer, *(c + x for c, x in zip(last, at)))
+        inside = all(0 <= x < size for x, size in zip(there, m.shape))
+        yield at, there if inside else None
+
+
+def _rows(a: Arg, begin: int, span: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Where the elements of a box come to lie: rows one after the other, swizzled if they are of `span` bytes."""
+    size, shape = a.buffer.dtype.bytes, _shape(a)
+    plain = begin * size + np.arange(prod(shape)).reshape(shape) * size
+    cells = (swizzle_byte(plain, span) if span else plain) // size
+    return zip(_every(shape), cells.ravel().tolist(), strict=True)
+
+
+def _matrix_elements(a: Arg, begin: int, word: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """The elements of a matrix that the descriptor `word` tells of; its memory begins at a multiple of 1,024 bytes."""
+    size, shape = a.buffer.dtype.bytes, _shape(a)
+    rows, columns = np.indices(shape)
+    cells = MatrixDescriptor.of(word).lies(begin * size, rows, columns, size) // size
+    return zip(_every(shape), cells.ravel().tolist(), strict=True)
+
+
+def _shape(a: Arg) -> tuple[int, ...]:
+    return tuple(d.value for d in a.buffer.shape if isinstance(d, Int))
+
+
+class _Operand:
+    """What an instruction has of an operand while it is done. Nothing is out of bounds: an instruction's loops run over
+    all of its operands and no further, and those who give and take go by its lanes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.values: dict[tuple[int, ...], Any] = {}
+        self.peek, self.store = self.values.get, self.values.__setitem__
+
+    def load(self, at: tuple[int, ...]) -> Any:
+        value = self.values.get(at)
+        if value is None:
+            raise Fault(f"reads {self.name}[{', '.join(map(str, at))}], which nothing has written")
+        return value
+
+
+class _Run:
+    """What a compiled meaning wants of a run: its memory, and folds that nobody watches."""
+
+    def __init__(self) -> None:
+        self.memory: dict[str, _Operand] = {}
+        self.here: object = None
+
+    def fold(self, m: _Operand, at: tuple[int, ...], label: str) -> object:
+        return m.load(at)
+
+    def folded(self, label: str, at: tuple[int, ...]) -> None:
+        return None

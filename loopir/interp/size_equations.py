@@ -1,0 +1,38 @@
+"""Equations that the shapes of a call's arrays give for the sizes of a Func."""
+
+from __future__ import annotations
+
+from loopir.ir.grammar import Add, Index, Int, Mul, Var
+from loopir.ir.printer import text
+from loopir.shapes import Linear
+
+
+def size_equation(dimension: Index) -> Linear | None:
+    """`dimension` of an argument's shape as an equation for the sizes; None if it is not linear in them."""
+    terms = _terms(dimension)
+    if terms is None:
+        return None
+    constant = terms.pop("", 0)
+    return Linear({name: count for name, count in terms.items() if count}, constant, text(dimension))
+
+
+def _terms(ix: Index) -> dict[str, int] | None:
+    """By size, how often it is added; by "", the constant."""
+    match ix:
+        case Int(value):
+            return {"": value}
+        case Var(name):
+            return {name: 1}
+        case Add(a, b):
+            left, right = _terms(a), _terms(b)
+            if left is None or right is None:
+                return None
+            return {k: left.get(k, 0) + right.get(k, 0) for k in {**left, **right}}
+        case Mul(a, b):
+            left, right = _terms(a), _terms(b)
+            if left is None or right is None or (left.keys() != {""} and right.keys() != {""}):
+                return None
+            one, many = (left, right) if left.keys() == {""} else (right, left)
+            return {k: one[""] * count for k, count in many.items()}
+        case _:
+            return None

@@ -1,0 +1,231 @@
+"""Run the threads of a kernel's blocks to their barriers and on, in the interpreter.
+
+Blocks run in a random order, and between two meetings the threads of a block do, too. The lanes of a warp go from
+exchange to exchange together, those of a warpgroup from one joint instruction to the next, all threads of a block
+from barrier to barrier; where one of them does not come by, nobody can go on, and that is an error.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from loopir.interp.checked_memory import Agent, CheckedMemory, CurrentThread, Fault
+from loopir.ir.grammar import LANES
+from loopir.ir.ops import ISSUE_SCOPES, IssueScope
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffleEvent:
+    """A thread gives `value` to its warp, and goes on with what lane `lane(n)` gives, n being its own."""
+
+    point: int
+    name: str
+    lane: Callable[[int], int]
+    value: Any
+    level: IssueScope = "warp"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveIssue:
+    """A lane at an instruction that its warp, or its warpgroup, issues together: which one, where in the program, and
+    with what.
+
+    `perform(operands of each lane, enter)` does it, once all lanes are there.
+    """
+
+    point: int
+    name: str
+    level: IssueScope
+    operands: Sequence[Any]
+    perform: Callable[[Sequence[Any], Callable[[int], None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierArrival:
+    """A thread at a barrier of `threads` that follow one another, of which it is one."""
+
+    point: int
+    threads: int
+
+
+Passed = Callable[[], bool]
+"""Whether a thread may pass a barrier in shared memory."""
+Stop = int | BarrierArrival | ShuffleEvent | CollectiveIssue | Passed | None
+"""Where a thread is: at a barrier, an exchange or a joint instruction, a barrier in shared memory, or at its end."""
+Thread = Generator[int | BarrierArrival | ShuffleEvent | CollectiveIssue | Passed, Any, None]
+
+
+def launch(
+    body: Callable[..., Thread],
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    axes: tuple[int, ...],
+    shared: Callable[[], list[CheckedMemory]],
+    touched: Iterator[CheckedMemory],
+    who: CurrentThread,
+    seed: int,
+    cluster: int | None = None,
+) -> None:
+    """Run `body(shared, *block index, *thread index)` for every thread, to the end.
+
+    `axes` says which of x, y and z each thread index runs along; blocks that are apart in index `cluster` alone, if
+    it is given, run together.
+    """
+    order = random.Random(seed)
+    counts = [1 if n == cluster else size for n, size in enumerate(grid)]
+    blocks = list(product(*map(range, counts)))
+    order.shuffle(blocks)
+    threads = _in_order(block, axes)
+    watched = list(touched)
+    for m in watched:
+        m.forget()
+    who.active = True
+    try:
+        for b in blocks:
+            near = [b] if cluster is None else [(*b[:cluster], c, *b[cluster + 1 :]) for c in range(grid[cluster])]
+            who.near = [shared() for _ in near]
+            all_of = [
+                (t if cluster is None else (*x, *t), body(m, *x, *t)) for x, m in zip(near, who.near) for t in threads
+            ]
+            _Block(b, all_of, who, order).run()
+    finally:
+        who.active = False
+        for m in watched:
+            m.forget()
+
+
+def _in_order(block: tuple[int, ...], axes: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The threads of a block as they are numbered: x runs fastest."""
+    slowest = sorted(range(len(axes)), key=lambda n: -axes[n])
+    return sorted(product(*map(range, block)), key=lambda t: [t[n] for n in slowest])
+
+
+class _Block:
+    """The threads of one block on their way."""
+
+    def __init__(
+        self,
+        index: tuple[int, ...],
+        threads: list[tuple[tuple[int, ...], Thread]],
+        who: CurrentThread,
+        order: random.Random,
+    ) -> None:
+        self.who, self.order = who, order
+        self.threads = [t for _, t in threads]
+        self.agents = [Agent(n, t) for n, (t, _) in enumerate(threads)]
+        self.at: list[Stop] = [None] * len(threads)
+        who.enter(index, self.agents)
+
+    def run(self) -> None:
+        ready: dict[int, Any] = dict.fromkeys(range(len(self.threads)))
+        while ready:
+            self.advance(ready)
+            ready = self.met()
+        if any(x is not None for x in self.at):
+            raise self.stuck()
+
+    def advance(self, ready: Mapping[int, Any]) -> None:
+        """Each of the threads to where it stops next, warp by warp in some order, and in each in some order."""
+        warps = sorted({n // LANES for n in ready})
+        for warp in self.order.sample(warps, len(warps)):
+            mine = [n for n in range(warp * LANES, (warp + 1) * LANES) if n in ready]
+            for n in self.order.sample(mine, len(mine)):
+                self.who.agent = self.agents[n]
+                try:
+                    self.at[n] = self.threads[n].send(ready[n])
+                except StopIteration:
+                    self.at[n] = None
+                    self.who.ends()
+
+    def met(self) -> dict[int, Any]:
+        """The threads that can go on, each with what it is given: those that have met at what they stopped at."""
+        out: dict[int, Any] = {}
+        for n, x in enumerate(self.at):
+            if isinstance(x, ShuffleEvent | CollectiveIssue) and n % ISSUE_SCOPES[x.level] == 0:
+                out |= self.together(n, x)
+            elif isinstance(x, BarrierArrival) and n % x.threads == 0:
+                together = range(n, n + x.threads)
+                if all(k < len(self.at) and self.at[k] == x for k in together):
+                    self.who.meet([self.agents[k] for k in together])
+                    out |= dict.fromkeys(together)
+            elif callable(x):
+                self.who.agent = self.agents[n]
+                out |= {n: None} if x() else {}
+        if not out and all(isinstance(x, int) for x in self.at) and len(set(self.at)) == 1:
+            self.who.meet(self.agents)
+            out = dict.fromkeys(range(len(self.at)))
+        return out
+
+    def together(self, first: int, meeting: ShuffleEvent | CollectiveIssue) -> dict[int, Any]:
+        """What each thread of the warp, or warpgroup, that begins with `first` is given, if all of it are here."""
+        lanes = range(first, min(first + ISSUE_SCOPES[meeting.level], len(self.at)))
+        here = [
+            x for n in lanes if isinstance(x := self.at[n], ShuffleEvent | CollectiveIssue) and x.point == meeting.point
+        ]
+        if len(here) < len(lanes):
+            return {}
+        if isinstance(meeting, ShuffleEvent):
+            return self.exchanged(lanes, [x.value for x in here if isinstance(x, ShuffleEvent)], meeting)
+        if len(lanes) < ISSUE_SCOPES[meeting.level]:
+            raise Fault(f"issues {meeting.name} in a {meeting.level} of {len(lanes)} lanes")
+
+        def enter(lane: int) -> None:
+            self.who.agent = self.agents[lanes[lane]]
+
+        meeting.perform([x.operands for x in here if isinstance(x, CollectiveIssue)], enter)
+        return dict.fromkeys(lanes)
+
+    def exchanged(self, lanes: range, values: Sequence[Any], meeting: ShuffleEvent) -> dict[int, Any]:
+        """What each thread of a warp gets; a Fault if one asks a lane that there is not."""
+        given: dict[int, Any] = {}
+        for n in range(len(lanes)):
+            lane = meeting.lane(n)
+            if not 0 <= lane < len(lanes):
+                thread = self.agents[lanes[n]].thread
+                raise Fault(
+                    f"takes {meeting.name} of lane {lane} in thread {thread}, and its warp has {len(lanes)} lanes"
+                )
+            given[lanes[n]] = values[lane]
+        return given
+
+    def stuck(self) -> Fault:
+        """Why nobody can go on."""
+        for n, x in enumerate(self.at):
+            if callable(x):
+                others = [f"thread {self.agents[k].thread} at {_place(y)}" for k, y in enumerate(self.at) if k != n]
+                return Fault(
+                    f"waits in thread {self.agents[n].thread} at {_place(x)}, for which nobody goes on: "
+                    f"{', '.join(others[:3])}{' and others' * (len(others) > 3)}: a deadlock"
+                )
+        for n, x in enumerate(self.at):
+            if not isinstance(x, ShuffleEvent | CollectiveIssue):
+                continue
+            first = n // ISSUE_SCOPES[x.level] * ISSUE_SCOPES[x.level]
+            for other in range(first, min(first + ISSUE_SCOPES[x.level], len(self.at))):
+                y = self.at[other]
+                if not isinstance(y, ShuffleEvent | CollectiveIssue) or y.point != x.point:
+                    return self.diverged(n, x.name, other, f"for thread {{}} of its {x.level}")
+        waiting = next(n for n, x in enumerate(self.at) if x is not None)
+        other = next(n for n, x in enumerate(self.at) if x != self.at[waiting])
+        return self.diverged(waiting, "a barrier", other, "that thread {} does not reach")
+
+    def diverged(self, n: int, what: str, other: int, how: str) -> Fault:
+        one, two = self.agents[n].thread, self.agents[other].thread
+        return Fault(f"waits in thread {one} at {what} {how.format(two)}: it diverges")
+
+
+def _place(x: Stop) -> str:
+    """Where a thread is, as a person reads it."""
+    match x:
+        case None:
+            return "its end"
+        case int() | BarrierArrival():
+            return "a barrier"
+        case ShuffleEvent() | CollectiveIssue():
+            return x.name
+        case _:
+            return x.__doc__ or "a barrier in shared memory"

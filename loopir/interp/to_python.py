@@ -1,0 +1,397 @@
+"""A Func as a Python function: what the interpreter runs.
+
+A person's names are prefixed, `v_` for variables and `b_` for buffers. Each statement becomes a few lines that go
+through checked memory (`loopir.interp.spmd.CheckedMemory`); a fault is told with the statement and the iteration it
+happened in. A kernel in its lowered form becomes a generator that stops at barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from types import CodeType
+from typing import Any
+
+from loopir.errors import InterpretBoundsError, InterpretError
+from loopir.interp.checked_memory import Fault, OutOfArray
+from loopir.interp.python_expr import DEEPEST, PythonExpr, PythonLines
+from loopir.interp.spmd import BarrierArrival, ShuffleEvent, launch
+from loopir.interp.value_domains import DOMAINS, Domain
+from loopir.ir.dtypes import DType
+from loopir.ir.grammar import (
+    AXES,
+    BLOCK_AXES,
+    THREAD_AXES,
+    Alloc,
+    AsyncCommit,
+    AsyncWait,
+    Barrier,
+    Body,
+    Cast,
+    Cond,
+    Const,
+    ExpectTx,
+    Fence,
+    Func,
+    If,
+    Index,
+    IndexToValue,
+    InstrCall,
+    InstrRegion,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    MBarrierInit,
+    MBarrierWait,
+    Op,
+    Param,
+    Prefetch,
+    Reduce,
+    RegisterFence,
+    Select,
+    SetMaxRegs,
+    Stmt,
+    Store,
+    Value,
+    ValueToCond,
+    ValueToIndex,
+    WarpSpecialized,
+)
+from loopir.ir.traverse.reduction_init import explicit_init
+from loopir.ir.traverse.walk import leaf_paths, statements
+
+NESTED = 32
+"""Values in one another from which on a function is begun: the parser of Python takes 200 parentheses."""
+
+
+@dataclass(frozen=True)
+class Program:
+    source: str
+    entry: Callable[..., None]
+
+
+@lru_cache(maxsize=256)
+def compiled(func: Func, domain: str, *, traced: bool = False) -> Program:
+    """`func` as a Python function of a run and the sizes; where it is `traced`, the run is told who does what."""
+    return _Compiler(explicit_init(func), DOMAINS[domain](), traced=traced).program()
+
+
+@lru_cache(maxsize=256)
+def spelled(source: str, name: str) -> CodeType:
+    """Kinds of loops, names of sizes in shapes and the like are not in the source: many programs share one."""
+    return compile(source, f"<{name}>", "exec")
+
+
+class _Compiler(PythonExpr, PythonLines):
+    def __init__(self, func: Func, domain: Domain, *, traced: bool) -> None:
+        super().__init__()
+        self.func, self.domain, self.traced = func, domain, traced
+        self.pool: dict[str, Any] = {
+            "launch": launch,
+            "located": _located,
+            "Fault": Fault,
+            "divisor": _divisor,
+            "Exchange": ShuffleEvent,
+            "Meet": BarrierArrival,
+        }
+        self.loops = {p.stmt.label: tuple(x.var for x in p.loops) for p in leaf_paths(func.body)}
+        self.interned: dict[Any, str] = {}
+        self.meetings = 0
+        self.nested = 0
+        self.private: set[str] = set()
+        self.threads, self.together, self.stops = 0, False, False
+
+    def program(self) -> Program:
+        self.emit(0, f"def entry(run, {''.join(f'v_{n}, ' for n in self.func.sizes)}):")
+        for a in self.func.args:
+            self.emit(1, f"b_{a.buffer.name} = run.memory[{a.buffer.name!r}]")
+        with self.inside("run", *(f"v_{n}" for n in self.func.sizes), *(f"b_{a.buffer.name}" for a in self.func.args)):
+            self.guarded(1, lambda depth: self.body(self.func.body, depth))
+        source = self.joined()
+        exec(spelled(source, self.func.name), self.pool)
+        return Program(source, self.pool["entry"])
+
+    def guarded(self, depth: int, inner: Callable[[int], None]) -> None:
+        """What `inner` emits, with a fault told where it happened."""
+        self.emit(depth, "at = None")
+        self.emit(depth, "try:")
+        start = len(self.lines)
+        inner(depth + 1)
+        if len(self.lines) == start:
+            self.emit(depth + 1, "pass")
+        self.emit(depth, "except Fault as fault:")
+        self.emit(depth + 1, f"raise located({self.func.name!r}, fault, at, locals()) from None")
+
+    def share(self, key: Any, value: Any) -> str:
+        """A name in the program's globals for `value`."""
+        name = self.interned.get(key)
+        if name is None:
+            name = self.interned[key] = f"g{len(self.interned)}"
+            self.pool[name] = value
+        return name
+
+    def body(self, body: Body, depth: int) -> None:
+        if depth > DEEPEST:
+            stops = "yield from " if self.stops else ""
+            self.emit(depth, f"{stops}{self.called(lambda: self.part(body))}")
+            return
+        start = len(self.lines)
+        for s in body:
+            self.stmt(s, depth)
+        if len(self.lines) == start:
+            self.emit(depth, "pass")
+
+    def part(self, body: Body) -> None:
+        self.guarded(1, lambda depth: self.body(body, depth))
+        if self.stops:
+            self.emit(1, "yield from ()")
+
+    def stmt(self, s: Stmt, depth: int) -> None:
+        match s:
+            case Loop(var, extent, _, body):
+                self.emit(depth, f"for v_{var} in range({self.index(extent)}):")
+                with self.inside(f"v_{var}"):
+                    self.body(body, depth + 1)
+            case If(cond, then, orelse):
+                self.emit(depth, f"if {self.cond(cond)}:")
+                self.body(then, depth + 1)
+                if orelse:
+                    self.emit(depth, "else:")
+                    self.body(orelse, depth + 1)
+            case Alloc(buffer, body):
+                if buffer.name not in self.private:
+                    key = self.share(("buffer", buffer), buffer)
+                    self.emit(depth, f"b_{buffer.name} = run.allocate({key})")
+                with self.inside(f"b_{buffer.name}"):
+                    self.body(body, depth)
+            case Store():
+                self.locate(s.label, depth)
+                value = self.exchanged(s.value, depth) or self.stored(s.value)
+                self.emit(depth, f"b_{s.buffer.name}.store({self.at(s.at)}, {value})")
+            case Reduce():
+                self.reduce(s, depth)
+            case InstrRegion(_, body) | WarpSpecialized(_, body):
+                self.body(body, depth)
+            case Barrier(threads, cluster):
+                self.meetings += 1
+                who = threads or self.threads * (not cluster and self.together)
+                self.emit(depth, f"yield {f'Meet({self.meetings}, {who})' if who else self.meetings}")
+            case AsyncCommit(group):
+                self.emit(depth, f"run.who.commit({group!r})")
+            case AsyncWait(pending, group):
+                self.emit(depth, f"run.who.wait({pending}, {group!r})")
+            case RegisterFence() | SetMaxRegs() | Prefetch():
+                pass
+            case Fence(kind):
+                self.emit(depth, f"run.who.fence({kind!r})")
+            case MBarrierInit(ring, arrivals):
+                self.emit(depth, f"run.who.init(b_{ring.name}, {arrivals})")
+            case ExpectTx(slot, count, block):
+                to = "" if block is None else f", {self.index(block)}"
+                self.emit(depth, f"run.who.expect({self.slot(slot)}, {count}{to})")
+            case MBarrierWait(slot, _, True):
+                self.emit(depth, f"run.who.skipped({self.slot(slot)})")
+            case MBarrierWait(slot, turn):
+                self.emit(depth, f"x = run.who.awaited({self.slot(slot)}, {turn})")
+                self.emit(depth, "if not x(): yield x")
+            case InstrCall(fn, operands, words, boxes, ring):
+                cells = "".join(f"(b_{x.buffer.name}, {self.index(x.at[0])}), " for x in operands)
+                corners = "".join(f"({b.name!r}, {self.at(b.at)}, {b.span}), " for b in boxes)
+                where = f"({self.slot(ring)})" if ring is not None else "None"
+                all_of = f", {s.blocks}" if s.blocks > 1 else ""
+                self.meetings += 1
+                self.emit(depth, f"at = ({fn.name!r}, ())")
+                key = self.share(("instruction", fn), fn)
+                told = self.share(("words", words), dict(words))
+                stop = "yield " * (fn.level != "thread")
+                self.emit(
+                    depth, f"{stop}run.issue({key}, {self.meetings}, ({cells}), {told}, ({corners}), {where}{all_of})"
+                )
+            case Kernel():
+                self.kernel(s, depth)
+            case _:
+                raise TypeError(f"{type(s).__name__} is no statement")
+
+    def slot(self, slot: Load) -> str:
+        """A barrier in shared memory."""
+        return f"b_{slot.buffer.name}, {self.index(slot.at[0])}"
+
+    def stored(self, v: Value) -> str:
+        """A value to store: what is only copied may be unwritten."""
+        return f"b_{v.buffer.name}.peek({self.at(v.at)})" if isinstance(v, Load) else self.value(v)
+
+    def locate(self, label: str, depth: int) -> None:
+        loops = self.loops[label]
+        self.emit(depth, f"at = {self.share(('at', label), (label, loops))}")
+        if self.traced:
+            self.emit(depth, f"run.here = ({label!r}, ({''.join(f'v_{v}, ' for v in loops)}))")
+
+    def exchanged(self, v: Value, depth: int) -> str | None:
+        """The name of what another lane gives, if that is what `v` says."""
+        if not isinstance(v, Op) or v.fn.lane is None:
+            return None
+        self.meetings += 1
+        lane = self.share(("lane", v.fn), v.fn.lane)
+        self.emit(depth, f"x = yield Exchange({self.meetings}, {v.fn.name!r}, {lane}, {self.value(v.args[0])})")
+        return "x"
+
+    def reduce(self, s: Reduce, depth: int) -> None:
+        self.locate(s.label, depth)
+        self.emit(depth, f"e = {self.at(s.at)}")
+        step = f", {s.monoid.name!r}" if s.atomic else ""
+        right = [f"r{n}" for n in range(len(s.values))]
+        left = [f"l{n}" for n in range(len(s.values))]
+        for name, v in zip(right, s.values, strict=True):
+            self.emit(depth, f"{name} = {self.value(v)}")
+        for name, b in zip(left, s.buffers, strict=True):
+            told = f"run.fold(b_{b.name}, e, {s.label!r}{step})" if self.traced else f"b_{b.name}.load(e{step})"
+            self.emit(depth, f"{name} = {told}")
+        env = {p.name: name for p, name in zip((*s.monoid.left, *s.monoid.right), (*left, *right), strict=True)}
+        made = [self.value(v, env) for v in s.monoid.combine]
+        if len(made) > 1:
+            self.emit(depth, f"c = ({', '.join(made)})")
+            made = [f"c[{n}]" for n in range(len(made))]
+        if self.traced:
+            self.emit(depth, f"run.folded({s.label!r}, e)")
+        for b, value in zip(s.buffers, made, strict=True):
+            self.emit(depth, f"b_{b.name}.store(e, {value}{step})")
+
+    def kernel(self, s: Kernel, depth: int) -> None:
+        axes, allocs, body = _threads(s)
+        if not axes:
+            self.body(s.body, depth)
+            return
+        shared = [x.buffer for x in [*allocs, *_allocs(body)] if x.buffer.scope == "shared"]
+        self.private = {b.name for b in shared}
+        self.together = any(isinstance(x, Barrier) and x.cluster for x in statements(body))
+        blocks = [x for x in axes if x.kind in BLOCK_AXES]
+        threads = [x for x in axes if x.kind not in BLOCK_AXES]
+        self.threads = prod(x.extent.value for x in threads if isinstance(x.extent, Int))
+        params = [f"v_{x.var}" for x in blocks + threads]
+        self.emit(depth, f"def k_{s.name}({', '.join(['mine', *params])}):")
+        if shared:
+            self.emit(depth + 1, f"{''.join(f'b_{b.name}, ' for b in shared)} = mine")
+        self.stops = True
+        with self.inside(*params, *(f"b_{b.name}" for b in shared)):
+            self.guarded(depth + 1, lambda d: self.body(body, d))
+        self.stops = False
+        self.emit(depth + 1, "yield from ()")
+        keys = "".join(self.share(("buffer", b), b) + ", " for b in shared)
+        grid = "".join(f"{self.index(x.extent)}, " for x in blocks)
+        block = "".join(f"{self.index(x.extent)}, " for x in threads)
+        axes_of = "".join(f"{THREAD_AXES.index(x.kind)}, " for x in threads)
+        watched = "[m for n, m in list(locals().items()) if n.startswith('b_')]"
+        self.emit(
+            depth,
+            f"launch(k_{s.name}, ({grid}), ({block}), ({axes_of}), lambda: [run.allocate(b) for b in ({keys})],",
+        )
+        cluster = next((n for n, x in enumerate(blocks) if x.kind == "cluster" and self.together), None)
+        self.emit(depth + 2, f"{watched}, run.who, run.seed, {cluster})")
+        self.private = set()
+
+    # ------------------------------------------------------------ expressions
+
+    def at(self, at: Iterable[Index]) -> str:
+        return f"({''.join(self.index(x) + ', ' for x in at)})"
+
+    def variable(self, name: str) -> str:
+        return f"v_{name}"
+
+    def checked(self, divisor: Index) -> str:
+        return f"divisor({self.index(divisor)})"
+
+    def from_memory(self, part: ValueToIndex | ValueToCond) -> str:
+        return f"{'int' if isinstance(part, ValueToIndex) else 'bool'}({self.value(part.value)})"
+
+    def value(self, v: Value, env: Mapping[str, str] | None = None) -> str:
+        """`v` as an expression of Python; what has more parentheses than that takes is in functions of its own."""
+        depth = self.nested
+        begun = depth >= NESTED and env is None
+        self.nested = 1 if begun else depth + 1
+        try:
+            if begun:
+                return self.called(lambda: self.emit(1, f"return {self.spelt(v, env)}"))
+            return self.spelt(v, env)
+        finally:
+            self.nested = depth
+
+    def spelt(self, v: Value, env: Mapping[str, str] | None) -> str:
+        match v:
+            case Const(value, t):
+                return self.share(("const", v), self.domain.const(value, t))
+            case Load(buffer, at):
+                return f"b_{buffer.name}.load({self.at(at)})"
+            case IndexToValue(Index() as ix, t):
+                return f"{self.from_int(t)}({self.index(ix)})"
+            case IndexToValue(Cond() as c, t):
+                return f"{self.from_int(t)}(int({self.cond(c)}))"
+            case Cast(value, t):
+                cast = self.share(("cast", value.dtype, t), self.domain.cast(value.dtype, t))
+                return f"{cast}({self.value(value, env)})"
+            case Select(c, a, b):
+                test = self.cond_in(c, env)
+                return f"({self.value(a, env)} if {test} else {self.value(b, env)})"
+            case Op(fn, args):
+                spelt = self.domain.spelling(fn, args[0].dtype)
+                if spelt is not None:
+                    return spelt.format(*(self.value(a, env) for a in args))
+                op = self.share(("op", fn, args[0].dtype), self.domain.op(fn, args[0].dtype))
+                return f"{op}({', '.join(self.value(a, env) for a in args)})"
+            case Param(name, _):
+                assert env is not None
+                return env[name]
+            case _:
+                raise TypeError(f"{type(v).__name__} is no value")
+
+    def cond_in(self, c: Cond, env: Mapping[str, str] | None) -> str:
+        return f"bool({self.value(c.value, env)})" if isinstance(c, ValueToCond) else self.cond(c)
+
+    def from_int(self, t: DType) -> str:
+        const = self.domain.const
+
+        def made(x: int) -> Any:
+            return const(x, t)
+
+        return self.share(("of", t), made)
+
+
+def _threads(s: Kernel) -> tuple[list[Loop], list[Alloc], Body]:
+    """The bound loops of a kernel in its lowered form, the allocations among them, and what they enclose."""
+    axes: list[Loop] = []
+    allocs: list[Alloc] = []
+    body = s.body
+    while len(body) == 1 and isinstance(only := body[0], Loop | Alloc):
+        if isinstance(only, Loop):
+            if only.kind not in AXES:
+                break
+            axes.append(only)
+        elif any(isinstance(x, Loop) and x.kind in AXES for x in statements(only.body)):
+            allocs.append(only)
+        else:
+            break
+        body = only.body
+    if any(isinstance(x, Loop) and x.kind in AXES for x in statements(body)):
+        return [], [], s.body
+    return axes, allocs, body
+
+
+def _allocs(body: Body) -> list[Alloc]:
+    return [s for s in statements(body) if isinstance(s, Alloc)]
+
+
+def _divisor(b: int) -> int:
+    if b < 1:
+        raise OutOfArray(f"divides by {b}, and a divisor is at least 1")
+    return b
+
+
+def _located(func: str, fault: Fault, at: tuple[str, tuple[str, ...]] | None, env: Mapping[str, Any]) -> InterpretError:
+    error = InterpretBoundsError if isinstance(fault, OutOfArray) else InterpretError
+    if at is None:
+        return error(f"{func}: a thread {fault}")
+    label, loops = at
+    iteration = ", ".join(f"{v}={env[f'v_{v}']}" for v in loops if f"v_{v}" in env)
+    return error(f"{func}: statement {label} at ({iteration}) {fault}")

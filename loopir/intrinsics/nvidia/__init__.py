@@ -1,0 +1,1 @@
+"""Instructions of NVIDIA GPUs: asynchronous copies, tensor cores, shuffles."""

@@ -1,0 +1,42 @@
+"""Asynchronous copies of 16 bytes, or of 4, from global to shared memory, past the registers (PTX ISA, cp.async; sm_80
+on). Elements of 4 bytes can each go anywhere, so copies may turn a matrix of them around."""
+
+from __future__ import annotations
+
+from loopir.interp.instruction import Pointer, instruction
+
+_PRELUDE = """\
+__device__ __forceinline__ void lp_cp_async(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+               :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)) : "memory");
+}
+"""
+
+
+_SINGLE = """\
+__device__ __forceinline__ void lp_cp_async_4(void* to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+               :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)) : "memory");
+}
+"""
+
+
+def _copy(short: str, dtype: str, count: int, name: str = "", suffix: str = "", prelude: str = _PRELUDE) -> None:
+    run = Pointer((0,), run=count)
+    instruction(
+        cuda=f"lp_cp_async{suffix}({{dst}}, {{src}});", cuda_prelude=prelude, at={"dst": run, "src": run},
+        asynchronous="copies", doc=f"{count} elements of {dtype}, while the thread goes on.",
+    )(f"""
+def cp_async_{short}{name}(dst: "out {dtype}[{count}] shared", src: "{dtype}[{count}] global"):
+    for e in range({count}):
+        dst[e] = src[e]
+""")  # fmt: skip
+
+
+for _short, _dtype, _count in (
+    ("bf16", "bfloat16", 8), ("f16", "float16", 8), ("f32", "float32", 4), ("i8", "int8", 16), ("u8", "uint8", 16),
+    ("e4m3", "float8_e4m3fn", 16), ("e5m2", "float8_e5m2", 16),
+):  # fmt: skip
+    _copy(_short, _dtype, _count)
+for _short, _dtype in (("f32", "float32"), ("i32", "int32")):
+    _copy(_short, _dtype, 1, "x1", "_4", _SINGLE)

@@ -1,0 +1,1 @@
+"""Scalar operations: arithmetic, comparisons, functions, monoids."""

@@ -1,0 +1,57 @@
+"""The monoids known by name: each made for the dtypes of its components, with its exact identity."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loopir.intrinsics.ops import arith, compare, math as functions
+from loopir.ir.dtypes import DType
+from loopir.ir.grammar import Const, Monoid, Op, Param, Select, Value, ValueToCond
+from loopir.ir.ops import MONOIDS, Intrinsic
+
+
+def _fold(name: str, fn: Intrinsic, identity: Callable[[DType], int | float | bool]) -> None:
+    def make(types: tuple[DType, ...]) -> Monoid:
+        (t,) = types
+        a, b = Param("a", t), Param("b", t)
+        return Monoid(name, (a,), (b,), (Op(fn, (a, b)),), (Const(identity(t), t),))
+
+    MONOIDS[name] = make
+
+
+_fold("sum", arith.add, lambda t: 0)
+_fold("prod", arith.mul, lambda t: 1)
+_fold("min", arith.minimum, lambda t: t.greatest)
+_fold("max", arith.maximum, lambda t: t.least)
+_fold("any", arith.or_, lambda t: False)
+_fold("all", arith.and_, lambda t: True)
+
+
+def _both(a: Value, b: Value) -> Value:
+    return Op(arith.and_, (a, b))
+
+
+def _arg(name: str, worst: Callable[[DType], int | float | bool], *, larger: bool) -> None:
+    """The value and the index of the extreme: first index on ties; NaN is more extreme than any number (NumPy)."""
+
+    def make(types: tuple[DType, ...]) -> Monoid:
+        t, at = types
+        v, i, w, j = Param("v", t), Param("i", at), Param("w", t), Param("j", at)
+        beats: Value = Op(compare.lt, (w, v) if larger else (v, w))
+        ties: Value = Op(compare.eq, (v, w))
+        if t.is_float:
+            nan_v, nan_w = Op(functions.isnan, (v,)), Op(functions.isnan, (w,))
+            beats = Op(arith.or_, (beats, _both(nan_v, Op(arith.invert, (nan_w,)))))
+            ties = Op(arith.or_, (ties, _both(nan_v, nan_w)))
+        keep = ValueToCond(Op(arith.or_, (beats, _both(ties, Op(compare.lt, (i, j))))))
+        identity = (Const(worst(t), t), Const(at.greatest, at))
+        return Monoid(name, (v, i), (w, j), (Select(keep, v, w), Select(keep, i, j)), identity)
+
+    MONOIDS[name] = make
+
+
+_arg("argmax", lambda t: t.least, larger=True)
+_arg("argmin", lambda t: t.greatest, larger=False)

@@ -1,0 +1,1 @@
+"""Instructions of x86 CPUs: AMX, dot products, streaming stores."""

@@ -1,0 +1,1 @@
+"""Match nests against the meanings of instructions."""

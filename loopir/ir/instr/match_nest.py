@@ -1,0 +1,332 @@
+"""Match a nest against the meaning of an instruction; find its operands.
+
+The two are unified statement by statement: one kind of statement, one monoid, one tree of values up to operands of
+commuting operations, and loops paired as the accesses tell, whatever their names and order. What is found is the
+operands: for each parameter of the meaning a buffer, the element that its own first element is, and which dimension
+of the buffer each of its dimensions runs along. Elements have to follow one another: a stride of 2 is no operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+
+import numpy as np
+
+from loopir.errors import MismatchError
+from loopir.ir.grammar import (
+    Add,
+    Body,
+    Buffer,
+    Cast,
+    Cond,
+    Const,
+    Fragment,
+    Func,
+    If,
+    Index,
+    InstrRegion,
+    Int,
+    Layout,
+    Load,
+    Loop,
+    Mul,
+    Op,
+    Reduce,
+    Select,
+    Store,
+    Value,
+    Var,
+    conj,
+)
+from loopir.ir.layout.layouts import fragment_elements
+from loopir.ir.ops import MEMORIES, Instruction
+from loopir.ir.printer import text
+from loopir.ir.traverse.memo import cache_of
+from loopir.ir.traverse.walk import free_vars, nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The part of `buffer` that a parameter of an instruction stands for: it starts at element `at`, and its
+    dimension d runs along dimension `dims[d]` of the buffer."""
+
+    buffer: Buffer
+    at: tuple[Index, ...]
+    dims: tuple[int, ...]
+
+
+Tested = tuple[Cond, Buffer, tuple[Index, ...]]
+"""A test, and the element that is accessed if it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """By parameter of the meaning its operand, by loop of the meaning the loop of the nest.
+
+    Of an array that a tensor map tells of, an element may be loaded under a test, and be 0 where that fails, or be
+    stored under a test; these are in `tested`, each with its access, and whoever asks for the operands has to see that
+    the test is whether that is inside the array.
+    """
+
+    operands: dict[str, Operand]
+    loops: dict[str, str]
+    tested: dict[str, Tested] = field(default_factory=dict[str, "Tested"])
+
+
+def match(do: InstrRegion, *, lowered: bool = False) -> Match:
+    """How the body of `do` is what its instruction means. Raises MismatchError, a VerifyError, if it is not.
+
+    When `lowered`, a memory that is declared beside the scopes, and has addresses, is the one that it is like. What
+    matches is kept.
+    """
+    known = cache_of(do)
+    if (match, lowered) in known:
+        return known[match, lowered]
+    found = unify(do.fn, do.body)
+    if isinstance(found, str):
+        raise MismatchError(f"this is not what {do.fn.name} does: {found}")
+    if (odd := misplaced_operand(do.fn, found, lowered)) is not None:
+        raise MismatchError(f"{do.fn.name} cannot do this: {odd}")
+    known[match, lowered] = found
+    return found
+
+
+def misplaced_operand(fn: Instruction, found: Match, lowered: bool = False) -> str | None:
+    """Which operand is not in the memory, or has not the layout, that the instruction wants; None if all are."""
+    for a in fn.meaning.args:
+        p, b = a.buffer, found.operands[a.buffer.name].buffer
+        memory_ = MEMORIES.get(p.scope)
+        scope = memory_.like if lowered and memory_ is not None and not memory_.unit else p.scope
+        if scope == "any" and b.scope in MEMORIES and MEMORIES[b.scope].unit:
+            return f"its operand {p.name} has an address, and {b.name} is in {b.scope}, which have none"
+        if scope not in ("any", b.scope):
+            return f"its operand {p.name} is in {p.scope} memory, and {b.name} is in {b.scope} memory"
+        if isinstance(p.layout, Fragment) and not (
+            isinstance(b.layout, Fragment) and same_registers(p.layout, b.layout)
+        ):
+            return (
+                f"the lanes hold {b.name} in another way than its operand {p.name}: "
+                f"{register_mismatch(p.layout, b.layout)}"
+            )
+    return None
+
+
+def same_registers(a: Fragment, b: Fragment) -> bool:
+    """Whether the registers of the lanes hold the same elements."""
+    return (a.lanes, a.registers) == (b.lanes, b.registers) and bool(
+        (fragment_elements(a) == fragment_elements(b)).all()
+    )
+
+
+def register_mismatch(want: Fragment, have: Layout | None) -> str:
+    """The first register that does not hold what it should."""
+    if not isinstance(have, Fragment):
+        return "it has no fragment layout"
+    if (want.lanes, want.registers) != (have.lanes, have.registers):
+        return f"{have.lanes} lanes of {have.registers} registers, and not {want.lanes} of {want.registers}"
+    lane, register = (int(n) for n in np.argwhere((fragment_elements(want) != fragment_elements(have)).any(axis=-1))[0])
+    held, wanted = (tuple(int(x) for x in fragment_elements(f)[lane, register]) for f in (have, want))
+    return f"register {register} of lane {lane} holds {held}, and not {wanted}"
+
+
+def unify(fn: Instruction, body: Body) -> Match | str:
+    """The operands with which `fn` does `body`, or why there are none."""
+    loops, stmt = perfect_nest(fn.meaning.body)
+    around, guards, inner = guarded_nest(body)
+    clipped = fn.boxed is not None and isinstance(stmt, Store) and fn.boxed[0] == stmt.buffer.name
+    if inner is None or stmt is None or (guards and not clipped):
+        return f"it takes loops right inside one another, with one statement in them{' and no guard' if guards else ''}"
+    if odd := next((x for x in around if x.kind != "serial"), None):
+        return f"loop {odd.var} is {odd.kind}, and its own are serial"
+    want, have = (sorted(str(x.extent.value) if isinstance(x.extent, Int) else "?" for x in s) for s in (loops, around))
+    if want != have:
+        return f"its loops run {_extents(loops)} times, and here are {_extents(around)}"
+    found: list[Match] = []
+    reasons: list[tuple[int, str]] = []
+    for order in permutations(around):
+        if all(a.extent == b.extent for a, b in zip(loops, order, strict=True)):
+            paired = {a.var: b.var for a, b in zip(loops, order, strict=True)}
+            attempt = _Attempt(fn.meaning, paired, frozenset(fn.boxed[:1] if fn.boxed else ()))
+            if guards and fn.boxed and isinstance(inner, Store):
+                attempt.tested[fn.boxed[0]] = (conj(*guards), inner.buffer, inner.at)
+            found += [Match(operands, attempt.loops, attempt.tested) for operands in attempt.statement(stmt, inner)]
+            reasons.append((attempt.reached, attempt.reason))
+    if not found:
+        return max(reasons)[1]
+    return min(found, key=lambda m: sum(o.dims != tuple(sorted(o.dims)) for o in m.operands.values()))
+
+
+def perfect_nest(body: Body) -> tuple[list[Loop], Store | Reduce | None]:
+    """The loops of a perfect nest and the statement in it; None if it is no such nest."""
+    loops, guards, stmt = guarded_nest(body)
+    return loops, None if guards else stmt
+
+
+def guarded_nest(body: Body) -> tuple[list[Loop], list[Cond], Store | Reduce | None]:
+    """The loops and the guards of a nest of both, right inside one another, and the statement in it."""
+    loops: list[Loop] = []
+    guards: list[Cond] = []
+    while len(body) == 1:
+        only = body[0]
+        if isinstance(only, Loop):
+            loops.append(only)
+            body = only.body
+        elif isinstance(only, If) and not only.orelse:
+            guards.append(only.cond)
+            body = only.then
+        else:
+            return loops, guards, only if isinstance(only, Store | Reduce) else None
+    return loops, guards, None
+
+
+def _extents(loops: list[Loop]) -> str:
+    told = (str(x.extent.value) if isinstance(x.extent, Int) else "(not constant)" for x in loops)
+    return ", ".join(f"{x.var} {n}" for x, n in zip(loops, told, strict=True)) or "none"
+
+
+def linear_coefficients(ix: Index, inner: Mapping[str, object]) -> tuple[dict[str, int], Index] | None:
+    """`ix` as coefficients of the variables in `inner` and the rest, which has none of them; None if it is not so."""
+    match ix:
+        case Var(name) if name in inner:
+            return {name: 1}, Int(0)
+        case Add(a, b):
+            x, y = linear_coefficients(a, inner), linear_coefficients(b, inner)
+            if x is None or y is None:
+                return None
+            return {v: x[0].get(v, 0) + y[0].get(v, 0) for v in {**x[0], **y[0]}}, x[1] + y[1]
+        case Mul(a, Int(c)) | Mul(Int(c), a) if free_vars(a) & inner.keys():
+            x = linear_coefficients(a, inner)
+            return None if x is None else ({v: k * c for v, k in x[0].items()}, x[1] * c)
+        case _:
+            return None if free_vars(ix) & inner.keys() else ({}, ix)
+
+
+Bound = dict[str, Operand]
+
+
+@dataclass
+class _Attempt:
+    """One pairing of loops. `reached` counts what agreed before `reason`, the first thing that did not."""
+
+    meaning: Func
+    loops: dict[str, str]
+    boxed: frozenset[str] = frozenset()
+    tested: dict[str, Tested] = field(default_factory=dict[str, "Tested"])
+    reached: int = -1
+    reason: str = ""
+    inner: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.inner = {b: a for a, b in self.loops.items()}
+
+    def no(self, bound: Bound, reason: str) -> Iterator[Bound]:
+        if len(bound) > self.reached:
+            self.reached, self.reason = len(bound), reason
+        return iter(())
+
+    def statement(self, m: Store | Reduce, s: Store | Reduce) -> Iterator[Bound]:
+        if isinstance(m, Store) and isinstance(s, Store):
+            targets, values = ((m.buffer, s.buffer),), ((m.value, s.value),)
+        elif isinstance(m, Reduce) and isinstance(s, Reduce):
+            if m.monoid != s.monoid or m.init is not None:
+                return self.no({}, f"it folds by {m.monoid.name}, and {s.label} folds by {s.monoid.name}")
+            if s.init is not None and set(s.over) <= self.inner.keys():
+                return self.no({}, f"{s.label} starts anew inside it; split the loop it folds over, or decompose it")
+            targets = tuple(zip(m.buffers, s.buffers, strict=True))
+            values = tuple(zip(m.values, s.values, strict=True))
+        else:
+            what = "folds" if isinstance(m, Reduce) else "stores"
+            return self.no({}, f"it {what}, and {s.label} {'stores' if isinstance(s, Store) else 'folds'}")
+        start = [Bound()]
+        for a, b in targets:
+            start = [n for bound in start for n in self.access(a, m.at, b, s.at, bound)]
+        written = {b.name for _, b in targets}
+        return self.alone(self.several(values, iter(start)), written)
+
+    def alone(self, every: Iterator[Bound], written: set[str]) -> Iterator[Bound]:
+        """Those in which what is written is nothing else's operand, nor read to find one: all is read at the start."""
+        for bound in every:
+            names = [o.buffer.name for o in bound.values()]
+            again = next((n for n in written if names.count(n) > 1), None)
+            found = {n.buffer.name for o in bound.values() for x in o.at for n in nodes(x) if isinstance(n, Load)}
+            if again or found & written:
+                name = again or min(found & written)
+                yield from self.no(bound, f"{name} is written, and read beside that; it reads all before it writes")
+            else:
+                yield bound
+
+    def several(self, pairs: tuple[tuple[Value, Value], ...], every: Iterator[Bound]) -> Iterator[Bound]:
+        found = list(every)
+        for a, b in pairs:
+            found = [new for bound in found for new in self.value(a, b, bound)]
+        return iter(found)
+
+    def value(self, m: Value, v: Value, bound: Bound) -> Iterator[Bound]:
+        """The ways to bind operands so that `v` is what `m` means."""
+        if isinstance(m, Load) and isinstance(v, Load):
+            return self.access(m.buffer, m.at, v.buffer, v.at, bound)
+        if isinstance(m, Load) and m.buffer.name in self.boxed and isinstance(v, Select) and _is_zero(v.b):
+            if isinstance(v.a, Load):
+                self.tested[m.buffer.name] = (v.cond, v.a.buffer, v.a.at)
+            return self.value(m, v.a, bound)
+        if isinstance(m, Op) and isinstance(v, Op) and m.fn is v.fn:
+            return self.op(m, v, bound)
+        if isinstance(m, Cast) and isinstance(v, Cast) and m.type == v.type:
+            return self.value(m.value, v.value, bound)
+        if isinstance(m, Const) and m == v:
+            return iter((bound,))
+        kind = "another value" if isinstance(v, Select) else f"{_describe_value(v)}"
+        return self.no(bound, f"it takes {_describe_value(m)} where there is {kind}")
+
+    def op(self, m: Op, v: Op, bound: Bound) -> Iterator[Bound]:
+        yield from self.several(tuple(zip(m.args, v.args, strict=True)), iter((bound,)))
+        if m.fn.commutes:
+            yield from self.several(tuple(zip(m.args, reversed(v.args), strict=True)), iter((bound,)))
+
+    def access(
+        self, p: Buffer, m: tuple[Index, ...], b: Buffer, at: tuple[Index, ...], bound: Bound
+    ) -> Iterator[Bound]:
+        """`b[at]` as the parameter's element `p[m]`."""
+        if p.dtype != b.dtype:
+            return self.no(bound, f"its operand {p.name} is {p.dtype}, and {b.name} is {b.dtype}")
+        base: list[Index] = []
+        along: dict[str, int] = {}
+        for d, ix in enumerate(at):
+            parts = linear_coefficients(ix, self.inner)
+            moving = {v: c for v, c in parts[0].items() if c} if parts else {}
+            if parts is None or len(moving) > 1 or any(c != 1 or v in along for v, c in moving.items()):
+                return self.no(bound, f"index {text(ix)} of {b.name} is not an offset, alone or plus one of its loops")
+            along |= dict.fromkeys(moving, d)
+            base.append(parts[1])
+        wanted = [self.loops[x.name] for x in m if isinstance(x, Var)]
+        if set(wanted) != set(along):
+            moves = f"it moves along {_names(along)}, not {_names(wanted)}"
+            return self.no(bound, f"{b.name} is no operand {p.name}: {moves}")
+        operand = Operand(b, tuple(base), tuple(along[v] for v in wanted))
+        if bound.get(p.name, operand) != operand:
+            return self.no(bound, f"operand {p.name} would be {bound[p.name].buffer.name} and {b.name} at once")
+        return iter(({**bound, p.name: operand},))
+
+
+def _names(loops: object) -> str:
+    return ", ".join(sorted(loops)) or "no loop"  # type: ignore[call-overload]
+
+
+def _is_zero(v: Value) -> bool:
+    return isinstance(v, Const) and v == Const(0, v.type)
+
+
+def _describe_value(v: Value) -> str:
+    match v:
+        case Op(fn, _):
+            return f"an operation {fn.name}"
+        case Cast(_, t):
+            return f"a conversion to {t}"
+        case Load(b, _):
+            return f"an element of {b.name}"
+        case Const(x, _):
+            return f"the constant {x}"
+        case _:
+            return "another value"

@@ -1,0 +1,1 @@
+"""Where the elements of a buffer lie: layouts, index maps, shared-memory descriptors."""

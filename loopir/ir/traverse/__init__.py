@@ -1,0 +1,1 @@
+"""Walk, query, substitute in and rebuild trees of the IR."""

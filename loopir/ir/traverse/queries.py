@@ -1,0 +1,121 @@
+"""Queries on statements, memoized per node: nested statements, and the names read, written and declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Buffer,
+    If,
+    InstrRegion,
+    Kernel,
+    Loop,
+    Node,
+    Prefetch,
+    Reduce,
+    Stmt,
+    Store,
+    WarpSpecialized,
+)
+from loopir.ir.traverse.free_vars import guarded_loads, is_affine_visible
+from loopir.ir.traverse.memo import memoized
+from loopir.ir.traverse.rebuild import children
+
+NESTS = frozenset({Loop, Alloc, InstrRegion, WarpSpecialized, Kernel})
+"""Statements with one `body`."""
+
+
+def bodies(stmt: Stmt) -> tuple[Body, ...]:
+    """The statement lists inside `stmt`."""
+    if type(stmt) in NESTS:
+        return (stmt.body,)  # type: ignore[attr-defined]
+    return (stmt.then, stmt.orelse) if isinstance(stmt, If) else ()
+
+
+def child_stmts(stmt: Stmt) -> list[Stmt]:
+    """The statements directly in `stmt`."""
+    return [s for body in bodies(stmt) for s in body]
+
+
+def statements(body: Body) -> Iterator[Stmt]:
+    """Every statement, outer ones first."""
+    pending = [*reversed(body)]
+    while pending:
+        s = pending.pop()
+        yield s
+        if type(s) in NESTS:
+            holder: Any = s
+            pending += holder.body[::-1]
+        elif isinstance(s, If):
+            pending += (s.then + s.orelse)[::-1]
+
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+@memoized
+def loaded_buffers(node: Node) -> frozenset[str]:
+    """The buffers that are loaded from anywhere in `node`; what a fold folds into, or a hint names, is not."""
+    if isinstance(node, Prefetch):
+        return _NOTHING
+    if isinstance(node, Stmt) and (inner := child_stmts(node)):
+        return _own(node).union(*map(loaded_buffers, inner))
+    if isinstance(node, Store | Reduce):
+        values = (node.value,) if isinstance(node, Store) else (*node.values, *(node.init or ()))
+        parts = (*values, *(x for x in node.at if not is_affine_visible(x)))
+        return frozenset([load.buffer.name for x in parts for load, _ in guarded_loads(x)])
+    return frozenset([load.buffer.name for load, _ in guarded_loads(node)])
+
+
+def _own(s: Stmt) -> frozenset[str]:
+    """What a statement that holds others reads itself."""
+    if isinstance(s, Alloc) or (isinstance(s, Loop) and is_affine_visible(s.extent)):
+        return _NOTHING
+    return _NOTHING.union(*(loaded_buffers(x) for x in children(s) if not isinstance(x, Stmt | Buffer)))
+
+
+@memoized
+def accessed_buffers(s: Stmt) -> frozenset[str]:
+    """The buffers that are read or written anywhere in `s`."""
+    if isinstance(s, Store | Reduce):
+        return loaded_buffers(s) | leaf_writes(s)
+    return _own(s).union(*map(accessed_buffers, child_stmts(s)))
+
+
+def leaf_writes(s: Store | Reduce) -> frozenset[str]:
+    """The buffers that a leaf statement writes."""
+    return frozenset((s.buffer.name,) if isinstance(s, Store) else (b.name for b in s.buffers))
+
+
+@memoized
+def stored_buffers(s: Stmt) -> frozenset[str]:
+    """The buffers that are written anywhere in `s`."""
+    return leaf_writes(s) if isinstance(s, Store | Reduce) else _NOTHING.union(*map(stored_buffers, child_stmts(s)))
+
+
+@memoized
+def declared_names(s: Stmt) -> frozenset[str]:
+    """The loops, labels, buffers and kernels that are called something in `s`."""
+    if type(s) is Alloc:  # around nests of which it is known
+        return frozenset((s.buffer.name,)).union(*map(declared_names, s.body))
+    return frozenset([name for x in statements((s,)) if (name := name_of_stmt(x)) is not None])
+
+
+def name_of_stmt(s: Stmt) -> str | None:
+    """The name of a loop, a kernel or what an Alloc allocates, or the label of a statement."""
+    if isinstance(s, Loop):
+        return s.var
+    if isinstance(s, Store) or isinstance(s, Reduce):  # noqa: SIM101  (a union is made anew each time)
+        return s.label
+    return s.buffer.name if isinstance(s, Alloc) else s.name if isinstance(s, Kernel) else None
+
+
+@memoized
+def reduction_start_loops(s: Stmt) -> frozenset[str]:
+    """The loops outside of which a reduction in `s` starts: those that it folds over, if it has an `init`."""
+    if isinstance(s, Reduce):
+        return frozenset(s.over) if s.init is not None else _NOTHING
+    return _NOTHING.union(*map(reduction_start_loops, child_stmts(s)))

@@ -1,0 +1,505 @@
+"""Traverse and rewrite trees: paths of statements, nests, replacement.
+
+Every rewrite shares what it does not change: `rebuild` returns the node it was given when no child moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import is_
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from loopir.ir.grammar import (
+    Alloc,
+    Arg,
+    Body,
+    Buffer,
+    Cond,
+    Func,
+    If,
+    InstrRegion,
+    Kernel,
+    Loop,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    WarpSpecialized,
+    record,
+)
+from loopir.ir.traverse.free_vars import (
+    free_vars as free_vars,
+    guarded_loads as guarded_loads,
+    is_affine_visible as is_affine_visible,
+)
+from loopir.ir.traverse.fresh_names import fresh_name as fresh_name, replace_names as replace_names
+from loopir.ir.traverse.memo import cached, memoized, peek_memo
+from loopir.ir.traverse.queries import (
+    NESTS,
+    accessed_buffers as accessed_buffers,
+    bodies as bodies,
+    child_stmts as child_stmts,
+    declared_names as declared_names,
+    leaf_writes as leaf_writes,
+    loaded_buffers as loaded_buffers,
+    name_of_stmt as name_of_stmt,
+    reduction_start_loops as reduction_start_loops,
+    statements as statements,
+    stored_buffers as stored_buffers,
+)
+from loopir.ir.traverse.rebuild import (
+    children as children,
+    nodes as nodes,
+    on_loads as on_loads,
+    rebuild as rebuild,
+    replace as replace,
+    transform as transform,
+)
+from loopir.ir.traverse.substitute import (
+    keep_mentions as keep_mentions,
+    reduction_starts as reduction_starts,
+    refold as refold,
+    substitute as substitute,
+    substitute_guard as substitute_guard,
+)
+
+N = TypeVar("N", bound=Node)
+
+
+def replace_buffers(node: N, env: Mapping[str, Buffer]) -> N:
+    """`node` with each buffer named in `env` replaced wherever it is declared, read or written."""
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return env.get(n.name, n)
+        return rebuild(n, visit)
+
+    return for_each_nest(node, env.keys(), visit)
+
+
+def map_body(body: Body, fn: Callable[[Stmt], Stmt | Body]) -> Body:
+    """`body` with each statement replaced by what `fn` gives: one statement, or several, or none."""
+    out: list[Stmt] = []
+    for s in body:
+        new = fn(s)
+        out.extend(new) if isinstance(new, tuple) else out.append(new)
+    return body if len(out) == len(body) and all(map(is_, out, body)) else tuple(out)
+
+
+def map_stmts(stmt: Stmt, fn: Callable[[Stmt], Stmt | Body]) -> Stmt:
+    """`stmt` with `fn` applied to the statements directly inside it."""
+    if type(stmt) in NESTS:
+        nest: Any = stmt
+        body = map_body(nest.body, fn)
+        return nest if body is nest.body else with_body(nest, body)
+    if isinstance(stmt, If):
+        then, orelse = map_body(stmt.then, fn), map_body(stmt.orelse, fn)
+        same = then is stmt.then and orelse is stmt.orelse
+        return stmt if same else If(stmt.cond, then, orelse)
+    return stmt
+
+
+def with_body(stmt: Loop | Alloc | InstrRegion | WarpSpecialized | Kernel, body: Body) -> Stmt:
+    """`stmt` around `body`."""
+    if isinstance(stmt, Loop):
+        return Loop(stmt.var, stmt.extent, stmt.kind, body)
+    return Alloc(stmt.buffer, body) if isinstance(stmt, Alloc) else replace(stmt, body=body)
+
+
+def rewrite(body: Body, fn: Callable[[Stmt], Stmt | Body | None]) -> Body:
+    """Top-down over statements: where `fn` gives something it stands as it is; where None, go inside."""
+
+    def visit(s: Stmt) -> Stmt | Body:
+        new = fn(s)
+        return map_stmts(s, visit) if new is None else new
+
+    return map_body(body, visit)
+
+
+def replace_over(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
+    """`body` with `replace_names` applied to what each Reduce in it folds over."""
+
+    def visit(s: Stmt) -> Stmt | None:
+        return replace(s, over=replace_names(s.over, new)) if isinstance(s, Reduce) else None
+
+    return rewrite(body, visit)
+
+
+@record
+class StmtPath:
+    """A leaf statement (Store or Reduce) and what encloses it, outermost first."""
+
+    stmt: Store | Reduce
+    around: tuple[Stmt, ...]
+    path: tuple[int, ...]
+    """Position in each enclosing statement list; an If counts its `orelse` after its `then`."""
+    allocs: int = 0
+    """How many of `around` are, first of all, allocations."""
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple([s for s in self.around[self.allocs :] if type(s) is Loop])
+
+    def conds(self) -> Iterator[tuple[Cond, bool]]:
+        """The conditions of the Ifs around it, each with the side it stands on."""
+        for depth, s in enumerate(self.around):
+            if isinstance(s, If):
+                yield s.cond, self.path[depth + 1] < len(s.then)
+
+
+def leaf_paths(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()) -> Iterator[StmtPath]:
+    """Every leaf statement of `body` in textual order, with where it stands."""
+    pending = [(s, around, (*path, n)) for n, s in enumerate(body)][::-1]
+    while pending:
+        s, outer, here = pending.pop()
+        kind = type(s)
+        if kind is Store or kind is Reduce:
+            yield StmtPath(s, outer, here)  # type: ignore[arg-type]
+        elif kind is If or kind in NESTS:
+            inner = child_stmts(s)
+            outer = (*outer, s)
+            pending += [(x, outer, (*here, n)) for n, x in enumerate(inner)][::-1]
+
+
+@dataclass(eq=False)
+class TopLevelNest:
+    """The `nth` nest of a Func, which stands under nothing but the allocations `around` it."""
+
+    nth: int
+    nest: Stmt
+    around: tuple[Stmt, ...]
+    path: tuple[int, ...]
+
+    @cached
+    def places(self) -> list[StmtPath]:
+        """Its leaf statements, as they stand in the Func."""
+        around, path = self.around, self.path
+        allocs = len(around)
+        return [StmtPath(p.stmt, around + p.around, path + p.path, allocs) for p in _nest_contents(self.nest).places]
+
+
+@memoized
+def top_level_nests(func: Func) -> list[TopLevelNest]:
+    """The nests of `func`, in order, each with where it stands."""
+    out: list[TopLevelNest] = []
+    allocs: list[Stmt] = []
+    at: list[int] = []
+    levels = [enumerate(func.body)]  # of the allocations on the way, each where it was left
+    around: tuple[Stmt, ...] | None = ()
+    while levels:
+        n, s = next(levels[-1], (-1, None))
+        if s is None:
+            levels.pop()
+            del allocs[-1:], at[-1:]
+            around = None
+        elif type(s) is Alloc:
+            allocs.append(s)
+            at.append(n)
+            levels.append(enumerate(s.body))
+            around = None
+        else:
+            around = tuple(allocs) if around is None else around
+            out.append(TopLevelNest(len(out), s, around, (*at, n)))
+    return out
+
+
+Which = Callable[[Stmt], bool]
+"""Which nests are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByName:
+    """The nests in which something is called by one of `taken_names`: found by these, where all would be asked
+    otherwise."""
+
+    of: Callable[[Stmt], frozenset[str]]
+    index: Callable[[Func], Mapping[str, Sequence[int]]]
+    names: tuple[str, ...]
+
+    def __call__(self, nest: Stmt) -> bool:
+        return not self.of(nest).isdisjoint(self.names)
+
+    def among(self, func: Func) -> list[TopLevelNest]:
+        index, every = self.index(func), top_level_nests(func)
+        if len(self.names) == 1:
+            return [every[n] for n in index.get(self.names[0], ())]
+        return [every[n] for n in sorted({n for name in self.names for n in index.get(name, ())})]
+
+
+def _indexed(func: Func, of: Callable[[Stmt], frozenset[str]]) -> Mapping[str, Sequence[int]]:
+    out: dict[str, list[int]] = {}
+    for top in top_level_nests(func):
+        for name in of(top.nest):
+            out.setdefault(name, []).append(top.nth)
+    return out
+
+
+@memoized
+def _declaring(func: Func) -> Mapping[str, Sequence[int]]:
+    """By name, the nests in which a loop, a statement or memory is called so."""
+    found = [(name, (top.nth,)) for top in top_level_nests(func) for name in declared_names(top.nest)]
+    once = dict(found)
+    return once if len(once) == len(found) else _indexed(func, declared_names)  # a label may be a loop's name elsewhere
+
+
+@memoized
+def _touching(func: Func) -> Mapping[str, Sequence[int]]:
+    """By buffer, the nests that read or write it."""
+    return _indexed(func, accessed_buffers)
+
+
+def nests_declaring(*names: str) -> ByName:
+    """Which nests: those in which a loop, a statement or memory is called so."""
+    return ByName(declared_names, _declaring, names)
+
+
+def nests_touching(*names: str) -> ByName:
+    """Which nests: those that read or write one of these buffers."""
+    return ByName(accessed_buffers, _touching, names)
+
+
+def top_level_nests_in(func: Func, which: Which) -> list[TopLevelNest]:
+    """Those nests of `func` that are asked for, in order."""
+    return which.among(func) if isinstance(which, ByName) else [top for top in top_level_nests(func) if which(top.nest)]
+
+
+def leaf_paths_in(func: Func, which: Which) -> list[StmtPath]:
+    """The leaf statements of those nests of `func` that are asked for, in textual order, with where they stand."""
+    return [p for top in top_level_nests_in(func, which) for p in top.places]
+
+
+@memoized
+def labels_of(func: Func) -> tuple[str, ...]:
+    """The labels of the leaf statements of `func`, in textual order."""
+    return tuple([p.stmt.label for top in top_level_nests(func) for p in _nest_contents(top.nest).places])
+
+
+@memoized
+def leaf_paths_of(func: Func) -> tuple[StmtPath, ...]:
+    """Every leaf statement of `func` in textual order, with where it stands."""
+    return tuple([p for top in top_level_nests(func) for p in top.places])
+
+
+@dataclass(frozen=True, slots=True)
+class _NestContents:
+    """What a nest holds: its leaf statements, as `leaf_paths` of it, its loops and what it allocates."""
+
+    places: list[StmtPath]
+    loops: dict[str, Loop]
+    allocs: dict[str, Alloc]
+
+
+@memoized
+def _nest_contents(nest: Stmt) -> _NestContents:
+    out = _NestContents([], {}, {})
+    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(nest, (), ())]
+    while pending:
+        s, outer, here = pending.pop()
+        kind = type(s)
+        if kind is Store or kind is Reduce:
+            out.places.append(StmtPath(s, outer, here))  # type: ignore[arg-type]
+            continue
+        if kind is Loop:
+            out.loops[s.var] = s  # type: ignore[attr-defined]
+        elif kind is Alloc:
+            out.allocs[s.buffer.name] = s  # type: ignore[attr-defined]
+        inner = child_stmts(s)
+        outer = (*outer, s)
+        pending += [(x, outer, (*here, n)) for n, x in enumerate(inner)][::-1]
+    return out
+
+
+def only_leaf(func: Func, nest: Stmt) -> StmtPath | None:
+    """The one leaf statement in `nest`, where it stands in its outermost loop; None if there are several."""
+    top = next((s for s in path_within(func.body, nest) if type(s) is not Alloc), nest)
+    found = [p for p in _nest_contents(top).places if any(s is nest for s in p.around)]
+    return StmtPath(found[0].stmt, found[0].around, (0, *found[0].path)) if len(found) == 1 else None
+
+
+def enclosing_nest(place: StmtPath) -> Stmt:
+    """The nest that `place` is in: what stands under nothing but allocations."""
+    return next((s for s in place.around if type(s) is not Alloc), place.stmt)
+
+
+def nests(body: Body) -> Iterator[Stmt]:
+    """What stands in `body` under nothing but allocations, in order."""
+    pending = [*reversed(body)]
+    while pending:
+        s = pending.pop()
+        if type(s) is Alloc:
+            pending += s.body[::-1]
+        else:
+            yield s
+
+
+def path_within(body: Body, target: Stmt) -> tuple[Stmt, ...]:
+    """The statements around `target`, outermost first, and `target`; none if it is not in `body`.
+
+    Nests in which nothing is called as the target is are passed by.
+    """
+    name = name_of_stmt(target)
+    around: tuple[Stmt, ...] = ()
+    later: list[tuple[Alloc, tuple[Stmt, ...]]] = []
+    while True:
+        for s in body:
+            if s is target:
+                return (*around, s)
+            if type(s) is Alloc:
+                later.append((s, around))
+            elif (type(s) is not Loop or name is None or name in declared_names(s)) and (found := _within(s, target)):
+                return (*around, *found)
+        if not later:
+            return ()
+        alloc, around = later.pop()
+        around, body = (*around, alloc), alloc.body
+
+
+def _within(s: Stmt, target: Stmt) -> tuple[Stmt, ...]:
+    """`s` and what is in it around `target`, and that; none if it is not there."""
+    for body in bodies(s):
+        for x in body:
+            if x is target:
+                return (s, x)
+            if found := _within(x, target):
+                return (s, *found)
+    return ()
+
+
+def path_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:
+    """`path_within(func.body, target)`, found by name where the nests of `func` are known."""
+    name = name_of_stmt(target)
+    if name is None or (index := peek_memo(_declaring, func)) is None:
+        return path_within(func.body, target)
+    for n in index.get(name, ()):
+        top = top_level_nests(func)[n]
+        if found := (top.nest,) if top.nest is target else _within(top.nest, target):
+            return (*top.around, *found)
+    return path_within(func.body, target)
+
+
+def replace_stmt(func: Func, old: Stmt, new: Stmt | Body, *, opened: Sequence[Alloc] = ()) -> Func:
+    """`func` with `new` where `old` stands: what is around it is made anew, and nothing else is looked at.
+
+    Of the allocations around it, those `opened` become what is in them.
+    """
+    way = path_to(func, old)
+    made = rebuild_path(way, new if isinstance(new, tuple) else (new,), opened)
+    return replace(func, body=_put(func.body, way[0], made))
+
+
+def replace_block(func: Func, around: Sequence[Stmt], level: Body, made: Body, *, opened: Sequence[Alloc] = ()) -> Func:
+    """`func` with `made` for the statement list `level` of the last of `around`, each of which holds the next one.
+
+    Of the allocations in `around`, those `opened` become what is in them.
+    """
+    if not around:
+        return replace(func, body=made)
+    last: Any = around[-1]
+    if not any(last is x for x in opened):
+        side = "body" if not isinstance(last, If) else "then" if level is last.then else "orelse"
+        made = (replace(last, **{side: made}),)
+    return replace(func, body=_put(func.body, around[0], rebuild_path(around, made, opened)))
+
+
+def rebuild_path(way: Sequence[Stmt], made: Body, opened: Sequence[Alloc] = ()) -> Body:
+    """What the first of `way`, each of which holds the next one, becomes with `made` where the last one stands."""
+    for outer, inner in reversed([*pairwise(way)]):
+        gone = opened and any(outer is x for x in opened)
+        made = _put(outer.body, inner, made) if gone else (_spliced(outer, inner, made),)  # type: ignore[attr-defined]
+    return made
+
+
+def _spliced(outer: Stmt, inner: Stmt, made: Body) -> Stmt:
+    if type(outer) is Alloc:
+        return Alloc(outer.buffer, _put(outer.body, inner, made))
+    if isinstance(outer, If):
+        if any(s is inner for s in outer.then):
+            return If(outer.cond, _put(outer.then, inner, made), outer.orelse)
+        return If(outer.cond, outer.then, _put(outer.orelse, inner, made))
+    assert isinstance(outer, Loop | InstrRegion | WarpSpecialized | Kernel)
+    return with_body(outer, _put(outer.body, inner, made))
+
+
+def _put(body: Body, old: Stmt, made: Body) -> Body:
+    out: list[Stmt] = []
+    for s in body:
+        out += made if s is old else (s,)
+    return tuple(out)
+
+
+def loops(body: Body) -> Iterator[Loop]:
+    """Every loop, outer ones first."""
+    return (s for s in statements(body) if isinstance(s, Loop))
+
+
+@memoized
+def loops_of(func: Func) -> Mapping[str, Loop]:
+    """The loops of `func` by their names, outer ones first."""
+    found: dict[str, Loop] = {}
+    for s in nests(func.body):
+        found.update(_nest_contents(s).loops)
+    return MappingProxyType(found)
+
+
+def loop_of(func: Func, name: str) -> Loop | None:
+    """The loop called `name` in `func`; found sooner than all of them."""
+    index = peek_memo(_declaring, func)
+    near = nests(func.body) if index is None else (top_level_nests(func)[n].nest for n in index.get(name, ()))
+    for s in near:
+        if name in declared_names(s) and (found := _nest_contents(s).loops.get(name)) is not None:
+            return found
+    return None
+
+
+def alloc_of(func: Func, buffer: str) -> Alloc | None:
+    """What allocates `buffer` in `func`."""
+    pending = [*func.body]
+    for s in pending:  # which grows on the way
+        if type(s) is Alloc:
+            if s.buffer.name == buffer:
+                return s
+            pending += s.body
+        elif buffer in declared_names(s) and (found := _nest_contents(s).allocs.get(buffer)):
+            return found
+    return None
+
+
+def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Func:
+    """`func` with the loop called `name` replaced by what `fn` makes of it."""
+    loop = loop_of(func, name)
+    assert loop is not None
+    return replace_stmt(func, loop, fn(loop))
+
+
+def for_each_nest(node: N, spoken: Collection[str], visit: Callable[[Node], Node]) -> N:
+    """`visit(node)`, but nests of a Func in which no name in `spoken` is declared or accessed stay as they are.
+
+    For rewrites of what is called by these names: loops are spoken of nowhere but inside.
+    """
+    if not isinstance(node, Func):
+        return cast(N, visit(node))
+
+    def nest(s: Stmt) -> Stmt:
+        if isinstance(s, Alloc):
+            return Alloc(cast(Buffer, visit(s.buffer)), map_body(s.body, nest))
+        free = isinstance(s, Loop) and not any(n in declared_names(s) or n in accessed_buffers(s) for n in spoken)
+        return s if free else cast(Stmt, visit(s))
+
+    head = cast(Func, visit(replace(node, body=())))
+    return cast(N, replace(head, body=map_body(node.body, nest)))
+
+
+def taken_names(func: Func) -> set[str]:
+    """Every name taken in `func`: sizes, buffers, loops, labels, kernels."""
+    taken = {func.name} | {p.buffer.name if isinstance(p, Arg) else p.name for p in func.params}
+    pending = [*func.body]
+    for s in pending:  # which grows on the way
+        if type(s) is Alloc:
+            taken.add(s.buffer.name)
+            pending += s.body
+        else:
+            taken |= declared_names(s)
+    return taken

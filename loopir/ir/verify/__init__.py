@@ -1,0 +1,1 @@
+"""The rules of the language at each stage of compilation."""

@@ -1,0 +1,1 @@
+"""Passes for GPUs: threads, fragments, reductions over threads, barriers, vectors."""

@@ -1,0 +1,1 @@
+"""Passes for asynchronous copies and products: waits, mbarriers, warp roles."""

@@ -1,0 +1,212 @@
+"""Insert commits of, and waits for, groups of asynchronous copies (cp.async), as late as is safe.
+
+The copies of one iteration of a loop are a group, and groups end in the order that they were committed in; so a
+thread waits until no more than so many of its newest groups are under way. How many follows from dependences: what an
+iteration needs was copied at least so many iterations earlier, by the loop itself or by a loop before it that made
+the first copies. Where the nests are not of that form each copy is waited for at once: right, and nothing overlaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TypeGuard
+
+from loopir.analysis.dependence.access import Statement, statements_of
+from loopir.analysis.dependence.depend import Order, conflicts
+from loopir.analysis.dependence.fusion_shift import distances, has_conflict
+from loopir.ir.grammar import (
+    AXES,
+    Alloc,
+    AsyncCommit,
+    AsyncWait,
+    Barrier,
+    Body,
+    Func,
+    If,
+    InstrRegion,
+    Int,
+    Kernel,
+    Loop,
+    Stmt,
+)
+from loopir.ir.traverse.walk import StmtPath, bodies, leaf_paths, map_body, map_stmts, path_to, rewrite, statements
+from loopir.lower.target import Target
+
+
+def insert_copy_waits(func: Func, target: Target) -> Func:
+    """`func` with the groups of asynchronous copies, and the waits for them."""
+    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    return replace(func, body=body)
+
+
+def _kernel(func: Func, kernel: Kernel) -> Stmt:
+    here = tuple(leaf_paths(kernel.body))
+    copies = [p for p in here if _asynchronous(p)]
+    if not copies:
+        return kernel
+    plan = _plan(func, kernel, copies, here)
+    return _at_once(kernel) if plan is None else replace(kernel, body=plan.applied(kernel.body))
+
+
+def _asynchronous(p: StmtPath) -> bool:
+    return any(isinstance(s, InstrRegion) and s.fn.asynchronous == "copies" for s in p.around)
+
+
+def _at_once(kernel: Kernel) -> Stmt:
+    """Each copy followed by a wait for it."""
+
+    def visit(s: Stmt) -> Stmt | Body:
+        if isinstance(s, InstrRegion):
+            return (s, AsyncCommit(), AsyncWait(0)) if s.fn.asynchronous == "copies" else s
+        return map_stmts(s, visit)
+
+    return replace(kernel, body=map_body(kernel.body, visit))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The loop that copies and uses, what makes the first copies before it, and the groups that may be under way.
+
+    Several statements that make the first copies, where these are those of one iteration, are a group together."""
+
+    loop: Loop
+    first: tuple[Stmt, ...]
+    pending: int
+
+    def applied(self, body: Body) -> Body:
+        """`body`, with the commits and the waits; a wait goes before the barrier that it is in time for."""
+        out: list[Stmt] = []
+        for s in body:
+            if any(s is x for x in self.first):
+                counted = len(self.first) == 1 and _counted(s)
+                out.append(replace(s, body=(*s.body, AsyncCommit())) if counted and isinstance(s, Loop) else s)
+                out += [AsyncCommit()] if s is self.first[-1] and not counted else []
+            elif s is self.loop:
+                out.insert(len(out) - bool(out and isinstance(out[-1], Barrier)), AsyncWait(self.pending))
+                out += [self.whole(), AsyncWait(0)]
+            elif isinstance(s, Loop | Alloc | Kernel):
+                out.append(replace(s, body=self.applied(s.body)))
+            elif isinstance(s, If):
+                out.append(If(s.cond, self.applied(s.then), self.applied(s.orelse)))
+            else:
+                out.append(s)
+        return tuple(out)
+
+    def whole(self) -> Loop:
+        body = self.loop.body
+        last = max(n for n, s in enumerate(body) if _copies(s))
+        body = (*body[: last + 1], AsyncCommit(), *body[last + 1 :])
+        end = len(body) - isinstance(body[-1], Barrier)
+        return replace(self.loop, body=(*body[:end], AsyncWait(self.pending), *body[end:]))
+
+
+def _copies(s: Stmt) -> bool:
+    return any(isinstance(x, InstrRegion) and x.fn.asynchronous == "copies" for x in statements((s,)))
+
+
+# ---------------------------------------------------------------- how many groups may be under way
+
+
+def _plan(func: Func, kernel: Kernel, copies: Sequence[StmtPath], here: Sequence[StmtPath]) -> _Plan | None:
+    """The loop, what stands before it, and the groups: as many under way as can be; None where nothing is of that
+    form."""
+    labels = {p.stmt.label for p in here}
+    by_label = {s.label: s for s in statements_of(func) if s.label in labels}
+    plans = [_plan_of(func, kernel, copies, here, by_label, loop) for loop in _loops(copies[-1], here, by_label)]
+    return max((p for p in plans if p is not None), key=lambda p: p.pending, default=None)
+
+
+def _plan_of(
+    func: Func,
+    kernel: Kernel,
+    copies: Sequence[StmtPath],
+    here: Sequence[StmtPath],
+    by_label: Mapping[str, Statement],
+    loop: Loop,
+) -> _Plan | None:
+    """The plan in which an iteration of `loop` is a group."""
+    first = tuple(s for s in _siblings(kernel.body, loop) if _copies(s))
+    roots = [next((s for s in p.around if s is loop or any(s is x for x in first)), None) for p in copies]
+    if None in roots:
+        return None
+    around = (*path_to(func, kernel), *copies[-1].around[: copies[-1].around.index(loop)])
+    outer = [s.var for s in around if _is_serial(s)]
+    least: int | None = None
+    easy = sorted(here, key=lambda q: len(by_label[q.stmt.label].conds))  # what they tell need not be asked of the rest
+    for (p, root), q in product(zip(copies, roots, strict=True), easy):
+        if q.path < p.path and not any(s is root for s in q.around):
+            continue  # it is done before the first copy
+        s, t = by_label[p.stmt.label], by_label[q.stmt.label]
+        counted = root is loop or len(first) == 1
+        for n in _newer(func, s, root, t, loop, q, outer, counted, least) if any(conflicts(s, t)) else ():
+            if n is None or n < 0:
+                return None
+            least = n if least is None else min(n, least)
+    return _Plan(loop, first, least or 0)
+
+
+def _loops(copy: StmtPath, here: Sequence[StmtPath], by_label: Mapping[str, Statement]) -> list[Loop]:
+    """The loops that a thread runs by itself around `copy` and what else touches the same, inner ones first."""
+    serial = [s for s in copy.around if _is_serial(s)]
+    others = [
+        q for q in here if q.stmt is not copy.stmt and any(conflicts(by_label[copy.stmt.label], by_label[q.stmt.label]))
+    ]
+    return [s for s in reversed(serial) if any(x is s for q in others for x in q.around)]
+
+
+def _is_serial(s: Stmt | None) -> TypeGuard[Loop]:
+    return isinstance(s, Loop) and s.kind not in AXES
+
+
+def _counted(s: Stmt | None) -> TypeGuard[Loop]:
+    """Whether each iteration of `s` is a group, and how many there are is known."""
+    return _is_serial(s) and isinstance(s.extent, Int)
+
+
+def _siblings(body: Body, loop: Loop) -> Body:
+    """What stands before `loop` in its body."""
+    for b in (body, *(b for s in statements(body) for b in bodies(s))):
+        for n, s in enumerate(b):
+            if s is loop:
+                return b[:n]
+    return ()
+
+
+def _newer(
+    func: Func,
+    s: Statement,
+    root: Stmt | None,
+    t: Statement,
+    loop: Loop,
+    q: StmtPath,
+    outer: Sequence[str],
+    counted: bool,
+    fewer: int | None,
+) -> Iterator[int | None]:
+    """How many groups are newer, at least, than a copy of `s` at the wait for it that is next before an instance of
+    `t` which touches the same; None if that cannot be told, negative if no wait is between. Groups are iterations of
+    `root` where these are `counted`. What is not `fewer` than is known may be left out.
+
+    Both in one iteration of the `outer` loops: at its end no copy is under way.
+    """
+    if not {*outer} <= {*t.dims}:
+        yield None
+        return
+    same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
+    own = root.var if counted and isinstance(root, Loop) and (root is loop or _counted(root)) else None
+    if not any(x is loop for x in q.around):
+        shared = [v for v in s.dims if v in t.dims]
+        after: list[Order] = [[*same, ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in shared]
+        if s is not t:
+            after.append([*same, *(({f"t.{v}": 1, f"s.{v}": -1}, True) for v in shared)])
+        if has_conflict(func, s, t, after):
+            yield None
+        return
+    later: Order = [({f"t.{loop.var}": 1, f"s.{own}": -1, "": -(s is t)}, False)] if root is loop else []
+    ahead = {f"t.{loop.var}": -1} | ({} if own is None else {f"s.{own}": 1})
+    begun = root.extent.value - 1 if own and isinstance(root, Loop) and isinstance(root.extent, Int) else 0
+    begun = -1 if root is loop else begun
+    for distance in distances(func, s, t, ahead, [*same, *later], over=None if fewer is None else begun - fewer):
+        yield None if distance is None else begun - distance

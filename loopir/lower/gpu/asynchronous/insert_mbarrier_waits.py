@@ -1,0 +1,404 @@
+"""Insert mbarrier waits for TMA loads, one barrier for each buffer of a ring.
+a ring.
+
+A thread that is about to start copies tells the barrier of the buffer how many bytes will come, and every thread waits
+there for the end of the barrier's turn before it reads. Fills and waits take turns, as the nests say: iteration n of
+the loop that reads waits for fill n, and fill n is made in iteration n - ahead of the same loop, or in iteration n of a
+loop before it that makes the first `ahead`, or all. Where the nests are not of that form, each copy is waited for at
+once: right, and nothing overlaps. That a buffer is not filled while it is still read, the barriers of the block see to.
+
+A barrier tells of its last turn alone whether it is over, by one bit. So no turn may end before all threads have passed
+the one before; where no barrier of the block is between the two, one is put there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from typing import TypeGuard
+
+from loopir.arith.simplify import Context, simplify, simplify_cond
+from loopir.errors import LowerError
+from loopir.ir.dtypes import uint64
+from loopir.ir.grammar import (
+    AXES,
+    Alloc,
+    Barrier,
+    Body,
+    Buffer,
+    Cmp,
+    Cond,
+    ExpectTx,
+    Func,
+    If,
+    Index,
+    InstrRegion,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    MBarrierInit,
+    MBarrierWait,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    conj,
+)
+from loopir.ir.traverse.walk import (
+    StmtPath,
+    accessed_buffers,
+    bodies,
+    free_vars,
+    fresh_name,
+    leaf_paths,
+    nodes,
+    rewrite,
+    statements,
+    taken_names,
+)
+from loopir.lower.target import Target
+
+MAX_BARRIERS = 32
+"""Barriers of a ring: a thread keeps a bit of each."""
+
+
+def insert_mbarrier_waits(func: Func, target: Target) -> Func:
+    """`func` with the barriers, and the waits, of copies that count bytes."""
+    taken = taken_names(func)
+
+    def kernel(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Kernel) or not any(_is_copy(x) and x.ring is None for x in statements(s.body)):
+            return None
+        return _Kernel(func, _sunk(s), taken).rewritten()
+
+    return replace(func, body=rewrite(func.body, kernel))
+
+
+def _is_copy(s: Stmt) -> TypeGuard[InstrRegion]:
+    return isinstance(s, InstrRegion) and s.fn.asynchronous == "bytes"
+
+
+def _copies(s: Stmt) -> list[InstrRegion]:
+    return [x for x in statements((s,)) if _is_copy(x)]
+
+
+def _is_serial(s: Stmt) -> TypeGuard[Loop]:
+    return isinstance(s, Loop) and s.kind not in AXES
+
+
+def _sunk(kernel: Kernel) -> Kernel:
+    """`kernel` with the test that picks one thread right around its copies, inside loops and tests that all share."""
+    threads = _threads(kernel)
+
+    def sink(cond: Cond, body: Body) -> Body:
+        out: list[Stmt] = []
+        for s in body:
+            last = out[-1] if out else None
+            if _copies(s) and isinstance(s, If) and not free_vars(s.cond) & threads:
+                out.append(If(s.cond, sink(cond, s.then), sink(cond, s.orelse)))
+            elif _copies(s) and isinstance(s, Loop) and (not _only_copies(s) or _counts_turns(s)):
+                out.append(replace(s, body=sink(cond, s.body)))
+            elif isinstance(last, If) and last.cond == cond and all(map(_only_copies, last.then)) == _only_copies(s):
+                out[-1] = If(cond, (*last.then, s))
+            else:
+                out.append(If(cond, (s,)))
+        return tuple(out)
+
+    def visit(s: Stmt) -> Body | None:
+        one = isinstance(s, If) and not s.orelse and {*free_vars(s.cond)} == threads and bool(_copies(s))
+        return sink(s.cond, s.then) if one and isinstance(s, If) else None
+
+    return replace(kernel, body=_merged(rewrite(kernel.body, visit), threads))
+
+
+def _merged(body: Body, threads: set[str]) -> Body:
+    """`body` with one thread's copies that stand side by side under one test."""
+    out: list[Stmt] = []
+    for s in body:
+        last = out[-1] if out else None
+        if _one_thread_s(last, threads) and _one_thread_s(s, threads) and s.cond == last.cond:
+            out[-1] = If(s.cond, (*last.then, *s.then))
+            continue
+        out.append(_map_bodies(s, lambda inner: _merged(inner, threads)))
+    return tuple(out)
+
+
+def _one_thread_s(s: Stmt | None, threads: set[str]) -> TypeGuard[If]:
+    """Whether `s` is one thread's copies, and nothing else."""
+    return isinstance(s, If) and {*free_vars(s.cond)} == threads and not s.orelse and all(map(_only_copies, s.then))
+
+
+def _counts_turns(loop: Loop) -> bool:
+    """Whether each iteration of `loop` fills another buffer of a ring."""
+    copied = [p for p in leaf_paths((loop,)) if any(map(_is_copy, p.around))]
+    return any(_slots(p) > 1 and loop.var in free_vars(p.stmt.at[0]) for p in copied)
+
+
+def _threads(kernel: Kernel) -> set[str]:
+    return {s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind.startswith("threadIdx")}
+
+
+class _Kernel:
+    """One kernel, and the rings that it gets."""
+
+    def __init__(self, func: Func, kernel: Kernel, taken: set[str]) -> None:
+        self.func, self.kernel, self.taken = func, kernel, taken
+        self.made: list[Buffer] = []
+        self.threads = _threads(kernel)
+        self.places = tuple(leaf_paths(kernel.body))
+
+    def rewritten(self) -> Stmt:
+        plan = _Plan.of(self)
+        body = self.at_once(self.kernel.body, False) if plan is None else plan.applied(self, self.kernel.body)
+        first = next(p for p in self.places if any(map(_is_copy, p.around)))
+        one = self.elected(first)
+        return replace(self.kernel, body=_inside_axes(body, lambda inner: self.begun(one, inner)))
+
+    def begun(self, one: Cond, body: Body) -> Body:
+        """`body` with the rings: one thread makes them, and all know."""
+        body = (If(one, tuple(MBarrierInit(b, 1) for b in self.made)), Barrier(), *body)
+        for b in self.made:
+            body = (Alloc(b, body),)
+        return body
+
+    def ring(self, slots: int) -> Buffer:
+        name = fresh_name("ring", self.taken)
+        self.taken.add(name)
+        self.made.append(Buffer(name, (Int(slots),), uint64, "shared"))
+        return self.made[-1]
+
+    def elected(self, p: StmtPath) -> Cond:
+        """The condition that picks the thread which copies at `p`."""
+        around = [c for c, yes in p.conds() if yes and free_vars(c) & self.threads]
+        if len(around) != 1 or {*free_vars(around[0])} != self.threads:
+            raise LowerError(
+                f"{p.stmt.label} is copied by several threads, or by a block that has but one, and one of several "
+                f"begins such a copy for all; take it out of loops that are bound to threads"
+            )
+        return around[0]
+
+    def at_once(self, body: Body, again: bool) -> Body:
+        """`body` with a ring of one buffer for the copies that stand side by side in it, and a wait right after; and
+        with a barrier, if it is run `again` with none between."""
+        out: list[Stmt] = []
+        run: list[Stmt] = []
+        again = again and Barrier() not in body
+        for s in (*body, None):
+            if s is not None and _copies(s) and self.alone(s):
+                run.append(s)
+                continue
+            if run:
+                ring = self.ring(1)
+                out += [
+                    *self.filled(run, Load(ring, (Int(0),))),
+                    MBarrierWait(Load(ring, (Int(0),))),
+                    *[Barrier()] * again,
+                ]
+                run = []
+            if s is not None:
+                inner = partial(self.at_once, again=again or _is_serial(s))
+                out.append(_map_bodies(s, inner) if not _is_copy(s) else s)
+        return tuple(out)
+
+    def alone(self, s: Stmt) -> bool:
+        return _one_thread_s(s, self.threads)
+
+    def filled(self, run: Sequence[Stmt], slot: Load) -> Body:
+        """Copies, which fill `slot` together, after the barrier was told of their bytes."""
+        marked = rewrite(tuple(run), lambda s: replace(s, ring=slot) if _is_copy(s) else None)
+        first, *others = (s for s in marked if isinstance(s, If))
+        return (If(first.cond, (ExpectTx(slot, sum(map(transaction_bytes, run))), *first.then)), *others)
+
+
+def _only_copies(s: Stmt) -> bool:
+    return _is_copy(s) or (_is_serial(s) and isinstance(s.extent, Int) and all(map(_only_copies, s.body)))
+
+
+def transaction_bytes(s: Stmt) -> int:
+    """What the copies in `s` bring together: whole boxes, also where they reach out of the array."""
+    if _is_copy(s):
+        (b,) = (a.buffer for a in s.fn.meaning.args if a.access == "out")
+        return prod(d.value for d in b.shape if isinstance(d, Int)) * b.dtype.bytes
+    times = s.extent.value if isinstance(s, Loop) and isinstance(s.extent, Int) else 1
+    return times * sum(transaction_bytes(x) for inner in bodies(s) for x in inner)
+
+
+def _inside_axes(body: Body, make: Callable[[Body], Body]) -> Body:
+    """`body` with what is inside the launch's axes made anew."""
+    if len(body) == 1 and isinstance(only := body[0], Loop) and only.kind in AXES:
+        return (replace(only, body=_inside_axes(only.body, make)),)
+    return make(body)
+
+
+def _map_bodies(s: Stmt, fn: Callable[[Body], Body]) -> Stmt:
+    if isinstance(s, If):
+        return If(s.cond, fn(s.then), fn(s.orelse))
+    return replace(s, body=fn(s.body)) if isinstance(s, Loop | Alloc) else s
+
+
+# ---------------------------------------------------------------- copies that run ahead
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The loop that reads, and what makes the first copies before it: a loop, or what is in one that runs once."""
+
+    loop: Loop
+    first: Stmt | None
+    slots: int
+    ahead: int
+    filled: frozenset[str]
+    """The buffers that are filled."""
+
+    @staticmethod
+    def of(k: _Kernel) -> _Plan | None:
+        """None if the copies and the loop are not those of a ring."""
+        copied = [p for p in k.places if any(map(_is_copy, p.around))]
+        filled = frozenset(b.name for b in _filled(copied))
+        reading = [p for p in k.places if p not in copied and accessed_buffers(p.stmt) & filled]
+        return _Plan._in_the_loop(k, copied, reading, filled) or _Plan._before_it(k, copied, reading, filled)
+
+    @staticmethod
+    def _before_it(
+        k: _Kernel, copied: Sequence[StmtPath], reading: Sequence[StmtPath], filled: frozenset[str]
+    ) -> _Plan | None:
+        """All copies are made by a loop before the one that reads: there are as many buffers as turns, or more."""
+        first = next((s for s in copied[0].around if _is_serial(s) and _counts_turns(s)), None)
+        if first is None or not isinstance(first.extent, Int) or not all(_holds(first, (p,)) for p in copied):
+            return None
+        around = reading[0].around if reading else ()
+        loop = next((s for s in around if _is_serial(s) and _precedes(k.kernel.body, first, s)), None)
+        if loop is None or loop.extent != first.extent or not all(_holds(loop, (p,)) for p in reading):
+            return None
+        slots = {_slots(p) for p in copied}
+        if len(slots) != 1 or not first.extent.value <= (count := slots.pop()) <= MAX_BARRIERS:
+            return None
+        plan = _Plan(loop, first, count, first.extent.value, filled)
+        whole = all(plan.fits(k, p) for p in (*copied, *reading))
+        return plan if whole and all(map(k.alone, _side_by_side(k, first.body)[0])) else None
+
+    @staticmethod
+    def _in_the_loop(
+        k: _Kernel, copied: Sequence[StmtPath], reading: Sequence[StmtPath], filled: frozenset[str]
+    ) -> _Plan | None:
+        """Copies are made by the loop that reads, some turns ahead, and the first ones before it."""
+        loop = next((s for s in reversed(copied[-1].around) if _is_serial(s) and _holds(s, reading)), None)
+        if loop is None or not all(any(x is loop for x in p.around) for p in reading):
+            return None
+        before = [p for p in copied if not any(x is loop for x in p.around)]
+        first = next((s for p in before for s in p.around if _precedes(k.kernel.body, s, loop)), None)
+        if not all(any(x is first for x in p.around) for p in before):
+            return None
+        if not before and max(p.path for p in copied) > min(p.path for p in reading):
+            return None
+        slots = {_slots(p) for p in copied}
+        if len(slots) != 1 or not 1 <= (count := slots.pop()) <= MAX_BARRIERS:
+            return None
+        ahead = 0 if first is None else 1
+        if isinstance(first, Loop) and isinstance(first.extent, Int) and _counts_turns(first):
+            ahead = first.extent.value
+        plan = _Plan(loop, first, count, ahead, filled)
+        if ahead >= count or not all(plan.fits(k, p) for p in (*copied, *reading)):
+            return None
+        roots = [plan.body_of(x) for x in (loop, first) if x is not None and _copies(x)]
+        return plan if all(all(map(k.alone, _side_by_side(k, x)[0])) for x in roots) else None
+
+    def body_of(self, s: Stmt) -> Body:
+        """What an iteration of `s` does, or all of it where it is no loop over turns."""
+        return s.body if isinstance(s, Loop) and (s is self.loop or _counts_turns(s)) else (s,)
+
+    def turn_of(self, s: Stmt) -> Index:
+        return Var(s.var) if isinstance(s, Loop) and (s is self.loop or _counts_turns(s)) else Int(0)
+
+    def fits(self, k: _Kernel, p: StmtPath) -> bool:
+        """Whether a statement that copies, or reads, does so in the buffer, and under the test, that its turn says."""
+        inside = any(x is self.loop for x in p.around)
+        root = self.loop if inside else self.first
+        assert root is not None
+        known = Context.of(k.func)
+        for s in p.around[: next(n for n, x in enumerate(p.around) if x is root) + 1]:
+            known = known.loop(s.var, s.extent) if isinstance(s, Loop) else known
+        turn = self.turn_of(root)
+        if any(map(_is_copy, p.around)):
+            turn = turn + (self.ahead if inside else 0)
+            depth = next(n for n, x in enumerate(p.around) if x is root)
+            tests = [s.cond for s in p.around[depth:] if isinstance(s, If) and not free_vars(s.cond) & k.threads]
+            wanted = simplify_cond(Cmp("<", turn, self.loop.extent), known)
+            if simplify_cond(conj(*tests), known) != wanted:
+                return False
+        place = simplify(turn % self.slots, known)
+        return self.slots == 1 or all(simplify(at, known) == place for at in slot_indices(p, self.filled))
+
+    def applied(self, k: _Kernel, body: Body) -> Body:
+        ring = k.ring(self.slots)
+
+        def visit(s: Stmt) -> Stmt | Body | None:
+            if s is self.first:
+                body = self.filling(k, self.body_of(s), Load(ring, (self.turn(self.turn_of(s)),)))
+                return replace(s, body=body) if isinstance(s, Loop) and _counts_turns(s) else body
+            if isinstance(s, Loop) and s is self.loop:
+                slot = Load(ring, (self.turn(Var(s.var)),))
+                later = Load(ring, (self.turn(Var(s.var) + self.ahead),))
+                inner = self.filling(k, s.body, later) if _copies(s) else s.body
+                n = next(n for n, x in enumerate(inner) if not _copies(x) and accessed_buffers(x) & self.filled)
+                return replace(s, body=(*inner[:n], MBarrierWait(slot), *inner[n:]))
+            return None
+
+        return rewrite(body, visit)
+
+    def turn(self, n: Index) -> Index:
+        return simplify(n % self.slots, Context())
+
+    def filling(self, k: _Kernel, body: Body, slot: Load) -> Body:
+        """`body` with its copies told where they count, through the test around them."""
+        run, tested = _side_by_side(k, body)
+        if tested is not None:
+            inner = If(tested.cond, self.filling(k, tested.then, slot), tested.orelse)
+            return tuple(inner if s is tested else s for s in body)
+        first = next(n for n, s in enumerate(body) if s is run[0])
+        return (*body[:first], *k.filled(run, slot), *body[first + len(run) :])
+
+
+def _side_by_side(k: _Kernel, body: Body) -> tuple[Body, If | None]:
+    """The statements from the first that copies to the last, inside the test that stands around all of them; and that
+    test, if they are in one."""
+    copying = [n for n, s in enumerate(body) if _copies(s)]
+    only = body[copying[0]]
+    if len(copying) == 1 and isinstance(only, If) and not free_vars(only.cond) & k.threads:
+        return _side_by_side(k, only.then)[0], only
+    return body[copying[0] : copying[-1] + 1], None
+
+
+def _holds(loop: Stmt, reading: Sequence[StmtPath]) -> bool:
+    return any(x is loop for p in reading for x in p.around)
+
+
+def _slots(p: StmtPath) -> int:
+    """How many buffers there are of what `p` fills: its first dimension, if no box lies along that, counts them."""
+    b = next(b for b in _filled((p,)))
+    (do,) = (s for s in p.around if _is_copy(s))
+    boxes = sum(1 for a in do.fn.meaning.args if a.access == "out" for _ in a.buffer.shape)
+    return b.shape[0].value if len(b.shape) > boxes and isinstance(b.shape[0], Int) else 1
+
+
+def _filled(copied: Sequence[StmtPath]) -> list[Buffer]:
+    return [p.stmt.buffer for p in copied if isinstance(p.stmt, Store)]
+
+
+def _precedes(body: Body, s: Stmt, loop: Stmt) -> bool:
+    """Whether `s` stands in the body that `loop` is in, before it."""
+    for b in (body, *(b for x in statements(body) for b in bodies(x))):
+        if any(x is loop for x in b):
+            return any(x is s for x in b[: next(n for n, x in enumerate(b) if x is loop)])
+    return False
+
+
+def slot_indices(p: StmtPath, names: frozenset[str]) -> Iterator[Index]:
+    """The first index of every access of `p` to the buffers called `taken_names`."""
+    for n in nodes(p.stmt):
+        buffers = (n.buffer,) if isinstance(n, Load | Store) else n.buffers if isinstance(n, Reduce) else ()
+        if isinstance(n, Load | Store | Reduce) and any(b.name in names for b in buffers):
+            yield n.at[0]

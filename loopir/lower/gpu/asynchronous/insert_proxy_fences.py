@@ -1,0 +1,48 @@
+"""Insert fence.proxy.async before barriers.
+
+That takes a fence of those who have written, before the barrier that tells others of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeGuard
+
+from loopir.ir.grammar import Barrier, Body, Fence, Func, InstrRegion, Kernel, Stmt, Store
+from loopir.ir.instr.match_nest import match
+from loopir.ir.traverse.walk import leaf_paths, map_body, map_stmts, rewrite, statements
+from loopir.lower.target import Target
+
+
+def insert_proxy_fences(func: Func, target: Target) -> Func:
+    """`func` with the fences before barriers that such reading needs."""
+
+    def kernel(s: Stmt) -> Stmt | None:
+        return replace(s, body=map_body(s.body, _fenced)) if isinstance(s, Kernel) and _needs_fences(s) else None
+
+    return replace(func, body=rewrite(func.body, kernel))
+
+
+def _reads_by_itself(s: Stmt) -> TypeGuard[InstrRegion]:
+    return isinstance(s, InstrRegion) and s.fn.asynchronous in ("products", "stores")
+
+
+def _needs_fences(kernel: Kernel) -> bool:
+    """Whether ordinary writes, or copies that count as such, fill shared memory that is read by itself."""
+    read: set[str] = set()
+    for s in filter(_reads_by_itself, statements(kernel.body)):
+        found = match(s, lowered=True)
+        operands = (found.operands[a.buffer.name].buffer for a in s.fn.meaning.args if a.access == "in")
+        read |= {b.name for b in operands if b.scope == "shared"}
+    ordinary = (p.stmt for p in leaf_paths(kernel.body) if not any(_writes_by_itself(s) for s in p.around))
+    written = ((s.buffer,) if isinstance(s, Store) else s.buffers for s in ordinary)
+    return any(b.name in read for bs in written for b in bs)
+
+
+def _writes_by_itself(s: Stmt) -> bool:
+    """Whether `s` writes shared memory in the way that it is read here."""
+    return isinstance(s, InstrRegion) and s.fn.asynchronous == "bytes"
+
+
+def _fenced(s: Stmt) -> Stmt | Body:
+    return (Fence("async"), s) if isinstance(s, Barrier) else map_stmts(s, _fenced)

@@ -1,0 +1,224 @@
+"""Insert waits for bulk stores before the shared memory that they read is written again.
+
+The stores of an iteration of a loop are a group, and groups end in the order that they were committed in; so who issues
+them waits, before the barrier at the end of an iteration, until no more than so many of the newest groups still read.
+How many follows from dependences: what a group reads is written again only so many iterations later, in this run of the
+loop or in its next one. Where the nests are not of that form, each store is waited for at once. That they have written,
+the end of the launch tells; so nothing else in the kernel touches what they write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from loopir.analysis.dependence.access import Statement, statements_of
+from loopir.analysis.dependence.depend import Order, concurrent_conflict
+from loopir.analysis.dependence.fusion_shift import distances
+from loopir.errors import LowerError
+from loopir.ir.grammar import (
+    AXES,
+    BLOCK_AXES,
+    Alloc,
+    AsyncCommit,
+    AsyncWait,
+    Barrier,
+    Body,
+    Cond,
+    Func,
+    If,
+    InstrRegion,
+    Int,
+    Kernel,
+    Loop,
+    Stmt,
+)
+from loopir.ir.traverse.walk import (
+    StmtPath,
+    accessed_buffers,
+    free_vars,
+    leaf_paths,
+    loaded_buffers,
+    map_body,
+    map_stmts,
+    path_to,
+    path_within,
+    rewrite,
+    statements,
+    stored_buffers,
+)
+from loopir.lower.target import Target
+
+GROUP = "stores"
+MAX_GROUPS = 8
+"""Groups that may be under way at once."""
+
+
+def insert_store_waits(func: Func, target: Target) -> Func:
+    """`func` with the groups of stores that go on by themselves, and the waits for them."""
+    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    return replace(func, body=body)
+
+
+def _kernel(func: Func, kernel: Kernel) -> Stmt:
+    here = tuple(leaf_paths(kernel.body))
+    mine = [p for p in here if any(map(_is_store, p.around))]
+    if not mine:
+        return kernel
+    of = {s.label: s for s in statements_of(func)}
+    _require_last(func, kernel, mine, here, of)
+    plan = _Plan.of(func, kernel, mine, here, of)
+    body = _at_once(kernel.body) if plan is None else plan.applied(kernel)
+    return replace(kernel, body=_ended(body))
+
+
+def _is_store(s: Stmt) -> bool:
+    return isinstance(s, InstrRegion) and s.fn.asynchronous == GROUP
+
+
+def _has_store(s: Stmt) -> bool:
+    return any(map(_is_store, statements((s,))))
+
+
+def _at_once(body: Body) -> Body:
+    """Each store followed by a wait for it."""
+
+    def visit(s: Stmt) -> Stmt | Body:
+        return (s, AsyncCommit(GROUP), AsyncWait(0, GROUP)) if _is_store(s) else map_stmts(s, visit)
+
+    return map_body(body, visit)
+
+
+def _ended(body: Body) -> Body:
+    """What a thread does, and at the end of it a wait: with the block goes its shared memory."""
+    if len(body) == 1 and isinstance(only := body[0], Loop | Alloc) and (isinstance(only, Alloc) or only.kind in AXES):
+        return (replace(only, body=_ended(only.body)),)
+    return (*body, AsyncWait(0, GROUP))
+
+
+def _require_last(
+    func: Func, kernel: Kernel, mine: Sequence[StmtPath], here: Sequence[StmtPath], of: dict[str, Statement]
+) -> None:
+    """Refuse if anything touches what a store writes, as that is done at the end of the launch."""
+    for p in mine:
+        (name,) = stored_buffers(p.stmt)
+        if other := next((q for q in here if q is not p and name in accessed_buffers(q.stmt)), None):
+            raise LowerError(
+                f"{p.stmt.label} writes {name} by itself until the launch ends, and {other.stmt.label} of the same "
+                f"launch touches it, too; store one of them in the ordinary way"
+            )
+        outside = p.around[: next(n for n, x in enumerate(p.around) if _is_store(x))]
+        for loop in (x for x in outside if isinstance(x, Loop) and x.kind not in BLOCK_AXES):
+            clash = concurrent_conflict(func, of[p.stmt.label], of[p.stmt.label], same=(), differ=loop.var)
+            if clash is not None:
+                raise LowerError(f"{clash.witness}, and both by themselves, which nothing orders")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The loop at whose end is waited, the statement with all stores, and the groups that may be under way there."""
+
+    loop: Loop
+    unit: Stmt
+    pending: int
+
+    @staticmethod
+    def of(
+        func: Func, kernel: Kernel, mine: Sequence[StmtPath], here: Sequence[StmtPath], of: dict[str, Statement]
+    ) -> _Plan | None:
+        """None where not each iteration of one loop writes what it then stores."""
+        read = frozenset[str]().union(*(loaded_buffers(p.stmt) for p in mine))
+        writing = [q for q in here if q not in mine and stored_buffers(q.stmt) & read]
+        serial = [s for s in mine[0].loops if s.kind not in AXES]
+        loop = next(
+            (s for s in reversed(serial) if all(any(x is s for x in p.around) for p in (*mine, *writing))), None
+        )
+        if loop is None:
+            return None
+        unit = _unit(loop.body, writing)
+        if unit is None or not all(any(x is unit for x in (*p.around, p.stmt)) for p in mine):
+            return None
+        around = path_within(kernel.body, loop)[:-1]
+        fixed = [s.var for s in path_to(func, kernel) if isinstance(s, Loop)]
+        fixed += [s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in BLOCK_AXES]
+        outer = [s.var for s in around if isinstance(s, Loop) and s.kind not in AXES]
+        asked = [(p, q) for p in mine for q in writing]
+        within = [n for pair in asked for n in _later(func, of, pair, loop, fixed, outer)]
+        if not isinstance(loop.body[-1], Barrier):  # nothing is written again before a later run of the loop
+            again = (s for s in reversed(around) if isinstance(s, Loop) and isinstance(s.body[-1], Barrier))
+            last = next(again, None)
+            return _Plan(last, unit, 0) if last is not None and not within else None
+        found = [*within, *(n for pair in asked for n in _next_run(func, of, pair, loop, fixed, outer))]
+        least = min((0 if n is None else n - 1 for n in found), default=MAX_GROUPS)
+        return _Plan(loop, unit, min(least, MAX_GROUPS)) if least >= 0 else None
+
+    def applied(self, kernel: Kernel) -> Body:
+        one = _elected(self.unit, {s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES})
+        wait: Stmt = AsyncWait(self.pending, GROUP)
+        wait = wait if one is None else If(one, (wait,))
+
+        def visit(s: Stmt) -> Stmt | Body:
+            if s is self.unit:
+                return (
+                    replace(s, then=(*s.then, AsyncCommit(GROUP)))
+                    if isinstance(s, If) and one
+                    else (s, AsyncCommit(GROUP))
+                )
+            new = map_stmts(s, visit)
+            if s is self.loop and isinstance(new, Loop):
+                end = len(new.body) - isinstance(new.body[-1], Barrier)
+                return replace(new, body=(*new.body[:end], wait, *new.body[end:]))
+            return new
+
+        return map_body(kernel.body, visit)
+
+
+def _unit(body: Body, writing: Sequence[StmtPath]) -> Stmt | None:
+    """The one statement in `body`, perhaps in allocations, that has all stores and none of what writes their source."""
+    found = [s for s in body if _has_store(s)]
+    if len(found) != 1:
+        return None
+    if not any(any(x is found[0] for x in (*q.around, q.stmt)) for q in writing):
+        return found[0]
+    return _unit(found[0].body, writing) if isinstance(found[0], Alloc) else None
+
+
+def _elected(unit: Stmt, threads: set[str]) -> Cond | None:
+    """The test of who issues the stores of `unit`, if it is nothing but that around them."""
+    return unit.cond if isinstance(unit, If) and not unit.orelse and free_vars(unit.cond) <= threads else None
+
+
+def _later(
+    func: Func,
+    of: dict[str, Statement],
+    pair: tuple[StmtPath, StmtPath],
+    loop: Loop,
+    fixed: list[str],
+    outer: list[str],
+) -> Iterator[int | None]:
+    """How many iterations of `loop` later, at least, `q` writes what `p` reads, in one run of it; None if that cannot
+    be told, and 0 if it is the same one."""
+    p, q = pair
+    s, t = of[p.stmt.label], of[q.stmt.label]
+    same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in (*fixed, *outer)]
+    later = ({f"t.{loop.var}": 1, f"s.{loop.var}": -1, "": -int(q.path < p.path)}, False)
+    for found in distances(func, s, t, {f"s.{loop.var}": 1, f"t.{loop.var}": -1}, [*same, later]):
+        yield None if found is None else -found
+
+
+def _next_run(
+    func: Func,
+    of: dict[str, Statement],
+    pair: tuple[StmtPath, StmtPath],
+    loop: Loop,
+    fixed: list[str],
+    outer: list[str],
+) -> Iterator[int | None]:
+    """As `_later`, in a later run of `loop`: the iterations of all runs are counted, as if they followed at once."""
+    s, t = (of[p.stmt.label] for p in pair)
+    for n, v in enumerate(outer):
+        same: Order = [({f"s.{x}": 1, f"t.{x}": -1}, True) for x in (*fixed, *outer[:n])]
+        after = ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)
+        for found in distances(func, s, t, {f"s.{loop.var}": 1, f"t.{loop.var}": -1}, [*same, after]):
+            known = found is not None and isinstance(loop.extent, Int)
+            yield loop.extent.value - found if known and isinstance(loop.extent, Int) and found is not None else None

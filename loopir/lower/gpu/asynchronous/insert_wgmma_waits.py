@@ -1,0 +1,244 @@
+"""Insert wgmma fence, commit and wait.
+
+Products that follow one another, through loops that hold nothing else, are one group: none of them waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import TypeGuard
+
+from loopir.analysis.dependence.access import Statement, statements_of
+from loopir.analysis.dependence.depend import Order
+from loopir.analysis.dependence.fusion_shift import distances
+from loopir.ir.grammar import (
+    AXES,
+    Alloc,
+    AsyncCommit,
+    AsyncWait,
+    Barrier,
+    Body,
+    Buffer,
+    Cmp,
+    Fence,
+    Func,
+    If,
+    InstrRegion,
+    Int,
+    Kernel,
+    Loop,
+    MBarrierWait,
+    RegisterFence,
+    Stmt,
+    Var,
+)
+from loopir.ir.instr.match_nest import match
+from loopir.ir.traverse.walk import StmtPath, accessed_buffers, leaf_paths, leaf_writes, rewrite, statements, substitute
+from loopir.lower.gpu.asynchronous.ring_slots import releases
+from loopir.lower.target import Target
+
+GROUP = "products"
+
+
+def insert_wgmma_waits(func: Func, target: Target) -> Func:
+    """`func` with the fences and the waits that asynchronous products need."""
+    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    return replace(func, body=body)
+
+
+def _kernel(func: Func, kernel: Kernel) -> Stmt:
+    if not any(_is_product(s) for s in statements(kernel.body)):
+        return kernel
+    late = _late(func, kernel)
+    return replace(kernel, body=_grouped(kernel.body, late))
+
+
+def _is_product(s: Stmt) -> TypeGuard[InstrRegion]:
+    return isinstance(s, InstrRegion) and s.fn.asynchronous == GROUP
+
+
+def _only_products(s: Stmt) -> bool:
+    """Whether `s` is products, one after the other."""
+    return _is_product(s) or (isinstance(s, Loop) and bool(s.body) and all(map(_only_products, s.body)))
+
+
+def _grouped(body: Body, late: Mapping[int, int], pending: int = 0) -> Body:
+    """`body` with each run of products between a fence and a wait, for all but the newest `pending` groups.
+
+    In loops that are `late`, some groups are waited for in later iterations, and the last ones after the loop.
+    """
+    if not pending and sum(map(_only_products, body)) > 0:
+        return _as_needed(body, late)
+    out: list[Stmt] = []
+    run: list[Stmt] = []
+    for s in (*body, None):
+        if s is not None and _only_products(s):
+            run.append(s)
+            continue
+        if run:
+            held = [RegisterFence(b) for b in _registers(run)] if not pending else []
+            out += [*held, Fence("registers"), *run, AsyncCommit(GROUP), AsyncWait(pending, GROUP), *held]
+            run.clear()
+        if isinstance(s, If):
+            out.append(If(s.cond, _grouped(s.then, late), _grouped(s.orelse, late)))
+        elif isinstance(s, Loop | Alloc):
+            begun = late.get(id(s.body[0]), 0) if s.body else 0
+            held = [RegisterFence(b) for b in _registers((s,))] if begun else []
+            body, after = _released_later(s, begun) if isinstance(s, Loop) and begun else (s.body, ())
+            out += [*held, replace(s, body=_grouped(body, late, begun))]
+            out += [AsyncWait(0, GROUP), *after, *(replace(h, apart=True) for h in held)] if begun else []
+        elif s is not None:
+            out.append(s)
+    return tuple(out)
+
+
+class _Group:
+    """Products under way: what they write, the registers they read, and the word that follows when they have read."""
+
+    def __init__(self, run: Sequence[Stmt], awaited: frozenset[str] = frozenset()) -> None:
+        self.awaited = awaited
+        """The barriers that were waited for before them: what they read may be of their turns."""
+        found = [match(s, lowered=True) for s in statements(tuple(run)) if _is_product(s)]
+        self.held = _registers(run)
+        self.sums = frozenset[str]().union(*(leaf_writes(p.stmt) for p in leaf_paths(tuple(run))))
+        self.left = frozenset(b.name for b in self.held) - self.sums
+        self.reads = frozenset(o.buffer.name for m in found for o in m.operands.values()) - self.sums - self.left
+        self.told: list[Stmt] = []
+
+    def stops(self, s: Stmt) -> bool:
+        """Whether `s` has to wait for these."""
+        if isinstance(s, Barrier) or any(isinstance(x, Barrier | AsyncWait) for x in statements((s,))):
+            return True
+        if self.told and self.awaited & _awaited(s):
+            return True  # the turn after theirs may not come before they say that they have read
+        wrote = frozenset[str]().union(*(leaf_writes(p.stmt) for p in leaf_paths((s,))))
+        return bool(accessed_buffers(s) & self.sums or wrote & (self.left | self.reads))
+
+
+def _awaited(s: Stmt) -> frozenset[str]:
+    return frozenset(x.slot.buffer.name for x in statements((s,)) if isinstance(x, MBarrierWait))
+
+
+def _as_needed(body: Body, late: Mapping[int, int]) -> Body:
+    """`body` with products waited for before what needs them: those on other sums are groups that go on together."""
+    out: list[Stmt] = []
+    going: list[_Group] = []
+    awaited: frozenset[str] = frozenset()
+
+    def wait(count: int) -> None:
+        """For the oldest `count` groups."""
+        done = going[:count]
+        del going[:count]
+        out.append(AsyncWait(len(going), GROUP))
+        out.extend(RegisterFence(b) for g in done for b in g.held)
+        for g in done:
+            out.extend(g.told)
+
+    runs: list[Stmt | list[Stmt]] = []
+    for s in body:
+        last = runs[-1] if runs else None
+        if _only_products(s) and isinstance(last, list) and _Group(last).sums == _Group([s]).sums:
+            last.append(s)
+        else:
+            runs.append([s] if _only_products(s) else s)
+    for s in runs:
+        if isinstance(s, list):
+            new = _Group(s, awaited)
+            blocking = [n for n, g in enumerate(going) if g.sums & new.left or g.sums & new.sums]
+            if blocking:
+                wait(blocking[-1] + 1)
+            out.extend(RegisterFence(b) for b in new.held)
+            out += [Fence("registers"), *s, AsyncCommit(GROUP)]
+            going.append(new)
+        elif releases(s) and going:
+            going[-1].told.append(s)
+        else:
+            blocking = [n for n, g in enumerate(going) if g.stops(s)]
+            if blocking:
+                wait(blocking[-1] + 1)
+            awaited |= _awaited(s)
+            out.extend(_grouped((s,), late))
+    if going:
+        wait(len(going))
+    return tuple(out)
+
+
+def _released_later(loop: Loop, by: int) -> tuple[Body, Body]:
+    """The body of `loop`, which says so many iterations later that buffers are read, and what says so after it."""
+    said = [s for s in loop.body if releases(s)]
+    body: list[Stmt] = []
+    for s in loop.body:
+        earlier = substitute(s, {loop.var: Var(loop.var) - by})
+        body.append(If(Cmp("<=", Int(by), Var(loop.var)), (earlier,)) if s in said else s)
+    last = [substitute(s, {loop.var: loop.extent - n}) for n in range(by, 0, -1) for s in said]
+    known = isinstance(loop.extent, Int) and loop.extent.value >= by
+    tested = [s if known else If(Cmp("<=", Int(by), loop.extent), (s,)) for s in last]
+    return tuple(body), tuple(tested)
+
+
+MAX_GROUPS = 4
+"""Groups that may be under way at once."""
+
+
+def _late(func: Func, kernel: Kernel) -> dict[int, int]:
+    """By the first statement of a loop's body, how many groups of products may still be under way at its wait.
+
+    Nothing else in the loop touches their sums, and what they read is written again only so many iterations later,
+    after a barrier at the end of the iteration that waits for them, or once these are said to be read.
+    """
+    out: dict[int, int] = {}
+    by_label = {s.label: s for s in statements_of(func)}
+    for loop in statements(kernel.body):
+        if not isinstance(loop, Loop) or loop.kind in AXES or not any(map(_only_products, loop.body)):
+            continue
+        told = any(map(releases, loop.body))
+        if not (told or isinstance(loop.body[-1], Barrier)) or _only_products(loop):
+            continue
+        inside = [p for p in leaf_paths(kernel.body) if any(x is loop for x in p.around)]
+        run = [p for p in inside if any(map(_is_product, p.around))]
+        others = [p for p in inside if p not in run]
+        sums = frozenset[str]().union(*(leaf_writes(p.stmt) for p in run))
+        if any(accessed_buffers(p.stmt) & sums for p in others):
+            continue
+        outer = [x.var for x in run[0].loops[: run[0].loops.index(loop)]]
+        found: list[int | None] = []
+        others.sort(key=lambda q: len(by_label[q.stmt.label].conds))  # what they tell need not be asked of the rest
+        for p, q in product(run, others):
+            found += _iterations_apart(func, by_label, p, q, loop.var, outer, min(filter(None, found), default=None))
+        pending = 0 if None in found else min([n - 1 for n in found if n is not None], default=1)
+        pending = min(pending, 0 if found and not isinstance(loop.body[-1], Barrier) else 1) if told else pending
+        if pending > 0:
+            out[id(loop.body[0])] = min(pending, MAX_GROUPS)
+    return out
+
+
+def _iterations_apart(
+    func: Func,
+    by_label: Mapping[str, Statement],
+    p: StmtPath,
+    q: StmtPath,
+    var: str,
+    outer: Sequence[str],
+    less: int | None,
+) -> Iterator[int | None]:
+    """How many iterations of loop `var` later, at least, `q` writes what `p` reads; None if that cannot be told.
+
+    What is not `less` than is known may be left out."""
+    if not leaf_writes(q.stmt) & accessed_buffers(p.stmt):
+        return
+    s, t = by_label[p.stmt.label], by_label[q.stmt.label]
+    order: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
+    order.append(({f"t.{var}": 1, f"s.{var}": -1, "": -int(q.path < p.path)}, False))
+    over = None if less is None else -less
+    for distance in distances(func, s, t, {f"s.{var}": 1, f"t.{var}": -1}, order, over=over):
+        yield None if distance is None else -distance
+
+
+def _registers(run: Iterable[Stmt]) -> list[Buffer]:
+    """The fragments that products work on."""
+    found = [match(s, lowered=True) for s in statements(tuple(run)) if _is_product(s)]
+    return list(
+        {o.buffer.name: o.buffer for m in found for o in m.operands.values() if o.buffer.scope == "fragment"}.values()
+    )

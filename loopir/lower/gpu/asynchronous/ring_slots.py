@@ -1,0 +1,192 @@
+"""Slots of the ring of a warp-specialized loop, by iteration; checks that nothing else is shared.
+the rest of the kernel. Barriers that tell each side how far the other one is are of no use where this does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from loopir.arith.simplify import Context, simplify
+from loopir.errors import LowerError
+from loopir.ir.grammar import (
+    GROUP_WARPS,
+    Alloc,
+    Body,
+    Buffer,
+    Cmp,
+    ExpectTx,
+    If,
+    Index,
+    InstrRegion,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    MBarrierInit,
+    MBarrierWait,
+    Mod,
+    Stmt,
+    Var,
+    WarpSpecialized,
+    conj,
+)
+from loopir.ir.traverse.walk import (
+    StmtPath,
+    accessed_buffers,
+    leaf_paths,
+    loaded_buffers,
+    statements,
+    stored_buffers,
+    substitute,
+)
+from loopir.lower.gpu.asynchronous.insert_mbarrier_waits import slot_indices
+
+
+def _is_release(s: Stmt) -> TypeGuard[ExpectTx]:
+    return isinstance(s, ExpectTx) and s.bytes == 0
+
+
+def releases(s: Stmt) -> bool:
+    """Whether `s` says that a buffer is read, and nothing else."""
+    return _is_release(s) or (isinstance(s, If) and not s.orelse and bool(s.then) and all(map(_is_release, s.then)))
+
+
+def filled_by(role: WarpSpecialized) -> frozenset[str]:
+    return frozenset[str]().union(*map(stored_buffers, role.body))
+
+
+def ring_slot(kernel: Kernel, role: WarpSpecialized, loop: Loop) -> tuple[Index, int]:
+    """The buffer that an iteration of `loop` has, and how many there are; LowerError where it is not so."""
+    filled = filled_by(role)
+    here = list(leaf_paths(kernel.body))
+    mine = [p for p in here if any(s is role for s in p.around)]
+    others = [p for p in here if p not in mine]
+    using = [p for p in others if accessed_buffers(p.stmt) & filled]
+    _require_apart(kernel, mine, others, filled)
+    inside = [p for p in using if any(s is loop for s in p.around)]
+    if not using or len(inside) < len(using) or min(p.path for p in using) < max(p.path for p in mine):
+        raise LowerError(f"what the role in {kernel.name} fills is used outside of the rest of loop {loop.var}")
+    found = {simplify(at, Context()) for p in (*mine, *using) for at in slot_indices(p, filled)}
+    slot = found.pop()
+    sizes = {s.buffer.shape[0] for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.name in filled}
+    size = sizes.pop()
+    turn = slot.a if isinstance(slot, Mod) and slot.b == size else slot
+    coming = simplify(substitute(turn, {loop.var: Var(loop.var) + 1}), Context())
+    in_turn = coming == simplify(turn + 1, Context()) or Int(1) in (loop.extent, size)  # one buffer has all turns
+    if found or sizes or not isinstance(size, Int) or not in_turn:
+        raise LowerError(
+            f"an iteration of {loop.var} has not the buffer after that of the one before, in turn, for all"
+        )
+    return slot, size.value
+
+
+def slot_of(kernel: Kernel, role: WarpSpecialized) -> tuple[Index, int]:
+    """The buffer that a Role fills where it stands, one of several places, and how many buffers there are."""
+    filled = filled_by(role)
+    here = list(leaf_paths(kernel.body))
+    mine = [p for p in here if any(s is role for s in p.around)]
+    others = [p for p in here if not any(isinstance(s, WarpSpecialized) for s in p.around)]
+    _require_apart(kernel, mine, others, filled)
+    found = {simplify(at, Context()) for p in mine for at in slot_indices(p, filled)}
+    sizes = {s.buffer.shape[0] for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.name in filled}
+    size = sizes.pop()
+    if len(found) != 1 or sizes or not isinstance(size, Int):
+        raise LowerError(f"a role in {kernel.name} fills several buffers of a ring at once")
+    return found.pop(), size.value
+
+
+def uses_after(body: Body, at: int, filled: frozenset[str]) -> range:
+    """Where in `body` what the Role in statement `at` has filled is used: up to what fills one of these buffers again.
+    LowerError if it is not used there."""
+    uses: list[int] = []
+    for n in range(at + 1, len(body)):
+        if any(isinstance(s, WarpSpecialized) and filled_by(s) == filled for s in statements((body[n],))):
+            break
+        if accessed_buffers(body[n]) & filled:
+            uses.append(n)
+    if not uses:
+        raise LowerError(f"what a role copies to {', '.join(sorted(filled))} is not used right after it, in its list")
+    return range(uses[0], uses[-1] + 1)
+
+
+def require_handed_over(kernel: Kernel, bodies: Sequence[Body], filled: frozenset[str]) -> None:
+    """Refuse unless fills and uses of buffers that Roles fill at several places alternate.
+
+    Each use stands in the statements `uses_after` one place, and is of the buffer that is filled there. So the use of
+    one fill has ended before another one is waited for, and barriers are met equally often, in the same order, by both
+    sides: a barrier for each buffer, whose phase turns at each fill, tells of the fill that is meant. Neither side can
+    wait for the other in a circle, as each waits only for what comes first in the text, at equal iterations.
+    """
+    covered: list[Stmt] = []
+    for body in bodies:
+        for n, s in enumerate(body):
+            mine = [r for r in _roles(s) if filled_by(r) == filled]
+            if mine:
+                slot, _ = slot_of(kernel, mine[0])
+                spanned = body[uses_after(body, n, filled).start : uses_after(body, n, filled).stop]
+                used = {simplify(at, Context()) for p in leaf_paths(spanned) for at in slot_indices(p, filled)}
+                if used != {slot} or len(mine) > 1:
+                    raise LowerError(
+                        f"what uses {', '.join(sorted(filled))} after a role has filled one of these buffers uses "
+                        f"another one, too"
+                    )
+                covered += spanned
+    for p in leaf_paths(kernel.body):
+        mine = not accessed_buffers(p.stmt) & filled or any(isinstance(s, WarpSpecialized) for s in p.around)
+        if not mine and not any(s is x for s in (*p.around, p.stmt) for x in covered):
+            raise LowerError(f"{p.stmt.label} uses {', '.join(sorted(filled))} where no role has filled it before")
+
+
+def _roles(s: Stmt) -> list[WarpSpecialized]:
+    """The Roles that `s` is, or has right inside a test of who does them."""
+    inner = s.then if isinstance(s, If) and not s.orelse else (s,)
+    roles = [x for x in inner if isinstance(x, WarpSpecialized)]
+    return roles if len(roles) == len(inner) else []
+
+
+def _require_apart(
+    kernel: Kernel, mine: Sequence[StmtPath], others: Sequence[StmtPath], filled: frozenset[str]
+) -> None:
+    """Refuse unless the two sides share but what the Role fills, by copies that tell of their bytes."""
+    for p in mine:
+        if not any(isinstance(s, InstrRegion) and s.fn.asynchronous == "bytes" for s in p.around):
+            raise LowerError(f"{p.stmt.label} is to be done ahead, and is no copy that counts its bytes; tensorize it")
+    written = frozenset[str]().union(*(stored_buffers(p.stmt) for p in others))
+    read = frozenset[str]().union(*(loaded_buffers(p.stmt) for p in mine))
+    if shared := sorted(written & (read | filled)):
+        raise LowerError(f"{', '.join(shared)}, which the role in {kernel.name} copies, is written beside it")
+    for s in (s for p in mine for s in p.around if isinstance(s, Loop | If)):
+        if loaded_buffers(s.extent if isinstance(s, Loop) else s.cond):
+            raise LowerError(f"what decides how often the role in {kernel.name} runs is read from memory")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOrder:
+    """The order in which warpgroups have their turns: `ring` has a barrier for each, at which the one before it, when
+    it has been told of its last turn, arrives with all of its warps."""
+
+    ring: Buffer
+    group: str
+    lane: Var
+    groups: int
+
+    def made(self) -> Body:
+        return (MBarrierInit(self.ring, GROUP_WARPS),)
+
+    def begun(self) -> Body:
+        """The first one may begin."""
+        last = conj(Cmp("==", Var(self.group), Int(self.groups - 1)), Cmp("==", self.lane, Int(0)))
+        return (If(last, (ExpectTx(Load(self.ring, (Int(0),)), 0),)),)
+
+    def wait(self) -> Stmt:
+        return MBarrierWait(Load(self.ring, (Var(self.group),)))
+
+    def next(self) -> Stmt:
+        coming = (Var(self.group) + 1) % self.groups
+        return If(Cmp("==", self.lane, Int(0)), (ExpectTx(Load(self.ring, (coming,)), 0),))
+
+    def unless(self, extent: Index) -> Stmt:
+        """Where there are no turns at all."""
+        return If(Cmp("<=", extent, Int(0)), (self.next(),))

@@ -1,0 +1,240 @@
+"""Bind loops over blocks and threads to the axes of the launch, blocks outside threads.
+
+The launch has as many indices of an axis as the longest loop bound to it. A shorter loop guards its body; a statement
+under no loop of an axis runs on index 0 of it alone, unless it writes local memory, of which every thread then keeps
+a copy. Nothing here places a barrier: `barriers` does, next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from loopir.arith.simplify import EMPTY, simplify, simplify_cond
+from loopir.arith.simplify_func import known_at
+from loopir.errors import LowerError, TargetError
+from loopir.ir.grammar import (
+    AXES,
+    BLOCK_AXES,
+    GROUP_WARPS,
+    LANES,
+    TRUE,
+    WARP_AXES,
+    Alloc,
+    Body,
+    Cmp,
+    Cond,
+    Func,
+    If,
+    Index,
+    InstrRegion,
+    Int,
+    Kernel,
+    Loop,
+    Reduce,
+    Stmt,
+    Store,
+    ValueToIndex,
+    Var,
+    WarpSpecialized,
+    conj,
+    maximum,
+)
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import (
+    free_vars,
+    fresh_name,
+    leaf_paths,
+    map_body,
+    map_stmts,
+    nodes,
+    replace_names,
+    rewrite,
+    statements,
+    substitute,
+    taken_names,
+)
+from loopir.lower.gpu.privatize_locals import privatize_locals
+from loopir.lower.target import Target
+
+
+def bind_threads(func: Func, target: Target) -> Func:
+    """`func` with the bound loops of each kernel outermost in it."""
+    taken = taken_names(func)
+    body = rewrite(func.body, lambda s: _kernel(func, s, target, taken) if isinstance(s, Kernel) else None)
+    return replace(func, body=body)
+
+
+TOGETHER = {"warp": ("lane",), "warpgroup": ("lane", "warp.x")}
+"""By level, the axes whose threads issue an instruction together."""
+
+
+def _collective(s: Stmt) -> bool:
+    """Whether the lanes of a warp, or more threads, do `s` together."""
+    return isinstance(s, InstrRegion) and s.fn.level in TOGETHER
+
+
+def _kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> Stmt:
+    kernel, own = privatize_locals(func, whole)
+    bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
+    inside = {s.var for s in statements(kernel.body) if isinstance(s, Loop)}
+    axes: dict[str, tuple[str, Index]] = {}
+    levels = {s.fn.level for s in statements(kernel.body) if isinstance(s, InstrRegion)}
+    if levels & TOGETHER.keys():
+        axes["lane"] = (fresh_name("lane", taken), Int(LANES))
+    if "warpgroup" in levels or any(x.kind == "warpgroup" for x in bound):
+        axes |= {
+            "lane": (fresh_name("lane", taken), Int(LANES)),
+            "warp.x": (fresh_name("warp", taken), Int(GROUP_WARPS)),
+        }
+    taken |= {name for name, _ in axes.values()}
+    for loop in sorted(bound, key=lambda x: AXES.index(x.kind)):
+        if free_vars(loop.extent) & inside or any(isinstance(n, ValueToIndex) for n in nodes(loop.extent)):
+            raise LowerError(
+                f"loop {loop.var} is bound to {loop.kind}, and its extent {text(loop.extent)} is not known at launch"
+            )
+        name, extent = axes.get(loop.kind, (loop.var, loop.extent))
+        axes[loop.kind] = (name, simplify(maximum(extent, loop.extent), EMPTY))
+    if "lane" in axes:
+        axes["lane"] = (axes["lane"][0], Int(LANES))
+    if (mixed := set(axes) & set(WARP_AXES)) and set(axes) & set(WARP_AXES.values()):
+        raise LowerError(f"{kernel.name} is bound to {min(mixed)} and to threadIdx; bind all to warps and lanes")
+    if "warpgroup" in axes and (axes["warp.x"][1] != Int(GROUP_WARPS) or "warp.y" in axes):
+        raise LowerError(
+            f"{kernel.name} is bound to warpgroup, and a warpgroup is {GROUP_WARPS} warps: bind at most {GROUP_WARPS} "
+            f"iterations to warp.x, and none to warp.y"
+        )
+    known = known_at(func, whole).here
+    for kind in _skipped(kernel, axes):
+        name, extent = axes[kind]
+        some = simplify_cond(Cmp("<=", Int(1), extent), known) == TRUE
+        axes[kind] = (name, extent if some else simplify(maximum(extent, 1), EMPTY))
+    _require_room(kernel, axes, target)
+    body = _under(kernel.body, axes, frozenset(), own)
+    for kind, (name, extent) in sorted(axes.items(), key=lambda x: AXES.index(x[0]), reverse=True):
+        body = (Loop(name, extent, WARP_AXES.get(kind, kind), body),)
+    return replace(kernel, body=body)
+
+
+def _skipped(kernel: Kernel, axes: Mapping[str, object]) -> set[str]:
+    """The axes of blocks under which not all of the kernel stands: an index 0 has to be there for the rest."""
+    around = [{x.kind for x in p.loops} for p in leaf_paths(kernel.body)]
+    return {kind for kind in axes if kind in BLOCK_AXES and any(kind not in kinds for kinds in around)}
+
+
+def _require_room(kernel: Kernel, axes: dict[str, tuple[str, Index]], target: Target) -> None:
+    total = 1
+    cluster = axes.get("cluster", ("", Int(1)))
+    if not isinstance(cluster[1], Int) or cluster[1].value > target.max_cluster:
+        most = f"takes a constant up to {target.max_cluster}; split the loop before it is bound"
+        least = f"of {target.gpu} has no clusters; GPUs of sm_90 and later have"
+        raise TargetError(
+            f"{kernel.name} would have clusters of {text(cluster[1])} blocks (loop {cluster[0]}), and {target.name} "
+            f"{most if target.max_cluster > 1 else least}"
+        )
+    for kind, (name, extent) in axes.items():
+        if kind in BLOCK_AXES:
+            continue
+        if not isinstance(extent, Int):
+            raise LowerError(f"loop {name} is bound to {kind}, and its extent {text(extent)} is not a constant")
+        total *= extent.value
+    if total > target.max_threads:
+        loops = ", ".join(name for kind, (name, _) in axes.items() if kind not in BLOCK_AXES)
+        raise TargetError(
+            f"{kernel.name} would have {total} threads a block (loops {loops}), and {target.name} takes "
+            f"{target.max_threads}; split a loop before it is bound"
+        )
+
+
+def _under(
+    body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str], own: frozenset[str],
+    copies: frozenset[str] = frozenset(),
+) -> Body:  # fmt: skip
+    """`body` with bound loops replaced by guards; `held` are the axes whose loops stand around it.
+
+    Of the buffers in `own` every thread has a part, and their indices say where in it. Of those in `copies` every
+    thread has one of its own, and all of them write to it alike.
+    """
+
+    def visit(s: Stmt) -> Stmt | Body:
+        if isinstance(s, Loop) and s.kind in AXES:
+            name, extent = axes[s.kind]
+            index = Int(0) if extent == Int(1) else Var(name)
+            inside = tuple(substitute(x, {s.var: index}) for x in _over_axis(s, name))
+            inner = _under(inside, axes, held | {s.kind}, own, copies)
+            return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
+        if isinstance(s, Alloc) and s.buffer.scope == "shared" and not set(axes) & set(BLOCK_AXES) <= held:
+            raise LowerError(
+                f"{s.buffer.name} is shared memory, allocated outside a loop bound to blocks, and no block sees "
+                f'another\'s; allocate it inside that loop, or give it scope "global"'
+            )
+        if isinstance(s, Alloc) and s.buffer.scope != "shared" and len(held) < len(axes) and s.buffer.name not in own:
+            _require_alike(s)
+            return replace(s, body=_under(s.body, axes, held, own, copies | {s.buffer.name}))
+        if any(isinstance(x, Loop) and x.kind in AXES for x in statements((s,))):
+            return map_stmts(s, visit)
+        for x in statements((s,)):
+            if isinstance(x, Alloc) and x.buffer.scope == "shared" and held - set(BLOCK_AXES) and not _by_role(x):
+                raise LowerError(
+                    f"{x.buffer.name} is shared memory, allocated inside a loop bound to a thread axis, so that each "
+                    f'thread would have its own; allocate it outside that loop, or give it scope "local"'
+                )
+        if any(_writes(p.stmt) & copies for p in leaf_paths((s,))):
+            if isinstance(s, Store | Reduce) and not _writes(s) <= copies:
+                raise LowerError(f"{s.label} folds into local memory and other memory at once; give both one scope")
+            return map_stmts(s, visit)
+        alone = [x for x in statements((s,)) if isinstance(x, Store | Reduce)]
+        together = [x for d in statements((s,)) if _collective(d) for x in statements((d,)) if x in alone]
+        if together and len(together) < len(alone):
+            return map_stmts(s, visit)
+        joint = {x: d.fn for d in statements((s,)) if isinstance(d, InstrRegion) for x in TOGETHER.get(d.fn.level, ())}
+        if inside := held & joint.keys():
+            fn = joint[min(inside)]
+            raise LowerError(
+                f"{fn.name} is issued by a {fn.level} together, and it stands in a loop bound to "
+                f"{'lanes' if 'lane' in inside else 'warps'}"
+            )
+        there = held | joint.keys() if together else held
+        missing: list[Cond] = [Cmp("==", Var(name), Int(0)) for kind, (name, _) in axes.items() if kind not in there]
+        return If(conj(*missing), (s,)) if missing else s
+
+    return map_body(body, visit)
+
+
+def _over_axis(loop: Loop, name: str) -> Body:
+    """The body of a bound loop, its reductions over `name`: but not those into memory that each iteration has anew."""
+    own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+
+    def visit(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Reduce) or loop.var not in s.over:
+            return None
+        over = {loop.var: () if _writes(s) & own else (name,)}
+        return replace(s, over=replace_names(s.over, over))
+
+    return rewrite(loop.body, visit)
+
+
+def _by_role(alloc: Alloc) -> bool:
+    """Whether warps of their own fill this memory, who do so for one thread after the other."""
+    filling = [p for p in leaf_paths(alloc.body) if alloc.buffer.name in _writes(p.stmt)]
+    return bool(filling) and all(any(isinstance(s, WarpSpecialized) for s in p.around) for p in filling)
+
+
+def _writes(s: Store | Reduce) -> set[str]:
+    return {s.buffer.name} if isinstance(s, Store) else {b.name for b in s.buffers}
+
+
+def _require_alike(alloc: Alloc) -> None:
+    """Refuse memory outside some bound loops, unless it is local and every thread writes the same to a copy of its own.
+
+    That is so for a statement under none of these loops, and for a reduction over those that it is under.
+    """
+    name = alloc.buffer.name
+    for p in leaf_paths(alloc.body):
+        over = p.stmt.over if isinstance(p.stmt, Reduce) else ()
+        alone = alloc.buffer.scope != "local" or any(x.kind in AXES and x.var not in over for x in p.loops)
+        if alone and name in _writes(p.stmt):
+            raise LowerError(
+                f"{name} is allocated in a kernel outside some of its bound loops, so several threads share "
+                f'it; give it scope "shared", or allocate it outside the bound loops'
+            )

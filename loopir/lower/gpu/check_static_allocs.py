@@ -1,0 +1,28 @@
+"""rooms: what a kernel allocates has a size that is known when it is compiled, and a block has room for it.
+
+Whoever asks whether a schedule can be run asks lowering, so it is told before anything is emitted.
+"""
+
+from __future__ import annotations
+
+from loopir.errors import LowerError, TargetError
+from loopir.ir.grammar import Alloc, Func, Int, Kernel
+from loopir.ir.layout.shared_memory import bytes_of, shared_layout
+from loopir.ir.traverse.walk import statements
+from loopir.lower.target import Target
+
+
+def check_static_allocs(func: Func, target: Target) -> Func:
+    """`func` as it is. Raises LowerError for memory in a kernel whose size is no constant, TargetError for more shared
+    memory than a block can have."""
+    for kernel in (s for s in statements(func.body) if isinstance(s, Kernel)):
+        allocated = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)]
+        for b in allocated:
+            if not all(isinstance(d, Int) for d in b.shape):
+                raise LowerError(f"{b.name} is allocated in a kernel, so its size has to be a constant")
+        _, total = shared_layout(kernel)
+        if total > target.shared_bytes:
+            names = ", ".join(f"{b.name} {bytes_of(b)}" for b in allocated if b.scope == "shared")
+            most = target.shared_bytes
+            raise TargetError(f"a block would take {total} bytes of shared memory ({names}), and there are {most}")
+    return func

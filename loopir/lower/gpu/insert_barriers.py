@@ -1,0 +1,309 @@
+"""Insert barriers where threads of a block depend on one another.
+
+Two accesses need a barrier between them if they may touch one element from different threads of one block and one of
+them writes. Between different blocks of one launch nothing orders accesses, so there such a pair is an error. Barriers
+go before the later statement if one iteration of the serial loops around both has such a pair, and at the end of the
+innermost of these loops that has one across its iterations; all threads have to come by, so a place whose control
+depends on the thread is refused. Where only threads of one warpgroup have such pairs, each warpgroup meets alone, and
+does not wait for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations_with_replacement, takewhile
+from typing import TypeAlias
+
+from loopir.analysis.dependence.access import statements_of
+from loopir.analysis.dependence.depend import Clash, Pair, concurrent_conflict, conflicting_accesses, may_conflict
+from loopir.errors import LowerError
+from loopir.ir.dtypes import bool_, int64
+from loopir.ir.grammar import (
+    AXES,
+    BLOCK_AXES,
+    GROUP_WARPS,
+    LANES,
+    Alloc,
+    Barrier,
+    Body,
+    Buffer,
+    Func,
+    If,
+    IndexToValue,
+    InstrRegion,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    WarpSpecialized,
+)
+from loopir.ir.traverse.walk import (
+    StmtPath,
+    free_vars,
+    fresh_name,
+    leaf_paths,
+    loaded_buffers,
+    map_body,
+    map_stmts,
+    nodes,
+    path_to,
+    rewrite,
+    statements,
+    taken_names,
+)
+from loopir.lower.target import Target
+
+GROUP_AXES = ("threadIdx.x", "threadIdx.y")
+"""The lanes of a warp, and the warps of a warpgroup."""
+GROUP = LANES * GROUP_WARPS
+Found: TypeAlias = "Callable[[], Clash | None]"
+"""What says which instances clash, which takes far longer to find than that some do."""
+
+
+def insert_barriers(func: Func, target: Target) -> Func:
+    """`func` with a Barrier wherever threads of a block depend on one another."""
+    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    return replace(func, body=body)
+
+
+def _kernel(func: Func, kernel: Kernel) -> Stmt:
+    """The kernel with barriers; what controls read is a statement of its own in the meantime."""
+    asked = _with_controls(func, kernel)
+    if asked is kernel:
+        return _ordered(func, kernel)
+    whole = replace(func, body=rewrite(func.body, lambda s: asked if s is kernel else None))
+    done = _ordered(whole, asked)
+    return replace(done, body=rewrite(done.body, lambda s: () if _is_control(s) else None))
+
+
+CONTROL = "control of "
+"""How the label of a statement begins that stands for what an extent or a condition reads."""
+
+
+def _with_controls(func: Func, kernel: Kernel) -> Kernel:
+    """The kernel with a statement before each extent and condition that is read from memory written here.
+
+    Threads that do nothing in a loop, or behind a guard, read what decides about it all the same.
+    """
+    written = {b for p in leaf_paths(kernel.body) for b in _writes(p.stmt)}
+    taken = taken_names(func)
+
+    def visit(s: Stmt) -> Stmt | Body:
+        new = map_stmts(s, visit)
+        control = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
+        if control is None or (isinstance(s, Loop) and s.kind in AXES) or not loaded_buffers(control) & written:
+            return new
+        sink = Buffer(fresh_name("control", taken), (), int64 if isinstance(s, Loop) else bool_, "local")
+        taken.add(sink.name)
+        what = f"{CONTROL}{s.var}" if isinstance(s, Loop) else f"{CONTROL}a guard"
+        return (Alloc(sink, (Store(fresh_name(what, taken), sink, (), IndexToValue(control, sink.dtype)),)), new)
+
+    body = map_body(kernel.body, visit)
+    return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+def _writes(s: Store | Reduce) -> set[str]:
+    return {s.buffer.name} if isinstance(s, Store) else {b.name for b in s.buffers}
+
+
+def _is_control(s: Stmt) -> bool:
+    return isinstance(s, Alloc) and any(isinstance(x, Store) and x.label.startswith(CONTROL) for x in s.body)
+
+
+def _ordered(func: Func, kernel: Kernel) -> Kernel:
+    axes = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
+    if not axes:
+        return kernel
+    blocks = tuple(s.var for s in axes if s.kind in BLOCK_AXES)
+    threads = tuple(s.var for s in axes if s.kind not in BLOCK_AXES)
+    kinds = {s.var: s.kind for s in axes}
+    here = {p.stmt.label: p for p in leaf_paths(kernel.body)}
+    launch = tuple(s.var for s in path_to(func, kernel) if isinstance(s, Loop))  # one after the other, in order
+    block = (*launch, *blocks)
+    inside = [s for s in statements_of(func) if s.label in here]
+    group = _warpgroups(axes)
+    before: dict[int, bool] = {}
+    ends: dict[int, bool] = {}
+    for s, t in combinations_with_replacement(inside, 2):
+        pairs = _shared(conflicting_accesses(func, s, t), {*blocks, *threads}) if s.meets(t) else ()
+        if not pairs:
+            continue
+        for axis in blocks:
+            clash = (
+                concurrent_conflict(func, s, t, same=launch, differ=axis)
+                if may_conflict(pairs, same=launch, differ=axis)
+                else None
+            )
+            if clash is not None:
+                raise LowerError(_across_blocks(kernel, clash))
+        if _in_role(here[s.label]) or _in_role(here[t.label]):
+            continue  # one thread does it all, and who it meets at barriers of their own, `roles` asks and places
+        both = _Meet(here[s.label], here[t.label], set(threads))
+        around, later = both.serial(), both.later()
+        for axis in threads:
+            found = partial(concurrent_conflict, func, s, t, same=block, differ=axis)
+            if s is t:
+                asked = kinds[axis] not in _collective_axes(here[s.label])
+            else:
+                asked = both.of_control() or (later is not None and not _met(before, later, group))
+            now = asked and may_conflict(pairs, same=(*block, *around), differ=axis)
+            if now and s is t:
+                clash = concurrent_conflict(func, s, t, same=(*block, *around), differ=axis)
+                raise LowerError(
+                    f"{_witness_of(clash)}, in another thread at the same time, which no barrier can order"
+                )
+            if now:
+                wide = group is None or may_conflict(pairs, same=(*block, *around), differ=group)
+                _mark(before, both.before(found), wide)
+            elif len(around) > 1 and not may_conflict(pairs, same=block, differ=axis):
+                continue
+            for n in reversed(range(len(around))):
+                if _met(ends, both.loop(around[n]), group):
+                    break  # threads meet in every iteration of this loop, and so between two of those around it
+                if may_conflict(pairs, same=(*block, *around[:n]), differ=(axis, around[n])):
+                    wide = group is None or may_conflict(pairs, same=(*block, *around[:n]), differ=(group, around[n]))
+                    _mark(ends, both.ends(around[n], found), wide)
+                    break
+    return _marked(kernel, before, ends) if before or ends else kernel
+
+
+def _shared(pairs: Sequence[Pair], axes: set[str]) -> Sequence[Pair]:
+    """Those of `pairs` that are not in memory which each thread has for itself."""
+    return [p for p in pairs if not axes.issubset(p.a.private)]
+
+
+def _warpgroups(axes: Sequence[Loop]) -> str | None:
+    """The variable that counts the warpgroups of a block, if it is made of more than one."""
+    extents = {s.kind: s.extent for s in axes}
+    lanes = [extents.get(a) for a in GROUP_AXES]
+    groups = extents.get("threadIdx.z")
+    if lanes != [Int(LANES), Int(GROUP_WARPS)] or not isinstance(groups, Int) or groups.value == 1:
+        return None
+    return next(s.var for s in axes if s.kind == "threadIdx.z")
+
+
+def _mark(where: dict[int, bool], s: Stmt | None, wide: bool) -> None:
+    """Note that threads meet at `s`, if at all: those of the block, if `wide`, or of each warpgroup."""
+    if s is not None:
+        where[id(s)] = where.get(id(s), False) or wide
+
+
+def _met(where: dict[int, bool], s: Stmt, group: str | None) -> bool:
+    """Whether all threads of a block meet at `s` anyway."""
+    return where.get(id(s), False) or (group is None and id(s) in where)
+
+
+def _collective_axes(p: StmtPath) -> tuple[str, ...]:
+    """The axes of the threads that do `p` as one instruction, each a part of it."""
+    levels = [s.fn.level for s in p.around if isinstance(s, InstrRegion)]
+    return GROUP_AXES[: {"thread": 0, "warp": 1, "warpgroup": 2}[levels[0]]] if levels else ()
+
+
+def _in_role(p: StmtPath) -> bool:
+    return any(isinstance(s, WarpSpecialized) for s in p.around)
+
+
+def _across_blocks(kernel: Kernel, clash: Clash) -> str:
+    return (
+        f"{kernel.name} cannot be one launch: {clash.witness}, in different blocks, which nothing orders; "
+        f"bind the loops of {clash.first} and {clash.second} to the same axes, or keep the loop around them serial"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Meet:
+    """Where the threads have to meet for the statements at `p` and `q`, which clash."""
+
+    p: StmtPath
+    q: StmtPath
+    threads: set[str]
+
+    def common(self) -> tuple[Stmt, ...]:
+        """What stands around both; of a nest that is one instruction, around that."""
+        pairs = zip((*self.p.around, self.p.stmt), (*self.q.around, self.q.stmt), strict=False)
+        both = takewhile(lambda ab: ab[0] is ab[1] and not isinstance(ab[0], InstrRegion), pairs)
+        return tuple(a for a, _ in both if a is not self.p.stmt)
+
+    def later(self) -> Stmt | None:
+        """The later of the two branches, if one iteration runs both."""
+        common, p, q = self.common(), self.p, self.q
+        depth = len(common)
+        if p.stmt is q.stmt:
+            return None
+        last = common[-1] if common else None
+        if isinstance(last, If) and (p.path[depth] < len(last.then)) != (q.path[depth] < len(last.then)):
+            return None
+        _, later = sorted((p, q), key=lambda x: x.path)
+        return next(x for x in (*later.around, later.stmt)[depth:] if not isinstance(x, Alloc))
+
+    def of_control(self) -> bool:
+        """Whether the first of the two is what decides whether the other runs."""
+        first, later = sorted((self.p, self.q), key=lambda x: x.path)
+        depth = len(self.common())
+        return first.stmt.label.startswith(CONTROL) and later.path[depth] == first.path[depth] + 1
+
+    def before(self, clash: Found) -> Stmt | None:
+        """What threads meet before: the `later` branch, if all come by."""
+        later = self.later()
+        if later is not None and self.of_control():
+            raise LowerError(
+                f"{_witness_of(clash())}, in another thread, which is to have decided by then what to run; read what "
+                f"decides in a statement before, into memory that is not written"
+            )
+        if later is not None:
+            self.require_uniform(self.common(), clash)
+        return later
+
+    def serial(self) -> tuple[str, ...]:
+        """The serial loops around both, outermost first."""
+        return tuple(s.var for s in self.common() if isinstance(s, Loop) and s.kind not in AXES)
+
+    def loop(self, var: str) -> Stmt:
+        """The serial loop `var` around both."""
+        return next(s for s in self.common() if isinstance(s, Loop) and s.var == var)
+
+    def ends(self, var: str, clash: Found) -> Stmt:
+        """That loop, if all threads come by at the ends of its iterations, from one of which to another they clash."""
+        loop = self.loop(var)
+        self.require_uniform((*takewhile(lambda x: x is not loop, self.common()), loop), clash)
+        return loop
+
+    def require_uniform(self, around: tuple[Stmt, ...], clash: Found) -> None:
+        """Refuse unless all threads of a block come by together."""
+        for s in around:
+            control = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
+            if control is not None and (free_vars(control) & self.threads or _from_memory(control)):
+                raise LowerError(
+                    f"{_witness_of(clash())}, in another thread; the barrier between them would stand where not all "
+                    f"threads of the block come by. Bind the loops around both alike, or split the nest"
+                )
+
+
+def _witness_of(clash: Clash | None) -> object:
+    return None if clash is None else clash.witness
+
+
+def _from_memory(n: Node) -> bool:
+    return any(isinstance(x, Load) for x in nodes(n))
+
+
+def _marked(kernel: Kernel, before: dict[int, bool], ends: dict[int, bool]) -> Kernel:
+    """The kernel with barriers before these statements and at the ends of these loops, of whole blocks where it says
+    so."""
+
+    def barrier(wide: bool) -> Barrier:
+        return Barrier() if wide else Barrier(GROUP)
+
+    def visit(s: Stmt) -> Stmt | Body:
+        new = map_stmts(s, visit)
+        if id(s) in ends and isinstance(new, Loop):
+            new = replace(new, body=(*new.body, barrier(ends[id(s)])))
+        return (barrier(before[id(s)]), new) if id(s) in before else new
+
+    return replace(kernel, body=map_body(kernel.body, visit))

@@ -1,0 +1,115 @@
+"""Pack two lanes into one x2 instruction, in what is made of the sums of tensor cores.
+
+While it is made, the tensor cores wait, so its instructions count; elsewhere memory is waited for. The lanes of a loop
+over one store first put the arguments of such an operation side by side, the instruction is issued for each two of
+them, and the lanes go on with what it gave. Which operation has such an instruction, its record says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from loopir.ir.grammar import (
+    Alloc,
+    Body,
+    Buffer,
+    Func,
+    InstrCall,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Select,
+    Stmt,
+    Store,
+    Value,
+    Var,
+)
+from loopir.ir.ops import Instruction, find_instruction
+from loopir.ir.traverse.walk import (
+    fresh_name,
+    leaf_paths,
+    map_body,
+    map_stmts,
+    rebuild,
+    statements,
+    substitute,
+    taken_names,
+)
+from loopir.lower.target import Target
+
+
+def pack_x2(func: Func, target: Target) -> Func:
+    """`func` with operations on two lanes in its kernels of asynchronous products."""
+    taken = taken_names(func) | {p.stmt.label for p in leaf_paths(func.body)}
+
+    def visit(s: Stmt) -> Stmt | Body:
+        match s:
+            case Loop(kind="unroll", extent=Int(lanes), body=(Store() as only,)) if lanes % 2 == 0:
+                return _Lanes(s, lanes, only.label, taken).rewritten(only)
+            case _:
+                return map_stmts(s, visit)
+
+    return replace(func, body=map_body(func.body, lambda s: visit(s) if _multiplies(s) else s))
+
+
+def _multiplies(s: Stmt) -> bool:
+    inside = statements(s.body) if isinstance(s, Kernel) else ()
+    return any(isinstance(x, InstrCall) and x.fn.asynchronous == "products" for x in inside)
+
+
+class _Lanes:
+    """A loop over the lanes of one store, on its way to several, with instructions between."""
+
+    def __init__(self, loop: Loop, lanes: int, label: str, taken: set[str]) -> None:
+        self.loop, self.lanes, self.label, self.taken = loop, lanes, label, taken
+        self.made: dict[Op, Buffer] = {}
+        self.before: list[Stmt] = []
+        self.rooms: list[Buffer] = []
+
+    def rewritten(self, s: Store) -> Body:
+        last = replace(s, value=cast(Value, self.visit(s.value)))
+        body: Body = (*self.before, replace(self.loop, body=(last,)))
+        for b in reversed(self.rooms):
+            body = (Alloc(b, body),)
+        return body
+
+    def visit(self, n: Node) -> Node:
+        """`n` of what instructions give. An arm of a Select may be out of bounds, and stays as it is."""
+        if isinstance(n, Buffer | Select):
+            return n
+        n = rebuild(n, self.visit)
+        if not isinstance(n, Op) or (fn := find_instruction(n.fn.pairs.get(n.args[0].dtype.name, ""))) is None:
+            return n
+        if n not in self.made:
+            self.made[n] = self.issued(fn, n)
+        return Load(self.made[n], (Var(self.loop.var),))
+
+    def issued(self, fn: Instruction, op: Op) -> Buffer:
+        """Where the lanes of `op` are once `fn` has made them."""
+        given = [self.lane(x) for x in op.args]
+        out = self.room(op)
+        for n in range(0, self.lanes, 2):
+            self.before.append(InstrCall(fn, tuple(Load(b, (Int(n),)) for b in (*given, out))))
+        return out
+
+    def lane(self, x: Value) -> Buffer:
+        """An array in registers of the lanes of `x`: the one that they are read from, if they are in one."""
+        if isinstance(x, Load) and x.at == (Var(self.loop.var),) and x.buffer.scope == "local":
+            return x.buffer
+        b, var = self.room(x), self.name(self.loop.var)
+        store = substitute(Store(self.name(b.name), b, (Var(self.loop.var),), x), {self.loop.var: Var(var)})
+        self.before.append(Loop(var, self.loop.extent, "unroll", (store,)))
+        return b
+
+    def room(self, x: Value) -> Buffer:
+        self.rooms.append(Buffer(self.name(f"{self.label}_pair"), (Int(self.lanes),), x.dtype, "local"))
+        return self.rooms[-1]
+
+    def name(self, hint: str) -> str:
+        name = fresh_name(hint, self.taken)
+        self.taken.add(name)
+        return name

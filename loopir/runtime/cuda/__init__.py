@@ -1,0 +1,1 @@
+"""Programs on a GPU: NVRTC, the driver, launches, memory, machine code."""

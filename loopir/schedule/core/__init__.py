@@ -1,0 +1,1 @@
+"""What every primitive stands on: registration, names, queries, facts at a loop, traces."""

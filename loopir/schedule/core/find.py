@@ -1,0 +1,109 @@
+"""How a person's names are looked up in a nest: loops, stages and buffers, with what is there when one is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import AXES, Alloc, Buffer, Func, Loop, Store
+from loopir.ir.traverse.walk import (
+    StmtPath,
+    leaf_paths_in,
+    leaf_paths_of,
+    loop_of,
+    loops_of,
+    nests_declaring,
+    nests_touching,
+    statements,
+)
+
+PAST = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}
+
+
+def find_loop(func: Func, name: str) -> Loop:
+    """The loop that `name` means: "i", or "C.i" for the loop of stage C that was written as i.
+
+    Where two stages share a loop name, the second is called i_1; "C.i" is the loop called i around C, or
+    else the only i_1, i_2 ... around it.
+    """
+    if "." in name:
+        stage, _, local = name.partition(".")
+        around = {loop.var: loop for place in find_stage(func, stage, asked=name) for loop in place.loops}
+        if local in around:
+            return around[local]
+        numbered = [v for v in around if re.fullmatch(rf"{re.escape(local)}_\d+", v)]
+        if len(numbered) == 1:
+            return around[numbered[0]]
+        if numbered:
+            raise ScheduleError(f"{name!r} can mean {join_names(numbered)}", loop=name, suggestion="name one of these")
+        raise _unknown(f"{local!r} around stage {stage!r}", local, around, name)
+    found = loop_of(func, name)
+    if found is None:
+        raise _unknown(f"{name!r} in {func.name!r}", name, loops_of(func), name)
+    return found
+
+
+def find_serial(func: Func, name: str) -> Loop:
+    """The loop that `name` means; ScheduleError if it is parallel, a vector, unrolled or bound by now."""
+    loop = find_loop(func, name)
+    if loop.kind != "serial":
+        how = f"bound to {loop.kind}" if loop.kind in AXES else PAST.get(loop.kind, loop.kind)
+        raise ScheduleError(
+            f"loop {loop.var!r} is {how} already", loop=name, suggestion="take this step before that one"
+        )
+    return loop
+
+
+def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[StmtPath, ...]:
+    """The statements of `stage`, in textual order: the one with that label, else those that write that buffer."""
+    near = leaf_paths_in(func, nests_declaring(stage))
+    labelled = tuple(p for p in near if p.stmt.label == stage)
+    found = labelled or tuple(
+        p for p in leaf_paths_in(func, nests_touching(stage)) if any(b.name == stage for b in written_buffers(p))
+    )
+    if not found:
+        labels = [p.stmt.label for p in leaf_paths_of(func)]
+        reason = f"there is no stage {stage!r} in {func.name!r}; its stages are {join_names(labels)}"
+        raise ScheduleError(reason, loop=asked, suggestion=close_names(stage, labels))
+    return found
+
+
+def find_buffer(func: Func, name: str) -> Buffer:
+    """The buffer called `name`: an argument or an allocation."""
+    known = {b.name: b for b in all_buffers(func)}
+    if name not in known:
+        reason = f"there is no buffer {name!r} in {func.name!r}; its buffers are {join_names(known)}"
+        raise ScheduleError(reason, suggestion=close_names(name, known))
+    return known[name]
+
+
+def all_buffers(func: Func) -> tuple[Buffer, ...]:
+    """The arguments in order, then the allocations in textual order."""
+    allocated = (s.buffer for s in statements(func.body) if isinstance(s, Alloc))
+    return (*(a.buffer for a in func.args), *allocated)
+
+
+def written_buffers(place: StmtPath) -> tuple[Buffer, ...]:
+    """The buffers that the statement at `place` writes."""
+    stmt = place.stmt
+    return (stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Names for a message: `i, j and k`, or `none`."""
+    *most, last = [*names] or ["none"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _unknown(what: str, local: str, known: Iterable[str], asked: str) -> ScheduleError:
+    known = list(known)
+    reason = f"there is no loop {what}; the loops there are {join_names(known)}"
+    return ScheduleError(reason, loop=asked, suggestion=close_names(local, known))
+
+
+def close_names(name: str, known: Iterable[str]) -> str:
+    """Those that `name` may have been meant to be, as a suggestion."""
+    matches = get_close_matches(name, list(known), n=3)
+    return " or ".join(map(repr, matches)) or "one of these"

@@ -1,0 +1,118 @@
+"""Queries for schedule functions: the elements that a stage touches, and the stride of each loop.
+
+Answers are exact or None; nothing here knows an operator by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from loopir.arith.poly import Poly, to_index
+from loopir.arith.simplify import Context, poly, simplify
+from loopir.arith.simplify_func import context_at
+from loopir.ir.dtypes import DType
+from loopir.ir.grammar import Buffer, Cast, Func, Index, Int, Load, Op, Reduce, Store, Strided, Value, Var
+from loopir.ir.layout.layouts import strides_of
+from loopir.ir.printer import text
+from loopir.ir.traverse.memo import cache_of
+from loopir.ir.traverse.walk import StmtPath, free_vars, nodes
+from loopir.schedule.core.find import find_stage, written_buffers
+
+
+@dataclass(frozen=True, slots=True)
+class StageAccess:
+    """One access of a stage, written `text`.
+
+    `strides` has, for each loop around, by how many elements of `buffer` one iteration moves it: 0 where the loop does
+    not matter, 1 where neighbours are touched, an expression in sizes, or None where the step is not the same
+    everywhere (divisions, a gather, a swizzle).
+    """
+
+    buffer: str
+    dtype: DType
+    text: str
+    write: bool
+    strides: Mapping[str, Index | None] = field(default_factory=dict[str, "Index | None"])
+    by: str = ""
+    """What is made of the element that is read: the name of the one operation that takes it, converted perhaps."""
+
+    def contiguous(self, loop: str) -> bool:
+        """Whether successive iterations of `loop` touch neighbours."""
+        return self.strides.get(loop) == Int(1)
+
+    def invariant(self, loop: str) -> bool:
+        """Whether `loop` does not matter to which element is touched."""
+        return self.strides.get(loop, Int(0)) == Int(0)
+
+
+def stage_accesses(func: Func, stage: str) -> tuple[StageAccess, ...]:
+    """The accesses of `stage`: what it reads, then what it writes (a fold reads that, too)."""
+    found: list[StageAccess] = []
+    known = Context.of(func)
+    for place in find_stage(func, stage):
+        nest = next(iter(place.loops), place.stmt)  # steps share the nests that they leave alone
+        kept, key = cache_of(nest), ("touches", place.stmt.label)
+        if key not in kept or kept[key][0] is not known:
+            kept[key] = known, [*_touches(place, context_at(func, place.around))]
+        found += kept[key][1]
+    return tuple(found)
+
+
+def _touches(place: StmtPath, ctx: Context) -> Iterator[StageAccess]:
+    s = place.stmt
+    around = [loop.var for loop in place.loops]
+    values = (s.value,) if isinstance(s, Store) else s.values
+    for load in dict.fromkeys(n for v in (*values, *s.at) for n in nodes(v) if isinstance(n, Load)):
+        yield replace(_touch(load.buffer, load.at, False, around, ctx), by=_taken_by(values, load))
+    for b in written_buffers(place):
+        yield _touch(b, s.at, True, around, ctx)
+
+
+def _taken_by(values: tuple[Value, ...], load: Load) -> str:
+    found = {n.fn.name for v in values for n in nodes(v) if isinstance(n, Op) and load in map(_converted, n.args)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _converted(v: Value) -> Value:
+    """What `v` is a conversion of."""
+    while isinstance(v, Cast):
+        v = v.value
+    return v
+
+
+def reduced_loops(func: Func, stage: str) -> tuple[str, ...]:
+    """The loops that `stage` folds over, outermost first."""
+    found = [(place, place.stmt) for place in find_stage(func, stage)]
+    return tuple(loop.var for p, s in found if isinstance(s, Reduce) for loop in p.loops if loop.var in s.over)
+
+
+def _touch(b: Buffer, at: tuple[Index, ...], write: bool, around: list[str], ctx: Context) -> StageAccess:
+    offset = _offset(b, at, ctx)
+    told = {v for ix in at for v in free_vars(ix)}
+    steps = {v: Int(0) if v not in told else None if offset is None else loop_stride(offset, v) for v in around}
+    return StageAccess(b.name, b.dtype, text(Load(b, at)), write, steps)
+
+
+def _offset(b: Buffer, at: tuple[Index, ...], ctx: Context) -> Poly | None:
+    """Where the element lies, as a polynomial; None under a layout that is no sum of strides."""
+    if b.layout is not None and not isinstance(b.layout, Strided):
+        return None
+    total: Index = Int(0)
+    for ix, stride in zip(at, strides_of(b), strict=True):
+        total = total + ix * stride
+    return poly(simplify(total, ctx), ctx)
+
+
+def loop_stride(offset: Poly, loop: str) -> Index | None:
+    """The coefficient of `loop` in `offset`, if it is linear there."""
+    out: Poly = {}
+    for monomial, c in offset.items():
+        with_it = [a for a in monomial if loop in free_vars(a)]
+        if not with_it:
+            continue
+        if with_it != [Var(loop)]:
+            return None
+        rest = tuple(a for a in monomial if a != Var(loop))
+        out[rest] = out.get(rest, 0) + c
+    return to_index(out)

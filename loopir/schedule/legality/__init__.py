@@ -1,0 +1,1 @@
+"""Checks that primitives share, and the refusals that they raise."""

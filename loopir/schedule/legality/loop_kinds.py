@@ -1,0 +1,168 @@
+"""Check what a loop's kind (parallel, vectorized, bound) asserts, where a step moves the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+
+from loopir.analysis.dependence.depend import lockstep, loop_carried
+from loopir.errors import ScheduleError
+from loopir.ir.dtypes import int32
+from loopir.ir.grammar import (
+    AXES,
+    THREAD_AXES,
+    Alloc,
+    Body,
+    Buffer,
+    Cond,
+    Const,
+    Func,
+    If,
+    IndexToValue,
+    Loop,
+    Node,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    conj,
+    conjuncts,
+)
+from loopir.ir.traverse.walk import (
+    free_vars,
+    is_affine_visible,
+    leaf_paths,
+    leaf_paths_of,
+    loaded_buffers,
+    loop_of,
+    map_body,
+    map_stmts,
+    path_to,
+    replace,
+    replace_stmt,
+    stored_buffers,
+)
+from loopir.schedule.core.find import join_names
+from loopir.schedule.legality.launches import loops_gone_with, require_one_launch
+from loopir.schedule.legality.reductions import Fold, require_inside
+from loopir.schedule.legality.refusal import refusal
+
+IN_ORDER = ("serial", "unroll")
+
+
+def require_loop_kinds(func: Func, names: Iterable[str]) -> None:
+    """Refuse if a loop in `names` has a kind that its dependences no longer allow."""
+    for name in names:
+        loop = loop_of(func, name)
+        assert loop is not None
+        kind = loop.kind
+        if kind == "vectorize":
+            require_lockstep(func, name)
+        elif kind not in IN_ORDER:
+            require_independent(func, name, kind)
+
+
+def require_still_together(func: Func, new: Func, loop: Loop) -> None:
+    """Refuse if threads around `loop`, or of it, fold together and would not where `new` has it in another form.
+
+    What folds over them is one statement, which all of them reach, and its elements are the same for all.
+    """
+    folds = [p.stmt for p in leaf_paths((loop,)) if isinstance(p.stmt, Reduce)]
+    over = {v for s in folds for v in s.over}
+    at_once = [x.var for x in path_to(func, loop) if isinstance(x, Loop) and x.kind not in IN_ORDER and x.var in over]
+    try:
+        require_loop_kinds(new, [v for v in at_once if loop_of(new, v) is not None])
+    except ScheduleError as error:  # about a nest that there is not
+        reason = f"then {error.reason}: {error.witness}" if error.witness is not None else f"then {error.reason}"
+        raise ScheduleError(reason, loop=error.loop, suggestion="this step before that one is bound") from None
+
+
+def require_independent(func: Func, loop: str, kind: str) -> None:
+    """Refuse if two iterations of `loop`, to be run at once, touch one element and one of them writes it.
+
+    Threads of a block may fold into one element by a reduction over `loop`: they do that together.
+    """
+    together = kind in THREAD_AXES
+    clash = loop_carried(_asked(func, loop), loop, together=together)
+    if clash is None:
+        folds = [Fold.of(p) for p in leaf_paths_of(func) if isinstance(p.stmt, Reduce)]
+        for fold in folds if together else ():
+            if loop in fold.over and fold.reduce.init is None:
+                require_inside(func, fold, _remaining(fold, loop), loop)
+        if kind in AXES:
+            require_one_launch(func, folds, loop, kind)
+        return
+    if clash.fold:
+        options = [f"rfactor({clash.first!r}, {loop!r})"] if loop in _over(func, clash.first) else []
+        options += [f"atomic({clash.first!r})", f"a loop over which {clash.first} does not fold into one element"]
+        suggestion = ", or ".join(options)
+    else:
+        suggestion = f"a loop that carries no dependence on {clash.witness.buffer}, or keep {loop!r} serial"
+    raise refusal(clash, f"iterations of {loop!r} are not independent", loop, suggestion)
+
+
+def _asked(func: Func, loop: str) -> Func:
+    """`func` with statements of their own for what lengths and guards in `loop` read of memory that it writes.
+
+    They are asked in iterations, too, in which nothing runs that stands under them.
+    """
+    target = loop_of(func, loop)
+    assert target is not None
+    changed, numbers = stored_buffers(target), count(1)
+
+    def asks(n: Node) -> bool:
+        return not is_affine_visible(n) and not loaded_buffers(n).isdisjoint(changed)
+
+    def visit(s: Stmt) -> Stmt | Body:
+        out: Body = ()
+        before: tuple[Cond, ...] = ()
+        for t in conjuncts(s.cond) if isinstance(s, If) else (s.extent,) if isinstance(s, Loop) else ():
+            if asks(t):
+                what = "guard" if isinstance(s, If) else "length"
+                name = f"{what} {next(numbers)} of {join_names(p.stmt.label for p in leaf_paths((s,)))}"
+                answer = Buffer(name, (), int32, "local")
+                value = Select(conj(*before), IndexToValue(t, int32), Const(0, int32))
+                out = (*out, Alloc(answer, (Store(name, answer, (), value),)))
+            elif isinstance(t, Cond):
+                before = (*before, t)
+        inner = map_stmts(s, visit)
+        return (*out, inner) if out else inner
+
+    body = map_body(target.body, visit)
+    return func if body is target.body else replace_stmt(func, target, replace(target, body=body))
+
+
+def _remaining(fold: Fold, loop: str) -> tuple[Loop | Cond, ...]:
+    """What is left around `fold` where it is done for all iterations together: nothing that depends on which one."""
+    gone = loops_gone_with(fold, set(fold.over))
+    if told := sorted(gone & {v for x in fold.reduce.at for v in free_vars(x)}):
+        reason = (
+            f"the element that {fold.reduce.label} folds into tells {join_names(told)}, whose range is not the same"
+        )
+        raise ScheduleError(f"{reason} in all iterations of {loop!r}", loop=loop, suggestion=f"keep {loop!r} serial")
+    return fold.without(gone)
+
+
+def _over(func: Func, label: str) -> tuple[str, ...]:
+    return next((p.stmt.over for p in leaf_paths_of(func) if p.stmt.label == label and isinstance(p.stmt, Reduce)), ())
+
+
+def require_outside_lanes(func: Func, loop: Loop) -> None:
+    """Refuse if `loop` stands in a vectorized one: lanes hold serial loops only."""
+    for lanes in path_to(func, loop)[:-1]:
+        if isinstance(lanes, Loop) and lanes.kind == "vectorize":
+            reason = f"{loop.var!r} stands in the lanes of {lanes.var!r}, and lanes hold serial loops only"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f"a loop around {lanes.var!r}")
+
+
+def require_lockstep(func: Func, loop: str) -> None:
+    """Refuse if running all iterations of `loop` together changes who sees what."""
+    clash = lockstep(func, loop)
+    if clash is None:
+        return
+    distance = abs(clash.witness.second.get(loop, 0) - clash.witness.first.get(loop, 0))
+    if distance > 1:
+        suggestion = f"at most {distance} lanes: split({loop!r}, {distance}) and vectorize the inner loop"
+    else:
+        suggestion = f"keep {loop!r} serial, or vectorize a loop that carries no dependence on {clash.witness.buffer}"
+    raise refusal(clash, f"the lanes of {loop!r} would run together", loop, suggestion)

@@ -1,0 +1,103 @@
+"""Reductions that start outside a loop that is copied: may their starts be reordered?
+
+The first values of a reduction are stored before the outermost loop that it is over, whatever guards say that speak of
+one of these loops: element by element, in the order of the other loops. The starts of a copy come before those of the
+next one. That is the old order, unless loops stand between, or two reductions have one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopir.analysis.dependence.access import is_affine_visible
+from loopir.arith.poly import expand_index
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Cond, Const, Func, Index, Load, Loop, Reduce, Stmt, Value, Var
+from loopir.ir.traverse.walk import free_vars, leaf_paths, leaf_writes, loaded_buffers, path_to
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A reduction in a loop that starts outside of it, from what are not the elements that are there."""
+
+    reduce: Reduce
+    init: tuple[Value, ...]
+    between: frozenset[str]
+    """The loops from where it starts to the loop that it is not over: around the latter."""
+    inner: frozenset[str]
+    """All of them, also in the loop."""
+
+    def told(self, moved: frozenset[str]) -> bool:
+        """Whether elements tell the iterations that their first values speak of, or where those of `moved` are."""
+        known = {v for x in self.reduce.at if (v := _only(x, self.inner)) is not None}
+        asked = frozenset[str]().union(*map(free_vars, self.init))
+        return asked & self.inner <= known or moved & self.inner <= known
+
+
+def require_starts_in_parts(func: Func, loop: Loop) -> None:
+    """Refuse if starts in an order that matters lie outside of `loop`, of which there will be one part after another.
+
+    What is folded over the loop, too, is started by the first part alone.
+    """
+    starts = _outside(func, loop)
+    often = [s for s in starts if loop.var not in s.reduce.over]
+    if often or len(starts) > 1:
+        _require_free(loop, starts, [s for s in often if s.between and not s.told(frozenset((loop.var,)))])
+
+
+def require_starts_in_versions(func: Func, loop: Loop, cond: Cond) -> None:
+    """Refuse if starts in an order that matters lie outside of `loop`, one version of which runs where `cond` holds.
+
+    Where that speaks of what a reduction is over, either version starts all of it.
+    """
+    asked = free_vars(cond)
+    starts = [s for s in _outside(func, loop) if not asked.isdisjoint(s.between.union(s.reduce.over))]
+    _require_free(loop, starts, [s for s in starts if asked.isdisjoint(s.reduce.over) and not s.told(asked)])
+
+
+def _outside(func: Func, loop: Loop) -> list[_Start]:
+    around = path_to(func, loop)[:-1]
+    found: list[_Start] = []
+    for p in leaf_paths((loop,)):
+        s = p.stmt
+        if isinstance(s, Reduce) and s.init is not None and s.init != tuple(Load(b, s.at) for b in s.buffers):
+            first = next((n for n, x in enumerate(around) if isinstance(x, Loop) and x.var in s.over), None)
+            if first is not None:
+                between = _loops(around[first:]).difference(s.over)
+                found.append(_Start(s, s.init, between, between | _loops(p.around).difference(s.over)))
+    return found
+
+
+def _loops(around: Sequence[Stmt]) -> frozenset[str]:
+    return frozenset(x.var for x in around if isinstance(x, Loop))
+
+
+def _require_free(loop: Loop, starts: Sequence[_Start], mixed: Sequence[_Start]) -> None:
+    """Refuse if one of `starts` depends on another, or if there are `mixed` ones, whose values change places."""
+    stored = [b for s in starts for b in leaf_writes(s.reduce)]
+    for s in starts:
+        read = frozenset[str]().union(*map(loaded_buffers, s.init))
+        shared = any(stored.count(b) > 1 for b in leaf_writes(s.reduce)) and not _all_alike(
+            starts, leaf_writes(s.reduce)
+        )
+        if shared or not read.isdisjoint(stored) or s in mixed:
+            label = s.reduce.label
+            reason = f"{label} starts outside of {loop.var!r}, from values that depend on the order of its starts"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({label!r}) first")
+
+
+def _all_alike(starts: Sequence[_Start], names: frozenset[str]) -> bool:
+    """Whether all that start elements of these buffers store the same number there."""
+    values = [s.init for s in starts if not names.isdisjoint(leaf_writes(s.reduce))]
+    (first, *others) = values
+    return len(first) == 1 and isinstance(first[0], Const) and all(x == first for x in others)
+
+
+def _only(x: Index, inner: frozenset[str]) -> str | None:
+    """The one of `inner` that `x` tells, if it is a number of times that and something that speaks of none."""
+    if not is_affine_visible(x):
+        return None
+    terms = [m for m in expand_index(x) if any(free_vars(a) & inner for a in m)]
+    (first, *others) = terms[0] if len(terms) == 1 else (x,)
+    return first.name if terms and not others and isinstance(first, Var) else None

@@ -1,0 +1,1 @@
+"""Primitives for GPUs: bind, tensorize, pipeline, warp specialization, multicast."""

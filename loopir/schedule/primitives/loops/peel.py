@@ -1,0 +1,102 @@
+"""peel: the first or the last iterations of a loop get a loop of their own."""
+
+from __future__ import annotations
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Body, Func, Index, Int, Loop
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import replace_loop
+from loopir.schedule.core.facts import Facts
+from loopir.schedule.core.find import find_loop
+from loopir.schedule.core.naming import UsedNames
+from loopir.schedule.legality.effects import require_stable_extent
+from loopir.schedule.legality.loop_kinds import require_outside_lanes, require_still_together
+from loopir.schedule.legality.reduction_starts import require_starts_in_parts
+from loopir.schedule.schedule import primitive
+from loopir.schedule.transform.split_range import loop_part
+
+
+@primitive
+def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
+    """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`.
+
+    The iterations stay in order, so it is always legal. A reduction over the loop starts in the first of the loops.
+    Where there are not so many iterations, the first ones come first.
+
+    before:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+            assume(3 <= n)
+            for i in range(n):
+                B[i] = select(i < 1, A[i], A[i] + A[i - 1])
+    call:    peel("i", first=1)
+    after:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+            assume(3 <= n)
+            for i_first in range(1):
+                B[i_first]: "B_1" = A[i_first]
+            for i in range(n - 1):
+                B[i + 1] = A[i + 1] + A[i]
+    call:    peel("i", last=2)
+    after:
+        def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+            assume(3 <= n)
+            for i in range(n - 2):
+                B[i] = select(i < 1, A[i], A[i] + A[i - 1])
+            for i_last in range(2):
+                B[n + i_last - 2] = A[n + i_last - 2] + A[n + i_last - 3]
+    refuses: peel("i")                  # no iterations are to be peeled
+    refuses: peel("i", first=-1)        # -1 iterations
+
+    before:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            for k in range(n):
+                S[0] = sum(A[k], over=k, init=0.0)
+    call:    peel("k", first=1)
+    after:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            for k_first in range(min(n, 1)):
+                S[0] = sum(A[k_first], over=k_first, init=0.0, label="S_1")
+            for k in range(n - 1):
+                S[0] = sum(A[k + 1], over=k)
+
+    before:
+        def two(A: "float32[2]", B: "out float32[2]"):
+            for i in range(2):
+                B[i] = A[i]
+    refuses: peel("i", first=1, last=1)  # all 2 iterations of 'i'
+    """
+    target = find_loop(func, loop)
+    require_outside_lanes(func, target)
+    if first < 0 or last < 0:
+        raise ScheduleError(f"{min(first, last)} iterations are to be peeled", loop=target.var, suggestion="first=1")
+    if not first and not last:
+        raise ScheduleError("no iterations are to be peeled", loop=target.var, suggestion="first=1, or last=1")
+    require_stable_extent(target)
+    facts = Facts.at(func, target)
+    if facts.at_least(first + last - target.extent, 0):
+        reason = f"all {text(target.extent)} iterations of {target.var!r} would be peeled"
+        raise ScheduleError(reason, loop=target.var, suggestion=f"less than {text(target.extent)} in all")
+    require_starts_in_parts(func, target)
+    new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, first, last))
+    require_still_together(func, new, target)
+    return new
+
+
+def _parts(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:
+    taken = UsedNames.of(func)
+    n, known = loop.extent, facts.place
+    begun: Index = facts.less(n, Int(first)) if first else Int(0)
+    middle, end = n - first - last, n - last
+    if last and not facts.at_least(n, first + last):
+        end = facts.greater(end, begun)
+        middle = end - begun
+    out: Body = ()
+    if first:
+        name = taken.name(f"{loop.var}_first")
+        out = (loop_part(loop, Int(0), begun, name, known, goes_on=False, copy=taken, begins=True),)
+    side = bool(last) if not (first and last) else None
+    out = (*out, loop_part(loop, begun, middle, loop.var, known, goes_on=bool(first), begins=side))
+    if last:
+        name = taken.name(f"{loop.var}_last")
+        out = (*out, loop_part(loop, end, n - end, name, known, goes_on=True, copy=taken, begins=False))
+    return out

@@ -1,0 +1,1 @@
+"""Primitives on buffers: caches, padding, layouts, scopes, folding."""

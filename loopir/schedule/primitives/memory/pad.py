@@ -1,0 +1,442 @@
+"""pad: a stage runs whole tiles, without guards, on copies that hold a value where there is nothing to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopir.analysis.dependence.access import Statement, is_affine_visible, statements_of
+from loopir.analysis.dependence.depend import SIZE, Pair
+from loopir.analysis.regions.bounds import instance_of
+from loopir.arith.poly import poly_add, to_index
+from loopir.arith.sample_points import refuted_by_sample
+from loopir.arith.simplify import EMPTY, Context, poly, simplify_cond
+from loopir.arith.simplify_func import Known, simplify_func, statements_known
+from loopir.errors import ScheduleError
+from loopir.interp.value_domains import Real
+from loopir.ir.grammar import (
+    FALSE,
+    TRUE,
+    Alloc,
+    Buffer,
+    Cast,
+    Cmp,
+    Cond,
+    Const,
+    Func,
+    If,
+    Index,
+    InstrRegion,
+    Int,
+    Load,
+    Loop,
+    Not,
+    Op,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Value,
+    Var,
+    conj,
+    conjuncts,
+)
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import (
+    StmtPath,
+    free_vars,
+    leaf_paths,
+    leaf_paths_of,
+    loaded_buffers,
+    nodes,
+    replace,
+    replace_stmt,
+    rewrite,
+    statements,
+    substitute,
+)
+from loopir.schedule.core.facts import Facts
+from loopir.schedule.core.find import find_loop, find_stage, join_names, written_buffers
+from loopir.schedule.schedule import primitive
+
+EXTRA = "what is padded"
+ORDERS = ("<", "<=")
+
+
+@primitive
+def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
+    """Run `stage` without the guards that speak of `loops`, or without any where none is named.
+
+    The copies that it reads (as `cache_read` makes them, converted or not) hold `value` where their own guards leave
+    them empty, and no guard is left in the tile. What is computed too much has to stay in memory that nobody reads
+    there, as `cache_write` gives it; and where a reduction folds too often, `value` has to make that the identity of
+    its monoid in all inputs at once: 0 * 0 for a sum, -inf for a maximum. Pad before the loops of the copies are split.
+
+    before:
+        def f(n: "size", A: "float32[n]", B: "float32[n]", S: "out float32[1]"):
+            for k in range((n + 3) // 4):
+                with alloc("float32[4]", scope="local") as X, alloc("float32[4]", scope="local") as Y:
+                    for x in range(4):
+                        if k * 4 + x < n:
+                            X[x] = A[k * 4 + x]
+                    for y in range(4):
+                        if k * 4 + y < n:
+                            Y[y] = B[k * 4 + y]
+                    for h in range(4):
+                        if k * 4 + h < n:
+                            S[0] = sum(X[h] * Y[h], over=(k, h), init=0.0)
+    call:    pad("S", "h")
+    after:
+        def f(n: "size", A: "float32[n]", B: "float32[n]", S: "out float32[1]"):
+            for k in range((n + 3) // 4):
+                with alloc("float32[4]", scope="local") as X, alloc("float32[4]", scope="local") as Y:
+                    for x in range(4):
+                        X[x] = select(k * 4 + x < n, A[k * 4 + x], 0.0)
+                    for y in range(4):
+                        Y[y] = select(k * 4 + y < n, B[k * 4 + y], 0.0)
+                    for h in range(4):
+                        S[0] = sum(X[h] * Y[h], over=(k, h), init=0.0)
+    refuses: pad("S", "h", value=1.0)  # S would fold 1.0 where k * 4 + h < n does not hold
+    refuses: pad("X")                  # X reads A[k * 4 + x], which is not known to be inside A
+
+    before:
+        def g(n: "size", A: "float32[n]", B: "float32[8]", S: "out float32[1]"):
+            for k in range((n + 3) // 4):
+                with alloc("float32[4]", scope="local") as X:
+                    for x in range(4):
+                        if k * 4 + x < n:
+                            X[x] = A[k * 4 + x]
+                    for h in range(4):
+                        if k * 4 + h < n:
+                            S[0] = sum(X[h] * B[h], over=(k, h), init=0.0)
+    refuses: pad("S")                  # 0.0 * B[h], whose value is not known: B may hold inf or nan
+    """
+    place, *more = find_stage(func, stage)
+    if more:
+        raise ScheduleError(
+            f"{stage!r} is several statements: {join_names(p.stmt.label for p in (place, *more))}; name one",
+            suggestion="name one of these",
+        )
+    if any(isinstance(s, InstrRegion) for s in place.around):
+        raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="pad before tensorize")
+    named = {find_loop(func, x).var for x in loops}
+    dropped = _guards(place, named)
+    if not dropped:
+        about = f" that speaks of {join_names(loops)}" if loops else ""
+        raise ScheduleError(
+            f"there is no guard around {place.stmt.label}{about}", suggestion='split with tail="guard" makes one'
+        )
+    copies = {b.name: _copy(func, b) for b in _sources(place.stmt)}
+    new = _unguarded(func, place, dropped)
+    if not (dropped := [c for c in dropped if _may_fail(new, place.stmt.label, c)]):
+        return simplify_func(new)
+    there = next(k for s, k in statements_known(new.body, Known.top(new)) if s is place.stmt)
+    known = there.here
+    _require_inside(place.stmt, there)
+    _require_held(func, place.stmt, copies)
+    over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
+    free = [c for c in dropped if not free_vars(c) & over]
+    if free and not _guarded_alike(func, place, free, known):
+        _require_unseen(func, place, free)
+    for c in dropped:
+        if free_vars(c) & over:
+            _require_identity(place.stmt, c, known, copies, value)
+    return simplify_func(_filled(new, copies, value))
+
+
+# ---------------------------------------------------------------- what is dropped, and from what it reads
+
+
+def _guards(place: StmtPath, loops: set[str]) -> list[Cond]:
+    """The conditions around the stage, and nothing else, that speak of `loops`, if any are named."""
+    terms = (c for s in _own_guards(place) for c in conjuncts(s.cond))
+    return [c for c in terms if is_affine_visible(c) and (not loops or free_vars(c) & loops)]
+
+
+def _own_guards(place: StmtPath) -> list[If]:
+    """The guards around the stage, and nothing else."""
+    guards = ((s, n) for s, n in zip(place.around, place.path[1:], strict=True) if isinstance(s, If))
+    return [s for s, n in guards if not s.orelse and len([*leaf_paths((s,))]) == 1 and n < len(s.then)]
+
+
+def _may_fail(new: Func, label: str, guard: Cond) -> bool:
+    """Whether there is an instance of the stage, which has no guard any more, in which `guard` does not hold."""
+    found = [s for s in statements_of(new) if s.label == label and free_vars(guard).isdisjoint(s.gone)]
+    return any(_fails(new, s, guard) for s in found)
+
+
+def _fails(new: Func, s: Statement, guard: Cond) -> bool:
+    if s.init:  # which stands in fewer loops, and needs none that it folds over
+        system, names = instance_of(new, s, None)
+        system.require(Not(guard), "s", names)
+        return system.possible([*(f"{SIZE}{n}" for n in new.sizes), *(f"s.{v}" for v in s.dims)], ())
+    facts = Facts.at(new, s.place.stmt)
+    if simplify_cond(guard, facts.known) == TRUE:
+        return False
+    if isinstance(guard, Cmp) and not s.maybe and all(isinstance(c, Cmp) and c.op in ORDERS for c in (*s.conds, guard)):
+        known = facts.place.here  # all of it says when the stage runs, so that its examples are instances
+        if refuted_by_sample(poly_add(poly(guard.b - guard.a, known), {(): -1} if guard.op == "<" else {}), known):
+            return True
+    system, names = instance_of(new, s, None)
+    system.require(Not(guard), "s", names)
+    return system.possible([*(f"{SIZE}{n}" for n in new.sizes), *(f"s.{v}" for v in s.dims)], ())
+
+
+def _sources(stmt: Store | Reduce) -> list[Buffer]:
+    values = (stmt.value,) if isinstance(stmt, Store) else (*stmt.values, *(stmt.init or ()))
+    found = (n.buffer for part in (*values, *stmt.at) for n in nodes(part) if isinstance(n, Load))
+    return list({b.name: b for b in found}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """The one store that fills a buffer, element by element: where `cond` holds, and else with `empty`, if it does."""
+
+    store: Store
+    cond: Cond
+    guards: tuple[If, ...]
+    empty: Const | None
+
+    def holds(self, at: Sequence[Index]) -> Cond:
+        """Whether it holds something of its own at element `at`."""
+        env = {x.name: ix for x, ix in zip(self.store.at, at, strict=True) if isinstance(x, Var)}
+        return substitute(self.cond, env)
+
+
+def _copy(func: Func, b: Buffer) -> _Copy | None:
+    """How `b` is filled, if one store does, under nothing but guards and a loop for each of its dimensions."""
+    writers = [p for p in leaf_paths_of(func) if b in written_buffers(p)]
+    if len(writers) != 1:
+        return None
+    (place,) = writers
+    store, held, empty = place.stmt, TRUE, None
+    match store:
+        case Store(value=Load() | Cast(Load())):
+            pass
+        case Store(value=Select(held, Load() | Cast(Load()), Const() as empty)):  # it is padded
+            pass
+        case _:
+            return None
+    depth = next((n for n, s in enumerate(place.around) if isinstance(s, Alloc) and s.buffer == b), None)
+    if depth is None:
+        return None
+    inside = place.around[depth + 1 :]
+    loops = {s.var: s for s in inside if isinstance(s, Loop)}
+    guards = tuple(s for s in inside if isinstance(s, If))
+    facts = Facts.at(func, place.around[depth])
+    for ix, size in zip(store.at, b.shape, strict=True):
+        loop = loops.pop(ix.name, None) if isinstance(ix, Var) else None
+        if not (loop is not None and facts.equal(loop.extent, size)) and not (ix == Int(0) and size == Int(1)):
+            return None
+    plain = all(not g.orelse and len([*leaf_paths((g,))]) == 1 and is_affine_visible(g.cond) for g in guards)
+    return None if loops or not plain else _Copy(store, conj(held, *(g.cond for g in guards)), guards, empty)
+
+
+# ---------------------------------------------------------------- legality
+
+
+def _require_inside(stmt: Store | Reduce, there: Known) -> None:
+    """Refuse if the stage, without its guards, may leave a buffer, as it starts, too."""
+    loads = [n for n in nodes(stmt) if isinstance(n, Load)]
+    starting = {n for v in (stmt.init or () if isinstance(stmt, Reduce) else ()) for n in nodes(v)}
+    targets = [(b, stmt.at) for b in ((stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers)]
+    read = [(n.buffer, n.at, there.start if n in starting else there.here) for n in loads]
+    for verb, found in (("reads", read), ("writes", [(b, at, there.start) for b, at in targets])):
+        for b, at, known in found:
+            tests = (c for x, d in zip(at, b.shape, strict=True) for c in (Cmp("<=", Int(0), x), Cmp("<", x, d)))
+            if any(simplify_cond(c, known) != TRUE for c in tests):
+                what = f"{stmt.label} {verb} {text(Load(b, at))}, which is not known to be inside {b.name}"
+                raise ScheduleError(what, suggestion="cache_read of what it reads and cache_write of what it writes")
+
+
+def _require_held(func: Func, stmt: Store | Reduce, copies: Mapping[str, _Copy | None]) -> None:
+    """Refuse if the stage reads an intermediate that is no copy, and may hold nothing where its guards do not."""
+    given = {a.buffer.name for a in func.args if a.access != "out"}
+    if empty := sorted(name for name, copy in copies.items() if copy is None and name not in given):
+        raise ScheduleError(
+            f"{stmt.label} reads {join_names(empty)}, which is not filled by one copy of every element",
+            suggestion=f"cache_read({stmt.label!r}, {empty[0]!r}, ...), and pad before the copy's loops are split",
+        )
+
+
+def _guarded_alike(func: Func, place: StmtPath, dropped: Sequence[Cond], known: Context) -> bool:
+    """Whether all else that touches what the stage writes is seen to be under the same guards, element by element.
+
+    That is how copies out are, and what the solver need not be asked.
+    """
+    names = {b.name for b in written_buffers(place)}
+    controls = (s.extent if isinstance(s, Loop) else s.cond for s in statements(func.body) if isinstance(s, Loop | If))
+    if names & {a.buffer.name for a in func.args} or any(names & loaded_buffers(c) for c in controls):
+        return False
+    for p in leaf_paths_of(func):
+        start = next((n for n, s in enumerate(p.around) if isinstance(s, Alloc) and s.buffer.name in names), 0)
+        own = {s.var for s in p.around[start:] if isinstance(s, Loop)}
+        terms = [t for c, held in p.conds() if held for t in conjuncts(c) if is_affine_visible(t)]
+        found = [n.at for n in nodes(p.stmt) if isinstance(n, Load) and n.buffer.name in names]
+        for at in (*found, *((p.stmt.at,) if names & {b.name for b in written_buffers(p)} else ())):
+            other = {v: f"{v}'" for v in own}  # another instance, where it is the stage itself
+            there = {v: Var(name) for v, name in other.items()}
+            moved = (
+                _shift_term(substitute(t, there), [substitute(x, there) for x in at], place.stmt.at) for t in terms
+            )
+            test = conj(*(t for t in moved if not free_vars(t) & {*other.values()}))
+            if any(simplify_cond(test, known.given(Not(c))) != FALSE for c in dropped):
+                return False
+    return True
+
+
+def _shift_term(term: Cond, at: Sequence[Index], to: Sequence[Index]) -> Cond:
+    """`term`, as far as it speaks of the element `at`, asked of the element `to`, which is the same one."""
+    if not isinstance(term, Cmp):
+        return term
+    p = poly(term.a - term.b, EMPTY)
+    for x, y in zip(at, to, strict=True):
+        old = {m: c for m, c in poly(x, EMPTY).items() if m and m not in poly(y, EMPTY)}
+        times = {p.get(m, 0) // c if p.get(m, 0) % c == 0 else 0 for m, c in old.items()}
+        if len(times) == 1:
+            (k,) = times
+            p = poly_add(poly_add(p, poly(x, EMPTY), -k), poly(y, EMPTY), k)
+    return Cmp(term.op, to_index(p), Int(0))
+
+
+def _require_unseen(func: Func, place: StmtPath, dropped: Sequence[Cond]) -> None:
+    """Refuse if the instances where `dropped` does not hold write an element that another instance touches."""
+    stmt = place.stmt
+    names = {b.name for b in written_buffers(place)}
+    if seen := sorted(names & {a.buffer.name for a in func.args}):
+        reason = (
+            f"where {join_names(text(c) for c in dropped)} does not hold, {stmt.label} would write {join_names(seen)}"
+        )
+        raise ScheduleError(f"{reason}, which the caller sees", suggestion=f"cache_write({stmt.label!r}, ...) first")
+    extra = replace(stmt, label=EXTRA)
+    first = next(s for s in _own_guards(place) if any(c in dropped for c in conjuncts(s.cond)))
+    lifted = _beside(func, place, first, dropped, extra)
+    found = statements_of(lifted)
+    mine = [s for s in found if s.label == EXTRA]
+    for s in mine:
+        for t in found:
+            for a in s.accesses:
+                for b in t.accesses if t.label != EXTRA else ():
+                    if a.write and a.buffer == b.buffer and a.buffer in names:
+                        clash = next(Pair(lifted, s, a, t, b).clashes([[]]), None)
+                        if clash is not None:
+                            guard = join_names(text(c) for c in dropped)
+                            raise ScheduleError(  # no witness, as what is padded does not run yet
+                                f"where {guard} does not hold, {stmt.label} would write what {t.name} touches: "
+                                f"{clash.witness}",
+                                suggestion=f"cache_write({stmt.label!r}, ...) first",
+                            )
+
+
+def _beside(func: Func, place: StmtPath, first: Stmt, dropped: Sequence[Cond], extra: Stmt) -> Func:
+    """`func` with `extra` in loops like the stage's beside `first`, a guard, where `dropped` does not hold."""
+    inner: tuple[Stmt, ...] = (If(Not(conj(*dropped)), (extra,)),)
+    at = next(n for n, s in enumerate(place.around) if s is first)
+    for s in reversed(place.around[at:]):
+        if isinstance(s, Loop | Alloc):
+            inner = (replace(s, body=inner),)
+        elif isinstance(s, If):
+            inner = (If(conj(*(c for c in conjuncts(s.cond) if c not in dropped)), inner),)
+    return replace_stmt(func, first, (first, *inner))
+
+
+def _require_identity(
+    stmt: Store | Reduce, cond: Cond, known: Context, copies: Mapping[str, _Copy | None], value: float
+) -> None:
+    """Refuse unless the stage folds the identity where `cond` does not hold."""
+    assert isinstance(stmt, Reduce)
+    here = known.given(Not(cond))
+    for v, identity in zip(stmt.values, stmt.monoid.identity, strict=True):
+        folded = _known_value(v, here, copies, value)
+        if isinstance(folded, Value):
+            shown = text(_shown(v, here, copies, value))
+            held = join_names(
+                sorted({n.buffer.name for n in nodes(_shown(v, here, copies, value)) if isinstance(n, Load)})
+            )
+            reason = (
+                f"where {text(cond)} does not hold, {stmt.label} would fold {shown}, whose value is not known: {held}"
+            )
+            raise ScheduleError(f"{reason} may hold inf or nan", suggestion=f"cache_read of {held} with the same guard")
+        if folded != Real().const(identity.value, identity.type):
+            raise ScheduleError(
+                f"{stmt.label} would fold {float(folded)} where {text(cond)} does not hold, and the identity of "
+                f"{stmt.monoid.name} is {float(identity.value)}",
+                suggestion="another value, if there is one, or keep the guard of the reduced loop",
+            )  # fmt: skip
+
+
+def _filling(n: Load, here: Context, copies: Mapping[str, _Copy | None], value: float) -> Const | None:
+    """What is read, if it is no element of the source."""
+    copy = copies.get(n.buffer.name)
+    if copy is None or simplify_cond(copy.holds(n.at), here) != FALSE:
+        return None
+    return Const(value, n.dtype) if copy.empty is None else copy.empty
+
+
+def _known_value(v: Value, here: Context, copies: Mapping[str, _Copy | None], value: float) -> Any:
+    """The number that `v` is, where every copy that it reads holds `value`; the part that is not known, else."""
+    real = Real()
+    match v:
+        case Const(x, t):
+            return real.const(x, t)
+        case Load():
+            filled = _filling(v, here, copies, value)
+            return v if filled is None else real.const(filled.value, filled.type)
+        case Cast(x, t):
+            inner = _known_value(x, here, copies, value)
+            return inner if isinstance(inner, Value) else real.cast(x.dtype, t)(inner)
+        case Op(fn, args):
+            known = [_known_value(a, here, copies, value) for a in args]
+            unknown = next((x for x in known if isinstance(x, Value)), None)
+            return unknown if unknown is not None else real.op(fn, args[0].dtype)(*known)
+        case _:
+            return v
+
+
+def _shown(v: Value, here: Context, copies: Mapping[str, _Copy | None], value: float) -> Value:
+    """`v` with `value` for what is filled, for a message."""
+
+    match v:
+        case Load():
+            filled = _filling(v, here, copies, value)
+            return v if filled is None else filled
+        case Op(fn, args):
+            return Op(fn, tuple(_shown(a, here, copies, value) for a in args))
+        case Cast(x, t):
+            return Cast(_shown(x, here, copies, value), t)
+        case _:
+            return v
+
+
+# ---------------------------------------------------------------- the rewrite
+
+
+def _unguarded(func: Func, place: StmtPath, dropped: Sequence[Cond]) -> Func:
+    guards = _own_guards(place)
+
+    def visit(s: Stmt) -> Stmt | tuple[Stmt, ...] | None:
+        if not isinstance(s, If) or not any(s is g for g in guards):
+            return None
+        kept = conj(*(c for c in conjuncts(s.cond) if c not in dropped))
+        inner = rewrite(s.then, visit)
+        return inner if kept == TRUE else If(kept, inner)
+
+    return replace(func, body=rewrite(func.body, visit))
+
+
+def _filled(func: Func, copies: Mapping[str, _Copy | None], value: float) -> Func:
+    """`func` with each copy that has a guard filled with `value` where it does not hold."""
+    guarded = {c.store.label: c for c in copies.values() if c is not None and c.guards}
+
+    def visit(s: Stmt) -> Stmt | tuple[Stmt, ...] | None:
+        if isinstance(s, If) and any(s is g for c in guarded.values() for g in c.guards):
+            return rewrite(s.then, visit)
+        if isinstance(s, Store) and s.label in guarded:
+            copy = guarded[s.label]
+            inner = s.value.a if isinstance(s.value, Select) else s.value
+            empty = Const(value, s.buffer.dtype) if copy.empty is None else copy.empty
+            return replace(s, value=Select(copy.cond, inner, empty))
+        return None
+
+    return replace(func, body=rewrite(func.body, visit))

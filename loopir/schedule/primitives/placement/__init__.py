@@ -1,0 +1,1 @@
+"""Primitives that move stages: compute_at, compute_inline, hoist, ..."""

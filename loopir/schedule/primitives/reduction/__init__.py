@@ -1,0 +1,1 @@
+"""Primitives on reductions: rfactor, decompose_reduction, scans, atomics."""

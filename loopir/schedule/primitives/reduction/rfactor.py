@@ -1,0 +1,177 @@
+"""rfactor: each iteration of a reduced loop folds on its own, and what they give is folded afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopir.analysis.dependence.reordering import Origin
+from loopir.arith.simplify import nonnegative, poly
+from loopir.arith.upper_bound import max_trip_count
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import BLOCK_AXES, Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import free_vars, fresh_name, leaf_paths_of, replace, replace_stmt, rewrite, taken_names
+from loopir.schedule.core.facts import known_at
+from loopir.schedule.core.find import find_serial, join_names
+from loopir.schedule.legality.reductions import (
+    Fold,
+    find_reduce,
+    nested,
+    require_delay,
+    require_inside,
+    require_outlived,
+    with_new_loops,
+)
+from loopir.schedule.legality.widening import require_apart_at_once
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def rfactor(func: Func, stage: str, loop: str) -> Func:
+    """Fold each iteration of `loop`, over which `stage` reduces, into an element of its own; then fold these.
+
+    The partial results are the stage `stage_rf`; `stage` folds them in a nest that follows, over a copy of `loop`.
+    It is legal for every monoid, as these are associative and commutative; floats are rounded in another order. The
+    iterations of `loop` then are independent: reorder it outwards, and parallel, bind or vectorize it.
+
+    before:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            for k_o in range((n + 3) // 4):
+                for k_i in range(4):
+                    if k_o * 4 + k_i < n:
+                        S[0] = sum(A[k_o * 4 + k_i], over=(k_o, k_i), init=7.0)
+    call:    rfactor("S", "k_i")
+    after:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            with alloc("float32[4]") as S_rf:
+                for k_o in range((n + 3) // 4):
+                    for k_i in range(4):
+                        if k_o * 4 + k_i < n:
+                            S_rf[k_i] = sum(A[k_o * 4 + k_i], over=k_o, init=0.0)
+                for k_i_1 in range(4):
+                    S[0] = sum(S_rf[k_i_1], over=k_i_1, init=7.0)
+    call:    rfactor("S", "k_o")
+    after:
+        def total(n: "size", A: "float32[n]", S: "out float32[1]"):
+            with alloc("float32[(n + 3) // 4]") as S_rf:
+                for k_o in range((n + 3) // 4):
+                    for k_i in range(4):
+                        if k_o * 4 + k_i < n:
+                            S_rf[k_o] = sum(A[k_o * 4 + k_i], over=k_i, init=0.0)
+                for k_o_1 in range((n + 3) // 4):
+                    S[0] = sum(S_rf[k_o_1], over=k_o_1, init=7.0)
+    refuses: rfactor("S", "i")  # there is no loop 'i'
+
+    before:
+        def f(n: "size", A: "float32[n, 8]", S: "inout float32[n]", B: "out float32[n]"):
+            for i in range(n):
+                for k in range(8):
+                    S[i] = sum(A[i, k], over=k)
+                    B[i] = S[i]
+    refuses: rfactor("S", "k")  # S at (i=0, k=0) writes S[0], which B at (i=0, k=0) reads later (at n=1)
+    refuses: rfactor("S", "i")  # S does not reduce over 'i'; it does over k
+    refuses: rfactor("B", "k")  # stage 'B' is no reduction
+    """
+    fold = find_reduce(func, stage)
+    target = find_serial(func, loop)
+    if target.var not in fold.over:
+        over = join_names(fold.over)
+        reason = f"{fold.reduce.label} does not reduce over {target.var!r}; it does over {over}"
+        raise ScheduleError(reason, loop=target.var, suggestion=f"one of {over}" if fold.over else None)
+    parts = _Parts.of(func, fold, target)
+    require_delay(func, fold, parts.again, target.var, f"{fold.reduce.label} would be folded after its loops")
+    if fold.reduce.init is None:
+        require_inside(func, fold, parts.again, target.var)
+    new = replace_stmt(func, fold.start, parts.nest())  # every loop and guard stands where one like it stood
+    if fold.reduce.init is None:
+        label = fold.reduce.label
+        again = [x.var for x in parts.again if isinstance(x, Loop)]
+        made = next(p for p in leaf_paths_of(new) if p.stmt.label == label).loops[-len(again) :]
+        came = {label: Origin(label, {v: Var(x.var) for v, x in zip(again, made, strict=True)})}
+        require_apart_at_once(func, new, label, came, f"{label} would be folded, where it is not now,")
+    return new
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The nest of `fold` cut in two at `loop`; `rest` are the other loops, over which the partial results fold.
+
+    `again` is what both halves have around them, `loop` first. A loop that is not reduced over, but tells neither
+    elements nor their first values apart, folds into them all the same, and is in `rest`; unless nothing starts where
+    it does not run.
+    """
+
+    func: Func
+    fold: Fold
+    loop: Loop
+    rest: tuple[str, ...]
+    again: tuple[Loop | Cond, ...]
+
+    @staticmethod
+    def of(func: Func, fold: Fold, loop: Loop) -> _Parts:
+        over, ongoing = set(fold.over) - {loop.var}, fold.reduce.init is None
+        shells = fold.without(over)
+        asked = (*fold.reduce.at, *(fold.reduce.init or ()), *(s for s in shells if not isinstance(s, Loop)))
+        telling = {v for n in asked for v in free_vars(n)}
+        for s in reversed(shells):
+            if isinstance(s, Loop) and (s.var in telling or s is loop or not (ongoing or _runs(func, s))):
+                telling |= {s.var} | free_vars(s.extent)
+        again = [s for s in shells if not isinstance(s, Loop) or s.var in telling]
+        require_outlived(again, over, loop.var)
+        if inner := sorted(free_vars(loop.extent) & {s.var for s in again if isinstance(s, Loop)}):
+            reason = (
+                f"the extent of {loop.var!r} depends on {join_names(inner)}, which the fold afterwards runs inside it"
+            )
+            raise ScheduleError(reason, loop=loop.var, suggestion=f"reorder {join_names(inner)} outside the nest")
+        again.remove(loop)
+        kept = {s.var for s in again if isinstance(s, Loop)} | {loop.var}
+        rest = tuple(s.var for s in fold.loops() if s.var not in kept)
+        if at_once := [s.var for s in fold.loops() if s.var in rest and s.kind in ("parallel", *BLOCK_AXES)]:
+            reason = f"iterations of {join_names(at_once)} run at once, and folds into partial results are not atomic"
+            raise ScheduleError(
+                reason, loop=loop.var, suggestion=f"rfactor over one of {join_names(at_once)}, while serial"
+            )
+        return _Parts(func, fold, loop, rest, (loop, *again))
+
+    def nest(self) -> Stmt:
+        """The partial results, in memory of their own, and the fold of them."""
+        reduce, taken = self.fold.reduce, taken_names(self.func)
+        shape = tuple(self.size(s) for s in self.again if isinstance(s, Loop))
+        at = tuple(Var(s.var) for s in self.again if isinstance(s, Loop))
+        memory: list[Buffer] = []
+        for b in reduce.buffers:
+            memory.append(Buffer(fresh_name(f"{b.name}_rf", taken), shape, b.dtype))
+            taken.add(memory[-1].name)
+        partial = self.partial(tuple(memory), at)
+        first = rewrite((self.fold.start,), lambda s: partial if s is reduce else None)
+        loads = tuple(Load(b, at) for b in memory)
+        total = replace(reduce, values=loads, over=(self.loop.var,))
+        second, _ = with_new_loops(self.func, nested(self.again, (total,)), [b.name for b in memory])
+        body: Body = (*first, *second)
+        for b in reversed(memory):
+            body = (Alloc(b, body),)
+        return body[0]
+
+    def size(self, loop: Loop) -> Index:
+        """The most iterations that `loop` has, which the memory has room for."""
+        around = {x.var: x.extent for x in (*self.fold.outer, *self.fold.loops()) if x is not loop}
+        size = max_trip_count(loop, around)
+        if size is None:
+            raise ScheduleError(
+                f"{loop.var!r} runs {text(loop.extent)} times, and how much memory that needs at most is not known",
+                loop=self.loop.var, suggestion=f'split("{loop.var}", 32) and take the inner loop',
+            )  # fmt: skip
+        return size
+
+    def partial(self, memory: tuple[Buffer, ...], at: tuple[Index, ...]) -> Body:
+        reduce = self.fold.reduce
+        if self.rest:
+            identity = reduce.monoid.identity
+            return (Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, self.rest, identity),)
+        return tuple(Store(b.name, b, at, v) for b, v in zip(memory, reduce.values, strict=True))
+
+
+def _runs(func: Func, loop: Loop) -> bool:
+    """Whether `loop` has an iteration for each start of a reduction in it, also if what that is over has none."""
+    known = known_at(func, loop).start
+    return nonnegative(poly(loop.extent - 1, known), known)

@@ -1,0 +1,1 @@
+"""Rewrites that primitives share: placing nests, copies, resizing allocations."""

@@ -1,0 +1,227 @@
+"""A part of a program as a program of its own: some of its nests, with what they share with the others as arguments.
+
+What is proved of a nest hangs on the accesses of the nests beside it and on the sizes, so that a step that is legal in
+a part is legal in the whole, as long as the part reads and writes the same arguments. Steps are then paid for by the
+size of the part. Parts that differ in names alone are the same program once they are in canonical form, so that what
+was found for one layer of a network is found for all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Access, Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Stmt, Store
+from loopir.ir.traverse.clone import Renaming, UsedNames, rename_symbols
+from loopir.ir.traverse.labels import labels_in, labels_of
+from loopir.ir.traverse.memo import memoized
+from loopir.ir.traverse.walk import (
+    accessed_buffers,
+    loaded_buffers,
+    statements,
+    stored_buffers,
+    taken_names,
+    top_level_nests,
+)
+from loopir.schedule.core.find import join_names
+
+_NUMBER = re.compile(r"_?\d+$")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Nests of a program as a Func, in canonical names, and what each name is called in the program."""
+
+    func: Func
+    nests: tuple[int, ...]
+    original: dict[str, str]
+    labels: dict[str, str]
+
+
+def subprogram(func: Func, stages: Iterable[str]) -> Func:
+    """The nests of `func` in which `stages` stand as a Func with the same names.
+
+    What other nests read or write besides becomes an argument. ScheduleError for a stage that is not there, and where
+    another nest has to run between these.
+    """
+    chosen = _chosen(func, stages)
+    in_order(func, (chosen, *((t.nth,) for t in top_level_nests(func) if t.nth not in chosen)))
+    return _extracted(func, chosen)
+
+
+def extract(func: Func, stages: Iterable[str]) -> Part:
+    """As `subprogram`, in canonical names: loops, stages and results without their numbers, inputs in order."""
+    chosen, found = _chosen(func, stages), subprogram(func, stages)
+    taken, new, labels = UsedNames(set(found.sizes), set()), Renaming(), dict[str, str]()
+    for a in found.args:
+        stem = "arg" if a.access == "in" else _NUMBER.sub("", a.buffer.name) or "arg"
+        new.buffers[a.buffer.name] = replace(a.buffer, name=taken.name(stem))
+    for s in statements(found.body):
+        match s:
+            case Alloc(b):
+                new.buffers[b.name] = replace(b, name=taken.name(_NUMBER.sub("", b.name) or "buffer"))
+            case Loop(var):
+                new.loops[var] = taken.name(_NUMBER.sub("", var) or "loop")
+            case Store(label) | Reduce(label) if label not in new.labels:
+                written = new.buffers.get(label)  # what is called after what it writes stays so
+                new.labels[label] = taken.label(written.name if written else _NUMBER.sub("", label) or "stage")
+            case _:
+                pass
+    made = replace(rename_symbols(found, new), name="part")
+    original = {b.name: old for old, b in new.buffers.items()} | {name: old for old, name in new.loops.items()}
+    labels = {name: old for old, name in new.labels.items()}
+    return Part(made, chosen, original, labels)
+
+
+def put_together(func: Func, groups: Sequence[tuple[Part, Func]]) -> Func:
+    """`func` with the nests of each part exchanged for those of the Func that came of it, side by side.
+
+    New names that others have already get a number. ScheduleError where parts have to wait for one another.
+    """
+    every = top_level_nests(func)
+    inside = {n for part, _ in groups for n in part.nests}
+    gone = {part.original[b.name] for part, _ in groups for b in _allocated(part.func)}
+    outer = [b for b in _allocated(func) if b.name not in gone]
+    rest = replace(func, body=tuple(t.nest for t in every if t.nth not in inside))
+    taken = UsedNames(taken_names(rest) | {b.name for b in outer}, labels_of(rest))
+    made = {part.nests: _in_place(part, new, taken) for part, new in groups}
+    units = [*(part.nests for part, _ in groups), *((t.nth,) for t in every if t.nth not in inside)]
+    whole: Body = ()
+    for unit in in_order(func, units):
+        whole += made[unit] if unit in made else (every[unit[0]].nest,)
+    for b in reversed(outer):
+        whole = (Alloc(b, whole),)
+    return replace(func, body=whole)
+
+
+def _in_place(found: Part, made: Func, taken: UsedNames) -> Body:
+    """The nests of `made` under the names of the program, or new ones."""
+    new = Renaming()
+    for a in made.args:
+        new.buffers[a.buffer.name] = replace(a.buffer, name=found.original[a.buffer.name])
+    for s in statements(made.body):
+        match s:
+            case Alloc(b):
+                new.buffers[b.name] = replace(b, name=taken.name(found.original.get(b.name, b.name)))
+            case Loop(var):
+                new.loops[var] = taken.name(found.original.get(var, var))
+            case Store(label) | Reduce(label) if label not in new.labels:
+                new.labels[label] = taken.label(found.labels.get(label, label))
+            case _:
+                pass
+    return tuple(rename_symbols(s, new) for s in made.body)
+
+
+# ---------------------------------------------------------------- nests
+
+
+def depends(first: Stmt, second: Stmt) -> bool:
+    """Whether two nests, one after the other, touch memory that one of them writes."""
+    return not (
+        stored_buffers(first).isdisjoint(accessed_buffers(second))
+        and loaded_buffers(first).isdisjoint(stored_buffers(second))
+    )
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A nest of a program: its stages, the buffers that it reads and writes, and the nests before it that it needs."""
+
+    stages: tuple[str, ...]
+    reads: frozenset[str]
+    writes: frozenset[str]
+    needs: frozenset[int]
+
+
+@memoized
+def nests(func: Func) -> tuple[Nest, ...]:
+    """The nests of `func`, in order, by what they touch."""
+    every, out = [t.nest for t in top_level_nests(func)], list[Nest]()
+    for n, s in enumerate(every):
+        stages = tuple(dict.fromkeys(x.label for x in statements((s,)) if isinstance(x, Store | Reduce)))
+        needs = frozenset(k for k in range(n) if depends(every[k], s))
+        out.append(Nest(stages, loaded_buffers(s), stored_buffers(s), needs))
+    return tuple(out)
+
+
+def in_order(func: Func, units: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Those sets of nests, which are all there are, in an order in which each has what it needs, else as they stand.
+
+    ScheduleError where two of them wait for one another.
+    """
+    every, left, out = nests(func), sorted(units), list[tuple[int, ...]]()
+    unit_of = {n: unit for unit in left for n in unit}
+    waits = {unit: {unit_of[k] for n in unit for k in every[n].needs} - {unit} for unit in left}
+    while left:
+        ready = next((unit for unit in left if waits[unit].isdisjoint(left)), None)
+        if ready is None:
+            stuck = max(left, key=len)
+            other = next(iter(sorted(waits[stuck].intersection(left))))
+            first, second = (join_names(every[n].stages[0] for n in unit) for unit in (stuck, other))
+            raise ScheduleError(
+                f"{first} would wait for {second}, which waits for them", suggestion="take it along, or leave one out"
+            )
+        left.remove(ready)
+        out.append(ready)
+    return out
+
+
+def _chosen(func: Func, stages: Iterable[str]) -> tuple[int, ...]:
+    wanted = set(stages)
+    every = top_level_nests(func)
+    if missing := sorted(wanted - labels_of(func)):
+        known = join_names(sorted(labels_of(func)))
+        raise ScheduleError(f"there is no stage {missing[0]!r}; there are {known}", suggestion="one of these")
+    if not wanted:
+        raise ScheduleError("no stage is named", suggestion="name those that are meant")
+    return tuple(t.nth for t in every if labels_in(t.nest) & wanted)
+
+
+def _allocated(func: Func) -> list[Buffer]:
+    """What is allocated around the nests of `func`, outer ones first."""
+    return list(
+        {a.buffer.name: a.buffer for t in top_level_nests(func) for a in t.around if isinstance(a, Alloc)}.values()
+    )
+
+
+def _extracted(func: Func, chosen: Sequence[int]) -> Func:
+    every = top_level_nests(func)
+    mine, others = [every[n].nest for n in chosen], [t.nest for t in every if t.nth not in set(chosen)]
+    read, written = (frozenset[str]().union(*map(f, mine)) for f in (loaded_buffers, stored_buffers))
+    touched, elsewhere = (frozenset[str]().union(*map(accessed_buffers, of)) for of in (mine, others))
+    filled = frozenset[str]().union(*map(stored_buffers, others))
+
+    def access(name: str) -> Access:
+        """What another nest has filled in part has to stay."""
+        return "inout" if name in filled or (name in read and _first_reads(mine, name)) else "out"
+
+    args: list[Arg] = []
+    for a in func.args:
+        name = a.buffer.name
+        if name in touched:
+            kept = a.access if a.access == "inout" else access(name)
+            args.append(Arg(a.buffer, kept if name in written else "in"))
+    inner: list[Buffer] = []
+    for b in _allocated(func):
+        if b.name not in touched:
+            continue
+        if b.name not in elsewhere:
+            inner.append(b)
+        elif b.scope != "global" or b.layout is not None:
+            raise ScheduleError(f"{b.name} is {b.scope} memory that other nests share", suggestion="take them along")
+        else:
+            args.append(Arg(b, access(b.name) if b.name in written else "in"))
+    args.sort(key=lambda a: a.access != "in")
+    body: Body = tuple(mine)
+    for b in reversed(inner):
+        body = (Alloc(b, body),)
+    params = (*(p for p in func.params if not isinstance(p, Arg)), *args)
+    return replace(func, params=params, body=body)
+
+
+def _first_reads(nests: Sequence[Stmt], buffer: str) -> bool:
+    """Whether `buffer` may be read before all of it is written."""
+    first = next(s for s in nests if buffer in accessed_buffers(s))
+    return buffer in loaded_buffers(first)

@@ -1,0 +1,1 @@
+"""Generators of programs, expressions and steps, as Hypothesis strategies."""

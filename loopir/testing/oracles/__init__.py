@@ -1,0 +1,1 @@
+"""Oracles: independent ways to tell that a program does not mean what it did."""

@@ -1,0 +1,1 @@
+"""What schedules of both targets share: queries, fusion, products, stencils."""

@@ -1,0 +1,183 @@
+"""Contractions, C[i, j] = fold over k of A[i, k] with B[k, j]: each operand is read once and used many times.
+
+The structure is what counts, not the operation: one reduced loop, and two operands, each of which does not speak of one
+of the two other loops; any loops around make a batch. How the operands lie in memory, transposed or not, is taken as
+it is: they are copied into panels that the inner loops run along.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import loopir as lp
+
+from .nest_queries import batched, extent, free_loops, step
+
+LARGE_MATRIX = 1536
+"""Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input: its buffer, and whether the reduced loop runs along its rows."""
+
+    buffer: str
+    along: bool
+
+    def panels(self, width: int, chunk: int = 1) -> str:
+        """The layout in panels of `width` rows or columns, in each of which the reduced loop comes first, or so many
+        steps of it last.
+        """
+        if chunk > 1:
+            args = "x, k" if self.along else "k, x"
+            return f"lambda {args}: (x // {width}, k // {chunk}, x % {width}, k % {chunk})"
+        if self.along:
+            return f"lambda x, k: (x // {width}, k, x % {width})"
+        return f"lambda k, x: (x // {width}, k, x % {width})"
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The loops of a contraction: around it, over rows, over columns (along the output), and reduced; its operands."""
+
+    stage: str
+    batch: tuple[str, ...]
+    row: str
+    column: str
+    reduced: str
+    left: Operand
+    right: Operand
+    bytes: int
+    """Of an element of the output."""
+
+
+def separate_operands(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with a copy for the right operand of `stage`, if it folds products of elements of one buffer, as `A @ A.T`.
+
+    What brings operands near knows them by their buffers.
+    """
+    over = s.reduced(stage)
+    reads, writes = ([t for t in s.accesses(stage) if t.write == kind] for kind in (False, True))
+    if not over or len(writes) != 1 or len(reads) != 2 or reads[0].buffer != reads[1].buffer:
+        return s
+    for left, right in (reads, reads[::-1]):
+        loops = [x for x in s.loops(stage) if not right.invariant(x)]
+        if any(writes[0].contiguous(x) and left.invariant(x) for x in loops):
+            loops.sort(key=right.contiguous)
+            if s.why("reindex", stage, right.buffer, *loops) is None:
+                return s.reindex(stage, right.buffer, *loops)
+    return s
+
+
+def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
+    """What `stage` is as a contraction; None if it is none, or of one buffer: see `separate_operands`."""
+    loops, over = s.loops(stage), s.reduced(stage)
+    reads = [t for t in s.accesses(stage) if not t.write]
+    writes = [t for t in s.accesses(stage) if t.write]
+    free = tuple(x for x in loops if x not in over)
+    if len(over) != 1 or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
+        return None
+    if reads[0].buffer == reads[1].buffer:
+        return None
+    (k,), (out,) = over, writes
+    for left, right in (reads, reads[::-1]):
+        rows = [x for x in free if right.invariant(x) and not left.invariant(x)]
+        columns = [x for x in free if left.invariant(x) and not right.invariant(x)]
+        column = next((x for x in columns if out.contiguous(x)), None)
+        whole = not any(_parted(out.text, side) for side in (rows, columns))  # and no part of a loop that was split
+        if rows and column is not None and whole:
+            row = max(
+                reversed(rows), key=lambda x: extent(s, x) or LARGE_MATRIX
+            )  # others, of one operand alone, go around
+            sides = [(left, row), (right, column)]
+            if any(t.contiguous(k) == t.contiguous(x) or t.invariant(k) for t, x in sides):
+                return None
+            batch = tuple(x for x in free if x not in (row, column))
+            one, other = (Operand(t.buffer, t.contiguous(k)) for t, _ in sides)
+            return Contraction(stage, batch, row, column, k, one, other, out.dtype.bytes)
+    return None
+
+
+def _parted(text: str, loops: list[str]) -> bool:
+    """Whether a dimension of the element written `text` is counted by several of `loops`."""
+    return any(sum(x in re.findall(r"\w+", d) for x in loops) > 1 for d in text.partition("[")[2].split(", "))
+
+
+def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:
+    """Whether no loop of the three is known to be shorter than `least`: then its operands are not used often enough."""
+    lengths = [extent(s, x) for x in (c.row, c.column, c.reduced)]
+    return all(n is None or n >= least for n in lengths)
+
+
+def stages(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """One step, and the stages that are new after it."""
+    before = set(s.stages)
+    s = getattr(s, primitive)(*args, **kwargs)
+    return s, tuple(x for x in s.stages if x not in before)
+
+
+def copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
+    s, (copy,) = stages(s, "cache_read", stage, buffer, scope, at=at)
+    return s, copy
+
+
+def padded(s: lp.Schedule, stage: str, *loops: str) -> lp.Schedule:
+    """`stage` without the guards of each of `loops` that can be padded away."""
+    for loop in loops:
+        if s.why("pad", stage, loop) is None:
+            s = s.pad(stage, loop)
+    return s
+
+
+# ---------------------------------------------------------------- GPU
+
+
+@lp.composite
+def matmul_gpu(
+    s: lp.Schedule, stage: str, *, block: int | None = None, depth: int = 16, part: int | None = None, vector: int = 4
+) -> lp.Schedule:
+    """The contraction `stage` in tiles of `block` x `block` for a block of threads, `part` x `part` for each of them.
+
+    `depth` steps of the reduced loop at a time, both operands' tiles are copied to shared memory by all threads,
+    `vector` elements at once; a thread takes its rows and columns from there to registers. Unless told, tiles are
+    as large as registers allow where there are enough of them for a whole GPU.
+    """
+    c = contraction(s, stage)
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    lengths = [extent(s, x) for x in (c.row, c.column)]
+    large = all(n is not None and n >= LARGE_MATRIX for n in lengths)
+    block, part = block or (128 if large else 64), part or (8 if large else 4)
+    side = block // part
+    s, (bi, i) = step(s, "split", c.row, block)
+    s, (ti, ii) = step(s, "split", i, part)
+    s, (bj, j) = step(s, "split", c.column, block)
+    s, (tj, jj) = step(s, "split", j, part)
+    s, (ko, ki) = step(s, "split", c.reduced, depth)
+    s = s.reorder(*c.batch, bi, bj, ko, ti, tj, ki, ii, jj)
+    s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
+    s, (inner,) = stages(s, "cache_write", stage, "local", at=bj)
+    tiles: list[str] = []
+    for operand in (c.left, c.right):
+        s, copy = copied(s, inner, operand.buffer, "shared", ko)
+        if operand.along:  # rows of four more, so that the threads that turn a tile around meet few banks twice
+            s = s.set_layout(copy, f"lambda x, k: k * {block + vector} + x")
+        tiles.append(copy)
+    s = padded(s, inner, ii, jj, ki)
+    for copy in tiles:
+        s = _copy_by_square(s, copy, side, vector)
+        s, mine = copied(s, inner, copy, "local", ki)
+        s = s.vectorize(s.loops(mine)[-1])
+    s = s.unroll(ii).unroll(jj).unroll(ki)
+    out = s.loops(stage)
+    return batched(s.vectorize(out[-1]).unroll(out[-2]), c.batch)  # once tiles are found
+
+
+def _copy_by_square(s: lp.Schedule, copy: str, side: int, vector: int) -> lp.Schedule:
+    """The copy of a tile by `side` x `side` threads, each of them `vector` elements along a row at once."""
+    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
+    s, (flat, lane) = step(s, "split", flat, vector)
+    s, (_, thread) = step(s, "split", flat, side * side)
+    s, (y, x) = step(s, "split", thread, side)
+    return s.bind(y, "threadIdx.y").bind(x, "threadIdx.x").vectorize(lane)

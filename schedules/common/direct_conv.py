@@ -1,0 +1,163 @@
+"""Convolutions and their like as they are written: register tiles, whose window slides over rows that are near.
+
+A product over several loops keeps them. On a CPU two vectors are taken of the loop that the output runs along, and of
+the last loop of the other operand as many elements as leave registers for the sums; all folded loops run inside. On a
+GPU a block of threads takes a tile of the output, and brings the window of the input that it needs, and the weights,
+to shared memory, a few channels at a time. What fills up borders is computed where the window is, what is made of a
+sum where the sum is done; and what folds over neighbours of that, a pooling, where its tile of them is.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+from .nest_queries import extent, fused, step
+from .products import filled, followed, pooled, product
+
+ROWS = 4
+"""Rows of the output for which the borders of the input are filled up at once, on a CPU."""
+STRIP = 8
+"""Rows of a pooling that a thread takes at once: those that strips share are computed in both."""
+
+
+@lp.composite
+def direct_cpu(
+    s: lp.Schedule, stage: str, *, lanes: int | None = None, registers: int | None = None, rows: int = ROWS
+) -> lp.Schedule:
+    """The product `stage` over several loops, and what is made of it, in register tiles on threads.
+
+    A vector has `lanes` elements, and there are `registers` of them; unless told, as this machine has them.
+    """
+    s, stage, out = followed(s, stage)
+    p = product(s, stage)
+    if p is None:
+        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    pool = pooled(s, out)
+    s = s if pool is None else in_strips(s, pool, out)
+    bytes_, count = lp.vector_unit()
+    lanes, registers = lanes or max(1, bytes_ // 4), registers or count
+    around, mine = _nest(s, out, len(p.free))
+    at = {x: mine[n] for n, x in enumerate(p.free)}
+    row = p.left.loops[-1]
+    width = _width(extent(s, p.column), lanes)
+    height = max(1, (registers - 3) // max(1, width // lanes))
+    height = min(height, extent(s, row) or height)
+    ahead = [x for x in mine if x not in (at[row], at[p.column])]
+    s, (io, i) = step(s, "split", at[row], height)
+    s, (jo, j) = step(s, "split", at[p.column], width)
+    home = io
+    if ahead:
+        s, (home, last) = step(s, "split", ahead[-1], rows)
+        s = s.reorder(*ahead[:-1], home, last, io, jo, i, j)
+        if not around:
+            s, home = fused(s, (*ahead[:-1], home))
+    else:
+        s = s.reorder(io, jo, i, j)
+    s = s.compute_at(stage, jo)
+    for border in reversed(filled(s, (stage,))):
+        s = s.compute_at(border, home) if s.why("compute_at", border, home) is None else s
+    inner = [x for x in s.loops(stage) if x in p.free and x not in (row, p.column)]
+    s = s.reorder(*inner, *p.reduced, row, p.column)
+    s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
+    s = s.vectorize(p.column).unroll(row).vectorize(j).unroll(i)
+    for loop in (io, jo):
+        s = s.partition(loop) if s.why("partition", loop) is None else s
+    outer = s.loops(out)[0]
+    return s.parallel(outer) if s.why("parallel", outer) is None else s
+
+
+@lp.composite
+def in_strips(s: lp.Schedule, pool: str, stage: str, *, strip: int = STRIP) -> lp.Schedule:
+    """`stage` computed in strips of `strip` rows of `pool`, which reads it, for threads to take."""
+    rows = [x for x in s.loops(pool) if x not in s.reduced(pool)]
+    s, (outer, _) = step(s, "split", rows[1] if len(rows) > 2 else rows[0], strip)
+    s, outer = fused(s, (rows[0], outer)) if len(rows) > 2 else (s, outer)
+    return s.compute_at(stage, outer)
+
+
+def _nest(s: lp.Schedule, stage: str, count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The loops around `stage` that place it in another nest, and its own `count` loops."""
+    loops = s.loops(stage)
+    return loops[: len(loops) - count], loops[len(loops) - count :]
+
+
+def _width(length: int | None, lanes: int) -> int:
+    """Two vectors, if the loop has them."""
+    return 2 * lanes if length is None or length >= 2 * lanes else lanes
+
+
+# ---------------------------------------------------------------- GPU
+
+
+@lp.composite
+def direct_gpu(
+    s: lp.Schedule,
+    stage: str,
+    *,
+    tile: tuple[int, int] = (4, 8),
+    lanes: int = 32,
+    threads: int = 8,
+    depth: int = 8,
+) -> lp.Schedule:
+    """The product `stage`, what is made of it, and what a pooling folds of that, in one kernel with shared windows.
+
+    A block has `threads` x `lanes` threads and takes `tile` x `lanes` elements of the last stage, the lanes along its
+    rows. `depth` steps of the last folded loop at a time are brought near.
+    """
+    s, stage, out = followed(s, stage)
+    p = product(s, stage)
+    if p is None:
+        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    pool = pooled(s, out)
+    last = out if pool is None else pool
+    folds = s.reduced(last)
+    free = [x for x in s.loops(last) if x not in folds]
+    if len(free) < 3:
+        raise lp.ScheduleError(f"{last} has {len(free)} loops besides those it folds, and windows have three or more")
+    *outer, a, b, c = free
+    s, (ao, a) = step(s, "split", a, tile[0])
+    s, (bo, b) = step(s, "split", b, tile[1])
+    s, (co, c) = step(s, "split", c, lanes)
+    s = s.reorder(*outer, ao, bo, co, a, b, c, *folds)
+    if pool is not None:
+        s = s.compute_at(out, co).set_scope(next(t.buffer for t in s.accesses(out) if t.write), "shared")
+    s = s.compute_at(stage, co).set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
+    s, (ko, k) = step(s, "split", p.reduced[-1], depth)
+    s = s.reorder(ko, *p.free, *p.reduced[:-1], k)
+    near: list[str] = []
+    borders = filled(s, (stage,))
+    for border in reversed(borders):
+        s = s.compute_at(border, ko).set_scope(border, "shared")
+        near.append(border)
+    for touch in [t for t in s.accesses(stage) if not t.write]:
+        if s.buffer(touch.buffer).scope == "global":
+            before = set(s.stages)
+            s = s.cache_read(stage, touch.buffer, "shared", at=ko)
+            near += [x for x in s.stages if x not in before]
+    s, block = fused(s, (*outer, ao))
+    s = s.bind(block, "blockIdx.z").bind(bo, "blockIdx.y").bind(co, "blockIdx.x")
+    for copy in near:
+        s = _copy_window(s, copy, ko, threads, lanes)
+    s = _spread(s, p.free, threads)
+    if pool is not None:
+        s = _spread(s, s.loops(out)[-len(p.free) :], threads)
+    return _spread(s, (a, b, c), threads)
+
+
+def _spread(s: lp.Schedule, loops: tuple[str, ...], threads: int) -> lp.Schedule:
+    """The columns of a tile along the lanes, the loop before it over `threads`, in registers what is left."""
+    *turns, row, column = loops
+    s, (turn, thread) = step(s, "split", row, threads)
+    s = s.bind(thread, "threadIdx.y").bind(column, "threadIdx.x")
+    for loop in (*turns, turn):
+        s = s.unroll(loop) if extent(s, loop) is not None and s.loop(loop).kind == "serial" else s
+    return s
+
+
+def _copy_window(s: lp.Schedule, copy: str, home: str, threads: int, lanes: int) -> lp.Schedule:
+    """The copy of a window by all threads of a block."""
+    loops = s.loops(copy)
+    s, flat = fused(s, loops[loops.index(home) + 1 :])
+    s, (flat, x) = step(s, "split", flat, lanes)
+    s, (_, y) = step(s, "split", flat, threads)
+    return s.bind(y, "threadIdx.y").bind(x, "threadIdx.x")

@@ -1,0 +1,132 @@
+"""What a stage is as a product of two operands over several loops: a convolution, a product in batches.
+
+What these have in common with a matrix product is that each operand does not speak of some of the loops. What sets
+them apart is that an index adds a loop of the output and one that is folded over (a window), that a border is filled
+up, that one loop counts groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import loopir as lp
+
+from .nest_queries import extent, free_loops, step
+
+
+@dataclass(frozen=True)
+class Side:
+    """An operand: its buffer, the loops that it alone speaks of, and the loop that runs along its rows."""
+
+    buffer: str
+    loops: tuple[str, ...]
+    along: str | None
+
+
+@dataclass(frozen=True)
+class Product:
+    """A stage that folds products of two operands: the output runs along a loop of `right`, which is `column`."""
+
+    free: tuple[str, ...]
+    reduced: tuple[str, ...]
+    left: Side
+    right: Side
+    column: str
+
+
+def product(s: lp.Schedule, stage: str) -> Product | None:
+    """What `stage` is as a product over several loops; None if it is none."""
+    over, touches = s.reduced(stage), s.accesses(stage)
+    reads, writes = [t for t in touches if not t.write], [t for t in touches if t.write]
+    free = tuple(x for x in s.loops(stage) if x not in over)
+    if not over or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
+        return None
+    if reads[0].buffer == reads[1].buffer:  # see `apart`
+        return None
+    for left, right in (reads, reads[::-1]):
+        rows = tuple(x for x in free if right.invariant(x) and not left.invariant(x))
+        columns = tuple(x for x in free if left.invariant(x) and not right.invariant(x))
+        column = next((x for x in columns if writes[0].contiguous(x)), None)
+        if rows and column is not None and not any(t.invariant(over[-1]) for t in reads):
+            loops = s.loops(stage)
+            one, other = (
+                Side(t.buffer, own, next((x for x in loops if t.contiguous(x)), None))
+                for t, own in ((left, rows), (right, columns))
+            )
+            return Product(free, over, one, other, column)
+    return None
+
+
+def several(s: lp.Schedule, stage: str, least: int = 16) -> bool:
+    """Whether `stage` is a product over several loops, of matrices that are not known to be smaller than `least`."""
+    for loop in free_loops(s, stage) if s.reduced(stage) else ():
+        size = _group(s, stage, loop)
+        s = s if size is None else s.split(loop, size, tail="exact")
+    p = product(s, stage)
+    if p is None or len(p.free) + len(p.reduced) == 3:
+        return False
+    return all(_count(s, loops, least) >= least for loops in (p.left.loops, p.right.loops, p.reduced))
+
+
+def _count(s: lp.Schedule, loops: Sequence[str], unknown: int) -> int:
+    lengths: list[int] = [unknown if (n := extent(s, x)) is None else n for x in loops]
+    return prod(lengths)
+
+
+def followed(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str, str]:
+    """`s`, the stage that folds, and the stage that takes its sums one by one: a copy, if what reads them folds, too.
+
+    A loop over outputs that counts groups, too, is cut in both, into groups and what is in one; it is read off an
+    operand that moves only every so many iterations of it.
+    """
+    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    after = s.stages[s.stages.index(stage) + 1 :]
+    out = after[0] if after else stage
+    written = {t.buffer for t in s.accesses(stage) if t.write}
+    reads = any(t.buffer in written and not t.write for t in s.accesses(out))
+    if not reads or s.reduced(out) or len(s.loops(out)) < len(free):
+        before = set(s.stages)
+        s = s.cache_write(stage, "global")
+        out, (stage,) = stage, (x for x in s.stages if x not in before)
+    for n, loop in enumerate(free):
+        size = _group(s, stage, loop)
+        if size is not None:
+            own = s.loops(out)[-len(free) :]
+            s = s.split(loop, size, tail="exact").split(own[n], size, tail="exact")
+    return s, stage, out
+
+
+def _group(s: lp.Schedule, stage: str, loop: str) -> int | None:
+    """How many iterations of `loop` make a group, if it counts groups."""
+    length = extent(s, loop) or 0
+    if all(t.strides.get(loop, 0) is not None for t in s.accesses(stage)):
+        return None
+    for size in (n for n in range(length - 1, 1, -1) if length % n == 0):
+        t, (_, inner) = step(s, "split", loop, size, tail="exact")
+        if any(x.invariant(inner) for x in t.accesses(stage)):
+            return size
+    return None
+
+
+def pooled(s: lp.Schedule, stage: str) -> str | None:
+    """The stage that alone reads what `stage` writes, and folds neighbours of it; None if there is none."""
+    written = {t.buffer for t in s.accesses(stage) if t.write}
+    users = {x for x in s.stages for t in s.accesses(x) if t.buffer in written and x != stage and not t.write}
+    pool = users.pop() if len(users) == 1 else None
+    return pool if pool is not None and s.reduced(pool) and product(s, pool) is None else None
+
+
+def filled(s: lp.Schedule, readers: Sequence[str]) -> tuple[str, ...]:
+    """The stages that `readers` alone read, and that are no epilogue of a fold: borders, above all."""
+    folded = {t.buffer for x in s.stages if s.reduced(x) for t in s.accesses(x) if t.write}
+    out: list[str] = []
+    for stage in s.stages:
+        touches = s.accesses(stage)
+        written = {t.buffer for t in touches if t.write}
+        users = {x for x in s.stages for t in s.accesses(x) if t.buffer in written and x != stage and not t.write}
+        given = {t.buffer for t in touches if not t.write}
+        if users and users <= {*readers} and not s.reduced(stage) and not given & folded:
+            out.append(stage)
+    return tuple(out)

@@ -1,0 +1,177 @@
+"""A CPU schedule for any nest: threads over the outermost independent loop, vectors over an inner one.
+
+Stages along the same rows, and stages that read neighbours of what others make, are computed where they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import loopir as lp
+
+from ..common.contraction import contraction, separate_operands, worth_tiling
+from ..common.direct_conv import direct_cpu
+from ..common.fusion import epilogue
+from ..common.nest_queries import extent, free_loops, one_nest, step
+from ..common.products import product, several
+from .column_reduction import across, columns
+from .matmul_amx import matmul_amx, tiled
+from .matmul_cpu import matmul_cpu, whole_vectors
+from .matmul_vnni import matmul_pairs, pairs
+from .nontemporal_stores import past_caches, streamed
+from .product_chains import product_chain
+from .register_transpose import transpose_cpu, transposed_tile
+from .row_fusion import rows
+from .sliding_windows import windows
+from .split_reduction import folded, into_one, lanes_of, runs_along
+
+SHORT_LOOP = 4
+"""How long each loop of a contraction is at least that is worth tiles of registers."""
+CHUNK = 8192
+"""Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
+VECTORS = 4
+"""Vectors that one iteration takes of a long line, so that functions of several of them are evaluated meanwhile."""
+
+
+def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
+    """`s` with each stage run by threads over its outermost loop, by vectors over its innermost free one.
+
+    Vectors have `lanes` elements, unless told as many as this machine's. A contraction of two operands runs in register
+    tiles, as does a convolution. Reductions along a row fold vectors, and those across rows take these as they lie; in
+    others the lanes are brought inside the reduced loops, so that a vector of sums stays in a register. What is read
+    across the direction of the results goes through tiles in registers. Two products with folds of rows between them,
+    as in attention, are one loop over blocks.
+    """
+    if lanes is None and (chained := product_chain(s)) is not None:
+        return chained
+    for stage in s.stages:
+        if (t := separate_operands(s, stage)) is not s:
+            c = contraction(t, stage)
+            s = t if several(t, stage) or (c is not None and worth_tiling(t, c, SHORT_LOOP)) else s
+    together = _rows_in_one_loop(s, lanes)
+    if together is not None:
+        return together
+    for stage in s.stages:  # first what takes the stages that it reads along
+        if stage in s.stages and contraction(s, stage) is None and several(s, stage, SHORT_LOOP) and one_nest(s, stage):
+            s = _direct(s, stage)
+    for stage in s.stages:
+        if stage not in s.stages or not one_nest(s, stage):
+            continue
+        c = contraction(s, stage)
+        if c is not None and worth_tiling(s, c, SHORT_LOOP):
+            s = _product(s, stage)
+            continue
+        loops = free_loops(s, stage)
+        width = lanes or lanes_of(s, stage)
+        if len(loops) == 1 and loops == s.loops(stage):
+            s = _line(s, stage, loops[0], width)
+        elif loops and runs_along(s, stage) and not (across(s, stage) and _shorter(s, stage, width)):
+            s = folded(s, stage, lanes=lanes).parallel(loops[0])
+        elif across(s, stage) is not None:
+            s = columns(s, stage, lanes=lanes)
+        elif loops:
+            s = _turned(s, stage) or _grid(s, stage, loops, width)
+        else:
+            s = into_one(s, stage, lanes=lanes)
+    return s
+
+
+def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
+    """All stages in one loop over rows of the last one, if they can be there; rows of it are on threads then."""
+    last = s.stages[-1]
+    loops = s.loops(last)
+    if len(s.stages) < 2 or len(loops) < 2 or s.reduced(last) or loops[0] not in free_loops(s, last):
+        return None
+    folds = [x for x in s.stages if s.reduced(x)]
+    if any(product(s, x) is not None or not runs_along(s, x) for x in folds):
+        return None
+    t = rows(s, lanes=lanes) if folds else windows(s, lanes=lanes)
+    outer = t.loops(last)[0]
+    return t if all(outer in t.loops(x) for x in t.stages) and t.loop(outer).kind == "parallel" else None
+
+
+def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A contraction in register tiles, and what is made of it in its stores."""
+    for fits, made in ((tiled, matmul_amx), (pairs, matmul_pairs)):
+        if fits(s, stage) is not None:
+            try:
+                return epilogue(made(s, stage), stage)
+            except lp.ScheduleError:  # something is in the way of an instruction, such as another sum
+                pass
+    t = epilogue(matmul_cpu(s, stage), stage)
+    for x in s.stages:
+        if x in t.stages and _in_vectors(t, x) and not _in_vectors(s, x):
+            t = whole_vectors(t, x)
+    return t
+
+
+def _shorter(s: lp.Schedule, stage: str, lanes: int) -> bool:
+    """Whether the innermost loop of `stage` is known to be shorter than a vector."""
+    length = extent(s, s.loops(stage)[-1])
+    return length is not None and length < lanes
+
+
+def _in_vectors(s: lp.Schedule, stage: str) -> bool:
+    return any(s.loop(x).kind == "vectorize" for x in s.loops(stage)[-1:])
+
+
+def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A convolution in register tiles, if it can be."""
+    try:
+        return direct_cpu(s, stage)
+    except lp.ScheduleError:
+        return s
+
+
+def _turned(s: lp.Schedule, stage: str) -> lp.Schedule | None:
+    """What is read across the direction of the results through tiles, if it can be."""
+    try:
+        return transpose_cpu(s, stage) if transposed_tile(s, stage) is not None else None
+    except lp.ScheduleError:  # a tile is no box of a known size
+        return None
+
+
+def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
+    """One loop over independent elements: whole chunks for the threads, what is left in a loop of its own.
+
+    What does not stay in the caches is stored past them.
+    """
+    length = extent(s, loop)
+    if length is not None and length < 2 * CHUNK:
+        return _vectors(s, loop, lanes)
+    if s.why("split", loop, CHUNK, tail="peel") is not None:
+        return s
+    before = set(s.loops())
+    s = s.split(loop, CHUNK, tail="peel")
+    outer, inner = [x for x in s.loops() if x not in before][:2]
+    s, (_, lane) = step(s.parallel(outer), "split", inner, VECTORS * lanes)
+    if s.why("vectorize", lane) is not None:
+        return s
+    return streamed(s, stage, lane) if past_caches(s) else s.vectorize(lane)
+
+
+def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Schedule:
+    """Several loops: the last free one inside all others, for the lanes; the first for the threads."""
+    if len(loops) > 1:
+        before = set(s.loops())
+        s = _vectors(s, loops[-1], lanes)
+        if stage not in s.stages:
+            return s  # a step showed that it never runs
+        lane = next((x for x in s.loops(stage) if s.loop(x).kind == "vectorize"), None)
+        if lane is not None:
+            order = (*(x for x in s.loops(stage) if x != lane), lane)
+            if order != s.loops(stage) and s.why("reorder", *order) is None:
+                s = s.reorder(*order)
+            vector = next((x for x in s.loops(stage) if x not in before), lane)
+            s = s.partition(vector) if s.why("partition", vector) is None else s  # one mask, in the last vector
+    return s.parallel(loops[0]) if s.why("parallel", loops[0]) is None else s
+
+
+def _vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
+    length = extent(s, loop)
+    if (length is not None and length < lanes) or s.why("split", loop, lanes) is not None:
+        return s
+    before = set(s.loops())
+    t = s.split(loop, lanes)
+    inner = [x for x in t.loops() if x not in before][-1]
+    return t.vectorize(inner) if t.why("vectorize", inner) is None else s

@@ -1,0 +1,397 @@
+"""Contractions on a CPU: register tiles, on operands in panels or, where these are small, as they lie.
+
+The parameters follow from the machine (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication",
+2008). A tile of a few rows and vectors keeps its sums in registers, and leaves one for each vector of the right operand
+and one for an element of the left: 6 rows of 2 vectors with AVX2, 14 with AVX-512, or what wastes less of a short or
+narrow product. One operand is copied into panels as a whole, the other a block at a time, which stays in the second
+cache while the panels of the first come by. Blocks are of rows, or of columns where these are many more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import loopir as lp
+
+from ..common.contraction import Contraction, Operand, contraction, copied, padded, stages
+from ..common.nest_queries import extent, step
+from .split_reduction import folded
+
+DEEP = 1152
+PART = 1024
+"""A reduced loop longer than DEEP is taken at most PART at a time, so that the caches hold the panels."""
+SMALL = 1 << 22
+"""Products up to which panels are not worth their making, as the operands are in the second cache."""
+NARROW = 8
+"""Vectors of columns up to which they are not either: an element of the left operand is in few products."""
+FEW = 12
+"""Rows, which are two tiles or less, up to which not even those of a right operand that is not near are worth it."""
+MANY, LONG = 20, 2
+"""Tiles of columns from which on one column more hardly counts, and vectors of a row from which on it is folded."""
+SHARED = 1 << 20
+"""Products from which threads share operands as they lie: some 20 us."""
+STEPS = 8
+"""Steps of the reduced loop that are copied of a panel at once, their loads under way together: rows a page apart meet
+in one set of the first cache, which holds so many lines."""
+CHUNKS = (8, 4, 1)
+"""Steps of the reduced loop that may lie together: as a vector of them, and the loop inside is that much longer."""
+TURN = 4
+"""Steps of one turn of the loop inside: what ends a turn, and a hint, are then few operations beside theirs."""
+AHEAD, AHEAD_SHARED = 4096, 2048
+"""Bytes of the panel that is shared, and comes from further away, that are asked for before they are used where not all
+of the next one is; on several threads fewer.
+"""
+LINE = 64
+WORD = 4
+TURNS = 3
+ROWS = 160
+"""Blocks that a thread has, where they are no smaller than so many rows: each goes through all panels."""
+HELD, HELD_SHARED = 4, 2
+"""The second cache has room for so many blocks: one, and panels that go through; for fewer where threads share them."""
+LARGER = 0.03
+"""What of its time a block loses that is larger."""
+BEGUN = 0.2
+"""Tiles in whose time a block is begun."""
+ALIKE = 16
+"""Tiles of columns, of which the last is worth as much code as all others."""
+UNKNOWN = 8
+"""Tiles of a block where lengths are not known."""
+
+
+@lp.composite
+def matmul_cpu(
+    s: lp.Schedule, stage: str, *, lanes: int | None = None, registers: int | None = None, tiles: int | None = None
+) -> lp.Schedule:
+    """The contraction `stage` in register tiles, threads over blocks of `tiles` of them.
+
+    A vector has `lanes` elements, and there are `registers` of them; unless told, as this machine has them, and blocks
+    as its caches take them. With `tiles`, operands are always copied into panels.
+    """
+    c = contraction(s, stage)
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    bytes_, count = lp.vector_unit()
+    lanes = lanes or max(1, bytes_ // max(WORD, c.bytes))  # floats of 16 bits are added up as float32
+    registers = registers or count
+    height, width = _tile(s, c, lanes, registers)
+    if tiles is None and _one_is_left(s, c, width, lanes):
+        return matmul_cpu(_without_one(s, c, lanes), stage, lanes=lanes, registers=registers)
+    if tiles is None and _is_small(s, c, lanes):
+        return _as_it_lies(s, c, lanes, registers)
+    rows, columns = extent(s, c.row), extent(s, c.column)
+    flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
+    return _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c), parts=_is_last(s, c))
+
+
+def _is_last(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether the product is a result; else what goes on with it is to be in its stores, which are not to be parted."""
+    given = {a.buffer.name for a in s.func.args}
+    return all(t.buffer in given for t in s.accesses(c.stage) if t.write)
+
+
+# ---------------------------------------------------------------- tiles
+
+VECTORS = (1, 2, 4)
+"""Vectors of a tile: LLVM takes a vector of three for one of four."""
+LATENCY = 4
+"""Cycles from a sum to the next one of the same element."""
+LOAD = 0.75
+"""Cycles of a load from the first cache: two start in one, if nothing is in the way."""
+NEAR = 16
+"""Bytes that come from the second cache in a cycle."""
+START = 20
+"""Cycles that the sums of a tile wait for one another, at its end."""
+
+
+def _tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, whole: bool = False) -> tuple[int, int]:
+    """The rows and columns of a tile: those by which all tiles take the fewest cycles, by what bounds a step of each.
+
+    That are its products, two in a cycle, its loads, as many, and its bytes. If `whole`, a tile is within the output.
+    """
+    lengths = [extent(s, x) for x in (c.row, c.column, c.reduced)]
+    if any(n is None for n in lengths):
+        return (registers - 3) // 2, 2 * lanes
+    rows, columns, depth = (n or 0 for n in lengths)
+    sets = depth * c.bytes % 4096 == 0  # rows that many bytes apart meet in one set of the first cache
+    best = (0.0, 2, lanes)
+    for vectors in VECTORS:
+        for height in range(1 if whole else 2, (registers - 1) // vectors):
+            width, sums = vectors * lanes, height * vectors
+            over = sums + vectors >= registers or (whole and (height > rows or width > max(columns, lanes)))
+            if over or (whole and sets and height > 8):
+                continue
+            size = c.bytes * (height + width)
+            far = size / NEAR if 2 * depth * size > lp.caches()[0] else 0
+            step_ = max(sums / 2, LOAD * (height + vectors), LATENCY, far)
+            cycles = -(-rows // height) * -(-columns // width) * (depth * step_ + sums + START)
+            best = min(best, (cycles, height, width)) if best[0] else (cycles, height, width)
+    return best[1], best[2]
+
+
+# ---------------------------------------------------------------- a column left over
+
+
+def _one_is_left(s: lp.Schedule, c: Contraction, width: int, lanes: int) -> bool:
+    """Whether whole tiles leave one column, for which a tile more takes longer than vectors along the reduced loop.
+
+    On one thread: on several, another loop to share has not been shown to be worth it.
+    """
+    columns, depth = extent(s, c.column), extent(s, c.reduced)
+    if (
+        lp.thread_count() > 1
+        or columns is None
+        or depth is None
+        or c.batch
+        or not _is_last(s, c)
+        or not c.left.along
+        or c.right.along
+    ):
+        return False
+    return columns % width == 1 and width < columns <= MANY * width and depth >= LONG * lanes
+
+
+def _without_one(s: lp.Schedule, c: Contraction, lanes: int) -> lp.Schedule:
+    """The last column in a nest of its own, which folds vectors; the right operand's has a copy for it."""
+    before = set(s.stages)
+    s = s.reorder(c.column, c.row, c.reduced)
+    s, (outer, inner, *_) = step(s, "split", c.column, (extent(s, c.column) or 0) - 1, tail="peel")
+    (one,) = (x for x in s.stages if x not in before)
+    s = s.fuse(outer, inner)
+    column, row, k = s.loops(one)
+    s, _ = copied(s.reorder(row, column, k), one, c.right.buffer, "global", None)
+    return folded(s, one, lanes=lanes)
+
+
+def _products(s: lp.Schedule, *loops: str) -> int:
+    return prod(extent(s, x) or 1 for x in loops)
+
+
+# ---------------------------------------------------------------- small ones
+
+
+def _is_small(s: lp.Schedule, c: Contraction, lanes: int) -> bool:
+    """Whether the operands are in cache as they lie, and the right one's rows along the output."""
+    rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
+    if rows is None or columns is None or depth is None or c.right.along:
+        return False
+    if columns < lanes or (columns > NARROW * lanes and rows * columns * depth > SMALL):
+        return False
+    size, room = columns * depth * c.bytes, lp.caches()[1]
+    return size <= (room * 3 // 4 if columns <= NARROW * lanes else room // 2) or rows <= FEW
+
+
+def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> lp.Schedule:
+    """Register tiles on the operands themselves.
+
+    The last tiles are moved back, so that all are whole. Where others go on with the product, which are to be in its
+    stores, each element has to be stored once, and by one thread where there are several. A right operand that is not
+    near as a whole is gone through a tile's columns at a time. Threads share the loop of which they do the same, or
+    the longer one.
+    """
+    rows, columns, depth = (extent(s, x) or 1 for x in (c.row, c.column, c.reduced))
+    height, width = _tile(s, c, lanes, registers, whole=True)
+    last = _is_last(s, c)
+    share = not c.batch and lp.thread_count() > 1 and _products(s, c.row, c.column, c.reduced) >= SHARED
+    by_columns = share and (_held_up(columns, width), -columns) < (_held_up(rows, height), -rows)
+    by_rows = share and not by_columns
+    back = "shift_inwards" if last else "guard"
+    turned = by_columns or (columns * depth * c.bytes > lp.caches()[1] // 2 and not by_rows)
+    if turned:  # before tiles overlap, whose order is then kept
+        s = s.reorder(*c.batch, c.column, c.row, c.reduced)
+    s, (i, ii) = step(s, "split", c.row, height, tail="guard" if by_rows else back)
+    s, (j, jj) = step(s, "split", c.column, width, tail="guard" if by_columns else back)
+    outer = (j, i) if turned else (i, j)
+    s = s.reorder(*c.batch, *outer, c.reduced, ii, jj)
+    s, (inner,) = stages(s, "cache_write", c.stage, "local", at=outer[1])
+    s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
+    if depth > TURN:
+        s, (_, near, *_) = step(s, "split", c.reduced, TURN, tail="peel")
+        s = s.unroll(near)
+    s = s.vectorize(s.loops(c.stage)[-1]).unroll(s.loops(c.stage)[-2])
+    if c.batch or share:
+        s = s.parallel(c.batch[0] if c.batch else outer[0])
+    return s.partition(outer[0]) if share and last and s.why("partition", outer[0]) is None else s
+
+
+def _held_up(length: int, part: int) -> float:
+    """What of a loop's time threads take that share it by `part` iterations, if what is left at its end comes after."""
+    whole, rest = length // part, length % part > 0
+    return (-(-whole // lp.thread_count()) + rest) / (whole + rest)
+
+
+# ---------------------------------------------------------------- panels
+
+
+def _in_panels(
+    s: lp.Schedule,
+    c: Contraction,
+    width: int,
+    height: int,
+    lanes: int,
+    tiles: int | None,
+    flat: bool,
+    chunk: int,
+    parts: bool,
+) -> lp.Schedule:
+    """Blocks of rows or, if `flat`, of columns, on threads; the operand that blocks share is copied once.
+
+    If `parts`, tiles that store vectors in part are in a loop of their own. Where there are many others, that loop
+    takes one step after the other, which is a quarter less to compile.
+    """
+    k = c.reduced
+    s, (j, jj) = step(s, "split", c.column, width)
+    s, (i, ii) = step(s, "split", c.row, height)
+    across, other = (j, i) if flat else (i, j)
+    tall = width if flat else height
+    depth = _depth(extent(s, k))
+    length = depth or extent(s, k)
+    s, (block, tile) = step(s, "split", across, tiles or _tiles(extent(s, across), tall, length, c.bytes))
+    order = (tile, other) if flat else (other, tile)
+    home = block
+    if depth is not None:
+        s, (home, k) = step(s, "split", k, depth)
+        s = s.reorder(*c.batch, block, home, *order, k, ii, jj).decompose_reduction(c.stage)
+    else:
+        s = s.reorder(*c.batch, block, *order, k, ii, jj)
+    near = ""
+    if chunk > 1:
+        s, (k, near) = step(s, "split", k, chunk)
+    s, nests = stages(s, "cache_write", c.stage, "local", at=order[1])
+    inner = next(x for x in nests if k in s.loops(x))
+    left, right = _Panels(c.left, height, chunk), _Panels(c.right, width)
+    one, all_ = (right, left) if flat else (left, right)
+    s, shared = _packed(s, inner, all_, c.batch[-1] if c.batch else None)
+    s, mine = _packed(s, inner, one, home)
+    s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
+    for copy in (c.stage, *(x for x in nests if x != inner)):
+        s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
+    many = not flat and (extent(s, j) or 0) > ALIKE
+    s = whole_vectors(s, c.stage) if parts and many else s
+    length = extent(s, k)
+    if not near and length is not None and length > TURN:
+        s, (k, near, *_) = step(s, "split", k, TURN, tail="peel")
+    s = s.unroll(near) if near else s
+    s = _filled(s, mine, one, lanes)
+    s = _filled(s, shared, all_, lanes, threads=not c.batch)
+    s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
+    s = _tile_before(s, c.stage, order[1], k)
+    s = s.parallel(c.batch[0] if c.batch else block)
+    return whole_vectors(s, c.stage) if parts and not many else s
+
+
+def _near_before(
+    s: lp.Schedule, inner: str, shared: str, panel: str, within: Sequence[str], k: str, size: int
+) -> lp.Schedule:
+    """The next `panel` of what is shared is brought near while the tiles of a block use this one, a part by each.
+
+    So a step of the reduced loop `k`, which uses `size` bytes, is left as short as it can be: its 20 operations take 6
+    cycles of a core that starts 6 in one, and that starts 4 where it runs two threads. Where nothing `within` may
+    share a panel's lines, each step asks for what is used a little later.
+    """
+    for over in within:
+        if s.why("prefetch", inner, shared, panel, over=over) is None:
+            return s.prefetch(inner, shared, panel, over=over)
+    ahead = AHEAD if lp.thread_count() == 1 else AHEAD_SHARED
+    return s.prefetch(inner, shared, k, max(1, ahead // size)) if size >= LINE else s
+
+
+def _tile_before(s: lp.Schedule, stage: str, tile: str, k: str) -> lp.Schedule:
+    """The elements of a tile are asked for by the steps of the reduced loop `k` before they are stored, a line now and
+    then: all at once would keep what these steps need waiting.
+    """
+    out = next(t.buffer for t in s.accesses(stage) if t.write)
+    if s.why("prefetch", stage, out, tile, 0, over=k) is None:
+        return s.prefetch(stage, out, tile, 0, over=k)
+    return s.prefetch(stage, out, tile)
+
+
+@lp.composite
+def whole_vectors(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the tiles whose vectors `stage` stores in part in a loop of their own: others then need no masks."""
+    lane = s.loops(stage)[-1]
+    out = next(t for t in s.accesses(stage) if t.write)
+    for loop in s.loops(stage)[:-1]:
+        stride = getattr(out.strides.get(loop), "value", None)
+        if stride == extent(s, lane) and s.why("partition", loop) is None:
+            return s.partition(loop)
+    return s
+
+
+def _depth(length: int | None) -> int | None:
+    """How much of the reduced loop to take at a time where all of it is more than caches hold; None for all."""
+    if length is None or length <= DEEP:
+        return None
+    return next((length // n for n in range(-(-length // PART), 17) if length % n == 0), None)
+
+
+def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
+    """How many of `count` tiles make a block: those by which the busiest thread is done first.
+
+    A part of the second cache holds the panels of a block, or a few more where that shares tiles evenly.
+    """
+    if count is None or length is None:
+        return UNKNOWN
+    threads = lp.thread_count()
+    held = max(1, lp.caches()[1] // ((HELD if threads == 1 else HELD_SHARED) * tall * length * size))
+    blocks = max(threads, min(TURNS * threads, count * tall // ROWS)) if threads > 1 else 1
+
+    def cost(tiles: int) -> float:
+        whole, rest = divmod(count, tiles)
+        longest = -(-whole // threads) * tiles + (rest if whole % threads == 0 else 0)
+        return longest * (1 + LARGER * (tiles > held)) + BEGUN * -(-(whole + (rest > 0)) // threads)
+
+    most = min(-(-count // blocks), held if threads == 1 else held + held // 2)
+    return min(range(1, max(1, most) + 1), key=lambda n: (cost(n), n))
+
+
+def _chunk(s: lp.Schedule, c: Contraction) -> int:
+    """Steps of the reduced loop that lie together in panels of the left operand, as they do in its rows.
+
+    A vector of them is then copied at once, where steps in turn would be elements from as many rows.
+    """
+    depth = extent(s, c.reduced)
+    length = None if depth is None else _depth(depth) or depth
+    if not c.left.along or length is None or extent(s, c.column) is None:
+        return 1
+    return next(n for n in CHUNKS if length % n == 0)
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """An operand in panels of `width` rows or columns, with `chunk` steps of the reduced loop together."""
+
+    operand: Operand
+    width: int
+    chunk: int = 1
+
+
+def _packed(s: lp.Schedule, stage: str, panels: _Panels, at: str | None) -> tuple[lp.Schedule, str]:
+    """A copy of an operand in panels, in the type that is added up, if it can be; and what it is called."""
+    kind = next(t.dtype.name for t in s.accesses(stage) if t.write)
+    how = (stage, panels.operand.buffer, "global")
+    wide = s.why("cache_read", *how, at=at, dtype=kind) is None
+    s, (copy,) = stages(s, "cache_read", *how, at=at, dtype=kind if wide else None)
+    return s.set_layout(copy, panels.operand.panels(panels.width, panels.chunk)), copy
+
+
+def _filled(s: lp.Schedule, copy: str, panels: _Panels, lanes: int, *, threads: bool = False) -> lp.Schedule:
+    """The loops of a copy in panels, one panel at a time; where that would leave a row of the operand for each step of
+    the reduced loop, a few steps of all panels, so that few pages are in use at once.
+    """
+    along, width = panels.operand.along, panels.width
+    one, other = s.loops(copy)[-2:]
+    x, k = (one, other) if along else (other, one)
+    s, (panel, part) = step(s, "split", x, width)
+    outer = panel
+    if panels.chunk > 1:
+        s, (k, lane) = step(s, "split", k, panels.chunk)
+        s = s.reorder(panel, k, part, lane).unroll(part).vectorize(lane)
+    elif along:
+        s = s.reorder(panel, k, part).unroll(part)
+    else:
+        s, (outer, near) = step(s, "split", k, STEPS)
+        s = s.reorder(outer, panel, near, part).unroll(near).vectorize(part)
+    s = s.parallel(outer) if threads else s
+    return s.partition(panel) if panel != outer and s.why("partition", panel) is None else s

@@ -1,0 +1,158 @@
+"""A product, folds of its rows, and a product of what is made of both, in one loop over blocks of keys: on a CPU.
+
+Attention is of this kind, with whatever is done to the scores in between. Nothing as long as a row of scores is kept:
+the second product and the folds that need another fold's end run along with it, corrected as it goes on. Rows and keys
+are the loops of the first product; what all terms of the second product share, as the sum of the powers, is multiplied
+with its result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import loopir as lp
+
+from ..common.contraction import Contraction, contraction
+from ..common.nest_queries import extent, fused, step
+from .split_reduction import folded, lanes_of
+
+ROWS, KEYS = 64, 128
+"""Of a block: its scores are 32 KiB of float32."""
+SHORT = 4
+"""Blocks of keys that a row has at least: scores of shorter rows stay in the caches."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The two products, what is made of each score before the first fold, that fold, and what needs its end."""
+
+    first: Contraction
+    before: tuple[str, ...]
+    fold: str
+    after: tuple[str, ...]
+    second: Contraction
+
+
+def chain(s: lp.Schedule) -> Chain | None:
+    """The stages of `s` as a chain of products, each in a nest of its own over the same rows; None if they are not."""
+    products = [c for x in s.stages if (c := contraction(s, x)) is not None]
+    if len(products) != 2 or s.stages[0] != products[0].stage:
+        return None
+    first, second = products
+    n = s.stages.index(second.stage)
+    between, last = s.stages[1:n], s.stages[n + 1 :]
+    folds = [x for x in between if s.reduced(x)]
+    rows, keys, width = (extent(s, x) for x in (first.row, first.column, second.column))
+    same = rows == extent(s, second.row) and keys == extent(s, second.reduced)
+    if not folds or len(last) > 1 or not same or rows is None or keys is None or width is None:
+        return None
+    lengths = [[extent(s, x) for x in s.loops(stage)][-2:] for stage in between]
+    if any(x != [rows, keys] for x in lengths) or any(len(s.reduced(x)) != 1 for x in folds):
+        return None
+    m = between.index(folds[0])
+    return Chain(first, tuple(between[:m]), folds[0], tuple(between[m + 1 :]), second)
+
+
+def product_chain(s: lp.Schedule) -> lp.Schedule | None:
+    """`s` with its chain of products in one loop for each block of rows, on threads and vectors; None if it has none
+    of float32, is of odd sizes, or is short."""
+    found = [x for x in s.stages if contraction(s, x) is not None]
+    if len(found) != 2:
+        return None
+    try:
+        s = s.factor_out(found[1]) if s.why("factor_out", found[1]) is None else s
+        c = chain(s)
+        return None if c is None or not _fits(s, c) else _tiled(_blocked(s, c), c)
+    except lp.ScheduleError:  # a fold that has no correction, or stages that do not lie as they have to
+        return None
+
+
+def _fits(s: lp.Schedule, c: Chain) -> bool:
+    rows, keys, width = (extent(s, x) or 0 for x in (c.first.row, c.first.column, c.second.column))
+    lanes = lanes_of(s, c.first.stage)
+    float32 = all(t.dtype.name == "float32" for x in s.stages for t in s.accesses(x))
+    whole = rows % ROWS == 0 and keys % KEYS == 0 and width % (2 * lanes) == 0 and KEYS % (4 * lanes) == 0
+    return float32 and whole and keys >= SHORT * KEYS and len(c.first.batch) == len(c.second.batch)
+
+
+def _blocked(s: lp.Schedule, c: Chain) -> lp.Schedule:
+    """All stages in one loop over blocks of rows, and in it one over blocks of keys."""
+    last = s.stages[-1]
+    own = last if last != c.second.stage and s.loops(last)[:-1] != s.loops(c.second.stage)[:-2] else c.second.stage
+    s, (block, _) = step(s, "split", s.loops(own)[-2 if own == last else -3], ROWS, tail="exact")
+    alone = [x for x in s.stages if block not in s.loops(x)]
+    for stage in reversed(alone):
+        s = s.compute_at(stage, block)
+    if own == c.second.stage and last != own:  # it stands in the nest of the product
+        inside = s.loops(last)[s.loops(last).index(block) + 1 :]
+        for loop in reversed(inside):
+            s = s.distribute(loop, own)
+    keys = ""
+    for stage in (c.fold, *c.after, c.second.stage):
+        s, (outer, _) = step(s, "split", s.loops(stage)[-1], KEYS, tail="exact")
+        keys = keys or outer
+        inside = s.loops(stage)[s.loops(stage).index(block) + 1 :]
+        s = s.reorder(outer, *(x for x in inside if x != outer))
+    s = s.simplify(drop_unit_loops=True).rolling_update((*c.after, c.second.stage), keys)
+    for stage in reversed((c.first.stage, *c.before)):
+        s = s.compute_at(stage, keys)
+    return s
+
+
+def _tiled(s: lp.Schedule, c: Chain) -> lp.Schedule:
+    """Products in tiles of registers, folds and what is made of scores in vectors, blocks of rows on threads."""
+    lanes = lanes_of(s, c.first.stage)
+    tile = (8 if lp.vector_unit()[1] >= 32 else 4, 2 * lanes)
+    around = [x for x in s.loops(s.stages[-1]) if x in s.loops(c.first.stage)]  # of batches and blocks, if many
+    s = _in_panels(s, c.first, tile[1])
+    i, j, d = s.loops(c.first.stage)[-3:]
+    s = _register_tiles(s, c.first.stage, (i, j, d), tile)
+    for stage in (c.fold, *c.after):
+        if s.reduced(stage):
+            s = s.decompose_reduction(stage)
+            before = {*s.stages} - {stage}
+            s = s.cache_write(stage, "local", at=s.loops(stage)[-2])
+            (fold,) = (x for x in s.stages if x not in before and s.reduced(x))
+            s = folded(s, fold, lanes=lanes)
+        else:
+            s, (_, lane) = step(s, "split", s.loops(stage)[-1], lanes, tail="exact")
+            s = s.vectorize(lane)
+    s = s.decompose_reduction(c.second.stage)
+    i, e, j = s.loops(c.second.stage)[-3:]
+    s = _register_tiles(s, c.second.stage, (i, e, j), tile)
+    for stage in s.stages:  # what stands beside: starts, corrections, the end
+        lane = s.loops(stage)[-1]
+        alone = len(s.loop(lane).body) == 1 and s.loop(lane).kind == "serial" and not s.reduced(stage)
+        if alone and (extent(s, lane) or 1) % lanes == 0 and s.why("vectorize", lane) is None:
+            s, (_, lane) = step(s, "split", lane, lanes, tail="exact")
+            s = s.vectorize(lane)
+    if around:
+        s, outer = fused(s, around)
+        s = s.parallel(outer)
+    return s
+
+
+def _in_panels(s: lp.Schedule, c: Contraction, width: int) -> lp.Schedule:
+    """The right operand of a contraction once, in panels of `width` columns, by threads."""
+    before = set(s.stages)
+    s = s.cache_read(c.stage, c.right.buffer, "global")
+    (panels,) = (x for x in s.stages if x not in before)
+    layout, batch = c.right.panels(width), "".join(f"b{n}, " for n in range(len(s.loops(panels)) - 2))
+    s = s.set_layout(panels, layout.replace("lambda ", f"lambda {batch}").replace("(", f"({batch}", 1))
+    wide, deep = s.loops(panels)[-2:] if c.right.along else s.loops(panels)[:-3:-1]
+    s, (outer, inner) = step(s, "split", wide, width, tail="exact")
+    s = s.reorder(outer, deep, inner).unroll(inner)
+    return s.parallel(s.loops(panels)[0])
+
+
+def _register_tiles(s: lp.Schedule, stage: str, loops: tuple[str, str, str], tile: tuple[int, int]) -> lp.Schedule:
+    """A contraction in tiles, their rows unrolled and their columns vectors, made in registers."""
+    row, column, over = loops
+    s, (i, ii) = step(s, "split", row, tile[0], tail="exact")
+    s, (j, jj) = step(s, "split", column, tile[1], tail="exact")
+    s = s.reorder(i, j, over, ii, jj)
+    before = set(s.stages)
+    s = s.cache_write(stage, "local", at=j)
+    for x in (stage, *(x for x in s.stages if x not in before)):
+        s = s.vectorize(s.loops(x)[-1]).unroll(s.loops(x)[-2])
+    return s

@@ -1,0 +1,43 @@
+"""Stages that read along one loop and write along another, on a CPU: by tiles in registers.
+
+A tile is read by vectors along the rows of the input and written by vectors along those of the output. All that a line
+of the caches has is used while it is near, also where rows lie so that no two of them have room there.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+from ..common.nest_queries import extent
+from ..common.transpose import find_transposed_read, tiled
+
+MAX_ROWS = 16
+"""Rows of a tile at most: each is a register."""
+
+
+def transposed_tile(s: lp.Schedule, stage: str) -> int | None:
+    """Rows and columns of a tile of `stage`, if it reads across the direction it writes in, and more than a tile.
+
+    What is read in two ways, as in A + A.T, lies in no one tile.
+    """
+    t = find_transposed_read(s, stage)
+    if t is None or sum(x.buffer == t.buffer for x in s.accesses(stage)) > 1:
+        return None
+    rows = min(MAX_ROWS, lp.vector_unit()[0] // t.bytes)
+    return rows if all(n is None or n >= rows for n in (extent(s, t.row), extent(s, t.column))) else None
+
+
+@lp.composite
+def transpose_cpu(s: lp.Schedule, stage: str, *, rows: int | None = None) -> lp.Schedule:
+    """`stage`, which reads an input across the direction it writes in, by tiles of `rows` x `rows`, unless told as many
+    as a vector has elements; threads over tiles. ScheduleError if `stage` is no such stage."""
+    t, rows = find_transposed_read(s, stage), rows or transposed_tile(s, stage)
+    if t is None or rows is None:
+        raise lp.ScheduleError(f"{stage} reads nothing across the direction that it writes in, or less than a tile")
+    s, copy, batch, (high, wide, i, j) = tiled(s, stage, t, rows, "local")
+    along, across = s.loops(copy)[-1], s.loops(copy)[-2]
+    s = s.vectorize(along).unroll(across).vectorize(j).unroll(i)
+    for loop in (wide, high):
+        s = s.partition(loop) if s.why("partition", loop) is None else s
+    outer = next((x for x in (*batch, high) if (extent(s, x) or lp.thread_count()) >= lp.thread_count()), high)
+    return s.parallel(outer) if s.why("parallel", outer) is None else s

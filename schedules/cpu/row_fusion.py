@@ -1,0 +1,57 @@
+"""Several stages a row at a time: what a row of the result needs is computed in its iteration, in memory of its own.
+
+For softmax, layernorm and the like: stages whose rows depend on the same row of the stages before.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+from ..common.nest_queries import extent, innermost, step
+from .nontemporal_stores import past_caches, streamed
+from .split_reduction import folded, several
+
+
+@lp.composite
+def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -> lp.Schedule:
+    """`s` with all stages that can be placed there computed in `loop`, the outermost of the last stage unless told.
+
+    The rows run on threads, and the loops along a row in vectors of `lanes`, unless told those of this machine; what
+    is folded along a row is folded by vectors.
+    """
+    last = s.stages[-1]
+    loop = s.loops(last)[0] if loop is None else loop
+    s = gathered(s, loop)
+    for stage in s.stages:
+        inner = innermost(s, stage)
+        if inner in (None, loop) or s.loop(inner).kind != "serial":
+            continue
+        if s.reduced(stage):
+            s = folded(s, stage, lanes=lanes)
+        else:
+            s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
+    return s.parallel(loop) if s.why("parallel", loop) is None else s
+
+
+@lp.composite
+def gathered(s: lp.Schedule, loop: str) -> lp.Schedule:
+    """`s` with each stage before it that can be placed there computed in `loop`, the last ones first."""
+    for stage in reversed(s.stages):
+        if loop not in s.loops(stage) and s.why("compute_at", stage, loop) is None:
+            s = s.compute_at(stage, loop)
+    return s
+
+
+@lp.composite
+def vectors(s: lp.Schedule, loop: str, lanes: int, past: str | None = None) -> lp.Schedule:
+    """`s` with `loop` in vectors of `lanes`, if its iterations are independent; what is left over goes one by one.
+
+    Those of the stage `past` are stored past the caches.
+    """
+    length = extent(s, loop)
+    if (length is not None and length < lanes) or s.why("split", loop, lanes, tail="peel") is not None:
+        return s
+    t, (_, inner, *_) = step(s, "split", loop, lanes, tail="peel")
+    if t.why("vectorize", inner) is not None:
+        return s
+    return t.vectorize(inner) if past is None else streamed(t, past, inner)

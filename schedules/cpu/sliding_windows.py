@@ -1,0 +1,63 @@
+"""Stencils in sliding windows: a thread takes a strip of rows, and each stage keeps only the rows still to be read.
+
+For a blur in two passes, an unsharp mask and longer chains: in the loop over a strip's rows each stage computes the
+row that is new, into a ring of as many rows as the stages after it reach across.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+from ..common.nest_queries import extent, innermost, step
+from .nontemporal_stores import past_caches
+from .row_fusion import vectors
+from .split_reduction import several
+
+STRIP = 128
+"""Rows that a thread takes at once, at most: those that a strip shares with the one above are computed in both."""
+STRIPS = 8
+"""Strips that a thread has, at least."""
+RING = 16
+
+
+@lp.composite
+def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = None) -> lp.Schedule:
+    """`s` with the outermost loop of the last stage in strips of rows, and the stages before it in windows on them.
+
+    Unless told, a strip has as many rows as leave a few strips for each thread, and vectors are those of this machine.
+    """
+    last = s.stages[-1]
+    loops = s.loops(last)
+    length = extent(s, loops[0]) if loops else None
+    strip = strip or _strip(length)
+    strip = min(strip, length or strip)
+    if not loops or s.why("split", loops[0], strip) is not None:
+        return s
+    s, (outer, row) = step(s, "split", loops[0], strip)
+    for stage in reversed(s.stages[:-1]):
+        if s.why("compute_at", stage, row, store=outer) is None:
+            s = s.compute_at(stage, row, store=outer)
+            s = ringed(s, stage) if stage in s.stages else s  # that step may show that the stage never runs
+    for stage in s.stages:
+        inner = innermost(s, stage)
+        if inner is not None and inner not in (outer, row):
+            s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
+    return s.parallel(outer) if s.why("parallel", outer) is None else s
+
+
+def _strip(length: int | None) -> int:
+    """How many of `length` rows make a strip."""
+    if length is None:
+        return STRIP // 2
+    return max(1, min(STRIP, length // (STRIPS * lp.thread_count())))
+
+
+@lp.composite
+def ringed(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the first dimension of what `stage` writes folded into the smallest ring that is enough."""
+    for buffer in {t.buffer for t in s.accesses(stage) if t.write}:
+        if s.why("fold_storage", buffer, 0, RING) is not None:
+            continue  # rows so far apart are needed at once: nor would a smaller ring do
+        size = next((n for n in range(1, RING + 1) if s.why("fold_storage", buffer, 0, n) is None), None)
+        s = s if size is None else s.fold_storage(buffer, 0, size)
+    return s

@@ -1,0 +1,104 @@
+"""Reductions along rows on a CPU: vectors of partial results, several of them, so that additions need not wait.
+
+A sum of floats one by one takes as long as as many additions after one another. Here every lane of a few vectors folds
+on its own, the vectors are folded into one at the end of the row, and its lanes last.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import loopir as lp
+
+from ..common.nest_queries import extent, step
+
+VECTORS = 4
+"""Vectors of partial results: an addition takes about as many cycles, and one can start in each."""
+PART = 1 << 15
+"""Elements that a thread folds at once, of a fold of all that there is."""
+
+
+def lanes_of(s: lp.Schedule, stage: str) -> int:
+    """The elements of a vector of this machine, of the widest type that `stage` touches."""
+    return max(1, lp.vector_unit()[0] // max(t.dtype.bytes for t in s.accesses(stage)))
+
+
+def several(s: lp.Schedule, stage: str) -> int:
+    """The elements of a few vectors, where a row has them twice: functions of several are evaluated meanwhile."""
+    length, width = extent(s, s.loops(stage)[-1]), lanes_of(s, stage)
+    return width if length is None or length < 2 * VECTORS * width else VECTORS * width
+
+
+def runs_along(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` folds over an innermost loop along which all that it reads lies side by side, or stays."""
+    loops = s.loops(stage)
+    if not loops or loops[-1] not in s.reduced(stage):
+        return False
+    reads = [t for t in s.accesses(stage) if not t.write]
+    return any(t.contiguous(loops[-1]) for t in reads) and all(
+        t.contiguous(loops[-1]) or t.invariant(loops[-1]) for t in reads
+    )
+
+
+@lp.composite
+def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int = VECTORS) -> lp.Schedule:
+    """`s` with the innermost reduced loop of `stage` in `vectors` vectors of `lanes` partial results.
+
+    A stage whose rows are known to be shorter than a vector, or do not lie side by side, is left as it is.
+    """
+    lanes = lanes or lanes_of(s, stage)
+    loop = s.loops(stage)[-1]
+    length = extent(s, loop)
+    if not runs_along(s, stage) or lanes < 2 or (length is not None and length < lanes):
+        return s
+    vectors = vectors if length is None else min(vectors, length // lanes)
+    t, (outer, lane) = step(s, "split", loop, lanes * vectors)
+    if t.why("rfactor", stage, lane) is not None:
+        return s
+    t = _fold_privately(t, stage, lane)
+    if t.why("vectorize", lane) is not None:
+        return s
+    t = t.vectorize(lane)
+    t = t.partition(outer) if t.why("partition", outer) is None else t
+    last = t.loops(stage)[-1]
+    if vectors > 1:
+        t, (vector, last) = step(t, "split", last, lanes)
+        t = _fold_privately(t, stage, last).vectorize(last).unroll(vector)
+    while lanes % 4 == 0:  # halves of a vector onto one another
+        lanes //= 2
+        t, (half, lane) = step(t, "split", t.loops(stage)[-1], lanes)
+        t = _fold_privately(t, stage, lane).vectorize(lane).unroll(half)
+    return t.unroll(t.loops(stage)[-1])
+
+
+@lp.composite
+def into_one(s: lp.Schedule, stage: str, *, lanes: int | None = None, part: int = PART) -> lp.Schedule:
+    """`s` with a `stage` that folds all that there is into one result by parts of so many elements, each by vectors.
+
+    Threads take the parts, whose results are folded at the end. A stage that is no such fold is left as it is.
+    """
+    over = s.reduced(stage)
+    if over != s.loops(stage) or not runs_along(s, stage):
+        return s
+    length, rows = extent(s, over[0]), max(1, part // prod(extent(s, x) or part for x in over[1:]))
+    if length is not None and length < 2 * rows:
+        return folded(s, stage, lanes=lanes)
+    if length is not None:  # parts alike, of whole vectors
+        vectors = VECTORS * (lanes or lanes_of(s, stage)) if len(over) == 1 else 1
+        rows = length // (length // rows) // vectors * vectors or rows
+    t, (outer, *_) = step(s, "split", over[0], rows, tail="peel")
+    if t.why("rfactor", stage, outer) is not None:
+        return folded(s, stage, lanes=lanes)
+    t = t.rfactor(stage, outer)
+    for x in (x for x in t.stages if x not in (stage, *s.stages)):  # the parts, and what is left over
+        t = folded(t, x, lanes=lanes)
+    return t.parallel(outer) if t.why("parallel", outer) is None else t
+
+
+def _fold_privately(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
+    """`stage` folded apart for each iteration of `loop`, in registers."""
+    before = set(s.buffers)
+    s = s.rfactor(stage, loop)
+    for buffer in (x for x in s.buffers if x not in before):
+        s = s.set_scope(buffer, "local")
+    return s

@@ -1,0 +1,167 @@
+"""Convolutions, and products whose batches share an operand, as products of matrices.
+
+`as_matmul` counts their loops together, so that a product of two matrices is left, whose operands are found in the
+tensors by index arithmetic: they exist as tiles alone, where a product's tiles are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import loopir as lp
+
+from ..common.nest_queries import extent, fused
+from ..common.products import Product, filled, followed, product
+from .matmul_mma import VECTOR, matmul_mma
+from .matmul_wgmma import matmul_wgmma
+
+
+@lp.composite
+def as_matmul(s: lp.Schedule, stage: str, out: str) -> lp.Schedule:
+    """`stage` and `out`, which reads its sums one by one, as matrices: a row, a column and a folded loop, in batches.
+
+    Loops of one operand that follow one another become one, and so do those that are folded. What the stage makes of
+    each operand is a stage of its own, a matrix over these loops, to be computed where its tiles are needed.
+    """
+    p = product(s, stage)
+    if p is None:
+        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    runs = _runs(p)
+    buffer = next(t.buffer for t in s.accesses(stage) if t.write)
+    groups = len(p.free) - len(s.buffer(buffer).shape)  # loops more than dimensions: one that was cut
+    for first, run in reversed(runs):
+        if len(run) > 1:
+            cut = groups and any(x not in (*p.left.loops, *p.right.loops) for x in p.free[:first])
+            s = s.fuse_dims(buffer, first - groups if cut else first, len(run))
+    s = s.reorder(*p.free, *_innermost(p))
+    nests: list[tuple[str, ...]] = []
+    for loops in (s.loops(out)[-len(p.free) :], p.free):
+        made: list[str] = []
+        for first, run in runs:
+            s, loop = fused(s, loops[first : first + len(run)])
+            made.append(loop)
+        nests.append(tuple(made))
+    s, k = fused(s, s.reduced(stage))
+    row = max(n for n, (_, run) in enumerate(runs) if run[0] in p.left.loops)
+    column = next(n for n, (_, run) in enumerate(runs) if p.column in run)
+    order = (*(n for n in range(len(runs)) if n not in (row, column)), row, column)
+    for own, inner in zip(nests, ((), (k,)), strict=True):
+        s = s.reorder(*(own[n] for n in order), *inner)
+    return _matrices(s, stage, p, [nests[1][n] for n in order], k)
+
+
+def _matrices(s: lp.Schedule, stage: str, p: Product, loops: Sequence[str], k: str) -> lp.Schedule:
+    """What `stage` makes of its operands, over the `loops` of a batch, a row and a column, and the folded `k`."""
+    *batch, row, column = loops
+    for side, x in ((p.left, row), (p.right, column)):
+        touch = next(t for t in s.accesses(stage) if t.buffer == side.buffer)
+        matrix = (k, x) if side is p.right and side.along not in p.reduced else (x, k)
+        s = s.reindex(stage, side.buffer, *(b for b in batch if not touch.invariant(b)), *matrix)
+    return s
+
+
+def _runs(p: Product) -> list[tuple[int, tuple[str, ...]]]:
+    """The free loops in runs of one kind: of the left operand, of the right one, of both; each with where it starts."""
+    runs: list[tuple[int, tuple[str, ...]]] = []
+    for n, x in enumerate(p.free):
+        kind = x in p.left.loops, x in p.right.loops
+        if runs and kind == (runs[-1][1][0] in p.left.loops, runs[-1][1][0] in p.right.loops):
+            first, run = runs.pop()
+            runs.append((first, (*run, x)))
+        else:
+            runs.append((n, (x,)))
+    return runs
+
+
+def _innermost(p: Product) -> tuple[str, ...]:
+    """The folded loops, one that runs along an operand last."""
+    last = next((t.along for t in (p.left, p.right) if t.along in p.reduced), p.reduced[-1])
+    return (*(x for x in p.reduced if x != last), str(last))
+
+
+PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
+"""Of warpgroups: elements in 128 bytes, which are a step; steps of a tile, and tiles, that are enough; stages."""
+
+
+@lp.composite
+def conv_mma(
+    s: lp.Schedule,
+    stage: str,
+    *,
+    block: tuple[int, int] | None = None,
+    warps: tuple[int, int] | None = None,
+    depth: int | None = None,
+    stages: int | None = None,
+) -> lp.Schedule:
+    """The product `stage` of 16-bit floats over several loops, such as a convolution, on tensor cores.
+
+    It is `matmul_mma` of `as_matmul`, with the same options: the matrices' tiles are copied straight from the tensors,
+    and borders are filled up in these copies. Unless told, a tile is as large as leaves one for each processor, and
+    copies run ahead where they can be asynchronous.
+    """
+    s, stage, out = followed(s, stage)
+    p = product(s, stage)
+    wide = p is not None and all((extent(s, t.along or "") or VECTOR) % VECTOR == 0 for t in (p.left, p.right))
+    before = set(s.stages)
+    s = as_matmul(s, stage, out)
+    sources = [x for x in s.stages if x not in before]
+    row, column, _ = s.loops(stage)[-3:]
+    chosen = _tile(extent(s, row), extent(s, column), wide)
+    return matmul_mma(
+        s, stage, block=block or chosen[0], warps=warps or chosen[1], depth=depth or chosen[2],
+        stages=stages or chosen[3], within=(*sources, *filled(s, sources)), staged=True,
+    )  # fmt: skip
+
+
+@lp.composite
+def conv_wgmma(
+    s: lp.Schedule, stage: str, *, block: tuple[int, int] | None = None, stages: int | None = None
+) -> lp.Schedule:
+    """As `conv_mma`, on warpgroups: what comes in boxes, weights above all, is copied so, and windows in vectors.
+
+    Unless a `block` is told, it is refused where there are too few tiles for a GPU or steps for a tile, or where the
+    folded loop does not run along the left operand in whole pieces of 128 bytes.
+    """
+    s, stage, out = followed(s, stage)
+    p = product(s, stage)
+    block = block or (None if p is None else _warpgroups(s, p))
+    if block is None:
+        raise lp.ScheduleError(f"{stage} is left to warps: warpgroups take many large tiles of many whole steps")
+    before = set(s.stages)
+    s = as_matmul(s, stage, out)
+    sources = [x for x in s.stages if x not in before]
+    within = (*sources, *filled(s, sources))
+    return matmul_wgmma(s, stage, block=block, stages=stages or AHEAD, group=1, roles=False, within=within)
+
+
+def _warpgroups(s: lp.Schedule, p: Product) -> tuple[int, int] | None:
+    """A tile for warpgroups; None where warps are the faster ones, or were not measured against."""
+    rows, columns, depth = (_length(s, x) for x in (p.left.loops, p.right.loops, p.reduced))
+    width = next((n for n in (128, 64) if columns % n == 0), None)
+    plain = len(p.free) == len({*p.left.loops, *p.right.loops}) and p.left.along in p.reduced
+    if width is None or not plain or (extent(s, p.left.along or "") or 0) % PIECE or depth < STEPS * PIECE:
+        return None
+    return (128, width) if -(-rows // 128) * (columns // width) >= ENOUGH else None
+
+
+def _length(s: lp.Schedule, loops: Sequence[str]) -> int:
+    """How many iterations `loops` have together; 0 if that is not known."""
+    return prod(extent(s, x) or 0 for x in loops)
+
+
+def _tile(rows: int | None, columns: int | None, wide: bool) -> tuple[tuple[int, int], tuple[int, int], int, int]:
+    """The tile for a block, its warps, the depth of a step and the steps under way at once."""
+    high, across = _at_most(rows), _at_most(columns)
+    if not wide:
+        return (high, min(across, 64)), (min(2, high // 16), 1 if across < 64 else 2), 32, 1
+    if across <= 64:
+        return (high, across), (max(1, high // 32), 1 if across < 64 else 2), 64, 3
+    if rows is not None and columns is not None and -(-rows // 128) * -(-columns // 128) < lp.machine().processors:
+        return (min(high, 64), 128), (min(2, high // 16), 2), 64, 3
+    return (high, 128), (2, 2), 32, 4
+
+
+def _at_most(length: int | None) -> int:
+    """The largest side of a tile that `length` fills."""
+    return next((n for n in (128, 64, 32) if length is None or n <= length), 16)

@@ -1,0 +1,105 @@
+"""Elementwise stages on a GPU: one pass over memory, in vectors of 16 bytes, at the speed of a copy.
+
+The loops of a stage are fused into one that runs along its output, so that rows of any length are read and written
+whole; where a row is a multiple of what a block takes, blocks stay inside rows, and what a row shares is found without
+a division. A thread takes `vectors` vectors, a block's width apart: their loads are in flight together. The last
+elements of an array whose size is no multiple are taken one by one, in the same launch. Where rows of a length that is
+not known share something, whether they are whole vectors is asked at each launch.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+from ..common.nest_queries import extent, free_loops, fused, one_nest, step
+
+VECTOR_BYTES = 16
+MANY = 8
+MOST_ROWS = 65535
+"""Blocks that a grid has along y, at most."""
+
+
+@lp.composite
+def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int | None = None) -> lp.Schedule:
+    """`s` with the independent loops around `stage` fused, split among blocks of `threads`, and vectorized.
+
+    A vector has as many elements as 16 bytes hold of the widest type that runs along it; where nothing does, lanes
+    are single elements. Unless told, a thread takes one vector, and two where it has functions to evaluate for many
+    elements meanwhile. A stage without independent loops is left as it is.
+    """
+    loops = free_loops(s, stage)
+    if not loops:
+        return s
+    lanes = _lanes(s, stage, loops[-1])
+    vectors = vectors or (2 if lanes >= MANY and s.cost.special != 0 else 1)
+    if extent(s, loops[-1]) is None and _shared(s, stage, loops):
+        s, stage, loops = _by_rows(s, stage, loops, threads, lanes, vectors)
+    return _flat(s, loops, threads, lanes, vectors)
+
+
+def _by_rows(
+    s: lp.Schedule, stage: str, loops: tuple[str, ...], threads: int, lanes: int, vectors: int
+) -> tuple[lp.Schedule, str, tuple[str, ...]]:
+    """A version whose blocks stay inside rows, for rows of whole vectors; and the rest, which has to divide."""
+    length, chunk = lp.text(s.loop(loops[-1]).extent), threads * lanes * vectors
+    count = " * ".join(f"({lp.text(s.loop(x).extent)})" for x in loops[:-1])
+    inside = f"{length} % {lanes} == 0 and {chunk} <= {length} and {count} <= {MOST_ROWS}"
+    if not one_nest(s, stage) or s.why("specialize", loops[0], inside) is not None:
+        return s, stage, loops
+    known = s.stages
+    s, others = step(s, "specialize", loops[0], inside)
+    (other,) = (x for x in s.stages if x not in known)
+    s, row = fused(s, loops[:-1])
+    s, (block, part) = step(s, "split", loops[-1], chunk)
+    s = _threads(s, block, part, chunk, threads, lanes, vectors, length)
+    return s.bind(row, "blockIdx.y").bind(block, "blockIdx.x"), other, others
+
+
+def _flat(s: lp.Schedule, loops: tuple[str, ...], threads: int, lanes: int, vectors: int) -> lp.Schedule:
+    """All rows as one, or blocks that stay inside rows where these are known to be a multiple of what a block takes."""
+    chunk, length = threads * lanes * vectors, extent(s, loops[-1])
+    if len(loops) > 1 and length is not None and length % chunk == 0:
+        s, (block, part) = step(s, "split", loops[-1], chunk)
+        s, block = fused(s, (*loops[:-1], block))
+        fits = None
+    else:
+        s, flat = fused(s, loops)
+        fits = lp.text(s.loop(flat).extent)
+        s, (block, part) = step(s, "split", flat, chunk)
+    s = _threads(s, block, part, chunk, threads, lanes, vectors, fits)
+    return s.bind(block, "blockIdx.x")
+
+
+def _threads(
+    s: lp.Schedule, block: str, part: str, chunk: int, threads: int, lanes: int, vectors: int, fits: str | None
+) -> lp.Schedule:
+    """The `chunk` iterations `part` of a block on its threads; vectors beyond `fits` are taken one by one."""
+    s, (vector, row) = step(s, "split", part, threads * lanes)
+    s, (thread, lane) = step(s, "split", row, lanes)
+    places = [(vector, lane)]
+    if vectors > 1:
+        s = s.reorder(thread, vector)
+        if fits is not None and s.why("specialize", vector, f"{block} * {chunk} + {chunk} <= {fits}") is None:
+            s, other = step(s, "specialize", vector, f"{block} * {chunk} + {chunk} <= {fits}")
+            places.append((other[0], other[-1]))  # one test for all that a thread of a whole block has in flight
+    for vector, lane in places:
+        last = f"{block} * {chunk} + {vector} * {threads * lanes} + {thread} * {lanes} + {lanes - 1}"
+        if lanes > 1 and fits is not None and s.why("specialize", lane, f"{last} < {fits}") is None:
+            s = s.specialize(lane, f"{last} < {fits}")  # the other version keeps its guards, and its lanes one by one
+        s = s.vectorize(lane) if lanes > 1 and s.why("vectorize", lane) is None else s
+        s = s.unroll(vector) if vectors > 1 else s
+    return s.bind(thread, "threadIdx.x")
+
+
+def _shared(s: lp.Schedule, stage: str, loops: tuple[str, ...]) -> bool:
+    """Whether rows share what `stage` reads along them, so that one loop over all would have to divide for it."""
+    along = [t for t in s.accesses(stage) if t.contiguous(loops[-1])]
+    one = len(loops) == 2 or (len(loops) == 3 and s.why("fuse", *loops[:2]) is None)
+    return one and any(t.invariant(x) for t in along for x in loops[:-1])
+
+
+def _lanes(s: lp.Schedule, stage: str, loop: str) -> int:
+    """How many elements of the widest type that `loop` runs along fill a vector."""
+    widths = [t.dtype.bytes for t in s.accesses(stage) if t.contiguous(loop)]
+    innermost = s.loops(stage)[-1] == loop
+    return max(1, VECTOR_BYTES // max(widths)) if widths and innermost else 1

@@ -1,0 +1,149 @@
+"""Columns of rows that are no whole vectors, folded by vectors all the same: as many rows as make whole ones together.
+
+A row of 5003 elements starts anywhere, and what a thread reads of it is an element. Four rows of float32, or eight of
+bfloat16, lie one after the other like a row of whole vectors, whose columns are folded as such; each is a part of the
+sum of the column that it stands in. The parts are folded by a second kernel, with the few rows that are left over.
+Where the sizes are not known, the host asks at each launch whether there are rows enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import loopir as lp
+
+from ..common.nest_queries import extent, reader, step
+from .row_threads import VECTOR_BYTES
+
+SIDE, THREADS, TOGETHER = 64, 512, 4
+"""Vectors of columns side by side in a block, its threads, and the vectors of a column that each has in flight."""
+AT_ONCE = 3
+"""Blocks for each processor, which all run at once."""
+PARTS = 16
+"""Parts of groups of rows, at most, where sizes are known."""
+TURNS, LEAST = 4, 4
+"""As often a thread has its vectors in flight in a part, and parts, at least, where they are not."""
+LAST, BATCH = ((64, 8), (32, 32)), 4
+"""Columns of a block of the second kernel and the threads that fold the parts of each, where sizes are known and where
+they are not; and the parts that one has in flight."""
+
+
+def grouped(
+    s: lp.Schedule, stage: str, column: str, over: Sequence[str], *, side: int = SIDE, threads: int = THREADS
+) -> lp.Schedule | None:
+    """`s` with `stage` folded so over its one reduced loop, where rows follow one another; None where they do not.
+
+    `column` is its only other loop. What is made of the results, element by element, is made in the second kernel.
+    Where the number of rows is not known, they are taken to be as many as `many_rows` says.
+    """
+    width, rows, columns = _width(s, stage, column, over), extent(s, over[0]), extent(s, column)
+    known = rows is not None and columns is not None
+    together = threads // side * TOGETHER
+    each = TURNS * together
+    if width == 1 or (rows is not None and rows < LEAST * width * each and not known):
+        return None
+    if rows is not None and columns is not None:
+        parts = AT_ONCE * lp.machine().processors // max(1, -(-columns // side))
+        if not 1 <= parts <= PARTS or rows < width * parts * threads // side:
+            return None
+        each = -(-(rows // width) // (parts * together)) * together
+    (read,) = (t for t in s.accesses(stage) if not t.write)
+    try:
+        return _grouped(s, stage, read.buffer, column, over[0], width, (each, together), (side, threads), known)
+    except lp.ScheduleError:
+        return None
+
+
+def many_rows(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> str | None:
+    """What has to hold of a number of rows that is not known for `grouped` to be worth it; None if it takes none."""
+    width = _width(s, stage, column, over)
+    least = LEAST * TURNS * width * (THREADS // SIDE) * TOGETHER
+    return f"{least} <= {lp.text(s.loop(over[0]).extent)}" if width > 1 and extent(s, over[0]) is None else None
+
+
+def _width(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> int:
+    """How many rows that follow one another are whole vectors; 1 if `stage` does not fold such rows alone."""
+    touched = [t for t in s.accesses(stage) if not t.write]
+    if len(over) != 1 or len(s.loops(stage)) != 2 or len(touched) != 1:
+        return 1
+    (read,) = touched
+    follow = read.strides.get(over[0]) == s.loop(column).extent and read.contiguous(column)
+    return VECTOR_BYTES // read.dtype.bytes if follow and s.buffer(read.buffer).scope == "global" else 1
+
+
+def _grouped(
+    s: lp.Schedule, stage: str, buffer: str, column: str, over: str, width: int, parts: tuple[int, int],
+    block: tuple[int, int], known: bool,
+) -> lp.Schedule:  # fmt: skip
+    """Groups of `width` rows, so many of them in a part and in a turn; a block has so many vectors side by side, and so
+    many threads."""
+    s = s.reorder(over, column) if s.loops(stage) != (over, column) else s
+    before = s.stages
+    s, (group, row, *_) = step(s, "split", over, width, tail="peel")
+    left = [x for x in s.stages if x not in before]
+    s = s.reorder(row, column, group)
+    before, s = s.stages, s.rfactor(stage, row)
+    (rows,) = (x for x in s.stages if x not in before)
+    s, (part, group) = step(s, "split", group, parts[0])
+    s = s.reorder(part, row, column, group)
+    before, s = s.stages, s.rfactor(rows, part)
+    (partial,) = (x for x in s.stages if x not in before)
+    s = _vectors(s, partial, buffer, (part, row, column, group), width, (*block, parts[1]))
+    return _last(_join_rest(s, stage, left), stage, rows, left, LAST[not known])
+
+
+def _vectors(
+    s: lp.Schedule, partial: str, buffer: str, loops: tuple[str, str, str, str], width: int, shape: tuple[int, int, int]
+) -> lp.Schedule:
+    """A block for vectors of a group's columns side by side and a part of the groups, threads along y folding each.
+
+    `shape` is how many vectors it has side by side, its threads, and the groups that they take in a turn.
+    """
+    (part, row, column, group), (side, threads, together) = loops, shape
+    s, (flat,) = step(s, "fuse", row, column)
+    s = s.fuse_dims(next(t.buffer for t in s.accesses(partial) if t.write), 1)
+    s, (flat, one) = step(s, "split", flat, width)
+    s, (block, lane) = step(s, "split", flat, side)
+    s, (_, inner) = step(s, "split", group, together)
+    outer = s.loops(partial)[s.loops(partial).index(inner) - 1]
+    s, (some, thread) = step(s, "split", inner, threads // side)
+    s = s.reorder(outer, some, thread, one)
+    known, s = s.stages, s.cache_write(partial, "local", lane)
+    (fold,) = (x for x in s.stages if x not in known)
+    known, s = s.stages, s.reindex(fold, buffer, one, at=thread)
+    (copy,) = (x for x in s.stages if x not in known)
+    s = s.set_scope(next(t.buffer for t in s.accesses(copy) if t.write), "local").vectorize(s.loops(copy)[-1])
+    s = s.bind(thread, "threadIdx.y").unroll(one).unroll(some)
+    s = s.partition(outer) if s.why("partition", outer) is None else s
+    s = s.vectorize(s.loops(partial)[-1]).bind(lane, "threadIdx.x")
+    s, (block,) = step(s, "fuse", part, block)
+    return s.bind(block, "blockIdx.x")
+
+
+def _join_rest(s: lp.Schedule, stage: str, left: Sequence[str]) -> lp.Schedule:
+    """The rest of what is folded into a column, and what is made of it, in the loop over columns of `stage`."""
+    after = reader(s, left[-1] if left else stage)
+    for x in (stage, *left):
+        s = s.reorder(*(y for y in s.loops(x) if y not in s.reduced(x)), *s.reduced(x))
+    column = s.loops(stage)[0]
+    for x in left:
+        s = s.fuse_loops(column, s.loops(x)[0])
+    alone = after is not None and len(s.loops(after)) == 1 and not s.reduced(after)
+    if after is not None and alone and s.why("fuse_loops", column, s.loops(after)[0]) is None:
+        s = s.fuse_loops(column, s.loops(after)[0])
+    return s
+
+
+def _last(s: lp.Schedule, stage: str, rows: str, left: Sequence[str], shape: tuple[int, int]) -> lp.Schedule:
+    """Threads side by side for columns, and for each column a few that fold the parts of the `rows` of a group."""
+    side, fold = shape
+    s, (block, column) = step(s, "split", s.loops(stage)[0], side)
+    s = s.compute_at(rows, column).simplify(column, drop_unit_loops=True)
+    part, row = s.loops(rows)[-2:]
+    s, (_, inner) = step(s, "split", part, fold * BATCH)
+    s, (some, thread) = step(s, "split", inner, fold)
+    s = s.bind(thread, "threadIdx.y").unroll(some).unroll(row)
+    s = s.set_scope(next(t.buffer for t in s.accesses(rows) if t.write), "local")
+    for x in (stage, *left):
+        s = s.unroll(s.reduced(x)[0]) if extent(s, s.reduced(x)[0]) is not None else s
+    return s.bind(column, "threadIdx.x").bind(block, "blockIdx.x")

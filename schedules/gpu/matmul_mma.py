@@ -1,0 +1,330 @@
+"""Contractions of 16-bit floats on tensor cores: a block of warps for each tile of the output.
+
+Written with primitives alone. The tile's sums are a fragment, which the lanes of all warps hold in registers through
+all of the reduced loop; both operands' tiles go through shared memory, from where `ldmatrix` takes them. What is done
+to a sum afterwards, a cast, a bias, a relu, is done by the lane that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import loopir as lp
+
+from ..common.contraction import Contraction, Operand, contraction
+from ..common.nest_queries import batched, extent, fused, reader, step
+
+SHORT_NAMES = {"bfloat16": "bf16", "float16": "f16"}
+ROWS, COLUMNS, LANES, VECTOR = 16, 8, 32, 8
+"""Of one mma instruction; lanes of a warp; elements of 16 bits in a vector."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How tensor cores multiply elements of a type: its name in instructions, the steps of the sum in one of these, the
+    elements in a vector of 16 bytes, and the operands that `ldmatrix` fills."""
+
+    short: str
+    product: str
+    depth: int
+    vector: int
+    loaded: tuple[str, ...]
+
+
+ALL = ("a", "at", "b", "bt")
+UNITS = {
+    "bfloat16": Unit("bf16", "mma_m16n8k16_bf16", 16, 8, ALL),
+    "float16": Unit("f16", "mma_m16n8k16_f16", 16, 8, ALL),
+    "float32": Unit("f32", "mma_m16n8k8_tf32", 8, 4, ("a", "bt")),
+}
+"""By dtype; elements of float32 are those that the program rounds to TF32."""
+
+RAW = {"int8": "i8", "uint8": "u8", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", **SHORT_NAMES}
+"""How elements that an operand is computed from are called by asynchronous copies."""
+
+
+@lp.composite
+def matmul_mma(
+    s: lp.Schedule,
+    stage: str,
+    *,
+    block: tuple[int, int] = (128, 128),
+    warps: tuple[int, int] = (2, 4),
+    depth: int = 32,
+    stages: int = 1,
+    group: int = 1,
+    blocks: int | None = None,
+    ahead: bool = False,
+    spread: bool = False,
+    whole: bool = False,
+    within: tuple[str, ...] = (),
+    near: bool = False,
+    staged: bool = False,
+) -> lp.Schedule:
+    """The contraction `stage`, float32 sums of products of bf16, f16 or `lp.tf32`, in tiles of `block` for `warps` of
+    warps.
+
+    `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the warps,
+    and the sums are made in it, `depth` steps of the reduced loop at a time. Either operand may have the reduced loop
+    along its rows, or its other loop. With `stages`, copies run that many steps ahead, less one, and are asynchronous
+    where the sizes are known to be multiples of `block` and `depth`; else tiles at the edges are filled up with zeros,
+    vector by vector where that can be. `group` and `blocks` are those of `tiles`. The stages `within`, which the
+    operands are computed from, are computed in the copies of their tiles; or, of the right operand, with `near`, where
+    its fragments are, from a tile of what it is computed from. Where it is `staged`, a tile of the output
+    goes to shared memory first, and from there in whole vectors along its rows. With `whole`, operands that do not come
+    in whole tiles are copied into such first. With `ahead`, fragments are loaded a step ahead; with `spread`, copies
+    are made among the steps, and not all at their start.
+    """
+    c = contraction(s, stage)
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    out = reader(s, stage)
+    if out is None:
+        raise lp.ScheduleError(f"{stage} is read by no one stage alone, and its sums are to be an intermediate")
+    unit = UNITS.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
+    if unit is None or not (pairs(s, c) or rounded(s, c)):
+        raise lp.ScheduleError(
+            f"{stage} multiplies elements that are neither of 16 bits, bfloat16 or float16, nor rounded by lp.tf32"
+        )
+    batch, row, column = _loops_of(s, stage, out, c)
+    s = s.reorder(*batch, row, column)
+    s, (bi, i) = step(s, "split", row, block[0])
+    s, (bj, j) = step(s, "split", column, block[1])
+    s = s.reorder(bi, bj, i, j)
+    s = _staged(s, out, bj, i, j, block, warps) if staged else _in_warps(s, i, j, block, warps)
+    s, at = tiles(s, bi, bj, group, blocks)
+    s = s.compute_at(stage, at).set_scope(stage, "fragment")
+    s = _sums(s, stage, block, warps, depth, unit, stages, ahead, spread, whole, within, near)
+    return batched(s, batch)  # once tiles are found: an element of one loop made of several is no place in a tile
+
+
+def pairs(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether tensor cores take the elements of `c`, in pairs of 16 bits."""
+    return all(t.dtype.name in SHORT_NAMES for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer))
+
+
+def rounded(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether the elements of `c` are float32 that the program rounds to TF32."""
+    return all(t.by == "tf32" for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer))
+
+
+def _loops_of(s: lp.Schedule, stage: str, out: str, c: Contraction) -> tuple[list[str], str, str]:
+    """The loops of `out`, which reads the contraction element by element: around, over rows, over columns."""
+    free = [x for x in s.loops(stage) if x != c.reduced]
+    here = dict(zip(free, s.loops(out), strict=True))
+    return [here[x] for x in free if x in c.batch], here[c.row], here[c.column]
+
+
+def tiles(
+    s: lp.Schedule, row: str, column: str, group: int, blocks: int | None, batch: Sequence[str] = ()
+) -> tuple[lp.Schedule, str]:
+    """Blocks for the tiles that loops `row` and `column` count, in bands of `group` rows, column by column.
+
+    So blocks that run at once share rows and columns. With `blocks`, that many blocks stay, and each takes every
+    `blocks`-th tile, of all that the loops `batch` around count. The second result is the innermost loop over tiles.
+    """
+    if group == 1 and blocks is None:
+        return s.bind(row, "blockIdx.y").bind(column, "blockIdx.x"), column
+    s, (band, inner) = step(s, "split", row, group)
+    s = s.reorder(band, column, inner)
+    s, (tile,) = step(s, "fuse", band, column)
+    s, (tile,) = step(s, "fuse", tile, inner)
+    if blocks is None:
+        return s.bind(tile, "blockIdx.x"), tile
+    s, tile = fused(s, (*batch, tile))
+    s, (turn, block) = step(s, "split", tile, blocks)
+    return s.reorder(block, turn).bind(block, "blockIdx.x"), turn
+
+
+def _in_warps(s: lp.Schedule, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]) -> lp.Schedule:
+    """Each warp its part of a tile, rows by warp.y and columns by warp.x."""
+    s, (wi, ii) = step(s, "split", i, block[0] // warps[0], tail="exact")
+    s, (wj, jj) = step(s, "split", j, block[1] // warps[1], tail="exact")
+    return s.reorder(wi, wj, ii, jj).bind(wi, "warp.y").bind(wj, "warp.x")
+
+
+def _staged(
+    s: lp.Schedule, out: str, at: str, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]
+) -> lp.Schedule:
+    """The tile of `out` made in shared memory, by warps, and stored by all lanes."""
+    before, loops = set(s.stages), set(s.loops())
+    s = s.reindex(out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
+    (tile,) = (x for x in s.stages if x not in before)
+    i, j = (x for x in s.loops(tile) if x not in loops)
+    s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")
+    return _copy_by_warps(_in_warps(s, i, j, block, warps), out, warps, None)
+
+
+def _sums(
+    s: lp.Schedule,
+    stage: str,
+    block: tuple[int, int],
+    warps: tuple[int, int],
+    depth: int,
+    unit: Unit,
+    stages: int,
+    ahead: bool,
+    spread: bool,
+    whole: bool,
+    within: tuple[str, ...],
+    near: bool,
+) -> lp.Schedule:
+    """The tile of sums: copies to shared memory, to fragments, and the instructions."""
+    *_, i, j, k = s.loops(stage)
+    s, (ko, kk) = step(s, "split", k, depth)
+    s, (ki, k) = step(s, "split", kk, unit.depth, tail="exact")
+    s, (wi, ii) = step(s, "split", i, block[0] // warps[0])  # fewer rows or columns than that are filled up by `pad`
+    s, (wj, jj) = step(s, "split", j, block[1] // warps[1])
+    s, (ti, i) = step(s, "split", ii, ROWS)
+    s, (tj, j) = step(s, "split", jj, COLUMNS)
+    s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
+    s = s.unroll(ti).unroll(tj)
+    s, copies = _whole_copies(s, stage) if whole and not _is_whole(s, stage) else (s, [])
+    c = contraction_in(s, stage)
+    tiles: list[str] = []
+    for operand in c:
+        raw = near and operand is c[1]
+        s, tile = _copied(s, stage, operand.buffer, *(("fragment", ki) if raw else ("shared", ko)))
+        tiles.append(tile)
+    for name in within:
+        s = s.compute_inline(name) if s.why("compute_inline", name) is None else s
+    if not copies and s.why("pad", stage) is None:
+        s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around an instruction
+    for copy in copies:
+        s = _filled(s, copy)
+    left, right = c
+    kinds = ("a" if left.along else "at", "bt" if right.along else "b")
+    for operand, tile, kind, length in zip(c, tiles, kinds, block, strict=True):
+        if near and operand is c[1]:
+            s = _raw(s, tile, ko, warps, stages)
+            continue
+        s = s.set_layout(tile, swizzled(depth if operand.along else length, unit.vector))
+        s = _copy_by_warps(s, tile, warps, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
+        s, mine = _copied(s, stage, tile, "fragment", ki)
+        s = _loaded(s, mine, f"ldmatrix_{kind}_{unit.short}", unit.depth) if kind in unit.loaded else s
+    s = s.tensorize(i, f"{unit.product}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
+    if ahead:
+        s = s.pipeline(ki, stages=2)  # fragments are loaded one step ahead
+    if stages > 1:
+        s = s.pipeline(ko, stages=stages, among=ki if spread else None)
+    return s.unroll(ki)
+
+
+def _raw(s: lp.Schedule, made: str, at: str, warps: tuple[int, int], stages: int) -> lp.Schedule:
+    """What the fragment `made` is computed from, as it lies, in shared memory: a tile of what there is most of."""
+    reads = [t for t in s.accesses(made) if not t.write]
+    source = max(reads, key=lambda t: (sum(not t.invariant(x) for x in s.loops(made)), -t.dtype.bytes))
+    s, tile = _copied(s, made, source.buffer, "shared", at)
+    width = extent(s, s.loops(tile)[-1])
+    vector = 16 // source.dtype.bytes
+    if width is None or width % vector:
+        raise lp.ScheduleError(f"rows of {source.buffer} in a tile are no whole vectors")
+    s = s.set_layout(tile, swizzled(width, vector))
+    short = RAW.get(source.dtype.name)
+    return _copy_by_warps(s, tile, warps, f"cp_async_{short}" if stages > 1 and short else None, vector)
+
+
+def _is_whole(s: lp.Schedule, stage: str) -> bool:
+    """Whether no guard is around the products."""
+    refused = s.why("pad", stage)
+    return refused is not None and "no guard" in str(refused)
+
+
+def _whole_copies(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
+    """Copies, of as few operands as can be, that are made of whole tiles, with zeros at the edges."""
+    left, right = contraction_in(s, stage)
+    for operands in ((left,), (right,), (left, right)):
+        made, copies = _in_tiles(s, stage, operands)
+        if made.why("pad", stage) is None:
+            return made.pad(stage), copies
+    return s, []
+
+
+def _in_tiles(s: lp.Schedule, stage: str, operands: Sequence[Operand]) -> tuple[lp.Schedule, list[str]]:
+    copies: list[str] = []
+    for operand in operands:
+        s, copy = _copied(s, stage, operand.buffer, "global", None)
+        copies.append(copy)
+    return s, copies
+
+
+def both_whole(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """Copies of both operands that are made of whole tiles, with zeros at the edges, by one launch."""
+    s, copies = _in_tiles(s, stage, contraction_in(s, stage))
+    s = s.pad(stage)
+    blocks: list[str] = []
+    for copy in copies:
+        s = _filled(s, copy)
+        blocks.append(s.loops(copy)[0])
+    return s.merge(*blocks, side_by_side=True) if s.why("merge", *blocks, side_by_side=True) is None else s
+
+
+def _filled(s: lp.Schedule, copy: str) -> lp.Schedule:
+    """The copy of a whole operand, a vector for each thread."""
+    s, loop = fused(s, s.loops(copy))
+    s, (loop, element) = step(s, "split", loop, VECTOR, tail="exact")
+    s, (block, thread) = step(s, "split", loop, 256)
+    return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x").vectorize(element)
+
+
+def swizzled(width: int, vector: int = VECTOR) -> str:
+    """A layout of rows of `width` elements, in which vectors of 16 bytes that stand below one another, 8 rows of them,
+    lie in different banks, as do those along a row: in each row, vectors change places by the row's number."""
+    vectors = width // vector
+    n = min(8, vectors & -vectors)
+    if n == 1:
+        return f"lambda r, c: r * {width} + c"
+    along = f"c // {vector * n}, c // {vector} % {n}" if vectors > n else f"c // {vector}"
+    return f"lambda r, c: (r, {along} ^ r // {8 // n} % {n}, c % {vector})"
+
+
+def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
+    """The operands of the contraction `stage` on its innermost three loops: by rows, then by columns."""
+    *_, i, j, k = s.loops(stage)
+    reads = [t for t in s.accesses(stage) if not t.write]
+    left = next(t for t in reads if t.invariant(j) and not t.invariant(i))
+    right = next(t for t in reads if t.invariant(i) and not t.invariant(j))
+    return Operand(left.buffer, left.contiguous(k)), Operand(right.buffer, right.contiguous(k))
+
+
+def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
+    before = set(s.stages)
+    s = s.cache_read(stage, buffer, scope, at=at)
+    (copy,) = (x for x in s.stages if x not in before)
+    return s, copy
+
+
+def _copy_by_warps(
+    s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: str | None, vector: int = VECTOR
+) -> lp.Schedule:
+    """The copy of a tile by all lanes of all warps, a vector each at a time, perhaps by an instruction."""
+    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
+    s, (flat, element) = step(s, "split", flat, vector, tail="exact")
+    s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
+    s, (flat, x) = step(s, "split", flat, warps[1])  # where there is too little for all, some have none
+    s, (turn, y) = step(s, "split", flat, warps[0])
+    s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").unroll(turn)
+    parts = all_or_nothing(s, element)
+    if parts is not None:
+        s, filling = parts
+        s = s.vectorize(filling)
+    if instruction is not None and s.why("tensorize", element, instruction) is None:
+        return s.tensorize(element, instruction)
+    return s.vectorize(element)
+
+
+def all_or_nothing(s: lp.Schedule, vector: str) -> tuple[lp.Schedule, str] | None:
+    """`vector` as one that copies and one that fills up with zeros, where it is one of the two as a whole."""
+    if s.why("specialize", vector) is not None:
+        return None
+    t, (filling,) = step(s, "specialize", vector)
+    return None if t.why("specialize", vector) is None else (t, filling)
+
+
+def _loaded(s: lp.Schedule, copy: str, instruction: str, wide: int) -> lp.Schedule:
+    """The copy of a part by one `ldmatrix` for each 16 x `wide` of it."""
+    x, y = s.loops(copy)[-2:]
+    s, (to, x) = step(s, "split", x, ROWS, tail="exact")
+    s, (uo, y) = step(s, "split", y, wide, tail="exact")
+    return s.reorder(to, uo, x, y).unroll(to).unroll(uo).tensorize(x, instruction)

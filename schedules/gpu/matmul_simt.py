@@ -1,0 +1,133 @@
+"""Contractions without tensor cores on a GPU: float32 by fused multiply-adds, a block of warps for each tile.
+
+What bounds it is what is issued: for each step of the reduced loop a thread folds a part of 8 x 8 sums, by 64
+instructions, and loads 16 elements from shared memory for them, by 4 more. So loads are vectors of four along the
+tile's rows and columns, of which the lanes of a warp, 8 by 4 of them, meet every bank once; and copies, some steps
+ahead, pass the registers by. An operand whose rows run along the reduced loop is turned around by its copy, an element
+at a time.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+from ..common.contraction import Contraction, Operand, contraction
+from ..common.nest_queries import batched, step
+from ..common.transpose import transpose
+
+LANES, VECTOR, ACROSS, DOWN = 32, 4, 4, 8
+"""Lanes of a warp, along columns and along rows; elements of a vector of 16 bytes."""
+
+
+@lp.composite
+def matmul_simt(
+    s: lp.Schedule,
+    stage: str,
+    *,
+    block: tuple[int, int] = (128, 128),
+    part: tuple[int, int] = (8, 8),
+    depth: int = 32,
+    stages: int = 3,
+    piece: int = 32,
+    turn: bool = False,
+) -> lp.Schedule:
+    """The contraction `stage` of float32 in tiles of `block`, `part` of it for each thread, `depth` steps at a time.
+
+    A thread's part is made of squares of 4 x 4, as far apart as lets lanes load neighbours. Copies to shared memory run
+    `stages` less one steps ahead. A `piece` is how many steps of a tile are code without a loop: more are faster, and
+    take longer to compile. With `turn`, operands whose rows run along the reduced loop are first copied so that they
+    run along the tile, of which a thread then holds fewer elements at a time.
+    """
+    c = contraction(s, stage)
+    if c is not None and turn:
+        s = _turned(s, c)
+        c = contraction(s, stage)
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    if any(t.dtype.bytes != VECTOR for t in s.accesses(stage)):
+        raise lp.ScheduleError(f"{stage} folds elements of other than 4 bytes, of which four make a vector")
+    warps = (block[0] // (DOWN * part[0]), block[1] // (ACROSS * part[1]))
+    s, (bi, i) = step(s, "split", c.row, block[0])
+    s, (bj, j) = step(s, "split", c.column, block[1])
+    s, (ko, k) = step(s, "split", c.reduced, depth)
+    s, (kv, k) = step(s, "split", k, VECTOR, tail="exact")
+    s = s.reorder(*c.batch, bi, bj, ko, kv, k, i, j).bind(bi, "blockIdx.y").bind(bj, "blockIdx.x")
+    s = batched(s, c.batch)
+    s, inner = _new(s, "cache_write", stage, "local", at=bj)
+    *_, i, j = s.loops(stage)
+    apart = (c.left.along, c.right.along)
+    s = _parts(s, (i, j), part, apart, ())
+    *_, kv, k, i, j = s.loops(inner)
+    copies: list[str] = []
+    for operand in (c.left, c.right):
+        s, copy = _new(s, "cache_read", inner, operand.buffer, "shared", at=ko)
+        copies.append(copy)
+    s = s.pad(inner) if s.why("pad", inner) is None else s
+    s = _parts(s, (i, j), part, apart, (kv, k))
+    for operand, copy in zip((c.left, c.right), copies, strict=True):
+        s = _copy_by_lanes(s, copy, operand, depth, warps, stages)
+    *_, i2, j2, _, _, _ = s.loops(inner)
+    for copy, at in zip(copies, (i2, j2), strict=True):
+        s, mine = _new(s, "cache_read", inner, copy, "local", at=at)
+        *_, x, y = s.loops(mine)
+        s = s.unroll(x).vectorize(y)
+    s, (_, kv) = step(s, "split", kv, piece // VECTOR, tail="exact") if piece < depth else (s, ("", kv))
+    s = s.unroll(kv).unroll(k)
+    return s.pipeline(ko, stages=stages) if stages > 1 else s
+
+
+def _turned(s: lp.Schedule, c: Contraction) -> lp.Schedule:
+    """Copies of the operands whose rows run along the reduced loop, the other loop along theirs."""
+    for operand, loop in ((c.left, c.row), (c.right, c.column)):
+        if operand.along:
+            s, copy = _new(s, "reindex", c.stage, operand.buffer, *c.batch, c.reduced, loop)
+            s = transpose(s, copy)
+    return s
+
+
+def _new(s: lp.Schedule, primitive: str, *args: object, **options: object) -> tuple[lp.Schedule, str]:
+    """One step, and the stage that it makes."""
+    before = set(s.stages)
+    s = getattr(s, primitive)(*args, **options)
+    (new,) = (x for x in s.stages if x not in before)
+    return s, new
+
+
+def _parts(
+    s: lp.Schedule, tile: tuple[str, str], part: tuple[int, int], apart: tuple[bool, bool], steps: tuple[str, ...]
+) -> lp.Schedule:
+    """The two loops over a `tile` as warps, lanes, and the squares of 4 x 4 of a thread, each for `steps`, if any.
+
+    The elements of a square are neighbours, or `apart`: then lanes have neighbours, where rows are loaded along steps.
+    """
+    names: list[tuple[str, str, str, str]] = []
+    for loop, own, lanes, far in zip(tile, part, (DOWN, ACROSS), apart, strict=True):
+        s, (warp, x) = step(s, "split", loop, lanes * own, tail="exact")
+        s, (square, x) = step(s, "split", x, lanes * VECTOR, tail="exact")
+        s, (outer, inner) = step(s, "split", x, lanes if far else VECTOR, tail="exact")
+        names.append((warp, square, *((inner, outer) if far else (outer, inner))))
+    (wi, si, li, ei), (wj, sj, lj, ej) = names
+    s = s.reorder(wi, wj, li, lj, *steps[:1], si, sj, *steps[1:], ei, ej)
+    s, (lane,) = step(s, "fuse", li, lj)
+    s = s.bind(wi, "warp.y").bind(wj, "warp.x").bind(lane, "lane")
+    s = s.unroll(si).unroll(sj).unroll(ei)
+    return s.unroll(ej) if steps or apart[1] else s.vectorize(ej)
+
+
+def _copy_by_lanes(
+    s: lp.Schedule, copy: str, operand: Operand, depth: int, warps: tuple[int, int], stages: int
+) -> lp.Schedule:
+    """The copy of a tile by all lanes, in vectors; of rows along the reduced loop, these change places by the row."""
+    if operand.along:
+        n = min(8, depth // VECTOR)
+        at = f"(y // {VECTOR} ^ x // {8 // n} % {n}) * {VECTOR} + y % {VECTOR}"
+        s = s.set_layout(copy, f"lambda x, y: x * {depth} + {at}")
+    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
+    s, (flat, element) = step(s, "split", flat, VECTOR, tail="exact")
+    s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
+    s, (flat, across) = step(s, "split", flat, warps[1], tail="exact")
+    s, (turn, down) = step(s, "split", flat, warps[0], tail="exact")
+    s = s.bind(down, "warp.y").bind(across, "warp.x").bind(lane, "lane").unroll(turn)
+    if stages > 1 and s.why("tensorize", element, "cp_async_f32") is None:
+        return s.tensorize(element, "cp_async_f32")
+    return s.vectorize(element)

@@ -1,0 +1,108 @@
+"""Rows spread over threads: side by side along a row, in vectors of 16 bytes, as many as its bytes are worth."""
+
+from __future__ import annotations
+
+import loopir as lp
+
+from ..common.nest_queries import extent, fused, step
+
+VECTOR_BYTES = 16
+SHARE_BYTES = 64
+"""What a thread takes of a row, while there are threads for that."""
+MANY = 512
+"""Threads beyond which each takes twice as much: two blocks fit a processor, one loading while the other stores."""
+THREADS, UNKNOWN = 1024, 256
+"""Threads that a row has at most, and that one has whose length is not known: so many of its elements are read one
+after the other, and blocks of several rows are there to wait for."""
+LONGEST = 1024, 8192, 32768
+"""Rows of a length that is not known have a kernel for lengths up to each of these, and one for all others."""
+MIDDLE = LONGEST[1]
+"""So those that are no whole vectors, up to this length alone."""
+FLIGHT = 4
+"""Turns of threads along a row of a length that is not known whose loads are in flight together."""
+WARP = 32
+LINE = 8
+"""Threads whose vectors are a line of memory."""
+UNROLLED = 64
+"""Vectors of a row that a thread has at most in a loop that is unrolled."""
+
+
+def vector(s: lp.Schedule, loops: dict[str, str], buffers: frozenset[str]) -> int:
+    """How many elements of `buffers` fill a vector along each stage's loop, if these are whole vectors; else 1."""
+    found = [t.dtype.bytes for x, y in loops.items() for t in s.accesses(x) if t.buffer in buffers and t.contiguous(y)]
+    width = VECTOR_BYTES // max(found) if found else 1
+    whole = (s.why("split", y, width, tail="exact") is None for y in loops.values() if extent(s, y) != 1)
+    return width if width > 1 and all(whole) else 1
+
+
+def threads_worth(length: int | None, size: int) -> int:
+    """How many threads a row of `length` elements of `size` bytes is worth."""
+    if length is None:
+        return UNKNOWN
+    wanted = length * size // SHARE_BYTES
+    wanted = min(wanted, max(MANY, wanted // 2))
+    return min(THREADS, 1 << (max(LINE, wanted) - 1).bit_length())
+
+
+def threads_evenly(length: int | None, width: int, threads: int) -> int:
+    """How many threads a row gets, at most `threads`: whole warps that share its vectors evenly, if there are such."""
+    if length is None:
+        return threads
+    pieces = length // width
+    even = [n for n in range(threads, max(WARP, threads // 2) - 1, -WARP) if pieces % n == 0]
+    return even[0] if even else min(threads, max(1, 1 << (pieces - 1).bit_length()))
+
+
+def spread_row(
+    s: lp.Schedule, stage: str, row: str | None, lanes: int, width: int, whole: tuple[str, str] | None = None
+) -> lp.Schedule:
+    """`stage` with the loops inside `row`, or all of them, spread over `lanes` threads in vectors of `width`.
+
+    A stage with no loops there is left to all threads alike. `whole` says of what length a row is part, and where in
+    that the row starts: vectors beyond are taken element by element.
+    """
+    loops = s.loops(stage)
+    first = 0 if row is None else loops.index(row) + 1
+    inner = [x for x in loops[first:] if extent(s, x) != 1]
+    if not inner:
+        return s
+    if width > 1 and len(inner) > 1 and extent(s, inner[-1]) == width:
+        lane = inner[-1]
+        s, pieces = fused(s, inner[:-1])
+    else:
+        s, pieces = fused(s, inner)
+        s, (pieces, lane) = step(s, "split", pieces, width) if width > 1 else (s, (pieces, ""))
+    guarded, size, turn = s.why("split", pieces, lanes, tail="exact") is not None, lp.text(s.loop(pieces).extent), ""
+    if row is not None and extent(s, pieces) is None:
+        s, (turn, pieces) = step(s, "split", pieces, lanes * FLIGHT)
+    s, (outer, thread) = step(s, "split", pieces, lanes)
+    if row is None:
+        s = s.reorder(thread, outer)  # one block: what is around its threads would be the host's
+    s = s.bind(thread, "threadIdx.x")
+    if (extent(s, outer) or UNROLLED + 1) <= UNROLLED:
+        s = s.unroll(outer)
+    if lane and not s.reduced(stage):
+        s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
+    elif lane:
+        place = f"{f'{turn} * {lanes * FLIGHT} + ' if turn else ''}{outer} * {lanes} + {thread}"
+        inside = f"{place} < {size}" if guarded else None
+        if whole is not None:
+            inside = f"{whole[1]} + ({place}) * {width} + {width - 1} < {whole[0]}"
+        for buffer in dict.fromkeys(t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(lane)):
+            if s.buffer(buffer).scope != "local":
+                s = vector_read(s, stage, buffer, thread, inside)
+        s = s.unroll(lane)
+    # tests between loads would keep them from being in flight together
+    return s.partition(turn) if turn and s.why("partition", turn) is None else s
+
+
+def vector_read(s: lp.Schedule, stage: str, buffer: str, at: str, inside: str | None = None) -> lp.Schedule:
+    """What an iteration of `at` reads of `buffer`, moved into registers as a vector; whole where `inside` holds."""
+    if s.why("cache_read", stage, buffer, "local", at) is not None:
+        return s
+    t, copied = step(s, "cache_read", stage, buffer, "local", at)
+    if len(copied) != 1:
+        return s
+    if inside is not None and t.why("specialize", copied[0], inside) is None:
+        t = t.specialize(copied[0], inside)
+    return t.vectorize(copied[0]) if t.why("vectorize", copied[0]) is None else t

@@ -1,0 +1,176 @@
+"""Prefix sums in three steps: the sum of each block of elements, the sums up to each block, the sums inside it.
+
+A running sum is one long chain of dependences, and no order of its loop is another; `scan_blocks` cuts the chain. On a
+GPU it cuts each block again, into the parts of threads, and the row of these parts once more. A block comes in and goes
+out through shared memory: there threads move vectors side by side, while each goes along a part of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import loopir as lp
+
+from ..common.nest_queries import extent, fused, step
+
+PROGRAM = """
+def prefix_sum(n: "size", A: "{t}[n]", B: "out {t}[n]"):
+    for i in range(n):
+        B[i] = select(1 <= i, B[i - 1], {zero}) + A[i]
+"""
+VECTOR_BYTES = 16
+ROW = 16
+"""How many parts a thread goes along where the row of parts is cut."""
+
+
+def prefix_sum(dtype: str) -> lp.Func:
+    """B[i] = A[0] + ... + A[i] for `dtype`; a program at any size."""
+    return lp.parse(PROGRAM.format(t=dtype, zero="0.0" if "float" in dtype else "0"))
+
+
+@lp.composite
+def scan(s: lp.Schedule, target: str, *, width: int = 4096, threads: int = 256, rows: int = 8) -> lp.Schedule:
+    """The running fold that is the innermost loop of the only stage, in blocks of `width` elements that run at once.
+
+    On a GPU ("cuda") `threads` threads share a block: each has a part of it, of which it folds the sum first. The sums
+    of `rows` blocks are one block's work, and what the blocks come to is scanned in the same way, by one block.
+    """
+    (stage,) = s.stages
+    loop = s.loops(stage)[-1]
+    length, source = lp.text(s.loop(loop).extent), _source(s, stage)
+    if target != "cuda":
+        s = s.scan_blocks(loop, width, names=("block", "within"))
+        return s.parallel(s.loops(s.stages[0])[-2]).parallel("block")
+    tile = _Tile.of(s, stage, width, threads)
+    s = s.scan_blocks(loop, tile.width, names=("block", "within"))
+    sums, ends, _ = s.stages
+    s = _row(_sums(s, sums, source, tile, rows), ends, sums, tile)
+    return _inside(s, stage, source, "block", length, tile).bind("block", "blockIdx.x")
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """What a block has: parts of `each` elements for as many threads, moved in vectors of so many lanes."""
+
+    threads: int
+    each: int
+    lanes: int
+
+    @staticmethod
+    def of(s: lp.Schedule, stage: str, width: int, threads: int) -> _Tile:
+        each, size = -(-width // threads), max(t.dtype.bytes for t in s.accesses(stage))
+        lanes = max(1, VECTOR_BYTES // size)
+        return _Tile(threads, each, lanes if each % lanes == 0 else 1)
+
+    @property
+    def width(self) -> int:
+        return self.threads * self.each
+
+    def padded(self, s: lp.Schedule, buffer: str) -> lp.Schedule:
+        """Parts a vector apart, so that threads that each look into their own part meet in no bank of memory."""
+        return s.set_layout(buffer, f"lambda i: i // {self.each} * {self.each + self.lanes} + i % {self.each}")
+
+    def side_by_side(self, s: lp.Schedule, loops: Sequence[str], whole: str) -> lp.Schedule:
+        """The loops of a copy by all threads, which have vectors side by side, where the block is a `whole` one."""
+        s, flat = fused(s, loops)
+        s, (some, rest) = step(s, "split", flat, self.threads * self.lanes)
+        s, (thread, lane) = step(s, "split", rest, self.lanes)
+        s = _vectorized(s, lane).bind(thread, "threadIdx.x").unroll(some)
+        return s.specialize(some, whole) if s.why("specialize", some, whole) is None else s
+
+    def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
+        """The loop of a copy by one thread, a vector after the other."""
+        for loop in loops:
+            s, (some, lane) = step(s, "split", loop, self.lanes)
+            s = _vectorized(s, lane).unroll(some)
+        return s
+
+
+def _vectorized(s: lp.Schedule, loop: str) -> lp.Schedule:
+    return s.vectorize(loop) if s.why("vectorize", loop) is None else s
+
+
+def _source(s: lp.Schedule, stage: str) -> str | None:
+    """What the stage goes along besides what it stores, if that is one array."""
+    stored, loop = {t.buffer for t in s.accesses(stage) if t.write}, s.loops(stage)[-1]
+    found = {t.buffer for t in s.accesses(stage) if t.contiguous(loop)} - stored
+    return found.pop() if len(found) == 1 else None
+
+
+def _sums(s: lp.Schedule, stage: str, source: str | None, tile: _Tile, rows: int) -> lp.Schedule:
+    """The sums of blocks, all of which are whole: threads side by side, each with a vector at a time."""
+    block, inner = s.loops(stage)[-2:]
+    s, (pieces, lane) = step(s, "split", inner, tile.lanes)
+    s, (some, thread) = step(s, "split", pieces, max(1, tile.threads // rows))
+    s, (block, row) = step(s, "split", block, rows)
+    s, fold, _ = _copy(s, "cache_write", stage, "local", row)
+    if source is not None:
+        s, _, moved = _copy(s, "cache_read", fold, source, "local", thread)
+        s = tile.along(s, moved)
+    s = s.bind(block, "blockIdx.x").bind(row, "threadIdx.y").bind(thread, "threadIdx.x")
+    return s.unroll(lane).unroll(some)
+
+
+def _row(s: lp.Schedule, stage: str, sums: str, tile: _Tile) -> lp.Schedule:
+    """The row of the blocks' sums, which one block scans, a tile after the other."""
+    loop = s.loops(stage)[-1]
+    length = lp.text(s.loop(loop).extent)
+    s, (chunk, _) = step(s, "split", loop, tile.width)
+    s, (chunk, one) = step(s, "split", chunk, 1)
+    s = s.reorder(one, chunk)
+    return _inside(s, stage, sums, chunk, length, tile).bind(one, "blockIdx.x")
+
+
+def _inside(s: lp.Schedule, stage: str, source: str | None, block: str, length: str, tile: _Tile) -> lp.Schedule:
+    """The innermost loop of `stage`, a block of the scan of `length` elements, by the threads of a block of the GPU."""
+    known, whole = set(s.buffers), f"{block} * {tile.width} + {tile.width - 1} < {length}"
+    s = s.scan_blocks(s.loops(stage)[-1], tile.each)
+    parts, ends = (b for b in s.buffers if b not in known)
+    (part, one), thread, row = s.loops(parts)[-2:], s.loops(stage)[-2], s.loops(ends)[-1]
+    going, tiles = stage, list[str]()
+    if source is not None and s.why("cache_read", (parts, stage), source, "shared", block) is None:
+        s, copy, moved = _copy(s, "cache_read", (parts, stage), source, "shared", block)
+        s, tiles = tile.padded(tile.side_by_side(s, moved, whole), copy), [copy]
+        for reader, own in ((parts, part), (stage, thread)):
+            s, _, moved = _copy(s, "cache_read", reader, copy, "local", own)
+            s = tile.along(s, moved)
+    if s.why("cache_write", stage, "shared", block) is None:
+        s, copy, moved = _copy(s, "cache_write", stage, "shared", block)
+        s = tile.padded(tile.side_by_side(s, moved, whole), copy)
+        s, going, moved = _copy(s, "cache_write", copy, "local", thread)
+        s, tiles = tile.along(s, moved), [copy, *tiles]
+    s, _, _ = _copy(s, "cache_write", parts, "local", part)
+    s = s.set_scope(parts, "shared").set_scope(ends, "shared").unroll(one).unroll(s.loops(going)[-1])
+    for loop in (part, thread):
+        s = s.bind(loop, "threadIdx.x")
+        s = s.specialize(loop, whole) if s.why("specialize", loop, whole) is None else s
+    s = s.reuse(*tiles) if len(tiles) == 2 and s.why("reuse", *tiles) is None else s
+    return _parts(s, parts, ends, row)
+
+
+def _parts(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
+    """The row of the parts, in parts of its own where it is long."""
+    if (extent(s, row) or 0) <= 2 * ROW:
+        return s
+    known = set(s.buffers)
+    s = s.scan_blocks(row, ROW)
+    sums, starts = (b for b in s.buffers if b not in known)
+    tile = _Tile(0, ROW, 1)
+    for fold, loop in ((sums, s.loops(sums)[-2]), (ends, s.loops(ends)[-2])):
+        s, inner, moved = _copy(s, "cache_write", fold, "local", loop)
+        for x in (s.loops(inner)[-1], *moved):
+            s = s.unroll(x)
+        s = s.bind(loop, "threadIdx.x")
+    for b in (sums, starts):
+        s = s.set_scope(b, "shared")
+    s = s.unroll(s.loops(starts)[-1])
+    return tile.padded(tile.padded(s, parts), ends)
+
+
+def _copy(s: lp.Schedule, primitive: str, *args: object) -> tuple[lp.Schedule, str, tuple[str, ...]]:
+    """A step that makes a copy: what the copy is called, and the loops of the nest that moves it."""
+    before = set(s.buffers)
+    s, moved = step(s, primitive, *args)
+    (copy,) = (b for b in s.buffers if b not in before)
+    return s, copy, moved

@@ -1,0 +1,212 @@
+"""Folds of few elements on a GPU, each in the registers of one thread: pooling, windows, depthwise convolutions.
+
+A fold of a few dozen elements gives the threads of a block nothing to share. A thread makes several results that lie
+side by side, with all folded loops unrolled: what neighbouring results read in common is loaded once, as the compiler
+finds loads of one address within a thread, and what neighbouring threads read in common comes from the first cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import loopir as lp
+
+from ..common.nest_queries import extent, free_loops, fused, one_nest, reader, step
+from .elementwise import elementwise
+
+MOST_TERMS = 64
+"""Elements that a fold has, at most."""
+MOST_STATEMENTS = 512
+"""Terms that a thread adds up, at most: each is an instruction or more, as all loops are unrolled."""
+VECTOR_BYTES = 16
+MOST_RESULTS, MOST_ROWS = 8, 4
+MOST_REGISTERS = 96
+"""Registers that a thread keeps inputs and results in, at most: more, and too few threads fit a processor."""
+SMALL = 128
+"""How many times as many results there are as elements of an operand that is copied for them."""
+WHOLE = 8
+"""Bytes of a vector that is worth a load of its own."""
+TILED = 16
+"""How long two loops are at least, over each of which one operand is used again: tiles of a product pay then."""
+
+
+def short_fold(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` folds a known number of elements, few enough for the registers of a thread, of given arrays.
+
+    Not where it is a product of two operands that are both used again, but by a matrix of a few rows and columns:
+    tiles serve others better.
+    """
+    lengths = [extent(s, x) for x in s.reduced(stage)]
+    counts = [n for n in lengths if n is not None]
+    if not counts or len(counts) < len(lengths) or prod(counts) > MOST_TERMS or not one_nest(s, stage):
+        return False
+    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    if not free:
+        return False
+    folded = {t.buffer for x in s.stages if s.reduced(x) for t in s.accesses(x) if t.write}
+    reads = [t for t in s.accesses(stage) if not t.write]
+    if any(t.buffer in folded for t in reads):
+        return False
+    again = {x for x in free if (extent(s, x) or TILED) > 1 and any(t.invariant(x) for t in reads)}
+    pairs = [(x, y) for x in again for y in again for t in reads for u in reads
+             if t.invariant(x) and u.invariant(y) and not t.invariant(y) and not u.invariant(x)]  # fmt: skip
+    shortest = min((min(extent(s, x) or TILED, extent(s, y) or TILED) for x, y in pairs), default=1)
+    return shortest < TILED and (shortest == 1 or prod(counts) < TILED)
+
+
+@lp.composite
+def short_folds(
+    s: lp.Schedule, stage: str, *, threads: int = 256, results: int | None = None, rows: int | None = None
+) -> lp.Schedule:
+    """`s` with the fold `stage`, and the stage that alone reads it element by element, by threads of several results.
+
+    Unless told, a thread makes `results` along the innermost loop, and `rows` of them along a loop over which windows
+    overlap, as many as registers hold and as leave threads enough for a GPU. What it reads in common is moved into
+    registers first. Raises ScheduleError where `stage` folds too much or its results depend on each other.
+    """
+    if not short_fold(s, stage):
+        raise lp.ScheduleError(f"{stage} does not fold a known, small number of elements")
+    last = _last(s, stage)
+    loops = free_loops(s, last)
+    if not loops or set(s.loops(last)) - {*loops, *s.reduced(last)}:
+        raise lp.ScheduleError(f"{last} has loops that depend on each other")
+    s = _side_by_side(s, stage)
+    most = MOST_STATEMENTS // prod(extent(s, x) or 1 for x in s.reduced(stage))
+    if (total := _count(s, loops)) is not None:
+        machine = lp.machine()  # fewer results a thread where not as many threads are left as run at once
+        most = min(most, total // (machine.processors * machine.threads_per_processor))
+    while True:
+        made, held = _by_threads(s, stage, last, _tile(s, stage, last, loops, max(1, most), results, rows), threads)
+        if held <= MOST_REGISTERS or most <= 1 or results or rows:
+            return made
+        most //= 2
+
+
+def _by_threads(
+    s: lp.Schedule, stage: str, last: str, tile: Mapping[str, int], threads: int
+) -> tuple[lp.Schedule, int]:
+    """`stage` and `last` by threads that have a `tile` of results each; and how many registers its data takes."""
+    inside: list[str] = []
+    for loop, size in tile.items():
+        s, (_, part) = step(s, "split", loop, size)
+        inside.append(part)
+    outer = [x for x in s.loops(last) if x not in inside and x not in s.reduced(last)]
+    s = s.reorder(*outer, *inside, *s.reduced(last)) if inside else s
+    s, flat = fused(s, outer)
+    s, (block, thread) = step(s, "split", flat, threads)
+    if last != stage:
+        s, fold = s.compute_at(stage, thread), stage
+        s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
+    else:
+        before = s.stages
+        s = s.cache_write(stage, "local", thread)
+        fold = next(x for x in s.stages if x not in before)
+    s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+    s, held = _in_registers(s, fold, thread)
+    for each in s.stages:
+        if thread in s.loops(each):
+            for n, loop in enumerate(reversed(s.loops(each)[s.loops(each).index(thread) + 1 :])):
+                s = _spelled_out(s, each, loop, n == 0 and each != fold)
+    return s, held + prod(tile.values())
+
+
+def _last(s: lp.Schedule, stage: str) -> str:
+    """What is made of the results of `stage`, one by one, or `stage` itself."""
+    after = reader(s, stage)
+    if after is None or s.reduced(after) or len(s.loops(after)) != len(s.loops(stage)) - len(s.reduced(stage)):
+        return stage
+    return after if one_nest(s, after) else stage
+
+
+def _side_by_side(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """Small operands that the innermost loop strides through copied first, so that it runs along the copy."""
+    inner = [x for x in s.loops(stage) if x not in s.reduced(stage)][-1]
+    results = _count(s, [x for x in s.loops(stage) if x not in s.reduced(stage)])
+    for t in s.accesses(stage):
+        if t.write or t.invariant(inner) or t.contiguous(inner):
+            continue
+        if _number(t.strides.get(inner)) * t.dtype.bytes % WHOLE == 0:
+            continue  # what a result takes of it is whole vectors already
+        on = [x for x in s.loops(stage) if not t.invariant(x)]
+        size = _count(s, on)
+        if results is None or size is None or size * SMALL > results:
+            continue
+        order = (*(x for x in on if x != inner), inner)
+        if s.why("reindex", stage, t.buffer, *order) is None:
+            before = s.stages
+            s = s.reindex(stage, t.buffer, *order)
+            s = elementwise(s, next(x for x in s.stages if x not in before))
+    return s
+
+
+def _count(s: lp.Schedule, loops: Sequence[str]) -> int | None:
+    """How many iterations `loops` have together, if that is known."""
+    counts = [extent(s, x) for x in loops]
+    return None if None in counts else prod(n or 0 for n in counts)
+
+
+def _tile(
+    s: lp.Schedule, stage: str, last: str, loops: Sequence[str], most: int, results: int | None, rows: int | None
+) -> dict[str, int]:
+    """How many iterations of which `loops` of `last` a thread takes, at most `most`; the innermost comes last."""
+    own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    tile: dict[str, int] = {}
+    length = extent(s, loops[-1])
+    widest = max(t.dtype.bytes for t in s.accesses(last))
+    several = results or min(most, VECTOR_BYTES // widest if not _overlaps(s, stage, own[-1]) else MOST_RESULTS)
+    fits = [n for n in range(several, 1, -1) if length is not None and length % n == 0]
+    inner = fits[0] if fits else 1
+    across = [n for n, x in enumerate(own[:-1]) if _overlaps(s, stage, x)]
+    if across and (rows or most // inner) > 1:
+        n = across[-1]
+        length = extent(s, loops[n])
+        wanted = rows or min(MOST_ROWS, most // inner)
+        fits = [k for k in range(wanted, 1, -1) if length is not None and length % k == 0]
+        if fits:
+            tile[loops[n]] = fits[0]
+    if inner > 1:
+        tile[loops[-1]] = inner
+    return tile
+
+
+def _overlaps(s: lp.Schedule, stage: str, loop: str) -> bool:
+    """Whether what `stage` folds for neighbouring iterations of `loop` has elements in common: windows along it."""
+    for t in s.accesses(stage):
+        step_ = _number(t.strides.get(loop))
+        if not t.write and step_:
+            for x in s.reduced(stage):
+                along = _number(t.strides.get(x))
+                if along and step_ % along == 0 and step_ // along < (extent(s, x) or 0):
+                    return True
+    return False
+
+
+def _number(stride: object) -> int:
+    return getattr(stride, "value", 0)
+
+
+def _in_registers(s: lp.Schedule, stage: str, thread: str) -> tuple[lp.Schedule, int]:
+    """What a thread reads moved into registers first, where that is known; and how many registers that takes."""
+    held = 0
+    for buffer in sorted({t.buffer for t in s.accesses(stage) if not t.write and s.buffer(t.buffer).scope == "global"}):
+        if s.why("cache_read", stage, buffer, "local", thread) is not None:
+            continue
+        made, copied = step(s, "cache_read", stage, buffer, "local", thread)
+        count = _count(made, copied)
+        size = None if count is None else -(-count * s.buffer(buffer).dtype.bytes // 4)
+        if copied and size is not None and size <= MOST_REGISTERS:  # what is gathered may come from anywhere
+            s, held = made, held + size
+    return s, held
+
+
+def _spelled_out(s: lp.Schedule, stage: str, loop: str, moves: bool) -> lp.Schedule:
+    """`loop` as a vector where `stage` only moves elements and their number fills one, else unrolled."""
+    if moves and s.why("vectorize", loop) is None and (extent(s, loop) or 3) in (2, 4, 8):
+        widest = max(t.dtype.bytes for t in s.accesses(stage))
+        runs = all(
+            t.contiguous(loop) or t.invariant(loop) or s.buffer(t.buffer).scope == "local" for t in s.accesses(stage)
+        )
+        if runs and widest * (extent(s, loop) or 0) <= 2 * VECTOR_BYTES:
+            return s.vectorize(loop)
+    return s.unroll(loop) if s.loop(loop).kind == "serial" else s

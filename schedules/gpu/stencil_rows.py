@@ -1,0 +1,67 @@
+"""Stages that read neighbours of an element, on a GPU: a thread takes a few rows, so that a row is loaded once for all.
+
+Threads stand side by side along a row, each with a pair of elements; in the rows below one another that a thread has,
+what one reads below itself another reads at its place, and the compiler keeps it. A block's threads read each row once
+from memory and its ends from the cache.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import loopir as lp
+
+from ..common.nest_queries import extent, free_loops, fused, one_nest, step
+
+PAIR_BYTES = 8
+SEVERAL = 3
+
+
+def reaches(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` reads several elements of one buffer in every iteration, all a fixed way apart."""
+    loops = free_loops(s, stage)
+    if len(loops) < 2 or loops != s.loops(stage):
+        return False
+    reads = Counter((t.buffer, tuple(t.strides.items())) for t in s.accesses(stage) if not t.write)
+    along = {t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(loops[-1])}
+    return any(n >= SEVERAL and buffer in along for (buffer, _), n in reads.items())
+
+
+@lp.composite
+def neighbours(s: lp.Schedule, stage: str, *, rows: int = 4, threads: int = 256) -> lp.Schedule:
+    """`stage` by blocks of `threads` along a row and `rows` rows below one another; ScheduleError if it has none."""
+    *batch, row, column = s.loops(stage)
+    width = max(1, PAIR_BYTES // max(t.dtype.bytes for t in s.accesses(stage)))
+    whole = f"({lp.text(s.loop(column).extent)}) % {width} == 0"
+    if extent(s, column) is None and one_nest(s, stage) and s.why("specialize", s.loops(stage)[0], whole) is None:
+        known, nest = s.stages, s.loops(stage)
+        s, others = step(s, "specialize", nest[0], whole)
+        (stage,) = (x for x in s.stages if x not in known)
+        s = _blocks(s, nest, rows, threads, width)
+        *batch, row, column = others
+    width = width if s.why("split", column, width, tail="exact") is None else 1
+    return _blocks(s, (*batch, row, column), rows, threads, width)
+
+
+def _blocks(s: lp.Schedule, loops: tuple[str, ...], rows: int, threads: int, width: int) -> lp.Schedule:
+    """Blocks and threads. A block whose rows and columns may not all be there has a version without tests."""
+    *batch, row, column = loops
+    sizes = [lp.text(s.loop(x).extent) for x in (row, column)]
+    s, (high, one) = step(s, "split", row, rows)
+    s, (wide, part) = step(s, "split", column, threads * width)
+    s, (thread, lane) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
+    s = s.reorder(*batch, high, wide, thread, one, *((lane,) if lane else ()))
+    last = f"{wide} * {threads * width} + {threads * width - 1}"
+    inside = f"{high} * {rows} + {rows - 1} < {sizes[0]} and {last} < {sizes[1]}"
+    ones, lanes = [one], [lane] if lane else []
+    if s.why("specialize", one, inside) is None:
+        s, others = step(s, "specialize", one, inside)
+        ones.append(others[0])
+        lanes += others[1:]
+    for x in lanes:
+        s = s.vectorize(x)
+    s, block = fused(s, (*batch, high, wide))
+    s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+    for x in ones:
+        s = s.unroll(x)
+    return s

@@ -1,0 +1,123 @@
+"""What is counted of a lowered kernel: exact where every warp does the same, near where guards and triangles cut in."""
+
+from __future__ import annotations
+
+import pytest
+
+import loopir as lp
+import schedules
+from loopir.analysis.cost.gpu_traffic import SECTOR, KernelWork, launches, work
+from loopir.ir.parser.parse import parse
+
+N = 1 << 16
+
+
+def counted(s: lp.Schedule, **sizes: int) -> list[KernelWork]:
+    (func,) = lp.lower(s, "cuda")
+    return [work(kernel, given) for kernel, given, _ in launches(func.body, sizes)]
+
+
+def line(body: str, threads: int = 128, size: str = "n") -> lp.Schedule:
+    """`body` of i, for x, y and z, a thread an iteration."""
+    func = parse(
+        f'def f(n: "size", x: "float32[2 * n]", z: "float32[8]", y: "out float32[2 * n]"):\n'
+        f"    for i in range({size}):\n        {body}\n"
+    )
+    return lp.Schedule(func).split("i", threads).bind("i_o", "blockIdx.x").bind("i_i", "threadIdx.x")
+
+
+def test_neighbours_take_what_they_ask_for() -> None:
+    (w,) = counted(line("y[i] = x[i] * float32(2.0) + float32(1.0)"), n=N)
+    assert (w.blocks, w.threads) == (N // 128, 128)
+    assert w.plain == 2 * N
+    assert w.issued == N  # a product and its sum are one
+    for moved in w.of("global"):
+        assert moved.read + moved.written == moved.taken == 4 * N
+
+
+@pytest.mark.parametrize("step", [2, 4, 8])
+def test_strides_take_whole_sectors(step: int) -> None:
+    (w,) = counted(line(f"y[i] = x[i * {step} % (2 * n)]"), n=N)
+    assert w.moved["x"].taken == step * w.moved["x"].read
+    assert w.moved["y"].taken == w.moved["y"].written
+
+
+def test_one_element_for_all_takes_one_sector_a_warp() -> None:
+    (w,) = counted(line("y[i] = z[3]"), n=N)
+    assert w.moved["z"].taken == N // 32 * SECTOR
+
+
+def test_guards_are_met_as_often_as_they_hold() -> None:
+    (w,) = counted(line("if i % 64 < 32:\n            y[i] = x[i]"), n=N)
+    assert 0.35 * N < w.moved["y"].written / 4 < 0.65 * N
+
+
+def test_triangles_are_half_of_squares() -> None:
+    func = parse(
+        'def f(x: "float32[64, 64]", y: "out float32[4096]"):\n'
+        "    for i in range(4096):\n"
+        "        for k in range(i % 64):\n"
+        "            y[i] = sum(x[k, i % 64], over=k, init=0.0)\n"
+    )
+    s = lp.Schedule(func).split("i", 32).bind("i_o", "blockIdx.x").bind("i_i", "threadIdx.x")
+    (w,) = counted(s)
+    assert 0.8 < w.moved["x"].read / 4 / (4096 * 31.5) < 1.2
+
+
+def test_banks_that_are_met_twice_take_twice() -> None:
+    def tile(width: int) -> KernelWork:
+        func = parse(
+            'def f(x: "float32[32, 32]", y: "out float32[32, 32]"):\n'
+            f'    with alloc("float32[32, {width}]", scope="shared") as t:\n'
+            '        for i in bind("threadIdx.y", 32):\n'
+            '            for j in bind("threadIdx.x", 32):\n'
+            "                t[i, j] = x[i, j]\n"
+            '        for i2 in bind("threadIdx.y", 32):\n'
+            '            for j2 in bind("threadIdx.x", 32):\n'
+            "                y[i2, j2] = t[j2, i2]\n"
+        )
+        (w,) = counted(lp.Schedule(func))
+        return w
+
+    assert tile(33).moved["t"].read_taken == 32 * 128
+    assert tile(32).moved["t"].read_taken == 32 * 32 * 128
+
+
+def test_launches_of_the_host_are_counted() -> None:
+    func = parse(
+        'def f(t: "size", x: "inout float32[64]"):\n'
+        "    for s in range(t):\n"
+        '        for i in bind("threadIdx.x", 64):\n'
+        "            x[i] = x[i] * float32(0.5)\n"
+    )
+    (lowered,) = lp.lower(lp.Schedule(func), "cuda")
+    assert [times for *_, times in launches(lowered.body, {"t": 7})] == [7]
+
+
+def test_what_a_loop_does_not_change_is_computed_before_it() -> None:
+    def issued(value: str) -> float:
+        func = parse(f"""
+def f(x: "float32[4096, 64]", z: "float32[4096]", y: "out float32[4096, 64]"):
+    for i in bind("threadIdx.x", 256):
+        for j in range(64):
+            y[i, j] = {value}
+""")
+        (w,) = counted(lp.Schedule(func))
+        return w.issued / 256
+
+    assert issued("x[i, j] + sqrt(z[i])") - issued("x[i, j] + z[i]") < 64
+    assert issued("x[i, j] + sqrt(x[i, j])") - issued("x[i, j] + z[i]") >= 64
+
+
+def test_products_of_warpgroups_move_boxes_and_are_counted_once() -> None:
+    A, B = (lp.placeholder((1024, 1024), "bfloat16", name=x) for x in "AB")
+    over = lp.reduce_axis(1024, name="k")
+    terms = lambda i, j: lp.cast(A[i, over], "float32") * lp.cast(B[over, j], "float32")  # noqa: E731
+    C = lp.compute((1024, 1024), lambda i, j: lp.sum(terms(i, j), axis=over), name="C").astype("bfloat16")
+    s = schedules.auto(lp.Schedule(C), "cuda", arch="sm_90a")
+    (w,) = counted(s)
+    assert w.matrix == 0
+    assert w.matrix_wide == pytest.approx(2 * 1024**3, rel=0.01)
+    for name in "AB":
+        assert w.moved[name].read >= 1024 * 1024 * 2
+        assert w.moved[name].read <= 1024 * 1024 * 2 * 32

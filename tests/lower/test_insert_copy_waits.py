@@ -1,0 +1,120 @@
+"""Asynchronous copies: waited for in time, as late as that is known to do, and each fault of waiting is found."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import loopir as lp
+from loopir.errors import InterpretError
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import AsyncCommit, AsyncWait, Barrier, Func, Loop, Stmt
+from loopir.ir.traverse.walk import rewrite, statements
+
+NEST = """
+def f(n: "size", A: "float32[n, 32]", C: "out float32[32]"):
+    for b in bind("blockIdx.x", 1):
+        for ko in range(n):
+            with alloc("float32[32]", scope="shared") as As:
+                for x in bind("threadIdx.x", 8):
+                    for v in range(4):
+                        As[x * 4 + v] = A[ko, x * 4 + v]
+                for i in bind("threadIdx.x", 32):
+                    C[i] = sum(As[31 - i] * As[i], over=ko, init=0.0)
+"""
+
+
+def lowered(stages: int) -> Func:
+    s = lp.Schedule(lp.parse(NEST)).tensorize("v", "cp_async_f32")
+    return lp.lower(s.pipeline("ko", stages=stages) if stages > 1 else s, "cuda")[0]
+
+
+def check(func: Func, n: int) -> None:
+    a = np.random.default_rng(n).integers(0, 9, (n, 32))
+    found = interpret(func, [a], domain="ring", seed=n)["C"]
+    assert np.array_equal(found, (a * a[:, ::-1]).sum(axis=0))
+
+
+def waited(func: Func) -> list[int]:
+    return [s.pending for s in statements(func.body) if isinstance(s, AsyncWait)]
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_as_many_groups_are_under_way_as_the_stages_allow(stages: int) -> None:
+    func = lowered(stages)
+    assert waited(func) == [stages - 2, stages - 2, 0]
+    assert sum(isinstance(s, AsyncCommit) for s in statements(func.body)) == 2
+    (main,) = (s for s in statements(func.body) if isinstance(s, Loop) and s.var == "ko")
+    assert [type(s) for s in main.body[-2:]] == [AsyncWait, Barrier]
+    assert sum(isinstance(s, Barrier) for s in statements(main.body)) == 1
+    for n in (1, 2, 5):
+        check(func, n)
+
+
+def test_a_copy_that_is_used_in_its_own_iteration_is_waited_for_at_once() -> None:
+    func = lowered(1)
+    assert waited(func) == [0]
+    check(func, 3)
+
+
+def changed(func: Func, fn: Callable[[Stmt], Stmt | tuple[Stmt, ...] | None]) -> Func:
+    return replace(func, body=rewrite(func.body, fn))
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda s: () if isinstance(s, AsyncWait) else None,
+        lambda s: AsyncWait(s.pending + 1) if isinstance(s, AsyncWait) else None,
+        lambda s: () if isinstance(s, AsyncCommit) else None,
+        lambda s: () if isinstance(s, Barrier) else None,
+    ],
+    ids=["no wait", "one group too many", "no commit", "no barrier"],
+)
+def test_each_fault_is_found(stages: int, fault: Callable[[Stmt], Stmt | tuple[Stmt, ...] | None]) -> None:
+    func = lowered(stages)
+    wrong = changed(func, fault)
+    assert wrong != func
+    with pytest.raises(InterpretError, match=r"has not waited for|a race|nothing has written"):
+        check(wrong, 5)
+
+
+def test_lowered_text_with_waits_reads_back() -> None:
+    shown: dict[str, Func] = {}
+    s = lp.Schedule(lp.parse(NEST)).tensorize("v", "cp_async_f32").pipeline("ko", stages=3)
+    lp.lower(s, "cuda", show=lambda name, func: shown.update({name: func}))
+    assert lp.parse(lp.text(shown["insert_copy_waits"])) == shown["insert_copy_waits"]
+
+
+TWO = """
+def f(n: "size", A: "float32[n, 32]", B: "float32[n, 32]", C: "out float32[32]"):
+    for b in bind("blockIdx.x", 1):
+        for ko in range(n):
+            with alloc("float32[32]", scope="shared") as As, alloc("float32[32]", scope="shared") as Bs:
+                for x in bind("threadIdx.x", 8):
+                    for v in range(4):
+                        As[x * 4 + v] = A[ko, x * 4 + v]
+                for y in bind("threadIdx.x", 8):
+                    for w in range(4):
+                        Bs[y * 4 + w] = B[ko, y * 4 + w]
+                for i in bind("threadIdx.x", 32):
+                    C[i] = sum(As[31 - i] * Bs[i], over=ko, init=0.0)
+"""
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_copies_of_two_operands_are_a_group_together(stages: int) -> None:
+    """With two stages one iteration's copies come before the loop, without a loop of their own."""
+    s = lp.Schedule(lp.parse(TWO)).tensorize("v", "cp_async_f32").tensorize("w", "cp_async_f32")
+    func = lp.lower(s.pipeline("ko", stages=stages), "cuda")[0]
+    assert waited(func) == [stages - 2, stages - 2, 0]
+    assert sum(isinstance(x, AsyncCommit) for x in statements(func.body)) == 2
+    for n in (1, 2, 5):
+        a, b = np.random.default_rng(n).integers(0, 9, (2, n, 32))
+        found = interpret(func, [a, b], domain="ring", seed=n)["C"]
+        assert np.array_equal(found, (a[:, ::-1] * b).sum(axis=0))
+    late = changed(func, lambda x: AsyncWait(x.pending + 1) if isinstance(x, AsyncWait) else None)
+    with pytest.raises(InterpretError, match="has not waited for"):
+        interpret(late, np.ones((2, 5, 32), int), domain="ring")

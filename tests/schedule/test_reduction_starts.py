@@ -1,0 +1,188 @@
+"""A reduction starts whatever the guards say that speak of what it is over: steps keep each start, and their order."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import loopir as lp
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import And, Cmp, Func, Int, Var, conj, conjuncts
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
+from loopir.schedule.core.trace import Step
+from loopir.testing.generate.candidate_steps import candidate_steps
+from loopir.testing.generate.guarded import guarded
+from loopir.testing.oracles.brute_force import first_violation, small_sizes
+
+STEPS = (
+    "partition", "peel", "split", "specialize", "simplify", "fuse", "skew", "tile", "unroll_and_jam", "cache_write",
+    "cache_read", "hoist", "decompose_reduction", "rfactor", "distribute", "reorder",
+)  # fmt: skip
+HEAD = 'def f(A: "float32[16]", X: "inout float32[16]", Y: "inout float32[16]"):'
+FOUND = {
+    "a term that is decided speaks of a loop outside": """
+    for i in range(4):
+        for k in range(3):
+            if not (i != 0 or k < 1):
+                X[i] = sum(A[k], over=k, init=2.0)
+""",
+    "terms that no iteration meets": """
+    for i in range(4):
+        for k in range(3):
+            if (i == 0 and k < 1) or (i == 0 and k > 1):
+                X[i] = sum(A[k], over=k, init=2.0)
+""",
+    "terms stand together as they like": """
+    for q in range(2):
+        for k in range(4):
+            for i in range(3):
+                if (k < 1 and q + i < 2) and not k <= 2:
+                    Y[q + i] = sum(A[q + k + i], over=k, init=2.0)
+""",
+    "the first part has nothing but the start": """
+    for i in range(8):
+        if 3 <= i:
+            X[0] = sum(A[i], over=i, init=2.0)
+        for k in range(2):
+            Y[i] = sum(A[k], over=k, init=1.0)
+""",
+    "nor has the interior": """
+    for i in range(8):
+        if i == 7:
+            X[0] = sum(A[i], over=i, init=2.0)
+        for k in range(2):
+            Y[i] = sum(A[k], over=k, init=1.0)
+""",
+    "no iteration of an edge is without": """
+    for k in range(3):
+        for i in range(5):
+            if not (3 <= i or k < 1):
+                X[i] = sum(A[k], over=k, init=2.0)
+""",
+    "elements of several parts": """
+    for k in range(2):
+        for p in range(3):
+            for i in range(4):
+                if i < 3:
+                    X[p + i] = sum(A[k], over=k, init=A[p])
+""",
+    "elements of two reductions": """
+    for k in range(2):
+        for q in range(3):
+            for i in range(4):
+                if q <= q or not k + i < 2:
+                    X[0] = sum(A[k + q + i], over=(k, q, i), init=2.0, label="s")
+                else:
+                    X[q + i] = sum(A[k + q + i], over=k, init=A[q + i], label="t")
+""",
+    "one iteration, of which the guard speaks": """
+    for q in range(3):
+        for i in range(1):
+            if i != 0:
+                X[0] = sum(A[q + i], over=(q, i), init=A[1])
+""",
+    "a start before that of another": """
+    for k in range(1):
+        for i in range(2):
+            if i != 0:
+                Y[0] = sum(A[k + i], over=(k, i), init=2.0, label="s0")
+            if not k <= 1:
+                Y[0] = sum(A[k + i], over=(k, i), init=A[0], label="s1")
+""",
+    "a loop without iterations, in which nothing starts": """
+    for i in range(4):
+        for j in range(0):
+            X[0] = sum(A[i], over=i, init=5.0)
+""",
+    "what is copied over, as no guard that speaks of the fold keeps it": """
+    for q in range(3):
+        for i in range(2):
+            for k in range(3):
+                if not (i != 0 or q <= 1):
+                    X[q] = sum(A[q + i + k], over=(i, k), label="s0")
+                else:
+                    X[q + k]: "t0" = A[k]
+""",
+}
+PARTS = ("partition", "peel", "split", "specialize", "fuse", "decompose_reduction", "rfactor", "cache_write")
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found(name: str) -> None:
+    func = parse(f"{HEAD}{FOUND[name]}")
+    taken = [check(func, step) for x in PARTS for step in candidate_steps(func, x)]
+    assert any(taken)
+
+
+SPARSE = parse(f"""{HEAD}
+    for i in range(20):
+        for k in range(4):
+            if i + k < 1:
+                X[i // 20] = sum(A[k], over=k)
+                Y[i] = sum(A[k], over=k)
+""")
+"""Guards that speak of k keep folds inside the arrays, and to one iteration of i."""
+
+
+def test_what_is_copied_or_folded_for_all_elements_is_inside_the_array() -> None:
+    with pytest.raises(ScheduleError, match=r"would be copied .* Y at \(i=16\) touches Y\[16\]"):
+        lp.Schedule(SPARSE).cache_write("Y", "local", at="i")
+
+
+def test_what_is_copied_or_folded_for_all_elements_is_of_one_iteration_at_once() -> None:
+    s = lp.Schedule(SPARSE).parallel("i")
+    with pytest.raises(ScheduleError, match=r"X at \(i=0\) reads X\[0\], which X at \(i=1\)"):
+        s.cache_write("X", "local", at="i")
+    with pytest.raises(ScheduleError, match=r"X at \(i=0, k_o=0\) writes X\[0\], which X at \(i=1, k_o=0\)"):
+        s.split("k", 2).rfactor("X", "k_o")
+
+
+def check(func: Func, step: Step) -> bool:
+    """Whether a step is taken, and then leaves what is computed as it was."""
+    try:
+        after = lp.Schedule(func).apply(step).func
+    except ScheduleError:
+        return False
+    why = first_violation(func, after, small_sizes(func))
+    assert why is None, f"{step}: {why}\n{text(func)}\n{text(after)}"
+    return True
+
+
+def test_terms_that_all_have_to_hold_are_told_whichever_stand_together() -> None:
+    a, b, c = (Cmp("<", Var(v), Int(1)) for v in "abc")
+    nested = And((And((a, b)), c))
+    assert conjuncts(nested) == (a, b, c) == conjuncts(conj(nested))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_folds_under_guards(data: st.DataObject) -> None:
+    func = data.draw(guarded())
+    for name in data.draw(st.permutations(STEPS))[:4]:
+        if steps := candidate_steps(func, name):
+            check(func, data.draw(st.sampled_from(steps)))
+
+
+@pytest.mark.parametrize(
+    "step", ['peel("k", last=1)', 'split("k", 2, tail="peel")', 'specialize("k", "q == 1")', 'skew("q", "k", 1)']
+)
+def test_what_threads_fold_together_stays_one_statement_and_one_element(step: str) -> None:
+    func = parse(f"""{HEAD}
+    for q in range(4):
+        for k in range(3):
+            X[(k + 1) // 2] = sum(A[q + k], over=q)
+""")
+    s = lp.Schedule(func)
+    assert eval(f"s.{step}", {"s": s})
+    with pytest.raises(ScheduleError, match="then iterations of 'q' are not independent: X"):
+        eval(f"s.{step}", {"s": s.bind("q", "threadIdx.x")})
+
+
+def test_a_start_that_a_guard_keeps_inside_needs_it_though_no_fold_does() -> None:
+    func = parse(f"""{HEAD}
+    for i in range(17):
+        if i < 16:
+            for k in range(16 - i):
+                Y[i] = sum(A[k], over=k, init=1.0)
+""")
+    with pytest.raises(ScheduleError, match=r"Y writes Y\[i\], which is not known to be inside Y"):
+        lp.Schedule(func).pad("Y")

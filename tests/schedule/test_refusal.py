@@ -1,0 +1,58 @@
+"""What every refusal has: the call, a reason, what would be legal, iterations that are there. It changes nothing."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings, strategies as st
+
+import loopir as lp
+from loopir.errors import ScheduleError
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
+from loopir.schedule import Schedule
+from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.schedule.core.trace import Step
+from loopir.testing.generate.steps import arguments_of
+from loopir.testing.legality import programs
+from loopir.testing.oracles.oracles import false_witness
+
+ROOM = Path(lp.__file__).parent / "schedule"
+
+
+@pytest.mark.parametrize("path", sorted(ROOM.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOM)))
+def test_a_refusal_is_written_with_what_would_be_legal(path: Path) -> None:
+    calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+    errors = [n for n in calls if isinstance(n.func, ast.Name) and n.func.id == "ScheduleError"]
+    assert [n.lineno for n in errors if not any(k.arg == "suggestion" for k in n.keywords)] == []
+
+
+@settings(max_examples=60, deadline=None, phases=(Phase.generate,))
+@given(st.data())
+def test_what_is_refused_is_told_and_changes_nothing(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(PRIMITIVES)))
+    s = Schedule(data.draw(programs(name)))
+    before = text(s.func)
+    for _ in range(3):
+        args, kwargs = data.draw(arguments_of(PRIMITIVES[name], s.func))
+        try:
+            s.apply(Step(name, args, tuple(kwargs.items())))
+        except ScheduleError as error:
+            assert_told(s, name, args, error)
+            assert text(s.func) == before
+            assert s.trace == ()
+            assert s.func == parse(before)
+
+
+def assert_told(s: Schedule, name: str, args: tuple[Any, ...], error: ScheduleError) -> None:
+    """It is of this call, with a reason and what would be legal; if iterations are told, they are there and clash."""
+    assert error.primitive == name
+    assert str(error).startswith(f"{name}(")
+    assert error.reason
+    assert error.suggestion, error
+    assert false_witness(s.func, error) is None, error
+    told = " at (" in error.reason and ("which" in error.reason or "writes" in error.reason)
+    assert error.witness is not None or not told, error

@@ -1,0 +1,67 @@
+"""Convolutions with batch norm and relu, scheduled for a GPU by the primitives of products: on the interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from convolutions import CONVS, Conv
+
+import loopir as lp
+import schedules
+from loopir.interp.interpret import interpret
+
+SMALL = [c for c in CONVS if c.layout == "NHWC" or c.name.endswith(("padding", "stride 2", "2 groups", "odd"))]
+
+
+@pytest.mark.parametrize("conv", SMALL, ids=lambda c: c.name)
+def test_they_mean_what_they_say(conv: Conv) -> None:
+    given = conv.arrays()
+    (found,) = interpret(lp.lower(schedules.auto(conv.schedule(), "cuda"), "cuda")[0], tuple(given)).values()
+    assert conv.right(found, given)
+
+
+@pytest.mark.parametrize("conv", [c for c in CONVS if c.dtype != "float32"], ids=lambda c: c.name)
+def test_large_ones_are_done_by_tensor_cores(conv: Conv) -> None:
+    large = replace(conv, n=8, h=4 * conv.h, c=4 * conv.c, k=4 * conv.k)
+    assert "mma_m16n8k16" in str(schedules.auto(large.schedule(), "cuda"))
+
+
+def test_warpgroups_take_windows_in_vectors_and_weights_in_boxes() -> None:
+    conv = Conv("padding", n=1, c=64, h=8, k=64, padding=1)
+    s = schedules.conv_wgmma(schedules.inlined(conv.schedule()), "conv", block=(64, 64), stages=2)
+    assert all(x in str(s) for x in ("wgmma_m64n64k16", "cp_async", "tma_load"))
+    given = conv.arrays()
+    (found,) = interpret(lp.lower(s, "cuda")[0], tuple(given)).values()
+    assert conv.right(found, given)
+
+
+@pytest.mark.parametrize(("k", "r", "h", "taken"), [(64, 3, 28, True), (64, 1, 28, False), (64, 3, 6, False)])
+def test_warpgroups_are_for_many_large_tiles_of_many_steps(k: int, r: int, h: int, taken: bool) -> None:
+    conv = Conv("", n=16, c=64, h=h, k=k, r=r, padding=r // 2)
+    s = schedules.inlined(conv.schedule())
+    if taken:
+        assert "wgmma_m64n64k16" in str(schedules.conv_wgmma(s, "conv"))
+        return
+    with pytest.raises(lp.ScheduleError, match="conv is left to warps: warpgroups take many large tiles"):
+        schedules.conv_wgmma(s, "conv")
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5, 13])
+def test_few_channels_are_in_vectors_on_a_cpu(channels: int) -> None:
+    """Tiles of registers from four on, else rows of the image: a window that is shorter than a vector is no fold."""
+    shapes = {"x": (2, 3, 21, 25), "w": (channels, 3, 3, 3)}
+    x, w = (lp.placeholder(shape, "float32", name=name) for name, shape in shapes.items())
+    axes = c, h, v = tuple(lp.reduce_axis(3, name=name) for name in "chv")
+    s = lp.Schedule(
+        lp.compute(
+            (2, channels, 19, 23), lambda b, o, i, j: lp.sum(x[b, c, i + h, j + v] * w[o, c, h, v], axis=axes), name="y"
+        )
+    )
+    t = schedules.cpu(s, lanes=8)
+    assert any(t.loop(loop).kind == "vectorize" for loop in t.loops())
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-5, 5, shape).astype(np.float32) for shape in shapes.values())
+    windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(2, 3))
+    np.testing.assert_array_equal(t.build("llvm")(a, b), np.einsum("bcijhv,ochv->boij", windows, b))

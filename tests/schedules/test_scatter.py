@@ -1,0 +1,83 @@
+"""Histograms, prefix sums and ragged rows: right on interpreted threads, on the CPU, and compiled for a GPU."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopir as lp
+import schedules
+from schedules.gpu.scan import prefix_sum
+
+RNG = np.random.default_rng(0)
+SIZES = [0, 1, 7, 64, 1000]
+
+
+def on_threads(s: lp.Schedule, *arrays: Any) -> dict[str, Any]:
+    """What the GPU's threads give, interpreted; it compiles for one, too."""
+    assert lp.compile_source(s).cubin
+    (program,) = lp.lower(s, "cuda")
+    return lp.interpret(program, list(arrays))
+
+
+HISTOGRAM = """
+def histogram(n: "size", m: "size", x: "uint8[n, m]", bins: "inout int32[256]"):
+    for i in range(n):
+        for j in range(m):
+            bins[x[i, j]] += 1
+"""
+CHAIN = """
+def chain(n: "size", bins: "inout int32[n + 1]"):
+    for i in range(n):
+        bins[i + 1] += bins[i]
+"""
+RAGGED = """
+def ragged(n: "size", z: "size", start: "int32[n]", end: "int32[n]", values: "float32[z]", out: "out float32[n]"):
+    for i in range(n):
+        for k in range(end[i] - start[i]):
+            out[i] = sum(values[start[i] + k], over=k, init=0.0)
+"""
+
+
+@pytest.mark.parametrize("size", [(0, 3), (1, 1), (5, 77), (40, 25)])
+def test_histogram(size: tuple[int, int]) -> None:
+    x = RNG.integers(0, 256, size).astype(np.uint8)
+    start = RNG.integers(0, 9, 256).astype(np.int32)
+    want = start + np.bincount(x.ravel(), minlength=256)
+    s = lp.Schedule(lp.parse(HISTOGRAM))
+    np.testing.assert_array_equal(on_threads(schedules.scatter(s, "bins", "cuda", threads=64), x, start)["bins"], want)
+    got = start.copy()
+    schedules.scatter(s, "bins", "llvm", chunk=16).build("llvm", threads=4)(x, got)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_what_clashes_otherwise_is_no_scatter() -> None:
+    with pytest.raises(lp.ScheduleError, match=r"writes bins\[4096\], which bins at \(i_o=1, i_i=0\) reads later"):
+        schedules.scatter(lp.Schedule(lp.parse(CHAIN)), "bins", "llvm")
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_prefix_sum(n: int, dtype: str) -> None:
+    s = lp.Schedule(prefix_sum(dtype))
+    a = RNG.integers(-9, 9, n).astype(dtype)
+    want = np.cumsum(a, dtype=dtype)
+    np.testing.assert_array_equal(on_threads(schedules.scan(s, "cuda", width=64, threads=32), a)["B"], want)
+    np.testing.assert_array_equal(schedules.scan(s, "llvm", width=64).build("llvm", threads=3)(a), want)
+
+
+@pytest.mark.parametrize("n", [0, 1, 13])
+def test_ragged_rows(n: int) -> None:
+    start = np.concatenate([[0], np.cumsum(RNG.choice([0, 1, 5, 70, 33], n))]).astype(np.int32)
+    values = RNG.integers(-9, 9, int(start[-1])).astype(np.float32)
+    want = np.array([values[a:b].sum() for a, b in pairwise(start)], np.float32)
+    s = lp.Schedule(lp.parse(RAGGED))
+    for threads in (32, 64):
+        got = on_threads(schedules.reduction(s, "out", threads=threads), start[:-1], start[1:], values)["out"]
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(
+        s.parallel("i").build("llvm", threads=3)(start[:-1].copy(), start[1:].copy(), values), want
+    )
