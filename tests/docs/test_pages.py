@@ -101,8 +101,9 @@ def test_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     rest = re.sub(r"```python\n.*?```\n", "", source, flags=re.DOTALL)
-    (quoted,) = re.findall(r"```\n(.*?)```", rest, re.DOTALL)
-    assert quoted in run.stdout
+    quoted = re.findall(r"```text\n(.*?)```", rest, re.DOTALL)
+    assert len(quoted) == 2
+    assert all(q in run.stdout for q in quoted)
 
 
 def test_pictures_are_small() -> None:
