@@ -43,8 +43,10 @@ def test_the_primitive_in_contributing_keeps_the_rules(shown: str) -> None:
 
 def test_what_contributing_names_is_there() -> None:
     said = (ROOT / "CONTRIBUTING.md").read_text()
-    for name in re.findall(r"`((?:schedule|analysis|ir)/\w+\.py)`", said):
+    named = re.findall(r"`((?:schedule|analysis|ir|lower|codegen|runtime|testing)/[\w/]+\.py)`", said)
+    assert len(named) > 5
+    for name in named:
         assert (ROOT / "loopir" / name).is_file(), name
-    for path, names in re.findall(r"`((?:schedule|analysis)/\w+\.py)` \(([^)]*)\)", said):
+    for path, names in re.findall(r"`((?:schedule|analysis)/[\w/]+\.py)` \(([^)]*)\)", said):
         source = (ROOT / "loopir" / path).read_text()
         assert all(f"def {n}" in source for n in re.findall(r"`(\w+)`", names)), path
