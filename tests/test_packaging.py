@@ -16,7 +16,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-MODULES = sorted(p.stem for p in (ROOT / "schedules").glob("*.py") if p.stem != "__init__")
+SCHEDULES = (p.relative_to(ROOT / "schedules").with_suffix("") for p in (ROOT / "schedules").rglob("*.py"))
+MODULES = sorted(".".join(p.parts).removesuffix(".__init__") for p in SCHEDULES if p.parts != ("__init__",))
 
 
 def run(script: str, *path: Path) -> str:
@@ -45,7 +46,7 @@ from loopir import schedules
 from loopir.schedules.common.contraction import contraction
 names = {MODULES!r}
 assert lp.schedules is schedules and schedules.__name__ == "loopir.schedules"
-assert {{m.rpartition(".")[2] for m in sys.modules if m.startswith("loopir.schedules.")}} == set(names)
+assert {{m.removeprefix("loopir.schedules.") for m in sys.modules if m.startswith("loopir.schedules.")}} == set(names)
 assert callable(schedules.auto) and schedules.auto.__module__ == "loopir.schedules.auto"
 assert str(schedules.auto(lp.Schedule(lp.placeholder((64,), "float32", name="x") + 1.0), "llvm"))
 """
@@ -62,12 +63,12 @@ def test_another_package_of_that_name_hides_nothing(installed: str, order: str, 
     run(check + OURS if order == "theirs first" else OURS + check, theirs, ours)
 
 
-@pytest.mark.parametrize("first", ["import schedules", "from schedules.cpu import cpu", "import loopir.schedules", ""])
+@pytest.mark.parametrize("first", ["import schedules", "from schedules.cpu.auto_cpu import cpu", "import loopir.schedules", ""])
 def test_in_a_checkout_both_names_are_the_same_modules(first: str) -> None:
     script = f"""{first}
-import schedules, schedules.matmul, loopir.schedules, sys
-from schedules.gpu import gpu
-assert schedules is loopir.schedules and gpu is loopir.schedules.gpu.auto_gpu
+import schedules, schedules.auto, loopir.schedules, sys
+from schedules.gpu.auto_gpu import gpu
+assert schedules is loopir.schedules and gpu is loopir.schedules.gpu
 for name in {MODULES!r}:
     assert sys.modules["schedules." + name] is sys.modules["loopir.schedules." + name]
 """

@@ -57,11 +57,11 @@ def _packages() -> Iterator[str]:
 
 def _tools() -> Iterator[str]:
     """NVRTC and the driver by their versions, the disassembler, a browser."""
-    works, told = _tried(lambda: "{}.{}".format(*_runtime("nvrtc").version()))
+    works, told = _tried(lambda: "{}.{}".format(*_runtime("cuda.nvrtc").version()))
     yield f"NVRTC {told}" if works else f"NVRTC: {told}"
-    works, told = _tried(lambda: "{}.{}".format(*_runtime("driver").version()))
+    works, told = _tried(lambda: "{}.{}".format(*_runtime("cuda.driver").version()))
     yield f"driver for CUDA {told}" if works else f"driver: {told}"
-    works, told = _tried(lambda: str(_runtime("disassembler").nvdisasm()))
+    works, told = _tried(lambda: str(_runtime("cuda.disassembler").nvdisasm()))
     yield f"nvdisasm {told}" if works else f"nvdisasm: {told}"
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     yield f"browser {found}" if found else "browser: none on the PATH; pages of s.view() are files for any browser"
@@ -81,7 +81,7 @@ def _surroundings() -> Iterator[str]:
 
 
 def _runtime(name: str) -> Any:
-    """A file of `loopir.runtime`, loaded when it is asked, as packages may be missing that it needs."""
+    """A module of `loopir.runtime`, loaded when it is asked, as packages may be missing that it needs."""
     return load(f"loopir.runtime.{name}")
 
 

@@ -150,7 +150,7 @@ def test_an_epilogue_needs_all_that_is_folded() -> None:
 
 def refused_though_legal(name: str, checks: tuple[str, ...], s: Schedule, args: tuple[Any, ...]) -> bool:
     """Whether a step is refused by one of `checks` alone, and yet means the same at every size tried."""
-    module = importlib.import_module(f"loopir.schedule.primitives.{name}")
+    module = importlib.import_module(f"loopir.schedule.primitives.placement.{name}")
     if s.why(name, *args) is None:
         return False
     with pytest.MonkeyPatch.context() as patch:

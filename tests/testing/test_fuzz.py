@@ -65,7 +65,7 @@ note.keep()
 )
 def test_a_process_that_dies_is_a_failure_with_its_round(what: str, told: str) -> None:
     said: list[str] = []
-    apart_py = str(Path(fuzz.__file__).with_name("apart.py"))
+    apart_py = str(Path(fuzz.__file__).with_name("subprocess_rounds.py"))
     script = DYING.format(round=4, what=what)
     total = run_rounds(
         lambda first, _, kept: [sys.executable, "-X", "faulthandler", "-c", script, str(first), str(kept), apart_py],
