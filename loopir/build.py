@@ -74,8 +74,11 @@ def build(
         device = _backend("loopir.runtime.cuda.driver").device()
         gpu = nearest(device.arch) if arch is None else machine(arch)
         return _cuda(func, pipeline.lower(func, target, gpu=gpu), device, gpu.arch, fma)
-    lowered = pipeline.lower(func, target)
-    return _llvm(func, lowered, fma, threads)
+    if target == "llvm":
+        return _llvm(func, pipeline.lower(func, target), fma, threads)
+    raise TargetError(
+        f"lp.lower knows the target {target!r}, but nothing builds kernels for it; build for cuda or llvm"
+    )
 
 
 def lower(schedule: Schedule, target: str, *, show: Callable[[str, Func], None] | None = None) -> tuple[Func, ...]:

@@ -14,7 +14,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "instructions.md").read_t
 def test_what_is_named_in_full_is_there() -> None:
     rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
     names = [re.findall(r"`(\w+)`", row)[0] for row in rows]
-    assert len(names) == 13
+    assert len(names) >= 13
     for name in names:
         assert find_instruction(name) is not None, name
 

@@ -1,4 +1,4 @@
-"""Dot products of a few small integers in one instruction: of each thread (PTX ISA, dp4a), or by each lane of a vector.
+"""Dot products of a few small integers in one instruction, by each lane of a vector.
 
 Intel SDM, volume 2: PMADDWD sums products of neighbours in 16 bits in 32, VPDPBUSD (AVX512-VNNI) those of four
 neighbours in 8 bits, unsigned by signed, or of one sign (VPDPBSSD, VPDPBUUD, AVX-VNNI-INT8), and none saturates. LLVM
@@ -15,19 +15,8 @@ from loopir.interp.instruction import Pointer, instruction
 from loopir.intrinsics.ops import monoids as monoids  # meanings fold
 from loopir.ir.ops import FAMILIES
 
-_RUN = Pointer((0,), run=4)
 ALIKE = 8
 """Sums of a vector at most, of products of one sign."""
-
-dp4a = instruction(
-    cuda='asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(*{C}) : "r"(*(const int*){A}), "r"(*(const int*){B}));',
-    at={"A": _RUN, "B": _RUN},
-    doc="Four products of int8, summed into an int32.",
-)("""
-def dp4a(A: "int8[4]", B: "int8[4]", C: "inout int32"):
-    for k in range(4):
-        C[()] += int32(A[k]) * int32(B[k])
-""")
 
 
 def _sums(lanes: str, steps: int, one: str, other: str, total: str, name: str) -> None:
