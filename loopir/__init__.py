@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from loopir.loading import load
 
 if TYPE_CHECKING:
+    from typing import no_type_check
+
     from loopir import schedules as schedules, testing as testing
     from loopir.build import (
         Schedule as Schedule,
@@ -45,13 +47,15 @@ if TYPE_CHECKING:
     from loopir.interp.interpret import interpret as interpret
     from loopir.ir.grammar import Func as Func
     from loopir.ir.ops import Memory as Memory
-    from loopir.ir.parser.parse import func as func, parse as parse
+    from loopir.ir.parser.parse import parse as parse
     from loopir.ir.printer import text as text
     from loopir.machines import Machine as Machine, machine as machine, scheduling_for as scheduling_for
     from loopir.schedule.composite import composite as composite
     from loopir.schedule.schedule import primitive as primitive
     from loopir.schedule.transform.subprogram import Nest as Nest, Part as Part, extract as extract, nests as nests
     from loopir.tensor import *  # noqa: F403
+
+    func = no_type_check  # "size" and "float32[n, m]" are no types: a checker leaves what is decorated so alone
 
 __version__ = "0.1.0"
 

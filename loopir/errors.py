@@ -127,6 +127,9 @@ class ScheduleError(LoopirError):
             parts.append(f"  instead: {self.suggestion}")
         return "\n".join(parts)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the same words, and the two iterations drawn."""
         return page(str(self), "" if self.witness is None else self.witness.svg())

@@ -40,6 +40,13 @@ class Witness:
             f"{self.second_statement} at ({pairs(self.second)}) {two} later{sizes}"
         )
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the words, and the two iterations drawn."""
+        return page(str(self), self.svg())
+
     @property
     def writes(self) -> tuple[bool, ...]:
         """Whether each of the two writes."""

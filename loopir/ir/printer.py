@@ -107,6 +107,15 @@ class Line:
         return "    " * self.depth + self.text
 
 
+class Source(str):
+    """Source or a diff: a string that an interactive prompt shows as its lines, not quoted."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 @deep(VerifyError)
 def text(node: Node) -> str:
     """A Func, statement, index, condition or value as source."""
@@ -472,3 +481,11 @@ def _op(v: Op, context: DType | None, need: int) -> str:
     needs = (level + 1 if level == COMPARE else level, level + 1)
     a, b = _arguments(args, context, needs)
     return _wrap(f"{a} {fn.infix} {b}", level, need)
+
+
+def _shown(self: Node) -> str:
+    return text(self).rstrip("\n")
+
+
+Func.__repr__ = Loop.__repr__ = _shown
+"""What a prompt shows of a program or a nest: its source. Grammar comes before this module, which knows how."""

@@ -8,6 +8,8 @@ none of them.
 from __future__ import annotations
 
 import difflib
+import inspect
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
@@ -16,7 +18,7 @@ from loopir.analysis.cost.cost import Cost, cost
 from loopir.analysis.dataflow.equivalence import Validation, validate
 from loopir.errors import LoopirError, ScheduleError, VerifyError
 from loopir.ir.grammar import Buffer, Func, Loop
-from loopir.ir.printer import text
+from loopir.ir.printer import Source, text
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.memo import cache_of
 from loopir.ir.traverse.walk import labels_of, loops
@@ -43,8 +45,22 @@ class Program(Protocol):
         ...
 
 
+class Built(Protocol):
+    """What `Schedule.build` gives, as type checkers see it: a `loopir.runtime.call.Kernel`."""
+
+    target: str
+    source: str
+    host_source: str
+    resources: Any
+
+    def __call__(self, *args: Any, out: Sequence[Any] | None = None, **named: Any) -> Any: ...
+    def time(self, *args: Any, repeats: int = 7, **named: Any) -> float: ...
+
+
 class Schedule(Methods):
     """`Schedule(program)`: a Func, a tensor, or a list of tensors that are computed together.
+
+    To type checkers what `@lp.func` gives is the function under it, whose annotations are no types.
 
     It holds the Func (`.func`), the steps taken (`.trace`) and the Schedule before the last of them, nothing else.
     It never changes: primitives are methods that return a new one, or raise a ScheduleError that says why not.
@@ -56,7 +72,7 @@ class Schedule(Methods):
     _before: Schedule | None
 
     @deep(VerifyError)
-    def __init__(self, program: Func | Program | Iterable[Program] | Schedule) -> None:
+    def __init__(self, program: Func | Program | Iterable[Program] | Schedule | Callable[..., None]) -> None:
         self._func = _func_of(program)
         self._trace = ()
         self._before = None
@@ -191,15 +207,15 @@ class Schedule(Methods):
 
     def script(self) -> str:
         """Python source that takes the same steps on a Schedule `s` of the same program."""
-        return script(self._trace)
+        return Source(script(self._trace))
 
     def diff(self) -> str:
         """What the last step changed, as a unified diff of the text; empty if there was none."""
         if self._before is None:
-            return ""
+            return Source()
         old, new = (text(f).splitlines() for f in (self._before.func, self._func))
         step = self._trace[-1]
-        return "\n".join(difflib.unified_diff(old, new, f"before {step}", f"after {step}", n=2, lineterm=""))
+        return Source("\n".join(difflib.unified_diff(old, new, f"before {step}", f"after {step}", n=2, lineterm="")))
 
     # ------------------------------------------------------------ as seen
 
@@ -207,7 +223,7 @@ class Schedule(Methods):
         return text(self._func).rstrip("\n")
 
     def __repr__(self) -> str:
-        return f"<Schedule of {self._func.name}, {len(self._trace)} steps>"
+        return str(self)
 
     @deep(VerifyError)
     def __eq__(self, other: object) -> bool:
@@ -255,9 +271,17 @@ class Schedule(Methods):
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
-    def build(self, target: str = "auto", **options: Any) -> Any:
-        """The kernel for `target`: "cuda", "llvm", "interpret", or "auto" for the best that is here."""
-        return _lent("build")(self, target, **options)
+    def build(
+        self, target: str = "auto", *, arch: str | None = None, fma: bool = True, threads: int | None = None
+    ) -> Built:
+        """The kernel for `target`: "cuda", "llvm", "interpret", or "auto" for CUDA if a GPU is there, else the CPU.
+
+        `fma` lets a product and a sum be rounded once. `threads` is for "llvm": how many threads run parallel loops
+        (default: LOOPIR_NUM_THREADS, or the CPUs there are). `arch` is for "cuda": the architecture, such as "sm_90a"
+        (default: the GPU's). Raises TargetError for a target that is not there or lacks room, LowerError for a
+        schedule that it cannot run.
+        """
+        return _lent("build")(self, target, arch=arch, fma=fma, threads=threads)
 
 
 Schedule.__module__ = "loopir"
@@ -279,9 +303,19 @@ def primitive(f: Rewrite[P]) -> Rewrite[P]:
     def method(self: Schedule, *args: Any, **kwargs: Any) -> Schedule:
         return self.apply(Step(name, args, tuple(kwargs.items())))
 
+    cast("Any", method).__signature__ = _as_method(f)
     PRIMITIVES[name] = rewrite
     setattr(Schedule, name, method)
     return rewrite
+
+
+def _as_method(f: Callable[..., Func]) -> inspect.Signature:
+    """The signature of the primitive `f` as the method of Schedule that it becomes, for `help`."""
+    hints = typing.get_type_hints(f)
+    first, *others = inspect.signature(f).parameters.values()
+    own = first.replace(name="self", annotation=inspect.Parameter.empty)
+    typed = [p.replace(annotation=hints.get(p.name, p.annotation)) for p in others]
+    return inspect.Signature([own, *typed], return_annotation=Schedule)
 
 
 def register_method(**doors: Callable[..., Any]) -> None:

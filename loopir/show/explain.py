@@ -39,6 +39,8 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
+    __repr__ = __str__
+
     def _lines(self) -> Iterator[str]:
         yield f"{self.loop}: {self.extent} iterations, {self.kind}, around {', '.join(self.stages)}"
         yield "carries nothing from one iteration to a later one" if not self.carried else "carries"

@@ -115,6 +115,8 @@ class Report:
                 )
         return "\n".join(lines)
 
+    __repr__ = __str__
+
     def plot(self, ax: Any = None) -> Any:
         """The roofline, drawn into `ax`, axes of matplotlib, or into a figure of its own; the axes.
 

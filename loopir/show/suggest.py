@@ -43,6 +43,8 @@ class Suggestion:
             changes.append(f"{self.after.bytes / max(1.0, self.before.bytes):.2g} x the bytes from memory")
         return f"{self.call}  # {', '.join(changes)}"
 
+    __repr__ = __str__
+
 
 class Suggestions(tuple[Suggestion, ...]):
     """Suggestions, the best first, which print one a line."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from loopir.errors import ExprError
 from loopir.ir import dtypes
@@ -209,6 +209,12 @@ def placeholder(shape: Sequence[Any], dtype: DTypeLike = "float32", *, name: str
     return staged(Tensor, Source(name, (b,), next_order(), symbols))[0]
 
 
+@overload
+def compute(shape: Sequence[Any], fn: Callable[..., Tensor | float], name: str | None = None) -> Tensor: ...
+@overload
+def compute(
+    shape: Sequence[Any], fn: Callable[..., tuple[Tensor, ...]], name: str | None = None
+) -> tuple[Tensor, ...]: ...
 def compute(shape: Sequence[Any], fn: Callable[..., Any], name: str | None = None) -> Any:
     """A stage: element [i, j, ...] of a tensor of `shape` is `fn(i, j, ...)`, in a loop nest of its own.
 

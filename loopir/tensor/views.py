@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Views(Expr):
 
     __slots__ = ()
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Self:
         """NumPy's basic indexing: indices, slices with steps, None, Ellipsis; and integer tensors, which gather.
 
         Integer tensors broadcast together; their dimensions stand where they do, or in front if they stand apart.
@@ -117,7 +117,7 @@ class Views(Expr):
         length = ceildiv(stop - start, step) if step > 0 else ceildiv(start - stop, -step)
         return start, step, simplify(maximum(length, Int(0)), known)
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: Any) -> Self:
         """The dimensions in the order `axes`, as numbers or in one tuple; reversed if none are given."""
         axes = tuple(axes[0]) if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
         order = tuple(a + self.ndim if a < 0 else a for a in axes) or tuple(reversed(range(self.ndim)))
@@ -128,11 +128,11 @@ class Views(Expr):
         return self.like(shape, self.dtype, lambda at: self.at(tuple(at[n] for n in back)))
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Self:
         """The dimensions in reverse."""
         return self.transpose()
 
-    def reshape(self, *shape: Any) -> Any:
+    def reshape(self, *shape: Any) -> Self:
         """The elements in row-major order under another shape; one size may be -1."""
         given: Sequence[Any] = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         known = context(self.symbols)
@@ -157,7 +157,7 @@ class Views(Expr):
             raise ExprError(f"reshape of {self.described()} to ({', '.join(map(text, new))}): the sizes differ")
         return self.like(new, self.dtype, lambda at: self.at(_unravel(_ravel(at, new), self.dims)))
 
-    def broadcast_to(self, shape: Sequence[Any]) -> Any:
+    def broadcast_to(self, shape: Sequence[Any]) -> Self:
         """This tensor repeated along new dimensions and those of size 1."""
         dims = tuple(dimension(d, "broadcast_to")[0] for d in shape)
         skip = len(dims) - self.ndim

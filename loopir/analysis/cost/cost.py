@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from loopir.analysis.cost.trip_counts import Counts, sum_over_instances, symbol as symbol, to_sympy
+from loopir.errors import page
 from loopir.ir.grammar import Func, Load, Op, Reduce, Store, Value
 from loopir.ir.traverse.reduction_init import explicit_init
 from loopir.ir.traverse.walk import nodes
@@ -43,6 +44,21 @@ class Cost:
     def intensity(self) -> Any:
         """Operations for each compulsory byte."""
         return (self.flops + self.special) / self.compulsory
+
+    def __str__(self) -> str:
+        lines = [
+            f"operations: {self.flops} plain, {self.special} of real functions",
+            f"bytes: {self.bytes_loaded} loaded, {self.bytes_stored} stored, {self.compulsory} compulsory",
+            f"operations a compulsory byte: {self.intensity if self.compulsory != 0 else 'nothing is moved'}",
+            *(f"{name}: {count} times" for name, count in self.by_statement.items()),
+            *(f"{name}: {moved} bytes loaded and stored" for name, moved in self.by_buffer.items()),
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return page(str(self))
 
 
 @lru_cache(maxsize=64)

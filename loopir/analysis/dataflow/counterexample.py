@@ -41,6 +41,8 @@ class Counterexample:
             f"{self.buffer}[{', '.join(map(str, self.element))}] {self.why}{at}" if self.buffer else f"{self.why}{at}"
         )
 
+    __repr__ = __str__
+
 
 def counterexample(before: Func, after: Func, suspected: Iterable[Mapping[str, int]] = ()) -> Counterexample | None:
     """The first difference on random inputs; None if none is met, or the programs are too large.

@@ -35,7 +35,7 @@ from loopir.analysis.dataflow.value_flow import (
     UnwrittenValue,
 )
 from loopir.analysis.presburger.solver import PROOF, isl, question, read_map, renew
-from loopir.errors import Undecided
+from loopir.errors import Undecided, page
 from loopir.ir.grammar import (
     Buffer,
     Cast,
@@ -82,6 +82,11 @@ class Validation:
         lines += [f"not proved: {name}: {why}" for name, why in self.unproved]
         lines += [f"wrong: {self.wrong}"] if self.wrong is not None else []
         return "\n".join(lines) or "nothing to prove"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return page(str(self))
 
 
 def validate(before: Func, after: Func) -> Validation:

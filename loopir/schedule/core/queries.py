@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from loopir.arith.poly import Poly, to_index
 from loopir.arith.simplify import Context, poly, simplify
 from loopir.arith.simplify_func import context_at
+from loopir.errors import page
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Buffer, Cast, Func, Index, Int, Load, Op, Reduce, Store, Strided, Value, Var
 from loopir.ir.layout.layouts import strides_of
@@ -36,6 +37,16 @@ class StageAccess:
     strides: Mapping[str, Index | None] = field(default_factory=dict[str, "Index | None"])
     by: str = ""
     """What is made of the element that is read: the name of the one operation that takes it, converted perhaps."""
+
+    def __str__(self) -> str:
+        """`reads A[i, k] {i: 512, k: 1, j: 0}`: the access, and its strides."""
+        strides = ", ".join(f"{v}: {'?' if d is None else text(d)}" for v, d in self.strides.items())
+        return f"{'writes' if self.write else 'reads'} {self.text} {{{strides}}}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return page(str(self))
 
     def contiguous(self, loop: str) -> bool:
         """Whether successive iterations of `loop` touch neighbours."""

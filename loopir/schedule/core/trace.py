@@ -20,6 +20,9 @@ class Step:
     kwargs: tuple[tuple[str, object], ...] = ()
     steps: tuple[Step, ...] = ()
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         keywords = (f"{name}={spell(value)}" for name, value in self.kwargs)
         return f"{self.name}({', '.join([*map(spell, self.args), *keywords])})"
