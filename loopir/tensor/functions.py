@@ -29,10 +29,11 @@ from loopir.tensor.index import CondExpr, IndexExpr, same
 from loopir.tensor.tensor import Tensor, absolute, as_bool, numeric, power, real_type, reduce_mean, reduce_sum
 
 __all__ = [
-    "abs", "all", "any", "argmax", "argmin", "broadcast_to", "cast", "ceil", "concatenate", "cos", "erf", "exp", "exp2",
-    "floor", "gelu", "isnan", "log", "logical_and", "logical_not", "logical_or", "matmul", "max", "maximum", "mean",
-    "min", "minimum", "monoid", "pad", "pow", "prod", "relu", "reshape", "round", "rsqrt", "select", "sigmoid", "silu",
-    "sin", "sqrt", "stack", "sum", "take", "tanh", "tf32", "transpose", "where",
+    "abs", "acos", "acosh", "all", "any", "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh", "broadcast_to",
+    "cast", "ceil", "clip", "concatenate", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "gelu", "isnan",
+    "log", "log1p", "logical_and", "logical_not", "logical_or", "matmul", "max", "maximum", "mean", "min", "minimum",
+    "monoid", "pad", "pow", "prod", "relu", "reshape", "round", "rsqrt", "select", "sigmoid", "sign", "silu", "sin",
+    "sinh", "sqrt", "stack", "sum", "take", "tan", "tanh", "tf32", "transpose", "where",
 ]  # fmt: skip
 
 _any = any
@@ -50,6 +51,8 @@ def _real(name: str) -> Callable[[Any], Tensor]:
 
 exp, exp2, log, sqrt, rsqrt = map(_real, ("exp", "exp2", "log", "sqrt", "rsqrt"))
 tanh, erf, sin, cos = map(_real, ("tanh", "erf", "sin", "cos"))
+log1p, expm1, tan, asin, acos, atan = map(_real, ("log1p", "expm1", "tan", "asin", "acos", "atan"))
+sinh, cosh, asinh, acosh, atanh = map(_real, ("sinh", "cosh", "asinh", "acosh", "atanh"))
 _logistic = _real("sigmoid")
 exp_16 = _real("exp_16")
 isnan = _real("isnan")
@@ -94,6 +97,26 @@ def maximum(a: Any, b: Any) -> Tensor:
 def minimum(a: Any, b: Any) -> Tensor:
     """The smaller of each pair of elements, NaN if either is; of bools, whether both are true. Of indices, an index."""
     return numeric("minimum", a, b) if (of := _of_indices(ir.minimum, a, b)) is None else of
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """`x`, raised to `min` where it is below and lowered to `max` where it is above; None is no bound."""
+    raised = as_expr(Tensor, x, None) if min is None else maximum(x, min)
+    return raised if max is None else minimum(raised, max)
+
+
+def sign(x: Any) -> Tensor:
+    """-1, 0 or 1 as each element is negative, zero or positive; NaN of NaN."""
+    e = as_expr(Tensor, x, None)
+    if e.dtype == dtypes.bool_:
+        raise ExprError(f"sign of {e.described()}; a bool has none, convert it first")
+    rest = e if e.dtype.kind == "uint" else where(elementwise(Tensor, "lt", e, 0), -1, e)
+    return where(elementwise(Tensor, "lt", 0, e), 1, rest)
+
+
+def atan2(y: Any, x: Any) -> Tensor:
+    """The angle of the points (x, y) in radians, from -pi to pi."""
+    return elementwise(Tensor, "atan2", y, x, to=real_type(common_type((y, x))))
 
 
 def _of_indices(fn: Callable[[Index, Index], Index], a: Any, b: Any) -> Any:
@@ -280,7 +303,8 @@ def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
     return x.broadcast_to(shape)
 
 
-def _axis(what: str, axis: int, x: Tensor, rank: int) -> int:
+def axis_of(what: str, axis: int, x: Tensor, rank: int) -> int:
+    """`axis` of a tensor made from `x` that has `rank` dimensions, counted from 0."""
     if not -rank <= axis < rank:
         raise ExprError(f"{what} along axis {axis} of {x.described()}; an axis is from {-rank} to {rank - 1}")
     return axis % rank
@@ -294,7 +318,7 @@ def _alike(a: Tensor, b: Tensor, but: int) -> bool:
 
 def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     """The elements of `x` at integer `indices` along `axis`, each clamped to the dimension."""
-    return x[(*(slice(None),) * _axis("take", axis, x, x.ndim), indices)]
+    return x[(*(slice(None),) * axis_of("take", axis, x, x.ndim), indices)]
 
 
 def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -> Tensor:
@@ -322,7 +346,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
         raise ExprError("concatenate takes at least one tensor")
     t = common_type(tensors)
     parts: list[Any] = [cast_expr(stage_reduction(x), t) for x in tensors]
-    d = _axis("concatenate", axis, parts[0], parts[0].ndim)
+    d = axis_of("concatenate", axis, parts[0], parts[0].ndim)
     for p in parts[1:]:
         if p.ndim != parts[0].ndim or not _alike(p, parts[0], d):
             raise ExprError(
@@ -346,5 +370,5 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors, of one shape, along a new dimension at `axis`."""
     key = [slice(None)] * (tensors[0].ndim if tensors else 0)
-    where = _axis("stack", axis, tensors[0], len(key) + 1) if tensors else 0
+    where = axis_of("stack", axis, tensors[0], len(key) + 1) if tensors else 0
     return concatenate([x[(*key[:where], None, *key[where:])] for x in tensors], axis=where)

@@ -99,7 +99,9 @@ def test_casts_of_floats_saturate() -> None:
 ULPS = {np.dtype(np.float64): 4, np.dtype(np.float32): 1, np.dtype(np.float16): 1}
 REAL = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "sin": np.sin, "cos": np.cos,
-    "erf": special.erf, "rsqrt": lambda x: 1 / np.sqrt(x), "round": np.rint,
+    "erf": special.erf, "rsqrt": lambda x: 1 / np.sqrt(x), "round": np.rint, "log1p": np.log1p, "expm1": np.expm1,
+    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sign": np.sign,
 }  # fmt: skip
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.25, -7.75, np.inf, -np.inf, np.nan]
 
@@ -119,6 +121,28 @@ def test_integers_become_floats_as_in_numpy(name: str) -> None:
     for a in (*INTEGERS, np.dtype(bool)):
         x = np.abs(sample(a, (5,)))
         assert_as_numpy(getattr(lp, name), getattr(np, name), x, ulps=2)
+
+
+def test_the_angle_of_a_point_is_as_numpys() -> None:
+    for a in FLOATS:
+        y, x = (m.ravel().astype(a) for m in np.meshgrid(EDGES, EDGES))
+        with np.errstate(all="ignore"):
+            expected = np.arctan2(y.astype(np.float64), x.astype(np.float64)).astype(a)
+        found = run(lp.atan2(*inputs(y, x)), y, x)
+        assert_close(found, expected, ulps=ULPS.get(a, 1))
+        assert np.array_equal(np.signbit(found), np.signbit(expected))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from([a for a in TYPES if a.kind in "iuf"]), *[st.none() | st.integers(0, 6)] * 2)
+def test_clip_and_sign(dtype: np.dtype[Any], low: int | None, high: int | None) -> None:
+    x = sample(dtype, (9,))
+    assert_as_numpy(lp.sign, np.sign, x)
+    bounded = x if low is None and high is None else np.clip(x, low, high)
+    assert_as_numpy(lambda t: lp.clip(t, low, high) + 0, lambda _: bounded, x)
+    assert_as_numpy(lambda t: lp.clip(t, t, high) + 0, lambda _: x if high is None else np.minimum(x, high), x)
+    with pytest.raises(lp.ExprError, match="a bool has none, convert it first"):
+        lp.sign(lp.placeholder((3,), "bool", name="b"))
 
 
 @pytest.mark.parametrize("name", ["floor", "ceil", "isnan", "abs", "logical_not"])

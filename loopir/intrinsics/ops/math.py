@@ -230,6 +230,25 @@ def _squared(fn: Intrinsic) -> Intrinsic:
 SHORT_FORMS = [_near(name, parts=parts) for name in ("sin", "cos") for parts in (3, 2)]
 SQUARES = [_squared(fn) for fn in SHORT_FORMS]
 pow_ = _function("pow", np.float_power, arity=2, ulp=8, work=45, doc="x to the y.")
+
+
+def _library(name: str, fn: Callable[..., Any], *, ulp: float, work: int, doc: str, arity: int = 1) -> Intrinsic:
+    """A function that the library of each target has; on a CPU it is called lane by lane."""
+    return _function(name, fn, arity=arity, ulp=ulp, work=work, llvm=f"call {name}", doc=doc)
+
+
+log1p = _library("log1p", np.log1p, ulp=2, work=24, doc="log(1 + x), exact where x is small; NaN below -1.")
+expm1 = _library("expm1", np.expm1, ulp=2, work=20, doc="exp(x) - 1, exact where x is small.")
+tan = _library("tan", np.tan, ulp=4, work=40, doc="The tangent of radians.")
+asin = _library("asin", np.arcsin, ulp=4, work=30, doc="The angle in radians of a sine; NaN beyond -1 and 1.")
+acos = _library("acos", np.arccos, ulp=4, work=30, doc="The angle in radians of a cosine; NaN beyond -1 and 1.")
+atan = _library("atan", np.arctan, ulp=4, work=30, doc="The angle in radians of a tangent.")
+atan2 = _library("atan2", np.arctan2, ulp=4, work=40, arity=2, doc="The angle in radians of the point (y, x), y first.")
+sinh = _library("sinh", np.sinh, ulp=4, work=30, doc="The hyperbolic sine.")
+cosh = _library("cosh", np.cosh, ulp=4, work=24, doc="The hyperbolic cosine.")
+asinh = _library("asinh", np.arcsinh, ulp=4, work=40, doc="The inverse of the hyperbolic sine.")
+acosh = _library("acosh", np.arccosh, ulp=4, work=40, doc="The inverse of the hyperbolic cosine; NaN below 1.")
+atanh = _library("atanh", np.arctanh, ulp=4, work=40, doc="The inverse of the hyperbolic tangent; NaN beyond -1 and 1.")
 floor = _function("floor", np.floor, ulp=0, doc="The largest integer not above x.")
 ceil = _function("ceil", np.ceil, ulp=0, doc="The smallest integer not below x.")
 round_ = _function(

@@ -1,0 +1,116 @@
+"""Sums of products by Einstein's convention, two operands at a time."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from loopir.errors import ExprError
+from loopir.ir import dtypes
+from loopir.ir.dtypes import DTypeLike, bool_, float32
+from loopir.ir.grammar import Index, Int
+from loopir.tensor import reductions as red
+from loopir.tensor.core import as_expr, cast, common_type, elementwise, stage_reduction
+from loopir.tensor.index import same
+from loopir.tensor.tensor import Tensor
+
+__all__ = ["einsum"]
+
+_SPARE = "".join(map(chr, range(0x391, 0x3A9)))
+"""Names of the dimensions that an Ellipsis stands for: capital Greek letters, which no subscript is."""
+
+
+def einsum(subscripts: str, *operands: Tensor, accum_dtype: DTypeLike | None = None) -> Tensor:
+    """The sum of products that NumPy's `einsum` means by `subscripts`, such as "ij,jk->ik" or "...ij,...jk->...ik".
+
+    Operands are multiplied from left to right, two at a time, and what no later one names is summed at once. Narrow
+    floats accumulate in float32, or in `accum_dtype`.
+    """
+    what = f"einsum({subscripts!r})"
+    tensors: list[Tensor] = [stage_reduction(as_expr(Tensor, x, None)) for x in operands]
+    terms, result = _terms(what, subscripts, tensors)
+    sizes = _sizes(what, terms, tensors)
+    t = common_type(tensors)
+    work = dtypes.dtype(accum_dtype) if accum_dtype is not None else float32 if t.is_narrow else t
+    made, labels = _spread(tensors[0], terms[0], "".join(dict.fromkeys(terms[0])), sizes), terms[0]
+    labels = "".join(dict.fromkeys(labels))
+    made = cast(made, work)
+    if len(tensors) == 1:
+        return cast(_summed(made, labels, result, sizes), t)
+    for n, (x, term) in enumerate(zip(tensors[1:], terms[1:], strict=True), 1):
+        later = {*result, *"".join(terms[n + 1 :])}
+        joint = "".join(dict.fromkeys(labels + term))
+        kept = "".join(c for c in (result if n == len(tensors) - 1 else joint) if c in later)
+        order = kept + "".join(c for c in joint if c not in kept)
+        left = _spread(red.stored_if_costly(made), labels, order, sizes)
+        right = _spread(red.stored_if_costly(cast(x, work)), term, order, sizes)
+        made = elementwise(Tensor, "and_" if work == bool_ else "mul", left, right, to=work)
+        made, labels = _summed(made, order, kept, sizes), kept
+    return cast(made, t)
+
+
+def _terms(what: str, subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
+    """The labels of each operand, and of the result; those of an Ellipsis are of _SPARE."""
+    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
+    given = inputs.split(",")
+    if len(given) != len(tensors) or not tensors:
+        raise ExprError(f"{what} names {len(given)} operands, and {len(tensors)} are given")
+    terms = [_expanded(what, term, x.ndim, x) for term, x in zip(given, tensors, strict=True)]
+    spare = "".join(sorted({c for t in terms for c in t if c in _SPARE}))
+    if not arrow:
+        once = [c for c in sorted({*"".join(terms)}) if "".join(terms).count(c) == 1 and c not in _SPARE]
+        return terms, spare + "".join(once)
+    result = output.replace("...", spare)
+    for c in result:
+        if c not in "".join(terms) or result.count(c) > 1:
+            raise ExprError(f"{what}: {c!r} of the result is named once, and in an operand")
+    if spare and "..." not in output:
+        raise ExprError(f"{what}: the result has no '...', which operands have")
+    return terms, result
+
+
+def _expanded(what: str, term: str, rank: int, x: Tensor) -> str:
+    head, dots, tail = term.partition("...")
+    letters = head + tail
+    if not all(c.isascii() and c.isalpha() for c in letters):
+        raise ExprError(f"{what}: {term!r} is no list of letters; an operand has one for each dimension")
+    if len(letters) != rank if not dots else len(letters) > rank:
+        raise ExprError(f"{what}: {term!r} names {len(letters)} dimensions of {x.described()}, which has {rank}")
+    return head + (_SPARE[len(_SPARE) - (rank - len(letters)) :] if dots else "") + tail
+
+
+def _sizes(what: str, terms: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, Index]:
+    """The size of each label; those of size 1 are repeated, as NumPy does."""
+    sizes: dict[str, Index] = {}
+    symbols = {k: s for x in tensors for k, s in x.symbols.items()}
+    for term, x in zip(terms, tensors, strict=True):
+        for c, size in zip(term, x.dims, strict=True):
+            known = sizes.get(c, Int(1))
+            if known != Int(1) and size != Int(1) and not same(known, size, symbols):
+                listed = " and ".join(x.described() for x in tensors)
+                raise ExprError(f"{what} of {listed}: {c!r} has two sizes")
+            sizes[c] = size if known == Int(1) else known
+    return sizes
+
+
+def _spread(x: Tensor, term: str, order: str, sizes: dict[str, Index]) -> Tensor:
+    """`x`, whose dimensions are `term`, over the dimensions `order`: 1 where it has none, diagonals where one twice."""
+    shape = tuple(sizes[c] if c in term else Int(1) for c in order)
+
+    def at(ix: tuple[Index, ...]) -> Any:
+        where = dict(zip(order, ix, strict=True))
+        return x.at(tuple(Int(0) if d == Int(1) else where[c] for c, d in zip(term, x.dims, strict=True)))
+
+    return x if term == order and x.dims == shape else x.like(shape, x.dtype, at)
+
+
+def _summed(x: Tensor, labels: str, kept: str, sizes: dict[str, Index]) -> Tensor:
+    """`x`, whose dimensions are `labels`, summed over all but `kept`, in the order of these."""
+    over = tuple(d for d, c in enumerate(labels) if c not in kept)
+    if over:
+        fold = "any" if x.dtype == bool_ else "sum"
+        x = red.fold(Tensor, fold, x, over, False, x.dtype, "einsum")
+    left = "".join(c for c in labels if c in kept)
+    return x if left == kept else x.transpose(tuple(left.index(c) for c in kept))

@@ -1,0 +1,80 @@
+"""squeeze, expand_dims, flip, tril, triu and split as NumPy's; refusals by message."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from running import assert_as_numpy, run, sample
+
+import loopir as lp
+
+SHAPES = st.lists(st.integers(1, 3), min_size=2, max_size=4).map(tuple)
+
+
+def some(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return sample("int32", shape)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), SHAPES)
+def test_dimensions_of_one(data: st.DataObject, shape: tuple[int, ...]) -> None:
+    ones = [d for d, n in enumerate(shape) if n == 1]
+    axis = data.draw(st.none() | st.sets(st.sampled_from(ones)).map(tuple) if ones else st.none())
+    assert_as_numpy(lambda t: lp.squeeze(t, axis) + 0, lambda a: np.squeeze(a, axis), some(shape))
+    new = data.draw(st.sets(st.integers(0, len(shape) + 1), min_size=2, max_size=2)) if data.draw(st.booleans()) else -1
+    place = tuple(new) if isinstance(new, set) else new
+    assert_as_numpy(lambda t: lp.expand_dims(t, place), lambda a: np.expand_dims(a, place), some(shape))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), SHAPES, st.integers(-4, 4))
+def test_flips_and_triangles(data: st.DataObject, shape: tuple[int, ...], k: int) -> None:
+    axis = data.draw(st.none() | st.integers(-len(shape), len(shape) - 1) | st.just((0, -1)))
+    assert_as_numpy(lambda t: lp.flip(t, axis), lambda a: np.flip(a, axis), some(shape))
+    assert_as_numpy(lambda t: lp.tril(t, k), lambda a: np.tril(a, k), some(shape))
+    assert_as_numpy(lambda t: lp.triu(t, k), lambda a: np.triu(a, k), some(shape))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0, 1, -1]))
+def test_split(data: st.DataObject, parts: int, width: int, axis: int) -> None:
+    x = some((parts * width, parts * width))
+    where = data.draw(st.just(parts) | st.lists(st.integers(0, 6), max_size=3).map(sorted))
+    t = lp.placeholder(x.shape, "int32", name="x")
+    expected = np.split(x, where, axis)
+    found = lp.split(t, where, axis)
+    assert [f.shape for f in found] == [e.shape for e in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        if theirs.size:
+            np.testing.assert_array_equal(run(ours + 0, x), theirs)
+
+
+def test_split_of_a_size_that_is_a_multiple() -> None:
+    n = lp.symbol("n", multiple_of=4)
+    x = lp.placeholder((n,), "int32", name="x")
+    a, b = lp.split(x, 2)
+    given_ = np.arange(8, dtype=np.int32)
+    np.testing.assert_array_equal(run(a - b, given_), given_[:4] - given_[4:])
+    with pytest.raises(lp.ExprError, match="into 3 parts along axis 0: the parts are not of one size"):
+        lp.split(x, 3)
+
+
+X = lp.placeholder((2, 1, 3), "float32", name="X")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda: lp.squeeze(X, 0), "axis 0 of X .* whose size is not 1; only such an axis goes"),
+        (lambda: lp.squeeze(X, 5), "squeeze along axis 5 of X .* an axis is from -3 to 2"),
+        (lambda: lp.expand_dims(X, (0, 0)), "an axis is named twice"),
+        (lambda: lp.flip(X, "0"), "flip along axis '0' of X .* an axis is an integer"),
+        (lambda: lp.tril(X[0, 0]), "tril of .* a matrix has two dimensions"),
+        (lambda: lp.triu(X, 0.5), "the diagonal k is an integer"),
+        (lambda: lp.split(X, 2, axis=2), "the parts are not of one size"),
+    ],
+)
+def test_refusals(wrong: Any, told: str) -> None:
+    with pytest.raises(lp.ExprError, match=told):
+        wrong()
