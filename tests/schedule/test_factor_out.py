@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from meaning import assert_same
@@ -209,3 +210,33 @@ def test_softmax_before_a_product_is_divided_after_it() -> None:
     some = np.random.default_rng(0).standard_normal((3, 2, 8, 4)).astype(np.float32)
     np.testing.assert_allclose(t.build("interpret")(*some), s.build("interpret")(*some), rtol=1e-5, atol=1e-6)
     assert_same(s.func, t.func, {})
+
+
+ROUNDED = """
+def f(A: "float32[3, 8]", V: "{t}[8]", L: "float32[3]", S: "out float32[3]"):
+    with alloc("{t}[3, 8]") as P:
+        for i in range(3):
+            for j in range(8):
+                P[i, j] = {t}(A[i, j] * (1.0 / L[i]))
+        for h in range(3):
+            for k in range(8):
+                S[h] = sum(float32(P[h, k]) * float32(V[k]), over=k, init=0.0)
+"""
+
+
+def test_past_a_stage_that_is_rounded_when_it_is_stored() -> None:
+    s = lp.Schedule(lp.parse(ROUNDED.format(t="bfloat16"))).factor_out("S")
+    assert "P[i, j] = bfloat16(A[i, j])" in str(s)
+    assert "S[h] / L[h]" in str(s)
+    a, v = (np.random.default_rng(n).integers(-8, 9, m).astype(np.float32) for n, m in ((0, (3, 8)), (1, 8)))
+    lengths = np.array([1, 2, 4], np.float32)
+    got = s.build("interpret")(a, v.astype(ml_dtypes.bfloat16), lengths)
+    np.testing.assert_array_equal(got, a @ v / lengths)
+
+
+@pytest.mark.parametrize("t", ["float16", "float8_e4m3fn"])
+def test_a_factor_stays_that_keeps_what_is_stored_in_range(t: str) -> None:
+    """Of A = 1e6 and L = 1e3 nothing is left in float16, undivided, but infinities."""
+    refused = lp.Schedule(lp.parse(ROUNDED.format(t=t))).why("factor_out", "S")
+    assert refused is not None
+    assert "no factor that is the same" in str(refused)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import statements_in
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Const, Func, If, Load, Loop, Op, Reduce, Stmt, Store, Value, Var
+from loopir.ir.grammar import Alloc, Body, Cast, Const, Func, If, Load, Loop, Op, Reduce, Stmt, Store, Value, Var
 from loopir.ir.ops import REGISTRY
 from loopir.ir.traverse.clone import Renaming, UsedNames, rename_symbols
 from loopir.ir.traverse.walk import (
@@ -28,6 +28,9 @@ from loopir.schedule.legality.reductions import Fold, find_reduce, nested
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.inlined import Definition, loads_of
 
+WIDE_EXPONENTS = {"float32", "bfloat16"}
+"""Types with the exponents of float32: to move a factor past a cast between them changes the rounding alone."""
+
 Factors = list[tuple[int, Value]]
 """What a value is a product of: each to the power 1 or -1."""
 
@@ -37,7 +40,8 @@ def factor_out(func: Func, stage: str) -> Func:
     """Multiply the sum `stage` by the factors that all its terms have in common, and no term any more.
 
     They are what its terms, or a stage that it alone reads, are multiplied or divided by, and what does not change
-    along the loops that it is over. A nest after the sum, `stage_1`, multiplies it. Sums are rounded otherwise.
+    along the loops that it is over. A nest after the sum, `stage_1`, multiplies it. Sums are rounded otherwise, and so
+    is a stage that is rounded when it is stored, to a type of the same exponents.
 
     before:
         def f(A: "float32[3, 8]", L: "float32[3]", V: "float32[8]", S: "out float32[3]"):
@@ -86,7 +90,10 @@ def factor_out(func: Func, stage: str) -> Func:
             found, left = _split(func, fold, producer)
             if found:
                 common += [(power * p, u) for p, u in found]
-                new[producer.store.label] = replace(producer.store, value=_product(left, producer.store.value))
+                value = producer.store.value
+                new[producer.store.label] = replace(
+                    producer.store, value=_rounded(_product(left, _unrounded(value)), value)
+                )
     if not common:
         raise ScheduleError(
             f"{s.label} has no factor that is the same in all its terms",
@@ -155,6 +162,20 @@ def _factors(v: Value, power: int = 1) -> Factors:
             return [(power, v)]
 
 
+def _unrounded(v: Value) -> Value:
+    """What `v` is the rounded value of, by casts that leave no value of its type out of range."""
+    while isinstance(v, Cast) and {v.dtype.name, v.value.dtype.name} <= WIDE_EXPONENTS:
+        v = v.value
+    return v
+
+
+def _rounded(v: Value, like: Value) -> Value:
+    """`v` with the casts of `like`."""
+    if isinstance(like, Cast) and _unrounded(like) is not like:
+        return replace(like, value=_rounded(v, like.value))
+    return v
+
+
 def _product(factors: Factors, like: Value) -> Value:
     """The product of `factors`, in their order, of the dtype of `like`."""
     top = [v for power, v in factors if power > 0 and v != Const(1.0, like.dtype)]
@@ -178,6 +199,7 @@ class _Producer:
 
 def _producer(func: Func, fold: Fold, v: Value) -> _Producer | None:
     """What stores the factor `v`, if it is a load of a buffer that one statement stores, and the fold alone reads."""
+    v = _unrounded(v)
     if not isinstance(v, Load):
         return None
     name = v.buffer.name
@@ -202,7 +224,7 @@ def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factor
     written = stored_buffers(_whole(fold)).union(*map(stored_buffers, common))
     found: Factors = []
     left: Factors = []
-    for power, u in _factors(producer.store.value):
+    for power, u in _factors(_unrounded(producer.store.value)):
         seen = None if isinstance(u, Const) else Definition(replace(producer.store, value=u), own).at(producer.load.at)
         fixed = seen is not None and _is_fixed(seen, fold.reduce) and not loads_of(u) & written
         if seen is None or not fixed or not _is_as_stored(func, fold, producer, u):
