@@ -94,13 +94,25 @@ def fragment_elements(layout: Fragment) -> Any:
 
 @lru_cache(maxsize=256)
 def register_tile(layout: Fragment) -> tuple[int, ...] | None:
-    """The shape of what the registers make up; None unless each element of it is in one register of one lane."""
+    """The shape of what the registers make up; None unless each element of it is in one register of one lane, or of
+    all lanes of a group, as `replicas` tells."""
     if not all(reads_only(x, frozenset(layout.dims)) for x in layout.at) or layout.lanes < 1 or layout.registers < 1:
         return None
-    cells = fragment_elements(layout).reshape(-1, len(layout.at))
+    held = fragment_elements(layout)
+    cells = held[:: replicas(layout)].reshape(-1, len(layout.at))
     shape = tuple(int(n) + 1 for n in cells.max(axis=0))
     whole = len(cells) == prod(shape) == len(np.unique(cells, axis=0)) and bool((cells >= 0).all())
     return shape if whole else None
+
+
+@lru_cache(maxsize=256)
+def replicas(layout: Fragment) -> int:
+    """How many lanes hold each element in the same register: the largest power of 2 so that lanes whose numbers differ
+    below it hold the same; 1 if each element has one lane."""
+    held, count = fragment_elements(layout), 1
+    while layout.lanes % (2 * count) == 0 and bool((held[:: 2 * count] == held[count :: 2 * count]).all()):
+        count *= 2
+    return count
 
 
 def is_tiled(layout: Fragment, shape: tuple[Index, ...]) -> bool:

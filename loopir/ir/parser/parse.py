@@ -30,6 +30,7 @@ from loopir.ir.grammar import (
     Cond,
     Const,
     Fence,
+    Fragment,
     Func,
     If,
     Index,
@@ -136,6 +137,19 @@ def mapping(source: str, sizes: Iterable[str]) -> tuple[tuple[str, ...], tuple[I
     dims = tuple(fresh_name(x, {*sizes, *given}) if x in sizes else x for x in given)
     reader.names.indices |= {x: Var(d) for x, d in zip(given, dims, strict=True)}
     return dims, tuple(reader.index(x) for x in reader.items(node.body))
+
+
+def fragment_layout(source: str) -> Fragment:
+    """The layout `fragment(lanes, registers, lambda lane, register: element)`. ParseError for anything else."""
+    try:
+        node = ast.parse(source.strip(), "<layout>", mode="eval").body
+    except SyntaxError as error:
+        raise ParseError(error.msg, ("<layout>", error.lineno, error.offset, error.text)) from None
+    reader = _Reader("<layout>", [source], {}, names=Names(indices={}))
+    layout = reader.layout(node)
+    if not isinstance(layout, Fragment):
+        reader.fail(node, "a fragment is written fragment(lanes, registers, lambda lane, register: element)")
+    return layout
 
 
 def func(fn: Callable[..., Any]) -> Func:

@@ -17,11 +17,14 @@ import numpy as np
 from loopir.analysis.dependence.depend import loop_carried
 from loopir.arith.simplify import Context, simplify
 from loopir.errors import LowerError
+from loopir.intrinsics.nvidia.warp_shuffle import LANE_XOR
 from loopir.ir.grammar import (
     GROUP_WARPS,
     LANES,
+    Alloc,
     Body,
     Buffer,
+    Cmp,
     Cond,
     Fragment,
     Func,
@@ -32,14 +35,16 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Not,
+    Op,
     Reduce,
     Stmt,
     Store,
+    Value,
     Var,
     conj,
 )
 from loopir.ir.instr.match_nest import linear_coefficients
-from loopir.ir.layout.layouts import evaluate, fragment_elements, register_tile
+from loopir.ir.layout.layouts import evaluate, fragment_elements, register_tile, replicas
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     free_vars,
@@ -53,6 +58,8 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.lower.target import Target
 
+LANE = "#lane"
+"""Stands for the number of a lane in its warp until its loop has a name."""
 SEQUENTIAL = ("serial", "unroll", "vectorize")
 
 
@@ -132,31 +139,107 @@ def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
         taken.add(made)
         return made
 
-    threads, thread = _threads(layout, nest.stmt.label, name)
-    registers = [Loop(name(f"{nest.stmt.label}_r"), Int(layout.registers), "unroll", ())]
+    if _is_shared_fold(nest, layout):
+        return _folded_across_lanes(nest, (b, along), inner, name)
+    return _distributed(nest, layout, along, nest.stmt, name)
+
+
+def _distributed(
+    nest: _Nest, layout: Fragment, along: tuple[str, ...], stmt: Stmt, name: Callable[[str], str], lane: str = LANE
+) -> Body:
+    """The loops of `nest` with `stmt` in them, each iteration by the lane that holds the element of a fragment of
+    `layout` that `along` counts. `lane` in `stmt` is the number of the lane in its warp."""
+    label = nest.stmt.label
+    threads, thread = _threads(layout, label, name)
+    registers = [Loop(name(f"{label}_r"), Int(layout.registers), "unroll", ())]
     number: Index = Var(registers[0].var)
     if _in_pairs(nest, layout):
         registers = [replace(registers[0], extent=Int(layout.registers // 2))]
-        registers.append(Loop(name(f"{nest.stmt.label}_v"), Int(2), "vectorize", ()))
+        registers.append(Loop(name(f"{label}_v"), Int(2), "vectorize", ()))
         number = number * 2 + Var(registers[1].var)
     env = {layout.dims[0]: thread, layout.dims[1]: number}
-    new: dict[str, Index] = {}
+    new: dict[str, Index] = {lane: Var(threads[-1].var)}
     tiles: list[Loop] = []
-    for v, size, x in zip(along, unit, layout.at, strict=True):
+    for v, size, x in zip(along, register_tile(layout) or (), layout.at, strict=True):
         count = _tiles(nest, v, size)
         new[v] = substitute(x, env) + (Var(v) * size if count > 1 else 0)
         if count > 1:
             tiles.append(Loop(v, Int(count), "unroll", ()))
-    body: Body = (nest.stmt,)
-    if nest.guards:
-        body = (If(conj(*nest.guards), body),)
+    body: Body = (stmt,)
+    guards = nest.guards
+    if (count := replicas(layout)) > 1 and not _stays_held(stmt):
+        guards = (*guards, Cmp("==", Var(lane) % count, Int(0)))  # one of those that hold it
+    if guards:
+        body = (If(conj(*guards), body),)
     body = tuple(substitute(s, new) for s in body)
     first = next(n for n, x in enumerate(nest.loops) if x.var in along)
     inside = [x for x in nest.loops[first:] if x.var not in along]
-    shells = [*threads, *tiles, *registers, *inside]
-    for loop in reversed([*nest.loops[:first], *shells]):
+    for loop in reversed([*nest.loops[:first], *threads, *tiles, *registers, *inside]):
         body = (replace(loop, body=body),)
     return body
+
+
+def _stays_held(s: Stmt) -> bool:
+    """Whether `s` writes fragments alone."""
+    return _is_held(s.buffer) if isinstance(s, Store) else isinstance(s, Reduce) and all(map(_is_held, s.buffers))
+
+
+def _is_shared_fold(nest: _Nest, layout: Fragment) -> bool:
+    """Whether lanes that hold terms of their own, of a fragment of `layout`, fold into an element that all hold."""
+    s = nest.stmt
+    into = s.buffers[0].layout if isinstance(s, Reduce) else None
+    return isinstance(into, Fragment) and replicas(into) > replicas(layout)
+
+
+def _folded_across_lanes(
+    nest: _Nest, one: tuple[Buffer, tuple[str, ...]], ctx: Context, name: Callable[[str], str]
+) -> Body:
+    """The fold of what each lane holds into a part of its own, the parts of lanes that hold the same element exchanged
+    until each has the whole, and that folded into what the lanes hold."""
+    (b, along), s = one, nest.stmt
+    assert isinstance(s, Reduce)
+    assert isinstance(b.layout, Fragment)
+    into, layout = s.buffers[0], s.buffers[0].layout
+    assert isinstance(layout, Fragment)
+    count = replicas(layout)
+    if len(s.buffers) > 1 or replicas(b.layout) > 1:
+        raise LowerError(f"{s.label} folds several values, or of what several lanes hold, across lanes")
+    own = _along(nest, into, s.at, register_tile(layout) or (), ctx)
+    outer = next(n for n, x in enumerate(nest.loops) if x.var in along)
+    if not {*own} <= {*along} or any(Var(x.var) in s.at for x in nest.loops[outer:] if x.var not in own):
+        raise LowerError(f"{s.label} folds into {into.name} along other loops than {b.name} has; stage one of them")
+    parts, theirs = (_parts(nest, own, count, x, name) for x in ("parts", "theirs"))
+    at: tuple[Index, ...] = (*map(Var, own), Var(LANE) % count)
+    loops = tuple(x for x in nest.loops[outer:] if x.var in own)
+    alone = _Nest(loops, (), s, ())
+
+    def fold(of: Value) -> Reduce:
+        return replace(s, buffers=(parts,), at=at, values=(of,), over=(), init=None, label=name(s.label))
+
+    def each(stmt: Stmt) -> Body:
+        return _distributed(alone, layout, own, stmt, name)
+
+    body = each(Store(name(s.label), parts, at, s.monoid.identity[0]))
+    body += _distributed(replace(nest, loops=nest.loops[outer:]), b.layout, along, fold(s.values[0]), name)
+    for n in range(count.bit_length() - 1):
+        body += each(Store(name(theirs.name), theirs, at, Op(LANE_XOR[1 << n], (Load(parts, at),))))
+        body += each(fold(Load(theirs, at)))
+    body += each(replace(s, values=(Load(parts, at),), over=(), init=None))
+    body = (Alloc(parts, (Alloc(theirs, body),)),)
+    for loop in reversed(nest.loops[:outer]):
+        body = (replace(loop, body=body),)
+    return body
+
+
+def _parts(nest: _Nest, own: tuple[str, ...], count: int, kind: str, name: Callable[[str], str]) -> Buffer:
+    """A fragment like that which `nest` folds into, with an element for each of the `count` lanes that hold one."""
+    assert isinstance(nest.stmt, Reduce)
+    (into,) = nest.stmt.buffers
+    layout = into.layout
+    assert isinstance(layout, Fragment)
+    sizes = tuple(next(x.extent for x in nest.loops if x.var == v) for v in own)
+    held = Fragment(layout.lanes, layout.registers, layout.dims, (*layout.at, Var(layout.dims[0]) % count))
+    return Buffer(name(f"{nest.stmt.label}_{kind}"), (*sizes, Int(count)), into.dtype, "fragment", held)
 
 
 def _folds_into_held(nest: _Nest) -> bool:
@@ -182,12 +265,12 @@ def _require_beside(
     if b.layout.lanes != c.layout.lanes:
         raise LowerError(f"{nest.stmt.label} pairs {b.name} and {c.name}, which other threads hold")
     size = register_tile(c.layout) or ()
-    owner = np.zeros(size, int)
-    for lane, xs in enumerate(fragment_elements(c.layout)):
-        owner[tuple(xs.T)] = lane
+    owner, group = np.zeros(size, int), replicas(c.layout)
+    for lane, xs in enumerate(fragment_elements(c.layout)[::group]):
+        owner[tuple(xs.T)] = lane * group
     inner = [_without_tiles(nest, x, n, along, c) for x, n in zip(where[len(where) - len(size) :], size, strict=True)]
     held = fragment_elements(b.layout)
-    lanes = np.arange(len(held))[:, None]
+    lanes = np.arange(len(held))[:, None] // group * group
     for tiles in np.ndindex(*(_tiles(nest, v, n) for v, n in zip(along, unit, strict=True))):
         env = {v: held[..., d] + n * unit[d] for d, (v, n) in enumerate(zip(along, tiles, strict=True))}
         need = [np.broadcast_to(evaluate(x, env), held.shape[:2]) % n for x, n in zip(inner, size, strict=True)]
@@ -274,11 +357,13 @@ def _require_owner(nest: _Nest, one: tuple[Buffer, tuple[str, ...]], two: tuple[
     held = fragment_elements(b.layout)[..., [along.index(v) for v in across]] if {*along} == {*across} else None
     if held is None or b.layout.lanes != c.layout.lanes:
         raise LowerError(f"{nest.stmt.label} pairs {b.name} and {c.name} along other loops; stage one in shared memory")
-    owner = {tuple(map(int, x)): lane for lane, xs in enumerate(fragment_elements(c.layout)) for x in xs}
+    group = replicas(c.layout)
+    owner = {tuple(map(int, x)): lane for lane, xs in enumerate(fragment_elements(c.layout)[::group]) for x in xs}
     for lane, register in np.ndindex(held.shape[:2]):
         need = tuple(map(int, held[lane, register]))
-        if owner[need] != lane:
+        if owner[need] != lane // group:
             raise LowerError(
                 f"{nest.stmt.label}: lane {lane}, which holds register {register} of {b.name}, needs "
-                f"{c.name}[{', '.join(map(str, need))}], which lane {owner[need]} holds; stage it in shared memory"
+                f"{c.name}[{', '.join(map(str, need))}], which lane {owner[need] * group} holds; "
+                f"stage it in shared memory"
             )

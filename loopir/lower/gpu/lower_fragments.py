@@ -41,7 +41,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.instr.match_nest import match
-from loopir.ir.layout.layouts import register_tile
+from loopir.ir.layout.layouts import register_tile, replicas
 from loopir.ir.ops import LANE, IssueScope
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import map_body, map_stmts, rebuild, rewrite, statements, substitute
@@ -132,7 +132,7 @@ def _registers(b: Buffer) -> Buffer:
     sizes = [d.value for d in b.shape if isinstance(d, Int)]
     if len(sizes) != len(b.shape):
         raise LowerError(f"{b.name} is a fragment, so its shape has to be constant")
-    return Buffer(b.name, (Int(prod(sizes) // b.layout.lanes),), b.dtype, "local")
+    return Buffer(b.name, (Int(prod(sizes) * replicas(b.layout) // b.layout.lanes),), b.dtype, "local")
 
 
 def _first(b: Buffer, at: tuple[Index, ...]) -> Index:

@@ -7,8 +7,8 @@ from itertools import product
 from loopir.errors import ParseError, ScheduleError
 from loopir.ir.grammar import Buffer, Func, Index, Int, Mapped, Strided
 from loopir.ir.layout.layout_map import layout_from_map
-from loopir.ir.layout.layouts import evaluate, is_injective, reads_only
-from loopir.ir.parser.parse import mapping
+from loopir.ir.layout.layouts import evaluate, is_injective, is_tiled, reads_only
+from loopir.ir.parser.parse import fragment_layout, mapping
 from loopir.ir.traverse.walk import replace, replace_buffers
 from loopir.schedule.core.find import join_names
 from loopir.schedule.legality.scopes import find_alloc
@@ -27,6 +27,9 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
     "lambda i, j: (i, j // 8 ^ i % 8, j % 8)" swizzles: chunks of 8 columns change places, in each row otherwise.
     It may speak of sizes, but for such as a dimension is called like, and has to put no two elements in one place. An
     array that the caller passes lies as it does: `cache_read` makes a copy that may lie otherwise.
+
+    A fragment is told which element each register of each lane holds: "fragment(32, 1, lambda t, v: t)" are 32 elements
+    for 32 lanes, and "fragment(32, 1, lambda t, v: t // 4)" 8 of them, each held by four lanes.
 
     before:
         def f(n: "size", A: "float32[8, n]", B: "out float32[8, n]"):
@@ -96,6 +99,8 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
     refuses: set_layout("T", "lambda i, j: (i, j - 1)")  # T[0, 0] would lie below the start
     """
     b = find_alloc(func, buffer).buffer
+    if layout.strip().startswith("fragment("):
+        return replace_buffers(func, {b.name: _as_fragment(b, layout)})
     try:
         dims, to = mapping(layout, func.sizes)
     except ParseError as error:
@@ -122,6 +127,27 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
     if made is not None and not is_injective(new):
         raise _refusal(new, layout)
     return replace_buffers(func, {b.name: new})
+
+
+def _as_fragment(b: Buffer, layout: str) -> Buffer:
+    """The fragment `b` with the layout that is told."""
+    try:
+        held = fragment_layout(layout)
+    except ParseError as error:
+        suggestion = "fragment(lanes, registers, lambda lane, register: element)"
+        raise ScheduleError(f"{layout!r} is no layout: {error.msg}", suggestion=suggestion) from None
+    if b.scope != "fragment":
+        raise ScheduleError(
+            f"{b.name} is in {b.scope} memory, which no lanes hold in registers",
+            suggestion=f'set_scope({b.name!r}, "fragment") first',
+        )
+    if not is_tiled(held, b.shape):
+        shape = ", ".join(map(str, b.shape))
+        raise ScheduleError(
+            f"{b.name}, of shape ({shape}), is not made of whole tiles of {layout!r}",
+            suggestion="lanes that hold all elements of a tile, each once, or each by as many lanes side by side",
+        )
+    return replace(b, layout=held)
 
 
 def _refusal(b: Buffer, layout: str) -> ScheduleError:
