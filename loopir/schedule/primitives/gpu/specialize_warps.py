@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Func, Loop, Var, WarpSpecialized
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, InstrRegion, Loop, Stmt, Var, WarpSpecialized
 from loopir.ir.traverse.walk import rewrite
 from loopir.schedule.core.find import find_serial
-from loopir.schedule.legality.effects import require_stable_extent
+from loopir.schedule.legality.effects import require_stable_extent, writes
 from loopir.schedule.legality.loop_kinds import require_outside_lanes
 from loopir.schedule.legality.scopes import require_places_apart
 from loopir.schedule.primitives.gpu.pipeline import parts_of, ring_of
@@ -24,11 +24,12 @@ def specialize_warps(func: Func, loop: str, *, stages: int, registers: tuple[int
     """Let warps of their own make the copies of `loop`, up to `stages` iterations ahead of the rest.
 
     The copies are the statements at the start of the body that fill memory which each iteration has anew, as for
-    `pipeline`. That memory gets `stages` buffers, which the iterations use in turn. On a GPU a warpgroup more than the
-    loops are bound to makes the copies, and goes on to the next iteration, also of loops around, while the rest is not
-    done with this one: it waits only for a buffer whose last iteration is over. Of the block's registers each of its
-    threads gets the first of `registers`, and each other thread the second. The copies are to be such as go on by
-    themselves and count their bytes. The rest of the body must write nothing that the copies read.
+    `pipeline`; and those further on that count their bytes, each in its place. That memory gets `stages` buffers, which
+    the iterations use in turn. On a GPU a warpgroup more than the loops are bound to makes the copies, and goes on to
+    the next iteration, also of loops around, while the rest is not done with this one: it waits only for a buffer whose
+    last iteration is over. Of the block's registers each of its threads gets the first of `registers`, and each other
+    thread the second. The copies are to be such as go on by themselves and count their bytes. The rest of the body must
+    write nothing that the copies read.
 
     before:
         def f(n: "size", A: "float32[n, 8]", B: "out float32[n, 8]"):
@@ -76,18 +77,70 @@ def specialize_warps(func: Func, loop: str, *, stages: int, registers: tuple[int
     require_stable_extent(target)
     require_outside_lanes(func, target)
     parts = parts_of(target)
-    if not parts.copies:
+    buffers, later = _copies_further_on(parts.rest)
+    if not parts.copies and not later:
         reason = f"nothing at the start of {target.var!r} fills memory that each iteration has anew"
         raise ScheduleError(reason, loop=target.var, suggestion=f"cache_read at {target.var!r} first")
-    parts.require_ahead(func)
-    rings = {b.name: ring_of(b, stages) for b in parts.buffers}
-    for b in parts.buffers:
+    if parts.copies:
+        parts.require_ahead(func)
+    if later:
+        marked = {id(s) for s in later}
+        others = rewrite(parts.rest, lambda s: () if id(s) in marked else None)
+        replace(parts, buffers=tuple(buffers), copies=tuple(later), rest=(*parts.copies, *others)).require_ahead(func)
+    buffers = [*parts.buffers, *buffers]
+    rings = {b.name: ring_of(b, stages) for b in buffers}
+    for b in buffers:
         require_places_apart(rings[b.name], b)
 
     def turned(body: Body) -> Body:
         return tuple(rebase_accesses(s, rings, lambda old: (Var(target.var) % stages, *old)) for s in body)
 
-    done: Body = (replace(target, body=(WarpSpecialized(registers, turned(parts.copies)), *turned(parts.rest))),)
-    for b in reversed(parts.buffers):
+    rest = rewrite(parts.rest, lambda s: WarpSpecialized(registers, (s,)) if any(s is x for x in later) else None)
+    rest = turned(_without_allocs(rest, {*rings}))
+    first = (WarpSpecialized(registers, turned(parts.copies)),) if parts.copies else ()
+    done: Body = (replace(target, body=(*first, *rest)),)
+    for b in reversed(buffers):
         done = (Alloc(rings[b.name], done),)
     return replace(func, body=rewrite(func.body, lambda s: done if isinstance(s, Loop) and s is target else None))
+
+
+def _copies_further_on(body: Body) -> tuple[list[Buffer], list[Stmt]]:
+    """The copies among the statements of `body` that count their bytes and alone fill memory allocated there, and that
+    memory."""
+    own: list[Buffer] = []
+    copies: list[Stmt] = []
+
+    def find(body: Body) -> None:
+        for s in body:
+            if isinstance(s, Alloc):
+                own.append(s.buffer)
+                find(s.body)
+            elif _counts_bytes(s):
+                copies.append(s)
+
+    find(body)
+    marked = {id(s) for s in copies}
+    elsewhere = writes(rewrite(body, lambda s: () if id(s) in marked else None))
+    names = {b.name for b in own} - elsewhere
+    copies = [s for s in copies if writes((s,)) <= names]
+    filled = writes(tuple(copies))
+    return [b for b in own if b.name in filled], copies
+
+
+def _counts_bytes(s: Stmt) -> bool:
+    """Whether `s` is copies by instructions that count their bytes, and loops around them."""
+    if isinstance(s, InstrRegion):
+        return s.fn.asynchronous == "bytes"
+    return isinstance(s, Loop) and bool(s.body) and all(map(_counts_bytes, s.body))
+
+
+def _without_allocs(body: Body, names: set[str]) -> Body:
+    """`body` with what is in the allocations of `names` in their place."""
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Alloc):
+            inner = _without_allocs(s.body, names)
+            out += inner if s.buffer.name in names else (replace(s, body=inner),)
+        else:
+            out.append(s)
+    return tuple(out)
