@@ -1,19 +1,15 @@
 """A product, folds of its rows, and a product of what is made of both, in one loop over blocks of keys: on a CPU.
 
-Attention is of this kind, with whatever is done to the scores in between. Nothing as long as a row of scores is kept:
-the second product and the folds that need another fold's end run along with it, corrected as it goes on. Rows and keys
-are the loops of the first product; what all terms of the second product share, as the sum of the powers, is multiplied
-with its result.
+The nest is that of `..common.product_chains`; here it gets vectors, tiles of registers, and threads.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import loopir as lp
 
-from ..common.contraction import Contraction, contraction
+from ..common.contraction import Contraction
 from ..common.nest_queries import extent, fused, step
+from ..common.product_chains import Chain, blocked, factored
 from .split_reduction import folded, lanes_of
 
 ROWS, KEYS = 64, 128
@@ -22,47 +18,16 @@ SHORT = 4
 """Blocks of keys that a row has at least: scores of shorter rows stay in the caches."""
 
 
-@dataclass(frozen=True)
-class Chain:
-    """The two products, what is made of each score before the first fold, that fold, and what needs its end."""
-
-    first: Contraction
-    before: tuple[str, ...]
-    fold: str
-    after: tuple[str, ...]
-    second: Contraction
-
-
-def chain(s: lp.Schedule) -> Chain | None:
-    """The stages of `s` as a chain of products, each in a nest of its own over the same rows; None if they are not."""
-    products = [c for x in s.stages if (c := contraction(s, x)) is not None]
-    if len(products) != 2 or s.stages[0] != products[0].stage:
-        return None
-    first, second = products
-    n = s.stages.index(second.stage)
-    between, last = s.stages[1:n], s.stages[n + 1 :]
-    folds = [x for x in between if s.reduced(x)]
-    rows, keys, width = (extent(s, x) for x in (first.row, first.column, second.column))
-    same = rows == extent(s, second.row) and keys == extent(s, second.reduced)
-    if not folds or len(last) > 1 or not same or rows is None or keys is None or width is None:
-        return None
-    lengths = [[extent(s, x) for x in s.loops(stage)][-2:] for stage in between]
-    if any(x != [rows, keys] for x in lengths) or any(len(s.reduced(x)) != 1 for x in folds):
-        return None
-    m = between.index(folds[0])
-    return Chain(first, tuple(between[:m]), folds[0], tuple(between[m + 1 :]), second)
-
-
 def product_chain(s: lp.Schedule) -> lp.Schedule | None:
     """`s` with its chain of products in one loop for each block of rows, on threads and vectors; None if it has none
     of float32, is of odd sizes, or is short."""
-    found = [x for x in s.stages if contraction(s, x) is not None]
-    if len(found) != 2:
-        return None
     try:
-        s = s.factor_out(found[1]) if s.why("factor_out", found[1]) is None else s
-        c = chain(s)
-        return None if c is None or not _fits(s, c) else _tiled(_blocked(s, c), c)
+        found = factored(s)
+        if found is None or not _fits(*found):
+            return None
+        s, c = found
+        s, _, _ = blocked(s, c, ROWS, KEYS)
+        return _tiled(s, c)
     except lp.ScheduleError:  # a fold that has no correction, or stages that do not lie as they have to
         return None
 
@@ -73,30 +38,6 @@ def _fits(s: lp.Schedule, c: Chain) -> bool:
     float32 = all(t.dtype.name == "float32" for x in s.stages for t in s.accesses(x))
     whole = rows % ROWS == 0 and keys % KEYS == 0 and width % (2 * lanes) == 0 and KEYS % (4 * lanes) == 0
     return float32 and whole and keys >= SHORT * KEYS and len(c.first.batch) == len(c.second.batch)
-
-
-def _blocked(s: lp.Schedule, c: Chain) -> lp.Schedule:
-    """All stages in one loop over blocks of rows, and in it one over blocks of keys."""
-    last = s.stages[-1]
-    own = last if last != c.second.stage and s.loops(last)[:-1] != s.loops(c.second.stage)[:-2] else c.second.stage
-    s, (block, _) = step(s, "split", s.loops(own)[-2 if own == last else -3], ROWS, tail="exact")
-    alone = [x for x in s.stages if block not in s.loops(x)]
-    for stage in reversed(alone):
-        s = s.compute_at(stage, block)
-    if own == c.second.stage and last != own:  # it stands in the nest of the product
-        inside = s.loops(last)[s.loops(last).index(block) + 1 :]
-        for loop in reversed(inside):
-            s = s.distribute(loop, own)
-    keys = ""
-    for stage in (c.fold, *c.after, c.second.stage):
-        s, (outer, _) = step(s, "split", s.loops(stage)[-1], KEYS, tail="exact")
-        keys = keys or outer
-        inside = s.loops(stage)[s.loops(stage).index(block) + 1 :]
-        s = s.reorder(outer, *(x for x in inside if x != outer))
-    s = s.simplify(drop_unit_loops=True).rolling_update((*c.after, c.second.stage), keys)
-    for stage in reversed((c.first.stage, *c.before)):
-        s = s.compute_at(stage, keys)
-    return s
 
 
 def _tiled(s: lp.Schedule, c: Chain) -> lp.Schedule:

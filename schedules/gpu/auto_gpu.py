@@ -22,6 +22,7 @@ from .matmul_simt import matmul_simt
 from .matmul_split_k import matmul_split
 from .matmul_stream_k import matmul_stream
 from .matmul_wgmma import along_rows, matmul_wgmma
+from .product_chains import product_chain
 from .reduction import reduction, streams
 from .row_blocks import crowded, row_blocks
 from .short_folds import short_fold, short_folds
@@ -42,6 +43,8 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | lp.Machine | None = 
     if `arch`, as `lp.machine` takes it, says that it is there; without it, what all GPUs of sm_80 and later have.
     """
     with lp.scheduling_for(lp.machine("portable" if arch is None else arch)):
+        if lp.machine().has("wgmma") and (chained := _lowered(s, product_chain)) is not None:
+            return chained
         made = _spread(s, threads)
         # where memory that threads write decides what they run, or they read it, each stage is looked at by itself
         return made if _lowered(made, _same) is not None else _spread(s, threads, each=True)

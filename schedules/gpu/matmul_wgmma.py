@@ -218,7 +218,7 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     s = by_warpgroups(s, s.loops(made)[-2])
     if not vectors:
         return _row_by_warp(s, copy, block[0] // ROWS)
-    s = _copy_by_threads(s, copy, block[0] // ROWS, None)
+    s = copy_by_threads(s, copy, block[0] // ROWS, None)
     rows = next(x for x in s.loops(copy) if x not in s.loops(made) and s.loop(x).kind == "serial")
     if (count := extent(s, rows)) is not None and count > ROWS_AT_ONCE and count % ROWS_AT_ONCE == 0:
         s, (_, rows) = step(s, "split", rows, ROWS_AT_ONCE, tail="exact")
@@ -233,7 +233,7 @@ def _staged(s: lp.Schedule, out: str, at: str, block: tuple[int, int]) -> lp.Sch
     (tile,) = (x for x in s.stages if x not in before)
     rows = next(x for x in s.loops(tile) if x not in loops)
     s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")
-    return _copy_by_threads(by_warpgroups(s, rows), out, block[0] // ROWS, None)
+    return copy_by_threads(by_warpgroups(s, rows), out, block[0] // ROWS, None)
 
 
 def _row_by_warp(s: lp.Schedule, copy: str, groups: int) -> lp.Schedule:
@@ -298,10 +298,10 @@ def steps(
         s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around a product
     for operand, copy in zip(c, copies, strict=True):
         s = s.set_layout(copy, swizzled(block[copies.index(copy)] if operand.along else depth, unit.vector))
-        boxes = _boxes(s, copy, unit, cluster)
+        boxes = boxes_of(s, copy, unit, cluster)
         roles = roles and boxes is not None
         by = f"cp_async_{unit.short}" if stages > 1 else None
-        s = boxes or _copy_by_threads(s, copy, block[0] // ROWS, by, unit.vector, bool(within))
+        s = boxes or copy_by_threads(s, copy, block[0] // ROWS, by, unit.vector, bool(within))
     ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
     s = s.tensorize(i, f"wgmma_m64n{block[1]}k{unit.depth}_{unit.name}{ways}")
     if roles and stages > 1:
@@ -317,7 +317,7 @@ def swizzled(rows: int, vector: int = VECTOR) -> str:
     return f"lambda x, y: y // {piece} * {rows * piece} + {within}"
 
 
-def _boxes(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule | None:
+def boxes_of(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule | None:
     """The copy of a tile as boxes of 128 bytes a row, begun by one thread; None if it is no such copy."""
     s = _shared(s, copy, cluster, unit.piece) if cluster > 1 else s
     x, y = s.loops(copy)[-2:]
@@ -341,7 +341,7 @@ def _shared(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
     return s
 
 
-def _copy_by_threads(
+def copy_by_threads(
     s: lp.Schedule, copy: str, groups: int, instruction: str | None, vector: int = VECTOR, filled: bool = False
 ) -> lp.Schedule:
     """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction; vectors of a border are

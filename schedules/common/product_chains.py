@@ -1,0 +1,88 @@
+"""A product, folds of its rows, and a product of what is made of both: found by structure, and put in one loop.
+
+Attention is of this kind, with whatever is done to the scores in between. Nothing as long as a row of scores is kept:
+the second product and the folds that need another fold's end run along with it, corrected as it goes on. Rows and keys
+are the loops of the first product; what all terms of the second product share, as the sum of the powers, is multiplied
+with its result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import loopir as lp
+
+from .contraction import Contraction, contraction
+from .nest_queries import extent, step
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The two products, what is made of each score before the first fold, that fold, what needs its end, and what is
+    made of the second product."""
+
+    first: Contraction
+    before: tuple[str, ...]
+    fold: str
+    after: tuple[str, ...]
+    second: Contraction
+    last: tuple[str, ...]
+
+
+def chain(s: lp.Schedule) -> Chain | None:
+    """The stages of `s` as a chain of products, each in a nest of its own over the same rows; None if they are not."""
+    products = [c for x in s.stages if (c := contraction(s, x)) is not None]
+    if len(products) != 2 or s.stages[0] != products[0].stage:
+        return None
+    first, second = products
+    n = s.stages.index(second.stage)
+    between, last = s.stages[1:n], s.stages[n + 1 :]
+    folds = [x for x in between if s.reduced(x)]
+    rows, keys, width = (extent(s, x) for x in (first.row, first.column, second.column))
+    sizes = [rows, keys]
+    if not folds or any(map(s.reduced, last)) or None in (rows, keys, width):
+        return None
+    lengths = [[extent(s, x) for x in s.loops(stage)][-2:] for stage in between]
+    lengths.append([extent(s, x) for x in (second.row, second.reduced)])
+    if any(x != sizes for x in lengths) or any(len(s.reduced(x)) != 1 for x in folds):
+        return None
+    m = between.index(folds[0])
+    return Chain(first, tuple(between[:m]), folds[0], tuple(between[m + 1 :]), second, tuple(last))
+
+
+def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
+    """`s` with what all terms of its second product share multiplied with its result, and its chain; None if it has no
+    chain."""
+    found = [x for x in s.stages if contraction(s, x) is not None]
+    if len(found) != 2:
+        return None
+    s = s.factor_out(found[1]) if s.why("factor_out", found[1]) is None else s
+    c = chain(s)
+    return None if c is None else (s, c)
+
+
+def blocked(s: lp.Schedule, c: Chain, rows: int, keys: int, axis: str | None = None) -> tuple[lp.Schedule, str, str]:
+    """All stages in one loop over blocks of `rows`, bound to `axis` of the grid, if one is given, and in it one over
+    blocks of `keys`; and these two loops."""
+    product, last = c.second.stage, s.stages[-1]
+    beside = [x for x in c.last if s.loops(x)[:-1] == s.loops(product)[:-2]]  # in the nest of the product
+    own = product if beside or not c.last else last
+    s, (block, _) = step(s, "split", s.loops(own)[-3 if own == product else -2], rows, tail="exact")
+    s = s.bind(block, axis) if axis is not None else s
+    for stage in c.last if own == product else ():
+        s = s.reverse_compute_at(stage, block) if block not in s.loops(stage) else s
+    for stage in reversed([x for x in s.stages if block not in s.loops(x)]):
+        s = s.compute_at(stage, block)
+    for stage in beside:
+        for loop in reversed(s.loops(stage)[s.loops(stage).index(block) + 1 :]):
+            s = s.distribute(loop, own)
+    outermost = ""
+    for stage in (c.fold, *c.after, c.second.stage):
+        s, (outer, _) = step(s, "split", s.loops(stage)[-1], keys, tail="exact")
+        outermost = outermost or outer
+        inside = s.loops(stage)[s.loops(stage).index(block) + 1 :]
+        s = s.reorder(outer, *(x for x in inside if x != outer))
+    s = s.simplify(drop_unit_loops=True).rolling_update((*c.after, c.second.stage), outermost)
+    for stage in reversed((c.first.stage, *c.before)):
+        s = s.compute_at(stage, outermost)
+    return s, block, outermost

@@ -1,0 +1,137 @@
+"""Attention on Hopper: one kernel, derived from the naive stages, checked in the interpreter and by ptxas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import loopir as lp
+import schedules
+from loopir.errors import InterpretError
+from loopir.interp.interpret import interpret
+from loopir.ir.grammar import AsyncWait, Func, Kernel, MBarrierWait, Stmt
+from loopir.ir.traverse.walk import replace, rewrite, statements
+from loopir.lower.gpu.asynchronous.insert_wgmma_waits import GROUP
+from loopir.runtime.cuda.disassembler import disassemble
+from schedules.gpu.product_chains import product_chain
+
+Score = Callable[[Any, Any, Any], Any]
+"""What becomes of a score of a query and a key, given their numbers."""
+
+
+def naive(
+    shape: tuple[int, ...], rows: int, keys: int, depth: int, score: Score | None = None, dtype: str = "bfloat16"
+) -> lp.Schedule:
+    q, k, v = (lp.placeholder((*shape, n, depth), dtype, name=x) for x, n in zip("QKV", (rows, keys, keys)))
+    turned = {0: lambda: k.T, 1: lambda: k.transpose(0, 2, 1), 2: lambda: k.transpose(0, 1, 3, 2)}[len(shape)]()
+    s = (q @ turned) * depth**-0.5
+    if score is not None:
+        s = lp.compute((*shape, rows, keys), lambda *at: score(s[*at], at[-2], at[-1]), name="X")
+    return lp.Schedule(lp.softmax(s) @ v)
+
+
+def wanted(q: Any, k: Any, v: Any, score: Score | None = None) -> Any:
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    s = q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5
+    if score is not None:
+        s = score(s, *np.indices(s.shape)[-2:])
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True) @ v
+
+
+def data(shape: tuple[int, ...], rows: int, keys: int, depth: int) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((*shape, n, depth)).astype(ml_dtypes.bfloat16) for n in (rows, keys, keys)]
+
+
+def hopper(s: lp.Schedule, **how: Any) -> lp.Schedule:
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        return product_chain(s, **how)
+
+
+def off(func: Func, some: list[Any], score: Score | None = None) -> float:
+    """How far off the results are that the interpreter gives, told of races and early reads."""
+    return float(np.abs(interpret(func, some)["out"].astype(np.float64) - wanted(*some, score=score)).max())
+
+
+CAUSAL: tuple[Score, Score] = (
+    lambda s, i, j: lp.where(j <= i, s, -math.inf), lambda s, i, j: np.where(j <= i, s, -np.inf)
+)  # fmt: skip
+SCORES: dict[str, tuple[Score | None, Score | None]] = {
+    "full": (None, None),
+    "window": (
+        lambda s, i, j: lp.where(j <= i, lp.where(i - j < 20, s, -math.inf), -math.inf),
+        lambda s, i, j: np.where((j <= i) & (i - j < 20), s, -np.inf),
+    ),
+    "softcap": (lambda s, i, j: 3.0 * lp.tanh(s / 3.0), lambda s, i, j: 3.0 * np.tanh(s / 3.0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "block"), [("full", 48, 16), ("window", 64, 32), ("softcap", 32, 16)]
+)  # 3, 2, 2 blocks
+def test_the_lowered_nest_is_right(name: str, keys: int, block: int) -> None:
+    ours, numpys = SCORES[name]
+    s = hopper(naive((1,), 64, keys, 64, ours), keys=block)
+    assert off(lp.lower(s, "cuda")[0], data((1,), 64, keys, 64), numpys) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "depth", "blocks", "score"),
+    [(512, 352, 128, 2, CAUSAL[0]), (512, 320, 256, 4, None)],
+)
+def test_auto_makes_one_kernel_without_spills(
+    rows: int, keys: int, depth: int, blocks: int, score: Score | None
+) -> None:
+    """Products that ptxas serialises (messages C75xx) would end the build."""
+    s = schedules.auto(naive((2, 2), rows, keys, depth, score), "cuda", arch="sm_90a")
+    assert "rolling_update" in s.script()
+    assert len([x for x in statements(lp.lower(s, "cuda")[0].body) if isinstance(x, Kernel)]) == 1
+    made = lp.compile_source(s, "sm_90a")
+    (used,) = made.resources.values()
+    assert (used.spill_stores, used.spill_loads) == (0, 0)
+    issued = [line for line, _ in disassemble(made.cubin) if "HGMMA" in line]
+    assert len(issued) == depth // 16 + keys // blocks // 16
+
+
+def faulty(func: Func, change: str) -> Func:
+    waits = [s for s in statements(func.body) if isinstance(s, AsyncWait) and s.group == GROUP]
+    awaits = [s for s in statements(func.body) if isinstance(s, MBarrierWait)]
+    gone: list[Stmt] = {
+        "products": waits[:1],
+        "full": [s for s in awaits if "full" in s.slot.buffer.name][:1],
+    }[change]
+    assert gone
+    return replace(func, body=rewrite(func.body, lambda s: () if any(s is x for x in gone) else None))
+
+
+@pytest.mark.parametrize("change", ["products", "full"])
+def test_a_wait_that_is_left_out_is_found(change: str) -> None:
+    s = hopper(naive((1,), 64, 32, 64), keys=16)
+    with pytest.raises(InterpretError):
+        off(faulty(lp.lower(s, "cuda")[0], change), data((1,), 64, 32, 64))
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "depth", "dtype", "told"),
+    [
+        (63, 64, 64, "bfloat16", "split"),
+        (64, 63, 64, "bfloat16", "no whole blocks"),
+        (64, 64, 64, "float32", "16-bit float"),
+        (64, 64, 320, "bfloat16", "no whole blocks"),
+    ],
+)
+def test_what_is_no_whole_blocks_is_refused(rows: int, keys: int, depth: int, dtype: str, told: str) -> None:
+    with pytest.raises(lp.ScheduleError, match=told):
+        hopper(naive((2,), rows, keys, depth, dtype=dtype))
+
+
+def test_odd_lengths_go_another_way() -> None:
+    s = schedules.auto(naive((), 5, 7, 16), "cuda", arch="sm_90a")
+    lp.lower(s, "cuda")
+    assert "product_chain" not in s.script()
