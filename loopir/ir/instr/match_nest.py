@@ -93,8 +93,7 @@ def match(do: InstrRegion, *, lowered: bool = False) -> Match:
 
 
 def misplaced_operand(fn: Instruction, found: Match, lowered: bool = False) -> str | None:
-    """The first operand that is not in the memory, or has not the layout, that the instruction needs; None if all
-    are."""
+    """The first operand that is not in the memory or layout that the instruction needs; None if all are."""
     for a in fn.meaning.args:
         p, b = a.buffer, found.operands[a.buffer.name].buffer
         memory_ = MEMORIES.get(p.scope)
@@ -187,8 +186,7 @@ def _extents(loops: list[Loop]) -> str:
 
 
 def linear_coefficients(ix: Index, inner: Mapping[str, object]) -> tuple[dict[str, int], Index] | None:
-    """`ix` as coefficients of the variables in `inner`, and a remainder without them; None if it is not linear in
-    them."""
+    """Split `ix` into coefficients of the variables in `inner` and a remainder without them; None if not linear."""
     match ix:
         case Var(name) if name in inner:
             return {name: 1}, Int(0)

@@ -94,8 +94,7 @@ def fragment_elements(layout: Fragment) -> Any:
 
 @lru_cache(maxsize=256)
 def register_tile(layout: Fragment) -> tuple[int, ...] | None:
-    """The shape of the tile that the registers hold; None unless each element is in exactly one register of one
-    lane."""
+    """The shape of the tile in the registers; None unless each element is in exactly one register of one lane."""
     if not all(reads_only(x, frozenset(layout.dims)) for x in layout.at) or layout.lanes < 1 or layout.registers < 1:
         return None
     cells = fragment_elements(layout).reshape(-1, len(layout.at))

@@ -47,8 +47,7 @@ _NOTHING: frozenset[str] = frozenset()
 def free_vars(node: Node) -> frozenset[str]:
     """Names of the variables that `node` reads."""
     kind = type(node)
-    return _NOTHING if kind is Int else frozenset((node.name,)) if kind is Var else expr_facts(node)[0]  # type:
-    ignore[attr - defined]
+    return _NOTHING if kind is Int else frozenset((node.name,)) if kind is Var else expr_facts(node)[0]  # type: ignore[attr-defined]
 
 
 def is_affine_visible(n: Node) -> bool:
