@@ -155,7 +155,7 @@ HIDE = "llvm.strip.invariant.group.p0"
 class Link(Operand):
     """An address computed from the previous link and the term of one loop.
 
-    Where LLVM has no loops `left` to optimize, links are passed through the intrinsic HIDE, which becomes no
+    Where LLVM has no loops `left` to optimize, links are passed through `llvm.strip.invariant.group`, which becomes no
     instruction: `LoopStrengthReduce` would reconsider every address, which the chains have already settled, and double
     the time of instruction selection.
     """
