@@ -1,7 +1,7 @@
 """Assumptions at a program point, as polynomials: ends of loops and sizes, and what is >= 0.
 
-`Assumptions` is data, with a memory of what was worked out from it. `loopir.arith.simplify.Context` makes them from
-loops and guards, `loopir.arith.prove` draws conclusions.
+`Assumptions` is data, with caches of what was derived from it. `loopir.arith.simplify.Context` makes them from loops
+and guards, `loopir.arith.prove` draws conclusions.
 """
 
 from __future__ import annotations

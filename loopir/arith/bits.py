@@ -1,7 +1,7 @@
 """Express xor of indices by divisions and remainders by powers of two, for integer sets.
 
-A swizzle exchanges chunks of a row by the bits of the row's number, `chunk ^ row % 8`. Where one side of it is known to
-have few bits, it is, at every value of the other, what the bits make: an exact form, without a case for each value.
+A swizzle permutes chunks of a row by the bits of the row's number, `chunk ^ row % 8`. If one side is known to have few
+bits, the exclusive or is expressed bit by bit, exactly and without a case for each value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a rule of arithmetic says, as a statement that the tests prove by integer sets for all integers.
+"""The statement of a simplification rule, which the tests prove for all integers by integer sets.
 
-A rule of the simplifier stands beside its statement; `RULES` are all of them, by name.
+Each rule is registered with its statement; `RULES` has all of them, by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The rules by which divisions, remainders, minima and sums of them become simpler, each with what it says.
+"""Simplification rules for divisions, remainders, minima and sums of them, each with its statement.
 
-Each rule is a function that gives the simpler polynomial, or None where it does not apply; the tables at the end of
-each section are what `divide`, `modulo`, `extreme` and `fold` try, in order. The statements are proved in the tests.
+A rule is a function that returns the simpler polynomial, or None where it does not apply. `divide`, `modulo`, `extreme`
+and `fold` try the tables at the end of each section in order. The tests prove the statements.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Index simplification: on the hot path of every rewrite, so by a canonical form and bounds rather than by a solver.
+"""Simplify indices and conditions; on the hot path of every rewrite, so by canonical forms and bounds, not by a solver.
 
-A `Context` holds what is known where an index stands: the loops around it, the guards that hold, what the Func
-assumes of its sizes. An index becomes a polynomial (`affine`), its divisions and minima by the `rules`, each of which
-asks `prove` for what it needs; a rule whose condition is not proved is not applied. The tests prove every rule, and
-what comes out, by integer sets.
+A `Context` has the assumptions at an index: the loops around it, the guards that hold, and what the Func assumes of its
+sizes. An index becomes a polynomial (`loopir.arith.poly`); its divisions and minima are simplified by `rules`, each of
+which has its condition proved by `prove`, or is not applied. The tests prove every rule, and results, by integer sets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Simplification of a whole nest: each index and guard in the context of the loops and guards around it."""
+"""Simplify a whole Func: each index and guard in the context of the loops and guards around it."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from loopir.ir.traverse.walk import (
 
 
 def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:
-    """`func` with every index and guard simplified where it stands; decided guards and empty loops go.
+    """`func` with every index and guard simplified in its context; decided guards and empty loops are removed.
 
-    With `drop_unit_loops`, a serial loop of one iteration becomes its body, and a block that is alone block 0.
+    With `drop_unit_loops`, a serial loop of one iteration becomes its body, and the only block of a grid block 0.
     """
     return replace(func, body=simplify_body(func.body, Known.top(func), drop_unit_loops=drop_unit_loops))
 

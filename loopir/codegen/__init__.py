@@ -1,5 +1,5 @@
-"""Code generation: spell a lowered nest. Nothing is decided here, and no emitter knows an operator.
+"""Code generation: emit a lowered nest as text. Nothing is decided here, and no operator is known by name.
 
-cuda/ emits CUDA C, llvm/ emits LLVM IR; host (what runs around the kernels, as Python), params and fast_division
-(by what only the host knows) serve both.
+cuda/ emits CUDA C, llvm/ emits LLVM IR. Both use host (the Python function that runs the kernels), params (the
+parameters of a kernel), overflow (checks of 64-bit indices) and fast_division (by numbers that only the host knows).
 """

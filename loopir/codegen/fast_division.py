@@ -1,10 +1,9 @@
 """Division by a launch-time constant: a multiplication and a shift, found on the host.
 
-A kernel divides by sizes that are not known when it is compiled, and a division takes some twenty instructions. All
-numbers that it divides are at least 0 and below 2^31. For a divisor d, 2^(l-1) < d <= 2^l, the host hands over
-m = floor(2^(31+l) / d) + 1, which 32 bits hold, and l: then floor(n m / 2^(31+l)) is floor(n / d), as m is beyond
-2^(31+l) / d by at most 1, and n / 2^(31+l) is less than 1 / d (Granlund and Montgomery, Division by Invariant
-Integers using Multiplication, 1994).
+Kernels divide by sizes that are not known at compile time, and a division takes some twenty instructions. Dividends are
+at least 0 and below 2^31. For a divisor d with 2^(l-1) < d <= 2^l, the host passes m = floor(2^(31+l) / d) + 1, which
+fits 32 bits, and l. Then floor(n m / 2^(31+l)) equals floor(n / d), as m exceeds 2^(31+l) / d by at most 1, and
+n / 2^(31+l) is less than 1 / d (Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __device__ __forceinline__ int lp_quotient(int n, unsigned long long by) {
 
 
 def reciprocal(d: int) -> int:
-    """What `lp_quotient` divides by `d` with: m in the lower 32 bits, l above them; 0 where no kernel divides by d."""
+    """The reciprocal of `d` for `lp_quotient`: m in the lower 32 bits, l above them; 0 where no kernel divides."""
     if not 1 <= d < INT32_END:
         return 0
     l = (d - 1).bit_length()  # noqa: E741
@@ -31,7 +30,7 @@ def reciprocal(d: int) -> int:
 
 
 def divisors(kernel: Kernel, integers: Collection[str]) -> tuple[Index, ...]:
-    """What `kernel` divides by that is made of `integers`, which the host hands over, and is no constant."""
+    """The divisors in `kernel` that are not constant and depend only on `integers`, which the host passes."""
     found = dict.fromkeys(n.b for n in nodes(kernel) if isinstance(n, FloorDiv | Mod) and is_nonnegative(n.a))
     return tuple(d for d in found if not isinstance(d, Int) and _of(d, integers))
 
@@ -43,7 +42,7 @@ def _of(d: Index, integers: Collection[str]) -> bool:
 
 
 def is_nonnegative(ix: Index) -> bool:
-    """Whether `ix` is at least 0 for what it is made of: loop variables, sizes, sums and products of such."""
+    """Whether `ix` is at least 0 by its form: loop variables, sizes, sums and products of these."""
     match ix:
         case Int(value):
             return value >= 0

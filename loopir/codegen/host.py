@@ -1,7 +1,7 @@
-"""What the host does around the kernels, spelt as a Python function: allocations, serial loops, launches.
+"""Emit the host function in Python: allocations, serial loops and launches around the kernels.
 
-The function is called as `host(lp_rt, sizes..., buffers...)`; `lp_rt` is the target's runtime, with `alloc(bytes)`,
-`free`, and whatever `spell` writes for a kernel. No name of a person's starts with `lp_`.
+It is called as `host(lp_rt, sizes..., buffers...)`; `lp_rt` is the target's runtime, with `alloc(bytes)`, `free`, and
+what `spell` uses to run a kernel. Names that start with `lp_` are reserved.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def host_source(func: Func, spell: Callable[[int, Kernel], list[str]]) -> str:
 
 
 def host_function(source: str) -> Callable[..., None]:
-    """The function that `host_source` spelt."""
+    """The function defined by the text of `host_source`."""
     scope: dict[str, Any] = {"lp_min": min, "lp_max": max, "lp_range": range, "lp_positive": positive}
     scope["lp_require_int64"] = require_int64
     scope["lp_reciprocal"] = reciprocal
@@ -33,7 +33,7 @@ def host_function(source: str) -> Callable[..., None]:
 
 
 class _Spelling(PythonExpr):
-    """Indices and conditions of the host's part, with names that no person's meets."""
+    """Indices and conditions of the host function, with names that no user's name collides with."""
 
     smaller, larger = "lp_min", "lp_max"
 
@@ -49,7 +49,7 @@ python_index, python_cond = _spelling.index, _spelling.cond
 
 
 def require_int64(program: str, most: int, /, **sizes: int) -> None:
-    """Raise ValueError if an index of `program` may come to `most` at these sizes and compiled code counts less far."""
+    """Raise ValueError if an index of `program` may reach `most` at these sizes, and compiled code would overflow."""
     if most >= LIMIT:
         at = ", ".join(f"{n}={spelled(size)}" for n, size in sizes.items())
         raise ValueError(

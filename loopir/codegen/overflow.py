@@ -1,8 +1,8 @@
-"""Indices that 64 bits do not hold: refused when a program is built, or by its host before a call runs anything.
+"""Refuse indices that overflow 64 bits: when a program is built, or at a call before anything runs.
 
-Indices are exact, and compiled code computes them in 64 bits. What every part of one is within is known as an index
-over the sizes alone (`loopir.codegen.cuda.index_bounds.Bounds`): a constant that is too large ends the build, and the
-rest is worked out in Python's integers at each call whose sizes are not small.
+Indices are exact, and compiled code computes them in 64 bits. Every subexpression has a bound over the sizes alone
+(`loopir.codegen.cuda.index_bounds.Bounds`): a constant bound that is too large ends the build; the others are
+evaluated, in Python's integers, at each call whose sizes are not small.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from loopir.ir.verify.verify import evaluate
 
 @memoized
 def index_bounds(func: Func) -> tuple[Index, ...]:
-    """What has to be below LIMIT for the kernels of the lowered `func` to count right, over its sizes.
+    """Expressions over the sizes of the lowered `func` that have to be below LIMIT for its indices not to overflow.
 
-    LowerError if an index is too large whatever the sizes are.
+    Raises LowerError if an index overflows at all sizes.
     """
     plain, parts, found = Bounds(func.body, longest=_longest), dict[Index, Range](), dict[Index, None]()
     kernels = [s for s in statements(func.body) if isinstance(s, Kernel)]
@@ -62,7 +62,7 @@ def index_bounds(func: Func) -> tuple[Index, ...]:
 
 
 def small_size(bounds: Collection[Index], sizes: Sequence[str]) -> int:
-    """A number such that all `bounds`, which only grow with the sizes, are below LIMIT if no size exceeds it."""
+    """A number such that all `bounds`, which are monotonic, are below LIMIT if no size exceeds it."""
     low, high = -1, 63  # 2^high is too large: a bound is below LIMIT whatever the sizes are, or it is none
     while high - low > 1:
         middle = (low + high) // 2
@@ -124,9 +124,9 @@ def _longest(extent: Index) -> int:
 
 
 class _Read:
-    """What numbers from memory in `ix` are within: their types, or what they are tested for.
+    """Bounds of the numbers from memory in `ix`: by their types, or by their range checks.
 
-    What is neither is only compared, or divided, and may be anything.
+    Others are only compared or divided, and may have any value.
     """
 
     def __init__(self, ix: Index) -> None:

@@ -1,4 +1,4 @@
-"""What a kernel takes: the names that its body uses and does not make."""
+"""The parameters of a kernel: the free names of its body."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The interpreter, which is the semantics: a Func compiled to Python, run on checked memory."""
+"""The interpreter, which defines the semantics: compile a Func to Python and run it on checked memory."""

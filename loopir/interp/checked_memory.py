@@ -1,9 +1,9 @@
 """Memory with checks: bounds, uninitialized reads, races, asynchronous copies that are not waited for.
 
-Two accesses to an element race if one writes and neither is known to come before the other. What a thread knows is its
-clock: how far every other thread of its block has come, as it was told at barriers. That is decided from who touched
-what, so an order that happens to give the right value does not hide a race. What goes on by itself, an asynchronous
-copy or product, touches its memory until its thread has waited for it, and sees what was written before a fence.
+Two accesses to an element race if one writes and neither happens before the other. Happens-before is tracked by vector
+clocks: each thread has the step of every other thread of its block that it last synchronized with, so a race is found
+even if the order that was run gives the right value. An asynchronous copy or product accesses its memory until its
+thread has waited for it, and sees the writes that a fence has published.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Clock = Any
 
 
 class Fault(Exception):
-    """An access went wrong; the interpreter adds the statement and the iteration."""
+    """A wrong access; the interpreter adds the statement and the iteration."""
 
 
 class OutOfArray(Fault):
-    """It was outside its array."""
+    """An access outside its array."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class AccessRecord:
 
 @dataclass(frozen=True, slots=True)
 class PendingWrite:
-    """What goes on by itself and is still to write: who began it, its kind, and the group that it is in."""
+    """A pending asynchronous write: who issued it, its kind, and its group."""
 
     by: AccessRecord
     kind: str
@@ -55,7 +55,7 @@ class PendingWrite:
 
 @dataclass(slots=True)
 class Agent:
-    """A thread as the watch knows it: its step, what it knows of others, and what of that fences have published."""
+    """A thread's clock: its step, the steps of others that it has seen, and which of these fences have published."""
 
     number: int
     thread: Any
@@ -75,9 +75,9 @@ class Agent:
 
 @dataclass(slots=True)
 class MBarrierState:
-    """A barrier in shared memory: its number among agents, what its turn still waits for, and the turns that are over.
+    """An mbarrier: its number among agents, what its phase still waits for, and the completed phases.
 
-    What is known when a turn ends is what all who arrived knew.
+    The clock of a completed phase is the join of the clocks of all who arrived.
     """
 
     number: int
@@ -102,7 +102,7 @@ class MBarrierState:
 
 @dataclass(slots=True)
 class CurrentThread:
-    """The thread that runs now; outside kernels none is active."""
+    """The thread that is running; none outside kernels."""
 
     block: tuple[int, ...] = ()
     agent: Agent = field(default_factory=lambda: Agent(0, ()))
@@ -268,7 +268,7 @@ def _joined(clocks: dict[int, Clock]) -> Clock:
 
 @dataclass(slots=True)
 class CheckedMemory:
-    """One buffer: bounds checked, unwritten cells known, and in a kernel every access logged for races."""
+    """A buffer with checks: bounds, uninitialized elements and, in a kernel, races."""
 
     name: str
     shape: tuple[int, ...]

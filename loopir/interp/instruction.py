@@ -1,11 +1,11 @@
-"""Declaring an instruction: what a target does at once, from a Python function that says what it means.
+"""Declare an instruction from a Python function, or a text, that is the nest it means.
 
     @lp.instruction(cuda="{C}[0] = __dp4a(*(const int*){A}, *(const int*){B}, {C}[0]);",
                     at={"A": lp.Pointer((0,), run=4), "B": lp.Pointer((0,), run=4)})
     def dp4a(A: "int8[4]", B: "int8[4]", C: "inout int32[1]"): ...
 
-Nothing in the compiler knows any instruction by name: `tensorize` matches a nest against the meaning, and what the
-nest then touches, its registers and addresses, follow from the operands that the match found.
+Nothing in the compiler knows an instruction by name: `tensorize` matches a nest against the meaning, and registers and
+addresses follow from the operands of the match.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ from loopir.ir.traverse.walk import nodes
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The element of an operand whose address an instruction is given, `(0, 0)`, or by lane of a warp or thread of a
-    warpgroup, `lambda lane: (lane % 16, 0)`; from there `run` elements, a power of two, lie together, aligned to their
-    bytes; row after row, if these are shorter than the run, or as `order` tells of the number of each. With `rows` a
-    run is one row of a matrix, and the others are as far from one another as in the buffer."""
+    """The address that an instruction takes for an operand in memory.
+
+    It is that of an element, `(0, 0)`, which may depend on the lane of the warp or thread of the warpgroup,
+    `lambda lane: (lane % 16, 0)`. From there `run` elements, a power of two, are contiguous and aligned to their size
+    together: row after row, if a row is shorter than the run, or in the given `order` of their numbers. With `rows`, a
+    run is one row of a matrix, and the row stride is that of the buffer."""
 
     at: tuple[IndexLike, ...] | Callable[[Var], tuple[IndexLike, ...]]
     run: int = 1
@@ -68,10 +70,10 @@ def instruction(
     arch: str = "",
     cuda_blocks: str = "",
 ) -> Callable[[Callable[..., Any] | str], Instruction]:
-    """Make a nest of constant loops around one statement, as a function or as text, an Instruction; see there.
+    """Make an Instruction of a nest of constant loops around one statement, given as a function or as text.
 
-    Raises VerifyError for a nest that no instruction can mean: each operand is indexed by loops of its own, one a
-    dimension, over all of it.
+    `Instruction` documents the arguments. Raises VerifyError for a nest that cannot be a meaning: each operand has to
+    be indexed by loops of its own, one for each dimension, over all of it.
     """
 
     def make(program: Callable[..., Any] | str) -> Instruction:

@@ -1,7 +1,7 @@
 """Interpreter: compile a Func to Python and run it with every access checked.
 
-Any Func runs, at any stage: as written, scheduled, lowered. Before lowering all loops run in order. In a `Kernel`
-whose bound loops stand outermost, as lowering leaves them, the iterations of those loops are threads.
+A Func runs at any stage: as written, scheduled or lowered. Before lowering, all loops run in order. In a `Kernel`, the
+iterations of its outermost bound loops are threads.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def interpret(
     domain: str = "real",
     seed: int = 0,
 ) -> dict[str, Array]:
-    """Run `func` on arrays and give its "out" and "inout" buffers by name; the arguments are left alone.
+    """Run `func` on arrays and return its "out" and "inout" buffers by name; the arguments are not modified.
 
-    `args` are by name, or in order for all but "out" parameters. `sizes` are found from the shapes where they can be.
-    In domain "ring" floats are uint32 in and out (see `loopir.interp.value_domains`). `seed` picks the order of
+    `args` are by name, or in order for all but "out" parameters. `sizes` are inferred from the shapes where possible.
+    In domain "ring" floats are uint32 in and out (see `loopir.interp.value_domains`). `seed` determines the order of
     threads. Raises ValueError for arguments that do not fit, InterpretError for a wrong access, a race or a divergent
     barrier.
 
@@ -70,7 +70,7 @@ def interpret(
 
 @deep(InterpretError)
 def trace(func: Func, args: Mapping[str, Any] | Sequence[Any], sizes: Mapping[str, int] | None = None) -> Trace:
-    """Who wrote what each statement instance reads, from one run in order."""
+    """Run `func` in order, and record which instance wrote each element that each statement instance reads."""
     run = _Run(func, args, sizes, DOMAINS["ring"](), 0)
     run.trace = Trace()
     run.go()
@@ -85,7 +85,7 @@ Seen = Callable[[CheckedMemory, int, bool, Instance], None]
 def trace_accesses(
     func: Func, args: Mapping[str, Any] | Sequence[Any], sizes: Mapping[str, int] | None, seen: Seen, *, seed: int = 0
 ) -> dict[str, Array]:
-    """Run `func` over the ring, and tell `seen` of every access that it makes, in the order they are made."""
+    """Run `func` over the ring, and call `seen` for every access, in order."""
     run = _Run(func, args, sizes, DOMAINS["ring"](), seed)
     run.seen = seen
     return run.go()
@@ -93,10 +93,11 @@ def trace_accesses(
 
 @dataclass
 class Trace:
-    """`reads[instance]` lists, for each element it read, the instance that wrote it last (None: the caller).
+    """The last writers of a run: `reads[instance]` has, for each element read, its writer (None: the caller).
 
-    An element folded by a reduction has the reduction's label and the element as its writer, as the order of the
-    folds is free; the fold's own reading of its element is left out. `final` is the last writer of each output element.
+    The writer of an element that a reduction folds into is the reduction's label with the element, as the order of its
+    updates is free; an update's read of its own element is left out. `final` has the last writer of each output
+    element.
     """
 
     reads: dict[Instance, list[Instance | None]] = field(default_factory=dict[Instance, "list[Instance | None]"])
@@ -238,7 +239,7 @@ def _unplaced(m: CheckedMemory) -> list[Any]:
 
 
 def layout_of(b: Buffer, sizes: Mapping[str, int], shape: tuple[int, ...]) -> tuple[Sequence[int] | None, int]:
-    """Where the elements of `b` lie, row after row, and how many cells that takes; None if just so."""
+    """The offset of each element of `b`, in row-major order, and the size of `b` in cells; None if it is row-major."""
     if b.layout is None or isinstance(b.layout, Fragment):
         return None, cells_of(shape)
     return _places(b.layout, tuple(sizes.items()), shape)
@@ -272,7 +273,7 @@ def _named(func: Func, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Arr
 
 
 def bind_sizes(func: Func, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes that make `shapes` fit, checked against every dimension and assumption; ValueError if none do."""
+    """Infer the sizes from `shapes`, and check every dimension and assumption; ValueError if none fit."""
     if sizes.keys() >= {*func.sizes} and _fit(func, shapes, sizes):
         return {n: int(sizes[n]) for n in func.sizes}
     given = [(a.buffer, shapes[a.buffer.name]) for a in func.args if a.buffer.name in shapes]

@@ -1,7 +1,7 @@
 """Perform an instruction as the hardware does: gather operands from lanes and addresses, scatter results.
 
-This is how the interpreter runs a lowered kernel, so a wrong map of registers, a wrong address of a lane, a wrong
-descriptor or a missing barrier gives a wrong value or a race, as it would on the machine, and not what the loops said.
+The interpreter runs the instructions of a lowered kernel in this way, so a wrong register map, lane address or
+descriptor, or a missing barrier, gives a wrong value or a race as on the hardware.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def perform(
     boxes: Mapping[str, Corner] | None = None,
     slot: MBarrierState | None = None,
 ) -> None:
-    """Do `fn` for the operands that each of `lanes` gives; `enter(lane)` says whose access comes next.
+    """Execute `fn` on the operands given by each of `lanes`; `enter(lane)` is called before that lane's accesses.
 
-    Of `boxes` of arrays that tensor maps tell of, the corner is given, and the swizzle of the other side; a copy of one
-    to shared memory has arrived when a turn of the barrier `slot` is over.
+    `boxes` have the corners of boxes of global arrays, and the swizzles of their other sides; a copy of one to shared
+    memory has arrived when a phase of the mbarrier `slot` completes.
     """
     boxes = boxes or {}
     spans = [span for _, span in boxes.values()]
@@ -74,7 +74,7 @@ def perform(
 
 
 def elements_per_run(shape: tuple[int, ...], run: int) -> tuple[int, ...]:
-    """How many elements along each dimension a run of so many takes of an operand: rows, if it is longer than one."""
+    """The shape of a run of so many elements in an operand: several rows, if it is longer than one."""
     out: list[int] = []
     for size in reversed(shape):
         out.insert(0, min(size, run) if len(out) < len(shape) - 1 else run)
@@ -85,10 +85,10 @@ def elements_per_run(shape: tuple[int, ...], run: int) -> tuple[int, ...]:
 def operand_elements(
     fn: Instruction, a: Arg, lane: int, begin: int = 0, word: int | None = None
 ) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The elements of operand `a` that `lane` gives or gets, each with where it lies, for an operand from `begin`.
+    """The elements of operand `a` that `lane` supplies or receives, each with its offset, for an operand from `begin`.
 
-    A matrix that a descriptor tells of is read by each warp, which its first lane does here; of one in rows, `word` is
-    how far these are from each other.
+    A matrix given by a descriptor is read once for each warp, by its first lane; of a matrix in rows, `word` is the row
+    stride.
     """
     layout, shape = a.buffer.layout, _shape(a)
     if isinstance(layout, Fragment):
@@ -117,7 +117,7 @@ def operand_elements(
 
 @lru_cache(maxsize=64)
 def in_memory_order(aim: OperandAddress) -> list[tuple[int, ...]]:
-    """The elements of an operand in the order that they lie in."""
+    """The elements of an operand in memory order."""
     numbers = np.arange(aim.run)
     found = [evaluate(x, {NUMBER: numbers}) + 0 * numbers for x in aim.order]
     return [tuple(int(x) for x in at) for at in zip(*found, strict=True)]
@@ -173,8 +173,8 @@ def _shape(a: Arg) -> tuple[int, ...]:
 
 
 class _Operand:
-    """What an instruction has of an operand while it is done. Nothing is out of bounds: an instruction's loops run over
-    all of its operands and no further, and those who give and take go by its lanes."""
+    """An operand of an instruction that is being executed. Accesses need no bounds check: the loops of a meaning run
+    over exactly its operands."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -189,7 +189,7 @@ class _Operand:
 
 
 class _Run:
-    """What a compiled meaning wants of a run: its memory, and folds that nobody watches."""
+    """The part of a run that a compiled meaning uses: memory, and unchecked folds."""
 
     def __init__(self) -> None:
         self.memory: dict[str, _Operand] = {}

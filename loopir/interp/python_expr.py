@@ -1,8 +1,7 @@
-"""Spell indices and conditions in Python, for the interpreter and the host's part of a program.
+"""Generate Python for indices and conditions, for the interpreter and for the host function.
 
-Who spells indices and conditions says what a variable is called, what is taken for the smaller and the larger of two,
-how a divisor is checked, and what is done with what comes from memory. Python takes 20 blocks in one another: what is
-deeper stands in a function of its own.
+Subclasses define the names of variables, minimum and maximum, the check of divisors, and reads from memory. Python
+allows 20 nested blocks, so deeper ones are put into functions of their own.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ DEEPEST = 16
 
 
 class PythonLines:
-    """A program under construction: its lines, and the variables that are bound where the next one stands."""
+    """A program under construction: its lines, and the variables bound at the next one."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -70,7 +69,7 @@ class PythonLines:
 
 
 class PythonExpr:
-    """Spells indices and conditions; the names are those of Python itself unless a subclass has others."""
+    """Generates indices and conditions, with Python's own names unless a subclass has others."""
 
     smaller, larger = "min", "max"
 

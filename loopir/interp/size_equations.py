@@ -1,4 +1,4 @@
-"""Equations that the shapes of a call's arrays give for the sizes of a Func."""
+"""Derive equations for the sizes of a Func from the shapes of its arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loopir.shapes import Linear
 
 
 def size_equation(dimension: Index) -> Linear | None:
-    """`dimension` of an argument's shape as an equation for the sizes; None if it is not linear in them."""
+    """The equation for the sizes that an argument's `dimension` gives; None if it is not linear in them."""
     terms = _terms(dimension)
     if terms is None:
         return None

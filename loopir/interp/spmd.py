@@ -1,8 +1,8 @@
-"""Run the threads of a kernel's blocks to their barriers and on, in the interpreter.
+"""Run the threads of a kernel as coroutines, from one synchronization to the next (SPMD).
 
-Blocks run in a random order, and between two meetings the threads of a block do, too. The lanes of a warp go from
-exchange to exchange together, those of a warpgroup from one joint instruction to the next, all threads of a block
-from barrier to barrier; where one of them does not come by, nobody can go on, and that is an error.
+Blocks run in a random order, and so do the threads of a block between two synchronizations. The lanes of a warp
+synchronize at shuffles and warp instructions, the threads of a warpgroup at its instructions, those of a block at
+barriers. If some arrive and others cannot, that is an error (divergence).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from loopir.ir.ops import ISSUE_SCOPES, IssueScope
 
 @dataclass(frozen=True, slots=True)
 class ShuffleEvent:
-    """A thread gives `value` to its warp, and goes on with what lane `lane(n)` gives, n being its own."""
+    """A thread in a shuffle: it gives `value`, and receives what lane `lane(n)` gives, n being its own lane."""
 
     point: int
     name: str
@@ -31,10 +31,9 @@ class ShuffleEvent:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveIssue:
-    """A lane at an instruction that its warp, or its warpgroup, issues together: which one, where in the program, and
-    with what.
+    """A lane at an instruction that its warp or warpgroup issues collectively: which one, where, and its operands.
 
-    `perform(operands of each lane, enter)` does it, once all lanes are there.
+    `perform(operands of each lane, enter)` executes it once all lanes have arrived.
     """
 
     point: int
@@ -46,7 +45,7 @@ class CollectiveIssue:
 
 @dataclass(frozen=True, slots=True)
 class BarrierArrival:
-    """A thread at a barrier of `threads` that follow one another, of which it is one."""
+    """A thread at a barrier of `threads` consecutive threads, of which it is one."""
 
     point: int
     threads: int
@@ -72,8 +71,8 @@ def launch(
 ) -> None:
     """Run `body(shared, *block index, *thread index)` for every thread, to the end.
 
-    `axes` says which of x, y and z each thread index runs along; blocks that are apart in index `cluster` alone, if
-    it is given, run together.
+    `axes` has the launch axis of each thread index. Blocks that differ only in the index numbered `cluster`, if given,
+    are a cluster and run concurrently.
     """
     order = random.Random(seed)
     counts = [1 if n == cluster else size for n, size in enumerate(grid)]
@@ -105,7 +104,7 @@ def _in_order(block: tuple[int, ...], axes: tuple[int, ...]) -> list[tuple[int, 
 
 
 class _Block:
-    """The threads of one block on their way."""
+    """The running threads of one block."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""A Func as a Python function: what the interpreter runs.
+"""Compile a Func to a Python function, which the interpreter runs.
 
-A person's names are prefixed, `v_` for variables and `b_` for buffers. Each statement becomes a few lines that go
-through checked memory (`loopir.interp.spmd.CheckedMemory`); a fault is told with the statement and the iteration it
-happened in. A kernel in its lowered form becomes a generator that stops at barriers.
+The user's names are prefixed, `v_` for variables and `b_` for buffers. Each statement becomes a few lines that access
+checked memory (`loopir.interp.checked_memory`); an error names the statement and the iteration. A lowered kernel
+becomes a generator that yields at barriers.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ class Program:
 
 @lru_cache(maxsize=256)
 def compiled(func: Func, domain: str, *, traced: bool = False) -> Program:
-    """`func` as a Python function of a run and the sizes; where it is `traced`, the run is told who does what."""
+    """`func` as a Python function of a run and the sizes; if `traced`, it reports the instance of each access."""
     return _Compiler(explicit_init(func), DOMAINS[domain](), traced=traced).program()
 
 
 @lru_cache(maxsize=256)
 def spelled(source: str, name: str) -> CodeType:
-    """Kinds of loops, names of sizes in shapes and the like are not in the source: many programs share one."""
+    """Compile `source`, cached: it has no loop kinds or shapes, so many programs share one source."""
     return compile(source, f"<{name}>", "exec")
 
 

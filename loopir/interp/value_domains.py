@@ -1,9 +1,9 @@
-"""Value domains of the interpreter: numbers of the real dtype, or points of an exact ring.
+"""Value domains of the interpreter: numbers of the real dtype, or elements of an exact ring or field.
 
 In the ring, floats are integers modulo 2^32: sums and products are exact in every order, maxima and minima are those
 of unsigned integers, and every other function is a hash of its name and arguments. Two programs that differ only by
 reassociating declared monoids agree bit for bit; a program that drops, repeats or swaps a term almost surely does
-not. Integers and bools, which indices and conditions are made from, are real in both.
+not. Integers and bools, from which indices and conditions are made, are real in all domains.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -24,7 +24,7 @@ MODULUS = 1 << 32
 
 
 class Domain(Protocol):
-    """How constants, operations and casts act; each method gives what the compiled program calls."""
+    """A domain: how constants, operations and casts are computed. Each method gives a function to call."""
 
     name: str
 
@@ -48,7 +48,7 @@ class Domain(Protocol):
 
 
 class Real:
-    """Numbers of the real dtype, operation by operation as the intrinsics' meanings say."""
+    """Numbers of the real dtype; operations are the meanings of the intrinsics."""
 
     name = "real"
 
@@ -99,7 +99,7 @@ class Real:
 
 
 class Ring:
-    """Floats as integers modulo 2^32, all else real."""
+    """Floats as integers modulo 2^32; everything else as in Real."""
 
     name = "ring"
 
@@ -156,9 +156,9 @@ class Field(Ring):
     """Floats as pairs of integers modulo two primes P and Q, added, multiplied and divided in both; e to the x is a
     power modulo P, whose exponent is x modulo Q.
 
-    So exp(x + y) is exp(x) * exp(y), as among real numbers, and what is rewritten by the laws of a field or by that of
-    exponentials comes out equal, bit for bit. The power is 1 modulo Q, so powers of powers are not told apart.
-    Infinities and NaN stand beside the field, and do as among floats; any other number counts as positive to them.
+    So exp(x + y) equals exp(x) * exp(y), as among real numbers, and rewrites by the laws of fields or of exponentials
+    keep results bit for bit. The power is 1 modulo Q, so powers of powers are not distinguished. Infinities and NaN are
+    extra elements that behave as among floats, any other number counting as positive.
     """
 
     name = "field"

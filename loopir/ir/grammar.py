@@ -1,9 +1,9 @@
 """The language: every node of the loop-nest IR, as immutable data.
 
-Three sorts never mix by accident: an `Index` is integer arithmetic on loop variables and sizes, a `Cond` is
-a test on indices, a `Value` is what buffers hold. The only bridges are named: `Of` takes an index or a
-condition into values, `ValueToIndex` and `ValueToCond` take a value into an index or a condition, where no analysis can
-see through it.
+There are three sorts of expressions: an `Index` is integer arithmetic on loop variables and sizes, a `Cond` is a test
+on indices, a `Value` is what buffers hold. Conversions between them are explicit: `IndexToValue` makes a value of an
+index or a condition; `ValueToIndex` and `ValueToCond` make an index or a condition of a value, and are opaque to
+analysis.
 
     func   = Func(name n, param* params, cond* assumes, stmt* body)
     param  = Size(var v) | Arg(buffer b, access in|out|inout)
@@ -16,33 +16,34 @@ see through it.
            | Reduce(label n, buffer* b, index* at, monoid m, value* v, name* over, value*? init, bool atomic)
            | Alloc(buffer b, stmt* body)                                 -- lifetime = body
            | If(cond c, stmt* then, stmt* orelse)
-           | Prefetch(load element)                                      -- a hint: it is about to be used
-           | Do(instruction f, stmt* body)                       -- body is a nest that f does as a whole
-           | Role(int* registers, stmt* body)                            -- body is done by warps of its own
-           | Kernel(name n, stmt* body) | Barrier(int threads)           -- made by lowering
-           | Issue(instruction f, load* operands, word* words, box* boxes, load? ring)   -- made by lowering
-           | Commit(name group) | Wait(int pending, name group)          -- made by lowering, as all that follows
-           | Fence(async|registers kind) | Hold(buffer b)
-           | Init(buffer ring, int arrivals) | Expect(load slot, int bytes) | Await(load slot, int turn) | Budget(int n)
+           | Prefetch(load element)                                      -- a cache hint
+           | InstrRegion(instruction f, stmt* body)                      -- a nest that f executes as a whole
+           | WarpSpecialized(int* registers, stmt* body)                 -- run by warps of its own
+           | Kernel(name n, stmt* body) | Barrier(int threads)           -- made by lowering, as all that follows
+           | InstrCall(instruction f, load* operands, word* words, box* boxes, load? ring)
+           | AsyncCommit(name group) | AsyncWait(int pending, name group)
+           | Fence(async|registers kind) | RegisterFence(buffer b) | SetMaxRegs(int n)
+           | MBarrierInit(buffer ring, int arrivals) | ExpectTx(load slot, int bytes)
+           | MBarrierWait(load slot, int turn)
     kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | cluster | threadIdx.x ...
            | lane | warp.x | warp.y | warpgroup | multicast
-    index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Xor | Opaque(value)
-    cond   = And(cond*) | Or(cond*) | Not(cond) | Cmp(op, index, index) | Truth(value)
-    value  = Const | Load(buffer, index*) | Of(index|cond, dtype) | Cast(value, dtype) | Select(cond, a, b)
+    index  = Int | Var | Add | Mul | Min | Max | FloorDiv | Mod | Xor | ValueToIndex(value)
+    cond   = And(cond*) | Or(cond*) | Not(cond) | Cmp(op, index, index) | ValueToCond(value)
+    value  = Const | Load(buffer, index*) | IndexToValue(index|cond, dtype) | Cast(value, dtype) | Select(cond, a, b)
            | Op(intrinsic f, value*) | Param(name, dtype)                -- Param: only inside a monoid
 
-Meaning, in one paragraph. Loops run in order, whatever their kind: `parallel`, `vectorize` and the bound
-kinds are promises, proved when they are made, that the order does not matter in that way. A `Reduce` with
-`init` sets its elements to `init` when the outermost loop in `over` is entered, even for no iterations at
-all, and then folds `v` in by the monoid; without `init` it folds into what is there. Only inside a `Kernel`
-do bound loops run as hardware threads, with the `Barrier`s that lowering placed. Arithmetic on indices is
-exact; `//` and `%` round towards minus infinity and their right side is positive, `^` is of two's complement. To use
-what nothing has written is an error; to copy it (a `Store` of a `Load` alone) is none, and leaves the copy unwritten.
+Semantics. Loops run in order, whatever their kind: `parallel`, `vectorize` and the bound kinds promise that another
+order gives the same, which is proved when a loop gets that kind. A `Reduce` with `init` sets its elements to `init`
+when the outermost loop in `over` is entered, even if that loop has no iterations, and then folds `v` in by the monoid;
+without `init` it folds into what the elements hold. Bound loops run as hardware threads only inside a `Kernel`, with
+the `Barrier`s that lowering inserted. Index arithmetic is exact; `//` and `%` round towards minus infinity and need a
+positive right side; `^` is on two's complement. Using an uninitialized element is an error; copying one (a `Store` of
+nothing but a `Load`) is allowed, and leaves the copy uninitialized.
 
-A `Do` means its body, and promises that one instruction does it: the body matches the instruction's own meaning
-(`loopir.ir.instr.match_nest`), which the verifier asks after every step. What the instruction's operands are is read
-off the body, never stated beside it; so analysis, primitives, the interpreter and a target without the instruction see
-nothing but loops, and none of them can come to disagree with what the hardware is told.
+An `InstrRegion` means its body, and promises that one instruction executes it: the verifier checks after every step
+that the body matches the instruction's meaning (`loopir.ir.instr.match_nest`). The operands are read off the body, not
+stored with the node, so analysis, primitives, the interpreter, and targets without the instruction see only loops, and
+cannot disagree with what the hardware is given.
 """
 
 # pyright: reportUnusedImport=false
@@ -93,16 +94,16 @@ from loopir.ir.values import Cast, Const, IndexToValue, Load, Monoid, Op, Param,
 Scope = str
 """Where a buffer lives: one of SCOPES, or a memory that is declared beside them (`loopir.ir.ops.Memory`).
 
-A fragment's elements are spread over the registers of the lanes of a warp. "any" stands only in the meaning of an
-instruction, whose operand may live anywhere.
+The elements of a fragment are distributed over the registers of the lanes of a warp. "any" occurs only in the meaning
+of an instruction, for an operand that may live anywhere.
 """
 Access = Literal["in", "out", "inout"]
 BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "cluster")
-"""The blocks of a grid. Those that a loop bound to "cluster" counts run at once, side by side along x."""
+"""The blocks of a grid. The iterations of a loop bound to "cluster" are one cluster of blocks, contiguous along x."""
 WARP_AXES = {"lane": "threadIdx.x", "warp.x": "threadIdx.y", "warp.y": "threadIdx.z", "warpgroup": "threadIdx.z"}
-"""A block as warps of 32 lanes, and the axis of the launch that each is: 32 threads along x are one warp.
+"""A block as warps of 32 lanes, and the launch axis of each: 32 threads along x are one warp.
 
-Where there are warpgroups, each is four warps, along warp.x, and there is no warp.y."""
+A warpgroup is four warps along warp.x; with warpgroups, there is no warp.y."""
 THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z", *WARP_AXES)
 LANES = 32
 GROUP_WARPS = 4
@@ -116,14 +117,14 @@ SCOPES: tuple[Scope, ...] = ("global", "shared", "local", "fragment")
 
 @dataclass(frozen=True, slots=True)
 class Strided(Node):
-    """Element `at` lies at `sum(at[d] * strides[d])`, in elements."""
+    """The layout with element `at` at offset `sum(at[d] * strides[d])`, in elements."""
 
     strides: tuple[Index, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped(Node):
-    """Element `dims` lies at `at`, an injective index over `dims`: packing, padding, swizzles."""
+    """The layout with element `dims` at offset `at`, an injective index over `dims`: packing, padding, swizzles."""
 
     dims: tuple[str, ...]
     at: Index
@@ -131,8 +132,10 @@ class Mapped(Node):
 
 @dataclass(frozen=True, slots=True)
 class Fragment(Node):
-    """A tile held by `lanes` threads in `registers` each: the register of lane `dims[0]` numbered `dims[1]` is element
-    `at` of it. A buffer is made of such tiles, in row-major order; a lane's registers are numbered tile after tile.
+    """The layout of a tile in registers: register `dims[1]` of lane `dims[0]` holds element `at` of the tile.
+
+    Each of `lanes` threads has `registers` of them. A buffer consists of such tiles in row-major order; the registers
+    of a lane are numbered tile after tile.
     """
 
     lanes: int
@@ -164,7 +167,7 @@ Body: TypeAlias = "tuple[Stmt, ...]"
 
 @record
 class Loop(Stmt):
-    """`var` runs over 0 .. extent-1."""
+    """Run `body` for `var` from 0 to extent-1."""
 
     var: str
     extent: Index
@@ -174,6 +177,8 @@ class Loop(Stmt):
 
 @record
 class Store(Stmt):
+    """Store `value` into element `at` of `buffer`."""
+
     label: str
     buffer: Buffer
     at: tuple[Index, ...]
@@ -184,7 +189,7 @@ class Store(Stmt):
 class Reduce(Stmt):
     """Fold `values` into element `at` of `buffers` by `monoid`, over the loops named in `over`.
 
-    With `atomic`, which only one buffer can have, a fold is one step that no other thread comes between."""
+    With `atomic`, which needs a single buffer, each update is atomic."""
 
     label: str
     buffers: tuple[Buffer, ...]
@@ -198,7 +203,7 @@ class Reduce(Stmt):
 
 @record
 class Alloc(Stmt):
-    """A buffer that lives for `body` and starts uninitialised; inside a loop, a new one every iteration."""
+    """Allocate `buffer`, uninitialized, for the time of `body`; inside a loop, anew in every iteration."""
 
     buffer: Buffer
     body: Body
@@ -206,6 +211,8 @@ class Alloc(Stmt):
 
 @record
 class If(Stmt):
+    """Run `then` where `cond` holds, else `orelse`."""
+
     cond: Cond
     then: Body
     orelse: Body = ()
@@ -213,29 +220,29 @@ class If(Stmt):
 
 @record
 class Prefetch(Stmt):
-    """The element is about to be used, so its line of the caches may be brought: a hint, of no effect on any value.
+    """Hint that `element` is about to be used, so that its cache line may be loaded.
 
-    One that is not in the array is asked for all the same, as nothing is read."""
+    It has no effect on any value, so the element may be outside its array."""
 
     element: Load
 
 
 @dataclass(frozen=True, slots=True)
 class InstrRegion(Stmt):
-    """`body`, a perfect nest around one statement, done as a whole by the instruction `fn`.
+    """Execute `body`, a perfect nest around one statement, by the instruction `fn`.
 
-    One whose bytes arrive by themselves is told by lowering of the barrier in shared memory to count at."""
+    For an asynchronous bulk copy, lowering sets `ring`, the mbarrier that counts its bytes."""
 
     fn: Instruction
     body: Body
     ring: Load | None = None
     blocks: int = 1
-    """Of a cluster, in the memory of each of which it is done, at the same place."""
+    """How many blocks of a cluster get the result, each at the same place of its shared memory (multicast)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarpSpecialized(Stmt):
-    """`body`, which warps of their own do ahead; `registers` are for each of their threads, and for each other."""
+    """Run `body` ahead in producer warps; `registers` are per thread of these, and per thread of the others."""
 
     registers: tuple[int, int]
     body: Body
@@ -243,7 +250,7 @@ class WarpSpecialized(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Kernel(Stmt):
-    """One launch. Inside, loops bound to an axis are that axis' threads and barriers are explicit."""
+    """One launch. Inside, loops bound to an axis are the threads of that axis, and barriers are explicit."""
 
     name: str
     body: Body
@@ -251,23 +258,26 @@ class Kernel(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class InstrCall(Stmt):
-    """The instruction `fn` as a thread, or a lane of a warp, issues it: by operand of its meaning the element whose
-    address it takes, or the first of the registers that hold the lane's part of a fragment."""
+    """Issue the instruction `fn` from a thread, or from a lane of a warp.
+
+    `operands` has, for each operand of its meaning, the element whose address is taken, or the first of the registers
+    that hold this lane's part of a fragment."""
 
     fn: Instruction
     operands: tuple[Load, ...]
     words: tuple[tuple[str, int], ...] = ()
-    """By operand that is told by a descriptor, all of that but the address."""
+    """For each operand given by a matrix descriptor, the descriptor without its address bits."""
     boxes: tuple[TmaBox, ...] = ()
     ring: Load | None = None
-    """The barrier in shared memory that counts the bytes which arrive."""
+    """The mbarrier that counts the arriving bytes."""
     blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TmaBox(Node):
-    """A box of a global array, as a tensor map tells of it: operand `name`, from element `at`, so many elements along
-    each dimension, swizzled in shared memory in pieces of `span` bytes if that is not 0. Outside of the array is 0."""
+    """A box of a global array, described by a tensor map: operand `name`, from element `at`, with `sizes` elements
+    along each dimension. In shared memory it is swizzled in pieces of `span` bytes, unless `span` is 0. Elements
+    outside the array read as 0."""
 
     name: str
     buffer: Buffer
@@ -278,8 +288,8 @@ class TmaBox(Node):
 
 @dataclass(frozen=True, slots=True)
 class MBarrierInit(Stmt):
-    """The elements of `ring`, in shared memory, become barriers: a turn of one is over after so many arrivals, and
-    when the bytes that it was told to expect are there."""
+    """Initialize the elements of `ring`, in shared memory, as mbarriers: a phase of one completes after `arrivals`
+    arrivals and when the expected bytes have arrived."""
 
     ring: Buffer
     arrivals: int
@@ -287,8 +297,8 @@ class MBarrierInit(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class ExpectTx(Stmt):
-    """This thread arrives at the barrier `slot`, whose turn is over only after so many more bytes; at that of `block`
-    of its cluster, if one is given."""
+    """Arrive at the mbarrier `slot`, and have its phase wait for `bytes` more; with `block`, at the one in that block
+    of the cluster."""
 
     slot: Load
     bytes: int
@@ -297,8 +307,10 @@ class ExpectTx(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class MBarrierWait(Stmt):
-    """This thread waits for the end of a turn of the barrier `slot`, each time for that of the next one: of the first
-    one at first, or if `turn` is 1 for none. With `skip` it does not wait, and comes by that turn all the same."""
+    """Wait for the end of a phase of the mbarrier `slot`, at each execution for that of the next phase.
+
+    The first execution waits for the first phase; if `turn` is 1, for nothing. With `skip`, it counts the phase without
+    waiting."""
 
     slot: Load
     turn: int = 0
@@ -307,16 +319,17 @@ class MBarrierWait(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class AsyncCommit(Stmt):
-    """What this thread has issued of `group`, "copies", "products" or "stores", since the last commit is waited for
-    together."""
+    """Commit what this thread has issued since the last commit as one asynchronous group.
+
+    `group` is its kind: "copies", "products" or "stores"."""
 
     group: str = "copies"
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncWait(Stmt):
-    """This thread waits for its groups, but the newest `pending`: only then are they done with what they touch; stores,
-    with what they read."""
+    """Wait until all but the newest `pending` groups of this thread are complete; for stores, until they have read
+    their source."""
 
     pending: int
     group: str = "copies"
@@ -324,17 +337,19 @@ class AsyncWait(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Fence(Stmt):
-    """What this thread has written so far is seen by what goes on by itself: "async", what it and others whom it has
-    met at a barrier wrote to shared memory; "registers", what it wrote to its registers."""
+    """Make this thread's writes visible to asynchronous instructions.
+
+    Kind "async" is for writes to shared memory, its own and those it has synchronized with (fence.proxy.async);
+    "registers" is for writes to its registers (wgmma.fence)."""
 
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterFence(Stmt):
-    """The registers of `buffer` hold here what has been written: no use of them is moved past this by a compiler.
+    """Keep the compiler from moving uses of the registers of `buffer` past this point.
 
-    With `apart`, it is also no one's part of a group of products that was under way through iterations of a loop.
+    With `apart`, its registers also belong to no group of products that is pending across iterations of a loop.
     """
 
     buffer: Buffer
@@ -343,8 +358,9 @@ class RegisterFence(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Barrier(Stmt):
-    """All threads of a block meet here, and see each other's writes; or of each so many `threads`, in order; or of all
-    blocks of a `cluster`."""
+    """Synchronize the threads of a block, and make their writes visible to one another.
+
+    With `threads`, each such group of consecutive threads separately; with `cluster`, the threads of all its blocks."""
 
     threads: int = 0
     cluster: bool = False
@@ -352,7 +368,7 @@ class Barrier(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class SetMaxRegs(Stmt):
-    """The warps of a warpgroup have so many registers for each thread from here on, `more` than before or fewer."""
+    """Set the registers per thread of this warpgroup (setmaxnreg): `more` than before, or fewer."""
 
     registers: int
     more: bool
@@ -374,6 +390,8 @@ class Size(Node):
 
 @dataclass(frozen=True, slots=True)
 class Arg(Node):
+    """An array parameter, and whether the program reads it, writes it, or both."""
+
     buffer: Buffer
     access: Access
 

@@ -1,7 +1,7 @@
 """Integer expressions on loop variables and sizes, and conditions on them: what analysis understands.
 
-Part of the language of `loopir.ir.grammar`, which says how the sorts fit together. Construction folds constants
-and drops neutral elements, and does nothing else: `loopir.arith.simplify` is where indices are simplified.
+Part of the language of `loopir.ir.grammar`, which says how the sorts of expressions fit together. Constructors fold
+constants and drop neutral elements, and nothing else; `loopir.arith.simplify` simplifies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CmpOp = Literal["<", "<=", "==", "!="]
 
 
 class Node:
-    """Base of everything below: frozen, compared by structure. `loopir.ir.traverse.memo` says what `_kept` is for."""
+    """The base of all nodes: immutable, compared by structure. `loopir.ir.traverse.memo` keeps its cache in `_kept`."""
 
     __slots__ = ("_kept",)
 
@@ -186,7 +186,7 @@ class Mod(Index):
 
 @node
 class Xor(Index):
-    """The bits in which the two differ, as two's complement: what swizzles are made of."""
+    """Bitwise exclusive or, on two's complement; swizzled layouts use it."""
 
     a: Index
     b: Index
@@ -194,7 +194,7 @@ class Xor(Index):
 
 @node
 class ValueToIndex(Index):
-    """An integer read from memory (a gather, a ragged bound): no analysis looks inside."""
+    """An integer read from memory (a gather, a ragged bound); opaque to analysis."""
 
     value: Value
 
@@ -294,7 +294,7 @@ FOLDED: dict[type[Index], Callable[[Index, Index], Index]] = {
 
 
 def cancel_factors(product: Index, divisor: Index) -> Index | None:
-    """The other factors of `product`, as it is written, if `divisor` is some of them."""
+    """`product` without the factors of `divisor`, if it is written with all of them; else None."""
     left = _factors(product)
     for factor in _factors(divisor):
         if factor not in left:
@@ -346,7 +346,7 @@ class Cmp(Cond):
 
 @node
 class ValueToCond(Cond):
-    """A bool value used as a condition: depends on data, no analysis looks inside."""
+    """A bool value used as a condition: it depends on data, and is opaque to analysis."""
 
     value: Value
 
@@ -365,7 +365,7 @@ def conj(*conds: Cond) -> Cond:
 
 
 def conjuncts(cond: Cond) -> tuple[Cond, ...]:
-    """The terms that all have to hold, whichever of them stand together."""
+    """The terms of a conjunction, nested ones flattened."""
     if not isinstance(cond, And):
         return (cond,)
     if not any(isinstance(t, And) for t in cond.terms):

@@ -1,7 +1,7 @@
-"""How large indices may be where they are computed in 64 bits, and which numbers from memory are tested for it.
+"""Overflow limits of 64-bit index arithmetic, and which numbers read from memory have to be range-checked for it.
 
-Indices are exact. Compiled code computes them in 64 bits, which is the same as long as no part of one leaves these. For
-loops and sizes the host knows that before it runs anything; for what is read from memory the program has to look.
+Indices are exact; compiled code computes them in 64 bits, which is the same unless a subexpression overflows. For loops
+and sizes the host checks that before it runs anything; numbers read from memory are checked by the program.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ LINEAR = 1 << 40
 
 @memoized
 def limit(ix: Index) -> int:
-    """What the numbers from memory that `ix` computes with have to be below, either way."""
+    """The bound on the magnitude of numbers from memory in `ix` below which `ix` cannot overflow."""
     return LINEAR if _linear(ix) else 1 << 62 // max(2, _degree(ix))
 
 
 def range_checked(ix: Index, *, exact: bool = False) -> Iterator[ValueToIndex]:
-    """The numbers from memory that `ix` computes with and that may exceed `limit(ix)`.
+    """The numbers from memory in the arithmetic of `ix` whose magnitude may exceed `limit(ix)`.
 
-    An unsigned number that int64 does not hold counts as the largest int64, which orders as it does: all the same for
-    a subscript or a bound. With `exact` it is not, and such numbers are tested even if they are only looked at.
+    An unsigned number too large for int64 counts as the largest int64, which compares in the same way; that is right
+    for a subscript or a bound. With `exact` it is not, and such numbers are checked even where they are only used
+    whole.
     """
     return _range_checked(ix, limit(ix), computed=False, squared=False, exact=exact)
 
 
 def compared(a: Index, b: Index) -> Iterator[tuple[ValueToIndex, int]]:
-    """The numbers from memory that a comparison of `a` and `b` tests, each with what it has to be below."""
+    """The numbers from memory to check in a comparison of `a` and `b`, each with its bound."""
     if is_unsigned(a) and is_unsigned(b):
         return
     exact = not (is_affine_visible(a) or is_affine_visible(b))
@@ -73,12 +74,12 @@ def _range_checked(ix: Index, most: int, *, computed: bool, squared: bool, exact
 
 
 def is_unsigned(ix: Index) -> bool:
-    """Whether `ix` is a number from memory that 64 bits hold as an unsigned one alone."""
+    """Whether `ix` is a uint64 read from memory."""
     return isinstance(ix, ValueToIndex) and ix.value.dtype.kind == "uint" and ix.value.dtype.bits == 64
 
 
 def greatest(ix: ValueToIndex) -> int:
-    """A number that `ix` is not beyond, either way, by its type."""
+    """A bound on the magnitude of `ix`, by its type."""
     t = ix.value.dtype
     return 1 << (t.bits - (t.kind == "int"))
 

@@ -1,7 +1,7 @@
 """Records of scalar operations and instructions: meaning, and spelling on each target.
 
-The records themselves live in `loopir.intrinsics`, one file per family; they enter `REGISTRY` when made.
-This file is below them so that the interpreter and the parser can use a record without knowing any.
+The records themselves are in `loopir.intrinsics`, one file for each family, and enter `REGISTRY` when they are made.
+The types are here, below them, so that the interpreter and the parser use records without knowing any.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ NUMBER = "number"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Intrinsic:
-    """A pure scalar operation, once for every room that needs to know it.
+    """A pure scalar operation: everything that any part of the compiler needs to know of it.
 
     `kinds` are the dtype kinds it takes, its arguments all of one dtype; `result` is that dtype or bool.
-    `meaning` is its value on NumPy arrays: what every backend is measured against.
+    `meaning` is its value on NumPy arrays, with which every backend is compared.
     `cuda` and `llvm` map a dtype name or, failing that, a dtype kind to a spelling. For CUDA that is an expression
     with `{0}`, `{1}` for the arguments, `{T}` for their C type and `{U}` for an unsigned type that wraps as it does;
-    `cuda_prelude` declares what the expression calls. `cuda_atomic` is the hardware's own update of the element at
-    address `{0}` by `{1}`, as one step, where it has one. For LLVM it is an instruction ("fadd"), a comparison
-    ("icmp slt") or an intrinsic ("llvm.fma"). Narrow floats compute in float32 on both and are rounded after.
-    `commutes`: its two arguments may change places. `idempotent`: of two equal ones it is that one.
-    `expand` says the operation in terms of simpler ones, for a target with no spelling for that dtype.
-    `lane`, if given, makes it an exchange between the threads of a warp: the result in lane n is the argument in lane
-    `lane(n)`. All threads of the warp come by together; it stands alone in a store, in a kernel.
+    `cuda_prelude` declares what the expression calls. `cuda_atomic` is the hardware's atomic update of the element at
+    address `{0}` by `{1}`, where there is one. For LLVM it is an instruction ("fadd"), a comparison ("icmp slt") or an
+    intrinsic ("llvm.fma"). Narrow floats are computed in float32 and then rounded, on both.
+    `commutes`: f(a, b) is f(b, a). `idempotent`: f(a, a) is a.
+    `expand` gives the operation in terms of simpler ones, for a target without a spelling for the dtype.
+    `lane`, if given, makes it a warp shuffle: the result in lane n is the argument in lane `lane(n)`. All threads of
+    the warp have to execute it; it is the whole value of a store, in a kernel.
     `ulp` bounds the error of a backend against the exact result, in units in the last place; 0 is exact.
     `work` is about how many instructions a GPU takes for it in float32, for estimates.
-    `near` is below what magnitude of its argument, in float32, another function means the same and has no slow path.
-    `square` is the function that is its product with itself, and takes less.
-    `few` is of how many significant bits an argument is, at most, of which another function means the same, and takes
-    less.
-    `pairs` names, by dtype, the instruction that does it on two lanes at once and takes less than twice one; its
-    operands are those of both in the order of the arguments, then the results.
+    `near` is (m, g): for arguments of magnitude below m, in float32, g gives the same and has no slow path.
+    `square` names the function f(x) * f(x), where computing that directly is cheaper.
+    `few` is (bits, g): for arguments of at most so many significant bits, g gives the same and is cheaper.
+    `pairs` names, by dtype, the instruction that computes it for two lanes at less than twice the cost; its operands
+    are those of both lanes in the order of the arguments, then the results.
     """
 
     name: str
@@ -99,10 +98,10 @@ def _registered(name: str) -> Intrinsic:
 
 @dataclass(frozen=True, slots=True)
 class OperandAddress:
-    """Where an instruction wants an operand's address to point: at element `at` of it, which may speak of the `lane`
-    that gives the address. From there `run` elements lie one after the other, aligned to their bytes together: row
-    after row or, by their `number`, in `order`. With `rows` they are a row of a matrix, anywhere, and its other rows
-    are as far from each other as in the buffer, which the instruction is told."""
+    """The address that an instruction takes for an operand: that of element `at`, which may depend on the `lane`.
+
+    From there `run` elements are contiguous, aligned to their size together: in row-major order or, by their `number`,
+    in `order`. With `rows` they are one row of a matrix, whose row stride is the buffer's and is passed along."""
 
     at: tuple[Index, ...]
     run: int = 1
@@ -116,22 +115,20 @@ Major = Literal["k", "mn"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Instruction:
-    """Something a target does in one instruction, as data: what it means, who issues it, and how it is spelt.
+    """An instruction of a target, as data: its meaning, which threads issue it, and its spelling.
 
-    `meaning` is a Func of the language: a nest of constant loops around one statement, whose parameters are the
-    operands, with the memory and the layout that each has to have. `level` is who issues it together: each thread for
-    itself, the lanes of a warp, or the 128 threads of a warpgroup. `cuda` is a statement in which `{A}` is the address
-    of operand A, or of the first of the registers that hold its part of a fragment; `cuda_prelude` declares what it
-    calls.
-    `pointers` say more about operands in memory than that their first element is meant; those in `matrices` are told
-    where they lie by a descriptor (`loopir.ir.layout.smem_descriptors`), in `{A_word}` all of it but the address. Of
-    the two that are `boxed`, a tensor map tells of the first, a box of a global array, in `{A}` and its corner in
-    `{A_at}`, and the second is the box in shared memory, to which or from which it is copied; `{ring}` is the barrier
-    that counts its bytes. What is `asynchronous` is done when its thread has waited for it, which lowering sees to.
-    `arch` is the least architecture that has it, or with a letter the only one. `llvm` is what
-    `loopir.codegen.llvm.issue` calls it on a CPU. `cuda_blocks` is its spelling where it is done in the memory of
-    several blocks of a cluster, those in `{mask}`. Without a spelling for a target the instruction is its meaning
-    there. `loopir.interp.instruction` makes one from a Python function.
+    `meaning` is a Func: a nest of constant loops around one statement, whose parameters are the operands, with the
+    memory and the layout that each needs. `level` is the scope that issues it: a thread, the lanes of a warp, or the
+    128 threads of a warpgroup. `cuda` is a statement in which `{A}` is the address of operand A, or of the first
+    register that holds a lane's part of a fragment; `cuda_prelude` declares what it calls.
+    `pointers` describe the addresses of operands in memory (default: that of the first element). Operands in `matrices`
+    are passed as matrix descriptors (`loopir.ir.layout.smem_descriptors`), `{A_word}` being all but the address. Of the
+    two in `boxed`, the first is a box of a global array, passed as a tensor map `{A}` with its corner `{A_at}`, the
+    second is the box in shared memory; `{ring}` is the mbarrier that counts the bytes. An `asynchronous` instruction is
+    complete when its thread has waited for it; lowering inserts the wait.
+    `arch` is the least architecture that has it or, with a letter, the only one. `llvm` is its name in
+    `loopir.codegen.llvm.issue`. `cuda_blocks` is its spelling for multicast to the blocks of a cluster in `{mask}`. On
+    a target without a spelling the loops of the meaning run. `loopir.interp.instruction` makes one from a function.
     """
 
     name: str
@@ -165,11 +162,10 @@ MEMORIES: dict[str, Memory] = {}
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory of one's own, as data: a scope for the operands of instructions, with room for `capacity` bytes.
+    """A custom memory: a scope for operands of instructions, with `capacity` bytes.
 
-    On the targets that there are its buffers lie in memory of scope `like`, which each thread has for itself. One that
-    is made of registers of so many bytes, its `unit`, has no addresses: instructions alone touch what is in it, whole
-    registers at a time, which they know by number.
+    Its buffers are kept in the backing scope `like`, private to each thread. A memory made of registers of `unit` bytes
+    has no addresses: only instructions access it, whole registers at a time, by number.
 
         tiles = lp.Memory("tiles", capacity=1024)
         s.cache_read("C", "A", "tiles", at="k")

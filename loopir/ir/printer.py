@@ -1,8 +1,8 @@
 """Print a Func as Python source, which `loopir.ir.parser.parse` reads back.
 
-`parse(text(f)) == f` for every Func that verifies, so the printer keeps the tree as it is: parentheses where the
-tree differs from what Python would build, a type on a literal only where nothing beside it tells, a label only
-where it is not the default (the first buffer's name, made unique in textual order).
+`parse(text(f)) == f` for every Func that verifies, so the text preserves the tree: it has parentheses where Python
+would build another tree, a type on a literal where the parser cannot infer it, and a label where it is not the default
+(the first buffer's name, made unique in textual order).
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def lines(func: Func) -> list[Line]:
 
 
 def is_builtin(monoid: Monoid) -> bool:
-    """Whether `monoid` is what its name means by itself, so that it needs no definition in the text."""
+    """Whether `monoid` is the predefined one of its name, so that the text need not define it."""
     make = MONOIDS.get(monoid.name)
     return make is not None and make(tuple(p.type for p in monoid.left)) == monoid
 
@@ -409,7 +409,7 @@ def _is_element(ix: Index) -> bool:
 
 @memoized
 def untyped(v: Value) -> bool:
-    """Whether `v` is made of literals alone, so that its type has to come from what stands beside it."""
+    """Whether `v` consists of literals alone, so that its type has to be inferred from its context."""
     match v:
         case Const():
             return True

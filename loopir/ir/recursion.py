@@ -1,9 +1,9 @@
-"""Give recursive walks the stack frames that a deep program takes, and refuse in words what is deeper.
+"""Raise Python's recursion limit for deep programs, and refuse deeper ones with an error.
 
-Trees are walked by recursion, a few frames of Python a level. Python's own limit of 1,000 frames ends at a sum of 250
-terms or at 250 stages in one another's scope, so `deep` raises it, while an entry to the package runs, by FRAMES, or by
-as many as the main thread's C stack has room for. A program that needs more meets the error of the room that it
-entered. Python's limit is one for all threads, so what enters on a thread whose stack is smaller runs on a larger one.
+Trees are walked by recursion, a few Python frames a level. Python's default of 1,000 frames ends at a sum of 250 terms
+or at 250 nested stages, so `deep` raises the limit while an entry to the package runs: by FRAMES, or by as many as the
+main thread's C stack has room for. A program that needs more gets the error of the function that was entered. Python's
+limit is global to all threads, so an entry on a thread with a smaller stack runs on a thread with a larger one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _running, _outside = 0, 0
 
 
 def deep(error: type[LoopirError]) -> Callable[[F], F]:
-    """Decorate an entry to the package: it may recurse by FRAMES more, and raises `error` where that is not enough."""
+    """Decorate an entry to the package: let it recurse by FRAMES more, and raise `error` where that is not enough."""
 
     def decorate(fn: F) -> F:
         @wraps(fn)

@@ -1,4 +1,4 @@
-"""Ask how large the C stack of this thread is, and call a function where it is large enough."""
+"""Query the size of this thread's C stack, and call a function on a thread with a large one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values: what buffers hold, and what is computed from it; of the language (`loopir.ir.grammar`), the expressions."""
+"""Values: the scalar expressions of the language (`loopir.ir.grammar`), on what buffers hold."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lowering, as one table: a scheduled Func goes through the passes in order, and the emitters spell what comes out.
+"""The table of lowering passes: a scheduled Func goes through them in order, and code generation takes the result.
 
-A pass is a function from Func to Func in a file of its own; it decides nothing that the schedule has decided. The
-Func is verified after every pass, and `show` sees it.
+A pass is a function from Func to Func in a file of its own; it never reverses a decision of the schedule. The Func is
+verified after every pass.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LLVM = frozenset({"llvm"})
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One row: the rewrite, the stage its result is verified at, its targets, and why it stands where it does."""
+    """One pass: its function, the stage at which its result is verified, its targets, why it is there."""
 
     name: str
     rewrite: Callable[[Func, Target], Func]
@@ -63,76 +63,76 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("expand_instructions", expand_instructions, "schedule", BOTH,
-         "what the target has no instruction for is loops from here on"),
+         "later passes see loops instead of the instructions that the target lacks"),
     Pass("explicit_init", lambda f, t: explicit_init(f), "schedule", BOTH,
-         "every later pass sees a reduction's first value as plain stores"),
+         "later passes see the initialization of a reduction as plain stores"),
     Pass("simplify", lambda f, t: simplify_func(f, drop_unit_loops=True), "schedule", BOTH,
-         "guards that are proved go while the loops' bounds are still in sight", after=("explicit_init",)),
+         "proved guards are removed while loop bounds are still visible", after=("explicit_init",)),
     Pass("outline_kernels", outline_kernels, "lowered", BOTH,
-         "the host keeps what stands around the outermost concurrent loops", after=("explicit_init",)),
+         "the host keeps the statements around the outermost concurrent loops", after=("explicit_init",)),
     Pass("map_memories", map_memories, "lowered", BOTH,
-         "memories that are declared beside the scopes have room for what is in them, and are what they are like",
+         "custom memories are checked for capacity and become their backing scopes",
          after=("outline_kernels",)),
     Pass("distribute_fragments", distribute_fragments, "lowered", GPU,
-         "the lanes of a warp share the nests over fragments, which are loops over lanes from here on",
+         "nests over fragments become loops over lanes, which are bound next",
          after=("outline_kernels",)),
     Pass("hoist_vector_guards", hoist_vector_guards, "lowered", BOTH,
-         "guards that a vector's lanes pass together leave them while indices are those of elements",
+         "uniform guards are found while indices are still multi-dimensional",
          after=("simplify", "distribute_fragments")),
     Pass("bind_threads", bind_threads, "lowered", GPU,
-         "bound loops become the launch's axes; what is under none of an axis runs on its index 0",
+         "bound loops become launch axes; a statement under no loop of an axis runs on its index 0",
          after=("outline_kernels", "distribute_fragments")),
     Pass("lower_thread_reductions", lower_thread_reductions, "lowered", GPU,
-         "threads fold together where all of a block come by; what they share is ordered by barriers, next",
+         "reduction trees use shared memory, which the barriers inserted next order",
          after=("explicit_init", "bind_threads")),
     Pass("insert_barriers", insert_barriers, "lowered", GPU,
-         "threads of a block meet between a write and another thread's access, while accesses are by element",
+         "dependences between threads are analyzed while accesses are by element",
          after=("bind_threads", "lower_thread_reductions")),
     Pass("insert_copy_waits", insert_copy_waits, "lowered", GPU,
-         "a thread waits for its asynchronous copies, in time for the barrier that tells the others",
+         "a thread waits for its copies before the barrier that publishes them",
          after=("insert_barriers",)),
     Pass("insert_store_waits", insert_store_waits, "lowered", GPU,
-         "a thread waits until its stores have read, in time for the barrier that lets others write there again",
+         "a thread waits until its stores have read, before the barrier after which others write there",
          after=("insert_barriers",)),
     Pass("warp_specialize", warp_specialize, "lowered", BOTH,
-         "what warps of their own do leaves the nest once the barriers of the rest are placed in it",
+         "producers are moved out of the nest once the barriers of the rest are in place",
          after=("insert_barriers", "insert_copy_waits")),
     Pass("insert_mbarrier_waits", insert_mbarrier_waits, "lowered", GPU,
-         "copies that count bytes are waited for where they are needed; that readers are done, barriers tell",
+         "bulk copies are waited for before their use; barriers already order the readers before the next fill",
          after=("insert_barriers", "insert_copy_waits")),
     Pass("insert_wgmma_waits", insert_wgmma_waits, "lowered", GPU,
-         "products are waited for where they are done",
+         "products are waited for before their results are used",
          after=("insert_barriers", "insert_copy_waits")),
     Pass("insert_proxy_fences", insert_proxy_fences, "lowered", GPU,
-         "ordinary writes are made known to what reads by itself, before all barriers that there are",
+         "fences go before barriers, so all barriers have to be in place",
          after=("insert_wgmma_waits", "warp_specialize", "insert_mbarrier_waits")),
     Pass("insert_bounds_checks", insert_bounds_checks, "lowered", BOTH,
-         "an access that is not proved is tested, while accesses are by element", after=("insert_barriers",)),
+         "unproved accesses are tested while accesses are by element", after=("insert_barriers",)),
     Pass("lower_fragments", lower_fragments, "lowered", BOTH,
-         "instructions get registers and addresses, once no analysis needs what they touch",
+         "instructions get registers and addresses once no analysis needs their loops",
          after=("insert_bounds_checks",)),
     Pass("flatten_buffers", flatten_buffers, "flat", BOTH,
-         "elements become offsets, layouts are applied; no analysis of accesses after this",
+         "subscripts become offsets and layouts are applied; accesses are not analyzed after this",
          after=("insert_bounds_checks",)),
     Pass("vectorize_memory", vectorize_memory, "flat", GPU,
-         "whole vectors are moved at once where offsets are contiguous and aligned", after=("flatten_buffers",)),
+         "vectors need contiguous and aligned offsets", after=("flatten_buffers",)),
     Pass("pack_x2", pack_x2, "flat", GPU,
-         "two lanes of what is made of sums are one instruction, while lanes are loops over one store",
+         "lanes are packed while they are still loops over one store",
          after=("vectorize_memory",)),
     Pass("bound_unrolled_guards", bound_unrolled_guards, "flat", GPU,
-         "guards say where they are known to hold, once no analysis of accesses reads them",
+         "guards are rewritten once no analysis of accesses reads them",
          after=("vectorize_memory",)),
     Pass("guard_fast_paths", guard_fast_paths, "flat", GPU,
-         "all lanes of a vector are asked at once whether a function needs its slow path", after=("vectorize_memory",)),
+         "one range test replaces those of all lanes, which are unrolled by then", after=("vectorize_memory",)),
     Pass("cse", cse, "flat", GPU,
-         "what a statement repeats is computed once; lanes are loops of their own by then",
+         "repeated operations are found once lanes are loops of their own",
          after=("vectorize_memory",)),
     Pass("tidy", lambda f, t: simplify_func(f, drop_unit_loops=True), "flat", BOTH,
-         "offsets are simplified as a whole", after=("flatten_buffers",)),
+         "flattened offsets are simplified", after=("flatten_buffers",)),
     Pass("unswitch", unswitch, "flat", LLVM,
-         "tests leave the loops that they are the same in, once they are as simple as they get", after=("tidy",)),
+         "tests are compared for equality, so they have to be simplified first", after=("tidy",)),
     Pass("check_static_allocs", check_static_allocs, "flat", GPU,
-         "what a kernel allocates has a constant size and fits, or is refused, once sizes are as simple as they get",
+         "sizes have to be simplified to be recognized as constants",
          after=("tidy",)),
 )  # fmt: skip
 
@@ -140,12 +140,11 @@ PASSES: tuple[Pass, ...] = (
 def lower(
     func: Func, target: str, *, gpu: Machine | None = None, show: Callable[[str, Func], None] | None = None
 ) -> Func:
-    """`func` in the form that the emitter of `target` takes: host statements around kernels, flat accesses.
+    """Lower `func` for `target`: host statements around kernels, with flat accesses.
 
-    `gpu` is the one that limits are of, unless told the one that schedules are made for. `show` is called with each
-    pass's name and result. Raises LowerError where the schedule cannot be run on the
-    target, TargetError where it needs more than the target has. Without `show`, a Func is lowered once for a target:
-    who asked whether it can be builds what came out then.
+    `gpu` has the limits to check (default: those of `lp.machine()`). `show` is called with the name and the result of
+    each pass. Raises LowerError where the schedule cannot run on the target, TargetError where it needs more than the
+    target has. Without `show`, the result is memoized with `func`.
     """
     chosen = target_called(target, gpu)
     if show is not None:

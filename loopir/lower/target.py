@@ -22,11 +22,11 @@ class Target:
     shared_bytes: int = 0
     max_cluster: int = 1
     instructions: bool = False
-    """Whether its instructions are spelt; else they are the loops they mean."""
+    """Whether instructions are emitted; otherwise they are expanded to loops."""
     hints: bool = False
-    """Whether it is told what is about to be used."""
+    """Whether prefetch hints are emitted."""
     branches: bool = False
-    """Whether a test is a branch there, and not a predicate of what it guards: copies of one are then made one."""
+    """Whether a test is compiled to a branch, and not to predication; repeated tests are then merged."""
 
 
 CUDA = Target(
@@ -59,9 +59,9 @@ def _with_limits(gpu: Machine) -> Target:
 
 
 def require_arch(needs: Iterable[tuple[str, str]], arch: str) -> None:
-    """TargetError unless `arch` has everything in `needs`: of each what it is, and the least architecture that has it.
+    """Raise TargetError unless `arch` has everything in `needs`, pairs of a feature and the least architecture for it.
 
-    "sm_90" is that one and all later ones; "sm_90a", with a letter, is that one alone.
+    "sm_90" stands for sm_90 and all later ones; "sm_90a", with a letter, for that one alone.
     """
     for what, least in needs:
         if least[-1].isalpha():

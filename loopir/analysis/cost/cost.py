@@ -1,9 +1,9 @@
-"""What a nest costs, as formulas in its sizes: operations, elements moved, and the bytes that no schedule avoids.
+"""The cost of a nest as formulas in its sizes: operations, elements moved, and compulsory traffic.
 
-Formulas are sympy expressions in symbols named as the sizes; sympy is loaded when the first one is asked for. A loop
-whose extent depends on an outer loop is summed exactly, and so is a guard that leaves an interval of a loop. Others are
-taken to hold, with the dearer side of a condition (`loopir.analysis.cost.trip_counts`), so that counts are upper
-bounds; a loop bound read from memory becomes a symbol of its own.
+Formulas are sympy expressions in symbols named as the sizes; sympy is imported at the first one. A loop whose extent
+depends on an outer loop is summed exactly, and so is a guard that leaves an interval of a loop. Other guards count as
+true, with the more expensive side of a condition (`loopir.analysis.cost.trip_counts`), so that counts are upper bounds;
+a loop bound read from memory becomes a symbol of its own.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false

@@ -1,10 +1,9 @@
 """GPU traffic of a lowered kernel at given sizes, counted on a sample of its warps.
 
-Each statement is met in every warp of a block, of blocks drawn at random (with a fixed seed), at iterations drawn from
-the loops around it, so that guards, triangles and any index are counted as they are, with no formula: how many lanes
-take part, which 32-byte sectors of memory they touch together, and how often banks of shared memory are met twice. What
-is met is weighted by the extents of the loops. Where a kernel's own data decide, they are taken to go the way of its
-code.
+Each statement is evaluated in every warp of sampled blocks (with a fixed seed), at sampled iterations of the loops
+around it, so that guards, triangles and any index are counted without a formula: the active lanes, the 32-byte sectors
+that they touch together, and the bank conflicts in shared memory. Samples are weighted by the extents of the loops.
+Conditions on data count as true.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Trip counts of statements as formulas in the sizes; guards count where they cut a range.
+"""Trip counts of statements as formulas in the sizes, exact for guards that leave an interval of a loop.
 
-A guard that is linear in a loop, with coefficient 1, leaves an interval of its iterations; the other side of a
-condition has the rest of them. What is counted exactly is exact; else a guard is taken to hold, and of the two sides of
-a condition the one that costs more is counted, in everything that is counted. So no count is below the true one.
+A guard that is linear in a loop, with coefficient 1, leaves an interval of its iterations; the other side of the
+condition gets the rest. Any other guard counts as true, with the more expensive side of its condition. So no count is
+below the true one.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -51,11 +51,11 @@ EVERYWHERE: Where = ((1, ()),)
 
 
 class _Unknown(Exception):
-    """How many instances guards leave is not known as a formula."""
+    """The number of instances under a guard has no formula."""
 
 
 def sum_over_instances(func: Func, each: Callable[[Store | Reduce], Counts]) -> dict[str, Any]:
-    """The sum of what `each` gives for an instance of a statement, over all instances that run."""
+    """The sum of `each` over all executed instances of a statement."""
 
     def of(body: Body, loops: tuple[Loop, ...], where: Where) -> dict[str, Any]:
         out: dict[str, Any] = {}

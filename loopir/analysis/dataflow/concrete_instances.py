@@ -1,7 +1,7 @@
 """Concrete statement instances: which one touches an element, and which comes first.
 
-Where the least case of something has been found, this often says at once that it stands: that no write comes between,
-or that there was one before. What it does not say is asked of sets of instances.
+Given the least case of a conflict, this often decides at once whether another write comes in between or before. What it
+leaves open is decided by sets of instances.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Moment = Sequence["int | None"]
 
 
 def time_of(done: Done, env: Env) -> Moment:
-    """When `done` happens in the iteration `env`: an instance reads before it writes."""
+    """The time of `done` in the iteration `env`: an instance reads before it writes."""
     return (*[x if isinstance(x, int) else env.get(x) for x in done[0].when], int(done[1].write))
 
 
 def precedes(a: Moment, b: Moment) -> bool | None:
-    """Whether what happens at `a` comes before what happens at `b`; None if that is not known."""
+    """Whether time `a` precedes time `b`; None if unknown."""
     for x, y in zip(a, b, strict=False):
         if x is None or y is None:
             return None

@@ -1,4 +1,4 @@
-"""Where a value is a constant, whatever is given: what padding folds in, which is the identity of the fold."""
+"""Constant propagation over value-based dataflow, to recognize padding with the identity of a fold."""
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false, reportMissingTypeArgument=false
@@ -21,7 +21,7 @@ Known = tuple[Const, isl.Set]
 
 
 def known_constants(flow: Flow, site: Site, value: Value, deep: int = DEEP) -> Iterator[Known]:
-    """Constants that `value` is known to be, each for some instances of `site`."""
+    """The constants that `value` is proved to equal, each with its instances of `site`."""
     match value:
         case Const():
             yield value, site.domain

@@ -1,8 +1,7 @@
-"""Corrections: how a fold is brought up to date when another fold, which its terms read, goes on.
+"""Corrections of online folds: update a partial fold when another running fold, which its terms read, has changed.
 
-A term g(c, r) is made of what changes along the fold, c, and of the value of another fold, r, which is not done yet.
-What was folded so far is the fold of g(c, r); that of g(c, r') is wanted once r has become r'. There is a correction if
-some map h of folds has
+A term g(c, r) depends on the elements c of the fold, and on the running value r of another fold. The fold so far is
+that of g(c, r); once r has become r', that of g(c, r') is needed. There is a correction if some map h of folds has
 
     h(g(c, r), r, r') = g(c, r')  for all c,   h(a . b) = h(a) . h(b),   h(identity) = identity.
 

@@ -1,4 +1,4 @@
-"""Corrections that the form of a term does not tell: sympy proposes one, and random points of 40 digits decide."""
+"""Find corrections with sympy where the form of a term is not recognized; random points with 40 digits check them."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportUnknownLambdaType=false

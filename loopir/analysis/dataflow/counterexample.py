@@ -1,7 +1,7 @@
-"""Two programs that are not shown to be equal, run on small inputs: an element in which they differ, if any.
+"""Search for a counterexample to the equality of two programs, by running both on small inputs.
 
-The run is exact, over the integers modulo 2^32 with unknown functions as hashes, so a difference is one of dataflow,
-and not of rounding. Finding none says nothing.
+They run exactly, over the integers modulo 2^32 with functions as hashes, so a difference is one of dataflow and not of
+rounding. Finding none proves nothing.
 """
 
 from __future__ import annotations

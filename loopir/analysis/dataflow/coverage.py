@@ -1,8 +1,8 @@
-"""Whether what a statement does in one nest it does in another, too, and once: sets of instances or elements, by isl.
+"""Coverage: does one nest execute all instances, or access all elements, of another, and each once? By integer sets.
 
-A set is over the sizes, the loops that both nests have around them, and indices over the statement's loops: its own
-loops for instances, the subscripts of an access for elements. What analysis sees only in part may be too large a set,
-which is right for what has to be covered and wrong for what covers: `Image.exact` tells.
+A set is over the sizes, the loops around both nests, and indices over the statement's loops: its own loops for
+instances, the subscripts of an access for elements. A set that is not affine is over-approximated, which is sound for
+what has to be covered and unsound for what covers; `Image.exact` says which.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stores whose value nobody looks at: which write their own reads see makes no difference to any output.
+"""Dead stores: writes whose value is never used, so that dependences of their own reads need not be kept.
 
 A value is dead if the element is written again before anybody reads it, or is never read. A rewrite that keeps every
 other dependence leaves dead values dead and all others as they were: what is live reads what it read, in the order of

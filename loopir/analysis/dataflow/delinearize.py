@@ -1,6 +1,6 @@
-"""Delinearization: split a loop whose `f // d` and `f % d` alone are used into two loops.
+"""Delinearization: split a loop f that is used only as `f // d` and `f % d` into two loops.
 
-The product of two sizes is no extent that integer sets can be told of. The order of iterations is the same.
+Integer sets cannot express an extent that is a product of sizes. The order of iterations is the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which fold of one program is which of another: relations between the values that are folded in, by reader."""
+"""Match the folds of two programs: relations between the values that are folded in, for each reader."""
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false, reportMissingTypeArgument=false

@@ -1,7 +1,7 @@
-"""Prefix folds: what a value is the fold of, through copies, partial results and running folds.
+"""Prefix folds: find the values that a value is the fold of, through copies, partial results and running folds.
 
-A running fold is a chain of instances of one statement, each of which goes on from another one; which are behind a
-value is the transitive closure of that. Nothing may be counted twice: relations cannot tell, so it is asked.
+A running fold is a chain of instances of one statement, each continuing another; the values folded in are the
+transitive closure of that. Relations cannot express that a value is folded in twice, so it is checked separately.
 """
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false

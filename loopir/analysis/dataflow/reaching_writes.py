@@ -1,7 +1,7 @@
-"""Reaching writes: is a read preceded by its write, or overwritten before the use of what it made?
+"""Reaching writes: is every read preceded by its write, and are operands overwritten before a value is used?
 
-In the second question there are three instances: the one that stores a value, a write of what the value was computed
-from, and the one that loads the value. Whoever wants to compute the value only where it is loaded asks it.
+The second question has three instances: one that stores a value, one that overwrites an operand of it, and one that
+loads the value. It decides whether the value can be computed at its use instead.
 """
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false

@@ -1,6 +1,6 @@
-"""Where a program uses memory that nothing has written, which has no meaning whatever becomes of the value.
+"""Find uses of uninitialized memory, which are undefined behaviour even if the result is not used.
 
-To copy such memory is no use of it, and leaves the copy unwritten: what is copied from there on is followed.
+A copy of uninitialized memory is no use; it leaves the copy uninitialized, and is followed.
 """
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false

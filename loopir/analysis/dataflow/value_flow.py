@@ -1,7 +1,7 @@
 """Value-based dataflow: for every read, which write, or which folds, its value comes from.
 
 Instances are points of isl sets, accesses and times are isl relations, with the sizes as parameters; isl's flow
-analysis gives the last writer. What isl cannot be told (memory that decides, products of sizes) raises Unseen.
+analysis finds the last writer. What is not affine (control by data, products of sizes) raises Unanalyzable.
 """
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -49,7 +49,7 @@ END = 1 << 30
 
 
 class Unanalyzable(Exception):
-    """What the dataflow depends on is not affine, or comes from memory."""
+    """The dataflow depends on something that is not affine or is read from memory."""
 
 
 class Apart(Exception):

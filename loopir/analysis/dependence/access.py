@@ -1,4 +1,4 @@
-"""Accesses of each statement: what, when, under which conditions; the input of dependence analysis.
+"""The accesses of each statement, with their times and conditions: the input of dependence analysis.
 
 A reduction with `init` appears twice: its stores of `init`, which run before its outermost `over` loop
 (`loopir.ir.traverse.reduction_init`), and its folds. When an instance runs is a vector of positions in statement

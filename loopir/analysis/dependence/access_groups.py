@@ -1,7 +1,7 @@
-"""Group accesses that differ by constants alone, to ask about all of a group at once.
+"""Group accesses that differ only by constants, to test all of a group for dependence at once.
 
-The nine reads of a 3x3 mean are one read of `A[i + u, j + v]`, with u and v below 3 as further dimensions of the
-statement. Where that read meets a write nowhere, none of the nine does; where it may, they are looked at one by one.
+The nine reads of a 3x3 mean are one read of `A[i + u, j + v]`, with u and v below 3 as extra dimensions of the
+statement. If that read conflicts with no write, none of the nine does; if it may, they are tested one by one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def has_write(a: Access, b: Access) -> bool:
 def unresolved_pairs(
     s: Statement, t: Statement, clear: Clear, asks: Asks = has_write
 ) -> Iterator[tuple[Access, Access]]:
-    """Pairs of accesses of `s` and of `t` to one buffer, of bundles that are not clear of one another."""
+    """Pairs of accesses of `s` and of `t` to one buffer, from groups that may conflict."""
     for first, second in access_groups(s, t, asks):
         if len(first) * len(second) == 1 or not clear(*_any_access(s, first, "s"), *_any_access(t, second, "t")):
             yield from product(first, second)
@@ -36,7 +36,7 @@ def unresolved_pairs(
 def access_groups(
     s: Statement, t: Statement, asks: Asks = has_write
 ) -> list[tuple[Sequence[Access], Sequence[Access]]]:
-    """The bundles of `s` and of `t` that touch one buffer, writes first; the same two sets of places once."""
+    """Pairs of groups of `s` and of `t` that access one buffer, writes first, without repetition."""
     pairs = [
         (first, second)
         for name, ours in s.alike.items()

@@ -1,10 +1,9 @@
 """Dependence analysis: which statement instances depend on one another, and do they change order?
 
-Every question, here and in `moved`, is the same one: is there a pair of accesses to one element, at least one a write,
-whose instances are ordered in one way now and would not be so after the step? The pair is looked for with the sizes as
-unknowns, and the answer is the least one: smallest sizes first, then the earliest iterations. An answer is a Witness;
-None is a proof.
-What analysis cannot see through counts as touching everything, so errors are on the side of refusal.
+Every question, here and in `reordering`, is the same: is there a pair of accesses to one element, at least one a write,
+whose instances are in one order now and would be in another after the step? The sizes are unknowns, and the answer is
+the least pair: smallest sizes first, then earliest iterations. An answer is a Witness; None is a proof. What analysis
+cannot see counts as touching everything, so errors are on the side of refusal.
 """
 
 from __future__ import annotations
@@ -177,7 +176,7 @@ def order_in_loop(s: Statement, t: Statement, loop: str, *, first: bool = False)
 
 def joint_orders(now: Sequence[Order], then: Sequence[Order]) -> list[Order]:
     """Where `now` and `then` hold: what can be both, if one puts s before t and the other t before s."""
-    left, right = ([(o, *_steps(o)) for o in orders] for orders in (now, then))
+    left, right = ([(o, *_strict_and_equal(o)) for o in orders] for orders in (now, then))
     return [
         [*a, *b]
         for a, up, same in left
@@ -186,8 +185,8 @@ def joint_orders(now: Sequence[Order], then: Sequence[Order]) -> list[Order]:
     ]
 
 
-def _steps(order: Order) -> tuple[tuple[str, ...], set[tuple[str, ...]]]:
-    """The dimensions (less, more) of the last, strict step; those that are equal before it, both ways round."""
+def _strict_and_equal(order: Order) -> tuple[tuple[str, ...], set[tuple[str, ...]]]:
+    """The dimensions (less, more) of the strict last comparison, and the equal pairs before it, in both orders."""
     named = [(_less_and_more(linear), equal) for linear, equal in order]
     equal = {x for pair, eq in named if eq for x in (pair, pair[::-1])}
     return (() if not named or named[-1][1] else named[-1][0]), equal

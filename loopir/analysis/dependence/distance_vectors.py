@@ -1,9 +1,9 @@
 """Distance vectors of instances that touch one element, from their subscripts alone.
 
-Most dependence questions end here: the subscripts `i_o * 32 + i_i, j` are those of one `i_o`, one `i_i` and one `j`, so
-that two instances which touch one element by them differ in no loop but those that the element does not speak of. What
-is said follows from the constraints of `depend.Pair.system`, so an order it rules out is one that the solver would rule
-out, too; where it says nothing, the solver is asked. It is worked out without building the system.
+Most dependence questions are decided here: the subscripts `i_o * 32 + i_i, j` determine `i_o`, `i_i` and `j`, so two
+instances that touch one element differ only in loops that do not occur in the subscripts. The results follow from the
+constraints of `depend.Pair.system`, so an order that is ruled out here the solver would rule out, too; the rest is left
+to the solver. The system itself is not built.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether an iteration of a loop is the same in every block of a cluster, so that one of them can do it for all."""
+"""Multicast: is an iteration of a loop identical in every block of a cluster, so that one block can run it for all?"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Legality of reordering: does a rewrite keep the order of every two dependent instances?
 
-One question for all primitives that move loops: the old nest, the new one, and where each new statement came from.
-The old loops are written as indices over the new ones, so shifts, skews, tiles and loops in parts are all said in one
-way; a pair of dependent old instances is looked for whose new instances run the other way round. That each old
-instance runs exactly once is not asked: it holds by the form of the rewrite, and each primitive says why.
+All primitives that move loops ask one question, given the old nest, the new one, and the origin of each new statement.
+The old loops are written as indices over the new ones, so shifts, skews, tiles and partitions have one form; the
+analysis looks for dependent old instances whose new instances are in the opposite order. That each old instance runs
+exactly once is not checked here: it holds by the form of the rewrite, and each primitive says why.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from loopir.ir.verify.verify import evaluate
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a statement of the new nest came from: the label it had, and old loops as indices over the new ones.
+    """The origin of a statement of the new nest: its old label, and the old loops as indices over the new ones.
 
-    A loop that is not in `loops` is still there, under its name.
+    A loop that is not in `loops` is unchanged.
     """
 
     label: str

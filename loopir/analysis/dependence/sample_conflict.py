@@ -1,7 +1,7 @@
-"""Find two dependent instances by trying a few, before the solver is asked whether there are any.
+"""Find two dependent instances by trying a few, before the solver is asked.
 
-The second one is tried at the last iteration of its loops, where what came before is all there, and the first one is
-where it touches the same element. What is found is checked by evaluation; where nothing is found, nothing is said.
+The second instance is tried at the last iteration of its loops, which all others precede; the first is solved for, so
+that it touches the same element. What is found is checked by evaluation; finding nothing proves nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether every access of a nest is inside its buffer, for all sizes that the Func assumes; else the least that is not.
+"""Bounds inference: prove every access inside its buffer, for all sizes that the Func assumes, or find the least
+outside.
 
-What comes from memory (a gather, a data-dependent bound) is not known here: `find_out_of_bounds` leaves such an index
-out, and `unproved_accesses` gives it. The interpreter checks it when the nest runs, and lowering puts a check into
-compiled code.
+Indices read from memory (a gather, a data-dependent bound) are not known here: `find_out_of_bounds` skips them, and
+`unproved_accesses` returns them. The interpreter checks them as the nest runs, and lowering inserts checks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Footprints: the box of a buffer that a subtree touches in one iteration of the loops around it.
 
-The ends of each index are worked out on its affine form, inner loops first, each at the end that makes it least or
-greatest; divisions, remainders and minima by their monotony. What the forms cannot order is asked of the solver. The
-box holds every element touched; for affine indices, be they strided, offset, reversed, diagonal or symbolic, its ends
-are touched. Conditions are not used: the box may stick out where a guard keeps the accesses in.
+The ends of each index are computed on its affine form, inner loops first, each at its first or last iteration;
+divisions, remainders and minima by their monotonicity. Ends that the forms cannot compare are compared by the solver.
+The box contains every element touched, and for affine indices its ends are touched. Guards are not used, so the box may
+exceed the buffer where a guard keeps the accesses inside.
 """
 
 from __future__ import annotations

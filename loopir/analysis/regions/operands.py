@@ -1,7 +1,7 @@
-"""Whether the operands of an instruction lie as it needs them: whole tiles of a fragment, aligned runs of memory.
+"""Check that the operands of an instruction are placed as it needs: whole tiles of a fragment, aligned runs of memory.
 
-Asked when a nest is made an instruction, so that a person hears of it, and again when it is spelt, as what was true
-then may have been changed since: another layout, another offset.
+Checked at `tensorize`, so that the user gets the refusal, and again in lowering, as layouts and offsets may have
+changed in between.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Retile a nest: the same iterations in the same order, over other loops.
 
-Simplifying such a body anew costs most where it finds nothing, so only what speaks of the renamed loops is rewritten,
-and guards are put into their shortest form without being decided. That loses nothing that could be proved: as the new
-loops run, the old positions take the values that they took before, so a guard is always true now only if it always was.
-Of a part of a loop that is not so, and there the guards that speak of the loop are decided.
+Only what depends on the replaced loops is rewritten, and guards are normalized without being decided, as simplifying
+the whole body costs most where it finds nothing. No proof is lost: the old positions take the same values as before, so
+a guard is always true now only if it always was. That does not hold for a part of a loop, where guards on it are
+decided.
 """
 
 from __future__ import annotations

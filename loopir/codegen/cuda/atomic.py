@@ -1,4 +1,4 @@
-"""Updates of one element that no other thread comes between, in CUDA C: the hardware's own, or compare and exchange."""
+"""Emit atomic updates in CUDA C: by the hardware's instruction, or by a compare-and-swap loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WORDS = {2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 
 
 def update(s: Reduce, values: CudaValues) -> list[str]:
-    """The lines that fold the value of `s`, a reduction into one buffer, into its element as one step."""
+    """The lines that fold the value of `s`, a reduction into one buffer, into its element atomically."""
     (b,), (left,), (right,), (fold,) = s.buffers, s.monoid.left, s.monoid.right, s.monoid.combine
     address = f"&{values.element(b, s.at[0])}"
     value = f"const {value_type(right.type)} lp_r0 = {values.value(s.values[0])};"

@@ -1,7 +1,7 @@
 """Emit CUDA C, with no header, from a lowered Func: one source for all of its kernels.
 
-This room only spells. Statements are here, expressions in `cuda_values`. What a kernel's launch needs to know is in
-`KernelInfo`; grid sizes are index expressions that the host evaluates.
+Nothing is decided here. Statements are emitted in this file, expressions in `loopir.codegen.cuda.values`. `KernelInfo`
+has what a launch needs; grid sizes are index expressions that the host evaluates.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """How a kernel is launched: its parameters as (kind, name), the grid, the block, dynamic shared memory in bytes.
+    """How to launch a kernel: its parameters as (kind, name), the grid, the block, dynamic shared memory in bytes.
 
-    Parameters are integers, reciprocals of such, named as the host function spells them, and buffers.
-    The grid counts blocks, `cluster` of which are a cluster, side by side along x.
+    Parameters are integers, reciprocals of integers, and buffers, under their names in the host function. The grid
+    counts blocks; `cluster` blocks, contiguous along x, are a cluster.
     """
 
     name: str
@@ -96,7 +96,7 @@ class KernelInfo:
 
 @dataclass(frozen=True, slots=True)
 class CudaModule:
-    """The source, what each kernel needs, and for every line of the source the loop that it came from."""
+    """The source, how to launch each kernel, and the loop from which each line of the source comes."""
 
     source: str
     kernels: tuple[KernelInfo, ...]
@@ -107,10 +107,10 @@ class CudaModule:
 
 @deep(LowerError)
 def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
-    """The CUDA C of every kernel in `func`.
+    """Emit the CUDA C of every kernel in `func`.
 
-    With `long`, indices are counted in 64 bits whatever the sizes are. With `scalar`, copies between memory and
-    registers go element by element, so that arrays may start anywhere; those that are instructions still may not.
+    With `long`, index arithmetic has 64 bits at all sizes. With `scalar`, copies between memory and registers move one
+    element at a time, so that arrays need no alignment beyond an element's, except where instructions access them.
     """
     index_bounds(func)
     kernels = kernels_of(func)
@@ -151,7 +151,7 @@ def _types(kernel: Kernel) -> Iterator[DType]:
 
 
 class _Emitter:
-    """One kernel."""
+    """Emits one kernel."""
 
     def __init__(self, kernel: Kernel, long: bool, scalar: bool) -> None:
         self.source, self.scalar = kernel, scalar

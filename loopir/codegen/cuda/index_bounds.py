@@ -1,9 +1,8 @@
-"""Bounds of a kernel's indices: 32-bit arithmetic wherever they fit, checked at each launch.
+"""Bound a kernel's indices, so that they are computed in 32 bits where they fit; checked at each launch.
 
-What an index expression, and any part of it, comes to is between two bounds that are made of the sizes, one below 0 and
-one above. Where all bounds are constants below 2^31, indices are ints. Where they depend on sizes, there are two
-kernels of one text, and the host takes the one whose indices hold all that there are. Indices that come from memory
-have no bound.
+Every subexpression of an index lies between two bounds over the sizes, one at most and one at least 0. If all bounds
+are constants below 2^31, indices are 32-bit ints. If they depend on sizes, the kernel is compiled twice, with 32 and
+with 64 bits, and the host chooses at each launch. Indices read from memory have no bound.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ZERO = Int(0)
 
 
 class Unbounded(Exception):
-    """The index is from memory."""
+    """The index is read from memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,14 @@ class Range:
 
 
 def unbounded(ix: ValueToIndex) -> Range:
-    """Of a number from memory nothing is known."""
+    """Raise Unbounded: nothing is known of a number from memory."""
     raise Unbounded
 
 
 class Bounds:
-    """Bounds of the indices in `body`; `opaque` bounds the numbers that are read from memory.
+    """Bounds of the indices in `body`; `opaque` gives the bounds of numbers read from memory.
 
-    A loop as long as such numbers say counts to `longest`, if that is given.
+    A loop whose extent depends on such numbers is taken to count to `longest`, if that is given.
     """
 
     def __init__(
@@ -236,9 +235,9 @@ def _positive(ix: Index) -> bool:
 
 
 def index_bounds(kernel: Kernel, most: int = INT32_END) -> tuple[Index, ...] | None:
-    """What all indices of `kernel` are within, up and down, as far as that may be `most` or more; None if unknown.
+    """Bounds on the magnitude of all indices of `kernel` that may reach `most`; None if unknown.
 
-    No bound: an int holds every index. A constant, which is then 2^31 or more: none ever does.
+    If there are none, an int holds every index. If one is a constant, which is then at least 2^31, an int never does.
     """
     known = Bounds(kernel.body)
     indices = dict.fromkeys(n for n in nodes(kernel) if isinstance(n, Index))
@@ -250,6 +249,6 @@ def index_bounds(kernel: Kernel, most: int = INT32_END) -> tuple[Index, ...] | N
 
 
 def ends(found: Mapping[Index, Range], parts: Collection[Index], most: int) -> tuple[Index, ...]:
-    """The ends of `found` that may be `most` or more, but for those of `parts`, which other ends are no less than."""
+    """The ends of `found` that may reach `most`, without those of `parts` that other ends dominate."""
     whole = dict.fromkeys(b for ix, r in found.items() if ix not in parts for b in (r.down, r.up))
     return tuple(b for b in whole if not (isinstance(b, Int) and b.value < most))

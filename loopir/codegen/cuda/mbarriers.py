@@ -1,4 +1,4 @@
-"""Barriers in shared memory and tensor maps, as CUDA C spells them."""
+"""Emit mbarriers, tensor maps and named hardware barriers in CUDA C."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ __device__ __forceinline__ void lp_ring_wait(unsigned long long* slot, unsigned 
 
 @dataclass(frozen=True, slots=True)
 class MapInfo:
-    """A tensor map that a launch makes: of which buffer, its shape and strides in elements, the box, and the bytes of
-    rows that are swizzled in shared memory, or 0."""
+    """A tensor map that a launch encodes: its buffer, shape and strides in elements, the box, and the swizzle span in
+    bytes, or 0."""
 
     buffer: str
     dtype: str
@@ -52,7 +52,7 @@ class MapInfo:
 
 
 def maps_of(kernel: Kernel) -> dict[MapInfo, str]:
-    """The tensor maps that `kernel` takes, each with the name of its parameter."""
+    """The tensor maps of `kernel`, by the name of the parameter."""
     boxes = [b for s in statements(kernel.body) if isinstance(s, InstrCall) for b in s.boxes]
     return {info: f"lp_map_{n}" for n, info in enumerate(dict.fromkeys(map(map_of, boxes)))}
 
@@ -62,8 +62,9 @@ def map_of(b: TmaBox) -> MapInfo:
 
 
 def hardware_barriers(threads: int, kernel: Kernel) -> list[str]:
-    """How each so many threads of `kernel`, in order, meet: at hardware barriers from number 1 on, named as constants,
-    for one whose number is computed takes all that there are."""
+    """Emit a barrier of each group of `threads` consecutive threads of `kernel`, by named barriers from number 1 on.
+
+    The numbers are constants, because a barrier with a computed number reserves all of them."""
     sizes = sorted({s.threads for s in statements(kernel.body) if isinstance(s, Barrier) and s.threads})
     counts = {n: _meeting(n, kernel) for n in sizes}
     first = 1 + sum(counts[n] for n in sizes[: sizes.index(threads)])

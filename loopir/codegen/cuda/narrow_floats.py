@@ -1,7 +1,7 @@
-"""Narrow floats (16 bits and fewer) in CUDA C: storage, and conversions.
+"""Storage and conversion of narrow floats (16 bits and fewer) in CUDA C.
 
-Those of 8 bits are converted by the hardware of sm_89 and later, and by arithmetic before. The hardware makes the
-largest number of what is too large; here that becomes NaN, or infinity where the type has one, as in ml_dtypes.
+8-bit floats are converted by instructions on sm_89 and later, and by arithmetic before. The instructions saturate
+overflow to the largest number; here it becomes NaN, or infinity where the type has one, as in ml_dtypes.
 PTX ISA, "cvt", `.e4m3x2` and `.e5m2x2`; OCP 8-bit Floating Point Specification (2023).
 """
 

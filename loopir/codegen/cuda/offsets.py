@@ -1,6 +1,6 @@
 """Hoist the bases of shared-memory offsets out of unrolled loops.
 
-Compilers find that, too, but in each of thousands of copies: of what they take for such a kernel it is a seventh.
+NVRTC does that, too, but once for each of thousands of copies, which is a seventh of the compile time of such a kernel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MANY = 512
 
 
 def unrolled_copies(body: Body) -> int:
-    """How many copies unrolling makes of what stands in `body`, at most."""
+    """An upper bound on the copies of one statement of `body` that unrolling makes."""
     most = 1
     for s in body:
         times = s.extent.value if isinstance(s, Loop) and s.kind == "unroll" and isinstance(s.extent, Int) else 1
@@ -28,8 +28,8 @@ def unrolled_copies(body: Body) -> int:
 
 
 def hoist_offset_bases(loop: Loop, names: Iterator[str]) -> tuple[Loop, dict[str, tuple[Buffer, Index]]]:
-    """`loop` with accesses to shared memory that count from where its loops leave them alone; and by name that is
-    new, the memory that it is in, and the offset."""
+    """`loop` with its accesses to shared memory relative to bases that its loops do not change, and these bases: by new
+    name, the memory and the offset."""
     inside = {loop.var, *(s.var for s in statements(loop.body) if isinstance(s, Loop))}
     known: dict[tuple[str, tuple[Index, ...]], str] = {}
     found: dict[str, tuple[Buffer, Index]] = {}

@@ -1,9 +1,8 @@
 """Speculate: evaluate a guarded function unconditionally where a branch would cost more.
 
-A branch around a few functions parts them from those before and after it: nothing overlaps, and what both sides of a
-later branch evaluate is evaluated again. Where all that stands under a test is a fold of functions into one register,
-of values in registers, it costs less to fold what is there and to take back the old value. What is there may be
-anything, and is only looked at: subscripts that are not proved to be inside have a branch.
+A branch prevents overlap of the functions under it with those before and after it. Where a test guards only the fold of
+functions of registers into one register, it costs less to compute the fold always and then to select the old value. The
+registers may hold anything meanwhile, which does no harm; accesses that are not proved in bounds keep their branch.
 """
 
 from __future__ import annotations

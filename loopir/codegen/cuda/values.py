@@ -1,4 +1,4 @@
-"""Expressions in CUDA C. Floats of 16 bits and fewer are held as float and rounded after every operation."""
+"""Emit expressions in CUDA C. Floats of 16 bits and fewer are held as float and rounded after every operation."""
 
 from __future__ import annotations
 
@@ -120,21 +120,21 @@ RESERVED = frozenset(_WORDS.split())
 
 
 def memory_type(t: DType) -> str:
-    """How an element lies in memory."""
+    """The C type of an element in memory."""
     if t in NARROW:
         return NARROW[t][0]
     return "unsigned char" if t == bool_ else _C[t.name]
 
 
 def value_type(t: DType) -> str:
-    """How a value is held."""
+    """The C type of a value in a register."""
     if t in NARROW:
         return "float"
     return "bool" if t == bool_ else _C[t.name]
 
 
 def literal(value: float, t: DType) -> str:
-    """A constant with exactly the bits of its type."""
+    """A literal with exactly the bits of the constant."""
     if t == bool_:
         return "true" if value else "false"
     if t.is_float:
@@ -163,7 +163,7 @@ def _float_literal(x: float, t: DType) -> str:
 
 
 class CudaValues:
-    """Spells indices, conditions and values; `index_type` is the C type of index arithmetic."""
+    """Emits indices, conditions and values; `index_type` is the C type of index arithmetic."""
 
     def __init__(self, index_type: str) -> None:
         self.index_type = index_type

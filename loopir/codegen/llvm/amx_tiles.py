@@ -1,7 +1,7 @@
-"""Tiles of AMX as LLVM IR: registers by number, and what a kernel does before its first one and after its last.
+"""Emit AMX tiles in LLVM IR: allocate tile registers, configure and release them.
 
-A buffer in such a memory has as many registers as it fills, from a number that its allocation takes; which of them an
-instruction means has to be known where it is spelt. All eight are configured alike, whole.
+A buffer in tile memory takes as many tile registers as it fills, numbered at its allocation; the register that an
+instruction uses has to be constant where it is emitted. All eight tiles have the same, full, configuration.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIGNS = {("int", "int"): "ssd", ("int", "uint"): "sud", ("uint", "int"): "usd", 
 
 
 def in_tiles(b: Buffer) -> bool:
-    """Whether `b` is in registers that instructions know by number."""
+    """Whether `b` is in tile registers, which instructions address by number."""
     memory = MEMORIES.get(b.scope)
     return memory is not None and memory.unit > 0
 
@@ -34,18 +34,18 @@ def uses_tiles(kernel: Kernel) -> bool:
 
 
 def configure(values: Values) -> None:
-    """Have all tiles, at the builder's position."""
+    """Emit the configuration of all tiles at the builder's position."""
     _call(values, "ldtilecfg", values.b.module.data("tiles.config", CONFIG, 64))
 
 
 def release(values: Values) -> None:
-    """Have none any more."""
+    """Emit the release of all tiles."""
     _call(values, "tilerelease")
 
 
 @contextmanager
 def allocated(b: Buffer, values: Values) -> Iterator[None]:
-    """Registers for `b`, from the first that is free. Lowering has seen that there are enough."""
+    """The tile registers for `b`, from the first free one. Lowering has checked that there are enough."""
     size = prod(d.value for d in b.shape if isinstance(d, Int)) * b.dtype.bytes
     count = -(-size // MEMORIES[b.scope].unit)
     values.tiles[b.name] = sum(n for _, n in values.tiles.values()), count

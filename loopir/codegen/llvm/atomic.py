@@ -1,4 +1,4 @@
-"""Updates of one element that no other thread comes between, in LLVM IR: compare and exchange until it holds."""
+"""Emit atomic updates in LLVM IR, as compare-and-swap loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ORDER = "monotonic"
 
 
 def update(s: Reduce, values: Values) -> None:
-    """Fold the value of `s`, a reduction into one buffer, into its element as one step."""
+    """Emit the atomic fold of the value of `s`, a reduction into one buffer, into its element."""
     (buffer,), b = s.buffers, values.b
     kind, word = ops.memory_type(buffer.dtype), integer(8 * buffer.dtype.bytes)
     right = values.whole(s.values[0])

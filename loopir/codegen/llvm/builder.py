@@ -1,4 +1,4 @@
-"""Instructions of LLVM, each written as a line at the end of a block, and the ways through blocks."""
+"""Append LLVM instructions, as lines, to basic blocks; build branches and loops."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Way: TypeAlias = "AbstractContextManager[None]"
 
 
 class Builder:
-    """Writes at the end of `block`, for `loop`."""
+    """Appends instructions to `block`, recording `loop` as their origin."""
 
     def __init__(self, module: Module, fn: Function, label: str = "entry") -> None:
         self.module, self.fn = module, fn

@@ -1,9 +1,9 @@
 """Emit LLVM IR from a lowered Func: one function a kernel, `vectorize` loops as fixed-width vectors.
 
-This room only spells. A kernel is `i32 name(i64..., ptr..., [i64 begin, i64 end])`, the last two where it is rooted at
-a `parallel` loop, of which it runs that range. It gives 0, or 1 if memory for an intermediate is not to be had. Threads
-run it by what `llvm_shared` puts beside it.
-Statements are here, expressions in `llvm_values`.
+Nothing is decided here. A kernel is `i32 name(i64..., ptr..., [i64 begin, i64 end])`; the last two parameters are the
+range to run of its outermost loop, if that is `parallel`. It returns 0, or 1 if memory for an intermediate cannot be
+allocated. Threads run it by the functions of `loopir.codegen.llvm.parallel_ranges`. Statements are emitted in this
+file, expressions in `loopir.codegen.llvm.values`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MAX_LANES = 64
 
 @dataclass(frozen=True, slots=True)
 class LlvmKernel:
-    """How a kernel is called: its parameters, and the loop over whose range it runs, if it is parallel."""
+    """How to call a kernel: its parameters, and its parallel loop, if it has one."""
 
     name: str
     params: Params
@@ -60,7 +60,7 @@ class LlvmKernel:
 
 @dataclass(frozen=True, slots=True)
 class LlvmModule:
-    """The source, how its kernels are called, and the loop that each line came from."""
+    """The source, how to call its kernels, and the loop from which each line comes."""
 
     source: str
     kernels: tuple[LlvmKernel, ...]
@@ -71,7 +71,7 @@ class LlvmModule:
 
 @deep(LowerError)
 def emit(func: Func, *, fma: bool = True) -> LlvmModule:
-    """The LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be rounded once."""
+    """Emit the LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be fused and rounded once."""
     index_bounds(func)
     module = Module()
     emitters = [_Emitter(module, k, fma) for k in kernels_of(func)]
@@ -82,7 +82,7 @@ def emit(func: Func, *, fma: bool = True) -> LlvmModule:
 
 
 class _Emitter:
-    """One kernel."""
+    """Emits one kernel."""
 
     def __init__(self, module: Module, kernel: Kernel, fma: bool) -> None:
         self.module, self.source = module, kernel

@@ -1,12 +1,12 @@
-"""Indices in LLVM IR: each sum is made once, in the outermost loop that knows all of it.
+"""Emit indices in LLVM IR with loop-invariant parts hoisted: each term of a sum in the outermost loop that defines it.
 
-Copies of a statement that unrolling makes differ in constants alone, and what their addresses share may be common to
-all iterations of a loop as well. Spelt where it stands, it is a dozen instructions for each of few that work, and a
-third of the time that LLVM takes is to find that out. So a sum is taken apart here into what each loop adds to it: an
-address is a chain, a link for each loop, of which the constant comes last and costs an instruction nothing.
+The addresses of unrolled copies differ only in constants, and their common part is often loop-invariant. Emitted in
+place, an address takes a dozen instructions, and finding the common parts is a third of LLVM's compile time. So a sum
+is split here into the terms that each loop adds: an address is a chain with one link for each loop, and the constant
+last, where the addressing mode makes it free.
 
-Where a link is put may be where its value is not used, as under a test: nothing here traps. What may, or takes a while,
-or reads memory, is made where it stands, and so is all that needs it.
+A hoisted link may be computed where it is not used, as under a test, so links never trap. What may trap, is expensive,
+or reads memory is emitted in place, and so is everything that depends on it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Sum: TypeAlias = "tuple[dict[Operand, int], int]"
 
 @dataclass
 class Scope:
-    """A body, by its first block, which all of it comes by; and what was made there, by how."""
+    """The body of a loop, by its first block, which dominates it; and the values already emitted there."""
 
     block: Block
     made: dict[tuple[object, ...], Operand] = field(default_factory=dict[tuple[object, ...], Operand])
 
 
 class Indices:
-    """Spells indices. `spread` puts a scalar into all lanes, `number` spells an integer value in 64 bits."""
+    """Emits indices. `spread` broadcasts a scalar to all lanes, `number` emits an integer value in 64 bits."""
 
     def __init__(
         self, builder: Builder, spread: Callable[[Operand], Operand], number: Callable[[Value], Operand]
@@ -214,7 +214,7 @@ class Indices:
 
 @memoized
 def taken_apart(ix: Index) -> tuple[tuple[tuple[Index, int], ...], int]:
-    """What is added up in `ix`, by how often, and a number: copies of a statement have the same parts."""
+    """`ix` as a linear combination: terms with coefficients, and a constant; unrolled copies share the terms."""
     match ix:
         case Int(value):
             return (), value

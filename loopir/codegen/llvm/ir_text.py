@@ -1,8 +1,8 @@
-"""LLVM IR as text: types and values, and what a module is made of, down to the lines of a block.
+"""LLVM IR as text: types, values, blocks, functions and modules.
 
-A value is a type and a word. Of an instruction nothing is kept but its line: nobody looks back at it, and to spell a
-line at once is a fraction of the time that an object for each takes. Two kinds of lines wait until all is known: a
-`Phi`, and a `Link` of an address. `llvm_builder` writes them.
+A value is a type and a name. An instruction is stored only as its line: nothing reads it again, and writing the line at
+once takes a fraction of the time that an object would. Two kinds of lines are written when the function is complete: a
+`Phi`, and a `Link` of an address. `loopir.codegen.llvm.builder` appends instructions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """A type, one object each: how it is written, and as a part of an intrinsic's name."""
+    """A type, one object for each: its text, and its part in the name of an intrinsic."""
 
     text: str
     short: str
@@ -55,7 +55,7 @@ def vector(element: Type, count: int) -> Type:
 
 
 def like(v: Operand, scalar: Type) -> Type:
-    """`scalar`, in as many lanes as `v` has."""
+    """The type `scalar`, or a vector of it with as many lanes as `v` has."""
     return vector(scalar, v.type.count) if v.type.count else scalar
 
 
@@ -66,7 +66,7 @@ I1, I8, I16, I32, I64 = map(integer, (1, 8, 16, 32, 64))
 
 
 class Operand:
-    """What an instruction takes: a type and a word, and both together."""
+    """An operand of an instruction: its type, its name, and both as text."""
 
     __slots__ = ("text", "type", "typed")
 
@@ -75,7 +75,7 @@ class Operand:
 
 
 class Constant(Operand):
-    """A value that is known; a scalar's number."""
+    """A constant, with the number of a scalar."""
 
     __slots__ = ("number",)
 
@@ -86,14 +86,14 @@ class Constant(Operand):
 
 @lru_cache(maxsize=4096, typed=True)
 def word(number: int, kind: Type = I64) -> Constant:
-    """An integer, as its bits hold it."""
+    """An integer constant, wrapped to its width."""
     half = 1 << (kind.bits - 1)
     number = number & 1 if kind is I1 else (number + half) % (2 * half) - half
     return Constant(kind, ("false", "true")[number] if kind is I1 else str(number), number)
 
 
 def constant(kind: Type, number: float) -> Constant:
-    """A number that `kind` holds exactly; of a vector, in all lanes."""
+    """A constant of type `kind`, which holds it exactly; of a vector type, in all lanes."""
     if kind.element is not None:
         one = constant(kind.element, number)
         return Constant(kind, f"splat ({one.typed})")
@@ -101,7 +101,7 @@ def constant(kind: Type, number: float) -> Constant:
 
 
 def listed(kind: Type, numbers: Iterable[int]) -> Constant:
-    """A vector of integers."""
+    """A constant vector of integers."""
     return _listed(kind, tuple(numbers))
 
 
@@ -112,14 +112,14 @@ def _listed(kind: Type, numbers: tuple[int, ...]) -> Constant:
 
 @lru_cache(maxsize=256)
 def zero(kind: Type) -> Constant:
-    """Nothing but bits that are 0."""
+    """The zero of a type."""
     number = None if kind.element is not None or kind is POINTER else 0
     return word(0, kind) if kind.bits else Constant(kind, "null" if kind is POINTER else "zeroinitializer", number)
 
 
 @lru_cache(maxsize=256)
 def poison(kind: Type) -> Constant:
-    """What is not used."""
+    """The poison value of a type."""
     return Constant(kind, "poison")
 
 
@@ -136,7 +136,7 @@ def _decimal(x: float, kind: Type) -> str:
 
 
 class Phi(Operand):
-    """A value by the block that was before."""
+    """A phi: a value for each predecessor block."""
 
     __slots__ = ("incoming",)
 
@@ -153,11 +153,11 @@ HIDE = "llvm.strip.invariant.group.p0"
 
 
 class Link(Operand):
-    """An address that is the one before it and what a loop adds.
+    """An address computed from the previous link and the term of one loop.
 
-    Unless LLVM has loops `left` to make faster, it need not know how an address moves, and takes half as long to choose
-    instructions: else it weighs for every access of a loop (`LoopStrengthReduce`) by which sums to have its address,
-    which chains say already. So a link is handed to what says nothing of that and is no instruction in the end.
+    Where LLVM has no loops `left` to optimize, links are passed through `llvm.strip.invariant.group`, which becomes no
+    instruction: `LoopStrengthReduce` would reconsider every address, which the chains have already settled, and double
+    the time of instruction selection.
     """
 
     __slots__ = ("made",)
@@ -173,7 +173,7 @@ class Link(Operand):
 
 
 class Block:
-    """Lines, with the loop that each came from. What is written after it `ended` goes before its last line."""
+    """A basic block: lines, each with its loop. A line appended after it `ended` goes before the terminator."""
 
     __slots__ = ("ended", "lines", "loop", "loops", "name")
 
@@ -196,7 +196,7 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Callee:
-    """What may be called: what it gives, and its name or address."""
+    """A callee: its return type, and its name or address."""
 
     result: Type
     text: str
@@ -207,7 +207,7 @@ class Callee:
 
 
 class Function(Callee):
-    """A function, and its arguments by type, name and attribute; names in it are told apart by numbers."""
+    """A function, with its arguments as (type, name, attribute); local names are made unique by numbers."""
 
     __slots__ = ("args", "blocks", "head", "label", "taken")
 
@@ -227,7 +227,7 @@ class Function(Callee):
 
 @dataclass(slots=True)
 class Module:
-    """Functions, what they use that is elsewhere, and what is noted beside instructions."""
+    """A module: functions, declarations, and metadata."""
 
     functions: list[Function] = field(default_factory=list[Function])
     callees: dict[str, tuple[Callee, str]] = field(default_factory=dict[str, tuple[Callee, str]])

@@ -1,4 +1,4 @@
-"""Instructions of a CPU, as LLVM IR: what the word in a record's `llvm` stands for; and hints to its caches."""
+"""Emit CPU instructions in LLVM IR, by the word in the `llvm` field of an instruction's record; and prefetches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINE = 16
 
 
 def issue(s: InstrCall, values: Values) -> None:
-    """Spell `s` at the builder's position."""
+    """Emit `s` at the builder's position."""
     spell = SPELLINGS.get(s.fn.llvm)
     if spell is None:
         raise LowerError(f"{s.fn.name} has no spelling on the CPU")
@@ -25,7 +25,7 @@ def issue(s: InstrCall, values: Values) -> None:
 
 
 def prefetch(element: Load, values: Values) -> None:
-    """Have the line of `element` brought to the first cache. No address is wrong; of lanes, the first one asks."""
+    """Emit a prefetch of the cache line of `element`, for the first lane of a vector. Any address is allowed."""
     hint = values.library("llvm.prefetch.p0", VOID, [POINTER, I32, I32, I32])
     read, near, data = (constant(I32, n) for n in (0, 3, 1))
     values.b.call(hint, [values.address(element.buffer, element.at[0], wide=True), read, near, data])

@@ -1,14 +1,13 @@
-"""Loop metadata for LLVM: which loops it may still unroll or vectorize.
+"""Decide which loops LLVM's loop passes may still unroll or vectorize, and disable them for the others by metadata.
 
-Where every loop that has no loop inside is vectors, or copies that the schedule unrolled, and keeps what it uses again
-in registers, there is nothing left but to choose instructions: the passes that make faster loops are most of the time
-that LLVM takes, and would find nothing.
+Where the schedule has vectorized or unrolled every innermost loop and keeps reused values in registers, only
+instruction selection is left: LLVM's loop passes, which take most of the compile time, would find nothing to do, and
+are not run.
 
-Left alone is a loop that LLVM would get wrong as a vector, or unroll once more.
-
-Where a loop has a branch, LLVM's vectorizer (22.1 does) takes a division on the way to an address, if it is the same in
-all lanes, from where lane 0 does it: `if i <= j: y[j - i] = x[i % n]` reads x at an address that nobody computed where
-the condition leaves out the first lane. Divisions by constants it does anywhere, and those are most.
+Metadata disables them for a loop that LLVM would unroll again, or would vectorize wrongly: in a loop with a branch,
+LLVM's vectorizer (version 22.1, for one) takes a uniform division in an address from where lane 0 computes it, so
+`if i <= j: y[j - i] = x[i % n]` reads x at an address that was never computed if the condition excludes lane 0.
+Divisions by constants, which are most, are not affected.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from loopir.codegen.llvm.ir_text import Module
 
 
 def no_optimize_note(module: Module, *, divides: bool, unrolled: bool) -> str:
-    """A note that has LLVM leave a loop alone, if it is to; else nothing.
+    """The metadata that disables LLVM's passes for a loop, if any.
 
-    It is no vector if it has a branch and `divides` by what is no constant. It is none either, nor unrolled, if a loop
-    in it is `unrolled` by now: so much was asked for, and more of it takes half as long again to compile.
+    Vectorization is disabled for a loop with a branch that `divides` by something not constant; vectorization and
+    unrolling for a loop with an `unrolled` loop inside, which would take half as long again to compile.
     """
     told: list[str] = []
     if unrolled or divides:
@@ -36,8 +35,7 @@ def no_optimize_note(module: Module, *, divides: bool, unrolled: bool) -> str:
 
 @dataclass
 class LoopWork:
-    """What a loop does itself: whether there are loops in it, copies of what, elements one at a time, or the same
-    element of memory in each iteration."""
+    """What a loop body contains: loops, unrolled copies, scalar accesses, or loop-invariant accesses."""
 
     depth: int
     loops: bool = False
@@ -47,7 +45,7 @@ class LoopWork:
 
 
 class RemainingWork:
-    """Whether anything is left to do for passes that make loops faster."""
+    """Whether LLVM's loop passes have anything left to do."""
 
     def __init__(self) -> None:
         self.found = False

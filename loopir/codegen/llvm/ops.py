@@ -1,4 +1,4 @@
-"""How LLVM says one operation on scalars or vectors: types, conversions, and the spellings that intrinsics name."""
+"""Emit operations on scalars or vectors in LLVM IR: types, conversions, and the spellings in intrinsics' records."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def unspelt(name: str, t: DType) -> LowerError:
 
 @lru_cache(maxsize=64)
 def memory_type(t: DType) -> Type:
-    """How an element lies in memory."""
+    """The LLVM type of an element in memory."""
     if t == float16:
         return HALF
     if t.is_narrow:
@@ -53,7 +53,7 @@ def memory_type(t: DType) -> Type:
 
 
 def register_type(t: DType) -> Type:
-    """How a value is held: narrow floats as float32, a bool as one bit."""
+    """The LLVM type of a value in a register: narrow floats as float32, a bool as one bit."""
     if t.is_float:
         return DOUBLE if t.bits == 64 else FLOAT
     return I1 if t == bool_ else integer(t.bits)
@@ -65,7 +65,7 @@ def literal(value: int | float | bool, t: DType) -> Constant:
 
 
 def round_to(x: float, t: DType) -> float:
-    """`x` rounded to `t`; what is too large for it is infinite, without a warning."""
+    """`x` rounded to `t`, with overflow to infinity and no warning."""
     with np.errstate(over="ignore"):
         return float(t.numpy.type(x))
 
@@ -158,7 +158,7 @@ def convert(b: Builder, v: Operand, source: DType, to: DType) -> Operand:
 
 
 def resized(b: Builder, v: Operand, to: Type, source: DType) -> Operand:
-    """An integer of `source`, or lanes of them, as wide as `to`: cut, or with its sign or zeros before it."""
+    """An integer of type `source`, or a vector of them, truncated or extended to the width of `to`."""
     kind = like(v, to.scalar)
     if v.type is kind:
         return v
@@ -167,7 +167,7 @@ def resized(b: Builder, v: Operand, to: Type, source: DType) -> Operand:
 
 
 def clipped(b: Builder, v: Operand) -> Operand:
-    """A uint64 as an int64; one that is too large is the largest there is."""
+    """A uint64 as an int64, saturated."""
     return b.select(b.icmp("slt", v, 0), (1 << 63) - 1, v)
 
 
@@ -214,7 +214,7 @@ def masked_store(b: Builder, value: Operand, address: Operand, align: int, mask:
 
 
 def spell(b: Builder, spelling: str, args: Sequence[Operand], t: DType, flags: str = "") -> Operand:
-    """The operation that an intrinsic's record spells, on operands of type `t`; `flags` are for sums and products."""
+    """Emit the operation spelled in an intrinsic's record, on operands of type `t`; `flags` are fast-math flags."""
     how, _, rest = spelling.partition(" ")
     first, last = args[0], args[-1]
     if how in ("fadd", "fsub", "fmul", "fdiv"):

@@ -1,8 +1,8 @@
-"""Expressions in LLVM IR: scalars, or one vector for all lanes of a vector loop.
+"""Emit expressions in LLVM IR: as scalars, or as one vector for all lanes of a vector loop.
 
-A value that is the same in all lanes stays a scalar until it meets one that is not. Floats of 16 bits and fewer are
-held as float32 and rounded after every operation. Integer division never traps, and an arm of a Select that is not
-chosen is not read.
+A uniform value stays a scalar until it is combined with one that varies by lane. Floats of 16 bits and fewer are held
+as float32 and rounded after every operation. Integer division never traps, and the arm of a Select that is not chosen
+is not loaded.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ NEAR = 4
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The vector loop being spelt: its variable, and how many iterations run together."""
+    """The vector loop being emitted: its variable and the number of lanes."""
 
     var: str
     width: int
 
 
 class Values:
-    """Spells indices, conditions and values at the builder's position."""
+    """Emits indices, conditions and values at the builder's position."""
 
     def __init__(self, builder: Builder, fma: bool) -> None:
         self.b = builder

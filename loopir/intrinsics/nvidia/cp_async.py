@@ -1,5 +1,6 @@
-"""Asynchronous copies of 16 bytes, or of 4, from global to shared memory, past the registers (PTX ISA, cp.async; sm_80
-on). Elements of 4 bytes can each go anywhere, so copies may turn a matrix of them around."""
+"""Asynchronous copies of 16 or 4 bytes from global to shared memory, bypassing registers (PTX ISA, cp.async; sm_80 on).
+
+Elements of 4 bytes are copied one by one, so a copy may transpose a matrix of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of two lanes at once, which `Intrinsic.pairs` names.
+"""Sums of two lanes in one instruction, named by `Intrinsic.pairs`.
 
 PTX ISA, fma.rn.bf16x2 (sm_80 on): a sum of two bfloat16 is rounded once, and float32, of three times as many digits,
 rounded again gives the same (S. Figueroa, "When is double rounding innocuous?", 1995).

@@ -1,4 +1,4 @@
-"""Fragments of 16-bit elements stored to shared memory, 16 bytes of a row at a time (PTX ISA, "stmatrix"; sm_90 on).
+"""Stores of 16-bit fragments to shared memory, in 16-byte pieces of rows (PTX ISA, "stmatrix"; sm_90 on).
 
 Four parts of 8 x 8 elements of a tile of 16 x 16 are written by a warp at once, or in turn by the four warps of a
 warpgroup, which have 16 rows each; the address of a row comes from a lane. Parts may be turned around on the way.

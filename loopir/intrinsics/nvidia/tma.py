@@ -1,4 +1,4 @@
-"""Boxes of global arrays copied to shared memory and from it by one thread, while all go on (PTX ISA,
+"""Asynchronous bulk copies of boxes between global arrays and shared memory, issued by one thread (PTX ISA,
 "cp.async.bulk.tensor"; sm_90 and later).
 
 A tensor map, which the launch makes from the array's address, shape and strides, tells of the array; the rows of a box

@@ -1,4 +1,4 @@
-"""What the threads of a warp give one another: each has what another has, with no memory in between.
+"""Warp shuffles: each thread of a warp receives a value from another lane, without memory.
 
 The 32 threads of a warp are its lanes; thread t of a block, counted along x, then y, then z, is lane t % 32.
 """

@@ -1,4 +1,4 @@
-"""Quotients that are whole numbers, rounded to minus infinity, and what they leave; of integers 0 by zero.
+"""Floor division and modulo, rounded to minus infinity; for integers, 0 where the divisor is zero.
 
 Of floats as NumPy has them: what is left is exact, so that it never passes the divisor, and the quotient is made of it.
 A remainder of 0 has the divisor's sign.

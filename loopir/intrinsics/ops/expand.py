@@ -1,4 +1,4 @@
-"""Functions of real numbers in terms of simpler operations, so that they run on vectors of any width.
+"""Expansions of elementary functions into simpler operations, so that they run on vectors of any width.
 
 Each takes IR values and gives one, or None where the type has no expansion and the target's library is called.
 Ranges are reduced in the manner of Cody and Waite ("Software Manual for the Elementary Functions", 1980); the

@@ -1,4 +1,4 @@
-"""Functions of real numbers. The meaning is the float64 result rounded once to the type; `ulp` bounds the backends.
+"""Elementary functions. The meaning is the float64 result rounded once to the type; `ulp` bounds the backends.
 
 CUDA's bounds are those of the CUDA C++ Programming Guide's appendix on mathematical functions; the CPU's are those
 that `benchmarks/ulp.py` measures for our expansions.

@@ -1,4 +1,4 @@
-"""Products of tiles on an x86 CPU with AMX: 16 rows by 16 columns, of 64 bytes of the reduced loop.
+"""Tile products of x86 CPUs with AMX: 16 rows by 16 columns, over 64 bytes of the reduced loop.
 
 A tile is a register of 16 rows of 64 bytes, of which there are eight (Intel SDM, volume 1, chapter 18); here they are a
 memory, `tiles`, that these instructions alone touch. Sums lie in one row after row, as does the left operand; of the

@@ -1,4 +1,4 @@
-"""Rows woven on a CPU: elements of a few rows that stand one above the other come to lie side by side.
+"""Interleave rows on a CPU: elements of a few rows in one column become neighbours.
 
 Panels of small numbers hold the steps of the reduced loop so, by twos or fours for each column, as the instructions
 take them that add up their products; a step at a time that would be an element a store. What is converted is so on the

@@ -1,4 +1,4 @@
-"""Vectors that a CPU writes past its caches: results larger than these would be read first, and push out other data.
+"""Non-temporal vector stores: results larger than the caches are written without reading them or evicting other data.
 
 Intel SDM, volume 1, 10.4.6.2, "Caching of Temporal vs. Non-Temporal Data".
 A vector whose address is no multiple of 16 bytes is written as any other.

@@ -1,9 +1,9 @@
 """Match a nest against the meaning of an instruction; find its operands.
 
-The two are unified statement by statement: one kind of statement, one monoid, one tree of values up to operands of
-commuting operations, and loops paired as the accesses tell, whatever their names and order. What is found is the
-operands: for each parameter of the meaning a buffer, the element that its own first element is, and which dimension
-of the buffer each of its dimensions runs along. Elements have to follow one another: a stride of 2 is no operand.
+The nest and the meaning are unified: they need the same kind of statement, the same monoid, and the same tree of values
+up to commuted operands; loops are paired by the accesses, whatever their names and order. The result is the operands:
+for each parameter of the meaning a buffer, the element at which the operand starts, and the dimension of the buffer
+that each of its dimensions runs along. Elements of an operand are contiguous; a stride of 2 does not match.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ Tested = tuple[Cond, Buffer, tuple[Index, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """By parameter of the meaning its operand, by loop of the meaning the loop of the nest.
+    """A successful match: the operand of each parameter of the meaning, and the loop of the nest for each of its loops.
 
-    Of an array that a tensor map tells of, an element may be loaded under a test, and be 0 where that fails, or be
-    stored under a test; these are in `tested`, each with its access, and whoever asks for the operands has to see that
-    the test is whether that is inside the array.
+    An element of an array with a tensor map may be loaded under a test, as 0 where that fails, or be stored under a
+    test. Such tests are in `tested`, each with its access; the caller has to check that each tests whether the access
+    is inside the array.
     """
 
     operands: dict[str, Operand]
@@ -76,10 +76,9 @@ class Match:
 
 
 def match(do: InstrRegion, *, lowered: bool = False) -> Match:
-    """How the body of `do` is what its instruction means. Raises MismatchError, a VerifyError, if it is not.
+    """Match the body of `do` against the meaning of its instruction. Raises MismatchError, a VerifyError, on failure.
 
-    When `lowered`, a memory that is declared beside the scopes, and has addresses, is the one that it is like. What
-    matches is kept.
+    When `lowered`, a declared memory that has addresses counts as its backing scope. Matches are memoized.
     """
     known = cache_of(do)
     if (match, lowered) in known:
@@ -94,7 +93,7 @@ def match(do: InstrRegion, *, lowered: bool = False) -> Match:
 
 
 def misplaced_operand(fn: Instruction, found: Match, lowered: bool = False) -> str | None:
-    """Which operand is not in the memory, or has not the layout, that the instruction wants; None if all are."""
+    """The first operand that is not in the memory or layout that the instruction needs; None if all are."""
     for a in fn.meaning.args:
         p, b = a.buffer, found.operands[a.buffer.name].buffer
         memory_ = MEMORIES.get(p.scope)
@@ -132,7 +131,7 @@ def register_mismatch(want: Fragment, have: Layout | None) -> str:
 
 
 def unify(fn: Instruction, body: Body) -> Match | str:
-    """The operands with which `fn` does `body`, or why there are none."""
+    """The operands with which the meaning of `fn` equals `body`, or the reason why there are none."""
     loops, stmt = perfect_nest(fn.meaning.body)
     around, guards, inner = guarded_nest(body)
     clipped = fn.boxed is not None and isinstance(stmt, Store) and fn.boxed[0] == stmt.buffer.name
@@ -187,7 +186,7 @@ def _extents(loops: list[Loop]) -> str:
 
 
 def linear_coefficients(ix: Index, inner: Mapping[str, object]) -> tuple[dict[str, int], Index] | None:
-    """`ix` as coefficients of the variables in `inner` and the rest, which has none of them; None if it is not so."""
+    """Split `ix` into coefficients of the variables in `inner` and a remainder without them; None if not linear."""
     match ix:
         case Var(name) if name in inner:
             return {name: 1}, Int(0)

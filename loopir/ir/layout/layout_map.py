@@ -1,7 +1,7 @@
 """Layouts from index maps, `lambda k, j: (j // 16, k, j % 16)`, with the proof that each is injective.
 
-The mapping gives the place in a row-major array that is just large enough. That no two elements share a place is
-shown for all sizes at once, by undoing it: `x // c` with `x % c` gives x back, and x + y where y is known.
+The map gives the position of each element in a row-major array of just the size needed. It is proved injective for all
+sizes by inverting it step by step: `x // c` with `x % c` determines x, and so does x + y with y.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from loopir.ir.traverse.walk import free_vars
 
 
 def layout_from_map(dims: Sequence[str], to: Sequence[Index], shape: Sequence[Index]) -> Layout | None:
-    """The layout that puts element `dims` of an array of `shape` at `to` of a row-major one; None if it lies so."""
+    """The layout that puts element `dims` of an array of `shape` at `to` of a row-major one; None for the default."""
     room = dict(zip(dims, shape, strict=True))
     if [*to] == [Var(d) for d in dims]:
         return None
@@ -48,9 +48,9 @@ def layout_from_map(dims: Sequence[str], to: Sequence[Index], shape: Sequence[In
 
 
 def index_bounds(ix: Index, room: Mapping[str, Index]) -> tuple[Index, Index]:
-    """The least and the greatest value of `ix` where each dimension d is in 0 .. room[d]-1; sizes stand for themselves.
+    """Bounds of `ix` where each dimension d is in 0 .. room[d]-1; sizes stay symbolic.
 
-    Each is a bound, and is met where no dimension stands twice.
+    They are tight where no dimension occurs twice.
     """
     match ix:
         case Var(name) if name in room:
@@ -87,7 +87,7 @@ def index_bounds(ix: Index, room: Mapping[str, Index]) -> tuple[Index, Index]:
 
 
 def is_injective_map(layout: Mapped, shape: Sequence[Index]) -> bool:
-    """Whether `layout` is seen to give every element of an array of `shape` a place of its own, at every size."""
+    """Whether `layout` is proved injective on an array of `shape`, for all sizes."""
     room = dict(zip(layout.dims, shape, strict=True))
     digits = _digits(layout.at, room)
     if not all(_bounded(x, room) and _from_0(x, room) for x in digits):

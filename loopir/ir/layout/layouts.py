@@ -1,7 +1,7 @@
-"""Where the elements of a buffer lie: that a layout gives each a place of its own, and indices worked out.
+"""Layouts: check that they are injective, and evaluate offsets, strides and spans.
 
-The verifier asks this of every layout after every step, so answers are kept. `loopir.ir.layout.layout_map` makes
-layouts, and knows those that are right at every size.
+The verifier checks every layout after every step, so answers are memoized. `loopir.ir.layout.layout_map` makes layouts
+from maps, and proves them injective for all sizes.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def reads_only(ix: Node, names: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_injective(b: Buffer) -> bool:
-    """Whether the layout of `b` gives every element a place of its own, none below 0.
+    """Whether the layout of `b` is injective, with no offset below 0.
 
-    Strides that nest, one at least the extent times the next, do at every size, and so do mappings that can be undone
-    step by step; other layouts are tried on every element, so they need a constant shape of up to 2**20 elements.
+    Nested strides, each at least the next one times its extent, are so at all sizes, as are maps that can be inverted
+    step by step. Other layouts are evaluated at every element, so they need a constant shape of up to 2**20 elements.
     """
     if isinstance(b.layout, Fragment):
         return is_tiled(b.layout, b.shape)
@@ -94,8 +94,10 @@ def fragment_elements(layout: Fragment) -> Any:
 
 @lru_cache(maxsize=256)
 def register_tile(layout: Fragment) -> tuple[int, ...] | None:
-    """The shape of what the registers make up; None unless each element of it is in one register of one lane, or of
-    all lanes of a group, as `replicas` tells."""
+    """The shape of the tile in the registers.
+
+    None unless each element is in one register of one lane, or of all lanes of a group, as `replicas` tells.
+    """
     if not all(reads_only(x, frozenset(layout.dims)) for x in layout.at) or layout.lanes < 1 or layout.registers < 1:
         return None
     held = fragment_elements(layout)
@@ -116,7 +118,7 @@ def replicas(layout: Fragment) -> int:
 
 
 def is_tiled(layout: Fragment, shape: tuple[Index, ...]) -> bool:
-    """Whether an array of `shape` is made of whole tiles of `layout`."""
+    """Whether tiles of `layout` divide an array of `shape`."""
     unit = register_tile(layout)
     if unit is None or len(unit) > len(shape):
         return False
@@ -125,7 +127,7 @@ def is_tiled(layout: Fragment, shape: tuple[Index, ...]) -> bool:
 
 
 def offset(b: Buffer, at: tuple[Index, ...]) -> Index:
-    """Where element `at` of `b` lies."""
+    """The offset of element `at` of `b`, in elements."""
     match b.layout:
         case Strided(strides):
             total: Index = Int(0)
@@ -142,7 +144,7 @@ def offset(b: Buffer, at: tuple[Index, ...]) -> Index:
 
 
 def element_span(b: Buffer) -> Index:
-    """How many elements' room the layout of `b` takes, gaps among them."""
+    """The size of `b` in memory, in elements, with the gaps of its layout."""
     if isinstance(b.layout, Mapped):
         if not all(isinstance(d, Int) for d in b.shape) or not reads_only(b.layout.at, frozenset(b.layout.dims)):
             return maximum(index_bounds(b.layout.at, dict(zip(b.layout.dims, b.shape, strict=True)))[1] + 1, 0)
@@ -188,7 +190,7 @@ def _separate_terms(ix: Index, sizes: Mapping[str, int]) -> dict[str, Any] | Non
 
 
 def strides_of(b: Buffer) -> tuple[Index, ...]:
-    """How many elements apart neighbours along each dimension lie: the layout's, or row-major ones."""
+    """The stride of each dimension, in elements: the layout's, or row-major."""
     if isinstance(b.layout, Strided):
         return b.layout.strides
     out: list[Index] = []

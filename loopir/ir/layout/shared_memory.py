@@ -1,7 +1,7 @@
-"""The layout of a kernel's shared memory: one buffer after the other, and what only other blocks have, in one place.
+"""Lay out a kernel's shared memory: buffers one after the other; those that no block uses together overlap.
 
-Blocks of two nests that were merged into a grid go different ways, by their number alone; no block has the memory of
-both, so both begin at the same byte.
+Where two nests were merged into one grid, the block's number alone decides which of them it runs, so their buffers
+begin at the same byte.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def shared_layout(kernel: Kernel) -> tuple[dict[str, int], int]:
 
 
 def matrices(kernel: Kernel) -> set[str]:
-    """The buffers that descriptors tell of, or boxes come to; their swizzles count from a multiple of 1,024 bytes."""
+    """The buffers used by matrix descriptors or TMA boxes; their swizzles need an alignment of 1,024 bytes."""
     issued = [s for s in statements(kernel.body) if isinstance(s, InstrCall)]
     pairs = [(s, a, x) for s in issued for a, x in zip(s.fn.meaning.args, s.operands, strict=True)]
     told = ((s, x, a.buffer.name) for s, a, x in pairs)

@@ -1,10 +1,10 @@
 """Shared-memory matrix descriptors (64 bits), computed from a buffer's layout.
 
-An operand's rows have their elements side by side in pieces of `span` bytes: 128, 64 or 32 with a swizzle, 16 without.
-Eight rows follow one another, `span` bytes apart; the next eight lie `rows` bytes further, the next piece of the same
-rows `pieces` bytes further. A swizzle then exchanges 16-byte parts: bits 4 to 6 of an address by the exclusive or with
-bits 7 to 9 (of 128 bytes; fewer bits of 64 and 32). PTX ISA, "Asynchronous warpgroup level matrix instructions",
-"Shared memory matrix layout". A layout is tried on all of its elements, however it is written.
+The elements of a row are contiguous in pieces of `span` bytes: 128, 64 or 32 with a swizzle, 16 without. Eight rows
+follow one another, `span` bytes apart; the next eight rows are `rows` bytes further, the next piece of the same rows
+`pieces` bytes further. The swizzle permutes 16-byte parts: bits 4 to 6 of an address are combined by exclusive or with
+bits 7 to 9 (for 128 bytes; fewer bits for 64 and 32). PTX ISA, "Asynchronous warpgroup level matrix instructions",
+"Shared memory matrix layout". A layout is evaluated at all of its elements, so it may be written in any way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_CELLS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class MatrixDescriptor:
-    """Where the elements of a matrix lie: bytes of a piece, from eight rows to the next eight, from piece to piece."""
+    """A matrix layout: bytes in a piece, from eight rows to the next eight, and from piece to piece."""
 
     span: int
     rows: int
@@ -52,14 +52,14 @@ class MatrixDescriptor:
 
 
 def swizzle_byte(at: Any, span: int) -> Any:
-    """The byte that byte `at` is exchanged with; the other way round it is the same."""
+    """The address of byte `at` after the swizzle, which is its own inverse."""
     return at ^ (at >> 7 & span // 16 - 1) << 4
 
 
 @lru_cache(maxsize=256)
 def matrix_descriptor(b: Buffer, dims: tuple[int, int]) -> MatrixDescriptor | str:
-    """How the matrices along two dimensions of `b` lie, its rows and then what is side by side; or why no descriptor
-    says it. They start at multiples of 8 rows, and of a piece or, inside one, of 16 bytes."""
+    """The descriptor of matrices along two dimensions of `b`, its rows and then its contiguous dimension; or the reason
+    why none describes it. Matrices start at multiples of 8 rows, and of a piece or, inside one, of 16 bytes."""
     shape = [d.value for d in b.shape if isinstance(d, Int)]
     if len(shape) != len(b.shape) or int(np.prod(shape)) > MAX_CELLS:
         return f"the shape of {b.name} is no constant"
@@ -110,8 +110,8 @@ def _as_pieces(at: Any, span: int, size: int) -> MatrixDescriptor | str:
 
 @lru_cache(maxsize=256)
 def box_descriptor(b: Buffer, dims: tuple[int, int], height: int, width: int) -> int | str:
-    """How boxes of `height` rows of `width` elements lie in `b`, each from a multiple of both: the bytes of a row if
-    they are swizzled, 0 if rows just follow one another; or why a tensor map does not fill them so."""
+    """How boxes of `height` rows of `width` elements, aligned to both, lie in `b`: the bytes of a row if they are
+    swizzled, 0 if rows are contiguous; or the reason why a tensor map cannot fill them."""
     shape = [d.value for d in b.shape if isinstance(d, Int)]
     if (
         len(shape) != len(b.shape)

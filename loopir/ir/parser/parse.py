@@ -1,8 +1,8 @@
-"""Reading the text form: `parse` for source, `func` for a Python function written as a nest.
+"""Parse the text form: `parse` takes source, `func` a Python function written as a nest.
 
-Both go through the standard `ast` module and take, beside what the printer writes, what a person would: ranges
-that start elsewhere or step, `grid`, `+=`, `elif`, chained comparisons, loop names used twice. Indices, conditions
-and values are told apart by what they are made of: loop variables and sizes are indices, elements are values.
+Both use the standard `ast` module and accept more than the printer writes: ranges with a start or a step, `grid`, `+=`,
+`elif`, chained comparisons, loop names used twice. Indices, conditions and values are distinguished by their parts:
+loop variables and sizes are indices, elements of buffers are values.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def parse(source: str, *, filename: str = "<nest>", constants: Mapping[str, obje
 
 
 def meaning(program: Callable[..., Any] | str) -> Func:
-    """What an instruction means: a nest written as a function, or as text, whose operands may live in any memory.
+    """Parse the meaning of an instruction: a nest as a function or as text, whose operands may be in any memory.
 
-    A parameter is annotated "[out|inout] dtype[shape] [scope] [layout]"; without a scope its memory is free.
+    A parameter is annotated "[out|inout] dtype[shape] [scope] [layout]"; without a scope, any memory will do.
     """
     if isinstance(program, str):
         return _parse(textwrap.dedent(program), "<instruction>", {}, 1, "meaning")
@@ -121,9 +121,9 @@ def condition(source: str, indices: Iterable[str]) -> Cond:
 
 
 def mapping(source: str, sizes: Iterable[str]) -> tuple[tuple[str, ...], tuple[Index, ...]]:
-    """The names and the indices of `lambda i, j: (j, i)`, on those names and `sizes`. ParseError for anything else.
+    """Parse an index map, `lambda i, j: (j, i)`, over its parameters and `sizes`. Raises ParseError for anything else.
 
-    A name that a size has, too, is the dimension's there, as in Python, and another one here.
+    A parameter hides a size of the same name, and is renamed.
     """
     try:
         node = ast.parse(source.strip(), "<mapping>", mode="eval").body
@@ -180,7 +180,7 @@ def _around(fn: Callable[..., Any]) -> dict[str, object]:
 
 @dataclass
 class _Reader(Declarations):
-    """Statements and declarations; `Declarations` and `Expressions` read what stands inside them."""
+    """Parses statements, and leaves declarations and expressions to `Declarations` and `Expressions`."""
 
     filename: str
     source: Sequence[str]

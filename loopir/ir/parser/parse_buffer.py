@@ -1,4 +1,4 @@
-"""Reading what a buffer is declared as: element type, shape, memory and layout."""
+"""Parse buffer declarations: element type, shape, scope and layout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def name_of(node: ast.AST | None) -> str:
 
 
 class Declarations(Expressions):
-    """Reads declarations; the statement reader says what names mean and how to fail."""
+    """Parses declarations; the statement parser resolves names and raises errors."""
 
     def items(self, node: ast.expr) -> list[ast.expr]:
         return list(node.elts) if isinstance(node, ast.Tuple) else [node]

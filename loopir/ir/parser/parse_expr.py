@@ -1,4 +1,4 @@
-"""Reading expressions: what is an index, what a condition, what a value, and which type a literal has."""
+"""Parse expressions: indices, conditions and values, with the types of literals inferred."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _INDEX: dict[str, type[Add | Mul | FloorDiv | Mod | Xor]] = {
 
 @dataclass
 class Names:
-    """What a name means where the reader stands."""
+    """What each name means at the current position."""
 
     indices: dict[str, Index] = field(default_factory=dict[str, Index])
     buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
@@ -73,7 +73,7 @@ def _called(node: ast.expr) -> str:
 
 
 class Expressions:
-    """Reads indices, conditions and values; the statement reader says what names mean and how to fail."""
+    """Parses indices, conditions and values; the statement parser resolves names and raises errors."""
 
     names: Names
     constants: Mapping[str, object]

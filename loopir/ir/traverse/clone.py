@@ -26,7 +26,7 @@ N = TypeVar("N", bound=Node)
 
 @dataclass(slots=True)
 class Renaming:
-    """What is to be called otherwise: loops, labels by name, buffers by the buffer that replaces them."""
+    """New names: of loops and of labels by the old name, and buffers by the buffer they replace."""
 
     loops: dict[str, str] = field(default_factory=dict[str, str])
     labels: dict[str, str] = field(default_factory=dict[str, str])
@@ -77,7 +77,7 @@ def clone_fresh(func: Func, body: Body, taken: set[str]) -> Body:
 
 @dataclass(slots=True)
 class UsedNames:
-    """The names and the labels in use, while copies are made."""
+    """The names and labels in use while copies are made."""
 
     names: set[str]
     labels: set[str]

@@ -1,7 +1,7 @@
 """Free variables of an expression, and whether analysis sees all of it; memoized.
 
-Every check and every rewrite asks this first of every index, so the verifier asks it in the same way, and who comes
-later finds the answer with the node.
+Every check and every rewrite asks this of every index, so the answers are stored with the nodes when the verifier
+visits them first.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def free_vars(node: Node) -> frozenset[str]:
 
 
 def is_affine_visible(n: Node) -> bool:
-    """Whether analysis sees all of an index or condition: no part of it comes from memory."""
+    """Whether no part of an index or condition is read from memory, so that analysis sees all of it."""
     kind = type(n)
     if kind is Add and n.b.__class__ is Int and n.a.__class__ is Var:  # type: ignore[attr-defined]
         return True
@@ -60,7 +60,7 @@ def is_affine_visible(n: Node) -> bool:
 
 @memoized
 def expr_facts(node: Node) -> ExprFacts:
-    """All that is asked of an expression at once. Of a larger tree, its variables."""
+    """All memoized facts about an expression at once; for other nodes, the free variables alone."""
     names: set[str] = set()
     seen = legal = True
     pending: list[Any] = [node]

@@ -1,4 +1,4 @@
-"""Names of loops, buffers and statements: new ones, and lists in which some are replaced."""
+"""Make fresh names of loops, buffers and statements; replace names in lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The labels of statements, and where hints stand, known nest by nest: each step asks, and changes few nests."""
+"""Labels of statements, and whether there are cache hints; memoized per nest, as a step changes few nests."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def labels_of(func: Func) -> set[str]:
 
 @memoized
 def has_cache_hint(s: Stmt) -> bool:
-    """Whether a hint to a cache stands anywhere in `s`."""
+    """Whether `s` contains a Prefetch."""
     return any(type(x) is Prefetch for x in statements((s,)))

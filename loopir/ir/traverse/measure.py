@@ -1,7 +1,7 @@
-"""Measure an expression as it is written out: how many nodes that takes, and how deep its parentheses are.
+"""Measure an expression as text: how many nodes it has without sharing, and how deep its parentheses nest.
 
-Expressions share nodes in memory, and the text of a program shares nothing: `x = x * x`, 20 times, is 20 nodes and
-2^20 words. Whoever makes expressions asks here first, at the price of the nodes that are new.
+Nodes are shared in memory and not in text: `x = x * x`, 20 times, makes 20 nodes and 2^20 words. Code that builds
+expressions checks this first, at a cost that is linear in the new nodes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def written_size(node: Node) -> int:
 
 
 def nesting(node: Node) -> int:
-    """How many parentheses stand in one another when `node` is written out."""
+    """How deep parentheses nest when `node` is written out."""
     return measured(node)[1]
 
 
 def measured(node: Node) -> Measure:
-    """Both, kept with every node under `node`."""
+    """Both measures, memoized for every node under `node`."""
     found = _known(node)
     if found is not None:
         return found

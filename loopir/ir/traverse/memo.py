@@ -16,7 +16,7 @@ _keep = cast("Callable[[Node, dict[object, Any]], None]", vars(Node)["_kept"].__
 
 
 def cache_of(node: Node) -> dict[object, Any]:
-    """Where answers about `node` are kept; they go when the node goes."""
+    """The cache of answers about `node`, which lives as long as the node."""
     found: dict[object, Any] | None = getattr(node, "_kept", None)
     if found is None:
         found = {}
@@ -25,7 +25,7 @@ def cache_of(node: Node) -> dict[object, Any]:
 
 
 def memoized(fn: Callable[[N], T]) -> Callable[[N], T]:
-    """`fn`, which has to depend on the node alone, worked out once for each node."""
+    """Memoize `fn`, a function of the node alone, per node."""
 
     @wraps(fn)
     def answer(node: N) -> T:
@@ -42,18 +42,18 @@ def memoized(fn: Callable[[N], T]) -> Callable[[N], T]:
 
 
 def seed_memo(fn: Callable[[N], T], node: N, answer: T) -> None:
-    """Keep what `fn`, one of the `memoized`, would say of `node`, for who came to know it on the way."""
+    """Store `answer` as the result of the `memoized` function `fn` at `node`, where it was found by other means."""
     cache_of(node).setdefault(fn.__wrapped__, answer)  # type: ignore[attr-defined]
 
 
 def peek_memo(fn: Callable[[N], T], node: N) -> T | None:
-    """What `fn`, one of the `memoized`, said of `node`; None if it was not asked."""
+    """The stored result of the `memoized` function `fn` at `node`; None if there is none."""
     found: dict[object, Any] | None = getattr(node, "_kept", None)
     return None if found is None else found.get(fn.__wrapped__)  # type: ignore[attr-defined]
 
 
 class cached(cached_property[T]):
-    """A `cached_property` without its lock, which costs as much as what most of these work out."""
+    """A `cached_property` without its lock, which costs as much as most of these computations."""
 
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
         if instance is None:

@@ -58,7 +58,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 @memoized
 def loaded_buffers(node: Node) -> frozenset[str]:
-    """The buffers that are loaded from anywhere in `node`; what a fold folds into, or a hint names, is not."""
+    """The buffers loaded from anywhere in `node`, without those that are only folded into or prefetched."""
     if isinstance(node, Prefetch):
         return _NOTHING
     if isinstance(node, Stmt) and (inner := child_stmts(node)):
@@ -98,7 +98,7 @@ def stored_buffers(s: Stmt) -> frozenset[str]:
 
 @memoized
 def declared_names(s: Stmt) -> frozenset[str]:
-    """The loops, labels, buffers and kernels that are called something in `s`."""
+    """The names of the loops, labels, buffers and kernels declared in `s`."""
     if type(s) is Alloc:  # around nests of which it is known
         return frozenset((s.buffer.name,)).union(*map(declared_names, s.body))
     return frozenset([name for x in statements((s,)) if (name := name_of_stmt(x)) is not None])
@@ -115,7 +115,7 @@ def name_of_stmt(s: Stmt) -> str | None:
 
 @memoized
 def reduction_start_loops(s: Stmt) -> frozenset[str]:
-    """The loops outside of which a reduction in `s` starts: those that it folds over, if it has an `init`."""
+    """The loops in `over` of the reductions in `s` that have an `init`."""
     if isinstance(s, Reduce):
         return frozenset(s.over) if s.init is not None else _NOTHING
     return _NOTHING.union(*map(reduction_start_loops, child_stmts(s)))

@@ -1,7 +1,7 @@
-"""Nodes taken apart and put together: fields, children, and one node or a whole tree rebuilt from others.
+"""Generic access to nodes: their fields and children; rebuild one node, or a tree, with changed children.
 
-On the hot path of every rewrite, so the kinds of nodes that are met most have ways of their own. Every rewrite shares
-what it does not change: `rebuild` returns the node it was given when no child moved.
+On the hot path of every rewrite, so the most frequent kinds of nodes have fast paths. Rewrites share what they do not
+change: `rebuild` returns the same node when no child changed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ R = TypeVar("R")
 
 
 def replace(node: R, **new: object) -> R:
-    """`node`, a node or another frozen record, with some fields exchanged: `dataclasses.replace`, sooner."""
+    """`node`, or another frozen record, with some fields replaced: a faster `dataclasses.replace`."""
     kind = type(node)
     return kind(**{name: getattr(node, name) for name in kind.__match_args__} | new)  # type: ignore[attr-defined]
 
@@ -131,20 +131,20 @@ Operations = tuple[DType, tuple[Load, ...]]
 
 
 def operations(node: Node) -> Operations | None:
-    """What is kept of a value that was found to be operations on loads alone, and legal but for what these access."""
+    """The memo of a value found to consist of operations on loads alone, and legal except for the loads' accesses."""
     found: dict[object, Any] | None = getattr(node, "_kept", None)
     return None if found is None else found.get(operations)
 
 
 def seed_operations(node: Node, found: Operations) -> None:
-    """Keep that `node` is such a value: said by the verifier, and of what is made of such a value by `on_loads`."""
+    """Record that `node` is such a value; done by the verifier, and for what `on_loads` makes of such a value."""
     cache_of(node)[operations] = found
 
 
 def on_loads(node: N, fn: Callable[[Any], Any]) -> N:
-    """`node`, a value, with `fn` applied to what its operations are made of: to loads, and all else but constants.
+    """`node`, a value, with `fn` applied to the operands of its operations: to loads, and all else but constants.
 
-    Operations that were found legal are legal on what has the same types, so the verifier need not look at them again.
+    Operations that were verified stay legal on operands of the same types, so the verifier need not visit them again.
     """
     known = operations(node)
     if known is None:

@@ -1,7 +1,7 @@
 """Make a reduction's initial values explicit, as a nest of stores before its outermost `over` loop.
 
-The interpreter, the dependence analysis and lowering all take a `Reduce` with `init` to mean this, so it is
-written once. A reduction over no iterations at all leaves `init`, because the nest stands outside the loops.
+The interpreter, dependence analysis and lowering all define a `Reduce` with `init` in this way. As the nest is outside
+the loops, a reduction over no iterations leaves `init`.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ def init_nest(place: StmtPath, taken: set[str], first: Stmt) -> Body:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """A nest over the elements that a statement writes in one run of a statement around it: copies of the loops and
-    guards between the two, without those that it reduces over. `env` are the copies' variables by the loops' names.
+    """A nest over the elements that a statement writes in one execution of an enclosing statement.
+
+    It has copies of the loops and guards between the two, without the reduced loops. `env` maps the names of the loops
+    to the variables of the copies.
     """
 
     shells: tuple[Loop | Cond, ...]

@@ -18,8 +18,8 @@ N = TypeVar("N", bound=Node)
 def substitute(node: N, env: Mapping[str, Index]) -> N:
     """`node` with each variable named in `env` replaced; indices fold as they are rebuilt.
 
-    Loops are not renamed: `env` must not name a variable that a loop inside `node` binds. Buffers stay as
-    they are: their shapes and layouts speak of sizes only. Guards speak of what reductions in them are over as before.
+    `env` must not name a variable that a loop inside `node` binds. Buffers are unchanged, as their shapes and layouts
+    depend on sizes only. Guards mention the same reduced loops as before.
     """
     return _put(node, env, folds=True) if env else node
 
@@ -48,7 +48,7 @@ def _put(node: N, env: Mapping[str, Index], *, folds: bool) -> N:
 
 
 def substitute_guard(s: If, env: Mapping[str, Index]) -> Cond:
-    """The condition of `s` with `env` put in, such that the reductions in it start at the same elements."""
+    """The condition of `s` under `env`, such that the reductions in it initialize the same elements."""
     then, orelse = reduction_starts(s.then), reduction_starts(s.orelse)
     new = conj(*(keep_mentions(t, env, then) for t in conjuncts(s.cond)))
     return (
@@ -59,10 +59,10 @@ def substitute_guard(s: If, env: Mapping[str, Index]) -> Cond:
 
 
 def keep_mentions(term: Cond, env: Mapping[str, Index], starting: Iterable[frozenset[str]]) -> Cond:
-    """`term` of a guard with `env` put in, which speaks of what a reduction is over if it did.
+    """`term` of a guard under `env`, which still mentions a reduced loop if it did before.
 
-    A term that does not holds back its start, and folding would leave out what nothing depends on, as in `i - i`.
-    `starting` are the loops that each reduction is over.
+    A term that mentions none also guards the initialization, and folding may drop a mention, as in `i - i`. `starting`
+    has the `over` loops of each reduction.
     """
     new = substitute(term, env)
     for over in starting:
@@ -73,7 +73,7 @@ def keep_mentions(term: Cond, env: Mapping[str, Index], starting: Iterable[froze
 
 
 def reduction_starts(body: Body) -> list[frozenset[str]]:
-    """For each Reduce in `body` that has a start, the loops that it is over."""
+    """For each Reduce in `body` with an `init`, the loops that it is over."""
     return [frozenset(s.over) for s in statements(body) if isinstance(s, Reduce) and s.init is not None]
 
 

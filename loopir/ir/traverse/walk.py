@@ -110,7 +110,7 @@ def with_body(stmt: Loop | Alloc | InstrRegion | WarpSpecialized | Kernel, body:
 
 
 def rewrite(body: Body, fn: Callable[[Stmt], Stmt | Body | None]) -> Body:
-    """Top-down over statements: where `fn` gives something it stands as it is; where None, go inside."""
+    """Rewrite statements top-down: what `fn` gives replaces a statement and is not visited; at None, go inside."""
 
     def visit(s: Stmt) -> Stmt | Body:
         new = fn(s)
@@ -151,7 +151,7 @@ class StmtPath:
 
 
 def leaf_paths(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()) -> Iterator[StmtPath]:
-    """Every leaf statement of `body` in textual order, with where it stands."""
+    """Every leaf statement of `body` in textual order, with its path."""
     pending = [(s, around, (*path, n)) for n, s in enumerate(body)][::-1]
     while pending:
         s, outer, here = pending.pop()
@@ -166,7 +166,7 @@ def leaf_paths(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] 
 
 @dataclass(eq=False)
 class TopLevelNest:
-    """The `nth` nest of a Func, which stands under nothing but the allocations `around` it."""
+    """The `nth` nest of a Func: an outermost statement but for the allocations `around` it."""
 
     nth: int
     nest: Stmt
@@ -183,7 +183,7 @@ class TopLevelNest:
 
 @memoized
 def top_level_nests(func: Func) -> list[TopLevelNest]:
-    """The nests of `func`, in order, each with where it stands."""
+    """The outermost nests of `func`, in order."""
     out: list[TopLevelNest] = []
     allocs: list[Stmt] = []
     at: list[int] = []
@@ -212,8 +212,7 @@ Which = Callable[[Stmt], bool]
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """The nests in which something is called by one of `taken_names`: found by these, where all would be asked
-    otherwise."""
+    """A selection of nests by the names that occur in them, looked up in an index instead of visiting all nests."""
 
     of: Callable[[Stmt], frozenset[str]]
     index: Callable[[Func], Mapping[str, Sequence[int]]]
@@ -252,22 +251,22 @@ def _touching(func: Func) -> Mapping[str, Sequence[int]]:
 
 
 def nests_declaring(*names: str) -> ByName:
-    """Which nests: those in which a loop, a statement or memory is called so."""
+    """Select the nests that declare a loop, a statement or a buffer of one of these names."""
     return ByName(declared_names, _declaring, names)
 
 
 def nests_touching(*names: str) -> ByName:
-    """Which nests: those that read or write one of these buffers."""
+    """Select the nests that read or write one of these buffers."""
     return ByName(accessed_buffers, _touching, names)
 
 
 def top_level_nests_in(func: Func, which: Which) -> list[TopLevelNest]:
-    """Those nests of `func` that are asked for, in order."""
+    """The selected nests of `func`, in order."""
     return which.among(func) if isinstance(which, ByName) else [top for top in top_level_nests(func) if which(top.nest)]
 
 
 def leaf_paths_in(func: Func, which: Which) -> list[StmtPath]:
-    """The leaf statements of those nests of `func` that are asked for, in textual order, with where they stand."""
+    """The leaf statements of the selected nests of `func`, in textual order, with their paths."""
     return [p for top in top_level_nests_in(func, which) for p in top.places]
 
 
@@ -279,7 +278,7 @@ def labels_of(func: Func) -> tuple[str, ...]:
 
 @memoized
 def leaf_paths_of(func: Func) -> tuple[StmtPath, ...]:
-    """Every leaf statement of `func` in textual order, with where it stands."""
+    """Every leaf statement of `func` in textual order, with its path."""
     return tuple([p for top in top_level_nests(func) for p in top.places])
 
 
@@ -313,19 +312,19 @@ def _nest_contents(nest: Stmt) -> _NestContents:
 
 
 def only_leaf(func: Func, nest: Stmt) -> StmtPath | None:
-    """The one leaf statement in `nest`, where it stands in its outermost loop; None if there are several."""
+    """The path of the only leaf statement in `nest`; None if there are several."""
     top = next((s for s in path_within(func.body, nest) if type(s) is not Alloc), nest)
     found = [p for p in _nest_contents(top).places if any(s is nest for s in p.around)]
     return StmtPath(found[0].stmt, found[0].around, (0, *found[0].path)) if len(found) == 1 else None
 
 
 def enclosing_nest(place: StmtPath) -> Stmt:
-    """The nest that `place` is in: what stands under nothing but allocations."""
+    """The outermost nest that contains `place`."""
     return next((s for s in place.around if type(s) is not Alloc), place.stmt)
 
 
 def nests(body: Body) -> Iterator[Stmt]:
-    """What stands in `body` under nothing but allocations, in order."""
+    """The outermost nests of `body`, those under allocations included, in order."""
     pending = [*reversed(body)]
     while pending:
         s = pending.pop()
@@ -336,9 +335,9 @@ def nests(body: Body) -> Iterator[Stmt]:
 
 
 def path_within(body: Body, target: Stmt) -> tuple[Stmt, ...]:
-    """The statements around `target`, outermost first, and `target`; none if it is not in `body`.
+    """The statements around `target`, outermost first, and `target` itself; empty if it is not in `body`.
 
-    Nests in which nothing is called as the target is are passed by.
+    Nests that do not declare the target's name are skipped.
     """
     name = name_of_stmt(target)
     around: tuple[Stmt, ...] = ()
@@ -369,7 +368,7 @@ def _within(s: Stmt, target: Stmt) -> tuple[Stmt, ...]:
 
 
 def path_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:
-    """`path_within(func.body, target)`, found by name where the nests of `func` are known."""
+    """`path_within(func.body, target)`, by the index of names of `func`."""
     name = name_of_stmt(target)
     if name is None or (index := peek_memo(_declaring, func)) is None:
         return path_within(func.body, target)
@@ -381,9 +380,9 @@ def path_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:
 
 
 def replace_stmt(func: Func, old: Stmt, new: Stmt | Body, *, opened: Sequence[Alloc] = ()) -> Func:
-    """`func` with `new` where `old` stands: what is around it is made anew, and nothing else is looked at.
+    """`func` with `old` replaced by `new`; only the statements around it are rebuilt.
 
-    Of the allocations around it, those `opened` become what is in them.
+    Enclosing allocations in `opened` are replaced by their bodies.
     """
     way = path_to(func, old)
     made = rebuild_path(way, new if isinstance(new, tuple) else (new,), opened)
@@ -391,9 +390,9 @@ def replace_stmt(func: Func, old: Stmt, new: Stmt | Body, *, opened: Sequence[Al
 
 
 def replace_block(func: Func, around: Sequence[Stmt], level: Body, made: Body, *, opened: Sequence[Alloc] = ()) -> Func:
-    """`func` with `made` for the statement list `level` of the last of `around`, each of which holds the next one.
+    """`func` with the statement list `level`, inside the last of the nested statements `around`, replaced by `made`.
 
-    Of the allocations in `around`, those `opened` become what is in them.
+    Allocations of `around` in `opened` are replaced by their bodies.
     """
     if not around:
         return replace(func, body=made)
@@ -405,7 +404,7 @@ def replace_block(func: Func, around: Sequence[Stmt], level: Body, made: Body, *
 
 
 def rebuild_path(way: Sequence[Stmt], made: Body, opened: Sequence[Alloc] = ()) -> Body:
-    """What the first of `way`, each of which holds the next one, becomes with `made` where the last one stands."""
+    """Rebuild the nested statements `way` from the innermost out, with `made` in place of the last one."""
     for outer, inner in reversed([*pairwise(way)]):
         gone = opened and any(outer is x for x in opened)
         made = _put(outer.body, inner, made) if gone else (_spliced(outer, inner, made),)  # type: ignore[attr-defined]
@@ -445,7 +444,7 @@ def loops_of(func: Func) -> Mapping[str, Loop]:
 
 
 def loop_of(func: Func, name: str) -> Loop | None:
-    """The loop called `name` in `func`; found sooner than all of them."""
+    """The loop called `name` in `func`, by the index of names."""
     index = peek_memo(_declaring, func)
     near = nests(func.body) if index is None else (top_level_nests(func)[n].nest for n in index.get(name, ()))
     for s in near:
@@ -455,7 +454,7 @@ def loop_of(func: Func, name: str) -> Loop | None:
 
 
 def alloc_of(func: Func, buffer: str) -> Alloc | None:
-    """What allocates `buffer` in `func`."""
+    """The Alloc of `buffer` in `func`."""
     pending = [*func.body]
     for s in pending:  # which grows on the way
         if type(s) is Alloc:
@@ -475,9 +474,9 @@ def replace_loop(func: Func, name: str, fn: Callable[[Loop], Stmt | Body]) -> Fu
 
 
 def for_each_nest(node: N, spoken: Collection[str], visit: Callable[[Node], Node]) -> N:
-    """`visit(node)`, but nests of a Func in which no name in `spoken` is declared or accessed stay as they are.
+    """`visit(node)`, skipping the nests of a Func that neither declare nor access a name in `spoken`.
 
-    For rewrites of what is called by these names: loops are spoken of nowhere but inside.
+    For rewrites of what has these names.
     """
     if not isinstance(node, Func):
         return cast(N, visit(node))

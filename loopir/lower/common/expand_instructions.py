@@ -1,6 +1,6 @@
 """Replace instructions that the target lacks by the loops that they mean, and drop cache hints.
 
-A GPU hides how far memory is by other threads.
+Cache hints are for CPUs: a GPU hides latency by running other threads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from loopir.lower.target import Target
 
 
 def expand_instructions(func: Func, target: Target) -> Func:
-    """`func` with nothing but loops, and with fragments in plain local memory."""
+    """`func` with the loops of the instructions that `target` lacks, and their fragments in local memory."""
 
     def visit(s: Stmt) -> Stmt | Body | None:
         if isinstance(s, Prefetch):

@@ -12,7 +12,7 @@ from loopir.lower.target import Target
 
 
 def flatten_buffers(func: Func, target: Target) -> Func:
-    """`func` with one index on every access: the offset, in elements. What has a layout is allocated as it lies."""
+    """`func` with one index on every access, the offset in elements, and with layouts applied to allocations."""
     laid = {
         s.buffer.name: replace(s.buffer, shape=(element_span(s.buffer),), layout=None)
         for s in statements(func.body)

@@ -1,7 +1,7 @@
-"""Hoist a test that all lanes of a vector loop agree on out of the lanes.
+"""Hoist a test that is uniform over the lanes of a vector loop out of the loop.
 
-`x + lane < n` is such a test where x and n are multiples of the number of lanes. Without it inside, a copy with a
-guard, or one that is padded, moves whole vectors; and the copies that an unrolled loop becomes have no tests each.
+`x + lane < n` is uniform if x and n are multiples of the number of lanes. Once it is outside, a guarded or padded copy
+moves whole vectors, and unrolled copies have no tests.
 """
 
 from __future__ import annotations

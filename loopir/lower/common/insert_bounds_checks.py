@@ -1,10 +1,10 @@
 """Insert bounds checks around accesses that are not proved to be inside their buffer.
 
-Subscripts from memory, and loops as long as memory says, take whatever the caller's arrays hold; a size may be 0 where
-an index divides by it. A statement with such a subscript or divisor stands inside a test of it; where that fails, the
-statement is not run and the test is reported: in one more parameter of the program, an array of words, three for each
-test: whether it failed, at which index, and the size of the dimension. The runtime raises what they tell. A program
-whose accesses are all proved has no tests.
+Subscripts and loop bounds that are read from memory may have any value, and an index may divide by a size that is 0. A
+statement with such a subscript or divisor is put under a test; where the test fails, the statement is skipped and the
+failure is recorded in one more parameter of the program, an array of three words for each test: whether it failed, at
+which index, and the size of the dimension. The runtime raises BoundsError from them. A program whose accesses are all
+proved has no tests.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ DIVISOR = -1
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One test: what has to hold before `of` is used, its words, and what it is called."""
+    """One test: the condition under which `of` may be used, its position in the array, and its description."""
 
     of: Check
     ends: tuple[Cond, ...]
@@ -81,10 +81,9 @@ class Test:
 
 
 def insert_bounds_checks(func: Func, target: Target) -> Func:
-    """`func` with a test around every statement whose accesses are not all proved, and an "out" array of what failed.
+    """`func` with a test around every statement with an unproved access, and an "out" array that records failures.
 
-    The array is the last parameter, int64[tests, 3], and 0 unless a test fails; `describe_tests` says what each test
-    is of.
+    The array is the last parameter, int64[tests, 3], and 0 unless a test fails; `describe_tests` describes each test.
     """
     taken = taken_names(func)
     tests: dict[int, list[Test]] = {}
@@ -140,7 +139,7 @@ def _require_none(s: InstrRegion, tests: Mapping[int, Sequence[Test]]) -> None:
 
 
 def describe_tests(func: Func, words: Buffer) -> tuple[str, ...]:
-    """What each test of the flat `func` is of, in a person's words: the label of the store that says it failed."""
+    """A description of each test of the flat `func`, which is the label of the store that records its failure."""
     out = [""] * (evaluate(words.shape[0], {}))
     for s in statements(func.body):
         if isinstance(s, Store) and s.buffer.name == words.name and isinstance(s.at[0], Int):

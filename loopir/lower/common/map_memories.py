@@ -1,6 +1,6 @@
 """Map custom memories to their backing scope; check capacity.
 
-One that is made of registers stays what it is where instructions touch it, which then are all that does.
+A memory made of registers stays as it is where instructions access it; nothing else may access it then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from loopir.lower.target import Target
 
 
 def map_memories(func: Func, target: Target) -> Func:
-    """`func` with its buffers in the scopes alone. Raises TargetError for more in a memory at once than it holds."""
+    """`func` with its buffers in the built-in scopes. Raises TargetError where a memory's capacity is exceeded."""
     own = [s.buffer for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.scope in MEMORIES]
     if not own:
         return func

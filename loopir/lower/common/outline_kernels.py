@@ -1,9 +1,9 @@
-"""Outline what runs concurrently into kernels; the host runs what stands around them.
+"""Outline concurrent nests into kernels; the host runs the statements around them.
 
-A kernel is a nest whose outermost loop is concurrent on the target, or a nest with no such loop at all. Serial loops,
+A kernel is a nest whose outermost loop is concurrent on the target, or a nest without concurrent loops. Serial loops,
 guards and allocations around concurrent loops stay on the host, so a time loop launches its kernels step by step.
-Stores right before and after a nest of one block's threads, such as what a reduction starts from and what is made of
-it, are in its launch.
+Stores right before and after a nest that runs in one block, such as a reduction's initialization and epilogue, join
+its launch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Loop unswitching: hoist tests that are invariant in a loop, and merge those of neighbours.
+"""Loop unswitching: hoist loop-invariant tests out of loops, and merge equal tests of neighbouring statements.
 
-A tile that may be beyond the last row is tested for that where its sums begin, in every step of the reduced loop, and
-where they are stored. LLVM finds that out at its highest level only, by taking the loops apart, and takes long to.
-Where the copies that the schedule unrolled have a test each, as the rows of a tile in a loop along them, the loop is
-there twice: without tests, for when all of them hold, and as it is.
+A tile at the edge is tested where its sums are initialized, in every iteration of the reduced loop, and where they are
+stored; LLVM would unswitch these loops at its highest optimization level only, and slowly. Where unrolled copies have a
+test each, such as the rows of a tile, the loop is duplicated: without tests, for when all of them hold, and as it is.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from loopir.lower.target import Target
 
 
 def unswitch(func: Func, target: Target) -> Func:
-    """`func` with tests as far out as they are the same, and neighbours under tests that they share."""
+    """`func` with each test hoisted as far as it is invariant, and neighbouring statements under shared tests."""
     guarded = _Guards(UsedNames.of(func))
     return replace(func, body=map_body(func.body, guarded.visit))
 

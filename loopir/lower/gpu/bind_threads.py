@@ -1,8 +1,8 @@
 """Bind loops over blocks and threads to the axes of the launch, blocks outside threads.
 
-The launch has as many indices of an axis as the longest loop bound to it. A shorter loop guards its body; a statement
-under no loop of an axis runs on index 0 of it alone, unless it writes local memory, of which every thread then keeps
-a copy. Nothing here places a barrier: `barriers` does, next.
+The launch size of an axis is the extent of the longest loop bound to it. The body of a shorter loop is guarded; a
+statement under no loop of an axis runs on index 0 of it, unless it writes local memory, of which every thread then
+keeps a copy. Barriers are inserted by `insert_barriers`, later.
 """
 
 from __future__ import annotations

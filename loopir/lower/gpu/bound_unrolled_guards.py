@@ -1,8 +1,7 @@
-"""Bound guards in unrolled loops: record in which first iterations each is known to hold.
+"""Bound guards in unrolled loops: record the first iterations for which each is known to hold.
 
-The host asks at a launch how long rows are, and takes a kernel for nearly as long ones: there only the last iteration
-of a thread may be beyond. The compiler behind does not know what the host asked, and would test each; loads that wait
-for tests, and for what was made of those before them, are not in flight together.
+At a launch the host chooses a kernel by the length of rows, so that only the last iteration of a thread may exceed the
+row. NVRTC does not know this and would test every iteration; loads that wait for tests are not in flight together.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Unrolled = tuple[tuple[str, int], ...]
 
 
 def bound_unrolled_guards(func: Func, target: Target) -> Func:
-    """`func` with such guards, each for the innermost unrolled loop that it speaks of."""
+    """`func` with such guards bounded, each in the innermost unrolled loop that it depends on."""
 
     def visit(s: Stmt, ctx: Context, around: Unrolled) -> Stmt | Body:
         match s:

@@ -1,6 +1,6 @@
-"""rooms: what a kernel allocates has a size that is known when it is compiled, and a block has room for it.
+"""Check that allocations in a kernel have constant sizes, and that shared memory fits into a block.
 
-Whoever asks whether a schedule can be run asks lowering, so it is told before anything is emitted.
+It is checked in lowering, so that a schedule which cannot run is refused before any code is emitted.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from loopir.lower.target import Target
 
 
 def check_static_allocs(func: Func, target: Target) -> Func:
-    """`func` as it is. Raises LowerError for memory in a kernel whose size is no constant, TargetError for more shared
-    memory than a block can have."""
+    """`func`, unchanged. Raises LowerError for an allocation in a kernel whose size is not constant, TargetError for
+    more shared memory than a block can have."""
     for kernel in (s for s in statements(func.body) if isinstance(s, Kernel)):
         allocated = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)]
         for b in allocated:

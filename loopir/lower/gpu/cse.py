@@ -1,7 +1,7 @@
 """Common subexpression elimination within a statement.
 
-Chains that were inlined repeat themselves, and the compiler behind does not see that two calls of a function with
-slow paths are one. LLVM sees it in its own code, so there the pass is not needed.
+Inlined chains repeat themselves, and NVRTC does not merge two calls of a function with a slow path. LLVM does, so the
+pass is for CUDA only.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def cse(func: Func, target: Target) -> Func:
 
 
 class _Once:
-    """One statement on its way to computing everything once."""
+    """Rewrites one statement."""
 
     def __init__(self, s: Store | Reduce, taken: set[str]) -> None:
         self.s, self.taken = s, taken

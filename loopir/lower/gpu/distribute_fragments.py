@@ -1,8 +1,8 @@
 """Distribute the elements of a fragment over the lanes that hold them.
 
-A nest over elements of a fragment, under loops bound to warps and none bound to lanes, becomes: lanes, and in each
-the tiles and the registers of a tile, with the nest's indices read off the fragment's layout. That is the same
-iterations in another order, one lane each. A nest that needs an element of another lane is refused, by name.
+A nest over the elements of a fragment becomes loops over lanes, tiles, and registers of a tile; its indices follow from
+the fragment's layout. These are the same iterations in another order, each in one lane. A nest that needs an element of
+another lane is refused.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SEQUENTIAL = ("serial", "unroll", "vectorize")
 
 
 def distribute_fragments(func: Func, target: Target) -> Func:
-    """`func` with every plain nest over a fragment spread over the lanes."""
+    """`func` with every plain nest over a fragment distributed over the lanes."""
     taken = taken_names(func)
 
     def visit(s: Stmt, ctx: Context) -> Stmt | Body:
@@ -84,7 +84,7 @@ def distribute_fragments(func: Func, target: Target) -> Func:
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
-    """Sequential loops and guards right inside one another, and the statement in them, which touches fragments."""
+    """A perfect nest of sequential loops and guards, and the statement in it, which accesses fragments."""
 
     loops: tuple[Loop, ...]
     guards: tuple[Cond, ...]

@@ -40,7 +40,7 @@ MAX_ARGUMENTS = 16
 
 
 def guard_fast_paths(func: Func, target: Target) -> Func:
-    """`func` with such versions of the unrolled loops over one store that evaluate functions with a short form."""
+    """`func` with a fast-path version of each unrolled loop over one store that evaluates such functions."""
     taken = taken_names(func) | {p.stmt.label for p in leaf_paths(func.body)}
 
     def visit(s: Stmt) -> Stmt | Body:

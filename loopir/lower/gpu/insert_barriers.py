@@ -1,11 +1,10 @@
 """Insert barriers where threads of a block depend on one another.
 
 Two accesses need a barrier between them if they may touch one element from different threads of one block and one of
-them writes. Between different blocks of one launch nothing orders accesses, so there such a pair is an error. Barriers
-go before the later statement if one iteration of the serial loops around both has such a pair, and at the end of the
-innermost of these loops that has one across its iterations; all threads have to come by, so a place whose control
-depends on the thread is refused. Where only threads of one warpgroup have such pairs, each warpgroup meets alone, and
-does not wait for the others.
+them writes. Nothing orders different blocks of one launch, so there such a pair is an error. A barrier goes before the
+later statement if there is such a pair in one iteration of the serial loops around both, and at the end of the
+innermost of these loops that carries one. All threads have to reach it, so a place whose control flow depends on the
+thread is refused. If all such pairs are within a warpgroup, each warpgroup is synchronized separately.
 """
 
 from __future__ import annotations
@@ -218,7 +217,7 @@ def _across_blocks(kernel: Kernel, clash: Clash) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Meet:
-    """Where the threads have to meet for the statements at `p` and `q`, which clash."""
+    """Where threads have to synchronize between the dependent statements at `p` and `q`."""
 
     p: StmtPath
     q: StmtPath

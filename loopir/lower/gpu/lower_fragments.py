@@ -1,8 +1,8 @@
 """Lower fragments to each lane's registers, and instructions to calls with registers and addresses.
 
-The registers of a lane are numbered tile after tile, as the layout says; the first that holds an operand follows from
-the element that the operand starts at. Operands in memory become the address of an element, by lane where an
-instruction of a warp takes one from each.
+The registers of a lane are numbered tile after tile; the first register of an operand follows from the element at which
+the operand starts. An operand in memory becomes the address of an element, which depends on the lane where a warp's
+instruction takes one address from each lane.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from loopir.lower.target import Target
 
 
 def lower_fragments(func: Func, target: Target) -> Func:
-    """`func` with every Do issued, and every fragment in local memory."""
+    """`func` with every InstrRegion as an InstrCall, and every fragment in local memory."""
     body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 

@@ -1,9 +1,9 @@
 """Lower reductions over threads to partial results and a reduction tree.
 
-Every thread folds what is its own into registers; then the threads fold these, as `lower/trees` says, and one of them
-folds the total into the element, or all of them where each has a copy. They have to come by together for that, so
-guards that speak of threads are moved inwards: around each statement, and inside loops that all threads run alike.
-Loops that follow one another and fold into the same elements, such as whole turns and the last one, are folded once.
+Every thread folds its own iterations into registers; a tree over the threads (`loopir.lower.gpu.thread_reductions`)
+folds these; and one thread folds the total into the element, or all of them where each has a copy. The tree needs all
+threads, so guards that depend on the thread are moved inwards, around single statements. Consecutive loops that fold
+into the same elements, such as full tiles and a tail, share one tree.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from loopir.lower.target import Target
 
 
 def lower_thread_reductions(func: Func, target: Target) -> Func:
-    """`func` with every reduction over a thread axis in parts: each thread's own, the tree, the fold of the total."""
+    """`func` with every reduction over a thread axis split: each thread's part, the tree, the fold of the total."""
     taken = taken_names(func)
     body = rewrite(func.body, lambda s: _kernel(s, taken) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
@@ -87,7 +87,7 @@ def _kernel(kernel: Kernel, taken: set[str]) -> Stmt:
 
 
 class _ThreadReductions:
-    """The statements of one kernel, rewritten where all threads of a block come by."""
+    """Rewrites the statements of one kernel that all threads of a block reach."""
 
     def __init__(self, axes: list[Loop], taken: set[str]) -> None:
         self.taken = taken
@@ -254,7 +254,7 @@ class _ThreadReductions:
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
-    """One reduction: `kept` are the loops that tell its elements apart inside what threads run on their own."""
+    """One reduction; `kept` are the loops over its elements inside the part that a thread runs alone."""
 
     kernel: _ThreadReductions
     reduce: Reduce

@@ -1,8 +1,8 @@
-"""Pack two lanes into one x2 instruction, in what is made of the sums of tensor cores.
+"""Pack two lanes into one x2 instruction, in the epilogues of tensor-core products.
 
-While it is made, the tensor cores wait, so its instructions count; elsewhere memory is waited for. The lanes of a loop
-over one store first put the arguments of such an operation side by side, the instruction is issued for each two of
-them, and the lanes go on with what it gave. Which operation has such an instruction, its record says.
+The tensor cores are idle during an epilogue, so its instruction count matters; elsewhere kernels wait for memory. The
+lanes of a loop over one store first write the arguments of the operation side by side; the instruction is issued for
+each two of them, and the lanes continue with its results. The record of an operation names its instruction (`pairs`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from loopir.lower.target import Target
 
 
 def pack_x2(func: Func, target: Target) -> Func:
-    """`func` with operations on two lanes in its kernels of asynchronous products."""
+    """`func` with two-lane instructions in its kernels with asynchronous products."""
     taken = taken_names(func) | {p.stmt.label for p in leaf_paths(func.body)}
 
     def visit(s: Stmt) -> Stmt | Body:
@@ -62,7 +62,7 @@ def _multiplies(s: Stmt) -> bool:
 
 
 class _Lanes:
-    """A loop over the lanes of one store, on its way to several, with instructions between."""
+    """Splits a loop over the lanes of one store into several, with instructions between them."""
 
     def __init__(self, loop: Loop, lanes: int, label: str, taken: set[str]) -> None:
         self.loop, self.lanes, self.label, self.taken = loop, lanes, label, taken

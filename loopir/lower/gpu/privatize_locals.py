@@ -1,8 +1,8 @@
 """Privatize local memory that is allocated around thread loops: keep each thread's part.
 
-A schedule allocates accumulators outside a serial loop and folds into them inside, by nests whose loops are bound to
-threads. Where no two threads touch one element, each of them has its own part: the same position in it as that of
-thread 0, so that an index loses the thread's share. Where two do, the memory is not local.
+A schedule allocates accumulators outside a serial loop and updates them inside, in nests bound to threads. If no two
+threads access one element, each thread gets its own part, indexed as thread 0 indexes it. Otherwise the memory cannot
+be local.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Axes = dict[str, str]
 
 
 def privatize_locals(func: Func, kernel: Kernel) -> tuple[Kernel, frozenset[str]]:
-    """`kernel` with such memory cut down to a thread's part, and the names of these buffers."""
+    """`kernel` with such memory reduced to one thread's part, and the names of these buffers."""
     names: set[str] = set()
 
     def visit(s: Stmt) -> Stmt | None:

@@ -1,9 +1,9 @@
 """Reduction trees of threads: shuffles in a warp, shared memory between warps.
 
-The threads that fold together are a group. A group that is part of a warp, its size a power of two, exchanges lanes
-that differ in one bit, bit by bit; a group of whole warps does so in each, and once more for what the warps have.
-Any other group, such as threads along y, lays its parts in shared memory, to be folded one after the other. The order
-is the same in every run, and a total that all threads keep has the same bits in each.
+The threads that fold together are a group. A group inside a warp, of a power-of-two size, uses butterfly shuffles; a
+group of whole warps does so in each warp, and then once over the warps' results. Any other group, such as threads along
+y, stores its parts to shared memory, where they are folded serially. The order is deterministic, and a total that all
+threads keep has the same bits in each.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """The statements for one reduction; `ordered` if the lower of two lanes has to stand on the left."""
+    """Builds the statements of one reduction; with `ordered`, the lower of two lanes is the left operand."""
 
     group: Group
     monoid: Monoid

@@ -1,9 +1,9 @@
 """Vectorize accesses to global memory: the lanes of a vector loop move whole vectors.
 
-A statement in a vector loop becomes: whole-vector copies of what it reads into local arrays, its lanes, unrolled, on
-those, and a whole-vector copy of what it wrote. That is what the loop's promise allows: every lane reads before any
-writes. It is done where offsets run on by one and start at a multiple of the vector; all else is unrolled as it is.
-A vector that is copied into a local array of its size, which nothing else writes, is moved there at once.
+A statement in a vector loop becomes vector loads into local arrays, unrolled lanes on these, and a vector store. This
+is legal because every lane of a vector loop reads before any lane writes. It is done where offsets are contiguous and
+aligned to the vector; other loops are just unrolled. A vector that is only copied into a local array of its size is
+loaded into that array directly.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def vectorize_memory(func: Func, target: Target) -> Func:
 
 
 class _Lanes:
-    """One vector loop on its way to vectors."""
+    """Rewrites one vector loop."""
 
     def __init__(self, loop: Loop, ctx: Context, taken: set[str], times: Counter[str]) -> None:
         assert isinstance(loop.extent, Int)

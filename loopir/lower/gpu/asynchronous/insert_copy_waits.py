@@ -1,9 +1,9 @@
 """Insert commits of, and waits for, groups of asynchronous copies (cp.async), as late as is safe.
 
-The copies of one iteration of a loop are a group, and groups end in the order that they were committed in; so a
-thread waits until no more than so many of its newest groups are under way. How many follows from dependences: what an
-iteration needs was copied at least so many iterations earlier, by the loop itself or by a loop before it that made
-the first copies. Where the nests are not of that form each copy is waited for at once: right, and nothing overlaps.
+The copies of one iteration of a loop are a group, and groups complete in the order of their commits, so a thread waits
+until at most so many of its newest groups are pending. The number follows from dependence distances: an iteration uses
+what was copied at least so many iterations earlier, by the same loop or by a prologue loop. Where the nests do not have
+that form, each copy is waited for at once, which is correct and overlaps nothing.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def _at_once(kernel: Kernel) -> Stmt:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The loop that copies and uses, what makes the first copies before it, and the groups that may be under way.
+    """The loop that copies and uses, its prologue of first copies, and the number of groups that may be pending.
 
-    Several statements that make the first copies, where these are those of one iteration, are a group together."""
+    Several prologue statements that make the copies of one iteration are one group."""
 
     loop: Loop
     first: tuple[Stmt, ...]

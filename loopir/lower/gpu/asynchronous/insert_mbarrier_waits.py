@@ -1,14 +1,13 @@
-"""Insert mbarrier waits for TMA loads, one barrier for each buffer of a ring.
-a ring.
+"""Insert mbarrier waits for TMA loads, with one mbarrier for each slot of a ring of buffers.
 
-A thread that is about to start copies tells the barrier of the buffer how many bytes will come, and every thread waits
-there for the end of the barrier's turn before it reads. Fills and waits take turns, as the nests say: iteration n of
-the loop that reads waits for fill n, and fill n is made in iteration n - ahead of the same loop, or in iteration n of a
-loop before it that makes the first `ahead`, or all. Where the nests are not of that form, each copy is waited for at
-once: right, and nothing overlaps. That a buffer is not filled while it is still read, the barriers of the block see to.
+The thread that issues the copies tells the slot's mbarrier how many bytes to expect, and every thread waits for the end
+of that phase before it reads. Iteration n of the reading loop waits for fill n, which is issued in iteration n - ahead
+of the same loop, or in a prologue loop for the first `ahead` of them, or for all. Where the nests do not have that
+form, each copy is waited for at once, which is correct and overlaps nothing. Barriers of the block keep a slot from
+being filled while it is still read.
 
-A barrier tells of its last turn alone whether it is over, by one bit. So no turn may end before all threads have passed
-the one before; where no barrier of the block is between the two, one is put there.
+An mbarrier has one bit for its last phase. So no phase may end before all threads have passed the one before; where no
+barrier of the block is between the two, one is inserted.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ MAX_BARRIERS = 32
 
 
 def insert_mbarrier_waits(func: Func, target: Target) -> Func:
-    """`func` with the barriers, and the waits, of copies that count bytes."""
+    """`func` with the mbarriers of its bulk copies, and the waits for them."""
     taken = taken_names(func)
 
     def kernel(s: Stmt) -> Stmt | None:
@@ -218,7 +217,7 @@ def _only_copies(s: Stmt) -> bool:
 
 
 def transaction_bytes(s: Stmt) -> int:
-    """What the copies in `s` bring together: whole boxes, also where they reach out of the array."""
+    """The bytes that the copies in `s` transfer: whole boxes, even where they exceed the array."""
     if _is_copy(s):
         (b,) = (a.buffer for a in s.fn.meaning.args if a.access == "out")
         return prod(d.value for d in b.shape if isinstance(d, Int)) * b.dtype.bytes

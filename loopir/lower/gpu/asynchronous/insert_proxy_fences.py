@@ -1,6 +1,7 @@
 """Insert fence.proxy.async before barriers.
 
-That takes a fence of those who have written, before the barrier that tells others of it.
+Ordinary writes become visible to asynchronous reads by a fence of the writing threads, before the barrier that
+synchronizes them with the thread that issues the reads.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from loopir.lower.target import Target
 
 
 def insert_proxy_fences(func: Func, target: Target) -> Func:
-    """`func` with the fences before barriers that such reading needs."""
+    """`func` with a fence before each barrier between an ordinary write and an asynchronous read of it."""
 
     def kernel(s: Stmt) -> Stmt | None:
         return replace(s, body=map_body(s.body, _fenced)) if isinstance(s, Kernel) and _needs_fences(s) else None

@@ -1,10 +1,10 @@
 """Insert waits for bulk stores before the shared memory that they read is written again.
 
-The stores of an iteration of a loop are a group, and groups end in the order that they were committed in; so who issues
-them waits, before the barrier at the end of an iteration, until no more than so many of the newest groups still read.
-How many follows from dependences: what a group reads is written again only so many iterations later, in this run of the
-loop or in its next one. Where the nests are not of that form, each store is waited for at once. That they have written,
-the end of the launch tells; so nothing else in the kernel touches what they write.
+The stores of an iteration are a group, and groups complete in the order of their commits, so the issuing thread waits,
+before the barrier at the end of an iteration, until at most so many of its newest groups still read shared memory. The
+number follows from dependence distances: what a group reads is written again only so many iterations later, in this
+execution of the loop or in its next one. Where the nests do not have that form, each store is waited for at once. The
+writes are complete at the end of the launch, so nothing else in the kernel may access what they write.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MAX_GROUPS = 8
 
 
 def insert_store_waits(func: Func, target: Target) -> Func:
-    """`func` with the groups of stores that go on by themselves, and the waits for them."""
+    """`func` with the groups of its bulk stores, and the waits for them."""
     body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 

@@ -43,7 +43,7 @@ GROUP = "products"
 
 
 def insert_wgmma_waits(func: Func, target: Target) -> Func:
-    """`func` with the fences and the waits that asynchronous products need."""
+    """`func` with the fences, commits and waits of its asynchronous products."""
     body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 
@@ -95,7 +95,7 @@ def _grouped(body: Body, late: Mapping[int, int], pending: int = 0) -> Body:
 
 
 class _Group:
-    """Products under way: what they write, the registers they read, and the word that follows when they have read."""
+    """Pending products: the registers that they write and read, and the statement to insert when they are complete."""
 
     def __init__(self, run: Sequence[Stmt], awaited: frozenset[str] = frozenset()) -> None:
         self.awaited = awaited

@@ -1,5 +1,6 @@
-"""Slots of the ring of a warp-specialized loop, by iteration; checks that nothing else is shared.
-the rest of the kernel. Barriers that tell each side how far the other one is are of no use where this does not hold.
+"""Find the ring slot of each iteration of a warp-specialized loop, and check that producer and consumer share no more.
+
+The mbarriers of the slots are the only synchronization between the two sides, so everything else has to be separate.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def filled_by(role: WarpSpecialized) -> frozenset[str]:
 
 
 def ring_slot(kernel: Kernel, role: WarpSpecialized, loop: Loop) -> tuple[Index, int]:
-    """The buffer that an iteration of `loop` has, and how many there are; LowerError where it is not so."""
+    """The slot of an iteration of `loop`, and the number of slots. Raises LowerError if there are none."""
     filled = filled_by(role)
     here = list(leaf_paths(kernel.body))
     mine = [p for p in here if any(s is role for s in p.around)]
@@ -83,7 +84,7 @@ def ring_slot(kernel: Kernel, role: WarpSpecialized, loop: Loop) -> tuple[Index,
 
 
 def slot_of(kernel: Kernel, role: WarpSpecialized) -> tuple[Index, int]:
-    """The buffer that a Role fills where it stands, one of several places, and how many buffers there are."""
+    """The slot that a producer fills at one of several places, and the number of slots."""
     filled = filled_by(role)
     here = list(leaf_paths(kernel.body))
     mine = [p for p in here if any(s is role for s in p.around)]
@@ -98,8 +99,9 @@ def slot_of(kernel: Kernel, role: WarpSpecialized) -> tuple[Index, int]:
 
 
 def uses_after(body: Body, at: int, filled: frozenset[str]) -> range:
-    """Where in `body` what the Role in statement `at` has filled is used: up to what fills one of these buffers again.
-    LowerError if it is not used there."""
+    """The statements of `body` that use what the producer in statement `at` fills, up to the next fill of its ring.
+
+    Raises LowerError if there are none."""
     uses: list[int] = []
     for n in range(at + 1, len(body)):
         if any(isinstance(s, WarpSpecialized) and filled_by(s) == filled for s in statements((body[n],))):
@@ -112,12 +114,12 @@ def uses_after(body: Body, at: int, filled: frozenset[str]) -> range:
 
 
 def require_handed_over(kernel: Kernel, bodies: Sequence[Body], filled: frozenset[str]) -> None:
-    """Refuse unless fills and uses of buffers that Roles fill at several places alternate.
+    """Refuse unless fills and uses alternate for buffers that are filled at several places.
 
-    Each use stands in the statements `uses_after` one place, and is of the buffer that is filled there. So the use of
-    one fill has ended before another one is waited for, and barriers are met equally often, in the same order, by both
-    sides: a barrier for each buffer, whose phase turns at each fill, tells of the fill that is meant. Neither side can
-    wait for the other in a circle, as each waits only for what comes first in the text, at equal iterations.
+    Each use is in the statements `uses_after` one place, and reads the slot filled there. So the use of one fill ends
+    before the next fill is waited for, and both sides reach the mbarriers equally often, in the same order: the phase
+    of a slot's mbarrier identifies the fill. There is no deadlock, as each side waits only for what is earlier in the
+    text, at equal iterations.
     """
     covered: list[Stmt] = []
     for body in bodies:
@@ -149,7 +151,7 @@ def _roles(s: Stmt) -> list[WarpSpecialized]:
 def _require_apart(
     kernel: Kernel, mine: Sequence[StmtPath], others: Sequence[StmtPath], filled: frozenset[str]
 ) -> None:
-    """Refuse unless the two sides share but what the Role fills, by copies that tell of their bytes."""
+    """Refuse unless the two sides share only what the producer fills, by copies that count their bytes."""
     for p in mine:
         if not any(isinstance(s, InstrRegion) and s.fn.asynchronous == "bytes" for s in p.around):
             raise LowerError(f"{p.stmt.label} is to be done ahead, and is no copy that counts its bytes; tensorize it")

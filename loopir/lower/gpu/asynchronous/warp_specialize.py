@@ -1,17 +1,15 @@
-"""Warp specialization: move producers to a warpgroup of their own, synchronized by mbarriers.
-each buffer that it fills, tell each side how far the other one is.
+"""Warp specialization: move producers to warps of their own, synchronized with the consumers by mbarriers.
 
-The nest is taken apart into two that run side by side, each with all of the loops and tests that are around its own
-statements: both come by the same turns, in the same order. A turn is an iteration of the loop that the Role is in, and
-has one buffer. Who fills it waits until it is empty and tells its barrier of the bytes that will come; who reads it
-waits until it is full, and arrives at the other barrier when all is read. So nothing passes between the two sides but
-through these buffers, which is asked here: they are filled by nobody else and used in no other turn, and what one side
-writes the other does not touch. Nobody waits for ever: in the order in which the loops say it all, each waits for what
-stands before it, a fill for the end of an earlier turn, the rest of a turn for its fill; so the first of those that
-wait has what it waits for. Where a Role is in a loop bound to warpgroup, turns are those of one warpgroup after the
-other, who passes by those of the others; one bit tells turns apart only if none is missed, so each waits until
-the one before has been told of its last turn. How many warps of the block meet at a barrier follows: those of the side
-that it is on.
+Each ring slot has two mbarriers, "full" and "empty". The nest is split into two that run concurrently, each with all
+loops and tests around its own statements, so both run the same iterations in the same order. An iteration of the loop
+around the WarpSpecialized statement has one slot. The producer waits until the slot is empty and sets the bytes to
+expect; the consumer waits until it is full, and arrives at the "empty" mbarrier when it has read everything. This pass
+checks that the two sides share nothing else: slots are filled by nobody else and used in no other iteration, and
+neither side accesses what the other one writes. There is no deadlock: in the sequential order, a fill waits for the end
+of an earlier iteration, and the rest of an iteration for its fill, so the first side that waits always gets what it
+waits for. In a loop bound to warpgroups, the warpgroups have the iterations in turn and skip those of the others; as an
+mbarrier has one bit for its phase, none may be missed, so each waits until the one before it has seen its last phase.
+Barriers of the block become barriers of the warps of their side.
 """
 
 from __future__ import annotations
@@ -84,7 +82,7 @@ POOL = 64 * 1024
 
 
 def warp_specialize(func: Func, target: Target) -> Func:
-    """`func` with each Role in warps of its own; on a target without, in its place."""
+    """`func` with each WarpSpecialized body in warps of its own; on a target without warps, in place."""
     taken = taken_names(func)
 
     def visit(s: Stmt) -> Stmt | Body | None:
@@ -102,7 +100,7 @@ def warp_specialize(func: Func, target: Target) -> Func:
 
 
 def _specialize_kernel(taken: set[str], kernel: Kernel) -> Kernel:
-    """`kernel` with each Role in warps of its own; where its blocks go two ways by their number, on each of these."""
+    """`kernel` with each producer in warps of its own; in both versions if blocks run one of two."""
     axes = {s.kind: s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES}
     z = axes.get("threadIdx.z")
     taken.add(group := z.var if z is not None else fresh_name("group", taken))
@@ -125,7 +123,7 @@ def _specialize_kernel(taken: set[str], kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """One Role of a kernel, the loop whose iterations are its turns, and the barriers of its buffers."""
+    """A WarpSpecialized statement of a kernel, the loop around it, and the mbarriers of its slots."""
 
     role: WarpSpecialized
     loop: Loop | None
@@ -133,7 +131,7 @@ class _Turns:
     slot: Index
     """Which buffer a turn has."""
     around: tuple[Stmt, ...]
-    """What is around the Role, outermost first, inside the axes."""
+    """The statements around the producer, outermost first, inside the axes."""
     full: Buffer
     empty: Buffer
 
@@ -219,12 +217,12 @@ class _Way:
         return t.around[outer]
 
     def deciding(self, t: _Turns) -> list[Index | Cond]:
-        """What decides how often a Role is done."""
+        """The conditions and extents that determine how often a producer runs."""
         tests = [s.cond for s in t.around if isinstance(s, If) and not self.is_elected(s)]
         return [s.extent for s in t.around if isinstance(s, Loop)] + tests
 
     def require_alike(self, t: _Turns) -> None:
-        """Refuse unless all threads that take turns together, and the Role, come by the same ones."""
+        """Refuse unless all consumer threads, and the producer, run the same iterations."""
         whose, name = self.whose(t), self.kernel.name
         inside = t.around[t.around.index(whose) :] if whose is not None else ()
         group = {self.group} if whose is not None else set[str]()
@@ -309,7 +307,7 @@ class _Way:
     # ------------------------------------------------------------ the two sides
 
     def fill(self, t: _Turns) -> Body:
-        """What a Role does in a turn."""
+        """What a producer does in one iteration."""
         told = ExpectTx(t.is_full, sum(map(transaction_bytes, t.role.body)))
         return (MBarrierWait(t.is_empty, 1), told, *self.marked(t.role.body, t.is_full, t.blocks))
 
@@ -326,7 +324,7 @@ class _Way:
         return tuple(out)
 
     def passing(self, s: Stmt, fill: Mapping[WarpSpecialized, Body]) -> Body:
-        """The loops and tests in `s` that are around a Role, and its `fill` in its place."""
+        """The loops and tests in `s` around a producer, with `fill` in its place."""
         if isinstance(s, WarpSpecialized):
             return fill[s]
         if not any(isinstance(x, WarpSpecialized) for x in statements((s,))):
@@ -342,7 +340,7 @@ class _Way:
         return s is role or (isinstance(s, If) and self.is_elected(s) and any(x is role for x in s.then))
 
     def is_elected(self, s: Stmt) -> bool:
-        """Whether `s` picks the thread that does a Role's part, and has nothing else."""
+        """Whether `s` only selects the thread that runs a producer's part."""
         if not isinstance(s, If) or s.orelse or not all(isinstance(x, WarpSpecialized) for x in s.then):
             return False
         return all(free_vars(c) <= self.threads for c in conjuncts(s.cond))
