@@ -14,6 +14,7 @@ import loopir as lp
 
 from .contraction import Contraction, contraction
 from .nest_queries import extent, step
+from .operands import computed
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
     """`s` with what all terms of its second product share multiplied with its result, and its chain; None if it has no
     chain."""
     found = [x for x in s.stages if contraction(s, x) is not None]
+    if len(found) == 1 and (t := computed(s, s.stages[-1] if s.reduced(s.stages[-1]) else s.stages[-2])) is not None:
+        s, found = t, [x for x in t.stages if contraction(t, x) is not None]  # powers that the product makes itself
     if len(found) != 2:
         return None
     s = s.factor_out(found[1]) if s.why("factor_out", found[1]) is None else s
