@@ -1,0 +1,49 @@
+"""Attention as `schedules.auto` makes it of its naive stages, beside torch's scaled_dot_product_attention: TFLOP/s.
+
+    python benchmarks/gpu_attention.py [--write]
+
+Results are checked before they are timed; medians of rounds in turns. Of causal ones half of the products count.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import Any
+
+import gpu_timing
+import tables
+import torch
+from attention_code import ARCH, SHAPES, attention, flops
+from torch.nn.functional import scaled_dot_product_attention as peer
+
+from loopir import schedules
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    tables.writing(parser)
+    record = gpu_timing.record("gpu_attention.txt", parser.parse_args().write)
+    for batches, heads, depth, length in SHAPES:
+        q, k, v = (torch.randn(batches, heads, length, depth, device="cuda", dtype=torch.bfloat16) for _ in "qkv")
+        for causal in (False, True):
+            theirs = partial(peer, q, k, v, is_causal=causal)
+            runs: dict[str, Any] = {"torch": theirs}
+            for wide in (False, True):
+                s = schedules.auto(
+                    attention(batches, heads, depth, length, causal=causal, wide=wide), "cuda", arch=ARCH
+                )
+                kernel = s.build("cuda")
+                off = (kernel(q, k, v).float() - theirs().float()).abs().max().item()
+                assert off < 0.03, f"d{depth}: off by {off}"
+                runs[f"scores of {'32' if wide else '16'} bits"] = partial(kernel, q, k, v)
+            taken = gpu_timing.in_turns(runs, 9)
+            for name, seconds in taken.items():
+                rate = flops(batches, heads, depth, length, causal=causal) / seconds / 1e12
+                kind = "causal" if causal else "full"
+                record(f"d{depth:<4} {kind:7} {name:20} {rate:7.1f} TFLOP/s {taken['torch'] / seconds:6.3f} x torch")
+    record.done(None)
+
+
+if __name__ == "__main__":
+    main()
