@@ -171,9 +171,7 @@ def decide_nonnegative(p: Mapping[Monomial, int], known: Assumptions, budget: Bu
         return said
     if refuted_by_sample(p, known, cheapest_kinds(p, known)):
         return False
-    if linear and _reduced(
-        p, known, STEPS, trail, budget
-    ):  # no forks: cheaper than more points
+    if linear and _reduced(p, known, STEPS, trail, budget):  # no forks: cheaper than more points
         return True
     if refuted_by_sample(p, known, OTHERS):
         return False

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.call_counts import calls
 
 import loopir as lp
 from loopir import schedules
@@ -21,23 +20,6 @@ from loopir.testing.generate.trees import indices
 
 CALLS = 5_000_000
 """Calls of Python functions that a nest that was slow takes at most; the slowest takes a third of that."""
-
-
-def calls(work: Callable[[], object]) -> int:
-    """How many calls of Python functions `work` makes: a measure of work that is the same on every machine."""
-    count = 0
-
-    def profile(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def quotients(depth: int) -> lp.Schedule:
