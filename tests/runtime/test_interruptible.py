@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,7 +170,7 @@ def test_calls_that_are_long_are_not_learnt(monkeypatch: pytest.MonkeyPatch) -> 
     """What was learnt would go to machine code at once, in the main thread."""
     n = lp.symbol("n")
     a = lp.placeholder((n,), "float32", name="a")
-    k = lp.Schedule(lp.compute((n,), lambda i: a[i] + 1.0, name="b")).build("llvm")
+    k: Any = lp.Schedule(lp.compute((n,), lambda i: a[i] + 1.0, name="b")).build("llvm")
     monkeypatch.setattr(call, "LONG", -1.0)
     for _ in range(2):
         np.testing.assert_array_equal(k(np.zeros(3, np.float32)), 1.0)

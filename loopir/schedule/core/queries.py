@@ -84,11 +84,11 @@ def _touches(place: StmtPath, ctx: Context) -> Iterator[StageAccess]:
 def _taken_by(s: Store | Reduce) -> Mapping[Load, str]:
     """By element that `s` reads the one operation that takes it, "" if there are several."""
     found: dict[Load, str] = {}
-    for v in (s.value,) if isinstance(s, Store) else s.values:
-        for n in nodes(v):
-            for x in map(_converted, n.args) if isinstance(n, Op) else ():
-                if isinstance(x, Load):
-                    found[x] = n.fn.name if found.get(x, n.fn.name) == n.fn.name else ""
+    operations = (n for v in ((s.value,) if isinstance(s, Store) else s.values) for n in nodes(v) if isinstance(n, Op))
+    for n in operations:
+        for x in map(_converted, n.args):
+            if isinstance(x, Load):
+                found[x] = n.fn.name if found.get(x, n.fn.name) == n.fn.name else ""
     return found
 
 
