@@ -133,7 +133,14 @@ def expand_index(ix: Index) -> Mapping[Monomial, int]:
     if isinstance(ix, Int):
         return MappingProxyType(constant_poly(ix.value))
     if isinstance(ix, Add):
-        return MappingProxyType(poly_add(expand_index(ix.a), expand_index(ix.b)))
+        summands: list[Index] = []
+        while isinstance(ix, Add):
+            summands.append(ix.b)
+            ix = ix.a
+        total = dict(expand_index(ix))
+        for x in reversed(summands):
+            poly_add_to(total, expand_index(x), 1)
+        return MappingProxyType(total)
     return MappingProxyType(poly_mul(expand_index(ix.a), expand_index(ix.b)) if isinstance(ix, Mul) else atom_poly(ix))
 
 

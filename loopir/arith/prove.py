@@ -55,6 +55,23 @@ BOUNDS = {
 
 STEPS = 12
 """How many atoms are replaced before a proof is given up."""
+QUESTION = 200_000
+"""Terms that a question goes through at most; after these it is not decided. Schedules take some hundreds, one of 30
+splits of one loop 134,000."""
+
+
+class Budget:
+    """The terms that a question, with all questions it leads to, may still go through."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, terms: int) -> None:
+        self.left = terms
+
+    def spend(self, terms: int) -> bool:
+        """Take so many terms more; False where there are not as many."""
+        self.left -= terms + 1
+        return self.left >= 0
 
 
 # ---------------------------------------------------------------- ends of terms
@@ -137,8 +154,12 @@ def nonnegative(p: Mapping[Monomial, int], known: Assumptions) -> bool:
     return decide_nonnegative(p, known) is True
 
 
-def decide_nonnegative(p: Mapping[Monomial, int], known: Assumptions) -> bool | None:
-    """Whether `p >= 0` always: True by a proof, False by a case in which it is not so; None if neither is found."""
+def decide_nonnegative(p: Mapping[Monomial, int], known: Assumptions, budget: Budget | None = None) -> bool | None:
+    """Whether `p >= 0` always: True by a proof, False by a case in which it is not so; None if neither is found.
+
+    It is not looked for beyond a budget of operations, so that no question takes long.
+    """
+    budget = budget or Budget(QUESTION)
     low = least(p, known)
     if low is not None and (low >= 0 or _attained(p, known)):
         return True if low >= 0 else None
@@ -150,16 +171,16 @@ def decide_nonnegative(p: Mapping[Monomial, int], known: Assumptions) -> bool | 
         return said
     if refuted_by_sample(p, known, cheapest_kinds(p, known)):
         return False
-    if linear and _reduced(p, known, STEPS, trail):  # a way without forks: sooner gone than more points are found
+    if linear and _reduced(p, known, STEPS, trail, budget):  # no forks: cheaper than more points
         return True
     if refuted_by_sample(p, known, OTHERS):
         return False
-    if not linear and _reduced(p, known, STEPS, trail):
+    if not linear and _reduced(p, known, STEPS, trail, budget):
         return True
-    if any(_reduced(rest, known, STEPS, []) for rest in _without_facts(trail, known)):
+    if any(_reduced(rest, known, STEPS, [], budget) for rest in _without_facts(trail, known, budget)):
         return True
-    whole = _undivided(p)
-    return True if whole is not None and nonnegative(whole, known) else None
+    whole = _undivided(p, budget)
+    return True if whole is not None and decide_nonnegative(whole, known, budget) else None
 
 
 def _by_ends(p: Mapping[Monomial, int], known: Assumptions) -> bool | None:
@@ -288,20 +309,24 @@ def _growing(a: Index) -> Collection[Var]:
     return ()
 
 
-def _undivided(p: Mapping[Monomial, int]) -> Poly | None:
+def _undivided(p: Mapping[Monomial, int], budget: Budget) -> Poly | None:
     """What is left to prove of `p >= 0` without its first quotient x // b by a size: b * p + b - 1 >= 0, as b > 0."""
     for m, k in p.items():
         if len(m) == 1 and isinstance(a := m[0], FloorDiv) and not isinstance(a.b, Int):
             b, x = expand_index(a.b), expand_index(a.a)  # x - b + 1 <= b * (x // b) <= x
+            if not budget.spend(len(p) * len(b)):
+                return None
             product = x if k < 0 else poly_add(poly_add(x, b, -1), {(): 1})
             rest = poly_mul({n: c for n, c in p.items() if n != m}, b)
             return poly_add(poly_add(rest, product, k), poly_add(b, {(): -1}))
     return None
 
 
-def _reduced(p: Mapping[Monomial, int], known: Assumptions, steps: int, trail: list[Mapping[Monomial, int]]) -> bool:
+def _reduced(
+    p: Mapping[Monomial, int], known: Assumptions, steps: int, trail: list[Mapping[Monomial, int]], budget: Budget
+) -> bool:
     """Whether replacing atoms by bounds shows `p >= 0`. `trail` gets `p` and what is below it."""
-    while True:
+    while budget.spend(len(p)):
         trail.append(p)
         low = least(p, known)
         if low is not None and low >= 0:
@@ -324,9 +349,10 @@ def _reduced(p: Mapping[Monomial, int], known: Assumptions, steps: int, trail: l
         if len(lowered) == 1:
             p = lowered[0]
         elif isinstance(m[0], Min if c > 0 else Max):
-            return all(_reduced(q, known, steps // 2, []) for q in lowered)
+            return all(_reduced(q, known, steps // 2, [], budget) for q in lowered)
         else:
-            return any(_reduced(q, known, steps // 2, trail) for q in lowered)
+            return any(_reduced(q, known, steps // 2, trail, budget) for q in lowered)
+    return False
 
 
 def _replaced(p: Mapping[Monomial, int], m: Monomial, bound: tuple[Poly, int]) -> Poly:
@@ -411,13 +437,15 @@ def _without_loop(p: Mapping[Monomial, int], known: Assumptions) -> Poly | None:
     return None
 
 
-def _without_facts(trail: list[Mapping[Monomial, int]], known: Assumptions) -> Iterator[Poly]:
+def _without_facts(trail: list[Mapping[Monomial, int]], known: Assumptions, budget: Budget) -> Iterator[Poly]:
     """What is left of a polynomial of `trail` after a multiple of a fact that has a term in common with it."""
     if known.useful_facts is None:
         known.useful_facts = _useful_facts(known)
     for f in known.useful_facts:
         tried: set[tuple[int, int, int]] = set()
         for n, p in enumerate(trail):
+            if not budget.spend(len(f)):
+                return
             for m, c in f.items():
                 k = p.get(m, 0) if m else 0
                 if k * c > 0:
@@ -435,9 +463,11 @@ def _useful_facts(known: Assumptions) -> list[Mapping[Monomial, int]]:
         if known.useful_facts is not None:
             return known.useful_facts
     found: list[Mapping[Monomial, int]] = []
-    pending = list(known.facts)
-    while pending:
+    pending, budget = list(known.facts), Budget(QUESTION)
+    while pending and len(found) < STEPS:
         f = pending.pop(0)
+        if not budget.spend(len(f)):
+            break
         low = least(f, known)
         if low is None or low < 0:
             found.append(f)
@@ -446,4 +476,4 @@ def _useful_facts(known: Assumptions) -> list[Mapping[Monomial, int]]:
                 lowered = (_replaced(poly_scale(f, -1), m, bound) for bound in _options(m[0], -c, known))
                 pending += [poly_scale(p, -1) for p in lowered]
                 break
-    return found[:STEPS]
+    return found

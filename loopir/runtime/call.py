@@ -13,7 +13,11 @@ import numpy as np
 
 from loopir.errors import TargetError
 from loopir.runtime.arrays import Bound, Signature, bind, stream_asker, stream_of
-from loopir.runtime.plans import Plans, Run
+from loopir.runtime.interruptible import interruptible
+from loopir.runtime.plans import MAX_PLANS, Plans, Run
+
+LONG = 0.25
+"""Seconds of a processor from which on calls like this one are left as soon as a signal handler raises."""
 
 
 class Runtime(Protocol):
@@ -50,6 +54,9 @@ class Kernel:
     nothing outside was touched, but the outputs are not complete. On a GPU a call of a program with such subscripts
     waits for its tests.
 
+    Ctrl-C ends a long call on the CPU with KeyboardInterrupt. What it had begun goes on in the background, to its end
+    or that of the process, and its outputs are written until then.
+
     `.source` is what was compiled (CUDA C, or LLVM IR after optimisation), `.resources` what it takes.
     """
 
@@ -75,6 +82,9 @@ class Kernel:
         self._made: Callable[[], tuple[Any, ...]] = tuple
         self._native: Callable[..., Any] | None = None
         """The same for a GPU: it gives what the call returns, or NotImplemented for a call like none learnt."""
+        self._on_cpu = self._plans is not None and runtime.device == "cpu"
+        self._short: set[tuple[int, ...]] = set()
+        """Sizes at which a call was not long, and is waited for."""
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{a.name}: {a.access} {a.dtype}[{', '.join(a.shape)}]" for a in self.signature.args)
@@ -99,11 +109,26 @@ class Kernel:
                 return results
         bound = bind(self.signature, args, named, out, self._runtime.device)
         with self._placed(bound) as (runtime, pointers):
-            self._host(runtime, *bound.sizes, *pointers)
-        if plans is not None and not named:
+            short = self._run(bound.sizes, partial(self._host, runtime, *bound.sizes, *pointers))
+        if plans is not None and not named and short:
             plans.learn(args, bound, partial(self._prepared, bound))
             self._learn_direct(bound)
         return _given(bound.results)
+
+    def _run(self, sizes: tuple[int, ...], run: Callable[[], None]) -> bool:
+        """Do `run`, the program at these `sizes`, so that signals are answered on the CPU; whether it was no long one.
+
+        A call that is learnt takes less time than to start a thread: long ones are not learnt, and all go this way.
+        """
+        if not self._on_cpu or sizes in self._short:
+            run()
+            return True
+        if interruptible(partial(_processor_seconds, run), once=True) >= LONG:
+            return False
+        if len(self._short) >= MAX_PLANS:
+            self._short.clear()
+        self._short.add(sizes)
+        return True
 
     def _learn_direct(self, bound: Bound) -> None:
         """Run calls like this one the shortest way from now on, if the target has one."""
@@ -150,9 +175,9 @@ class Kernel:
             def run() -> None:
                 self._host(runtime, *bound.sizes, *pointers)
 
-            run()
-            seconds = getattr(runtime, "time", _seconds)
-            return statistics.median(seconds(run) for _ in range(repeats))
+            short = self._run(bound.sizes, run)
+            seconds = partial(getattr(runtime, "time", _seconds), run)
+            return statistics.median(seconds() if short else interruptible(seconds, once=True) for _ in range(repeats))
 
     @contextmanager
     def _placed(self, bound: Bound) -> Iterator[tuple[Any, Sequence[int]]]:
@@ -172,6 +197,13 @@ class Kernel:
 def _given(results: tuple[Any, ...]) -> Any:
     """What a call returns: one array, a tuple of several, or None."""
     return results[0] if len(results) == 1 else results or None
+
+
+def _processor_seconds(run: Callable[[], None]) -> float:
+    """Seconds that this thread's processor is at `run`: other programs do not make it long."""
+    start = time.thread_time()
+    run()
+    return time.thread_time() - start
 
 
 def _seconds(run: Callable[[], None]) -> float:

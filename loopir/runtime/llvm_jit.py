@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
@@ -19,6 +20,7 @@ from loopir.errors import CompileError, TargetError
 from loopir.loading import at_fork
 from loopir.runtime import cache
 from loopir.runtime.amx_permission import permitted
+from loopir.runtime.interruptible import interruptible
 
 _lock: Any = ffi.lib._lock  # pyright: ignore[reportPrivateUsage]
 """llvmlite's own lock, which each of its calls takes, held for as long as a kernel is made.
@@ -27,6 +29,7 @@ One lock cannot be taken in two orders. It is reentrant, so that a signal handle
 can build: between two calls LLVM's state is whole. A fork waits for it: no child inherits LLVM half way through.
 """
 at_fork(_lock)
+T = TypeVar("T")
 _ready = False
 
 
@@ -96,11 +99,7 @@ class Library:
             target = llvm.Target.from_default_triple()
             self._machine = target.create_target_machine(cpu=name, features=features, opt=3, jit=True)
         entry = cache.key("object", source, name, features, str(llvm.llvm_version_info), _passes(left))
-        kept = cache.load(entry)
-        if kept is None:
-            with _lock:
-                kept = _compiled(source, self._machine, left)
-            cache.store(entry, kept)
+        kept = cache.load(entry) or _outside_lock(partial(_compiled_entry, entry, source, self._machine, left))
         text, code = kept[_WORD:][: (size := int.from_bytes(kept[:_WORD], "little"))], kept[_WORD + size :]
         self.source = text.decode()
         with _lock:
@@ -111,7 +110,7 @@ class Library:
     @property
     def assembly(self) -> str:
         """The machine code, as text."""
-        return self._machine.emit_assembly(llvm.parse_assembly(self.source))
+        return _outside_lock(lambda: self._machine.emit_assembly(llvm.parse_assembly(self.source)))
 
     def address(self, name: str) -> int:
         """Where the function `name` is; CompileError where there is none, as a call of address 0 ends the process."""
@@ -169,6 +168,22 @@ FEW = ("simplify_cfg", "sroa", "instruction_combine")
 def _passes(left: bool) -> str:
     """What a compilation is told apart by, of those of one source."""
     return f"{'3' if left else ' '.join(FEW)}, lone lanes"
+
+
+def _outside_lock(work: Callable[[], T]) -> T:
+    """What `work`, which takes LLVM's lock, gives, while signals are answered.
+
+    Who interrupts a call of LLVM in this thread, as a handler and a finaliser do, has the lock and works in its thread.
+    """
+    return work() if _lock._lock._is_owned() else interruptible(work)
+
+
+def _compiled_entry(entry: str, source: str, machine: Any, left: bool) -> bytes:
+    """`_compiled`, kept in the cache also where nobody waits for it any more; taken from there if it is by now."""
+    with _lock:
+        kept = cache.load(entry) or _compiled(source, machine, left)
+    cache.store(entry, kept)
+    return kept
 
 
 def _compiled(source: str, machine: Any, left: bool) -> bytes:

@@ -306,7 +306,7 @@ def _repeats(n: Value, met: _Met) -> float:
     times = 1.0
     read, memory = free_vars(n), loaded_buffers(n)
     for loop, length in reversed(met.around):
-        if loop.var in read or any(memory & stored_buffers(s) for s in loop.body):
+        if loop.var in read or not memory.isdisjoint(stored_buffers(loop)):
             break
         times *= max(1.0, length)
     return times

@@ -75,6 +75,8 @@ def replace_buffers(node: N, env: Mapping[str, Buffer]) -> N:
     def visit(n: Node) -> Node:
         if isinstance(n, Buffer):
             return env.get(n.name, n)
+        if type(n) is Loop and free_of_names(n, env):
+            return n
         return rebuild(n, visit)
 
     return for_each_nest(node, env.keys(), visit)
@@ -484,11 +486,15 @@ def for_each_nest(node: N, spoken: Collection[str], visit: Callable[[Node], Node
     def nest(s: Stmt) -> Stmt:
         if isinstance(s, Alloc):
             return Alloc(cast(Buffer, visit(s.buffer)), map_body(s.body, nest))
-        free = isinstance(s, Loop) and not any(n in declared_names(s) or n in accessed_buffers(s) for n in spoken)
-        return s if free else cast(Stmt, visit(s))
+        return s if isinstance(s, Loop) and free_of_names(s, spoken) else cast(Stmt, visit(s))
 
     head = cast(Func, visit(replace(node, body=())))
     return cast(N, replace(head, body=map_body(node.body, nest)))
+
+
+def free_of_names(s: Stmt, spoken: Collection[str]) -> bool:
+    """Whether none of the names `spoken` is declared or accessed in `s`."""
+    return not any(n in declared_names(s) or n in accessed_buffers(s) for n in spoken)
 
 
 def taken_names(func: Func) -> set[str]:

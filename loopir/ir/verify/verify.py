@@ -53,7 +53,8 @@ from loopir.ir.instr.match_nest import match
 from loopir.ir.layout.layouts import evaluate as evaluate, is_injective, reads_only
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY
 from loopir.ir.traverse.labels import has_cache_hint, labels_in
-from loopir.ir.traverse.memo import cache_of, seed_memo
+from loopir.ir.traverse.memo import cache_of, memoized, seed_memo
+from loopir.ir.traverse.queries import loaded_buffers
 from loopir.ir.traverse.walk import accessed_buffers, declared_names, free_vars, is_affine_visible, nodes
 from loopir.ir.verify.scope import (
     RESERVED as RESERVED,
@@ -317,7 +318,7 @@ def _over(s: Reduce, here: VerifyContext) -> None:
 
 
 def _monoid(m: Monoid, here: VerifyContext) -> None:
-    if id(m) in here.seen:
+    if id(m) in here.seen or (here.monoids.get(m.name) is m and _closed(m)):
         return
     here.seen.add(id(m))
     _monoid_name(m, here)
@@ -332,6 +333,12 @@ def _monoid(m: Monoid, here: VerifyContext) -> None:
             fail(f"monoid {m.name} combines {part.name} of {part.type} to {v.dtype}")
     if any(c.type != p.type or r.type != p.type for c, p, r in zip(m.identity, m.left, m.right, strict=True)):
         fail(f"monoid {m.name} has sides or an identity of another type than its components")
+
+
+@memoized
+def _closed(m: Monoid) -> bool:
+    """Whether what `m` combines speaks of its components alone, so that it is right anywhere if it is somewhere."""
+    return not any(free_vars(v) or loaded_buffers(v) for v in m.combine)
 
 
 def _monoid_name(m: Monoid, here: VerifyContext) -> None:

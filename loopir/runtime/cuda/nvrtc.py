@@ -13,6 +13,7 @@ from typing import Any
 from loopir.errors import CompileError, TargetError
 from loopir.requirements import install_extra
 from loopir.runtime import cache
+from loopir.runtime.interruptible import interruptible
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,11 @@ def compile(source: str, arch: str = "sm_90a", *, fma: bool = True, lines: bool 
             return Compiled(source, arch, cubin, facts["log"], resources)
         except (ValueError, TypeError, KeyError):
             pass
-    compiled = _compile(nvrtc, source, arch, options)
+    return interruptible(lambda: _compiled_entry(entry, _compile(nvrtc, source, arch, options)))
+
+
+def _compiled_entry(entry: str, compiled: Compiled) -> Compiled:
+    """`compiled`, kept in the cache."""
     facts = {"log": compiled.log, "resources": {k: asdict(v) for k, v in compiled.resources.items()}}
     cache.store(entry, json.dumps(facts).encode() + b"\n" + compiled.cubin)
     return compiled

@@ -16,7 +16,7 @@ from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Buffer, Cast, Func, Index, Int, Load, Op, Reduce, Store, Strided, Value, Var
 from loopir.ir.layout.layouts import strides_of
 from loopir.ir.printer import text
-from loopir.ir.traverse.memo import cache_of
+from loopir.ir.traverse.memo import cache_of, memoized
 from loopir.ir.traverse.walk import StmtPath, free_vars, nodes
 from loopir.schedule.core.find import find_stage, written_buffers
 
@@ -75,14 +75,21 @@ def _touches(place: StmtPath, ctx: Context) -> Iterator[StageAccess]:
     around = [loop.var for loop in place.loops]
     values = (s.value,) if isinstance(s, Store) else s.values
     for load in dict.fromkeys(n for v in (*values, *s.at) for n in nodes(v) if isinstance(n, Load)):
-        yield replace(_touch(load.buffer, load.at, False, around, ctx), by=_taken_by(values, load))
+        yield replace(_touch(load.buffer, load.at, False, around, ctx), by=_taken_by(s).get(load, ""))
     for b in written_buffers(place):
         yield _touch(b, s.at, True, around, ctx)
 
 
-def _taken_by(values: tuple[Value, ...], load: Load) -> str:
-    found = {n.fn.name for v in values for n in nodes(v) if isinstance(n, Op) and load in map(_converted, n.args)}
-    return found.pop() if len(found) == 1 else ""
+@memoized
+def _taken_by(s: Store | Reduce) -> Mapping[Load, str]:
+    """By element that `s` reads the one operation that takes it, "" if there are several."""
+    found: dict[Load, str] = {}
+    operations = (n for v in ((s.value,) if isinstance(s, Store) else s.values) for n in nodes(v) if isinstance(n, Op))
+    for n in operations:
+        for x in map(_converted, n.args):
+            if isinstance(x, Load):
+                found[x] = n.fn.name if found.get(x, n.fn.name) == n.fn.name else ""
+    return found
 
 
 def _converted(v: Value) -> Value:
