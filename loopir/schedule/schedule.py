@@ -200,18 +200,18 @@ class Schedule(Methods):
         halves, so that few are: of several such steps one is found, not always the first. ValueError if the check
         fails before any step.
         """
-        past = [self]
+        past: list[Schedule] = [self]
         while (before := past[-1]._before) is not None:
             past.append(before)
         past.reverse()
-        if not _holds(check, past[0]):
+        if not _passes_check(check, past[0]):
             raise ValueError("the check fails for the program itself, before any step: no step is to blame")
-        if _holds(check, self):
+        if _passes_check(check, self):
             return None
         good, bad = 0, len(past) - 1
         while bad - good > 1:
             middle = (good + bad) // 2
-            good, bad = (middle, bad) if _holds(check, past[middle]) else (good, middle)
+            good, bad = (middle, bad) if _passes_check(check, past[middle]) else (good, middle)
         return past[bad]
 
     @deep(VerifyError)
@@ -345,7 +345,7 @@ def register_method(**doors: Callable[..., Any]) -> None:
     _LENT.update({name: deep(LoopirError)(door) for name, door in doors.items()})
 
 
-def _holds(check: Callable[[Schedule], object], s: Schedule) -> bool:
+def _passes_check(check: Callable[[Schedule], object], s: Schedule) -> bool:
     """Whether `check` holds for `s`; one that returns nothing says what is wrong by raising it."""
     try:
         said = check(s)
