@@ -7,6 +7,7 @@ neither CUDA, LLVM nor sympy.
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,9 @@ def __getattr__(name: str) -> Any:
     else:
         tensor = load("loopir.tensor")
         if name not in tensor.__all__:
-            raise AttributeError(f"loopir has no {name!r}; see dir(loopir)")
+            close = get_close_matches(name, __dir__(), n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else "see dir(loopir)"
+            raise AttributeError(f"loopir has no {name!r}; {hint}")
         value = getattr(tensor, name)
     globals()[name] = value
     return value

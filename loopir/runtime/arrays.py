@@ -62,6 +62,14 @@ class Signature:
         object.__setattr__(self, "checks", made)
 
     @property
+    def spelled(self) -> str:
+        """How a call is written, for who got one wrong."""
+        into, out = (
+            ", ".join(f"{a.name}: {a.dtype}[{', '.join(a.shape)}]" for a in x) for x in (self.inputs, self.outputs)
+        )
+        return f"the call is {self.name}({into}), in the order in which they were declared, and gives {out or None}"
+
+    @property
     def inputs(self) -> tuple[ArgSpec, ...]:
         return tuple(a for a in self.args if a.access != "out")
 
@@ -284,6 +292,16 @@ def bind(
 
     Raises TypeError for what is no array or has another dtype, ValueError for shapes, devices, strides and overlaps.
     """
+    try:
+        return _bound(signature, args, named, out, device)
+    except (TypeError, ValueError) as error:
+        error.add_note(signature.spelled)
+        raise
+
+
+def _bound(
+    signature: Signature, args: Sequence[Any], named: Mapping[str, Any], out: Sequence[Any] | None, device: str
+) -> Bound:
     given, told = _matched(signature, args, named)
     wanted = [(a, given[a.name]) for a in signature.inputs] + _placed(signature, out)
     taken = {a.name: _typed(borrow(x, a), a) for a, x in wanted}

@@ -192,6 +192,28 @@ class Schedule(Methods):
             raise ScheduleError("there is no step to undo", suggestion="keep this Schedule")
         return self._before
 
+    def bisect(self, check: Callable[[Schedule], object]) -> Schedule | None:
+        """The Schedule after the first step after which `check` fails: None if it holds for this one.
+
+        `check(s)` fails by an AssertionError or a LoopirError, or by giving False. Of what is returned, `.trace[-1]` is
+        the step, `.diff()` what it changed and `.undo()` a Schedule for which the check holds. Steps are tried by
+        halves, so that few are: of several such steps one is found, not always the first. ValueError if the check
+        fails before any step.
+        """
+        past: list[Schedule] = [self]
+        while (before := past[-1]._before) is not None:
+            past.append(before)
+        past.reverse()
+        if not _passes_check(check, past[0]):
+            raise ValueError("the check fails for the program itself, before any step: no step is to blame")
+        if _passes_check(check, self):
+            return None
+        good, bad = 0, len(past) - 1
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (middle, bad) if _passes_check(check, past[middle]) else (good, middle)
+        return past[bad]
+
     @deep(VerifyError)
     def validate(self) -> Validation:
         """Prove with isl that the nest as it is now has the dataflow of the program that the first step was taken on.
@@ -321,6 +343,15 @@ def _as_method(f: Callable[..., Func]) -> inspect.Signature:
 def register_method(**doors: Callable[..., Any]) -> None:
     """Give Schedule what another room does: `build(s, target, **options)`, `show(s)`, `html(s)`."""
     _LENT.update({name: deep(LoopirError)(door) for name, door in doors.items()})
+
+
+def _passes_check(check: Callable[[Schedule], object], s: Schedule) -> bool:
+    """Whether `check` holds for `s`; one that returns nothing says what is wrong by raising it."""
+    try:
+        said = check(s)
+    except (AssertionError, LoopirError):
+        return False
+    return said is None or bool(said)
 
 
 def _lent(door: str) -> Callable[..., Any]:

@@ -29,3 +29,5 @@ __all__ = [
     *shapes.__all__,
     *statistics.__all__,
 ]  # pyright: ignore[reportUnsupportedDunderAll]
+
+Tensor.functions = frozenset(__all__)

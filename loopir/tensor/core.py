@@ -48,7 +48,7 @@ from loopir.ir.printer import text
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.measure import measured, nesting, written_size
 from loopir.ir.traverse.walk import free_vars, nodes, substitute
-from loopir.tensor.in_bounds import in_bounds
+from loopir.tensor.in_bounds import in_bounds, require_inside
 from loopir.tensor.index import (
     AXES,
     CondExpr,
@@ -165,7 +165,31 @@ class Expr:
         raise TypeError("a tensor expression has no elements to go through; A[i] reads one, lp.sum folds all")
 
     def __bool__(self) -> bool:
-        raise TypeError("a tensor expression has no truth while it is built; use lp.where(cond, a, b)")
+        raise TypeError(
+            "a tensor expression has no truth while it is built; use lp.where(cond, a, b) for if, and & | ~ for and, "
+            "or, not"
+        )
+
+    def __len__(self) -> int:
+        raise TypeError(f"len of {self.described()}: the size of a dimension is .shape[0], a number or a symbol")
+
+    def _value(self) -> NoReturn:
+        raise TypeError(
+            f"{self.described()} has no value until its kernel is called; lp.exp and its like take expressions, math "
+            "and float do not"
+        )
+
+    def __float__(self) -> float:
+        self._value()
+
+    def __int__(self) -> int:
+        self._value()
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise TypeError(
+            f"{self.described()} is an expression and is not written to; lp.compute and lp.where make a new tensor, a "
+            "nest under @lp.func writes in place"
+        )
 
 
 # ---------------------------------------------------------------- compute
@@ -213,6 +237,9 @@ def make_stage(
             f"nothing here runs over {' and '.join(map(given_name, free))}; an index belongs to the function of its "
             "compute, a reduce_axis to a reduction over it, as lp.sum(A[i, k], axis=k)"
         )
+    around = (*loops, *((a.name, a.extent) for a in axes))
+    for value in values:
+        require_inside(value, around, symbols, name)
     shape = tuple(extent for _, extent in loops)
     names = [name] if len(values) == 1 else [f"{name}_{n}" for n in range(len(values))]
     buffers = tuple(Buffer(unique(n), shape, v.dtype) for n, v in zip(names, values, strict=True))
@@ -234,8 +261,12 @@ def stage_reduction(e: Expr) -> Any:
 def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any], name: str | None) -> Any:
     """`compute`, for tensors of class `cls`."""
     what = f"compute {name}" if name else "compute"
+    if isinstance(shape, int | IndexExpr):
+        shape = (shape,)
     dims = [dimension(d, what) for d in shape]
     symbols = {k: s for _, found in dims for k, s in found.items()}
+    if not callable(fn):
+        raise TypeError(f"{what}: {shortened(fn)} is no function; an element is given by one, as lambda i, j: A[i, j]")
     parameters = inspect.signature(fn).parameters.values()
     # one with a default is not an index: `lambda i, x=x: x[i]` is how a loop of Python keeps its x
     given = [
@@ -383,7 +414,26 @@ def as_expr(cls: type[Expr], x: Any, context: DType | None) -> Any:
     if _typed(x):
         t = dtypes.dtype(x.dtype)
         return cls((), t, lambda _: Const(x.item(), t), (), {})
-    raise TypeError(f"{type(x).__name__} is no tensor; arrays come in through lp.placeholder")
+    raise TypeError(no_tensor(x))
+
+
+def no_tensor(x: Any) -> str:
+    """Why `x` cannot stand in an expression, and what can."""
+    kind = type(x)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    if x is None:
+        return "None is no tensor expression and no number; a function that gives an element ends with return"
+    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        return f"{shortened(x)}, a {name}, is no tensor expression and no number"
+    return (
+        f"an array ({name}) is no tensor expression: declare it, as lp.placeholder(shape, dtype, name=...), build with "
+        "that, and give the array to the kernel"
+    )
+
+
+def shortened(x: object) -> str:
+    said = repr(x)
+    return said if len(said) <= 40 else f"{said[:37]}..."
 
 
 def _typed(x: Any) -> bool:

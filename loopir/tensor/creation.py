@@ -57,12 +57,12 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None 
     t = common_type(given) if dtype is None else dtypes.dtype(dtype)
     if any(isinstance(x, float) for x in given):
         return _floats(start, stop, step, t)
-    counted = _counted(*dimension(_steps(start, stop, step), "arange"))
+    counted = _counted(*dimension(_count_integers(start, stop, step), "arange"))
     scaled = counted if step == 1 else counted * step
     return cast(scaled if isinstance(start, int) and start == 0 else scaled + start, t)
 
 
-def _steps(start: Any, stop: Any, step: int) -> Any:
+def _count_integers(start: Any, stop: Any, step: int) -> Any:
     """How many integers there are from `start` to before `stop`."""
     span = stop - start if step > 0 else start - stop
     if isinstance(span, IndexExpr):

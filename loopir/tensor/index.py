@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ class Symbol:
     min: int
     multiple_of: int
 
+    def __str__(self) -> str:
+        least = f", min={self.min}" if self.min != 1 else ""
+        return f'lp.symbol("{self.name}"{least}{f", multiple_of={self.multiple_of}" if self.multiple_of > 1 else ""})'
+
     def assumes(self) -> tuple[Cond, ...]:
         least = (Cmp("<=", Int(self.min), Var(self.name)),) if self.min > 0 else ()
         divisor = (Cmp("==", Mod(Var(self.name), Int(self.multiple_of)), Int(0)),) if self.multiple_of > 1 else ()
@@ -36,6 +41,16 @@ class Symbol:
 
 
 Symbols: TypeAlias = "Mapping[str, Symbol]"
+
+
+OPERATORS: dict[str, Any] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "floor_divide": operator.floordiv,
+    "divide": operator.truediv, "remainder": operator.mod, "power": operator.pow, "less": operator.lt,
+    "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq,
+    "not_equal": operator.ne, "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "left_shift": operator.lshift, "right_shift": operator.rshift,
+}  # fmt: skip
+"""NumPy's functions that operators call, where the left side is a number of NumPy's."""
 
 
 class IndexExpr:
@@ -114,6 +129,23 @@ class IndexExpr:
         return self._with(other, lambda a, b: Cmp("!=", a, b))
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __index__(self) -> int:
+        raise TypeError(
+            f"{self!r} is no number until the kernel is called: range, int and lists take numbers; a loop over it is "
+            "written with lp.compute, lp.reduce_axis or @lp.func"
+        )
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        raise TypeError(f"{self!r} is no number until the kernel is called; lp.cast({self!r}, 'float32') is its value")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        operator = OPERATORS.get(ufunc.__name__) if method == "__call__" else None
+        if operator is not None and not any(getattr(x, "shape", ()) for x in inputs if not isinstance(x, IndexExpr)):
+            return operator(*(x.item() if hasattr(x, "item") else x for x in inputs))
+        raise TypeError(f"np.{ufunc.__name__} of the index {self!r}: NumPy takes numbers; lp.{ufunc.__name__} takes it")
 
     def __repr__(self) -> str:
         return given_name(text(self.ix))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from loopir.errors import ExprError
 from loopir.ir import dtypes
@@ -22,9 +22,10 @@ from loopir.tensor.core import (
     compute_in,
     elementwise,
     next_order,
+    no_tensor,
     staged,
 )
-from loopir.tensor.index import dimension, require_name, unique
+from loopir.tensor.index import OPERATORS, dimension, require_name, unique
 from loopir.tensor.nest import to_func
 from loopir.tensor.views import Views
 
@@ -37,7 +38,23 @@ class Tensor(Views):
     """
 
     __slots__ = ()
-    __array_priority__ = 1000
+    functions: ClassVar[frozenset[str]] = frozenset()
+    """The names of the functions of tensors, for messages."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        """A number of NumPy's with an operator; whatever else NumPy is asked to do with a tensor, it cannot."""
+        operator = OPERATORS.get(ufunc.__name__) if method == "__call__" else None
+        others = [x for x in inputs if not isinstance(x, Tensor)]
+        if operator is not None and not any(getattr(x, "shape", ()) for x in others):
+            first, second = (as_expr(Tensor, x, None) for x in inputs)
+            return operator(first, second)
+        arrays = [x for x in others if getattr(x, "shape", ())]
+        raise TypeError(
+            no_tensor(arrays[0]) if operator is not None and arrays else _not_of_numpy(self, ufunc.__name__)
+        )
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise TypeError(_not_of_numpy(self, func.__name__))
 
     def __loopir_func__(self, *others: Tensor) -> Func:
         return to_func([self, *others])
@@ -191,6 +208,20 @@ class Tensor(Views):
 
     def argmin(self, axis: Any = None, keepdims: bool = False) -> Tensor:
         return red.arg_extreme(Tensor, "argmin", self, axis, keepdims)
+
+
+_OTHER_NAMES = {
+    "absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh",
+    "arccosh": "acosh", "arctanh": "atanh", "power": "pow", "rint": "round", "bitwise_not": "logical_not",
+    "fmax": "maximum", "fmin": "minimum", "amax": "max", "amin": "min", "dot": "matmul",
+}  # fmt: skip
+
+
+def _not_of_numpy(x: Tensor, name: str) -> str:
+    """Why NumPy's function `name` does not take `x`, and what does."""
+    ours = _OTHER_NAMES.get(name, name)
+    cure = f"lp.{ours} makes the expression" if ours in Tensor.functions else f"lp has no {name}; see dir(lp)"
+    return f"np.{name} takes arrays, and {x.described()} is an expression: {cure}"
 
 
 def placeholder(shape: Sequence[Any], dtype: DTypeLike = "float32", *, name: str) -> Tensor:

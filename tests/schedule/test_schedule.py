@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
 from loopir.errors import ScheduleError, VerifyError
@@ -298,3 +299,44 @@ def test_other_rooms_lend_what_they_do(s: Schedule, monkeypatch: pytest.MonkeyPa
 
 def test_the_text_parses_back(s: Schedule) -> None:
     assert parse(text(s.func)) == s.func
+
+
+# ---------------------------------------------------------------- which step it was
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 12), st.integers(0, 13), st.booleans())
+def test_bisect_finds_the_first_step_that_a_check_fails_after(steps: int, wrong: int, raising: bool) -> None:
+    s = Schedule(parse(TWO))
+    for n in range(steps):
+        s = s.rename(s.loops("D")[0], f"loop{n}")
+    asked: list[int] = []
+
+    def check(tried: Schedule) -> bool | None:
+        asked.append(len(tried.trace))
+        if raising:
+            assert len(tried.trace) < wrong
+            return None
+        return len(tried.trace) < wrong
+
+    if wrong == 0:
+        with pytest.raises(ValueError, match="the check fails for the program itself, before any step"):
+            s.bisect(check)
+        return
+    found = s.bisect(check)
+    if steps < wrong:
+        assert found is None
+        return
+    assert found is not None
+    assert found.trace == s.trace[:wrong]
+    assert found.undo().trace == s.trace[: wrong - 1]
+    assert len(asked) <= 2 + steps.bit_length()
+
+
+def test_bisect_counts_what_loopir_refuses_as_failed_and_passes_other_errors_on(s: Schedule) -> None:
+    after = s.rename("k", "kk").rename("D.j", "jj")
+    found = after.bisect(lambda t: t.loop("k"))
+    assert found is not None
+    assert str(found.trace[-1]) == 'rename("k", "kk")'
+    with pytest.raises(ZeroDivisionError):
+        after.bisect(lambda t: 1 // 0)

@@ -55,7 +55,9 @@ def find_reduce(func: Func, stage: str) -> Fold:
     if not found:
         raise ScheduleError(
             f"stage {stage!r} is no reduction",
-            suggestion=join_names(p.stmt.label for p in leaf_paths(func.body) if isinstance(p.stmt, Reduce)),
+            suggestion=join_names(p.stmt.label for p in leaf_paths(func.body) if isinstance(p.stmt, Reduce))
+            if any(isinstance(p.stmt, Reduce) for p in leaf_paths(func.body))
+            else "leave it: this program has no reduction",
         )
     if len(found) > 1:
         labels = join_names(repr(p.stmt.label) for p in found)

@@ -157,7 +157,7 @@ class Band:
                 steps.append(body[0])
                 body = body[0].then
             else:
-                one = f"a {type(body[0]).__name__.lower()}" if body else "nothing"
+                one = f"a statement, {type(body[0]).__name__}," if body else "nothing"
                 what = "several statements" if len(body) > 1 else one
                 raise ScheduleError(
                     f"between {last.var!r} and {join_names(sorted(left))} is {what}; only perfect nests are reordered",

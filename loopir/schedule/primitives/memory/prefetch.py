@@ -146,7 +146,8 @@ def _inside(func: Func, loop: Loop, over: str) -> tuple[Loop, ...]:
     if loop not in around[:-1]:
         raise ScheduleError(
             f"{over!r} does not stand in {loop.var!r}",
-            loop=over, suggestion=join_names(x.var for x in statements(loop.body) if isinstance(x, Loop)),
+            loop=over, suggestion=join_names(x.var for x in statements(loop.body) if isinstance(x, Loop))
+            if any(isinstance(x, Loop) for x in statements(loop.body)) else "another loop: this one has none inside",
         )  # fmt: skip
     inside = around[around.index(loop) + 1 :]
     for x in inside:
