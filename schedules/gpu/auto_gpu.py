@@ -14,6 +14,7 @@ from ..common.nest_queries import extent, free_loops, one_nest
 from ..common.operands import alone, computed, multiplied
 from ..common.products import filled, followed, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
+from .batched_scan import batched_scan, is_scan
 from .conv import conv_mma, conv_wgmma
 from .deep_contraction import in_parts, parts_of
 from .elementwise import elementwise
@@ -67,6 +68,9 @@ def _spread(s: lp.Schedule, threads: int, *, each: bool = False) -> lp.Schedule:
     for stage in s.stages:
         if stage in s.stages and short_fold(s, stage):
             s = _lowered(s, short_folds, stage) or s
+    for stage in s.stages:  # before what starts one takes the grid from it
+        if stage in s.stages and is_scan(s, stage):
+            s = _lowered(s, batched_scan, stage) or s
     tiled = any(_tiled(s, stage) or several(s, stage) for stage in s.stages)
     along_rows = (_lowered(s, row_blocks) or _lowered(s, row_blocks, keep=False)) if crowded(s) and not tiled else None
     if along_rows is not None:
