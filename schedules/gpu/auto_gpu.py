@@ -15,6 +15,7 @@ from ..common.operands import alone, computed, multiplied
 from ..common.products import filled, followed, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
 from .batched_scan import batched_scan, is_scan
+from .column_blocks import along_columns, column_blocks
 from .conv import conv_mma, conv_wgmma
 from .deep_contraction import in_parts, parts_of
 from .elementwise import elementwise
@@ -65,6 +66,9 @@ def _spread(s: lp.Schedule, threads: int, *, each: bool = False) -> lp.Schedule:
     for stage in s.stages:
         if stage in s.stages and (parts := parts_of(s, stage)) > 1:
             s = _taken(s, in_parts, stage, parts) or s
+    products = any(_tiled(s, x) or several(s, x) for x in s.stages)
+    if not products and along_columns(s) and (made := _lowered(s, column_blocks)) is not None:
+        return made
     for stage in s.stages:
         if stage in s.stages and short_fold(s, stage):
             s = _lowered(s, short_folds, stage) or s
