@@ -17,7 +17,7 @@ from ..common.transpose import find_transposed_read, transpose, worth_turning
 from .batched_scan import batched_scan, is_scan
 from .column_blocks import along_columns, column_blocks
 from .conv import conv_mma, conv_wgmma
-from .deep_contraction import in_parts, parts_of
+from .deep_contraction import in_parts, part_by_threads, parts_of
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma, pairs, rounded
 from .matmul_simt import matmul_simt
@@ -65,7 +65,7 @@ def _spread(s: lp.Schedule, threads: int, *, each: bool = False) -> lp.Schedule:
     s = _plain(s)
     for stage in s.stages:
         if stage in s.stages and (parts := parts_of(s, stage)) > 1:
-            s = _taken(s, in_parts, stage, parts) or s
+            s = _in_parts(s, stage, parts)
     products = any(_tiled(s, x) or several(s, x) for x in s.stages)
     if not products and along_columns(s) and (made := _lowered(s, column_blocks)) is not None:
         return made
@@ -141,6 +141,16 @@ def _plain(s: lp.Schedule) -> lp.Schedule:
         c = None if made is None else contraction(made, stage)
         if made is not None and c is not None and pairs(made, c) and _tiled(made, stage):
             s = made
+    return s
+
+
+def _in_parts(s: lp.Schedule, stage: str, parts: int) -> lp.Schedule:
+    """A contraction of many terms as parts and their sum; those of whole tiles of float32 are scheduled at once, before
+    what copies an operand is a launch."""
+    known = s.stages
+    s = _taken(s, in_parts, stage, parts) or s
+    for part in (x for x in s.stages if x not in known):
+        s = _lowered(s, part_by_threads, part) or s
     return s
 
 
