@@ -21,12 +21,12 @@ SECTOR_BYTES = 32
 """What a piece of a row is a multiple of, at least."""
 SIDES = 8, 4, 2
 """Vectors side by side in a block, as many as leave a thread with few enough elements."""
-THREADS = 256, 512
-KEPT = 64
+BLOCK_THREADS = 256, 512
+THREAD_ELEMENTS = 64
 """Elements of an input that a thread keeps, at most: as many registers, or half as many of 16 bits."""
-ALONE = 128
+SINGLE_ROW_THREADS = 128
 """Threads of a block, each of which has all rows of its columns, where that are few."""
-SINGLE = 4
+ELEMENT_FACTOR = 4
 """How many times as many lie side by side where they are single elements."""
 
 
@@ -35,7 +35,7 @@ def along_columns(s: lp.Schedule) -> bool:
 
     At least two of them read one input, which one block for all of them is there for.
     """
-    return _plan(s) is not None
+    return _column_plan(s) is not None
 
 
 @lp.composite
@@ -44,7 +44,7 @@ def column_blocks(s: lp.Schedule, *, side: int | None = None, threads: int | Non
 
     A block has `side` vectors side by side, and `threads` threads; unless told, so that a thread keeps few elements.
     """
-    made = _plan(s, side, threads)
+    made = _column_plan(s, side, threads)
     if made is None:
         raise lp.ScheduleError("the stages are not reductions along the same columns and what is made of them")
     for stage, columns in made.columns.items():
@@ -65,7 +65,7 @@ def column_blocks(s: lp.Schedule, *, side: int | None = None, threads: int | Non
         if s.why("cache_read", readers, buffer, "local", block) is None:
             s = s.cache_read(readers, buffer, "local", block)
     for stage in s.stages:
-        s = _spread(s, stage, made, block)
+        s = _bind_stage(s, stage, made, block)
     for buffer in sorted(inside):
         s = s.set_scope(buffer, "shared")
     s, grid = fused(s, s.loops(last)[: s.loops(last).index(block) + 1])
@@ -84,29 +84,40 @@ class _Columns:
     rows: int
 
 
-def _plan(s: lp.Schedule, side: int | None = None, threads: int | None = None) -> _Columns | None:
+def _column_plan(s: lp.Schedule, side: int | None = None, threads: int | None = None) -> _Columns | None:
     """How the stages are spread; None where they do not all work along the same columns, or do not fit a block."""
     reductions = [x for x in s.stages if s.reduced(x)]
     if len(s.stages) < 2 or not reductions or any(s.loop(x).kind != "serial" for x in s.loops()):
         return None
-    columns = {x: _along(s, x, reductions) for x in s.stages}
-    counts = {tuple(extent(s, y) for y in found) for found in columns.values()}
-    lengths = {prod(extent(s, y) or 0 for y in s.loops(x) if y not in columns[x]) for x in s.stages}
-    if len(counts) != 1 or not all(counts) or len(lengths - {1}) != 1 or None in next(iter(counts)):
-        return None
-    if not all(_side_by_side(s, x, columns[x][-1]) for x in s.stages):
+    columns = {x: _column_loops(s, x, reductions) for x in s.stages}
+    sizes = _extents(s, columns)
+    if sizes is None or not all(_is_contiguous_along(s, x, found[-1]) for x, found in columns.items()):
         return None
     given = frozenset(a.buffer.name for a in s.func.args)
-    large = [[t.buffer for t in s.accesses(x) if not t.write and not _small(s, t, columns[x])] for x in s.stages]
-    read = frozenset(b for found in large for b in found) & given
-    if not any(sum(b in found for found in large) > 1 for b in read):
-        return None
-    (count,), (length,) = counts, lengths - {1}
-    shape = _shape(s, [n or 0 for n in count], length, read, side, threads)
+    read = _shared_inputs(s, columns, given)
+    shape = _block_shape(s, *sizes, read, side, threads) if read else None
     return None if shape is None else _Columns(columns, given, read, *shape)
 
 
-def _along(s: lp.Schedule, stage: str, reductions: Sequence[str]) -> tuple[str, ...]:
+def _extents(s: lp.Schedule, columns: dict[str, tuple[str, ...]]) -> tuple[tuple[int, ...], int] | None:
+    """How long the loops over columns and the columns are, if they are as long in all stages, and known."""
+    counts = {tuple(extent(s, y) for y in found) for found in columns.values()}
+    lengths = {prod(extent(s, y) or 0 for y in s.loops(x) if y not in found) for x, found in columns.items()} - {1}
+    if len(counts) != 1 or len(lengths) != 1 or 0 in lengths:
+        return None
+    (count,), (length,) = counts, lengths
+    known = tuple(n for n in count if n is not None)
+    return (known, length) if known and len(known) == len(count) else None
+
+
+def _shared_inputs(s: lp.Schedule, columns: dict[str, tuple[str, ...]], given: frozenset[str]) -> frozenset[str]:
+    """The arguments that are read along columns, if two stages read one of them."""
+    read = [[t.buffer for t in s.accesses(x) if not t.write and not _is_per_column(t, columns[x])] for x in s.stages]
+    found = frozenset(b for buffers in read for b in buffers) & given
+    return found if any(sum(b in buffers for buffers in read) > 1 for b in found) else frozenset()
+
+
+def _column_loops(s: lp.Schedule, stage: str, reductions: Sequence[str]) -> tuple[str, ...]:
     """The loops of `stage` over columns: those that it does not reduce, or along which it reads what is folded."""
     if stage in reductions:
         return tuple(x for x in s.loops(stage) if x not in s.reduced(stage))
@@ -115,39 +126,41 @@ def _along(s: lp.Schedule, stage: str, reductions: Sequence[str]) -> tuple[str, 
     return tuple(x for x in s.loops(stage) if any(not t.invariant(x) for t in reads))
 
 
-def _small(s: lp.Schedule, touched: object, columns: Sequence[str]) -> bool:
+def _is_per_column(touched: object, columns: Sequence[str]) -> bool:
     """Whether an access is to one element for each column, or fewer, as of what is folded."""
     strides = getattr(touched, "strides", {})
     return all(getattr(v, "value", 1) == 0 or x in columns for x, v in strides.items())
 
 
-def _side_by_side(s: lp.Schedule, stage: str, column: str) -> bool:
+def _is_contiguous_along(s: lp.Schedule, stage: str, column: str) -> bool:
     """Whether neighbours along `column` are neighbours in all that `stage` touches, and are read through no index."""
     return all(t.contiguous(column) or t.invariant(column) for t in s.accesses(stage))
 
 
-def _shape(
+def _block_shape(
     s: lp.Schedule, counts: Sequence[int], length: int, read: frozenset[str], side: int | None, threads: int | None
 ) -> tuple[int, int, int] | None:
     """Vectors side by side, elements of each, and threads one above the other; None if nothing fits."""
     sizes = [s.buffer(x).dtype.bytes for x in read]
     width = max(1, VECTOR_BYTES // max(sizes))
     width = width if counts[-1] % width == 0 else 1
-    if length * width * len(read) <= KEPT // 2 and counts[-1] >= ALONE * width and not side:
-        return ALONE, width, 1
+    if length * width * len(read) <= THREAD_ELEMENTS // 2 and counts[-1] >= SINGLE_ROW_THREADS * width and not side:
+        return SINGLE_ROW_THREADS, width, 1
     for together in (side,) if side else SIDES:
-        lanes = together if width > 1 or side else together * SINGLE
+        lanes = together if width > 1 or side else together * ELEMENT_FACTOR
         blocks = prod(counts[:-1]) * -(-counts[-1] // (lanes * width))
         if counts[-1] < lanes * width or (lanes * width * min(sizes) < SECTOR_BYTES and not side):
             continue
-        for count in (threads,) if threads else THREADS:
+        for count in (threads,) if threads else BLOCK_THREADS:
             rows = max(1, count // lanes)
-            if -(-length // rows) * width * len(read) <= KEPT and (side or blocks >= lp.machine().processors):
+            if -(-length // rows) * width * len(read) <= THREAD_ELEMENTS and (
+                side or blocks >= lp.machine().processors
+            ):
                 return lanes, width, rows
     return None
 
 
-def _spread(s: lp.Schedule, stage: str, made: _Columns, block: str) -> lp.Schedule:
+def _bind_stage(s: lp.Schedule, stage: str, made: _Columns, block: str) -> lp.Schedule:
     """The loops of `stage` inside `block`: vectors of columns along x, rows along y."""
     inner = tuple(x for x in s.loops(stage)[s.loops(stage).index(block) + 1 :] if extent(s, x) != 1)
     folds = bool(s.reduced(stage))
