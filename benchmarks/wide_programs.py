@@ -1,6 +1,6 @@
 """Programs that no table of ours was made for: families that people write, with sizes and dtypes drawn at random.
 
-    python benchmarks/wide_programs.py [--seed 0] [--each 4] [--families pool,conv] [--arch sm_90a]
+    python benchmarks/wide_programs.py [--seed 0] [--each 4] [--families pool,conv] [--arch sm_90a] [--write]
 
 prints what `schedules.auto` makes of each: kernels, predicted microseconds, and how far over the floor that is. The
 floor is the larger of two times: every input and output moved once at the speed of memory, and every operation at the
@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import tables
 
 import loopir as lp
 from loopir import schedules
@@ -609,11 +611,14 @@ def main() -> None:
     parser.add_argument("--families", default="", help="only families whose name holds one of these")
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--limit", type=int, default=60, help="seconds for a program, at most")
+    tables.writing(parser)
     asked = parser.parse_args()
     signal.signal(signal.SIGALRM, late)
     wanted = [w for w in asked.families.split(",") if w]
     over: list[tuple[float, str]] = []
-    print(f"{'program':58} {'kernels':>7} {'predicted us':>12} {'floor us':>9} {'over':>7} {'s':>5}")
+    record = tables.Record("wide_programs.txt", asked.write)
+    record(f"commit {tables.commit()}; predicted for {asked.arch}, seed {asked.seed}, no GPU")
+    record(f"{'program':58} {'kernels':>7} {'predicted us':>12} {'floor us':>9} {'over':>7} {'s':>5}")
     for program in programs(asked.seed, asked.each, wanted):
         begun = time.perf_counter()
         signal.alarm(asked.limit)
@@ -623,7 +628,7 @@ def main() -> None:
             made = schedules.auto(s, "cuda", arch=asked.arch)
             report = made.report()
         except Exception as error:  # a program that is refused is a row of the table
-            print(f"{program.name:58} {type(error).__name__}: {str(error)[:90]}")
+            record(f"{program.name:58} {type(error).__name__}: {str(error)[:90]}")
             over.append((math.inf, program.name))
             continue
         finally:
@@ -632,9 +637,10 @@ def main() -> None:
         over.append((ratio, program.name))
         took = time.perf_counter() - begun
         times = f"{report.seconds * 1e6:12.1f} {least * 1e6:9.1f} {ratio:7.2f} {took:5.1f}"
-        print(f"{program.name:58} {len(report.kernels):7} {times}")
+        record(f"{program.name:58} {len(report.kernels):7} {times}")
     ratios = sorted(r for r, _ in over)
-    print(f"over the floor: median {statistics.median(ratios):.2f}, worst {max(ratios):.1f}; {len(ratios)} programs")
+    record(f"over the floor: median {statistics.median(ratios):.2f}, worst {max(ratios):.1f}; {len(ratios)} programs")
+    record.done(None)
 
 
 if __name__ == "__main__":

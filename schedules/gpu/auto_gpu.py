@@ -14,8 +14,10 @@ from ..common.nest_queries import extent, free_loops, one_nest
 from ..common.operands import alone, computed, multiplied
 from ..common.products import filled, followed, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
+from .batched_scan import batched_scan, is_scan
+from .column_blocks import along_columns, column_blocks
 from .conv import conv_mma, conv_wgmma
-from .deep_contraction import in_parts, parts_of
+from .deep_contraction import in_parts, part_by_threads, parts_of
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma, pairs, rounded
 from .matmul_simt import matmul_simt
@@ -33,6 +35,8 @@ THREADS = 256
 THIN, SHORT_ROWS, HIGH, VECTOR = 16, 32, 64, 8
 """How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others; rows of a tile of
 warpgroups, and elements of 16 bits whose rows boxes can begin with."""
+SIMT_TILES = (64, 64), (64, 32)
+"""Tiles of float32 products that are no whole tiles, on ordinary units."""
 
 
 def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | lp.Machine | None = None) -> lp.Schedule:
@@ -63,10 +67,11 @@ def _spread(s: lp.Schedule, threads: int, *, each: bool = False) -> lp.Schedule:
     s = _plain(s)
     for stage in s.stages:
         if stage in s.stages and (parts := parts_of(s, stage)) > 1:
-            s = _taken(s, in_parts, stage, parts) or s
-    for stage in s.stages:
-        if stage in s.stages and short_fold(s, stage):
-            s = _lowered(s, short_folds, stage) or s
+            s = _in_parts(s, stage, parts)
+    products = any(_tiled(s, x) or several(s, x) for x in s.stages)
+    if not products and along_columns(s) and (made := _lowered(s, column_blocks)) is not None:
+        return made
+    s = _folded(s)
     tiled = any(_tiled(s, stage) or several(s, stage) for stage in s.stages)
     along_rows = (_lowered(s, row_blocks) or _lowered(s, row_blocks, keep=False)) if crowded(s) and not tiled else None
     if along_rows is not None:
@@ -103,6 +108,17 @@ def _spread(s: lp.Schedule, threads: int, *, each: bool = False) -> lp.Schedule:
     return s
 
 
+def _folded(s: lp.Schedule) -> lp.Schedule:
+    """`s` with folds of few elements in registers, and running folds, before what starts them takes the grid."""
+    for stage in s.stages:
+        if stage in s.stages and short_fold(s, stage):
+            s = _lowered(s, short_folds, stage) or s
+    for stage in s.stages:
+        if stage in s.stages and is_scan(s, stage):
+            s = _lowered(s, batched_scan, stage) or s
+    return s
+
+
 def _rows_of(s: lp.Schedule, stage: str) -> lp.Schedule | None:
     """`s` with `stage` and all that follows it as one launch of blocks that take rows of what a product gave, if they
     are no products themselves."""
@@ -136,6 +152,16 @@ def _plain(s: lp.Schedule) -> lp.Schedule:
     return s
 
 
+def _in_parts(s: lp.Schedule, stage: str, parts: int) -> lp.Schedule:
+    """A contraction of many terms as parts and their sum; those of whole tiles of float32 are scheduled at once, before
+    what copies an operand is a launch."""
+    known = s.stages
+    s = _taken(s, in_parts, stage, parts) or s
+    for part in (x for x in s.stages if x not in known):
+        s = _lowered(s, part_by_threads, part) or s
+    return s
+
+
 def _as_they_lie(s: lp.Schedule, c: Contraction) -> bool:
     """Whether tensor cores take both operands of `c` from memory: 16 bits, of which nothing is made first."""
     return pairs(s, c) and multiplied(s, c.stage) >= {c.left.buffer, c.right.buffer}
@@ -153,6 +179,9 @@ def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
     if made is None and c is not None and _whole_tiles(s, c):
         made = _lowered(s, matmul_simt, stage, turn=True)
         return epilogue(made, stage) if made is not None else epilogue(matmul_gpu(s, stage), stage)
+    if made is None and c is not None and (tile := _filled_tile(s, c)) is not None:
+        made = _lowered(s, matmul_simt, stage, **tile)
+        made = made and epilogue(made, stage)
     return made or epilogue(matmul_gpu(s, stage), stage)
 
 
@@ -206,6 +235,17 @@ def _whole_tiles(s: lp.Schedule, c: Contraction) -> bool:
     if rows is None or columns is None or depth is None or c.batch or not float32:
         return False
     return rows % 128 == columns % 128 == depth % 32 == 0 and rows * columns >= LARGE_MATRIX**2
+
+
+def _filled_tile(s: lp.Schedule, c: Contraction) -> dict[str, tuple[int, int]] | None:
+    """The tile of a product of float32 whose sizes are no whole tiles, which are filled up: of those that give each
+    processor a block the largest; None where none does."""
+    rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
+    float32 = all(t.dtype.name == "float32" for t in s.accesses(c.stage))
+    if rows is None or columns is None or c.batch or not float32 or min(rows, columns, depth or 0) < HIGH:
+        return None
+    tiles = [x for x in SIMT_TILES if -(-rows // x[0]) * -(-columns // x[1]) >= lp.machine().processors]
+    return {"block": tiles[0], "part": (4, tiles[0][1] // 8)} if tiles else None
 
 
 def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.contraction import contraction
+from ..common.contraction import Contraction, contraction
 from ..common.nest_queries import extent, one_nest, step
+from .matmul_simt import matmul_simt
 
 BLOCKS = 2
 """Tiles of parts for each processor, about, that fill a GPU."""
@@ -18,6 +19,8 @@ LEAST, RATIO = 16, 16
 """Rows and columns that a tile is worth, and how many times as many terms as rows there are at least."""
 TILE = 64
 """Rows and columns of a tile that are worth a block."""
+SIMT_TILE, SIMT_DEPTH = (128, 64), 32
+"""Rows and columns of a block's tile of float32, and the steps of it that are in shared memory at a time."""
 DEEP = 256
 """Terms that a part has at least, and where parts of whole steps are looked for, of which multiple."""
 STEPS = 64, 32, 16, 8, 1
@@ -35,27 +38,60 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
         return 1
     if min(rows, columns) < LEAST or depth < RATIO * max(rows, columns):
         return 1
-    tiles = -(-rows // TILE) * -(-columns // TILE)
+    simt = whole_simt_tiles(s, c)
+    tiles = -(-rows // (SIMT_TILE[0] if simt else TILE)) * -(-columns // (SIMT_TILE[1] if simt else TILE))
     wanted = min(BLOCKS * lp.machine().processors // tiles, depth // DEEP)
     if wanted <= FEW:
         return 1
-    for steps in STEPS:
+    for steps in (SIMT_DEPTH, *STEPS) if simt else STEPS:
         fits = [n for n in range(wanted, max(FEW, wanted // 2), -1) if depth % (n * steps) == 0]
         if fits:
             return fits[0]
+        if simt:
+            return wanted
     return 1
+
+
+def whole_simt_tiles(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether `c` folds float32 that runs along rows and columns, which whole tiles of `SIMT_TILE` make up."""
+    rows, columns = extent(s, c.row), extent(s, c.column)
+    if rows is None or columns is None or c.left.along or c.right.along:
+        return False
+    float32 = all(t.dtype.name == "float32" for t in s.accesses(c.stage))
+    return float32 and rows % SIMT_TILE[0] == columns % SIMT_TILE[1] == 0
+
+
+def part_by_threads(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """The parts of a contraction of float32 in tiles of `SIMT_TILE`, two blocks of which a processor has.
+
+    A copy of an operand that was made to tell two uses of one array apart is taken back: tiles are read as they lie.
+    """
+    c = contraction(s, stage)
+    steps = None if c is None else extent(s, c.reduced)
+    if c is None or not c.batch or steps is None or steps % SIMT_DEPTH or not whole_simt_tiles(s, c):
+        raise lp.ScheduleError(f"{stage} has no parts that whole tiles of float32 make up")
+    s = matmul_simt(s, stage, block=SIMT_TILE, depth=SIMT_DEPTH)
+    given = {a.buffer.name for a in s.func.args}
+    for x in s.stages:
+        copied = [t for t in s.accesses(x) if t.write and t.buffer in (c.left.buffer, c.right.buffer)]
+        if copied and copied[0].buffer not in given and s.why("compute_inline", x) is None:
+            s = s.compute_inline(x)
+    return s
 
 
 @lp.composite
 def in_parts(s: lp.Schedule, stage: str, parts: int) -> lp.Schedule:
     """The contraction `stage` as a batch of `parts` contractions, whose sums `stage` then folds.
 
-    Raises ScheduleError where `parts` do not divide the reduced loop.
+    Tiles of float32 are filled up, so that the last of their parts may be shorter; else ScheduleError where `parts` do
+    not divide the reduced loop.
     """
     c = contraction(s, stage)
     length = None if c is None else extent(s, c.reduced)
-    if c is None or length is None or length % parts:
+    filled = c is not None and whole_simt_tiles(s, c)
+    if c is None or length is None or (length % parts and not filled):
         raise lp.ScheduleError(f"{stage} is no contraction over a loop that {parts} parts of one length make up")
-    s, (part, _) = step(s, "split", c.reduced, length // parts, tail="exact")
+    each = -(-length // (parts * SIMT_DEPTH)) * SIMT_DEPTH if length % parts else length // parts
+    s, (part, _) = step(s, "split", c.reduced, each)
     free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
     return s.reorder(part, *free).rfactor(stage, part)

@@ -38,19 +38,19 @@ def scan(s: lp.Schedule, target: str, *, width: int = 4096, threads: int = 256, 
     """
     (stage,) = s.stages
     loop = s.loops(stage)[-1]
-    length, source = lp.text(s.loop(loop).extent), _source(s, stage)
+    length, source = lp.text(s.loop(loop).extent), source_of(s, stage)
     if target != "cuda":
         s = s.scan_blocks(loop, width, names=("block", "within"))
         return s.parallel(s.loops(s.stages[0])[-2]).parallel("block")
-    tile = _Tile.of(s, stage, width, threads)
+    tile = Tile.of(s, stage, width, threads)
     s = s.scan_blocks(loop, tile.width, names=("block", "within"))
     sums, ends, _ = s.stages
-    s = _row(_sums(s, sums, source, tile, rows), ends, sums, tile)
-    return _inside(s, stage, source, "block", length, tile).bind("block", "blockIdx.x")
+    s = one_row(_sums(s, sums, source, tile, rows), ends, sums, tile)
+    return block_scan(s, stage, source, "block", length, tile).bind("block", "blockIdx.x")
 
 
 @dataclass(frozen=True)
-class _Tile:
+class Tile:
     """What a block has: parts of `each` elements for as many threads, moved in vectors of so many lanes."""
 
     threads: int
@@ -58,10 +58,10 @@ class _Tile:
     lanes: int
 
     @staticmethod
-    def of(s: lp.Schedule, stage: str, width: int, threads: int) -> _Tile:
+    def of(s: lp.Schedule, stage: str, width: int, threads: int) -> Tile:
         each, size = -(-width // threads), max(t.dtype.bytes for t in s.accesses(stage))
         lanes = max(1, VECTOR_BYTES // size)
-        return _Tile(threads, each, lanes if each % lanes == 0 else 1)
+        return Tile(threads, each, lanes if each % lanes == 0 else 1)
 
     @property
     def width(self) -> int:
@@ -76,53 +76,53 @@ class _Tile:
         s, flat = fused(s, loops)
         s, (some, rest) = step(s, "split", flat, self.threads * self.lanes)
         s, (thread, lane) = step(s, "split", rest, self.lanes)
-        s = _vectorized(s, lane).bind(thread, "threadIdx.x").unroll(some)
+        s = vectorized(s, lane).bind(thread, "threadIdx.x").unroll(some)
         return s.specialize(some, whole) if s.why("specialize", some, whole) is None else s
 
     def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
         """The loop of a copy by one thread, a vector after the other."""
         for loop in loops:
             s, (some, lane) = step(s, "split", loop, self.lanes)
-            s = _vectorized(s, lane).unroll(some)
+            s = vectorized(s, lane).unroll(some)
         return s
 
 
-def _vectorized(s: lp.Schedule, loop: str) -> lp.Schedule:
+def vectorized(s: lp.Schedule, loop: str) -> lp.Schedule:
     return s.vectorize(loop) if s.why("vectorize", loop) is None else s
 
 
-def _source(s: lp.Schedule, stage: str) -> str | None:
-    """What the stage goes along besides what it stores, if that is one array."""
-    stored, loop = {t.buffer for t in s.accesses(stage) if t.write}, s.loops(stage)[-1]
+def source_of(s: lp.Schedule, stage: str, loop: str | None = None) -> str | None:
+    """What the stage goes along, by `loop` or its innermost one, besides what it stores, if that is one array."""
+    stored, loop = {t.buffer for t in s.accesses(stage) if t.write}, loop or s.loops(stage)[-1]
     found = {t.buffer for t in s.accesses(stage) if t.contiguous(loop)} - stored
     return found.pop() if len(found) == 1 else None
 
 
-def _sums(s: lp.Schedule, stage: str, source: str | None, tile: _Tile, rows: int) -> lp.Schedule:
+def _sums(s: lp.Schedule, stage: str, source: str | None, tile: Tile, rows: int) -> lp.Schedule:
     """The sums of blocks, all of which are whole: threads side by side, each with a vector at a time."""
     block, inner = s.loops(stage)[-2:]
     s, (pieces, lane) = step(s, "split", inner, tile.lanes)
     s, (some, thread) = step(s, "split", pieces, max(1, tile.threads // rows))
     s, (block, row) = step(s, "split", block, rows)
-    s, fold, _ = _copy(s, "cache_write", stage, "local", row)
+    s, fold, _ = moved_copy(s, "cache_write", stage, "local", row)
     if source is not None:
-        s, _, moved = _copy(s, "cache_read", fold, source, "local", thread)
+        s, _, moved = moved_copy(s, "cache_read", fold, source, "local", thread)
         s = tile.along(s, moved)
     s = s.bind(block, "blockIdx.x").bind(row, "threadIdx.y").bind(thread, "threadIdx.x")
     return s.unroll(lane).unroll(some)
 
 
-def _row(s: lp.Schedule, stage: str, sums: str, tile: _Tile) -> lp.Schedule:
-    """The row of the blocks' sums, which one block scans, a tile after the other."""
+def one_row(s: lp.Schedule, stage: str, sums: str | None, tile: Tile) -> lp.Schedule:
+    """A row, as that of the blocks' `sums`, which one block scans, a tile after the other."""
     loop = s.loops(stage)[-1]
     length = lp.text(s.loop(loop).extent)
     s, (chunk, _) = step(s, "split", loop, tile.width)
     s, (chunk, one) = step(s, "split", chunk, 1)
     s = s.reorder(one, chunk)
-    return _inside(s, stage, sums, chunk, length, tile).bind(one, "blockIdx.x")
+    return block_scan(s, stage, sums, chunk, length, tile).bind(one, "blockIdx.x")
 
 
-def _inside(s: lp.Schedule, stage: str, source: str | None, block: str, length: str, tile: _Tile) -> lp.Schedule:
+def block_scan(s: lp.Schedule, stage: str, source: str | None, block: str, length: str, tile: Tile) -> lp.Schedule:
     """The innermost loop of `stage`, a block of the scan of `length` elements, by the threads of a block of the GPU."""
     known, whole = set(s.buffers), f"{block} * {tile.width} + {tile.width - 1} < {length}"
     s = s.scan_blocks(s.loops(stage)[-1], tile.each)
@@ -130,17 +130,17 @@ def _inside(s: lp.Schedule, stage: str, source: str | None, block: str, length: 
     (part, one), thread, row = s.loops(parts)[-2:], s.loops(stage)[-2], s.loops(ends)[-1]
     going, tiles = stage, list[str]()
     if source is not None and s.why("cache_read", (parts, stage), source, "shared", block) is None:
-        s, copy, moved = _copy(s, "cache_read", (parts, stage), source, "shared", block)
+        s, copy, moved = moved_copy(s, "cache_read", (parts, stage), source, "shared", block)
         s, tiles = tile.padded(tile.side_by_side(s, moved, whole), copy), [copy]
         for reader, own in ((parts, part), (stage, thread)):
-            s, _, moved = _copy(s, "cache_read", reader, copy, "local", own)
+            s, _, moved = moved_copy(s, "cache_read", reader, copy, "local", own)
             s = tile.along(s, moved)
     if s.why("cache_write", stage, "shared", block) is None:
-        s, copy, moved = _copy(s, "cache_write", stage, "shared", block)
+        s, copy, moved = moved_copy(s, "cache_write", stage, "shared", block)
         s = tile.padded(tile.side_by_side(s, moved, whole), copy)
-        s, going, moved = _copy(s, "cache_write", copy, "local", thread)
+        s, going, moved = moved_copy(s, "cache_write", copy, "local", thread)
         s, tiles = tile.along(s, moved), [copy, *tiles]
-    s, _, _ = _copy(s, "cache_write", parts, "local", part)
+    s, _, _ = moved_copy(s, "cache_write", parts, "local", part)
     s = s.set_scope(parts, "shared").set_scope(ends, "shared").unroll(one).unroll(s.loops(going)[-1])
     for loop in (part, thread):
         s = s.bind(loop, "threadIdx.x")
@@ -156,9 +156,9 @@ def _parts(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
     known = set(s.buffers)
     s = s.scan_blocks(row, ROW)
     sums, starts = (b for b in s.buffers if b not in known)
-    tile = _Tile(0, ROW, 1)
+    tile = Tile(0, ROW, 1)
     for fold, loop in ((sums, s.loops(sums)[-2]), (ends, s.loops(ends)[-2])):
-        s, inner, moved = _copy(s, "cache_write", fold, "local", loop)
+        s, inner, moved = moved_copy(s, "cache_write", fold, "local", loop)
         for x in (s.loops(inner)[-1], *moved):
             s = s.unroll(x)
         s = s.bind(loop, "threadIdx.x")
@@ -168,7 +168,7 @@ def _parts(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
     return tile.padded(tile.padded(s, parts), ends)
 
 
-def _copy(s: lp.Schedule, primitive: str, *args: object) -> tuple[lp.Schedule, str, tuple[str, ...]]:
+def moved_copy(s: lp.Schedule, primitive: str, *args: object) -> tuple[lp.Schedule, str, tuple[str, ...]]:
     """A step that makes a copy: what the copy is called, and the loops of the nest that moves it."""
     before = set(s.buffers)
     s, moved = step(s, primitive, *args)

@@ -54,3 +54,11 @@ def test_it_is_chosen_for_whole_tiles_and_fits_its_registers() -> None:
         assert used.spill_stores == used.spill_loads == used.stack == 0
         assert used.registers <= 128  # two blocks of 256 threads a multiprocessor
     assert "matmul_simt" not in schedules.gpu(product("nn", 2048, 2048, 2040)).script()
+
+
+@pytest.mark.parametrize("sizes", [(2049, 777, 500), (500, 777, 1000), (1000, 1000, 1000)])
+def test_sizes_that_are_no_whole_tiles_fill_the_gpu(sizes: tuple[int, int, int]) -> None:
+    """Tiles that give each processor a block, and are filled up."""
+    made = schedules.auto(product("nn", *sizes), "cuda", arch="sm_90a")
+    (kernel,) = made.report().kernels
+    assert kernel.work.blocks >= 132

@@ -1,0 +1,312 @@
+"""Running folds in batches on a GPU: prefix sums along the rows or the columns of an array, of any number and length.
+
+A row is scanned by one block, in chunks that pass through shared memory; short rows share a block, whose threads each
+have a part of a row; rows that are long and too few for a GPU are cut into blocks, whose sums are scanned by themselves
+in the same way. Columns are a thread's each, side by side in vectors: what a thread goes along is prefetched some rows
+ahead, and what it has stored last stays in a register; columns that are too few are cut into blocks, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import loopir as lp
+
+from ..common.nest_queries import extent, free_loops, fused, step
+from .elementwise import MOST_ROWS, elementwise
+from .reduction import reduction
+from .scan import VECTOR_BYTES, Tile, block_scan, moved_copy, one_row, source_of, vectorized
+
+PART_BYTES = 64
+"""What a thread has of a row, at most."""
+BLOCK_THREADS, WARP_LANES = 256, 32
+SHORT_ROW_PARTS = 4
+"""Elements for each thread of a block in a row of which a block takes several."""
+CHUNKS_WORTH_BLOCKS = 4
+"""Chunks of a row that is worth several blocks, if there are fewer rows than processors."""
+ROWS_IN_FLIGHT = 8
+"""Rows that a thread loads at once as it goes down its columns."""
+COLUMN_THREADS = 256
+"""Threads for each processor that go down columns, at least, where these are not cut."""
+BLOCK_ROWS = 8
+"""How often a thread has its rows in flight in a block of columns, at least."""
+
+BlockShape = tuple[int, int]
+"""Threads of a block, and the elements of a row that each has at a time."""
+
+
+def is_scan(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is a running fold along one of its loops, all others of which are independent."""
+    return _carried_loop(s, stage) is not None
+
+
+@lp.composite
+def batched_scan(s: lp.Schedule, stage: str, *, threads: int = BLOCK_THREADS, part: int = PART_BYTES) -> lp.Schedule:
+    """`s` with the running fold `stage` on a GPU: along rows by blocks, along columns by threads.
+
+    A block has at most about so many `threads`, and each has at most `part` bytes of a row at a time. What starts the
+    fold, as a statement before it in the same nest, stays with it. Raises ScheduleError where `stage` is no running
+    fold of one loop.
+    """
+    carrier = _carried_loop(s, stage)
+    if carrier is None:
+        raise lp.ScheduleError(f"{stage} is not a running fold along one loop with all others independent")
+    free = [x for x in s.loops(stage) if x != carrier]
+    if s.loops(stage)[-1] != carrier:
+        s = s.reorder(*free, carrier)
+    block = threads, max(1, part // _element_bytes(s, stage))
+    if free and not _stores_along(s, stage, carrier) and _stores_along(s, stage, free[-1]):
+        return _scan_columns(s, stage, free, carrier, block)
+    return _scan_rows(s, stage, free, carrier, block)
+
+
+def _carried_loop(s: lp.Schedule, stage: str) -> str | None:
+    """The loop that `stage` folds along: the only one whose iterations depend on each other."""
+    loops = s.loops(stage)
+    stored = {t.buffer for t in s.accesses(stage) if t.write}
+    if s.reduced(stage) or not any(t.buffer in stored and not t.write for t in s.accesses(stage)):
+        return None
+    if any(s.loop(x).kind != "serial" for x in loops):
+        return None
+    carried = [x for x in loops if s.why("parallel", x) is not None]
+    if len(carried) != 1:
+        return None
+    if loops[-1] != carried[0]:
+        order = (*(x for x in loops if x != carried[0]), carried[0])
+        if s.why("reorder", *order) is not None:
+            return None
+        s = s.reorder(*order)
+    return carried[0] if s.why("scan_blocks", carried[0], 2) is None else None
+
+
+def _stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
+    return any(t.write and t.contiguous(loop) for t in s.accesses(stage))
+
+
+def _iterations(s: lp.Schedule, loops: Sequence[str]) -> int | None:
+    counts = [extent(s, x) for x in loops]
+    return None if None in counts else prod(n or 0 for n in counts)
+
+
+def _element_bytes(s: lp.Schedule, stage: str) -> int:
+    return max(t.dtype.bytes for t in s.accesses(stage))
+
+
+# ---------------------------------------------------------------- along rows
+
+
+def _scan_rows(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, block: BlockShape) -> lp.Schedule:
+    length, rows = extent(s, loop), _iterations(s, free)
+    threads, each = block
+    if free and length is not None and length <= SHORT_ROW_PARTS * threads and rows != 1:
+        tile = _RowParts.of(_element_bytes(s, stage), length, block)
+        if tile.rows > 1:
+            return _rows_together(s, stage, free, loop, tile)
+    few = rows is not None and rows < lp.machine().processors
+    long = (
+        length > CHUNKS_WORTH_BLOCKS * threads * each if length is not None else not free and not _made_here(s, stage)
+    )
+    return _rows_in_blocks(s, stage, free, loop, block) if few and long else _row_by_block(s, stage, free, loop, block)
+
+
+def _made_here(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` stores into memory of the program's own: sums of blocks, which are few."""
+    return not {t.buffer for t in s.accesses(stage) if t.write} & {a.buffer.name for a in s.func.args}
+
+
+def _chunk_tile(s: lp.Schedule, stage: str, length: int | None, block: BlockShape, chunks: int = 0) -> Tile:
+    """Parts of a whole number of vectors for as many threads as each of the `chunks` of a row takes, or a block has."""
+    threads, each = block
+    lanes = max(1, VECTOR_BYTES // _element_bytes(s, stage))
+    if length is None:
+        return Tile(threads, each, lanes if each % lanes == 0 else 1)
+    if chunks:
+        threads = -(-length // (chunks * each))
+        threads = -(-threads // WARP_LANES) * WARP_LANES
+    return Tile(threads, each, lanes if length % lanes == each % lanes == 0 else 1)
+
+
+def _row_by_block(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, block: BlockShape) -> lp.Schedule:
+    """A block for each row, which goes along it in chunks."""
+    length, source = lp.text(s.loop(loop).extent), source_of(s, stage)
+    chunks = -(-(extent(s, loop) or 1) // (block[0] * block[1]))
+    tile = _chunk_tile(s, stage, extent(s, loop), block, chunks)
+    if not free:
+        return one_row(s, stage, source, tile)
+    s, (chunk, _) = step(s, "split", loop, tile.width)
+    s = block_scan(s, stage, source, chunk, length, tile)
+    s, row = fused(s, free)
+    return s.bind(row, "blockIdx.x")
+
+
+def _rows_in_blocks(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, block: BlockShape) -> lp.Schedule:
+    """Rows in blocks: the sums of these, the scan of the sums, and the scan inside each block, which starts there."""
+    length, source = lp.text(s.loop(loop).extent), source_of(s, stage)
+    tile = _chunk_tile(s, stage, extent(s, loop), block)
+    s, sums, ends = _in_blocks(s, stage, free, loop, tile.width)
+    *free, piece, _ = s.loops(stage)
+    s = block_scan(s, stage, source, piece, length, tile)
+    s, flat = fused(s, [*free, piece])
+    s = s.bind(flat, "blockIdx.x")
+    return _of_blocks(s, sums, ends, block)
+
+
+def _in_blocks(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, width: int) -> tuple[lp.Schedule, str, str]:
+    """`stage` in blocks of `width`, their sums, and where each block ends, in nests of their own; the last two's names.
+
+    What starts the fold gets a nest of its own, too.
+    """
+    starts, before = _stages_before(s, stage, free[0]) if free else [], s.stages
+    s = s.scan_blocks(loop, width)
+    sums, ends = (x for x in s.stages if x not in before)
+    if free:
+        s = s.distribute(free[0], *starts, sums, ends)
+    for x in starts:
+        s, flat = fused(s, s.loops(x))
+        s, (block, thread) = step(s, "split", flat, WARP_LANES)
+        s = s.bind(thread, "threadIdx.x").bind(block, "blockIdx.x")
+    return s, sums, ends
+
+
+@dataclass(frozen=True)
+class _RowParts:
+    """Short rows of a block, each in `parts` of `each` elements, moved in vectors of so many lanes."""
+
+    rows: int
+    parts: int
+    each: int
+    lanes: int
+
+    @staticmethod
+    def of(size: int, length: int, block: BlockShape) -> _RowParts:
+        lanes = max(1, VECTOR_BYTES // size)
+        each = min(block[1], -(-length // lanes) * lanes)
+        parts = -(-length // each)
+        rows = 1 << max(1, block[0] // parts).bit_length() - 1
+        return _RowParts(rows, parts, each, lanes if length % lanes == each % lanes == 0 else 1)
+
+    def side_by_side(self, s: lp.Schedule, copy: str, loops: Sequence[str]) -> lp.Schedule:
+        """The loops of a copy by all threads, one row after the other; parts lie a vector apart, so no banks meet."""
+        s, flat = fused(s, loops)
+        s, (some, rest) = step(s, "split", flat, self.rows * self.parts * self.lanes)
+        s, (thread, lane) = step(s, "split", rest, self.lanes)
+        s = vectorized(s, lane).bind(thread, "threadIdx.x").unroll(some)
+        place = f"(r * {self.parts} + i // {self.each}) * {self.each + self.lanes} + i % {self.each}"
+        return s.set_layout(copy, f"lambda r, i: {place}")
+
+    def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
+        """The loops of a copy by one thread, a vector after the other."""
+        s, (some, lane) = step(s, "split", loops[-1], self.lanes)
+        return vectorized(s, lane).unroll(some)
+
+
+def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, tile: _RowParts) -> lp.Schedule:
+    """Several short rows a block: a thread for each part of a row, and one for each row where parts are added up."""
+    source = source_of(s, stage)
+    s, flat = fused(s, free)
+    s, (block, row) = step(s, "split", flat, tile.rows)
+    starts, before = _stages_before(s, stage, row), s.stages
+    s = s.scan_blocks(loop, tile.each) if tile.parts > 1 else s.split(loop, tile.each)
+    made = [x for x in s.stages if x not in before]
+    s = s.distribute(row, *starts, *made) if starts or made else s
+    for x in starts:
+        s = s.bind(s.loops(x)[-1], "threadIdx.x")
+    *_, row, part, last = s.loops(stage)
+    readers, tiles = (*made[:1], stage), list[str]()
+    if source is not None and s.why("cache_read", readers, source, "shared", block) is None:
+        s, copy, moved = moved_copy(s, "cache_read", readers, source, "shared", block)
+        s, tiles = tile.side_by_side(s, copy, moved), [copy]
+        for reader in readers:
+            s, _, moved = moved_copy(s, "cache_read", reader, copy, "local", s.loops(reader)[-2])
+            s = tile.along(s, moved)
+    s, copy, moved = moved_copy(s, "cache_write", stage, "shared", block)
+    s, tiles = tile.side_by_side(s, copy, moved), [copy, *tiles]
+    s, _, moved = moved_copy(s, "cache_write", copy, "local", part)
+    s = tile.along(s, moved).unroll(last)
+    pairs: list[tuple[str, ...]] = [(row, part)]
+    if made:
+        s = _part_sums(s, *made)
+        pairs.append(s.loops(made[0])[1:3])
+    for pair in pairs:
+        s, thread = fused(s, pair)
+        s = s.bind(thread, "threadIdx.x")
+    s = s.reuse(*tiles) if len(tiles) == 2 and s.why("reuse", *tiles) is None else s
+    return s.bind(block, "blockIdx.x")
+
+
+def _part_sums(s: lp.Schedule, sums: str, ends: str) -> lp.Schedule:
+    """The sums of parts, each in a thread's register, and where parts end, by a thread for each row."""
+    *_, part, each = s.loops(sums)
+    s, _, _ = moved_copy(s, "cache_write", sums, "local", part)
+    s = s.set_scope(sums, "shared").set_scope(ends, "shared").unroll(each)
+    *_, row, along = s.loops(ends)
+    return s.unroll(along).bind(row, "threadIdx.x")
+
+
+def _stages_before(s: lp.Schedule, stage: str, loop: str) -> list[str]:
+    """The stages that stand before `stage` in `loop`: what starts it."""
+    mine = [x for x in s.stages if loop in s.loops(x)]
+    return mine[: mine.index(stage)]
+
+
+def _of_blocks(s: lp.Schedule, sums: str, ends: str, block: BlockShape) -> lp.Schedule:
+    """The sums of blocks, and where these end: a scan of its own where there is more than one end."""
+    if is_scan(s, ends):
+        s = batched_scan(s, ends, threads=block[0], part=block[1] * _element_bytes(s, ends))
+        return reduction(s, sums, threads=2 * block[0])
+    s = reduction(s, sums, threads=2 * block[0])
+    return elementwise(s, ends) if ends in s.stages and free_loops(s, ends) else s
+
+
+# ---------------------------------------------------------------- along columns
+
+
+def _scan_columns(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, block: BlockShape) -> lp.Schedule:
+    """A thread for a vector of columns, or for a part of one; parts start where those before them end."""
+    count, length, threads = _iterations(s, free), extent(s, loop), max(1, block[0] // 2)
+    vector = max(1, VECTOR_BYTES // _element_bytes(s, stage))
+    lanes = vector if (extent(s, free[-1]) or 1) % vector == 0 else 1
+    if count is None or length is None:
+        return _scan_down(s, stage, free, loop, lanes, threads)
+    wanted = COLUMN_THREADS * lp.machine().processors * block[0] // BLOCK_THREADS
+    lanes = lanes if count >= wanted else 1
+    parts = min(-(-wanted * 2 // count), length // (BLOCK_ROWS * ROWS_IN_FLIGHT))
+    if count >= wanted or parts <= 1:
+        return _scan_down(s, stage, free, loop, lanes, threads)
+    s, sums, ends = _in_blocks(s, stage, free, loop, -(-length // parts))
+    *free, piece, loop = s.loops(stage)
+    free = [*free[:-1], piece, free[-1]]
+    s = _scan_down(s.reorder(*free, loop), stage, free, loop, lanes, threads)
+    *batch, column, piece, inner = s.loops(sums)
+    s = s.reorder(*batch, piece, column, inner)
+    return _of_blocks(s, sums, ends, block)
+
+
+def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes: int, threads: int) -> lp.Schedule:
+    """Blocks of `threads` that go down `lanes` columns each, some rows at a time, the row above in registers."""
+    source = source_of(s, stage, free[-1])
+    s, (column, lane) = step(s, "split", free[-1], lanes)
+    beside = _iterations(s, [column]) or threads
+    outer = free[:-1] if beside >= WARP_LANES and (_iterations(s, free[:-1]) or MOST_ROWS + 1) <= MOST_ROWS else ()
+    s, column = (s, column) if outer else fused(s, [*free[:-1], column])
+    threads = min(threads, -(-beside // WARP_LANES) * WARP_LANES) if outer else threads
+    s, (block, thread) = step(s, "split", column, threads)
+    s, (turn, row) = step(s, "split", loop, ROWS_IN_FLIGHT)
+    s = s.reorder(thread, turn, row, lane)
+    s, copy, moved = moved_copy(s, "cache_write", stage, "local", thread)
+    s = s.fuse_loops(turn, moved[0]).fold_storage(copy, 0, ROWS_IN_FLIGHT)
+    if source is not None and s.why("cache_read", copy, source, "local", turn) is None:
+        s, _, ahead = moved_copy(s, "cache_read", copy, source, "local", turn)
+        s = vectorized(s, ahead[-1]) if lanes > 1 else s
+        for x in ahead[:-1] if lanes > 1 else ahead:
+            s = s.unroll(x)
+    s = s.unroll(row).unroll(lane).unroll(moved[1])
+    s = vectorized(s, moved[2]) if lanes > 1 else s.unroll(moved[2])
+    s = s.partition(turn) if s.why("partition", turn) is None else s
+    s = s.bind(thread, "threadIdx.x").bind(block, "blockIdx.x")
+    if not outer:
+        return s
+    s, rows = fused(s, outer)
+    return s.bind(rows, "blockIdx.y")
