@@ -18,7 +18,7 @@ import numpy as np
 
 from loopir.errors import VerifyError
 from loopir.interp.perform import operand_elements
-from loopir.ir.grammar import Buffer, Fragment, Func, Index, IndexLike, Int, Load, Reduce, Store, Var, index
+from loopir.ir.grammar import Buffer, Fragment, Func, Index, IndexLike, Int, Load, Loop, Reduce, Store, Var, index
 from loopir.ir.instr.match_nest import perfect_nest
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.ops import (
@@ -111,13 +111,8 @@ def _require_reach(fn: Instruction) -> None:
 
 
 def _require_plain(func: Func) -> None:
-    loops, stmt = perfect_nest(func.body)
-    if stmt is None or func.sizes or not loops:
-        raise VerifyError(f"{func.name}: an instruction means loops right inside one another around one statement")
-    if any(not isinstance(x.extent, Int) or x.extent.value < 1 or x.kind != "serial" for x in loops):
-        raise VerifyError(f"{func.name}: the loops of an instruction are serial, with a constant extent of 1 or more")
-    if isinstance(stmt, Reduce) and (stmt.over or stmt.init is not None):
-        raise VerifyError(f"{func.name}: an instruction folds into what is there; it has no over= and no init=")
+    """Refuse a nest that cannot be the meaning of an instruction."""
+    loops, stmt = _plain_nest(func)
     extents = {x.var: x.extent for x in loops}
     targets = (stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers
     accesses = [(b, stmt.at) for b in targets]
@@ -127,6 +122,18 @@ def _require_plain(func: Func) -> None:
     unused = {a.buffer.name for a in func.args} - {b.name for b, _ in accesses}
     if unused:
         raise VerifyError(f"{func.name}: operand {min(unused)} is never used")
+
+
+def _plain_nest(func: Func) -> tuple[list[Loop], Store | Reduce]:
+    """The loops and the statement of a perfect nest of serial loops with constant extents; refuse any other."""
+    loops, stmt = perfect_nest(func.body)
+    if stmt is None or func.sizes or not loops:
+        raise VerifyError(f"{func.name}: an instruction means loops right inside one another around one statement")
+    if any(not isinstance(x.extent, Int) or x.extent.value < 1 or x.kind != "serial" for x in loops):
+        raise VerifyError(f"{func.name}: the loops of an instruction are serial, with a constant extent of 1 or more")
+    if isinstance(stmt, Reduce) and (stmt.over or stmt.init is not None):
+        raise VerifyError(f"{func.name}: an instruction folds into what is there; it has no over= and no init=")
+    return loops, stmt
 
 
 def _require_whole(name: str, b: Buffer, extents: list[object], at: tuple[object, ...]) -> None:

@@ -7,7 +7,7 @@ becomes a generator that yields at barriers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -29,6 +29,7 @@ from loopir.ir.grammar import (
     AsyncWait,
     Barrier,
     Body,
+    Buffer,
     Cast,
     Cond,
     Const,
@@ -279,18 +280,23 @@ class _Compiler(PythonExpr, PythonLines):
             self.guarded(depth + 1, lambda d: self.body(body, d))
         self.stops = False
         self.emit(depth + 1, "yield from ()")
+        self.launch_call(s.name, depth, blocks, threads, shared)
+        self.private = set()
+
+    def launch_call(
+        self, name: str, depth: int, blocks: Sequence[Loop], threads: Sequence[Loop], shared: Sequence[Buffer]
+    ) -> None:
+        """The call that runs every thread of the kernel `name`."""
         keys = "".join(self.share(("buffer", b), b) + ", " for b in shared)
         grid = "".join(f"{self.index(x.extent)}, " for x in blocks)
         block = "".join(f"{self.index(x.extent)}, " for x in threads)
-        axes_of = "".join(f"{THREAD_AXES.index(x.kind)}, " for x in threads)
+        axes = "".join(f"{THREAD_AXES.index(x.kind)}, " for x in threads)
         watched = "[m for n, m in list(locals().items()) if n.startswith('b_')]"
-        self.emit(
-            depth,
-            f"launch(k_{s.name}, ({grid}), ({block}), ({axes_of}), lambda: [run.allocate(b) for b in ({keys})],",
-        )
         cluster = next((n for n, x in enumerate(blocks) if x.kind == "cluster" and self.together), None)
+        self.emit(
+            depth, f"launch(k_{name}, ({grid}), ({block}), ({axes}), lambda: [run.allocate(b) for b in ({keys})],"
+        )
         self.emit(depth + 2, f"{watched}, run.who, run.seed, {cluster})")
-        self.private = set()
 
     # ------------------------------------------------------------ expressions
 

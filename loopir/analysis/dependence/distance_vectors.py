@@ -224,11 +224,6 @@ def order_sign(x: int | str, y: int | str, apart: DistanceVectors) -> int | None
     return sign if sign is None or x[0] == "s" else -sign
 
 
-def reverse_vectors(apart: DistanceVectors | None) -> DistanceVectors | None:
-    """The offsets of the two instances the other way round."""
-    return None if apart is None else {v: (-high, -low) for v, (low, high) in apart.items()}
-
-
 def allowed_orders(orders: Iterable[Order], apart: DistanceVectors) -> list[Order]:
     """The orders of the instances, over their loops `s.v` and `t.v`, that what is known of their offsets allows."""
     return [order for order in orders if all(_holds(linear, equality, apart) for linear, equality in order)]

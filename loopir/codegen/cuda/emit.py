@@ -6,9 +6,10 @@ has what a launch needs; grid sizes are index expressions that the host evaluate
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import prod
 
 from loopir.codegen.cuda.atomic import PRELUDE as ATOMIC_PRELUDE, update
 from loopir.codegen.cuda.index_bounds import index_bounds as bounds
@@ -52,7 +53,7 @@ from loopir.ir.grammar import (
     Store,
 )
 from loopir.ir.layout.shared_memory import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, elements_of, matrices, shared_layout
-from loopir.ir.ops import Instruction
+from loopir.ir.ops import Instruction, Intrinsic
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.walk import loaded_buffers, nodes, statements, stored_buffers
 
@@ -114,29 +115,32 @@ def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
     """
     index_bounds(func)
     kernels = kernels_of(func)
-    used = {n.fn for k in kernels for n in nodes(k) if isinstance(n, Op | InstrCall)}
-    atomic = any(isinstance(s, Reduce) and s.atomic for k in kernels for s in statements(k.body))
-    told = (part for fn in sorted(used, key=lambda f: f.name) for part in fn.cuda_prelude.split("\n\n"))
-    preludes = dict.fromkeys(part for part in told if part)
-    rings = any(isinstance(s, MBarrierInit | InstrCall) for k in kernels for s in statements(k.body))
-    preludes = ({RING_PRELUDE: None} if rings else {}) | preludes
-    preludes |= {ATOMIC_PRELUDE: None} if atomic else {}
-    eight = any(t.is_narrow and t.bits == 8 for k in kernels for t in _types(k))
-    preludes = ({NARROW_PRELUDE: None} if eight else {}) | preludes
-    preludes |= {DIVISION_PRELUDE: None} if any(divisors(k, params_of(k).integers) for k in kernels) else {}
-    lines = [(line, None) for text in (PRELUDE, *preludes) for line in text.rstrip().split("\n")]
+    used = sorted({n.fn for k in kernels for n in nodes(k) if isinstance(n, Op | InstrCall)}, key=lambda f: f.name)
+    lines = [(line, None) for text in _preludes(kernels, used) for line in text.rstrip().split("\n")]
     infos: list[KernelInfo] = []
     for k in kernels:
         emitter = _Emitter(k, long, scalar)
         infos.append(emitter.kernel())
         lines += [("", None), *emitter.lines]
     needs = [(f"a cluster of {k.cluster} blocks, which {k.name} has,", "sm_90") for k in infos if k.cluster > 1]
-    needs += [
-        (fn.name, fn.arch) for fn in sorted(used, key=lambda f: f.name) if isinstance(fn, Instruction) and fn.arch
-    ]
+    needs += [(fn.name, fn.arch) for fn in used if isinstance(fn, Instruction) and fn.arch]
     return CudaModule(
         "\n".join(text for text, _ in lines) + "\n", tuple(infos), tuple(loop for _, loop in lines), tuple(needs)
     )
+
+
+def _preludes(kernels: Sequence[Kernel], used: Sequence[Intrinsic | Instruction]) -> list[str]:
+    """The declarations that `kernels`, which use the operations `used`, need before them; each once."""
+    leaves = [s for k in kernels for s in statements(k.body)]
+    own = dict.fromkeys(part for fn in used for part in fn.cuda_prelude.split("\n\n") if part)
+    needed = [
+        (NARROW_PRELUDE, any(t.is_narrow and t.bits == 8 for k in kernels for t in _types(k))),
+        (RING_PRELUDE, any(isinstance(s, MBarrierInit | InstrCall) for s in leaves)),
+        *((part, True) for part in own),
+        (ATOMIC_PRELUDE, any(isinstance(s, Reduce) and s.atomic for s in leaves)),
+        (DIVISION_PRELUDE, any(divisors(k, params_of(k).integers) for k in kernels)),
+    ]
+    return [PRELUDE, *dict.fromkeys(part for part, is_needed in needed if is_needed)]
 
 
 def _types(kernel: Kernel) -> Iterator[DType]:
@@ -175,9 +179,6 @@ class _Emitter:
 
     def kernel(self) -> KernelInfo:
         extents: dict[str, Index] = {}
-        shared = [s.buffer for s in statements(self.source.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
-        offsets, total = shared_layout(self.source)
-        dynamic = max(total, sum(map(bytes_of, shared))) > STATIC_SHARED
         body = self.source.body
         heads: list[tuple[str, str]] = []
         while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind in AXES:
@@ -187,35 +188,13 @@ class _Emitter:
             self.around.append(loop.var)
             body = loop.body
         block = tuple(_constant(extents.get(a, Int(1)), a) for a in THREADS)
-        signature = ", ".join([
-            *(f"{self.values.index_type} {self.values.name(n)}" for n in self.params.integers),
-            *(f"unsigned long long {name}" for name in self.values.reciprocals.values()),
-            *(self.parameter(b) for b in self.params.buffers),
-            *(f"const __grid_constant__ lp_map {name}" for name in self.maps.values()),
-        ])  # fmt: skip
-        bound = f"{block[0] * block[1] * block[2]}"
-        if any(isinstance(s, SetMaxRegs) for s in statements(self.source.body)):
-            bound += ", 1"  # budgets are taken from what one block has
         cluster = _constant(extents.get("cluster", Int(1)), "cluster")
-        dims = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
-        self.line(0, f'extern "C" __global__ void __launch_bounds__({bound}) {dims}{self.source.name}({signature}) {{')
-        self.line(1, "if (lp_after_previous()) return;")
-        at = MATRIX_ALIGNMENT if matrices(self.source) else ALIGNMENT
-        if dynamic:
-            self.line(1, f"extern __shared__ __align__({at}) unsigned char lp_shared[];")
-        for b in shared:
-            if dynamic:
-                where = f"reinterpret_cast<{memory_type(b.dtype)}*>(lp_shared + {offsets[b.name]})"
-                self.line(1, f"{memory_type(b.dtype)}* const {self.values.name(b.name)} = {where};")
-            else:
-                size = elements_of(b)
-                self.line(1, f"__shared__ __align__({at}) {memory_type(b.dtype)} {self.values.name(b.name)}[{size}];")
+        self.head(block, cluster)
+        dynamic_bytes = self.shared_memory()
         for var, kind in heads:
             name = self.values.name(var)
             self.line(1, f"const {self.values.index_type} {name} = {_head(kind, cluster)};")
-            if (
-                kind in THREADS
-            ):  # the launch is known to the compiler by its total alone, and guards are decided by this
+            if kind in THREADS:  # NVRTC knows only the total of the launch bounds; this decides guards
                 self.line(1, f"__builtin_assume(0 <= {name} && {name} < {_constant(extents[kind], kind)});")
         for b in {s.slot.buffer.name: None for s in statements(body) if isinstance(s, MBarrierWait)}:
             self.line(1, f"unsigned int lp_turns_{self.values.name(b)} = 0;")
@@ -229,8 +208,39 @@ class _Emitter:
         x, y, z = (extents.get(a, Int(1)) for a in GRID)
         return KernelInfo(
             self.source.name, params, (x * cluster, y, z), (block[0], block[1], block[2]),
-            total if dynamic else 0, frozenset(self.wide), cluster, tuple(self.maps), self.within,
+            dynamic_bytes, frozenset(self.wide), cluster, tuple(self.maps), self.within,
         )  # fmt: skip
+
+    def head(self, block: tuple[int, ...], cluster: int) -> None:
+        """The signature of the kernel, and the wait for the previous launch."""
+        signature = ", ".join([
+            *(f"{self.values.index_type} {self.values.name(n)}" for n in self.params.integers),
+            *(f"unsigned long long {name}" for name in self.values.reciprocals.values()),
+            *(self.parameter(b) for b in self.params.buffers),
+            *(f"const __grid_constant__ lp_map {name}" for name in self.maps.values()),
+        ])  # fmt: skip
+        bound = f"{prod(block)}"
+        if any(isinstance(s, SetMaxRegs) for s in statements(self.source.body)):
+            bound += ", 1"  # setmaxnreg shares out the registers of one block
+        dims = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
+        self.line(0, f'extern "C" __global__ void __launch_bounds__({bound}) {dims}{self.source.name}({signature}) {{')
+        self.line(1, "if (lp_after_previous()) return;")
+
+    def shared_memory(self) -> int:
+        """Declare the shared buffers; give the bytes of dynamic shared memory, 0 if they are static."""
+        shared = [s.buffer for s in statements(self.source.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
+        offsets, total = shared_layout(self.source)
+        at = MATRIX_ALIGNMENT if matrices(self.source) else ALIGNMENT
+        if max(total, sum(map(bytes_of, shared))) <= STATIC_SHARED:
+            for b in shared:
+                name = f"{self.values.name(b.name)}[{elements_of(b)}]"
+                self.line(1, f"__shared__ __align__({at}) {memory_type(b.dtype)} {name};")
+            return 0
+        self.line(1, f"extern __shared__ __align__({at}) unsigned char lp_shared[];")
+        for b in shared:
+            where = f"reinterpret_cast<{memory_type(b.dtype)}*>(lp_shared + {offsets[b.name]})"
+            self.line(1, f"{memory_type(b.dtype)}* const {self.values.name(b.name)} = {where};")
+        return total
 
     def parameter(self, b: Buffer) -> str:
         const = "" if b.name in self.params.written else "const "

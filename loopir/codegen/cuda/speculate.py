@@ -7,7 +7,7 @@ registers may hold anything meanwhile, which does no harm; accesses that are not
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from loopir.ir.grammar import (
     Add,
@@ -19,6 +19,7 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Mul,
+    Node,
     Op,
     Reduce,
     Select,
@@ -42,14 +43,19 @@ def speculated_register(s: If, own: Collection[str], extents: Mapping[str, int])
         inner = inner.body[0]
     if not isinstance(inner, Reduce) or len(inner.buffers) != 1 or inner.atomic:
         return None
-    (to,), values = inner.buffers, [n for v in inner.values for n in nodes(v)]
-    touched = [n for n in values if isinstance(n, Load)]
-    plain = all(n.dtype.is_float for n in values if isinstance(n, Op | Cast))
-    heavy = any(n.fn.work >= WORK for n in values if isinstance(n, Op))
-    inside = all(n.buffer.name in own and _within(n.at[0], extents, elements_of(n.buffer)) for n in touched)
-    if not (plain and heavy and inside) or any(isinstance(n, Select) for n in values):
+    to = inner.buffers[0]
+    if not _is_safe_and_heavy([n for v in inner.values for n in nodes(v)], own, extents):
         return None
     return to if to.name in own and elements_of(to) == 1 else None
+
+
+def _is_safe_and_heavy(values: Sequence[Node], own: Collection[str], extents: Mapping[str, int]) -> bool:
+    """Whether evaluating these nodes of values always is harmless, on floats in registers, and worth a branch."""
+    loads = [n for n in values if isinstance(n, Load)]
+    floats = all(n.dtype.is_float for n in values if isinstance(n, Op | Cast))
+    heavy = any(n.fn.work >= WORK for n in values if isinstance(n, Op))
+    inside = all(n.buffer.name in own and _within(n.at[0], extents, elements_of(n.buffer)) for n in loads)
+    return floats and heavy and inside and not any(isinstance(n, Select) for n in values)
 
 
 def _within(at: Index, ends: Mapping[str, int], size: int) -> bool:

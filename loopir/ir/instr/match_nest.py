@@ -8,7 +8,7 @@ that each of its dimensions runs along. Elements of an operand are contiguous; a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
@@ -137,11 +137,8 @@ def unify(fn: Instruction, body: Body) -> Match | str:
     clipped = fn.boxed is not None and isinstance(stmt, Store) and fn.boxed[0] == stmt.buffer.name
     if inner is None or stmt is None or (guards and not clipped):
         return f"it takes loops right inside one another, with one statement in them{' and no guard' if guards else ''}"
-    if odd := next((x for x in around if x.kind != "serial"), None):
-        return f"loop {odd.var} is {odd.kind}, and its own are serial"
-    want, have = (sorted(str(x.extent.value) if isinstance(x.extent, Int) else "?" for x in s) for s in (loops, around))
-    if want != have:
-        return f"its loops run {_extents(loops)} times, and here are {_extents(around)}"
+    if reason := _loops_mismatch(loops, around):
+        return reason
     found: list[Match] = []
     reasons: list[tuple[int, str]] = []
     for order in permutations(around):
@@ -180,7 +177,15 @@ def guarded_nest(body: Body) -> tuple[list[Loop], list[Cond], Store | Reduce | N
     return loops, guards, None
 
 
-def _extents(loops: list[Loop]) -> str:
+def _loops_mismatch(loops: Sequence[Loop], around: Sequence[Loop]) -> str:
+    """Why the loops `around` cannot be those of a meaning, `loops`, in any order; empty if they can."""
+    if odd := next((x for x in around if x.kind != "serial"), None):
+        return f"loop {odd.var} is {odd.kind}, and its own are serial"
+    want, have = (sorted(str(x.extent.value) if isinstance(x.extent, Int) else "?" for x in s) for s in (loops, around))
+    return "" if want == have else f"its loops run {_extents(loops)} times, and here are {_extents(around)}"
+
+
+def _extents(loops: Sequence[Loop]) -> str:
     told = (str(x.extent.value) if isinstance(x.extent, Int) else "(not constant)" for x in loops)
     return ", ".join(f"{x.var} {n}" for x, n in zip(loops, told, strict=True)) or "none"
 

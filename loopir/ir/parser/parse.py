@@ -244,19 +244,7 @@ class _Reader(Declarations):
         self.taken |= {d.name, *(a.arg for a in d.args.args)}
         annotations = [(a, self.annotation(a)) for a in d.args.args]
         self.names.indices = {a.arg: Var(a.arg) for a, spec in annotations if spec.strip() == "size"}
-        params: list[Size | Arg] = []
-        undecided: set[str] = set()
-        for a, spec in annotations:
-            if spec.strip() == "size":
-                params.append(Size(a.arg))
-                continue
-            word, _, rest = spec.strip().partition(" ")
-            access = word if word in ("in", "out", "inout") else ""
-            b = self.declaration(a, a.arg, rest if access else spec, self.scope_of_params, None)
-            self.names.buffers[a.arg] = b
-            if not access:
-                undecided.add(a.arg)
-            params.append(Arg(b, access or "in"))
+        params, undecided = self.parameters(annotations)
         start = 1 if ast.get_docstring(d) is not None else 0
         assumes: list[Cond] = []
         rest_of_body = d.body[start:]
@@ -270,6 +258,23 @@ class _Reader(Declarations):
             for p in params
         )
         return Func(d.name, decided, tuple(assumes), body)
+
+    def parameters(self, annotations: Iterable[tuple[ast.arg, str]]) -> tuple[list[Size | Arg], set[str]]:
+        """The parameters, and the names of the arrays that are not declared "in", "out" or "inout"."""
+        params: list[Size | Arg] = []
+        undecided: set[str] = set()
+        for a, spec in annotations:
+            if spec.strip() == "size":
+                params.append(Size(a.arg))
+                continue
+            word, _, rest = spec.strip().partition(" ")
+            access = word if word in ("in", "out", "inout") else ""
+            b = self.declaration(a, a.arg, rest if access else spec, self.scope_of_params, None)
+            self.names.buffers[a.arg] = b
+            if not access:
+                undecided.add(a.arg)
+            params.append(Arg(b, access or "in"))
+        return params, undecided
 
     def annotation(self, a: ast.arg) -> str:
         if isinstance(a.annotation, ast.Constant) and isinstance(a.annotation.value, str):
@@ -331,23 +336,13 @@ class _Reader(Declarations):
         if not isinstance(call, ast.Call) or s.orelse:
             self.fail(s, _LOOPS)
         saved = dict(self.names.indices)
-        kind = name_of(call.func)
         start, step = Int(0), Int(1)
         targets = [name_of(t) for t in self.items(s.target)]
-        if kind == "grid" and len(targets) == len(call.args):
-            heads = [self.head(n, e, "serial") for n, e in zip(targets, call.args, strict=True)]
-        elif len(targets) == 1 and kind == "range" and 1 <= len(call.args) <= 3:
+        if name_of(call.func) == "range" and len(targets) == 1 and 1 <= len(call.args) <= 3:
             start, step, extent = self.range(call)
             heads = [self.head(targets[0], extent, "serial")]
-        elif len(targets) == 1 and kind == "bind" and len(call.args) == 2:
-            axis = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
-            if axis not in AXES:
-                self.fail(call, f"a loop is bound to one of {', '.join(AXES)}")
-            heads = [self.head(targets[0], call.args[1], axis)]
-        elif len(targets) == 1 and kind in KINDS and len(call.args) == 1:
-            heads = [self.head(targets[0], call.args[0], kind)]
         else:
-            self.fail(s, _LOOPS)
+            heads = self.heads(s, call, targets)
         body = self.body(s.body)
         self.names.indices = saved
         if (start, step) != (Int(0), Int(1)):
@@ -356,6 +351,20 @@ class _Reader(Declarations):
         for var, extent, how in reversed(heads):
             body = (Loop(var, extent, how, body),)
         return body[0]
+
+    def heads(self, s: ast.For, call: ast.Call, targets: Sequence[str]) -> list[tuple[str, Index, str]]:
+        """The loops that `for targets in call` declares, where that is no `range`: name, extent and kind of each."""
+        kind, args = name_of(call.func), call.args
+        if kind == "grid" and len(targets) == len(args):
+            return [self.head(n, e, "serial") for n, e in zip(targets, args, strict=True)]
+        if len(targets) == 1 and kind == "bind" and len(args) == 2:
+            axis = args[0].value if isinstance(args[0], ast.Constant) else None
+            if axis not in AXES:
+                self.fail(call, f"a loop is bound to one of {', '.join(AXES)}")
+            return [self.head(targets[0], args[1], axis)]
+        if len(targets) == 1 and kind in KINDS and len(args) == 1:
+            return [self.head(targets[0], args[0], kind)]
+        self.fail(s, _LOOPS)
 
     def range(self, call: ast.Call) -> tuple[Index, Index, Index]:
         """Start, step and number of iterations of a range."""

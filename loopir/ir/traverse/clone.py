@@ -60,12 +60,15 @@ def rename_symbols(node: N, new: Renaming) -> N:
             extent, body = visit(n.extent), map_body(n.body, visit)
             same = extent is n.extent and body is n.body and n.var not in loops
             return n if same else Loop(new.loops.get(n.var) or n.var, extent, n.kind, body)
-        n = rebuild(n, visit)
-        if isinstance(n, Store | Reduce) and n.label in new.labels:
-            n = replace(n, label=new.labels[n.label])
-        if isinstance(n, Reduce) and any(v in new.loops for v in n.over):
-            n = replace(n, over=replace_names(n.over, over))
-        return n
+        return rename_statement(rebuild(n, visit))
+
+    def rename_statement(s: Any) -> Any:
+        """`s` with its label, and the loops that it folds over, under their new names."""
+        if isinstance(s, Store | Reduce) and s.label in new.labels:
+            s = replace(s, label=new.labels[s.label])
+        if isinstance(s, Reduce) and any(v in new.loops for v in s.over):
+            s = replace(s, over=replace_names(s.over, over))
+        return s
 
     return for_each_nest(node, {*new.loops, *new.labels, *new.buffers}, visit)
 
