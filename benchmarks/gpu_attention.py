@@ -1,6 +1,6 @@
 """Attention as `schedules.auto` makes it of its naive stages, beside torch's scaled_dot_product_attention: TFLOP/s.
 
-    python benchmarks/gpu_attention.py [--write]
+    python benchmarks/gpu_attention.py [--depths 64,128] [--write]
 
 Results are checked before they are timed; medians of rounds in turns. Of causal ones half of the products count.
 """
@@ -22,9 +22,14 @@ from loopir import schedules
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--depths", default="", help="of these widths of heads only")
     tables.writing(parser)
-    record = gpu_timing.record("gpu_attention.txt", parser.parse_args().write)
+    asked = parser.parse_args()
+    record = gpu_timing.record("gpu_attention.txt", asked.write)
+    depths = {int(x) for x in asked.depths.split(",") if x}
     for batches, heads, depth, length in SHAPES:
+        if depths and depth not in depths:
+            continue
         q, k, v = (torch.randn(batches, heads, length, depth, device="cuda", dtype=torch.bfloat16) for _ in "qkv")
         for causal in (False, True):
             theirs = partial(peer, q, k, v, is_causal=causal)
