@@ -1,10 +1,10 @@
-"""From a Schedule and a target to a kernel: the one file that knows every room.
+"""Build a kernel from a Schedule for a target: the only file that imports every package.
 
-    Schedule -> lower/pipeline (the table of passes) -> emit (CUDA C or LLVM IR, and the host function)
+    Schedule -> lower/pipeline (the table of passes) -> codegen (CUDA C or LLVM IR, and the host function)
              -> runtime (NVRTC and the driver, or LLVM's JIT) -> Kernel
 
-No room after the Schedule knows a primitive: what a step does is in the Func. Backends are loaded when a target asks
-for them.
+Nothing after the Schedule knows a primitive: what a step does is in the Func. Backends are imported when a target needs
+them.
 """
 
 from __future__ import annotations

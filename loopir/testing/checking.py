@@ -19,6 +19,7 @@ from loopir.schedule.core.trace import Step
 from loopir.testing.generate.steps import arguments_of
 from loopir.testing.generate.strategies import arguments, funcs, sizes
 from loopir.testing.oracles.oracles import ORACLES, Case, false_witness, judge
+from loopir.testing.subprocess_rounds import Note
 
 Transform = Callable[..., "Func | Schedule"]
 
@@ -182,3 +183,27 @@ def repro(before: Func, steps: Iterable[Step]) -> str:
     source = text(before)
     lines = "".join(f"s = s.{step}\n" for step in steps)
     return f'import loopir as lp\n\ns = lp.Schedule(lp.parse("""\n{source}"""))\n{lines}print(s)\n'
+
+
+def run_in_process(
+    one: Callable[[int], object], seconds: float, seed: int, note: Note, failed: Callable[[int, Wrong], object]
+) -> int:
+    """Run the rounds `one(seed)`, `one(seed + 1)` ... until `seconds` have passed; the number of failures.
+
+    At least one is run. `note` is kept up to date, and a Wrong that a round raises is counted and given to `failed`.
+    """
+    end = monotonic() + seconds
+    while True:
+        note.round, note.case = seed, ""
+        note.keep()
+        try:
+            one(seed)
+        except Wrong as wrong:
+            note.failures += 1
+            failed(seed, wrong)
+        if monotonic() >= end:
+            break
+        seed += 1
+    note.done = True
+    note.keep()
+    return note.failures

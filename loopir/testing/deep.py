@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from time import monotonic, process_time
+from time import process_time
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ from loopir.errors import LoopirError, LowerError, ScheduleError, TargetError
 from loopir.ir.grammar import Func
 from loopir.schedule import Schedule
 from loopir.schedule.core.primitive import PRIMITIVES
-from loopir.testing.checking import Wrong, quietly, repro
+from loopir.testing.checking import Wrong, quietly, repro, run_in_process
 from loopir.testing.generate.draws import between
 from loopir.testing.generate.steps import steps
 from loopir.testing.generate.strategies import funcs
@@ -98,21 +98,11 @@ def deep(
     """Rounds of `examples` cases from `seed` on, until `seconds` have gone by; gives the number of crashes."""
     names = sorted(PRIMITIVES)
     weighted = [*names, *EASY * (len(names) // len(EASY))]
-    end, note = monotonic() + seconds, note or Note(seed)
-    while True:
-        note.round, note.case = seed, ""
-        note.keep()
-        try:
-            quietly(lambda data: trial(data, note, weighted), seed, examples, 0.0)
-        except Wrong as wrong:
-            note.failures += 1
-            say(f"{'=' * 30} round {seed}\n{wrong}")
-        if monotonic() >= end:
-            break
-        seed += 1
-    note.done = True
-    note.keep()
-    return note.failures
+    kept = note or Note(seed)
+    return run_in_process(
+        lambda n: quietly(lambda data: trial(data, kept, weighted), n, examples, 0.0), seconds, seed, kept,
+        lambda n, wrong: say(f"{'=' * 30} round {n}\n{wrong}"),
+    )  # fmt: skip
 
 
 def summary(note: Note) -> str:

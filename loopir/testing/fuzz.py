@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from time import monotonic
 
 from hypothesis import strategies as st
 
@@ -23,7 +22,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step, script
-from loopir.testing.checking import Wrong, judge_case, quietly, repro
+from loopir.testing.checking import Wrong, judge_case, quietly, repro, run_in_process
 from loopir.testing.generate.draws import between
 from loopir.testing.generate.families import documented
 from loopir.testing.generate.steps import Crash, schedules
@@ -100,21 +99,11 @@ def fuzz(
 
     In `note` is kept what it is at.
     """
-    end, note = monotonic() + seconds, note or Note(seed)
-    while True:
-        note.round, note.case = seed, ""
-        note.keep()
-        try:
-            quietly(lambda data: trial(data, oracles, note, primitives, share), seed, examples, patience)
-        except Wrong as wrong:
-            note.failures += 1
-            say(f"{'=' * 30} round {seed}\n{wrong}\nagain: {command(seed, share)}")
-        if monotonic() >= end:
-            break
-        seed += 1
-    note.done = True
-    note.keep()
-    return note.failures
+    kept = note or Note(seed)
+    return run_in_process(
+        lambda n: quietly(lambda data: trial(data, oracles, kept, primitives, share), n, examples, patience),
+        seconds, seed, kept, lambda n, wrong: say(f"{'=' * 30} round {n}\n{wrong}\nagain: {command(n, share)}"),
+    )  # fmt: skip
 
 
 def command(seed: int, share: int) -> str:

@@ -94,7 +94,7 @@ def f(a: "float32[4]", b: "float32[4]", c: "out float32[4]"):
         c[i] = copysign(a[i], b[i])
 """)
         )
-        a, b = np.float32([1, -2, 0, 3]), np.float32([-1, 1, -1, 0])
+        a, b = (np.array(x, np.float32) for x in ([1, -2, 0, 3], [-1, 1, -1, 0]))
         for t in ("llvm", "interpret"):
             assert np.array_equal(s.build(t)(a, b).view(np.int32), np.copysign(a, b).view(np.int32))
         assert "copysignf(" in lp.compile_source(s).source
