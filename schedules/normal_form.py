@@ -13,17 +13,55 @@ from itertools import count
 import loopir as lp
 
 from .common.operands import NARROW, readers
+from .plan import Trace, flat
 
 _QUOTIENT, _REMAINDER = re.compile(r"^(\w+) // (\d+)$"), re.compile(r"^(\w+) % (\d+)$")
 
 
-@lp.composite
+MOST_NESTS = 40
+"""Nests of a program that are brought into normal form together, at most."""
+
+
 def normal_form(s: lp.Schedule) -> lp.Schedule:
-    """`s`, a program that no step was taken on, with narrow results, and dimensions joined that are read as one."""
+    """`s`, a program that no step was taken on, with narrow results, and dimensions joined that are read as one.
+
+    Steps are found for a stretch of nests by itself, and once for those that differ in names alone.
+    """
+    known: dict[str, Trace] = {}
+    groups: list[tuple[tuple[str, ...], Trace]] = []
+    nests = lp.nests(s.func)
+    for first, last in _stretches(s):
+        stages = tuple(x for n in nests[first:last] for x in n.stages)
+        part = lp.Schedule(lp.extract(s.func, stages).func)
+        key = lp.text(part.func)
+        if key not in known:
+            known[key] = flat(_stretch(part).trace)
+        if known[key]:
+            groups.append((stages, known[key]))
+    return s.schedule_nests(*groups) if groups else s
+
+
+def _stretches(s: lp.Schedule) -> list[tuple[int, int]]:
+    """The nests in stretches none of which reads what another one folds, where these are not too long."""
+    nests, last = lp.nests(s.func), dict[str, int]()
+    for n, nest in enumerate(nests):
+        last |= dict.fromkeys(nest.reads, n)
+    out, first, until = list[tuple[int, int]](), 0, 0
+    for n, nest in enumerate(nests):
+        if n > first and (until < n or n - first >= MOST_NESTS):
+            out.append((first, n))
+            first = n
+        if any(s.reduced(x) for x in nest.stages):
+            until = max(until, *(last.get(x, 0) for x in nest.writes))
+    return [*out, (first, len(nests))]
+
+
+def _stretch(s: lp.Schedule) -> lp.Schedule:
     for stage in s.stages:
         if s.reduced(stage):
             s = _narrowed(s, stage)
-    for name in s.buffers:
+    touches = {x: s.accesses(x) for x in s.stages}
+    for name in dict.fromkeys(t.buffer for every in touches.values() for t in every if "//" in t.text):
         s = _joined(s, name)
     return s
 
