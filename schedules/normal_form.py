@@ -1,8 +1,8 @@
-"""A program as it is planned: results as narrow as they are read, and intermediate arrays in the order of their readers.
+"""A program as it is planned: results as narrow as they are read, and arrays in the order of their readers.
 
 A product in float32 whose readers all round it to 16 bits is stored in 16 bits, which its own launch does; heads that
-are merged, `T[x // 128, i, x % 128]`, are stored side by side, so that the reader takes rows. Both are ordinary steps on
-the whole program, taken where they are legal, before any nest is looked at by itself.
+are merged, `T[x // 128, i, x % 128]`, are stored side by side, so that the reader takes rows. Both are ordinary steps,
+taken where they are legal, before any nest is looked at by itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _stretch(s: lp.Schedule) -> lp.Schedule:
             s = _narrowed(s, stage)
     touches = {x: s.accesses(x) for x in s.stages}
     for name in dict.fromkeys(t.buffer for every in touches.values() for t in every if "//" in t.text):
-        s = _joined(s, name)
+        s = _join_dims(s, name)
     return s
 
 
@@ -82,7 +82,7 @@ def _narrowed(s: lp.Schedule, stage: str) -> lp.Schedule:
     return s
 
 
-def _joined(s: lp.Schedule, name: str) -> lp.Schedule:
+def _join_dims(s: lp.Schedule, name: str) -> lp.Schedule:
     """`s` with two dimensions of an intermediate array as one, if a reader counts both by one loop."""
     for stage in s.stages:
         for t in s.accesses(stage):

@@ -21,8 +21,8 @@ from typing import Any, Literal, cast
 import loopir as lp
 
 from .common.nest_queries import extent
+from .nest_groups import Ids, Partition, topological
 from .normal_form import normal_form
-from .partition import Ids, Partition, topological
 from .plan import VERSION, Decision, Group, Plan, flat, frozen
 from .rules import RULES, Rule, Traits, View, traits
 
@@ -32,6 +32,10 @@ SMALL = 5.0e-5
 """Seconds of a group that is small, whose launch is worth sharing."""
 NEAR_BOUND = 1.05
 """How near to its lower bound a candidate has to be for others not to be tried."""
+ABOUT = 1.25
+"""How near to the least that a product and its reader may take they are as one kernel, not to be looked at apart."""
+FAR = 4.0
+"""From how many times its lower bound on a group is tried as it is written, too."""
 MOST_ALIKE = 4
 """Groups that are alike that one is tried with."""
 MOST_EXACT, MOST_WHOLE = 12, 12
@@ -101,7 +105,7 @@ class _Index:
         for x in touched:
             self.touching.setdefault(x, set()).add(g)
         if len(keys) == 1:
-            self.alike.setdefault(*keys, set()).add(g)
+            self.alike.setdefault(next(iter(keys)), set()).add(g)
 
     def merge(self, a: Ids, b: Ids) -> None:
         for g in (a, b):
@@ -210,7 +214,8 @@ class Planner:
         for n, rule in enumerate(self.rules):
             if only is not None and rule.name != only:
                 continue
-            if best is not None and (best.seconds <= known.bound or rule.last_resort):
+            near = FAR if rule.last_resort else 1.0
+            if best is not None and best.seconds <= near * known.bound:
                 break
             if kernels is not None and (rule.last_resort or rule.least_kernels(known.view) >= kernels):
                 continue
@@ -246,7 +251,7 @@ class Planner:
         return Group((), rule.name, flat(steps), cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
 
     def _bound(self, s: lp.Schedule, view: View) -> float:
-        """Seconds that no schedule of a group is faster than: what it is given and gives moved once, or its products."""
+        """Seconds that no schedule of a group is faster than: its arguments moved once, or its products."""
         if self.target != "cuda":
             return 0.0
         seconds = 0.0
@@ -353,28 +358,34 @@ class Planner:
         A product and the one stage that takes its elements are one group if that is a single kernel that takes about
         the least that the two may take, so that neither is looked at by itself.
         """
-        known, taken = set(start), set[Ids]()
-        readers: dict[int, list[int]] = {}
-        for n, nest in enumerate(self.nests):
-            for k in nest.needs:
-                if nest.reads & self.nests[k].writes:
-                    readers.setdefault(k, []).append(n)
-        for a in start if self.target == "cuda" else ():
-            b = frozenset(readers.get(next(iter(a)), ()))
-            if left <= 0 or len(a) > 1 or len(b) > 1 or b not in known or (a | b) & frozenset().union(*taken):
+        taken, partition = set[Ids](), Partition([n.needs for n in self.nests], start)
+        for a, b in self._read_by_one(start) if self.target == "cuda" else ():
+            product, reader = self._found(a), self._found(b)
+            if left <= 0 or not product.view.products or reader.view.folds or taken & {a, b}:
                 continue
-            views = [self._found(g) for g in (a, b)]
-            if not views[0].view.products or views[1].view.folds or self._vetoed(a | b, apart):
+            if self._vetoed(a | b, apart) or partition.separated(a, b):
                 continue
-            least, g = sum(v.bound for v in views), self.price_below(a | b, 2)
-            if g is not None and g.kernels == 1 and g.seconds <= least:
+            least, g = product.bound + reader.bound, self.price_below(a | b, 2)
+            if g is not None and g.kernels == 1 and g.seconds <= ABOUT * least:
                 groups[a | b] = g
+                partition.merge(a, b)
                 taken |= {a, b}
-                names = self.stages(a), self.stages(b)
-                log.append(Decision("producer", *names, least * 1e6, g.seconds * 1e6, True, f"{g.how}, at least before"))
+                names, cost = (self.stages(a), self.stages(b)), (least * 1e6, g.seconds * 1e6)
+                log.append(Decision("producer", *names, *cost, True, f"{g.how}; apart, it is at least that"))
                 left -= 1
         groups |= {g: self.price(g) for g in start if g not in taken}
         return left
+
+    def _read_by_one(self, start: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
+        """Of groups of one nest, those that one other alone reads, with that one."""
+        readers: dict[int, set[int]] = {}
+        for n, nest in enumerate(self.nests):
+            for k in nest.needs:
+                if nest.reads & self.nests[k].writes:
+                    readers.setdefault(k, set()).add(n)
+        known = set(start)
+        found = ((a, frozenset(readers.get(min(a), ()))) for a in start if len(a) == 1)
+        return [(a, b) for a, b in found if len(b) == 1 and b in known]
 
     def _merged(
         self,
@@ -425,7 +436,9 @@ class Planner:
                     heapq.heappush(heap, (g.seconds - before, min(both), next(nth), a, b, g, kind))
                 else:
                     cost = before * 1e6, g.seconds * 1e6
-                    log.append(Decision(kind, self.stages(a), self.stages(b), *cost, False, "that is no faster", g.refused))
+                    log.append(
+                        Decision(kind, self.stages(a), self.stages(b), *cost, False, "that is no faster", g.refused)
+                    )
                 continue
             del groups[a], groups[b]
             log.append(Decision(kind, self.stages(a), self.stages(b), before * 1e6, g.seconds * 1e6, True, g.how))
@@ -442,7 +455,10 @@ class Planner:
         if self.target != "cuda":
             return groups[a].seconds + groups[b].seconds
         m, every = self.machine, (a, b)
-        touched = [[frozenset[str]().union(*(getattr(self.nests[n], w) for n in g)) for g in every] for w in ("reads", "writes")]
+        touched = [
+            [frozenset[str]().union(*(getattr(self.nests[n], w) for n in g)) for g in every]
+            for w in ("reads", "writes")
+        ]
         reads, writes = touched
         made = (writes[0] & reads[1]) | (writes[1] & reads[0])
         gone = {x for x in made - self.results if self.touching[x] <= a | b}

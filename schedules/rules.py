@@ -115,7 +115,7 @@ class Rule:
         return self.schedule(s, match)
 
 
-HIGH = 64
+STORED_FIRST = 64
 """Rows of a product from which on what it reads is stored first, and not computed where it is read."""
 RULES: list[Rule] = []
 """All rules, in the order in which they are tried."""
@@ -142,7 +142,7 @@ def rule(
 def traits(s: lp.Schedule, stage: str) -> Traits:
     """What `stage` is by itself, in a program that no step was taken on."""
     c = contraction(s, stage)
-    tiled = several(s, stage) if c is None else worth_tiling(s, c, HIGH)
+    tiled = several(s, stage) if c is None else worth_tiling(s, c, STORED_FIRST)
     return Traits(classify(s, stage), tiled, bool(s.reduced(stage)))
 
 
@@ -190,8 +190,12 @@ def _reduction(s: lp.Schedule, stage: str) -> lp.Schedule:
     return reduction(s, stage)
 
 
-@rule(matches=lambda v: v.outputs[-1:] if len(v.classes) > 1 and v.folds and not v.products and crowded(v.schedule) else None,
-      name="rows")  # fmt: skip
+def _crowded(view: View) -> View | None:
+    folds = len(view.traits) > 1 and view.folds and not view.products
+    return view if folds and crowded(view.schedule) else None
+
+
+@rule(matches=_crowded, name="rows")
 def _rows(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same rows, one launch whose blocks take rows."""
     return row_blocks(s)
@@ -236,7 +240,7 @@ def _side_by_side(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     return s.merge(*grids, side_by_side=True)
 
 
-def _apart(view: View) -> int:
+def least_launches(view: View) -> int:
     """How many kernels there are at least where products in tiles are kernels, and folds run before or after them.
 
     Folds are apart if different numbers of products come before them; what a product reads is stored first.
@@ -250,7 +254,7 @@ def _apart(view: View) -> int:
     return len(products) + len({depth[x] for x in stored.union(view.folds) - products})
 
 
-@rule(matches=lambda v: None if v.only("elementwise") else v, name="fused", least_kernels=_apart)
+@rule(matches=lambda v: None if v.only("elementwise") else v, name="fused", least_kernels=least_launches)
 def _fused(s: lp.Schedule, match: Match) -> lp.Schedule:
     """What is cheap inlined, products in tiles, folds along rows together."""
     return gpu(s, arch=lp.machine())

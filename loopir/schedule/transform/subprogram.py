@@ -199,8 +199,10 @@ def _chosen(func: Func, stages: Iterable[str]) -> tuple[int, ...]:
 @memoized
 def _allocated(func: Func) -> list[Buffer]:
     """What is allocated around the nests of `func`, outer ones first."""
-    around = dict.fromkeys(t.around for t in top_level_nests(func))
-    return list({a.buffer.name: a.buffer for allocs in around for a in allocs if isinstance(a, Alloc)}.values())
+    around = {id(t.around): t.around for t in top_level_nests(func)}  # most nests share one
+    return list(
+        {a.buffer.name: a.buffer for allocs in around.values() for a in allocs if isinstance(a, Alloc)}.values()
+    )
 
 
 @dataclass(frozen=True)
