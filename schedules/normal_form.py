@@ -12,7 +12,7 @@ from itertools import count
 
 import loopir as lp
 
-from .common.operands import NARROW, readers
+from .common.operands import NARROW, multiplied, readers
 from .plan import Trace, flat
 
 _QUOTIENT, _REMAINDER = re.compile(r"^(\w+) // (\d+)$"), re.compile(r"^(\w+) % (\d+)$")
@@ -78,7 +78,9 @@ def _narrowed(s: lp.Schedule, stage: str) -> lp.Schedule:
     name = next(x for n in count() if (x := f"rounded_{n}" if n else "rounded") not in {*s.buffers, *s.loops()})
     for kind in NARROW:
         if s.why("cache_read", tuple(found), sums, "global", dtype=kind, name=name) is None:
-            return s.cache_read(tuple(found), sums, "global", dtype=kind, name=name)
+            made = s.cache_read(tuple(found), sums, "global", dtype=kind, name=name)
+            factors = multiplied(made, found[0])  # what is made of it first is a matrix of its own in any case
+            return s if len(found) == 1 and factors and name not in factors else made
     return s
 
 

@@ -94,11 +94,9 @@ class _Index:
         for g in groups:
             self._add(g)
 
-    def _keys(self, g: Ids) -> tuple[frozenset[str], set[str]]:
+    def _keys(self, g: Ids) -> tuple[frozenset[str], frozenset[str]]:
         p = self.planner
-        return frozenset[str]().union(*(p.nests[n].reads | p.nests[n].writes for n in g)), {
-            p.key(frozenset((n,))) for n in g
-        }
+        return frozenset[str]().union(*(p.nests[n].reads | p.nests[n].writes for n in g)), p.copies(g)
 
     def _add(self, g: Ids) -> None:
         touched, keys = self._keys(g)
@@ -154,6 +152,7 @@ class Planner:
                 self.touching[x] = self.touching.get(x, Ids()) | {n}
         self.results = frozenset(a.buffer.name for a in s.func.args if a.access != "in")
         self.cache: dict[str, _Found] = {}
+        self.parted: dict[Ids, frozenset[str]] = {}
         self.parts: dict[Ids, tuple[lp.Part, str]] = {}
         self.traits: dict[str, dict[str, Traits]] = {}
         self.priced: dict[tuple[Ids, int | None], Group | None] = {}
@@ -279,7 +278,18 @@ class Planner:
 
     def alike(self, a: Ids, b: Ids) -> bool:
         """Whether two groups are copies of one, or of its copies: nests that differ in names alone."""
-        return len({self.key(frozenset((n,))) for n in a | b}) == 1
+        return len(self.copies(a) | self.copies(b)) == 1
+
+    def copies(self, ids: Ids) -> frozenset[str]:
+        """The texts of the parts of a group that need nothing of one another."""
+        if ids not in self.parted:
+            part = {n: frozenset((n,)) for n in ids}
+            for n in sorted(ids):
+                for k in self.nests[n].needs & ids:
+                    both = part[n] | part[k]
+                    part |= dict.fromkeys(both, both)
+            self.parted[ids] = frozenset(map(self.key, set(part.values())))
+        return self.parted[ids]
 
     # ------------------------------------------------------------ plans
 
@@ -633,7 +643,7 @@ def load(s: lp.Schedule, text: str) -> Plan:
     if not isinstance(read, dict) or cast("dict[str, Any]", read).get("loopir plan") != VERSION:
         raise ValueError(f"this is no plan of version {VERSION}, as Plan.json() writes it")
     read = cast("dict[str, Any]", read)
-    if read.get("program") != lp.text(s.func):
+    if read.get("program") not in (lp.text(s.func), lp.text(normal_form(s).func)):
         raise ValueError("this plan is of another program")
     try:
         groups = [_group(g) for g in read["groups"]]

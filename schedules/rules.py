@@ -232,7 +232,18 @@ def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     return blocks_of_rows(s, first, frozenset(a.buffer.name for a in s.func.args), None, None, keep=True)
 
 
-@rule(matches=lambda v: v.outputs if len(v.traits) > 1 and not any(v.readers.values()) else None, name="side by side")
+def _unrelated(view: View) -> tuple[str, ...] | None:
+    """The outputs, if nothing else is made and they fall into several parts none of which reads from another."""
+    part = {x: {x} for x in view.traits}
+    for x, readers in view.readers.items():
+        for y in readers:
+            both = part[x] | part[y]
+            part |= dict.fromkeys(both, both)
+    several_parts = len({id(p) for p in part.values()}) > 1
+    return view.outputs if several_parts and len(view.outputs) == len(view.traits) else None
+
+
+@rule(matches=_unrelated, name="side by side")
 def _side_by_side(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     """Outputs that have nothing to do with one another as blocks of one launch."""
     s = gpu(s, arch=lp.machine())

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import loopir as lp
+import schedules
 from schedules.normal_form import normal_form
 
 BF = "bfloat16"
@@ -57,3 +58,14 @@ def test_alike_layers_take_the_same_steps() -> None:
         x = (h * lp.sum(h, axis=1, keepdims=True)).named(f"layer{n}")
     s = normal_form(lp.Schedule(x))
     assert sum(name.startswith("rounded") for name in s.buffers) == 3
+
+
+def test_a_plan_of_it_is_loaded_and_means_the_same() -> None:
+    s = attention()
+    p = schedules.plan(s, "cuda", arch="sm_90a", fuel=2)
+    made = schedules.load(s, p.json()).apply()
+    assert made == p.apply()
+    rng = np.random.default_rng(1)
+    arrays = {a.buffer.name: rng.integers(-2, 3, (8, 8)).astype("float32") for a in s.func.args if a.access == "in"}
+    want, got = (lp.interpret(x.func, {k: v.copy() for k, v in arrays.items()}, {}) for x in (s, made))
+    np.testing.assert_allclose(got["out"], want["out"], rtol=0.02)
