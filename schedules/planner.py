@@ -32,6 +32,8 @@ SMALL = 5.0e-5
 """Seconds of a group that is small, whose launch is worth sharing."""
 NEAR_BOUND = 1.05
 """How near to its lower bound a candidate has to be for others not to be tried."""
+LITTLE = 1.0e-5
+"""Seconds of a group that is little more than its launch, which any other such group of a small program may share."""
 ABOUT = 1.25
 """How near to the least that a product and its reader may take they are as one kernel, not to be looked at apart."""
 FAR = 4.0
@@ -117,6 +119,8 @@ class _Index:
     def near(self, g: Ids) -> list[Ids]:
         """The groups that touch memory that `g` touches, and the next few of those that are alike."""
         touched, keys = self._keys(g)
+        if len(self.planner.nests) <= MOST_WHOLE:
+            touched = self.touching.keys()
         found = {x for name in touched for x in self.touching[name]}
         if len(keys) == 1:
             after = sorted(self.alike[next(iter(keys))], key=lambda x: (min(x) < min(g), min(x)))
@@ -274,7 +278,8 @@ class Planner:
         if sum(self.bytes[x] for x in reads[0] & reads[1]) >= SHARED_BYTES:
             return "shared input"
         small = all(groups[g].seconds < SMALL for g in (a, b))
-        return "alike" if small and self.alike(a, b) else None
+        little = len(self.nests) <= MOST_WHOLE and all(groups[g].seconds < LITTLE for g in (a, b))
+        return "alike" if small and (little or self.alike(a, b)) else None
 
     def alike(self, a: Ids, b: Ids) -> bool:
         """Whether two groups are copies of one, or of its copies: nests that differ in names alone."""
