@@ -71,7 +71,8 @@ def test_greedy_is_nearly_as_good_as_the_best_of_all(s: lp.Schedule) -> None:
         return
     greedy = schedules.plan(s, "cuda", arch="sm_90a")
     exact = schedules.plan(s, "cuda", arch="sm_90a", effort="exact")
-    assert exact.seconds * 0.999 <= greedy.seconds <= 1.1 * exact.seconds
+    launch = min(g.seconds for g in greedy.groups)  # arrays are tiny here: greedy may be one launch behind
+    assert exact.seconds * 0.999 <= greedy.seconds <= 1.1 * exact.seconds + launch
 
 
 def norm() -> lp.Schedule:
