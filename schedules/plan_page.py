@@ -11,7 +11,7 @@ import loopir as lp
 if TYPE_CHECKING:
     from .plan import Decision, Group, Plan
 
-WIDE, TALL, ACROSS, DOWN = 210, 40, 230, 80
+BOX_WIDTH, BOX_HEIGHT, ACROSS, DOWN = 210, 40, 230, 80
 """Pixels of a group, and from one to the next."""
 
 _PAGE = """<!DOCTYPE html>
@@ -67,7 +67,7 @@ def _graph(plan: Plan) -> str:
 
 
 def _line(a: tuple[int, int], b: tuple[int, int]) -> str:
-    x, y, to, down = a[0] + WIDE // 2, a[1] + TALL, b[0] + WIDE // 2, b[1]
+    x, y, to, down = a[0] + BOX_WIDTH // 2, a[1] + BOX_HEIGHT, b[0] + BOX_WIDTH // 2, b[1]
     return f'<path d="M{x} {y} C{x} {y + 20} {to} {down - 20} {to} {down}"/>'
 
 
@@ -75,7 +75,7 @@ def _box(n: int, g: Group, x: int, y: int) -> str:
     title = " + ".join(g.stages)
     short = title if len(title) <= 28 else f"{title[:27]}…"
     said = f"{g.seconds * 1e6:.1f} us, {g.bytes / 1e6:.1f} MB, {g.how}"
-    frame = f'<rect x="{x}" y="{y}" width="{WIDE}" height="{TALL}" rx="4"/>'
+    frame = f'<rect x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="4"/>'
     return (
         f'<a href="#group-{n}"><title>{escape(title)}</title>{frame}'
         f'<text x="{x + 8}" y="{y + 16}">{escape(short)}</text><text x="{x + 8}" y="{y + 32}">{escape(said)}</text></a>'
