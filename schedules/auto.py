@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import loopir as lp
 
 from .cpu.auto_cpu import cpu
 from .gpu.auto_gpu import gpu
-from .planner import least_seconds, plan
+from .planner import MOST_WHOLE, least_seconds, plan
 
 WORTH, GAIN = 0.98, 1.0e-5
 """What part of the seconds of the program as one group a plan is to take, at most, and the seconds that it is to save,
@@ -27,7 +29,10 @@ def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Sc
         case "cuda":
             return _gpu(s, lp.machine(arch if arch is not None else lp.local_machine() or "portable"))
         case "llvm":
-            return cpu(s)
+            try:
+                return cpu(s)
+            except (lp.LoopirError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError):
+                return s  # as it is written it runs
         case _:
             return s
 
@@ -35,14 +40,37 @@ def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Sc
 def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
     """The program as one group; where that is several kernels, as planned, if that is predicted to be faster.
 
-    A plan is of programs that no step was taken on; sizes that are not known are taken for 1024 there.
+    A plan is of programs that no step was taken on; sizes that are not known are taken for 1024 there. A program of
+    many nests is planned at once. What no schedule takes stays as it is written.
     """
-    made = gpu(s, arch=machine)
     outputs, nests = sum(a.access != "in" for a in s.func.args), len(lp.nests(s.func))
-    if s.trace or nests < 2 or (nests == 2 and outputs == 1):  # a stage and its one reader are as good as they get
-        return made
-    whole = lp.predict(made, "cuda", arch=machine)
-    if whole.kernels < 2 or whole.seconds - least_seconds(s, machine) < GAIN:
-        return made
+    if s.trace or nests <= MOST_WHOLE:
+        made = _runs_on(s, lambda: gpu(s, arch=machine), machine)
+        if s.trace or nests < 2 or (nests == 2 and outputs == 1):  # a stage and its reader are as good as they get
+            return s if made is None else made
+        whole = None if made is None else lp.predict(made, "cuda", arch=machine)
+        if made is not None and whole is not None:
+            if whole.kernels < 2 or whole.seconds - least_seconds(s, machine) < GAIN:
+                return made
+            found = _runs_on(s, lambda: _planned(s, machine, min(WORTH * whole.seconds, whole.seconds - GAIN)), machine)
+            return made if found is None else found
+    found = _runs_on(s, lambda: _planned(s, machine, float("inf")), machine)
+    return s if found is None else found
+
+
+def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | None:
+    """`s` as planned, if that takes fewer seconds than `most`."""
     found = plan(s, "cuda", arch=machine)
-    return found.apply() if found.seconds < min(WORTH * whole.seconds, whole.seconds - GAIN) else made
+    return found.apply() if found.seconds < most else None
+
+
+def _runs_on(s: lp.Schedule, schedule: Callable[[], lp.Schedule | None], machine: lp.Machine) -> lp.Schedule | None:
+    """What `schedule` gives, if a GPU takes it."""
+    try:
+        made = schedule()
+        with lp.scheduling_for(machine):
+            if made is not None:
+                lp.lower(made, "cuda")
+        return made
+    except (lp.LoopirError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError):
+        return None

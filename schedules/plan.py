@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import loopir as lp
+
+from .plan_page import plan_page
 
 VERSION = 1
 Trace = tuple[tuple[str, tuple[object, ...], tuple[tuple[str, object], ...]], ...]
@@ -143,6 +146,15 @@ class Plan:
     def apply(self) -> lp.Schedule:
         """The program with every group scheduled: each step is proved as it is taken."""
         return self.program.schedule_nests(*((g.stages, g.trace) for g in self.groups))
+
+    def view(self, path: str | Path | None = None) -> Path:
+        """Write the plan as one HTML page, and give its path: groups as a graph, their costs, every decision.
+
+        Without a `path`, it is named after the program, in the current directory.
+        """
+        written = Path(path) if path is not None else Path(f"{self.program.func.name}_plan.html")
+        written.write_text(plan_page(self), encoding="utf-8")
+        return written
 
     def json(self) -> str:
         """The plan as JSON: the steps of each group and what was predicted; no code."""

@@ -13,22 +13,33 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations, count
+from math import prod
 from typing import Any, Literal, cast
 
 import loopir as lp
 
+from .common.nest_queries import extent
+from .nest_groups import Ids, Partition, topological
+from .normal_form import normal_form
 from .plan import VERSION, Decision, Group, Plan, flat, frozen
-from .rules import RULES, Rule, View
+from .rules import RULES, Rule, Traits, View, traits
 
-Ids = frozenset[int]
 SHARED_BYTES = 1 << 20
 """What siblings read together, at least, to be considered for one launch."""
 SMALL = 5.0e-5
 """Seconds of a group that is small, whose launch is worth sharing."""
 NEAR_BOUND = 1.05
 """How near to its lower bound a candidate has to be for others not to be tried."""
+LITTLE = 1.0e-5
+"""Seconds of a group that is little more than its launch, which any other such group of a small program may share."""
+ABOUT = 1.25
+"""How near to the least that a product and its reader may take they are as one kernel, not to be looked at apart."""
+FAR = 4.0
+"""From how many times its lower bound on a group is tried as it is written, too."""
+MOST_ALIKE = 4
+"""Groups that are alike that one is tried with."""
 MOST_EXACT, MOST_WHOLE = 12, 12
 """Nests of a program all groupings of which are tried, and of one that is tried as a single group."""
 
@@ -65,6 +76,58 @@ def least_seconds(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] 
     return machine.memory_seconds(read, written) + machine.launch
 
 
+@dataclass
+class _Found:
+    """What is known of groups that differ in names alone: by rule, what it made of them, or what it said."""
+
+    schedule: lp.Schedule
+    view: View
+    bound: float
+    tried: dict[int, Group | str | None]
+
+
+class _Index:
+    """Which groups share memory, or are alike, so that no other pairs are looked at."""
+
+    def __init__(self, planner: Planner, groups: Iterable[Ids]) -> None:
+        self.planner = planner
+        self.touching: dict[str, set[Ids]] = {}
+        self.alike: dict[str, set[Ids]] = {}
+        for g in groups:
+            self._add(g)
+
+    def _keys(self, g: Ids) -> tuple[frozenset[str], frozenset[str]]:
+        p = self.planner
+        return frozenset[str]().union(*(p.nests[n].reads | p.nests[n].writes for n in g)), p.copies(g)
+
+    def _add(self, g: Ids) -> None:
+        touched, keys = self._keys(g)
+        for x in touched:
+            self.touching.setdefault(x, set()).add(g)
+        if len(keys) == 1:
+            self.alike.setdefault(next(iter(keys)), set()).add(g)
+
+    def merge(self, a: Ids, b: Ids) -> None:
+        for g in (a, b):
+            touched, keys = self._keys(g)
+            for x in touched:
+                self.touching[x].discard(g)
+            for key in keys:
+                self.alike.get(key, set[Ids]()).discard(g)
+        self._add(a | b)
+
+    def near(self, g: Ids) -> list[Ids]:
+        """The groups that touch memory that `g` touches, and the next few of those that are alike."""
+        touched, keys = self._keys(g)
+        if len(self.planner.nests) <= MOST_WHOLE:
+            touched = self.touching.keys()
+        found = {x for name in touched for x in self.touching[name]}
+        if len(keys) == 1:
+            after = sorted(self.alike[next(iter(keys))], key=lambda x: (min(x) < min(g), min(x)))
+            found.update([x for x in after if x != g][:MOST_ALIKE])
+        return sorted(found - {g}, key=min)
+
+
 class Planner:
     """A program, its nests, and what groups of these were found to cost."""
 
@@ -78,92 +141,134 @@ class Planner:
     ) -> None:
         if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"plan takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
-        self.program, self.target = s, lp.resolve_target(target)
+        self.target = lp.resolve_target(target)
+        self.program = normal_form(s) if self.target == "cuda" else s
+        s = self.program
         local = lp.local_machine() if self.target == "cuda" and arch is None else None
         self.machine = lp.machine(arch if arch is not None else local or "portable")
         self.sizes = dict(sizes)
         self.rules = [r for r in (*rules, *RULES) if r.target == self.target]
         self.nests = lp.nests(s.func)
         self.bytes = lp.buffer_bytes(s, self.sizes)
-        self.cache: dict[str, Group] = {}
-        self.keys: dict[Ids, str] = {}
+        self.touching: dict[str, Ids] = {}
+        for n, nest in enumerate(self.nests):
+            for x in nest.reads | nest.writes:
+                self.touching[x] = self.touching.get(x, Ids()) | {n}
+        self.results = frozenset(a.buffer.name for a in s.func.args if a.access != "in")
+        self.cache: dict[str, _Found] = {}
+        self.parted: dict[Ids, frozenset[str]] = {}
+        self.parts: dict[Ids, tuple[lp.Part, str]] = {}
+        self.traits: dict[str, dict[str, Traits]] = {}
+        self.priced: dict[tuple[Ids, int | None], Group | None] = {}
 
     # ------------------------------------------------------------ prices
 
     def stages(self, ids: Iterable[int]) -> tuple[str, ...]:
         return tuple(x for n in sorted(ids) for x in self.nests[n].stages)
 
+    def part(self, ids: Ids) -> tuple[lp.Part, str]:
+        """A group as a program of its own, and its text: the same for groups that differ in names alone."""
+        if ids not in self.parts:
+            found = lp.extract(self.program.func, self.stages(ids))
+            self.parts[ids] = found, lp.text(found.func)
+        return self.parts[ids]
+
     def key(self, ids: Ids) -> str:
-        """The canonical text of a group: the same for groups that differ in names alone."""
-        if ids not in self.keys:
-            self.keys[ids] = lp.text(lp.extract(self.program.func, self.stages(ids)).func)
-        return self.keys[ids]
+        return self.part(ids)[1]
+
+    def _view(self, ids: Ids, s: lp.Schedule) -> View:
+        """The group as rules see it; what kind of stage each is was asked of its nest alone, once for all alike."""
+        original = {old: new for new, old in self.part(ids)[0].labels.items()}
+        every: dict[str, Traits] = {}
+        for n in ids:
+            part, key = self.part(frozenset((n,)))
+            if key not in self.traits:
+                alone = lp.Schedule(part.func)
+                self.traits[key] = {x: traits(alone, x) for x in alone.stages}
+            every |= {original[part.labels[x]]: kind for x, kind in self.traits[key].items()}
+        return View(s, self.target, {x: every[x] for x in s.stages})
 
     def price(self, ids: Ids) -> Group:
         """The group of these nests, scheduled by the cheapest rule."""
-        key = self.key(ids)
-        if key not in self.cache:
-            self.cache[key] = self._cheapest(ids)
-        return replace(self.cache[key], stages=self.stages(ids))
+        found = self.price_below(ids, None)
+        assert found is not None
+        return found
 
-    def _cheapest(self, ids: Ids, only: str | None = None) -> Group:
-        s = lp.Schedule(lp.extract(self.program.func, self.stages(ids)).func)
-        view, bound = View(s, self.target), NEAR_BOUND * self._bound(s)
+    def price_below(self, ids: Ids, kernels: int | None) -> Group | None:
+        """As `price`, but only by rules that may give fewer `kernels` than these; None if there is none."""
+        if (ids, kernels) not in self.priced:
+            found = self._cheapest(ids, kernels)
+            self.priced[ids, kernels] = None if found is None else replace(found, stages=self.stages(ids))
+        return self.priced[ids, kernels]
+
+    def _found(self, ids: Ids) -> _Found:
+        part, key = self.part(ids)
+        if key not in self.cache:
+            s = lp.Schedule(part.func)
+            view = self._view(ids, s)
+            self.cache[key] = _Found(s, view, NEAR_BOUND * self._bound(s, view), {})
+        return self.cache[key]
+
+    def _cheapest(self, ids: Ids, kernels: int | None = None, only: str | None = None) -> Group | None:
+        known = self._found(ids)
         best: Group | None = None
         prices: list[tuple[str, float]] = []
         refused: list[tuple[str, str]] = []
-        for rule in self.rules:
+        for n, rule in enumerate(self.rules):
             if only is not None and rule.name != only:
                 continue
-            if best is not None and (best.seconds <= bound or rule.last_resort):
+            near = FAR if rule.last_resort else 1.0
+            if best is not None and best.seconds <= near * known.bound:
                 break
-            try:
-                found = self._tried(s, view, rule)
-            except Exception as error:  # whatever a rule raises, it is no candidate
-                said = (str(error).splitlines() or [""])[0]
-                refused.append((rule.name, f"{type(error).__name__}: {said}"))
+            if kernels is not None and (rule.last_resort or rule.least_kernels(known.view) >= kernels):
                 continue
-            if found is not None:
+            if n not in known.tried:
+                known.tried[n] = self._tried(known.schedule, known.view, rule)
+            found = known.tried[n]
+            if isinstance(found, str):
+                refused.append((rule.name, found))
+            elif found is not None:
                 prices.append((rule.name, found.seconds))
                 best = found if best is None or found.seconds < best.seconds else best
+        if best is None and kernels is not None:
+            return None
         if best is None:
             said = "; ".join(f"{name}: {why}" for name, why in refused) or "no rule matches"
             raise lp.ScheduleError(f"nothing schedules {', '.join(self.stages(ids))} ({said})")
         return replace(best, candidates=tuple(prices), refused=tuple(refused))
 
-    def _tried(self, s: lp.Schedule, view: View, rule: Rule) -> Group | None:
-        with lp.scheduling_for(self.machine):
-            match = rule.matches(view)
-            if match is None:
-                return None
-            made = rule(s, match)
-            steps = made.steps_since(s)
-            if steps is None:
-                raise ValueError("what it gives does not come from the Schedule that it was given")
-            cost = lp.predict(made, self.target, sizes=self.sizes)
+    def _tried(self, s: lp.Schedule, view: View, rule: Rule) -> Group | str | None:
+        """What `rule` makes of a group; what it says if it refuses; None if it does not match."""
+        try:
+            with lp.scheduling_for(self.machine):
+                match = rule.matches(view)
+                if match is None:
+                    return None
+                made = rule(s, match)
+                steps = made.steps_since(s)
+                if steps is None:
+                    raise ValueError("what it gives does not come from the Schedule that it was given")
+                cost = lp.predict(made, self.target, sizes=self.sizes)
+        except Exception as error:  # whatever a rule raises, it is no candidate
+            return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         return Group((), rule.name, flat(steps), cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
 
-    def _bound(self, s: lp.Schedule) -> float:
-        """Seconds that no schedule of a group is faster than."""
-        return least_seconds(s, self.machine, self.sizes) if self.target == "cuda" else 0.0
+    def _bound(self, s: lp.Schedule, view: View) -> float:
+        """Seconds that no schedule of a group is faster than: its arguments moved once, or its products."""
+        if self.target != "cuda":
+            return 0.0
+        seconds = 0.0
+        for stage in view.products:
+            rates = [self.machine.tensor_rate(x) for x in {"bfloat16", *(t.dtype.name for t in s.accesses(stage))}]
+            lengths = [extent(s, x) or 1 for x in s.loops(stage)]
+            seconds += 2.0 * prod(lengths) / max(max(r.warp, r.warpgroup) for r in rates)
+        return max(least_seconds(s, self.machine, self.sizes), seconds + self.machine.launch)
 
     # ------------------------------------------------------------ which nests may be a group
 
     def order(self, groups: Iterable[Ids]) -> list[Ids] | None:
         """The groups in an order in which each has what it needs; None if some wait for one another."""
-        left = sorted(groups, key=min)
-        of = {n: g for g in left for n in g}
-        waits = {g: {of[k] for n in g for k in self.nests[n].needs if k in of} - {g} for g in left}
-        out: list[Ids] = []
-        done: set[Ids] = set()
-        while left:
-            ready = next((g for g in left if waits[g] <= done), None)
-            if ready is None:
-                return None
-            left.remove(ready)
-            done.add(ready)
-            out.append(ready)
-        return out
+        return topological([n.needs for n in self.nests], groups)
 
     def related(self, a: Ids, b: Ids, groups: Mapping[Ids, Group]) -> str | None:
         """What two groups have to do with one another that may make them worth merging."""
@@ -173,11 +278,23 @@ class Planner:
         if sum(self.bytes[x] for x in reads[0] & reads[1]) >= SHARED_BYTES:
             return "shared input"
         small = all(groups[g].seconds < SMALL for g in (a, b))
-        return "alike" if small and self.alike(a, b) else None
+        little = len(self.nests) <= MOST_WHOLE and all(groups[g].seconds < LITTLE for g in (a, b))
+        return "alike" if small and (little or self.alike(a, b)) else None
 
     def alike(self, a: Ids, b: Ids) -> bool:
         """Whether two groups are copies of one, or of its copies: nests that differ in names alone."""
-        return len({self.key(frozenset((n,))) for n in a | b}) == 1
+        return len(self.copies(a) | self.copies(b)) == 1
+
+    def copies(self, ids: Ids) -> frozenset[str]:
+        """The texts of the parts of a group that need nothing of one another."""
+        if ids not in self.parted:
+            part = {n: frozenset((n,)) for n in ids}
+            for n in sorted(ids):
+                for k in self.nests[n].needs & ids:
+                    both = part[n] | part[k]
+                    part |= dict.fromkeys(both, both)
+            self.parted[ids] = frozenset(map(self.key, set(part.values())))
+        return self.parted[ids]
 
     # ------------------------------------------------------------ plans
 
@@ -237,11 +354,53 @@ class Planner:
         self, start: Sequence[Ids], apart: Sequence[tuple[Ids, ...]], log: list[Decision], fuel: int | None
     ) -> dict[Ids, Group]:
         """Merge pairs by seconds saved: producers with their consumers first, then siblings, too."""
-        groups = {g: self.price(g) for g in start}
-        left = len(self.nests) if fuel is None else fuel
+        groups: dict[Ids, Group] = {}
+        left = self._epilogues(start, groups, apart, log, len(self.nests) if fuel is None else fuel)
         for kinds in (("producer",), ("producer", "shared input", "alike")):
             left = self._merged(groups, kinds, apart, log, left)
         return groups if fuel is not None else self._or_whole(groups, apart, log)
+
+    def _epilogues(
+        self,
+        start: Sequence[Ids],
+        groups: dict[Ids, Group],
+        apart: Sequence[tuple[Ids, ...]],
+        log: list[Decision],
+        left: int,
+    ) -> int:
+        """Price the groups to start with; how many merges are left then.
+
+        A product and the one stage that takes its elements are one group if that is a single kernel that takes about
+        the least that the two may take, so that neither is looked at by itself.
+        """
+        taken, partition = set[Ids](), Partition([n.needs for n in self.nests], start)
+        for a, b in self._read_by_one(start) if self.target == "cuda" else ():
+            product, reader = self._found(a), self._found(b)
+            if left <= 0 or not product.view.products or reader.view.folds or taken & {a, b}:
+                continue
+            if self._vetoed(a | b, apart) or partition.separated(a, b):
+                continue
+            least, g = product.bound + reader.bound, self.price_below(a | b, 2)
+            if g is not None and g.kernels == 1 and g.seconds <= ABOUT * least:
+                groups[a | b] = g
+                partition.merge(a, b)
+                taken |= {a, b}
+                names, cost = (self.stages(a), self.stages(b)), (least * 1e6, g.seconds * 1e6)
+                log.append(Decision("producer", *names, *cost, True, f"{g.how}; apart, it is at least that"))
+                left -= 1
+        groups |= {g: self.price(g) for g in start if g not in taken}
+        return left
+
+    def _read_by_one(self, start: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
+        """Of groups of one nest, those that one other alone reads, with that one."""
+        readers: dict[int, set[int]] = {}
+        for n, nest in enumerate(self.nests):
+            for k in nest.needs:
+                if nest.reads & self.nests[k].writes:
+                    readers.setdefault(k, set()).add(n)
+        known = set(start)
+        found = ((a, frozenset(readers.get(min(a), ()))) for a in start if len(a) == 1)
+        return [(a, b) for a, b in found if len(b) == 1 and b in known]
 
     def _merged(
         self,
@@ -254,46 +413,55 @@ class Planner:
         """Merge pairs of `groups` of these kinds, at most `left` of them; how many are left then."""
         heap: list[tuple[float, int, int, Ids, Ids, Group | None, str]] = []
         known, nth = {(d.a, d.b) for d in log}, count()
+        partition = Partition([n.needs for n in self.nests], groups)
+        index = _Index(self, groups)
+
+        def refuse(kind: str, a: Ids, b: Ids, why: str) -> None:
+            log.append(Decision(kind, self.stages(a), self.stages(b), 0.0, 0.0, False, why))
 
         def push(a: Ids, b: Ids) -> None:
             a, b = sorted((a, b), key=min)
             kind = self.related(a, b, groups)
             if kind not in kinds or kind is None or (self.stages(a), self.stages(b)) in known:
                 return
-            both, names = a | b, (self.stages(a), self.stages(b))
-            if self._vetoed(both, apart):
-                log.append(Decision("veto", *names, 0.0, 0.0, False, "asked for"))
-                return
-            if self.order([*(g for g in groups if g not in (a, b)), both]) is None:
-                log.append(Decision(kind, *names, 0.0, 0.0, False, "a stage between them would wait for itself"))
-                return
-            heapq.heappush(heap, (-self._at_most(a, b, groups), min(both), next(nth), a, b, None, kind))
+            if self._vetoed(a | b, apart):
+                refuse("veto", a, b, "asked for")
+            elif partition.separated(a, b):
+                refuse(kind, a, b, "a stage between them would wait for itself")
+            elif (saved := self._at_most(a, b, groups)) <= 0.0:
+                refuse(kind, a, b, "there is nothing to save")
+            else:
+                heapq.heappush(heap, (-saved, min(a | b), next(nth), a, b, None, kind))
 
-        for a, b in combinations(sorted(groups, key=min), 2):
-            push(a, b)
+        for a in sorted(groups, key=min):
+            for b in index.near(a):
+                if min(a) < min(b):
+                    push(a, b)
         while heap and left > 0:
             _, _, _, a, b, g, kind = heapq.heappop(heap)
-            both = a | b
-            if a not in groups or b not in groups:
+            if a not in groups or b not in groups or partition.separated(a, b):
                 continue
-            rest = [x for x in groups if x not in (a, b)]
-            if self.order([*rest, both]) is None:
-                continue
-            before = groups[a].seconds + groups[b].seconds
-            names = self.stages(a), self.stages(b)
+            both, before = a | b, groups[a].seconds + groups[b].seconds
             if g is None:  # priced when nothing that is left may save more
-                g = self.price(both)
-                if g.seconds < before:
+                kernels = groups[a].kernels + groups[b].kernels if self.target == "cuda" else None
+                g = self.price_below(both, kernels)
+                if g is None:
+                    refuse(kind, a, b, "no rule gives fewer kernels")
+                elif g.seconds < before:
                     heapq.heappush(heap, (g.seconds - before, min(both), next(nth), a, b, g, kind))
                 else:
                     cost = before * 1e6, g.seconds * 1e6
-                    log.append(Decision(kind, *names, *cost, False, "that is no faster", g.refused))
+                    log.append(
+                        Decision(kind, self.stages(a), self.stages(b), *cost, False, "that is no faster", g.refused)
+                    )
                 continue
             del groups[a], groups[b]
-            log.append(Decision(kind, *names, before * 1e6, g.seconds * 1e6, True, g.how))
+            log.append(Decision(kind, self.stages(a), self.stages(b), before * 1e6, g.seconds * 1e6, True, g.how))
             groups[both] = g
+            partition.merge(a, b)
+            index.merge(a, b)
             left -= 1
-            for other in rest:
+            for other in index.near(both):
                 push(both, other)
         return left
 
@@ -301,24 +469,30 @@ class Planner:
         """Seconds that merging two groups may save: launches, and moving what both touch."""
         if self.target != "cuda":
             return groups[a].seconds + groups[b].seconds
-        reads, writes = (
-            [frozenset[str]().union(*(getattr(self.nests[n], which) for n in g)) for g in (a, b)]
-            for which in ("reads", "writes")
-        )
-        made = sum(self.bytes[x] for x in (writes[0] & reads[1]) | (writes[1] & reads[0]))
-        shared = sum(self.bytes[x] for x in reads[0] & reads[1])
+        m, every = self.machine, (a, b)
+        touched = [
+            [frozenset[str]().union(*(getattr(self.nests[n], w) for n in g)) for g in every]
+            for w in ("reads", "writes")
+        ]
+        reads, writes = touched
+        made = (writes[0] & reads[1]) | (writes[1] & reads[0])
+        gone = {x for x in made - self.results if self.touching[x] <= a | b}
+        shared = (reads[0] & reads[1]) | made
         kernels = groups[a].kernels + groups[b].kernels - 1
-        m = self.machine
-        return kernels * (m.launch + 2 * m.latency) + m.memory_seconds(made + shared, made)
+        saved = kernels * (m.launch + 2 * m.latency)
+        return saved + m.memory_seconds(sum(self.bytes[x] for x in shared), sum(self.bytes[x] for x in gone))
 
     def _or_whole(
         self, groups: dict[Ids, Group], apart: Sequence[tuple[Ids, ...]], log: list[Decision]
     ) -> dict[Ids, Group]:
         """The groups, or all stages as one, if that is cheaper: what pays for all may pay for no two of them."""
         every = frozenset(range(len(self.nests)))
-        if not 2 <= len(groups) <= MOST_WHOLE or self._vetoed(every, apart):
+        if len(groups) < 2 or len(self.nests) > MOST_WHOLE or self._vetoed(every, apart):
             return groups
-        whole, before = self.price(every), sum(g.seconds for g in groups.values())
+        before = sum(g.seconds for g in groups.values())
+        whole = self.price_below(every, sum(g.kernels for g in groups.values()))
+        if whole is None:
+            return groups
         (first, *others) = (self.stages(g) for g in groups)
         names = first, tuple(x for g in others for x in g)
         taken = whole.seconds < before
@@ -421,7 +595,7 @@ class Planner:
         arch = self.machine.arch if self.target == "cuda" else None
         found = tuple(groups[g] for g in order)
         return Plan(self.program, found, tuple(log), self.target, arch, self.sizes, self.peak(order, groups),
-                    len(self.cache), self.edited)  # fmt: skip
+                    sum(any(found.tried.values()) for found in self.cache.values()), self.edited)  # fmt: skip
 
     def edited(
         self, plan: Plan, fuse: Sequence[Sequence[str]], split: Sequence[Sequence[str]], how: Mapping[str, str]
@@ -453,7 +627,9 @@ class Planner:
             if name not in (r.name for r in self.rules):
                 known = ", ".join(dict.fromkeys(r.name for r in self.rules))
                 raise lp.ScheduleError(f"there is no rule {name!r} for {self.target}; there are {known}")
-            groups[g] = replace(self._cheapest(g, only=name), stages=self.stages(g))
+            found = self._cheapest(g, only=name)
+            assert found is not None
+            groups[g] = replace(found, stages=self.stages(g))
         if self.order(groups) is None:
             raise lp.ScheduleError("these groups would wait for one another")
         return self.made(groups, log)
@@ -472,7 +648,7 @@ def load(s: lp.Schedule, text: str) -> Plan:
     if not isinstance(read, dict) or cast("dict[str, Any]", read).get("loopir plan") != VERSION:
         raise ValueError(f"this is no plan of version {VERSION}, as Plan.json() writes it")
     read = cast("dict[str, Any]", read)
-    if read.get("program") != lp.text(s.func):
+    if read.get("program") not in (lp.text(s.func), lp.text(normal_form(s).func)):
         raise ValueError("this plan is of another program")
     try:
         groups = [_group(g) for g in read["groups"]]

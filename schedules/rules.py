@@ -18,7 +18,7 @@ from typing import Any
 
 import loopir as lp
 
-from .common.contraction import contraction
+from .common.contraction import contraction, worth_tiling
 from .common.nest_queries import free_loops, fused, one_nest
 from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
@@ -38,16 +38,47 @@ Match = Any
 
 
 @dataclass(frozen=True)
+class Traits:
+    """What a stage is by itself: one of CLASSES, whether it is a product of operands that are worth tiles, and whether
+    it folds."""
+
+    kind: str
+    tiled: bool
+    folds: bool
+
+
+@dataclass(frozen=True)
 class View:
     """A group of stages as rules see it: a Schedule of these alone, and the class of each."""
 
     schedule: lp.Schedule
     target: str
+    known: Mapping[str, Traits] | None = None
 
     @cached_property
+    def traits(self) -> Mapping[str, Traits]:
+        """What is known of each stage, by its index maps."""
+        s = self.schedule
+        return self.known if self.known is not None else {x: traits(s, x) for x in s.stages}
+
+    @property
     def classes(self) -> Mapping[str, str]:
         """The class of each stage, one of CLASSES."""
-        return {x: classify(self.schedule, x) for x in self.schedule.stages}
+        return {x: t.kind for x, t in self.traits.items()}
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The stages that are products of operands used often enough to be brought near in tiles."""
+        return tuple(x for x, t in self.traits.items() if t.tiled)
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[str, ...]]:
+        """For each stage, those that read what it writes."""
+        s = self.schedule
+        touches = {x: s.accesses(x) for x in s.stages}
+        written = {x: {t.buffer for t in every if t.write} for x, every in touches.items()}
+        reads = {x: {t.buffer for t in every if not t.write} for x, every in touches.items()}
+        return {x: tuple(y for y in s.stages if y != x and written[x] & reads[y]) for x in s.stages}
 
     def only(self, *classes: str) -> str | None:
         """The stage, if there is but one and it is of one of these classes."""
@@ -57,7 +88,7 @@ class View:
     @property
     def folds(self) -> tuple[str, ...]:
         """The stages that fold."""
-        return tuple(x for x in self.schedule.stages if self.schedule.reduced(x))
+        return tuple(x for x, t in self.traits.items() if t.folds)
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
@@ -77,11 +108,15 @@ class Rule:
     target: str = "cuda"
     last_resort: bool = False
     """Whether it is tried only where no other rule gives anything."""
+    least_kernels: Callable[[View], int] = lambda view: 1
+    """How many kernels it gives at least: it is not tried where groups apart have no more."""
 
     def __call__(self, s: lp.Schedule, match: Match) -> lp.Schedule:
         return self.schedule(s, match)
 
 
+STORED_FIRST = 64
+"""Rows of a product from which on what it reads is stored first, and not computed where it is read."""
 RULES: list[Rule] = []
 """All rules, in the order in which they are tried."""
 
@@ -92,15 +127,23 @@ def rule(
     target: str = "cuda",
     name: str | None = None,
     last_resort: bool = False,
+    least_kernels: Callable[[View], int] = lambda view: 1,
 ) -> Callable[[Callable[[lp.Schedule, Match], lp.Schedule]], Rule]:
     """Decorator: a schedule as a row of the table, tried for every group that `matches` gives a match for."""
 
     def add(f: Callable[[lp.Schedule, Match], lp.Schedule]) -> Rule:
-        made = Rule(name or f.__name__.replace("_", " "), matches, f, target, last_resort)
+        made = Rule(name or f.__name__.replace("_", " "), matches, f, target, last_resort, least_kernels)
         RULES.append(made)
         return made
 
     return add
+
+
+def traits(s: lp.Schedule, stage: str) -> Traits:
+    """What `stage` is by itself, in a program that no step was taken on."""
+    c = contraction(s, stage)
+    tiled = several(s, stage) if c is None else worth_tiling(s, c, STORED_FIRST)
+    return Traits(classify(s, stage), tiled, bool(s.reduced(stage)))
 
 
 def classify(s: lp.Schedule, stage: str) -> str:
@@ -147,8 +190,12 @@ def _reduction(s: lp.Schedule, stage: str) -> lp.Schedule:
     return reduction(s, stage)
 
 
-@rule(matches=lambda v: v.outputs[-1:] if len(v.classes) > 1 and v.folds and crowded(v.schedule) else None,
-      name="rows")  # fmt: skip
+def _crowded(view: View) -> View | None:
+    folds = len(view.traits) > 1 and view.folds and not view.products
+    return view if folds and crowded(view.schedule) else None
+
+
+@rule(matches=_crowded, name="rows")
 def _rows(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same rows, one launch whose blocks take rows."""
     return row_blocks(s)
@@ -168,7 +215,8 @@ def _one_space(s: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
     return gpu(s, arch=lp.machine())
 
 
-@rule(matches=lambda v: v.outputs if len(v.outputs) > 1 and v.folds else None, name="rows of several")
+@rule(matches=lambda v: v.outputs if len(v.outputs) > 1 and v.folds and not v.products else None,
+      name="rows of several")  # fmt: skip
 def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     """Several outputs along the same rows, folds among them: each block takes a row of all.
 
@@ -184,7 +232,18 @@ def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     return blocks_of_rows(s, first, frozenset(a.buffer.name for a in s.func.args), None, None, keep=True)
 
 
-@rule(matches=lambda v: v.outputs if len(v.outputs) == len(v.classes) > 1 else None, name="side by side")
+def _unrelated(view: View) -> tuple[str, ...] | None:
+    """The outputs, if nothing else is made and they fall into several parts none of which reads from another."""
+    part = {x: {x} for x in view.traits}
+    for x, readers in view.readers.items():
+        for y in readers:
+            both = part[x] | part[y]
+            part |= dict.fromkeys(both, both)
+    several_parts = len({id(p) for p in part.values()}) > 1
+    return view.outputs if several_parts and len(view.outputs) == len(view.traits) else None
+
+
+@rule(matches=_unrelated, name="side by side")
 def _side_by_side(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     """Outputs that have nothing to do with one another as blocks of one launch."""
     s = gpu(s, arch=lp.machine())
@@ -192,7 +251,21 @@ def _side_by_side(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     return s.merge(*grids, side_by_side=True)
 
 
-@rule(matches=lambda v: True, name="fused")
+def least_launches(view: View) -> int:
+    """How many kernels there are at least where products in tiles are kernels, and folds run before or after them.
+
+    Folds are apart if different numbers of products come before them; what a product reads is stored first.
+    """
+    products, depth = set(view.products), dict[str, int]()
+    if not products:
+        return 1
+    for x in view.traits:
+        depth[x] = max((depth[y] + (y in products) for y in depth if x in view.readers[y]), default=0)
+    stored = {x for x in view.traits if depth[x] == 0 and products.intersection(view.readers[x])}
+    return len(products) + len({depth[x] for x in stored.union(view.folds) - products})
+
+
+@rule(matches=lambda v: None if v.only("elementwise") else v, name="fused", least_kernels=least_launches)
 def _fused(s: lp.Schedule, match: Match) -> lp.Schedule:
     """What is cheap inlined, products in tiles, folds along rows together."""
     return gpu(s, arch=lp.machine())

@@ -27,7 +27,7 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.schedule.core.find import join_names
 
-_NUMBER = re.compile(r"_?\d+$")
+_NUMBER = re.compile(r"(_?\d+)+$")
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,32 @@ def subprogram(func: Func, stages: Iterable[str]) -> Func:
     What other nests read or write besides becomes an argument. ScheduleError for a stage that is not there, and where
     another nest has to run between these.
     """
-    chosen = _chosen(func, stages)
-    in_order(func, (chosen, *((t.nth,) for t in top_level_nests(func) if t.nth not in chosen)))
+    return _subprogram(func, _chosen(func, stages))
+
+
+def _subprogram(func: Func, chosen: tuple[int, ...]) -> Func:
+    if _interrupted(func, chosen):  # say by what
+        in_order(func, (chosen, *((t.nth,) for t in top_level_nests(func) if t.nth not in chosen)))
     return _extracted(func, chosen)
+
+
+def _interrupted(func: Func, chosen: tuple[int, ...]) -> bool:
+    """Whether another nest has to run between those that are chosen."""
+    every, among, waiting = nests(func), set(chosen), set[int]()
+    for n in range(chosen[0], chosen[-1] + 1):
+        needs = every[n].needs
+        if n in among:
+            if not needs.isdisjoint(waiting):
+                return True
+        elif not (needs.isdisjoint(waiting) and needs.isdisjoint(among)):
+            waiting.add(n)
+    return False
 
 
 def extract(func: Func, stages: Iterable[str]) -> Part:
     """As `subprogram`, in canonical names: loops, stages and results without their numbers, inputs in order."""
-    chosen, found = _chosen(func, stages), subprogram(func, stages)
+    chosen = _chosen(func, stages)
+    found = _subprogram(func, chosen)
     taken, new, labels = UsedNames(set(found.sizes), set()), Renaming(), dict[str, str]()
     for a in found.args:
         stem = "arg" if a.access == "in" else _NUMBER.sub("", a.buffer.name) or "arg"
@@ -169,29 +187,53 @@ def in_order(func: Func, units: Iterable[tuple[int, ...]]) -> list[tuple[int, ..
 
 
 def _chosen(func: Func, stages: Iterable[str]) -> tuple[int, ...]:
-    wanted = set(stages)
-    every = top_level_nests(func)
-    if missing := sorted(wanted - labels_of(func)):
+    wanted, index = set(stages), _index(func)
+    if missing := sorted(wanted - index.labels.keys()):
         known = join_names(sorted(labels_of(func)))
         raise ScheduleError(f"there is no stage {missing[0]!r}; there are {known}", suggestion="one of these")
     if not wanted:
         raise ScheduleError("no stage is named", suggestion="name those that are meant")
-    return tuple(t.nth for t in every if labels_in(t.nest) & wanted)
+    return tuple(sorted({n for x in wanted for n in index.labels[x]}))
 
 
+@memoized
 def _allocated(func: Func) -> list[Buffer]:
     """What is allocated around the nests of `func`, outer ones first."""
+    around = {id(t.around): t.around for t in top_level_nests(func)}  # most nests share one
     return list(
-        {a.buffer.name: a.buffer for t in top_level_nests(func) for a in t.around if isinstance(a, Alloc)}.values()
+        {a.buffer.name: a.buffer for allocs in around.values() for a in allocs if isinstance(a, Alloc)}.values()
     )
 
 
+@dataclass(frozen=True)
+class _Index:
+    """Which nests of a program have each label, touch each buffer, and write it."""
+
+    labels: dict[str, list[int]]
+    touching: dict[str, set[int]]
+    writing: dict[str, set[int]]
+
+
+@memoized
+def _index(func: Func) -> _Index:
+    found = _Index({}, {}, {})
+    for t in top_level_nests(func):
+        for label in labels_in(t.nest):
+            found.labels.setdefault(label, []).append(t.nth)
+        for of, names in ((found.touching, accessed_buffers(t.nest)), (found.writing, stored_buffers(t.nest))):
+            for name in names:
+                of.setdefault(name, set()).add(t.nth)
+    return found
+
+
 def _extracted(func: Func, chosen: Sequence[int]) -> Func:
-    every = top_level_nests(func)
-    mine, others = [every[n].nest for n in chosen], [t.nest for t in every if t.nth not in set(chosen)]
-    read, written = (frozenset[str]().union(*map(f, mine)) for f in (loaded_buffers, stored_buffers))
-    touched, elsewhere = (frozenset[str]().union(*map(accessed_buffers, of)) for of in (mine, others))
-    filled = frozenset[str]().union(*map(stored_buffers, others))
+    every, index, own = top_level_nests(func), _index(func), set(chosen)
+    mine = [every[n].nest for n in chosen]
+    read, written, touched = (
+        frozenset[str]().union(*map(f, mine)) for f in (loaded_buffers, stored_buffers, accessed_buffers)
+    )
+    elsewhere = {x for x in touched if not index.touching[x] <= own}
+    filled = {x for x in touched if not index.writing.get(x, set()) <= own}
 
     def access(name: str) -> Access:
         """What another nest has filled in part has to stay."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
+from loopir.ir.printer import text
 from loopir.schedule.core.primitive import replay
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.subprogram import Part, extract, put_together
@@ -52,13 +53,17 @@ def schedule_nests(
     """
     made: list[tuple[Part, Func]] = []
     seen: dict[int, str] = {}
+    known: dict[tuple[str, str], Func] = {}  # what differs in names alone is scheduled once
     for stages, steps in groups:
         found = extract(func, stages)
         if twice := [seen[n] for n in found.nests if n in seen]:
             raise ScheduleError(f"{twice[0]} is in two groups", suggestion="name it in one of them")
         seen |= dict.fromkeys(found.nests, stages[0])
-        new = found.func
-        for name, args, kwargs in steps:
-            new = replay(new, name, args, kwargs)
-        made.append((found, new))
+        key = text(found.func), repr(steps)
+        if key not in known:
+            new = found.func
+            for name, args, kwargs in steps:
+                new = replay(new, name, args, kwargs)
+            known[key] = new
+        made.append((found, known[key]))
     return put_together(func, made)
