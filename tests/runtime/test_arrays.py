@@ -236,7 +236,10 @@ def raising(*_: Any, **__: Any) -> Any:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (Told(__array_interface__={"shape": (4,), "typestr": "<f4", "data": (0, False), "version": 3}), "NULL"),
+        (
+            Told(__array_interface__={"shape": (4,), "typestr": "<f4", "data": (0, False), "version": 3}),
+            "NULL|cannot coerce scalar",
+        ),
         (Told(__array_interface__={"shape": (-4,), "typestr": "<f4", "data": (64, False), "version": 3}), "negative"),
         (Told(__array_interface__={"shape": (4,)}), "typestr"),
         (Told(__array_interface__=7), "a: Told cannot be shared"),
