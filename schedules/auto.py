@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import loopir as lp
@@ -29,10 +30,8 @@ def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Sc
         case "cuda":
             return _gpu(s, lp.machine(arch if arch is not None else lp.local_machine() or "portable"))
         case "llvm":
-            try:
-                return cpu(s)
-            except (lp.LoopirError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError):
-                return s  # as it is written it runs
+            made = _tried(lambda: cpu(s))
+            return s if made is None else made
         case _:
             return s
 
@@ -66,11 +65,24 @@ def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | 
 
 def _runs_on(s: lp.Schedule, schedule: Callable[[], lp.Schedule | None], machine: lp.Machine) -> lp.Schedule | None:
     """What `schedule` gives, if a GPU takes it."""
-    try:
+
+    def lowered() -> lp.Schedule | None:
         made = schedule()
         with lp.scheduling_for(machine):
             if made is not None:
                 lp.lower(made, "cuda")
         return made
-    except (lp.LoopirError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError):
+
+    return _tried(lowered)
+
+
+def _tried(schedule: Callable[[], lp.Schedule | None]) -> lp.Schedule | None:
+    """What `schedule` gives; None where a step is refused, and, with a warning, where a recipe fails."""
+    try:
+        return schedule()
+    except lp.LoopirError:
+        return None
+    except (AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        told = f"schedules.auto: a recipe failed, and is left out: {type(error).__name__}: {error}"
+        warnings.warn(told, RuntimeWarning, stacklevel=2)
         return None
