@@ -10,6 +10,7 @@ import loopir as lp
 from .cpu.auto_cpu import cpu
 from .gpu.auto_gpu import gpu
 from .planner import MOST_WHOLE, least_seconds, plan
+from .rules import View
 
 WORTH, GAIN = 0.98, 1.0e-5
 """What part of the seconds of the program as one group a plan is to take, at most, and the seconds that it is to save,
@@ -40,16 +41,17 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
     """The program as one group; where that is several kernels, as planned, if that is predicted to be faster.
 
     A plan is of programs that no step was taken on; sizes that are not known are taken for 1024 there. A program of
-    many nests is planned at once. What no schedule takes stays as it is written.
+    many nests with products is planned at once, as it is hardly one kernel. What no schedule takes stays as written.
     """
     outputs, nests = sum(a.access != "in" for a in s.func.args), len(lp.nests(s.func))
-    if s.trace or nests <= MOST_WHOLE:
+    if s.trace or nests <= MOST_WHOLE or not View(s, "cuda").products:
         made = _runs_on(s, lambda: gpu(s, arch=machine), machine)
         if s.trace or nests < 2 or (nests == 2 and outputs == 1):  # a stage and its reader are as good as they get
             return s if made is None else made
         whole = None if made is None else lp.predict(made, "cuda", arch=machine)
         if made is not None and whole is not None:
-            if whole.kernels < 2 or whole.seconds - least_seconds(s, machine) < GAIN:
+            few = whole.kernels < 2 and nests <= MOST_WHOLE
+            if few or whole.seconds - least_seconds(s, machine) < GAIN:
                 return made
             found = _runs_on(s, lambda: _planned(s, machine, min(WORTH * whole.seconds, whole.seconds - GAIN)), machine)
             return made if found is None else found

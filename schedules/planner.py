@@ -38,6 +38,8 @@ ABOUT = 1.25
 """How near to the least that a product and its reader may take they are as one kernel, not to be looked at apart."""
 FAR = 4.0
 """From how many times its lower bound on a group is tried as it is written, too."""
+TICK = 1.0e-7
+"""Seconds: predictions are not told apart by less."""
 MOST_ALIKE = 4
 """Groups that are alike that one is tried with."""
 MOST_EXACT, MOST_WHOLE = 12, 12
@@ -126,6 +128,14 @@ class _Index:
             after = sorted(self.alike[next(iter(keys))], key=lambda x: (min(x) < min(g), min(x)))
             found.update([x for x in after if x != g][:MOST_ALIKE])
         return sorted(found - {g}, key=min)
+
+
+def _ticks(seconds: float) -> int:
+    """Savings as they are compared: of those that differ by less than `TICK`, the smaller group comes first.
+
+    So a chain is merged in pairs, and these in pairs, which are alike and priced once, and not link by link.
+    """
+    return round(seconds / TICK)
 
 
 class Planner:
@@ -411,7 +421,7 @@ class Planner:
         left: int,
     ) -> int:
         """Merge pairs of `groups` of these kinds, at most `left` of them; how many are left then."""
-        heap: list[tuple[float, int, int, Ids, Ids, Group | None, str]] = []
+        heap: list[tuple[int, int, int, int, Ids, Ids, Group | None, str]] = []
         known, nth = {(d.a, d.b) for d in log}, count()
         partition = Partition([n.needs for n in self.nests], groups)
         index = _Index(self, groups)
@@ -431,14 +441,14 @@ class Planner:
             elif (saved := self._at_most(a, b, groups)) <= 0.0:
                 refuse(kind, a, b, "there is nothing to save")
             else:
-                heapq.heappush(heap, (-saved, min(a | b), next(nth), a, b, None, kind))
+                heapq.heappush(heap, (-_ticks(saved), len(a | b), min(a | b), next(nth), a, b, None, kind))
 
         for a in sorted(groups, key=min):
             for b in index.near(a):
                 if min(a) < min(b):
                     push(a, b)
         while heap and left > 0:
-            _, _, _, a, b, g, kind = heapq.heappop(heap)
+            *_, a, b, g, kind = heapq.heappop(heap)
             if a not in groups or b not in groups or partition.separated(a, b):
                 continue
             both, before = a | b, groups[a].seconds + groups[b].seconds
@@ -448,7 +458,8 @@ class Planner:
                 if g is None:
                     refuse(kind, a, b, "no rule gives fewer kernels")
                 elif g.seconds < before:
-                    heapq.heappush(heap, (g.seconds - before, min(both), next(nth), a, b, g, kind))
+                    ticks = _ticks(before - g.seconds)
+                    heapq.heappush(heap, (-ticks, len(both), min(both), next(nth), a, b, g, kind))
                 else:
                     cost = before * 1e6, g.seconds * 1e6
                     log.append(

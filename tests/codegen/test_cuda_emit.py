@@ -20,7 +20,8 @@ def test_every_operation_and_conversion_compiles(t: DType) -> None:
     for func, _ in (operation_programs.operations(t), operation_programs.conversions(t)):
         compiled = lp.compile_source(schedules.gpu(lp.Schedule(func)))
         assert compiled.cubin[:4] == b"\x7fELF"
-        assert all(r.spill_stores <= 8 for r in compiled.resources.values())  # divisions of eight lanes: a word
+        few = 32 if t == float64 else 8  # words of divisions of eight lanes; of inverse functions of the library
+        assert all(r.spill_stores <= few for r in compiled.resources.values())
 
 
 def compiled(source: str, *, arch: str = "sm_90a") -> nvrtc.Compiled:

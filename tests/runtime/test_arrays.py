@@ -87,7 +87,7 @@ def test_bfloat16_is_known() -> None:
         (
             np.ones(4, F32)[::2],
             ValueError,
-            r"a of shape \(2,\) .*: its strides are \(8,\) bytes; pass a copy, as np.ascontiguousarray\(a\) makes$",
+            r"a of shape \(2,\) .*: its strides are \(8,\) bytes; pass a copy, as np.ascontiguousarray\(a\) makes",
         ),
         (np.frombuffer(bytes(9), F32, 2, 1), ValueError, r"a does not start at a multiple of 4 bytes; pass a.copy\(\)"),
         (np.array(["x"]), TypeError, "a holds str"),
@@ -208,7 +208,7 @@ def test_tensors_without_memory_are_refused(torch: Any) -> None:
 
     with pytest.raises(TypeError, match=r"a is a FakeTensor, which has no memory of its own; pass a plain"):
         bound(VECTOR, FakeTensor(np.ones(4, F32)))
-    with pytest.raises(TypeError, match=r"a: torch tells no address of its memory: Cannot access .* storage$"):
+    with pytest.raises(TypeError, match=r"a: torch tells no address of its memory: Cannot access .* storage(\n|$)"):
         bound(VECTOR, tensor(data_ptr=nowhere))
     for changed in ({"stored": 0, "data_ptr": lambda: 0}, {"stored": 15}, {"first": 1}):
         with pytest.raises(ValueError, match=r"a of shape \(4,\) takes 16 bytes, and its storage has (0|12|15): it"):

@@ -243,5 +243,6 @@ def test_auto_gives_what_is_written_where_recipes_raise(monkeypatch: pytest.Monk
     for name in ("gpu", "cpu", "plan"):
         monkeypatch.setattr(sys.modules[schedules.auto.__module__], name, raises)
     s = norm()
-    assert schedules.auto(s, "cuda", arch="sm_90a") == s
-    assert schedules.auto(s, "llvm") == s
+    for target in ("cuda", "llvm"):
+        with pytest.warns(RuntimeWarning, match="a recipe failed, and is left out: IndexError: a recipe's own fault"):
+            assert schedules.auto(s, target) == s

@@ -61,7 +61,7 @@ def test_where_nothing_helps_it_says_so() -> None:
 
 def test_what_lies_in_shared_memory_and_registers_is_not_counted_as_memory() -> None:
     """A tiled product on a GPU: each operand from memory once, as the L2 cache holds both, the result once."""
-    s = schedules.auto(product(), "cuda")
+    s = schedules.epilogue(schedules.matmul_gpu(product(), "matmul"), "matmul")
     assert any(b.scope == "shared" for b in all_buffers(s.func))
     found = estimate(s.func, {}, GPU)
     assert found.bytes == 3 * 4 * 1024 * 1024
@@ -70,7 +70,7 @@ def test_what_lies_in_shared_memory_and_registers_is_not_counted_as_memory() -> 
 
 def test_a_loop_that_an_access_does_not_name_does_not_move_it() -> None:
     """Under a layout that is no sum of strides, too, where other loops move it by steps that are not told."""
-    s = schedules.auto(product(), "cuda")
+    s = schedules.epilogue(schedules.matmul_gpu(product(), "matmul"), "matmul")
     mapped = next(b.name for b in all_buffers(s.func) if b.layout is not None)
     (write,) = [t for stage in s.stages for t in s.accesses(stage) if t.buffer == mapped and t.write]
     outer = s.loops(mapped)[0]
