@@ -22,6 +22,8 @@ import numpy as np
 import loopir as lp
 from loopir.runtime import llvm_jit as jit
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us without it
+
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 

@@ -266,7 +266,7 @@ def begins_with_copies(nest: Nest, loop: Loop) -> bool:
     while len(body) == 1 and isinstance(only := body[0], Alloc):
         fresh.add(only.buffer.name)
         body = only.body
-    return bool(fresh) and stored_buffers(body[0]) <= fresh and not _read(body[0]) & stored_buffers(loop)
+    return bool(fresh and body) and stored_buffers(body[0]) <= fresh and not _read(body[0]) & stored_buffers(loop)
 
 
 def _read(s: Stmt) -> frozenset[str]:
