@@ -17,7 +17,7 @@ import gpu_timing
 import tables
 import torch
 import torch.nn.functional as F
-from loopir.schedules.gpu.conv import conv_mma
+from loopir.schedules.cuda.conv import conv_mma
 
 import loopir as lp
 from loopir import schedules

@@ -13,7 +13,7 @@ from typing import Any
 import gpu_timing
 import tables
 import torch
-from loopir.schedules.gpu.scan import prefix_sum
+from loopir.schedules.cuda.scan import prefix_sum
 
 import loopir as lp
 from loopir import schedules

@@ -15,7 +15,7 @@ from typing import Any
 import gpu_timing
 import tables
 import torch
-from loopir.schedules.gpu.matmul_wgmma import matmul_wgmma
+from loopir.schedules.cuda.matmul_wgmma import matmul_wgmma
 
 import loopir as lp
 from loopir import schedules

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from loopir.schedules.common.fusion import inlined
 from loopir.schedules.common.nest_queries import reader
-from loopir.schedules.gpu.conv import conv_mma
-from loopir.schedules.gpu.matmul_mma import matmul_mma
-from loopir.schedules.gpu.matmul_simt import matmul_simt
-from loopir.schedules.gpu.matmul_split_k import matmul_split
-from loopir.schedules.gpu.matmul_wgmma import matmul_wgmma
-from loopir.schedules.gpu.scan import prefix_sum
+from loopir.schedules.cuda.conv import conv_mma
+from loopir.schedules.cuda.matmul_mma import matmul_mma
+from loopir.schedules.cuda.matmul_simt import matmul_simt
+from loopir.schedules.cuda.matmul_split_k import matmul_split
+from loopir.schedules.cuda.matmul_wgmma import matmul_wgmma
+from loopir.schedules.cuda.scan import prefix_sum
 
 import loopir as lp
 from loopir import schedules

@@ -16,24 +16,24 @@ if __name__ == "loopir.schedules":
     from .common.scatter import scatter as scatter
     from .common.stencil import time_tiled as time_tiled, time_tiled_gpu as time_tiled_gpu
     from .common.transpose import transpose as transpose
-    from .cpu.auto_cpu import cpu as cpu
-    from .cpu.matmul_amx import matmul_amx as matmul_amx
-    from .cpu.matmul_cpu import matmul_cpu as matmul_cpu
-    from .cpu.matmul_vnni import matmul_pairs as matmul_pairs
-    from .cpu.nontemporal_stores import streamed as streamed
-    from .cpu.row_fusion import rows as rows
-    from .cpu.sliding_windows import windows as windows
-    from .cpu.split_reduction import folded as folded
-    from .gpu.auto_gpu import gpu as gpu
-    from .gpu.conv import as_matmul as as_matmul, conv_mma as conv_mma, conv_wgmma as conv_wgmma
-    from .gpu.elementwise import elementwise as elementwise
-    from .gpu.matmul_mma import matmul_mma as matmul_mma
-    from .gpu.matmul_wgmma import matmul_wgmma as matmul_wgmma
-    from .gpu.reduction import reduction as reduction, reduction_cpu as reduction_cpu
-    from .gpu.row_blocks import row_blocks as row_blocks
-    from .gpu.scan import scan as scan
-    from .gpu.short_folds import short_folds as short_folds
-    from .gpu.stencil_rows import neighbours as neighbours
+    from .cuda.auto_gpu import gpu as gpu
+    from .cuda.conv import as_matmul as as_matmul, conv_mma as conv_mma, conv_wgmma as conv_wgmma
+    from .cuda.elementwise import elementwise as elementwise
+    from .cuda.matmul_mma import matmul_mma as matmul_mma
+    from .cuda.matmul_wgmma import matmul_wgmma as matmul_wgmma
+    from .cuda.reduction import reduction as reduction, reduction_cpu as reduction_cpu
+    from .cuda.row_blocks import row_blocks as row_blocks
+    from .cuda.scan import scan as scan
+    from .cuda.short_folds import short_folds as short_folds
+    from .cuda.stencil_rows import neighbours as neighbours
+    from .llvm.auto_cpu import cpu as cpu
+    from .llvm.matmul_amx import matmul_amx as matmul_amx
+    from .llvm.matmul_cpu import matmul_cpu as matmul_cpu
+    from .llvm.matmul_vnni import matmul_pairs as matmul_pairs
+    from .llvm.nontemporal_stores import streamed as streamed
+    from .llvm.row_fusion import rows as rows
+    from .llvm.sliding_windows import windows as windows
+    from .llvm.split_reduction import folded as folded
     from .plan import Decision as Decision, Group as Group, Plan as Plan
     from .planner import load as load, plan as plan
     from .rules import Rule as Rule, View as View, rule as rule

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import loopir as lp
 
-from .cpu.auto_cpu import cpu
-from .gpu.auto_gpu import gpu
+from .cuda.auto_gpu import gpu
+from .llvm.auto_cpu import cpu
 from .planner import MOST_WHOLE, least_seconds, plan
 from .rules import View
 

@@ -22,12 +22,12 @@ from .common.contraction import contraction, worth_tiling
 from .common.nest_queries import free_loops, fused, one_nest
 from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
-from .cpu.auto_cpu import cpu
-from .gpu.auto_gpu import gpu
-from .gpu.elementwise import elementwise
-from .gpu.reduction import reduction
-from .gpu.row_blocks import blocks_of_rows, crowded, row_blocks
-from .gpu.stencil_rows import neighbours, reaches
+from .cuda.auto_gpu import gpu
+from .cuda.elementwise import elementwise
+from .cuda.reduction import reduction
+from .cuda.row_blocks import blocks_of_rows, crowded, row_blocks
+from .cuda.stencil_rows import neighbours, reaches
+from .llvm.auto_cpu import cpu
 
 CLASSES = ("elementwise", "transpose", "window", "fold along", "fold across", "contraction", "opaque")
 """What a stage is, by its index maps: it takes elements in their order, across it, or neighbours; it folds along memory

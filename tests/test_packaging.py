@@ -63,14 +63,14 @@ def test_another_package_of_that_name_hides_nothing(installed: str, order: str, 
     run(check + OURS if order == "theirs first" else OURS + check, theirs, ours)
 
 
-IMPORTS = ("import schedules", "from schedules.cpu.auto_cpu import cpu", "import loopir.schedules", "")
+IMPORTS = ("import schedules", "from schedules.llvm.auto_cpu import cpu", "import loopir.schedules", "")
 
 
 @pytest.mark.parametrize("first", IMPORTS)
 def test_in_a_checkout_both_names_are_the_same_modules(first: str) -> None:
     script = f"""{first}
 import schedules, schedules.auto, loopir.schedules, sys
-from schedules.gpu.auto_gpu import gpu
+from schedules.cuda.auto_gpu import gpu
 assert schedules is loopir.schedules and gpu is loopir.schedules.gpu
 for name in {MODULES!r}:
     assert sys.modules["schedules." + name] is sys.modules["loopir.schedules." + name]

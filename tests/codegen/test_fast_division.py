@@ -8,7 +8,7 @@ import loopir as lp
 from loopir.codegen.cuda.emit import emit
 from loopir.codegen.fast_division import reciprocal
 from loopir.codegen.host import host_source
-from schedules.gpu.elementwise import elementwise
+from schedules.cuda.elementwise import elementwise
 
 MOST = (1 << 31) - 1
 

@@ -10,7 +10,7 @@ import loopir as lp
 import loopir.intrinsics
 from loopir.ir.dtypes import ALL, BY_NAME, DType
 from loopir.ir.ops import REGISTRY, Intrinsic
-from schedules.cpu.split_reduction import folded
+from schedules.llvm.split_reduction import folded
 
 Array = np.ndarray[Any, Any]
 N = 21

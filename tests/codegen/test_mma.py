@@ -7,7 +7,7 @@ from sass import HMMA, LDGSTS, LDSM, opcodes
 
 import loopir as lp
 import schedules
-from schedules.gpu.matmul_mma import matmul_mma
+from schedules.cuda.matmul_mma import matmul_mma
 
 NEST = """
 def mm(K: "size", A: "bfloat16[128, K]", B: "bfloat16[K, 64]", C: "out float32[128, 64]"):

@@ -11,7 +11,7 @@ from sass import HGMMA, QGMMA, opcodes
 
 import loopir as lp
 from loopir.ir.dtypes import dtype, promote
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 EIGHT = ("float8_e4m3fn", "float8_e5m2")
 

@@ -8,7 +8,7 @@ from sass import HGMMA, MEMORY_BARRIER, opcodes, sequences
 import loopir as lp
 import schedules
 from loopir.codegen.cuda.emit import emit
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 
 def product(m: object, n: object, k: object, **how: object) -> lp.Schedule:

@@ -9,8 +9,8 @@ from int8_tile import TILE
 
 import loopir as lp
 import schedules
-from schedules.gpu.matmul_mma import matmul_mma
-from schedules.gpu.matmul_simt import matmul_simt
+from schedules.cuda.matmul_mma import matmul_mma
+from schedules.cuda.matmul_simt import matmul_simt
 
 pytestmark = pytest.mark.gpu
 

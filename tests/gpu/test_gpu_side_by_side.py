@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from side_by_side import side_by_side
 
-from schedules.gpu.matmul_mma import matmul_mma
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_mma import matmul_mma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("sm_90a")]
 

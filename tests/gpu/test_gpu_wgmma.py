@@ -13,7 +13,7 @@ from several_roles import LOOPS, several
 import loopir as lp
 import schedules
 from schedules.common.fusion import inlined
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("sm_90a")]
 

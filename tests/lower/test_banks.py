@@ -5,8 +5,8 @@ import pytest
 
 import loopir as lp
 from loopir.testing import bank_conflicts
-from schedules.gpu.matmul_mma import matmul_mma, swizzled
-from schedules.gpu.tile_choice import Sizes, choice
+from schedules.cuda.matmul_mma import matmul_mma, swizzled
+from schedules.cuda.tile_choice import Sizes, choice
 
 TURN = """
 def f(A: "float32[32, 32]", B: "out float32[32, 32]"):

@@ -8,7 +8,7 @@ import pytest
 import loopir as lp
 from loopir.intrinsics.ops.math import NEAR
 from schedules.common.fusion import inlined
-from schedules.gpu.elementwise import elementwise
+from schedules.cuda.elementwise import elementwise
 
 
 def lowered(expression: Callable[[lp.Tensor], lp.Tensor], dtype: str, n: int = 64) -> tuple[lp.Schedule, str]:

@@ -14,7 +14,7 @@ from loopir.errors import InterpretError, LowerError
 from loopir.interp.interpret import interpret
 from loopir.ir.grammar import Barrier, Body, ExpectTx, Func, InstrCall, Int, MBarrierInit, Stmt
 from loopir.ir.traverse.walk import rewrite, statements
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 SHARED = """
 def f(n: "size", A: "float32[n, 16, 32]", B: "out float32[n, 2, 128]"):

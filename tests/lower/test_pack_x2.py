@@ -14,7 +14,7 @@ import loopir as lp
 from loopir.ir.grammar import InstrCall
 from loopir.ir.traverse.walk import statements
 from schedules.common.fusion import inlined
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 BF = ml_dtypes.bfloat16
 

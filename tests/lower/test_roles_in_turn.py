@@ -13,7 +13,7 @@ from loopir.errors import InterpretError
 from loopir.interp.interpret import interpret
 from loopir.ir.grammar import Body, ExpectTx, Func, If, Loop, MBarrierInit, MBarrierWait, Stmt
 from loopir.ir.traverse.walk import rewrite, statements
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 IN_TURN = """
 def f(n: "size", A: "float32[n, 16, 32]", B: "out float32[n, 2, 128]"):

@@ -29,7 +29,7 @@ from loopir.ir.grammar import (
     WarpSpecialized,
 )
 from loopir.ir.traverse.walk import rewrite, statements
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 TILES = """
 def f(n: "size", A: "float32[n, 16, 32]", B: "out float32[n, 128]"):

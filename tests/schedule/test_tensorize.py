@@ -16,7 +16,7 @@ from loopir.ir.grammar import InstrRegion
 from loopir.ir.instr.match_nest import match
 from loopir.ir.parser.parse import parse
 from loopir.ir.traverse.walk import statements
-from schedules.cpu.auto_cpu import cpu
+from schedules.llvm.auto_cpu import cpu
 
 
 @lp.instruction()

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 import schedules
-from schedules.gpu.batched_scan import batched_scan, is_scan
+from schedules.cuda.batched_scan import batched_scan, is_scan
 
 FOLDS = {"+": np.add, "max": np.maximum}
 

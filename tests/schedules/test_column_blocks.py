@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
-from schedules.gpu.column_blocks import along_columns, column_blocks
+from schedules.cuda.column_blocks import along_columns, column_blocks
 
 
 def softmax(*shape: int, dtype: str = "float32") -> lp.Schedule:

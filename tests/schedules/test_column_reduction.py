@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 import schedules
-from schedules.cpu.column_reduction import across, columns
-from schedules.cpu.split_reduction import into_one
+from schedules.llvm.column_reduction import across, columns
+from schedules.llvm.split_reduction import into_one
 
 
 def same_in_the_ring(s: lp.Schedule, t: lp.Schedule, x: np.ndarray[Any, Any], sizes: dict[str, int]) -> None:

@@ -8,8 +8,8 @@ import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
 from schedules.common.contraction import separate_operands
-from schedules.gpu import deep_contraction
-from schedules.gpu.deep_contraction import in_parts, part_by_threads, parts_of
+from schedules.cuda import deep_contraction
+from schedules.cuda.deep_contraction import in_parts, part_by_threads, parts_of
 
 
 def gradient(terms: int, rows: int, columns: int, dtype: str = "float32") -> lp.Schedule:

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 from schedules.common.fusion import inlined
-from schedules.gpu.elementwise import elementwise
+from schedules.cuda.elementwise import elementwise
 
 
 def chain(shape: tuple[object, ...], dtype: str) -> lp.Schedule:

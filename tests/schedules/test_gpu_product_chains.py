@@ -18,7 +18,7 @@ from loopir.ir.grammar import AsyncWait, Func, Kernel, MBarrierWait, Stmt
 from loopir.ir.traverse.walk import replace, rewrite, statements
 from loopir.lower.gpu.asynchronous.insert_wgmma_waits import GROUP
 from loopir.runtime.cuda.disassembler import disassemble
-from schedules.gpu.product_chains import product_chain
+from schedules.cuda.product_chains import product_chain
 
 Score = Callable[[Any, Any, Any], Any]
 """What becomes of a score of a query and a key, given their numbers."""

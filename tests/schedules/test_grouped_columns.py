@@ -13,7 +13,7 @@ import schedules
 from loopir.interp.interpret import interpret
 from schedules.common.fusion import inlined
 
-grouped = importlib.import_module("schedules.gpu.grouped_columns")
+grouped = importlib.import_module("schedules.cuda.grouped_columns")
 RNG = np.random.default_rng(0)
 
 

@@ -10,7 +10,7 @@ import schedules
 from loopir.interp.interpret import interpret
 from loopir.ir.grammar import AsyncWait
 from loopir.ir.traverse.walk import statements
-from schedules.gpu.matmul_mma import matmul_mma
+from schedules.cuda.matmul_mma import matmul_mma
 
 
 def product(dtype: str, lies: str, *, epilogue: bool) -> lp.Schedule:

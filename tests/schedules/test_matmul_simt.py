@@ -7,7 +7,7 @@ import loopir as lp
 import schedules
 from loopir.interp.interpret import interpret
 from loopir.testing import bank_conflicts
-from schedules.gpu.matmul_simt import matmul_simt
+from schedules.cuda.matmul_simt import matmul_simt
 
 
 def product(lies: str, m: object, n: object, k: object) -> lp.Schedule:

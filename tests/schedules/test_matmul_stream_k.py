@@ -9,7 +9,7 @@ import loopir as lp
 import schedules
 from loopir.interp.interpret import interpret
 from schedules.common.fusion import inlined
-from schedules.gpu.matmul_stream_k import matmul_stream
+from schedules.cuda.matmul_stream_k import matmul_stream
 
 SMALL = {"block": (64, 8), "rest": (64, 8), "stages": 2, "roles": True, "whole_rows": False}
 

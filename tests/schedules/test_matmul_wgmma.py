@@ -14,7 +14,7 @@ from loopir.interp.interpret import interpret
 from loopir.ir.grammar import AsyncWait, Barrier, Stmt
 from loopir.ir.traverse.walk import rewrite, statements
 from schedules.common.fusion import inlined
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 
 def product(

@@ -11,7 +11,7 @@ import pytest
 
 import loopir as lp
 import schedules
-from schedules.cpu.product_chains import product_chain
+from schedules.llvm.product_chains import product_chain
 
 ROWS, KEYS, DEPTH = 64, 512, 32
 Score = Callable[[Any, Any, Any], Any]

@@ -135,7 +135,7 @@ def test_on_a_cpu_rows_run_on_threads_and_sums_in_vectors(axis: int | None, fold
 @pytest.mark.parametrize(("n", "m"), [(70, 64), (9, 128), (70, 24), (70, 13)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_columns_of_unknown_number_have_versions(n: int, m: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["schedules.gpu.reduction"]
+    module = sys.modules["schedules.cuda.reduction"]
     monkeypatch.setattr(module, "FEW", 1)
     monkeypatch.setattr(module, "SHORT_ROW", 32)
     monkeypatch.setattr(module, "LONG", 32)
@@ -157,7 +157,7 @@ def test_columns_of_unknown_number_have_versions(n: int, m: int, dtype: str, mon
 def test_everything_of_unknown_number_is_taken_in_turns(
     n: int, m: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = sys.modules["schedules.gpu.reduction"]
+    module = sys.modules["schedules.cuda.reduction"]
     monkeypatch.setattr(module, "TURNS", 3)
     monkeypatch.setattr(module, "MANY", 10000)
     x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), dtype, name="x")

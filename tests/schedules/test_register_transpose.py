@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 import schedules
-from schedules.cpu.register_transpose import transpose_cpu, transposed_tile
+from schedules.llvm.register_transpose import transpose_cpu, transposed_tile
 
 
 def permuted(shape: tuple[object, ...], order: tuple[int, ...], dtype: str = "float32") -> lp.Schedule:

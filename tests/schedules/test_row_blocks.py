@@ -130,7 +130,7 @@ def test_the_host_picks_a_kernel_for_a_length_that_is_not_known(n: int, m: int) 
 
 @pytest.mark.parametrize("m", [16, 60, 96, 100, 124, 128, 132])
 def test_rows_nearly_as_long_as_the_longest_have_a_kernel(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.import_module("schedules.gpu.row_blocks"), "LONGEST", (16, 64, 128))
+    monkeypatch.setattr(importlib.import_module("schedules.cuda.row_blocks"), "LONGEST", (16, 64, 128))
     x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "float32", name="x")
     base = schedules.inlined(lp.Schedule(rmsnorm(x).named("y")))
     (program,) = lp.lower(schedules.row_blocks(base), "cuda")

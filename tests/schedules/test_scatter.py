@@ -10,7 +10,7 @@ import pytest
 
 import loopir as lp
 import schedules
-from schedules.gpu.scan import prefix_sum
+from schedules.cuda.scan import prefix_sum
 
 RNG = np.random.default_rng(0)
 SIZES = [0, 1, 7, 64, 1000]

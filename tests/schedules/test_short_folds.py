@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
-from schedules.gpu.short_folds import short_fold, short_folds
+from schedules.cuda.short_folds import short_fold, short_folds
 
 
 def pool(n: int, c: int, h: int, k: int, stride: int, dtype: str = "float32") -> lp.Schedule:

@@ -6,8 +6,8 @@ from side_by_side import side_by_side
 
 import loopir as lp
 from loopir.interp.interpret import interpret
-from schedules.gpu.matmul_mma import matmul_mma
-from schedules.gpu.matmul_wgmma import matmul_wgmma
+from schedules.cuda.matmul_mma import matmul_mma
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 
 def test_two_products_are_one_launch_and_both_right() -> None:

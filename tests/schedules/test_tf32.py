@@ -7,7 +7,7 @@ import loopir as lp
 from loopir.interp.interpret import interpret
 from loopir.ir.layout.layouts import fragment_elements
 from loopir.ir.ops import INSTRUCTIONS, REGISTRY
-from schedules.gpu.matmul_mma import matmul_mma
+from schedules.cuda.matmul_mma import matmul_mma
 
 
 def product(lies: str, m: int, n: int, k: int) -> lp.Schedule:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from schedules.gpu.tile_choice import Sizes, choice, dealt, warpgroup_choice, warpgroup_cycles
+from schedules.cuda.tile_choice import Sizes, choice, dealt, warpgroup_choice, warpgroup_cycles
 
 MEASURED = {
     (256, 12288, 4096, 1): {(128, 192): 39.9, (128, 128): 47.8, (128, 256): 48.1, (64, 256): 52.8},

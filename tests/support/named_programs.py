@@ -16,7 +16,7 @@ import schedules
 from loopir.ir.layout.layouts import evaluate
 from schedules.common.direct_conv import direct_cpu, direct_gpu
 from schedules.common.products import several
-from schedules.gpu.conv import conv_mma
+from schedules.cuda.conv import conv_mma
 
 Size = Any
 Scheduler = Callable[[lp.Schedule], lp.Schedule]
