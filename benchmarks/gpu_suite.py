@@ -34,7 +34,7 @@ def main() -> int:
     tables.writing(parser)
     record = tables.Record("gpu_suite.txt", parser.parse_args().write)
     record(f"commit {tables.commit()}; {lp.describe_target('cuda')}; Python {platform.python_version()}")
-    several = ["-n", str(min(8, os.cpu_count() or 1)), "-p", "no:benchmark"] if find_spec("xdist") else []
+    several = ["-n", str(min(14, os.cpu_count() or 1)), "-p", "no:benchmark"] if find_spec("xdist") else []
     failed = ran(record, "gpu and not alone", *several) + ran(record, "gpu and alone")
     demo = subprocess.run(
         [sys.executable, "-m", "loopir", "demo", "--target", "cuda"], cwd=ROOT, capture_output=True, text=True
