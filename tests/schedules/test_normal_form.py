@@ -21,10 +21,10 @@ def heads(x: Any) -> Any:
     return lp.transpose(lp.reshape(x, (8, 2, 4)), (1, 0, 2))
 
 
-def attention() -> lp.Schedule:
+def attention(weights: Any = lp.softmax) -> lp.Schedule:
     x = given("x", 8, 8)
     q, k, v = (heads(x @ given(name, 8, 8)) for name in "qkv")
-    out = lp.softmax((q @ lp.transpose(k, (0, 2, 1))).astype("float32")).astype(BF) @ v
+    out = weights((q @ lp.transpose(k, (0, 2, 1))).astype("float32")).astype(BF) @ v
     return lp.Schedule(lp.reshape(lp.transpose(out, (1, 0, 2)), (8, 8)) @ given("o", 8, 8))
 
 
@@ -61,11 +61,12 @@ def test_alike_layers_take_the_same_steps() -> None:
 
 
 def test_a_plan_of_it_is_loaded_and_means_the_same() -> None:
-    s = attention()
+    """With relu for softmax and small integers no sum is rounded, so that its order makes no difference."""
+    s = attention(lp.relu)
     p = schedules.plan(s, "cuda", arch="sm_90a", fuel=2)
     made = schedules.load(s, p.json()).apply()
     assert made == p.apply()
     rng = np.random.default_rng(1)
-    arrays = {a.buffer.name: rng.integers(-2, 3, (8, 8)).astype("float32") for a in s.func.args if a.access == "in"}
+    arrays = {a.buffer.name: rng.integers(-1, 2, (8, 8)).astype("float32") for a in s.func.args if a.access == "in"}
     want, got = (lp.interpret(x.func, {k: v.copy() for k, v in arrays.items()}, {}) for x in (s, made))
-    np.testing.assert_allclose(got["out"], want["out"], rtol=0.02)
+    np.testing.assert_array_equal(got["out"], want["out"])
