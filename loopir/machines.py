@@ -80,7 +80,6 @@ class Machine:
     """Lanes of 32-bit instructions that a processor issues in a clock."""
     threads_per_block: int = 1024
     registers_per_processor: int = 64 * KB
-    registers_per_thread: int = 255
     shared_reserved: int = KB
     """Bytes of a processor's shared memory that the system takes for each block."""
     l1_bytes: int = 128 * KB
@@ -129,7 +128,6 @@ class Cpu:
     cores: int
     clock: float
     vector_bytes: int
-    vector_registers: int
     caches: tuple[tuple[float, float], ...]
     """Bytes of each cache for data that a core has for itself, and the rate at which it is filled from behind."""
     line: int = 64
@@ -142,7 +140,7 @@ class Cpu:
         return self.vector_bytes // 4
 
 
-TYPICAL_CPU = Cpu("a CPU of eight cores with AVX2", 8, 4e9, 32, 16, ((32e3, 8e10), (1e6, 2.5e10)))
+TYPICAL_CPU = Cpu("a CPU of eight cores with AVX2", 8, 4e9, 32, ((32e3, 8e10), (1e6, 2.5e10)))
 """What a nest for CPUs is estimated for, so that a suggestion does not hang on who asks for it."""
 
 AMPERE = frozenset({"mma", "cp.async"})

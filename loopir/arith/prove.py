@@ -15,7 +15,6 @@ from loopir.arith.poly import (
     Monomial,
     Poly,
     coefficient,
-    const_of,
     constant_poly,
     expand_index,
     poly_add,
@@ -25,7 +24,7 @@ from loopir.arith.poly import (
     quotient,
 )
 from loopir.arith.rule_statement import RuleStatement
-from loopir.arith.sample_points import OTHERS, cheapest_kinds, refuted_by_sample
+from loopir.arith.sample_points import refuted_by_sample
 from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod, Var, Xor
 from loopir.ir.traverse.walk import free_vars
 
@@ -159,119 +158,19 @@ def decide_nonnegative(p: Mapping[Monomial, int], known: Assumptions, budget: Bu
 
     It is not looked for beyond a budget of operations, so that no question takes long.
     """
-    budget = budget or Budget(QUESTION)
     low = least(p, known)
-    if low is not None and (low >= 0 or _attained(p, known)):
-        return True if low >= 0 else None
-    trail: list[Mapping[Monomial, int]] = []
-    if (len(p) == 1 and () in p) or _unbounded(p, known):
-        return False
-    linear = all(len(m) < 2 and (not m or type(m[0]) is Var) for m in p)
-    if linear and (said := _by_ends(p, known)) is not None:
-        return said
-    if refuted_by_sample(p, known, cheapest_kinds(p, known)):
-        return False
-    if linear and _reduced(p, known, STEPS, trail, budget):  # no forks: cheaper than more points
+    if low is not None and low >= 0:
         return True
-    if refuted_by_sample(p, known, OTHERS):
+    if (len(p) == 1 and () in p) or _unbounded(p, known) or refuted_by_sample(p, known):
         return False
-    if not linear and _reduced(p, known, STEPS, trail, budget):
+    budget = budget or Budget(QUESTION)
+    trail: list[Mapping[Monomial, int]] = []
+    if _reduced(p, known, STEPS, trail, budget):
         return True
     if any(_reduced(rest, known, STEPS, [], budget) for rest in _without_facts(trail, known, budget)):
         return True
     whole = _undivided(p, budget)
     return True if whole is not None and decide_nonnegative(whole, known, budget) else None
-
-
-def _by_ends(p: Mapping[Monomial, int], known: Assumptions) -> bool | None:
-    """Whether `p`, a sum of variables, is >= 0 with its loops at the ends that make it least; None if they do not tell.
-
-    It is negative if it is so there for all large sizes, where everything holds then that ties its variables.
-    """
-    out = dict(p)
-    last: list[Var] = []
-    for v, top in known.tops:
-        c = out.pop((v,), 0)
-        if c < 0:
-            poly_add_to(out, top, c)
-            last.append(v)
-    low = least(out, known)
-    if low is not None and low >= 0:
-        return True
-    below = poly_scale(out, -1)
-    below[()] = below.get((), 0) - 1
-    near = {m[0] for q in (p, out) for m in q if m}
-    return False if all(_grows(f, known, last) for f in (below, *_relevant_facts(near, known.facts))) else None
-
-
-def _relevant_facts(near: set[Index], facts: Collection[Poly]) -> list[Poly]:
-    """Those of `facts` that speak of what is `near`, or of what one of these speaks of."""
-    found: list[Poly] = []
-    left = [(f, {a for m in f for a in m}) for f in facts]
-    while met := [(f, said) for f, said in left if not said.isdisjoint(near)]:
-        found += [f for f, _ in met]
-        near.update(*(said for _, said in met))
-        left = [(f, said) for f, said in left if not any(f is g for g, _ in met)]
-    return found
-
-
-def _grows(f: Mapping[Monomial, int], known: Assumptions, last: Collection[Var]) -> bool:
-    """Whether `f` is >= 0 for all large sizes, in the last iteration of the loops `last`, and the first of others."""
-    out = dict(f)
-    for v, top in known.tops:
-        c = out.pop((v,), 0)
-        if c and v in last:
-            poly_add_to(out, top, c)
-    least_of_all = out.pop((), 0)
-    if not all(c > 0 and all(type(a) is Var and a not in known.top for a in m) for m, c in out.items()):
-        return False
-    return bool(out) or least_of_all >= 0
-
-
-def _attained(p: Mapping[Monomial, int], known: Assumptions) -> bool:
-    """Whether `p`, whose terms' least values add up to less than 0, is negative where no fact alone says otherwise.
-
-    All of its terms are variables. Where they are least, or as far from that as the facts want that tie them, each of
-    these holds, with its other variables at what makes it greatest.
-    """
-    if not all(_steady(m, known) for m in p):
-        return False
-    names = {m[0].name for m in p if m and isinstance(m[0], Var)}
-    tied = [f for f in known.facts if not all(names.isdisjoint(free_vars(a)) for m in f for a in m)]
-    if not tied:
-        return True
-    if any(f is top for _, top in known.tops for f in tied) or not all(_steady(m, known) for f in tied for m in f):
-        return False  # the length of a loop ties that, too
-    point = {m: known.ends[m][0 if c > 0 else 1] or 0 for m, c in p.items()}
-    for f in tied:
-        lacking = -_greatest(f, point, known)
-        for m, c in f.items():
-            if lacking > 0 and m and m in point:
-                end = known.ends[m][1 if c > 0 else 0]
-                room = lacking if end is None else abs(end - point[m])
-                step = min(-(-lacking // abs(c)), room)
-                point[m] += step if c > 0 else -step
-                lacking -= step * abs(c)
-    return sum(c * point[m] for m, c in p.items()) < 0 and all(_greatest(f, point, known) >= 0 for f in tied)
-
-
-def _steady(m: Monomial, known: Assumptions) -> bool:
-    """Whether a term is a number, or a size, or a loop of constant length."""
-    return not m or (len(m) == 1 and type(m[0]) is Var and const_of(known.top.get(m[0], {})) is not None)
-
-
-def _greatest(f: Mapping[Monomial, int], point: Mapping[Monomial, int], known: Assumptions) -> int:
-    """What `f` is at most at `point`, which has values of some variables; 0 if nothing bounds it."""
-    total = 0
-    for m, c in f.items():
-        value: int | None = point.get(m)
-        if value is None:
-            low, high = known.ends.get(m) or _monomial_ends(m, known)
-            value = high if c > 0 else low
-        if value is None:
-            return 0
-        total += c * value
-    return total
 
 
 def grows_without_bound(p: Mapping[Monomial, int], known: Assumptions) -> bool:

@@ -38,12 +38,6 @@ class Running(Protocol):
     def time(self, run: Callable[[], None]) -> float: ...
 
 
-class Placed(Runtime, Protocol):
-    """A target with memory and streams of its own."""
-
-    def on(self, handle: int) -> Running: ...
-
-
 class Kernel:
     """A compiled program. `kernel(a, b)` takes the inputs in order or by name and returns the outputs.
 

@@ -12,7 +12,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from loopir.analysis.cost.cost import Cost, cost
 from loopir.analysis.dataflow.equivalence import Validation, validate
@@ -43,6 +43,14 @@ class Program(Protocol):
     def __loopir_func__(self, *others: Any) -> Func:
         """The Func that computes this object, and `others` with it, as outputs in that order."""
         ...
+
+
+class Made(NamedTuple):
+    """The names that a step has made, in the order of the nest: those that were not there before it."""
+
+    loops: tuple[str, ...]
+    stages: tuple[str, ...]
+    buffers: tuple[str, ...]
 
 
 class Built(Protocol):
@@ -115,6 +123,24 @@ class Schedule(Methods):
             return tuple(loop.var for loop in loops(self._func.body))
         around = (loop.var for place in find_stage(self._func, stage) for loop in place.loops)
         return tuple(dict.fromkeys(around))
+
+    @property
+    def last(self) -> Made:
+        """The loops, stages and buffers that the last step has made, by name.
+
+            s = s.split("i", 32)
+            outer, inner = s.last.loops
+
+        A loop, a stage or a buffer that keeps its name is none of them. A composite is one step.
+        """
+        if (old := self._before) is None:
+            raise ScheduleError("no step has been taken, so none has made anything", suggestion="take one first")
+        loops, stages, buffers = set(old.loops()), set(old.stages), set(old.buffers)
+        return Made(
+            tuple(x for x in self.loops() if x not in loops),
+            tuple(x for x in self.stages if x not in stages),
+            tuple(x for x in self.buffers if x not in buffers),
+        )
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`, with its extent, kind and body."""

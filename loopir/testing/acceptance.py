@@ -1,8 +1,8 @@
 """`python -m loopir.testing.acceptance`: how many of the steps that `schedules` draws are accepted, by primitive.
 
 A step that is refused tries a refusal and leaves the program as it was; the rules that rewrite are tried only by what
-is accepted. So steps are made to fit the nest (`loopir.testing.generate.argument_needs`), and this counts how well
-that does. Each primitive is drawn as the fuzz run draws it, on programs of all kinds.
+is accepted. So arguments are drawn until a primitive accepts them, most of the time, and this counts how well that
+does. Each primitive is drawn as the fuzz run draws it, on programs of all kinds.
 """
 
 from __future__ import annotations

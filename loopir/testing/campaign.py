@@ -22,6 +22,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
@@ -32,7 +33,7 @@ from typing import Any
 
 from hypothesis import given, seed as seeded, settings, strategies as st
 
-from loopir.errors import LoopirError, ScheduleError
+from loopir.errors import LoopirError, LowerError, ScheduleError, TargetError
 from loopir.ir.grammar import Func
 from loopir.ir.printer import text
 from loopir.lower.pipeline import lower
@@ -224,9 +225,11 @@ class Worker:
         self.on_cpu(Case(func, s.func, sizes, arrays), script(s.trace))
 
     def on_cpu(self, case: Case, steps: str) -> None:
-        """Lower and build `case`, and hold its results to the interpreter's."""
+        """Lower `case` for both targets, build it for the CPU, and hold its results to the interpreter's."""
         self.at("step", f"{text(case.before)}\n{steps}\nlowered")
         try:
+            with suppress(LowerError, TargetError):
+                lower(case.after, "cuda")
             lower(case.after, "llvm")
         except LoopirError:
             self.count("not lowered")

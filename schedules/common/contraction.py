@@ -112,9 +112,8 @@ def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:
 
 def stages(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, tuple[str, ...]]:
     """One step, and the stages that are new after it."""
-    before = set(s.stages)
     s = getattr(s, primitive)(*args, **kwargs)
-    return s, tuple(x for x in s.stages if x not in before)
+    return s, s.last.stages
 
 
 def copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:

@@ -131,9 +131,8 @@ def direct_gpu(
         near.append(border)
     for touch in [t for t in s.accesses(stage) if not t.write]:
         if s.buffer(touch.buffer).scope == "global":
-            before = set(s.stages)
             s = s.cache_read(stage, touch.buffer, "shared", at=ko)
-            near += [x for x in s.stages if x not in before]
+            near += s.last.stages
     s, block = fused(s, (*outer, ao))
     s = s.bind(block, "blockIdx.z").bind(bo, "blockIdx.y").bind(co, "blockIdx.x")
     for copy in near:

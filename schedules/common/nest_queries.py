@@ -15,9 +15,8 @@ def extent(s: lp.Schedule, loop: str) -> int | None:
 
 def step(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, tuple[str, ...]]:
     """One step, and the loops that are new after it, outer ones first."""
-    before = set(s.loops())
     s = getattr(s, primitive)(*args, **kwargs)
-    return s, tuple(x for x in s.loops() if x not in before)
+    return s, s.last.loops
 
 
 def innermost(s: lp.Schedule, stage: str) -> str | None:

@@ -94,9 +94,8 @@ def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
     for kind in NARROW if len(found) > 1 or many else ():
         if s.why("cache_read", tuple(found), written, "global", dtype=kind) is None:
             return s.cache_read(tuple(found), written, "global", dtype=kind), stage
-    before = set(s.stages)
     s = s.cache_write(stage, "global")
-    return s, next(x for x in s.stages if x not in before)
+    return s, s.last.stages[0]
 
 
 def _turned(s: lp.Schedule, stage: str, out: str, order: list[str]) -> lp.Schedule | None:

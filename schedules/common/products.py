@@ -87,9 +87,8 @@ def followed(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str, str]:
     written = {t.buffer for t in s.accesses(stage) if t.write}
     reads = any(t.buffer in written and not t.write for t in s.accesses(out))
     if not reads or s.reduced(out) or len(s.loops(out)) < len(free):
-        before = set(s.stages)
         s = s.cache_write(stage, "global")
-        out, (stage,) = stage, (x for x in s.stages if x not in before)
+        out, (stage,) = stage, s.last.stages
     for n, loop in enumerate(free):
         size = _group(s, stage, loop)
         if size is not None:

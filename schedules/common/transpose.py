@@ -67,9 +67,8 @@ def transpose(
     tiles = " and ".join(f"({n}) % {tile or WHOLE} == 0" for n in dict.fromkeys(sides))
     first = s.loops(stage)[0]
     if not whole and None in known and one_nest(s, stage) and s.why("specialize", first, tiles) is None:
-        before = s.stages
         s = s.specialize(first, tiles)
-        (other,) = (x for x in s.stages if x not in before)
+        (other,) = s.last.stages
         s = _tiles(s, stage, t, tile, threads, vector, True)
         stage, again = other, find_transposed_read(s, other)
         assert again is not None
@@ -86,9 +85,8 @@ def tiled(
     s, (high, i) = step(s, "split", t.row, tile)
     s, (wide, j) = step(s, "split", t.column, tile)
     s = s.reorder(*batch, high, wide, i, j)
-    before = set(s.stages)
     s = s.cache_read(stage, t.buffer, scope, at=wide)
-    (copy,) = (x for x in s.stages if x not in before)
+    (copy,) = s.last.stages
     return s, copy, batch, (high, wide, i, j)
 
 

@@ -158,9 +158,9 @@ def _in_blocks(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, width
 
     What starts the fold gets a nest of its own, too.
     """
-    starts, before = _stages_before(s, stage, free[0]) if free else [], s.stages
+    starts = _stages_before(s, stage, free[0]) if free else []
     s = s.scan_blocks(loop, width)
-    sums, ends = (x for x in s.stages if x not in before)
+    sums, ends = s.last.stages
     if free:
         s = s.distribute(free[0], *starts, sums, ends)
     for x in starts:
@@ -207,9 +207,9 @@ def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, t
     source = source_of(s, stage)
     s, flat = fused(s, free)
     s, (block, row) = step(s, "split", flat, tile.rows)
-    starts, before = _stages_before(s, stage, row), s.stages
+    starts = _stages_before(s, stage, row)
     s = s.scan_blocks(loop, tile.each) if tile.parts > 1 else s.split(loop, tile.each)
-    made = [x for x in s.stages if x not in before]
+    made = s.last.stages
     s = s.distribute(row, *starts, *made) if starts or made else s
     for x in starts:
         s = s.bind(s.loops(x)[-1], "threadIdx.x")

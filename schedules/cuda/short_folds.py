@@ -99,9 +99,8 @@ def _by_threads(
         s, fold = s.compute_at(stage, thread), stage
         s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
     else:
-        before = s.stages
         s = s.cache_write(stage, "local", thread)
-        fold = next(x for x in s.stages if x not in before)
+        (fold, *_) = s.last.stages
     s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
     s, held = _in_registers(s, fold, thread)
     for each in s.stages:
@@ -134,9 +133,8 @@ def _side_by_side(s: lp.Schedule, stage: str) -> lp.Schedule:
             continue
         order = (*(x for x in on if x != inner), inner)
         if s.why("reindex", stage, t.buffer, *order) is None:
-            before = s.stages
             s = s.reindex(stage, t.buffer, *order)
-            s = elementwise(s, next(x for x in s.stages if x not in before))
+            s = elementwise(s, s.last.stages[0])
     return s
 
 

@@ -12,7 +12,6 @@ from loopir.lower.pipeline import lower
 from loopir.schedule import Schedule
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step
-from loopir.testing.generate.argument_questions import Nest, begins_with_copies
 from loopir.testing.generate.candidate_steps import TABLE, candidate_steps
 from loopir.testing.generate.empties import with_empties
 from loopir.testing.generate.steps import arguments_of
@@ -36,19 +35,6 @@ def test_loops_beside_an_empty_allocation_are_merged() -> None:
     for side_by_side in (True, False):
         s = Schedule(lp.parse(BESIDE)).merge("i", "j", side_by_side=side_by_side)
         assert s.validate()
-
-
-def test_a_loop_around_an_empty_allocation_is_no_candidate_to_buffer_twice() -> None:
-    """It ended with an IndexError."""
-    func = lp.parse("""
-def f(n: "size", Y: "out float32[n]"):
-    for q in range(n):
-        with alloc("float32[4]") as T:
-            pass
-    for j in range(n):
-        Y[j] = 0.0
-""")
-    assert not begins_with_copies(Nest(func), "q", {})
 
 
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))

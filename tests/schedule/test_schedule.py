@@ -14,6 +14,7 @@ from loopir.schedule import Schedule, primitive
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step
 from loopir.schedule.schedule import _LENT, register_method
+from loopir.testing.generate.steps import schedules
 
 TWO = """\
 def two(n: "size", A: "float32[n, 8]", D: "out float32[n, 8]"):
@@ -340,3 +341,34 @@ def test_bisect_counts_what_loopir_refuses_as_failed_and_passes_other_errors_on(
     assert str(found.trace[-1]) == 'rename("k", "kk")'
     with pytest.raises(ZeroDivisionError):
         after.bisect(lambda t: 1 // 0)
+
+
+def test_a_step_gives_back_what_it_made(s: Schedule) -> None:
+    split = s.split("k", 4)
+    assert split.last == (("k_o", "k_i"), (), ())
+    copied = split.cache_read("C", "A", "local", at="k_o")
+    loops, stages, buffers = copied.last
+    assert set(loops) == set(copied.loops()) - set(split.loops())
+    assert set(stages) == set(copied.stages) - set(split.stages)
+    assert set(buffers) == set(copied.buffers) - set(split.buffers)
+    assert loops
+    assert stages
+    assert buffers
+    assert split.unroll("k_i").last == ((), (), ())
+    assert copied.undo().last == split.last
+
+
+def test_what_no_step_made_is_not_given_back(s: Schedule) -> None:
+    with pytest.raises(ScheduleError, match="no step has been taken"):
+        _ = s.last
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_the_loops_that_a_step_made_are_new_and_in_the_order_of_the_nest(data: st.DataObject) -> None:
+    s = data.draw(schedules(parse(TWO), most=3))
+    if s.trace:
+        before = s.undo()
+        assert not {*s.last.loops} & {*before.loops()}
+        assert [x for x in s.loops() if x in s.last.loops] == [*s.last.loops]
+        assert {*s.loops()} <= {*before.loops(), *s.last.loops}

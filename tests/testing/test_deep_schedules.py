@@ -1,12 +1,9 @@
-"""Deep schedules are taken and lowered in time: a slice of `loopir.testing.deep`, and what it was made for."""
+"""Deep schedules are taken and lowered in time: those that had no end. `loopir.testing.campaign` draws others."""
 
 import subprocess
 import sys
 
 import pytest
-
-from loopir.testing.deep import deep
-from loopir.testing.subprocess_rounds import Note
 
 SECONDS = 60.0
 """What took minutes before, or never ended, takes a second or two; more on a machine that does other work, too."""
@@ -65,10 +62,3 @@ def func(*lines):
 )
 def test_what_had_no_end(program: str) -> None:
     subprocess.run([sys.executable, "-c", BEFORE + program], timeout=SECONDS, check=True)
-
-
-def test_a_few_deep_schedules() -> None:
-    note = Note(0)
-    said: list[str] = []
-    assert deep(0, 7, examples=3, note=note, say=said.append) == 0, "\n".join(said)
-    assert note.tally["cases"] >= 3

@@ -23,7 +23,6 @@ from loopir.analysis.dependence.distance_vectors import (
     element_determines_loops,
     order_sign,
 )
-from loopir.analysis.dependence.sample_conflict import has_sample
 from loopir.analysis.presburger.constraints import SIZE, ConstraintSystem, Names, combine
 from loopir.analysis.presburger.infeasible import Linear
 from loopir.errors import Witness
@@ -296,11 +295,7 @@ class Pair:
     def possible_among(self, orders: Sequence[Order]) -> bool:
         """`possible`, of orders that the offsets of the two are known to allow."""
         left = [order for order in orders if not self.base.refutes(order)]
-        return bool(left) and (self.occurs(left) or any(self.base.solvable(self.dims(), order) for order in left))
-
-    def occurs(self, orders: Sequence[Order]) -> bool:
-        """Whether such instances are found by trying."""
-        return has_sample(self.func, self.s, self.a, self.t, self.b, orders)
+        return any(self.base.solvable(self.dims(), order) for order in left)
 
     def least(self, base: ConstraintSystem, order: Order) -> dict[str, int] | None:
         return base.smallest(self.dims(), order)

@@ -383,12 +383,6 @@ class _MovedPair(Pair):
     def dims(self) -> list[str]:
         return [*Pair.dims(self), *self.one.own("s"), *self.other.own("t")]
 
-    def least(self, base: ConstraintSystem, order: Order) -> dict[str, int] | None:
-        return base.smallest(self.dims(), order, likely=False)  # most steps are legal
-
-    def occurs(self, orders: Sequence[Order]) -> bool:
-        return False  # what is tried is the old nest alone
-
     def happens(self, point: Mapping[str, int]) -> bool:
         """Whether both instances touch the same element, and run in the new nest, the later one first."""
         return Pair.happens(self, point) and self._turned(point)

@@ -14,7 +14,6 @@ from math import gcd
 from typing import TypeAlias
 
 from loopir.analysis.presburger.infeasible import Constraint, Divided, Linear, Reduced, is_infeasible
-from loopir.analysis.presburger.lexmin import lexmin_by_bounds
 from loopir.analysis.presburger.solver import isl, matrix, number, question, space, weigh
 from loopir.arith.bits import xor_by_divisions
 from loopir.arith.poly import exact_quotient, poly_add, to_index
@@ -317,21 +316,13 @@ class ConstraintSystem:
 
         return among(_points(position, [*self.constraints, *order]), choices)
 
-    def smallest(
-        self, dims: Sequence[str], order: Sequence[Constraint], *, likely: bool = True
-    ) -> dict[str, int] | None:
+    def smallest(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
         """The lexicographically least solution over `dims` that meets `order`, too; None if there is none.
 
-        Whether there is one is tried first where it is not `likely`, or where there are cases. Where the least one
-        takes the solver too long, it is any; Undecided where it cannot tell whether there is one.
+        Where the least one takes the solver too long, it is any; Undecided where it cannot tell whether there is one.
         """
-        first = likely and not self.cases
-        if first and (found := self.corner(dims, order)) is not None:
-            return found
         if self.refutes(order):
             return None
-        if not first and (found := self.corner(dims, order)) is not None:
-            return found
         try:
             with question():
                 points = [least_point(s, len(dims)) for s in self.solutions(dims, order) if not s.is_empty()]
@@ -347,17 +338,6 @@ class ConstraintSystem:
                     point = isl.Set.from_basic_set(s).sample_point()
                     return [[point.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(len(dims))]]
         return []
-
-    def corner(self, dims: Sequence[str], order: Sequence[Constraint]) -> dict[str, int] | None:
-        """The least solution where it is seen: each dimension's least in turn, in one of the choices of cases."""
-        if self.pairs or (self.hidden and not self.cases) or not _few(self.cases):
-            return None
-        choices = [[*chain.from_iterable(choice)] for choice in product(*self.cases)]
-
-        def refuted(case: Sequence[Constraint]) -> bool:
-            return bool(self.cases) and self._ready().refutes([*order, *case])
-
-        return lexmin_by_bounds(dims, frozenset(self.hidden), [*self.constraints, *order], choices, refuted)
 
     def possible(self, dims: Sequence[str], order: Sequence[Constraint]) -> bool:
         """Whether anything meets `order`, too, or whether that takes the solver too long to say."""

@@ -12,22 +12,28 @@ import inspect
 import itertools
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from typing import Any, Literal, TypeVar
 
 from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, SCOPES, Func, Loop, Reduce
-from loopir.ir.ops import INSTRUCTIONS
-from loopir.ir.traverse.walk import accessed_buffers, child_stmts, fresh_name, loops, statements, taken_names
+from loopir.ir.grammar import AXES, SCOPES, Alloc, Func, Loop, Reduce
+from loopir.ir.instr.match_nest import misplaced_operand, unify
+from loopir.ir.ops import INSTRUCTIONS, Instruction
+from loopir.ir.traverse.walk import (
+    accessed_buffers,
+    child_stmts,
+    fresh_name,
+    leaf_paths,
+    loops,
+    statements,
+    taken_names,
+)
 from loopir.schedule import Schedule
 from loopir.schedule.core.find import all_buffers
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step
-from loopir.testing.generate.argument_needs import NoPlace, fitting
-from loopir.testing.generate.argument_questions import Nest, done_by
 from loopir.testing.generate.draws import between, choose
 
 T = TypeVar("T")
@@ -82,33 +88,40 @@ def steps(draw: st.DrawFn, func: Func, primitives: Sequence[str] = ()) -> Step:
 
 
 def _step(draw: st.DrawFn, func: Func, primitives: Sequence[str]) -> Step:
-    """A step of a primitive that has a place in `func`: such as its docstring shows, or not quite, or any at all."""
-    nest = Nest(func)
-    for _ in range(ATTEMPTS):
+    """A step of a primitive that, most of the time, accepts it; or any."""
+    accepted = draw(between(0, 3)) > 0
+    for _ in range(PRIMITIVES_TRIED if accepted else 0):
         name = choose(draw, primitives)
-        with suppress(NoPlace):
-            args, kwargs = _in_mood(draw, PRIMITIVES[name], nest, {})
+        args, kwargs, taken = _tried(draw, PRIMITIVES[name], func, {}, TRIALS)
+        if taken:
             return Step(name, args, tuple(kwargs.items()))
     name = choose(draw, primitives)
-    args, kwargs = _arguments_of(draw, PRIMITIVES[name], nest, {}, ANY)
+    args, kwargs = _arguments_of(draw, PRIMITIVES[name], func, {})
     return Step(name, args, tuple(kwargs.items()))
 
 
-ATTEMPTS = 8
-"""So many primitives are tried until one has a place."""
-USUAL, ANY = -1, -2
-"""Arguments such as a docstring shows, and any at all; a number from 0 on is a need that they may miss."""
+PRIMITIVES_TRIED = 3
+"""So many primitives are tried until one accepts what is drawn for it."""
+TRIALS = 8
+"""So many arguments are drawn for a primitive until it accepts them."""
 
 
-def _in_mood(
-    draw: st.DrawFn, f: Callable[..., Any], nest: Nest, given: Mapping[str, st.SearchStrategy[Any]]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Mostly usual arguments for `f`; NoPlace where there are none. Now and then some that lack one need, or any."""
-    mood = draw(between(0, 11))
-    if mood == 10:
-        return _arguments_of(draw, f, nest, given, draw(between(0, 7)))
-    usual = _arguments_of(draw, f, nest, given, USUAL)
-    return usual if mood < 11 else _arguments_of(draw, f, nest, given, ANY)
+def _tried(
+    draw: st.DrawFn, f: Callable[..., Any], func: Func, given: Mapping[str, st.SearchStrategy[Any]], trials: int
+) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+    """Arguments for `f`, drawn up to so many times until it accepts them, and whether it does, or fails."""
+    args, kwargs = _arguments_of(draw, f, func, given)
+    for left in reversed(range(trials)):
+        try:
+            f(func, *args, **kwargs)
+        except ScheduleError:
+            if left:
+                args, kwargs = _arguments_of(draw, f, func, given)
+            continue
+        except Exception:
+            pass  # a failure: whoever takes the step is to meet it
+        return args, kwargs, True
+    return args, kwargs, False
 
 
 @st.composite
@@ -119,10 +132,8 @@ def arguments_of(
     given: Mapping[str, st.SearchStrategy[Any]] | None = None,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What to call `f` with after its first parameter; `given` are strategies by the name of a parameter."""
-    nest = Nest(func)
-    with suppress(NoPlace):
-        return _in_mood(draw, f, nest, given or {})
-    return _arguments_of(draw, f, nest, given or {}, ANY)
+    args, kwargs, _ = _tried(draw, f, func, given or {}, TRIALS * draw(st.booleans()))
+    return args, kwargs
 
 
 @cache
@@ -134,10 +145,10 @@ def _parameters(f: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, Any], .
 
 
 def _arguments_of(
-    draw: st.DrawFn, f: Callable[..., Any], nest: Nest, given: Mapping[str, st.SearchStrategy[Any]], mood: int
+    draw: st.DrawFn, f: Callable[..., Any], func: Func, given: Mapping[str, st.SearchStrategy[Any]]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments for `f`: usual ones, any, or such as miss the need that `mood` counts to. NoPlace where none are."""
-    arguments = _Arguments(draw, nest, f, mood)
+    """Arguments for `f` that speak of what is in the nest."""
+    arguments = _Arguments(draw, func, f)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for p, hint in _parameters(f):
@@ -162,16 +173,14 @@ def _arguments_of(
 class _Arguments:
     """Draws one argument after the other, each near those before it."""
 
-    def __init__(self, draw: st.DrawFn, nest: Nest, f: Callable[..., Any], mood: int) -> None:
-        self.draw, self.nest, self.f = draw, nest, f
-        self.usual, self.but = mood != ANY, mood if mood >= 0 else None
-        self.func = nest.func
+    def __init__(self, draw: st.DrawFn, func: Func, f: Callable[..., Any]) -> None:
+        self.draw, self.func, self.f = draw, func, f
         self.chosen: dict[str, Any] = {}
-        self.places = nest.places
-        self.loops = tuple(nest.loops.values())
+        self.places = tuple(leaf_paths(func.body))
+        self.loops = tuple(loops(func.body))
         self.around = {p.stmt.label: tuple(x.var for x in p.loops) for p in self.places}
-        self.buffers = tuple(b.name for b in all_buffers(self.func))
-        self.own = tuple(nest.allocs)
+        self.buffers = tuple(b.name for b in all_buffers(func))
+        self.own = tuple(s.buffer.name for s in statements(func.body) if isinstance(s, Alloc))
         self.touched = {p.stmt.label: accessed_buffers(p.stmt) for p in self.places}
 
     def one(self, name: str, hint: Any, *, many: bool) -> Any:
@@ -201,12 +210,6 @@ class _Arguments:
         found = tuple(options)
         return choose(self.draw, found) if found else default
 
-    def like(self, name: str, options: Iterable[T], default: Any = "none") -> Any:
-        """One of `options` for the parameter `name`: if it is to be usual, one such as the docstring shows."""
-        if self.usual:
-            return self.pick(fitting(self.f, self.nest, name, options, self.chosen, but=self.but))
-        return self.pick(options, default)
-
     def rarely(self) -> bool:
         return self.draw(between(0, 5)) == 5
 
@@ -217,8 +220,6 @@ class _Arguments:
         beside a buffer one near."""
         every = [x.var for x in self.loops]
         found: list[str] = []
-        if self.usual:
-            return self.like("loop", every)
         if (stage := self.chosen.get("stage")) in self.around:
             own = self.around[stage]
             near = [v for label in self.around if self._share(stage, label) for v in self.around[label]]
@@ -234,41 +235,39 @@ class _Arguments:
 
     def _at(self) -> str | None:
         around = self.around.get(str(self.chosen.get("stage")), ())
-        return self.like("at", [*around, None])
+        return self.pick([*around, None])
 
     _store = _at
 
     def _outer(self) -> str:
-        return self.like("outer", [x.var for x in self.loops if any(loops(x.body))])
+        return self.pick([x.var for x in self.loops if any(loops(x.body))])
 
     def _inner(self) -> str:
         outer = [x for x in self.loops if x.var == self.chosen.get("outer")]
         nested = [x.var for o in outer for x in loops(o.body)]
-        return self.like("inner", nested[:2] if self.usual else nested or [x.var for x in self.loops])
+        return self.pick(nested[: None if self.rarely() else 2] or [x.var for x in self.loops])
 
     def _first(self) -> Any:
         """A loop with another one after it, or a dimension; where loops are chosen already, a count."""
         if "loop" in self.chosen:
             return self.draw(between(0, 2))
         if "buffer" in self.chosen:
-            return self.like("first", range(3), 0)
-        return self.like("first", [one for one, _ in self._pairs()] or [x.var for x in self.loops])
+            return self.pick(range(3), 0)
+        return self.pick([one for one, _ in self._pairs()] or [x.var for x in self.loops])
 
     def _second(self) -> str:
         """Mostly the loop right after the first one."""
         first = self.chosen.get("first")
         after = [other for one, other in self._pairs() if one == first]
-        return self.like("second", after if after and not self.rarely() else [x.var for x in self.loops])
+        return self.pick(after if after and not self.rarely() else [x.var for x in self.loops])
 
     def _count(self) -> int:
         """So many dimensions, from the first on."""
         left = self._rank() - int(self.chosen.get("first", 0))
-        return self.draw(between(2, max(2, left)) if self.usual else between(0, 3))
+        return self.draw(between(0, 3) if self.rarely() else between(2, max(2, left)))
 
     def _pairs(self) -> list[tuple[str, str]]:
         """Loops that stand one right after the other, most often."""
-        if self.usual:
-            return [(a.var, b.var) for a, b in self.nest.pairs]
         return [(a.var, b.var) for row in self._rows() for a, b in itertools.pairwise(row)]
 
     def _last(self) -> int:
@@ -295,10 +294,10 @@ class _Arguments:
         """Several loops: of one nest in any order, or beside one another."""
         if (stage := self.chosen.get("stage")) in self.around:
             each = [v for v in self.around[stage] if self.draw(st.booleans())]
-            return self.like("loops", [each], [])
+            return self.pick([each], [])
         rows = [[x.var for x in row] for row in self._rows()]
         chains = [c for c in self._chains() if len(c) > 1]
-        pairs = self.like("loops", [*rows, *chains], [])
+        pairs = self.pick([*rows, *chains], [])
         if pairs in rows:
             start = self.draw(between(0, len(pairs) - 2))
             return pairs[start : start + 2 + self.rarely()]
@@ -317,7 +316,7 @@ class _Arguments:
 
     def _stage(self) -> str:
         folds = [p.stmt.label for p in self.places if isinstance(p.stmt, Reduce)]
-        return self.like("stage", folds if folds and not self.usual and self.draw(st.booleans()) else self.around)
+        return self.pick(folds if folds and self.draw(st.booleans()) else self.around)
 
     def _after(self) -> list[str]:
         within = [label for label, around in self.around.items() if self.chosen.get("loop") in around]
@@ -326,11 +325,11 @@ class _Arguments:
     def _buffer(self) -> str:
         stage = [p.stmt for p in self.places if p.stmt.label == self.chosen.get("stage")]
         touched = [b for b in self.buffers if any(b in accessed_buffers(s) for s in stage)]
-        return self.like("buffer", touched or (self.own if self.own and not self.rarely() else self.buffers))
+        return self.pick(touched or (self.own if self.own and not self.rarely() else self.buffers))
 
     def _old(self) -> str:
         if "buffer" in self.chosen:
-            return self.like("old", [b for b in self.own or self.buffers if b != self.chosen["buffer"]])
+            return self.pick([b for b in self.own or self.buffers if b != self.chosen["buffer"]])
         return self.pick([*(x.var for x in self.loops), *self.around, *self.buffers])
 
     def _new(self) -> str:
@@ -356,7 +355,7 @@ class _Arguments:
 
     def _dim(self) -> int:
         rank = self._rank()
-        return self.like("dim", range(max(1, rank) + (not self.usual and self.rarely())), 0)
+        return self.pick(range(max(1, rank) + self.rarely()), 0)
 
     def _stages(self) -> int | tuple[str, ...]:
         """How many, or which: some of those that the loop does not hold, in their order."""
@@ -369,9 +368,6 @@ class _Arguments:
 
     def _shift(self) -> int | tuple[int, ...]:
         """Of one loop, or of two where one holds another."""
-        first = self.nest.loops.get(str(self.chosen.get("first")))
-        if self.usual and not (first and len(first.body) == 1 and isinstance(first.body[0], Loop)):
-            return self.draw(between(-2, 2))
         one = self.draw(between(-2, 2))
         return (one, self.draw(between(-1, 1))) if self.draw(st.booleans()) else one
 
@@ -396,9 +392,7 @@ class _Arguments:
     def _when(self) -> str:
         """A condition on the sizes and on loops around the one that is chosen."""
         inside = next(([y.var for y in loops((x,))] for x in self.loops if x.var == self.chosen.get("loop")), [])
-        known = [*self.func.sizes, *(x.var for x in self.loops if not self.usual or self._holds(x, inside))]
-        if self.usual and not known:
-            raise NoPlace("no when")
+        known = [*self.func.sizes, *(x.var for x in self.loops if self.rarely() or self._holds(x, inside))]
         return self.pick(("{v} % 2 == 0", "{v} > 2", "{v} == 1")).format(v=self.pick(known, "1"))
 
     def _holds(self, loop: Loop, names: list[str]) -> bool:
@@ -409,6 +403,12 @@ class _Arguments:
         shapes = {b.name: b.shape for b in all_buffers(self.func)}
         rank = len(shapes.get(str(self.chosen.get("buffer")), ()))
         return self.pick(LAYOUTS.get(rank, ("lambda i: i",)))
+
+
+def done_by(fn: Instruction, loop: Loop) -> bool:
+    """Whether `loop` does what `fn` means, on memory that `fn` works on."""
+    found = unify(fn, (loop,))
+    return not isinstance(found, str) and misplaced_operand(fn, found) is None
 
 
 LAYOUTS = {
