@@ -165,6 +165,11 @@ class Methods:
         """Put the dimensions of the intermediate `buffer` in the order in which `order` names those that there are."""
         raise NotImplementedError
 
+    def retime(self, loop: str, *late: str, by: int = 1, before: str | None = None) -> Self:
+        """Run the stages `late` of each iteration of `loop` `by` iterations later, beside the others of that
+        iteration."""
+        raise NotImplementedError
+
     def reuse(self, buffer: str, old: str) -> Self:
         """Keep `buffer` in the memory of `old`, an intermediate of its type that is as large, and needed at other
         times."""
