@@ -175,6 +175,10 @@ class Methods:
         times."""
         raise NotImplementedError
 
+    def reverse(self, loop: str) -> Self:
+        """Run the iterations of `loop` from the last one to the first."""
+        raise NotImplementedError
+
     def reverse_compute_at(self, stage: str, loop: str) -> Self:
         """Compute `stage` at the end of `loop`, which computes what it reads: in each iteration what that has
         finished."""
