@@ -265,6 +265,11 @@ class Methods:
         """Split each loop by its factor and reorder: the loops over tiles, then the loops inside a tile."""
         raise NotImplementedError
 
+    def trim(self, loop: str) -> Self:
+        """Leave out the first and the last iterations of `loop` that do nothing, as a test in them turns out one
+        way."""
+        raise NotImplementedError
+
     def unroll(self, loop: str) -> Self:
         """Unroll `loop`, whose extent has to be a constant. The order of its iterations stays, so it is always
         legal."""

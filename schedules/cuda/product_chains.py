@@ -37,7 +37,16 @@ def product_chain(
     s, c = found
     unit = _unit(s, c)
     rows, keys = rows or _rows(s, c), keys or _keys(s, c)
-    s, block, outer = blocked(s, c, rows, keys, "blockIdx.x")
+    try:
+        return _in_blocks(s, c, unit, rows, keys, stages, backwards=True)
+    except lp.ScheduleError:  # where it begins, a block may not be known to be there
+        return _in_blocks(s, c, unit, rows, keys, stages, backwards=False)
+
+
+def _in_blocks(
+    s: lp.Schedule, c: Chain, unit: Unit, rows: int, keys: int, stages: int, *, backwards: bool
+) -> lp.Schedule:
+    s, block, outer = blocked(s, c, rows, keys, "blockIdx.x", backwards=backwards)
     batch = [x for x in s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)] if extent(s, x) != 1]
     for stage in s.stages:
         s = s.decompose_reduction(stage, outer) if outer in s.reduced(stage) else s

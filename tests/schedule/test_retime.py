@@ -1,7 +1,7 @@
 """retime against brute force on random nests, and by example: memory in turn, few iterations, lowered products."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from meaning import assert_same
 from random_nests import assert_exact, assert_sound, trees
 
@@ -16,7 +16,9 @@ from loopir.schedule.primitives.loops.retime import retime
 @st.composite
 def retimings(draw: st.DrawFn, exact: bool, own: bool) -> tuple[Func, str, list[str], int, str | None]:
     """A nest, one of its loops, stages that are to run later, by how much, and before which other one."""
-    f = parse(draw(trees(exact=exact, own=own)))
+    source = draw(trees(exact=exact, own=own))
+    assume(not exact or "max(" not in source)  # of such a length the witness is one, and may not be the least
+    f = parse(source)
     loop = draw(st.sampled_from([*loops(f.body)]))
     inside = [p.stmt.label for p in leaf_paths(loop.body)]
     late = draw(st.lists(st.sampled_from(inside), min_size=1, max_size=max(1, len(inside) - 1), unique=True))

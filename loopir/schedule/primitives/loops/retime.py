@@ -199,7 +199,7 @@ class _Place:
 
     def holding(self, body: Body) -> Func:
         """`func` with `body`, in the shared memory, in place of the loop."""
-        for b in reversed(self.shared.values()):
+        for b in reversed([*self.shared.values()]):
             body = (Alloc(b, body),)
         return replace_stmt(self.func, self.loop, body)
 
@@ -215,7 +215,7 @@ class _Place:
         """What `items` do (`body`, if that is in another form), in the memory that they alone use."""
         own = {s.buffer.name: s.buffer for x in items for s in x.around if s.buffer.name not in self.shared}
         out = tuple(x.stmt for x in items) if body is None else body
-        for b in reversed(own.values()):
+        for b in reversed([*own.values()]):
             if any(x.uses(b) for x in items):
                 out = (Alloc(b, out),)
         return out
