@@ -50,12 +50,12 @@ KEPT = (0.0, 1.0)
 """Finite constants that every type has, and no rounding changes."""
 
 
-def busy_statement(loop: Loop, test: Cmp, turns_out: bool) -> str | None:
-    """The label of a statement of which it is not proved that it does nothing in iterations of `loop` in which `test`
-    turns out so wherever it is asked; None if there is none."""
-    body = tuple(cast(Stmt, _decided(s, test, turns_out)) for s in loop.body)
+def busy_statement(loop: Loop, tests: Mapping[Cmp, bool]) -> str | None:
+    """The label of a statement of which it is not proved that it does nothing in iterations of `loop` in which `tests`
+    turn out so wherever they are asked; None if there is none."""
+    body = tuple(cast(Stmt, _decided(s, tests)) for s in loop.body)
     own = {s.buffer.name for s in statements(body) if isinstance(s, Alloc)}
-    here = [p for p in leaf_paths(body) if _runs(p)]
+    here = [p for p in leaf_paths(body) if _runs(p) or _starts(p.stmt, loop)]
     made = _definitions(here, own)
     extremes = frozenset(
         b.name
@@ -70,12 +70,17 @@ def busy_statement(loop: Loop, test: Cmp, turns_out: bool) -> str | None:
     return None
 
 
-def _decided(n: Node, test: Cmp, turns_out: bool) -> Node:
+def _decided(n: Node, tests: Mapping[Cmp, bool]) -> Node:
     if isinstance(n, Buffer):
         return n
-    if n == test:
-        return TRUE if turns_out else FALSE
-    return rebuild(n, lambda x: _decided(x, test, turns_out))
+    if isinstance(n, Cmp) and n in tests:
+        return TRUE if tests[n] else FALSE
+    return rebuild(n, lambda x: _decided(x, tests))
+
+
+def _starts(s: Store | Reduce, loop: Loop) -> bool:
+    """Whether `s` is a reduction that starts again in each iteration, or further out, whatever a guard says of it."""
+    return isinstance(s, Reduce) and s.init is not None and loop.var not in s.over
 
 
 def _holds(c: Cond) -> bool | None:
@@ -117,8 +122,8 @@ def _does_nothing(s: Store | Reduce, loop: Loop, made: Mapping[str, Definition],
         wanted: tuple[Value, ...] = (Load(s.buffer, s.at),)
         values: tuple[Value, ...] = (s.value,)
     else:
-        if s.init is not None and loop.var not in s.over:
-            return False  # it starts again in each iteration, or further out
+        if _starts(s, loop):
+            return False
         wanted, values = s.monoid.identity, s.values
     return all(_is_always(inlined(v, made), w, extremes) for v, w in zip(values, wanted, strict=True))
 

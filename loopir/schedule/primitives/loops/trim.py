@@ -74,14 +74,15 @@ def trim(func: Func, loop: str) -> Func:
     lows: list[Index] = []
     highs: list[Index] = []
     busy: str | None = None
-    for test, held, (slope, end) in _ends(target, facts):
-        found = busy_statement(target, test, not held)
+    ends = list(_ends(target, facts))
+    for test, held, late, end in ends:
+        decided = {x: not h for x, h, way, e in ends if way == late and facts.at_least(e - end if late else end - e, 0)}
+        found = busy_statement(target, decided)
         if found is not None:
-            busy = (
-                busy or f"{found} is not proved to do nothing where {text(test)} {'does not hold' if held else 'holds'}"
-            )
-        else:
-            (lows if slope > 0 else highs).append(end)
+            where = f"{text(test)} {'does not hold' if held else 'holds'}"
+            busy = busy or f"{found} is not proved to do nothing where {where}"
+        elif end not in (bounds := lows if late else highs):
+            bounds.append(end)
     if not lows and not highs:
         reason = busy or f"no test in {target.var!r} leaves its first or its last iterations nothing to do"
         raise ScheduleError(reason, loop=target.var, suggestion="a mask by the identity of each fold")
@@ -103,25 +104,28 @@ def _require_starts_inside(func: Func, loop: Loop) -> None:
             raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({s.label!r}) first")
 
 
-def _ends(loop: Loop, facts: Facts) -> Iterator[tuple[Cmp, bool, tuple[int, Index]]]:
-    """The tests that can turn out so only from an iteration on, or only before one, whatever the loops inside are at,
-    how, and that iteration: the first one for a positive slope, else the one after the last."""
+_End = tuple[Cmp, bool, bool, Index]
+"""A test, how it can turn out, whether from an iteration on, and that iteration; or else the one after the last."""
+
+
+def _ends(loop: Loop, facts: Facts) -> Iterator[_End]:
+    """The tests that can turn out so only from an iteration on, or only before one, wherever the loops inside are."""
     seen: set[tuple[Cmp, bool]] = set()
 
-    def visit(body: Body, inside: tuple[Loop, ...]) -> Iterator[tuple[Cmp, bool, tuple[int, Index]]]:
+    def visit(body: Body, inside: tuple[Loop, ...]) -> Iterator[_End]:
         for s in body:
             inner = [*bodies(s)]
             for test, held in guards_around(s) if inner else guarding_tests(s):
                 if (test, held) not in seen and (end := _end(test, held, loop, inside, facts)) is not None:
                     seen.add((test, held))
-                    yield test, held, end
+                    yield test, held, *end
             for b in inner:
                 yield from visit(b, (*inside, s) if isinstance(s, Loop) else inside)
 
     yield from visit(loop.body, ())
 
 
-def _end(test: Cmp, held: bool, loop: Loop, inside: tuple[Loop, ...], facts: Facts) -> tuple[int, Index] | None:
+def _end(test: Cmp, held: bool, loop: Loop, inside: tuple[Loop, ...], facts: Facts) -> tuple[bool, Index] | None:
     """Where `test` comes to turn out so at some iteration of the loops `inside`, or no more does; None if not known."""
     if loop.var not in free_vars(test) or test.op not in ("<", "<=") or not is_affine_visible(test):
         return None
@@ -143,4 +147,4 @@ def _end(test: Cmp, held: bool, loop: Loop, inside: tuple[Loop, ...], facts: Fac
         return None
     end = facts.tidy((-rest + (slope - 1)) // slope if slope > 0 else rest // -slope + 1)
     left_out = end if slope > 0 else loop.extent - end
-    return None if facts.at_least(-left_out, 0) else (slope, end)
+    return None if facts.at_least(-left_out, 0) else (slope > 0, end)
