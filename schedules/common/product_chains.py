@@ -73,17 +73,7 @@ def blocked(
     Blocks that a mask leaves out are left out. Where there are some, loops run `backwards`, if so told: the longest
     rows first, and of each row the block first that the mask of causal scores cuts in two, so that no later block need
     be asked for it."""
-    product, last = c.second.stage, s.stages[-1]
-    beside = [x for x in c.last if s.loops(x)[:-1] == s.loops(product)[:-2]]  # in the nest of the product
-    own = product if beside or not c.last else last
-    s, (block, _) = step(s, "split", s.loops(own)[-3 if own == product else -2], rows, tail="exact")
-    for stage in c.last if own == product else ():
-        s = s.reverse_compute_at(stage, block) if block not in s.loops(stage) else s
-    for stage in reversed([x for x in s.stages if block not in s.loops(x)]):
-        s = s.compute_at(stage, block)
-    for stage in beside:
-        for loop in reversed(s.loops(stage)[s.loops(stage).index(block) + 1 :]):
-            s = s.distribute(loop, own)
+    s, block = _rows_in_blocks(s, c, rows)
     outers: list[str] = []
     for stage in (c.fold, *c.after, c.second.stage):
         s, (outer, _) = step(s, "split", s.loops(stage)[-1], keys, tail="exact")
@@ -100,6 +90,22 @@ def blocked(
         s = s.reverse(loop)
     bound = s if axis is None else s.bind(block, axis)
     return _in_one_loop(bound, c, outers[0]).trim(outers[0]), block, outers[0]
+
+
+def _rows_in_blocks(s: lp.Schedule, c: Chain, rows: int) -> tuple[lp.Schedule, str]:
+    """All stages in one loop over blocks of `rows`, and that loop."""
+    product, last = c.second.stage, s.stages[-1]
+    beside = [x for x in c.last if s.loops(x)[:-1] == s.loops(product)[:-2]]  # in the nest of the product
+    own = product if beside or not c.last else last
+    s, (block, _) = step(s, "split", s.loops(own)[-3 if own == product else -2], rows, tail="exact")
+    for stage in c.last if own == product else ():
+        s = s.reverse_compute_at(stage, block) if block not in s.loops(stage) else s
+    for stage in reversed([x for x in s.stages if block not in s.loops(x)]):
+        s = s.compute_at(stage, block)
+    for stage in beside:
+        for loop in reversed(s.loops(stage)[s.loops(stage).index(block) + 1 :]):
+            s = s.distribute(loop, own)
+    return s, block
 
 
 def _in_one_loop(s: lp.Schedule, c: Chain, outer: str) -> lp.Schedule:

@@ -1,4 +1,4 @@
-"""Find out whether an iteration of a loop does nothing where a condition of places turns out one way.
+"""Find out whether an iteration of a loop does nothing where a condition of places turns out one case.
 
 What an iteration leaves behind are the buffers that are not its own. It does nothing if each fold into one of these
 folds the identity of its monoid, and each store leaves what was there. That is asked statement by statement, in order,
@@ -46,7 +46,7 @@ from loopir.ir.traverse.walk import StmtPath, leaf_paths, leaf_writes, loaded_bu
 
 MOST_TESTS = 4
 """Tests of values for constants in one value, each of which is decided both ways."""
-KEPT = (0.0, 1.0)
+EXACT = (0.0, 1.0)
 """Finite constants that every type has, and no rounding changes."""
 
 
@@ -55,7 +55,7 @@ def busy_statement(loop: Loop, tests: Mapping[Cmp, bool]) -> str | None:
     turn out so wherever they are asked; None if there is none."""
     body = tuple(cast(Stmt, _decided(s, tests)) for s in loop.body)
     own = {s.buffer.name for s in statements(body) if isinstance(s, Alloc)}
-    here = [p for p in leaf_paths(body) if _runs(p) or _starts(p.stmt, loop)]
+    here = [p for p in leaf_paths(body) if _is_reached(p) or _starts(p.stmt, loop)]
     made = _definitions(here, own)
     extremes = frozenset(
         b.name
@@ -83,23 +83,23 @@ def _starts(s: Store | Reduce, loop: Loop) -> bool:
     return isinstance(s, Reduce) and s.init is not None and loop.var not in s.over
 
 
-def _holds(c: Cond) -> bool | None:
+def _outcome(c: Cond) -> bool | None:
     """Whether `c` holds, if its parts that are decided tell."""
     match c:
         case And(terms) | Or(terms):
             ends = isinstance(c, Or)
-            told = [_holds(t) for t in terms]
+            told = [_outcome(t) for t in terms]
             return ends if ends in told else None if None in told else not ends
         case Not(term):
-            told = _holds(term)
+            told = _outcome(term)
             return None if told is None else not told
         case _:
             return True if c == TRUE else False if c == FALSE else None
 
 
-def _runs(p: StmtPath) -> bool:
+def _is_reached(p: StmtPath) -> bool:
     """Whether no test that is decided holds the statement back."""
-    return all(_holds(c) is not (not yes) for c, yes in p.conds())
+    return all(_outcome(c) is not (not yes) for c, yes in p.conds())
 
 
 def _definitions(here: list[StmtPath], own: set[str]) -> dict[str, Definition]:
@@ -107,7 +107,7 @@ def _definitions(here: list[StmtPath], own: set[str]) -> dict[str, Definition]:
     out: dict[str, Definition] = {}
     for name in own:
         writers = [p for p in here if name in leaf_writes(p.stmt)]
-        always = [p for p in writers if all(_holds(c) is yes for c, yes in p.conds())]
+        always = [p for p in writers if all(_outcome(c) is yes for c, yes in p.conds())]
         if (
             len(writers) == len(always) == 1
             and isinstance(s := writers[0].stmt, Store)
@@ -134,17 +134,19 @@ def _is_always(v: Value, wanted: Value, extremes: frozenset[str]) -> bool:
     if len(tests) > MOST_TESTS:
         return False
     for outcome in product((True, False), repeat=len(tests)):
-        way = _Way(extremes)
+        case = _Case(extremes)
         for t, holds in zip(tests, outcome, strict=True):
             load, constant = cast(Op, t).args
-            if holds and way.equal.get(load, constant) != constant:
+            if holds and case.equal.get(load, constant) != constant:
                 break  # it is another one already
             if holds:
-                way.equal[load] = cast(Const, constant)
+                case.equal[load] = cast(Const, constant)
             else:
-                way.other.add((load, constant))
+                case.other.add((load, constant))
         else:
-            if not any(way.equal.get(x) == c for x, c in way.other) and not _same(way.form(v), way.form(wanted)):
+            if not any(case.equal.get(x) == c for x, c in case.other) and not _is_equal(
+                case.form(v), case.form(wanted)
+            ):
                 return False
     return True
 
@@ -157,15 +159,15 @@ def _is_for_constant(test: Value) -> bool:
             return False
 
 
-def _same(a: Value, b: Value) -> bool:
+def _is_equal(a: Value, b: Value) -> bool:
     if isinstance(a, Const) and isinstance(b, Const):
         return bool(a.value == b.value)
     return a == b
 
 
 @dataclass(slots=True)
-class _Way:
-    """One way for the tests to turn out: what is equal to a constant then, and what is not."""
+class _Case:
+    """One case for the tests to turn out: what is equal to a constant then, and what is not."""
 
     extremes: frozenset[str]
     """Folds that start as infinities."""
@@ -173,13 +175,13 @@ class _Way:
     other: set[tuple[Value, Value]] = field(default_factory=set[tuple[Value, Value]])
 
     def form(self, v: Value) -> Value:
-        """`v` in a shorter form, equal to it this way."""
+        """`v` in a shorter form, equal to it this case."""
         match v:
             case Load():
                 return self.equal.get(v, v)
             case Cast(x, t):
                 inner = self.form(x)
-                if isinstance(inner, Const) and (inner.value in KEPT or isinf(inner.value)) and t.is_float:
+                if isinstance(inner, Const) and (inner.value in EXACT or isinf(inner.value)) and t.is_float:
                     return Const(inner.value, t)
                 return v if inner is x else Cast(inner, t)
             case Select(c, a, b):
@@ -187,7 +189,7 @@ class _Way:
                 if held is not None:
                     return self.form(a if held else b)
                 one, other = self.form(a), self.form(b)
-                return one if _same(one, other) else v
+                return one if _is_equal(one, other) else v
             case Op(fn, args):
                 return self.operation(v, fn.name, tuple(self.form(x) for x in args))
             case _:
@@ -199,29 +201,35 @@ class _Way:
             if load in self.equal:
                 return self.equal[load] == constant
             return False if (load, constant) in self.other else None
-        return _holds(c)
+        return _outcome(c)
 
     def operation(self, v: Op, name: str, args: tuple[Value, ...]) -> Value:
         if v.dtype.is_float and all(isinstance(x, Const) for x in args):
             with np.errstate(all="ignore"):
                 made = float(v.fn.meaning(*(np.float64(cast(Const, x).value) for x in args)))
-            if made in KEPT or isinf(made):
+            if made in EXACT or isinf(made):
                 return Const(made, v.dtype)
         out = self.neutral(name, *args) if len(args) == 2 and name in ("mul", "add", "sub") else None
         return Op(v.fn, args) if out is None else out
 
     def neutral(self, name: str, a: Value, b: Value) -> Value | None:
         """The product, sum or difference of the two where one of them is neutral, or wins; None if none is."""
-        x, y = (float(c.value) if isinstance(c, Const) else None for c in (a, b))
         if name == "mul":
-            if (x == 0 and self.finite(b)) or y == 1:
-                return a
-            return b if (y == 0 and self.finite(a)) or x == 1 else None
-        if name == "sub" and a == b and self.finite(a):
-            return Const(0.0, a.dtype) if a.dtype.is_float else None
-        if y == 0 or (x is not None and isinf(x) and self.finite(b)):
-            return a
-        return b if name == "add" and (x == 0 or (y is not None and isinf(y) and self.finite(a))) else None
+            return self.product(a, b) or self.product(b, a)
+        if name == "sub":
+            gone = a == b and self.finite(a) and a.dtype.is_float
+            return Const(0.0, a.dtype) if gone else a if _number(b) == 0 or self.wins(a, b) else None
+        return a if _number(b) == 0 or self.wins(a, b) else b if _number(a) == 0 or self.wins(b, a) else None
+
+    def product(self, a: Value, b: Value) -> Value | None:
+        """The product where `a` is 0 or 1."""
+        x = _number(a)
+        return a if x == 0 and self.finite(b) else b if x == 1 else None
+
+    def wins(self, a: Value, b: Value) -> bool:
+        """Whether `a` is an infinity, and `b` none."""
+        x = _number(a)
+        return x is not None and isinf(x) and self.finite(b)
 
     def finite(self, v: Value) -> bool:
         """Whether `v` is made of what is finite, if what is given is."""
@@ -231,8 +239,12 @@ class _Way:
         )
 
     def excluded(self, load: Load) -> bool:
-        """Whether an extreme is of something, this way, as it is not the infinity that it starts as."""
+        """Whether an extreme is of something, this case, as it is not the infinity that it starts as."""
         return any(x == load and isinstance(c, Const) and isinf(c.value) for x, c in self.other)
+
+
+def _number(v: Value) -> float | None:
+    return float(v.value) if isinstance(v, Const) else None
 
 
 def _leaves(v: Value) -> Iterator[Const | Load]:
