@@ -2,9 +2,9 @@
 
 import pytest
 
+import loopir as lp
 from loopir.analysis.dataflow.definitions import Definition, inlined
 from loopir.ir.grammar import Store
-from loopir.ir.parser.parse import parse
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import leaf_paths
 
@@ -20,7 +20,7 @@ from loopir.ir.traverse.walk import leaf_paths
 )
 def test_what_is_loaded_is_written_out(at: str, read: str, told: str | None) -> None:
     first, second = leaf_paths(
-        parse(
+        lp.parse(
             f"""
 def f(A: "float32[9, 9]", B: "out float32[4]"):
     with alloc("float32[32]") as T:

@@ -2,9 +2,9 @@
 
 import pytest
 
+import loopir as lp
 from loopir.analysis.dataflow.idle_iterations import busy_statement, guarding_tests
 from loopir.ir.grammar import Cmp
-from loopir.ir.parser.parse import parse
 from loopir.ir.traverse.walk import leaf_paths, loops
 
 
@@ -37,7 +37,7 @@ from loopir.ir.traverse.walk import leaf_paths, loops
 )  # fmt: skip
 def test_what_is_left_of_an_iteration_whose_test_fails(lines: list[str], busy: str | None) -> None:
     inside = "\n".join(f"                {x}" for x in lines)
-    f = parse(f"""
+    f = lp.parse(f"""
 def f(A: "float32[8, 8]", B: "float32[8]", C: "inout float32[9]", M: "inout float32[8]"):
     for i in range(8):
         for k in range(8):
