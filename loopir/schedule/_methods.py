@@ -231,7 +231,9 @@ class Methods:
         """Make a version of `loop` for where `when` holds, and keep the loop as it is for where it does not."""
         raise NotImplementedError
 
-    def specialize_warps(self, loop: str, *, stages: int, registers: tuple[int, int] = (40, 232)) -> Self:
+    def specialize_warps(
+        self, loop: str, *, stages: int, registers: tuple[int, int] = (40, 232), once: tuple[str, ...] = ()
+    ) -> Self:
         """Let warps of their own make the copies of `loop`, up to `stages` iterations ahead of the rest."""
         raise NotImplementedError
 

@@ -54,9 +54,9 @@ def _in_blocks(
     for stage in s.stages:
         if stage not in (c.first.stage, c.second.stage):
             s = by_warpgroups(s, _inside(s, stage, block, outer)[0])
-    s = _first_product(s, c, unit, block, outer)
+    s, once = _first_product(s, c, unit, block, outer)
     s, copy = _second_product(s, c, unit, outer)
-    s = s.specialize_warps(outer, stages=stages, registers=REGISTERS)
+    s = s.specialize_warps(outer, stages=stages, registers=REGISTERS, once=once)
     return batched(_overlapped(s, c, copy, outer), batch)
 
 
@@ -64,7 +64,8 @@ def _overlapped(s: lp.Schedule, c: Chain, copy: str, outer: str) -> lp.Schedule:
     """The second product a block later, so that it and the next block's first one are under way together, and with
     what is made of that block's scores."""
     made = next(x for x in s.stages[s.stages.index(c.first.stage) + 1 :] if outer in s.loops(x))
-    return s.retime(outer, copy, c.second.stage, before=made)
+    late = (outer, copy, c.second.stage)
+    return s.retime(*late, before=made) if s.why("retime", *late, before=made) is None else s  # of one block
 
 
 def _unit(s: lp.Schedule, c: Chain) -> Unit:
@@ -106,18 +107,20 @@ def _in_registers(s: lp.Schedule, block: str, outer: str) -> lp.Schedule:
     return s
 
 
-def _first_product(s: lp.Schedule, c: Chain, unit: Unit, block: str, outer: str) -> lp.Schedule:
-    """The first product, of rows that a block of threads copies once and of a block of keys."""
+def _first_product(s: lp.Schedule, c: Chain, unit: Unit, block: str, outer: str) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """The first product, of rows that a block of threads copies once and of a block of keys; and that copy, if it is
+    made by boxes."""
     stage, (i, j, k) = c.first.stage, s.loops(c.first.stage)[-3:]
     rows, keys = extent(s, i) or 0, extent(s, j) or 0
     s, (steps, k) = step(s, "split", k, unit.depth, tail="exact")
     s, (group, i) = step(s, "split", i, GROUP_ROWS, tail="exact")
     s = s.reorder(group, steps, i, j, k).bind(group, "warpgroup").unroll(steps)
     s, copy = _staged_tile(s, stage, c.first.left.buffer, block, rows, unit)
-    s = copy_by_threads(s, copy, rows // GROUP_ROWS, None, unit.vector)
+    boxes = boxes_of(s, copy, unit, 1)
+    s = boxes or copy_by_threads(s, copy, rows // GROUP_ROWS, None, unit.vector)
     s, _ = _blocks_of(s, stage, c.first.right.buffer, outer, unit)
     turned = "_bt" if c.first.right.along else ""
-    return s.tensorize(i, f"wgmma_m64n{keys}k{unit.depth}_{unit.name}{turned}")
+    return s.tensorize(i, f"wgmma_m64n{keys}k{unit.depth}_{unit.name}{turned}"), (copy,) if boxes is not None else ()
 
 
 def _second_product(s: lp.Schedule, c: Chain, unit: Unit, outer: str) -> tuple[lp.Schedule, str]:
