@@ -165,9 +165,18 @@ class Methods:
         """Put the dimensions of the intermediate `buffer` in the order in which `order` names those that there are."""
         raise NotImplementedError
 
+    def retime(self, loop: str, *late: str, by: int = 1, before: str | None = None) -> Self:
+        """Run the stages `late` of each iteration of `loop` `by` iterations later, beside the others of that
+        iteration."""
+        raise NotImplementedError
+
     def reuse(self, buffer: str, old: str) -> Self:
         """Keep `buffer` in the memory of `old`, an intermediate of its type that is as large, and needed at other
         times."""
+        raise NotImplementedError
+
+    def reverse(self, loop: str) -> Self:
+        """Run the iterations of `loop` from the last one to the first."""
         raise NotImplementedError
 
     def reverse_compute_at(self, stage: str, loop: str) -> Self:
@@ -222,7 +231,9 @@ class Methods:
         """Make a version of `loop` for where `when` holds, and keep the loop as it is for where it does not."""
         raise NotImplementedError
 
-    def specialize_warps(self, loop: str, *, stages: int, registers: tuple[int, int] = (40, 232)) -> Self:
+    def specialize_warps(
+        self, loop: str, *, stages: int, registers: tuple[int, int] = (40, 232), once: tuple[str, ...] = ()
+    ) -> Self:
         """Let warps of their own make the copies of `loop`, up to `stages` iterations ahead of the rest."""
         raise NotImplementedError
 
@@ -254,6 +265,11 @@ class Methods:
         tail: Literal["guard", "exact", "shift_inwards", "round_up", "peel"] = "guard",
     ) -> Self:
         """Split each loop by its factor and reorder: the loops over tiles, then the loops inside a tile."""
+        raise NotImplementedError
+
+    def trim(self, loop: str) -> Self:
+        """Leave out the first and the last iterations of `loop` that do nothing, as a test in them turns out one
+        way."""
         raise NotImplementedError
 
     def unroll(self, loop: str) -> Self:

@@ -64,14 +64,40 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
     return None if c is None else (s, c)
 
 
-def blocked(s: lp.Schedule, c: Chain, rows: int, keys: int, axis: str | None = None) -> tuple[lp.Schedule, str, str]:
+def blocked(
+    s: lp.Schedule, c: Chain, rows: int, keys: int, axis: str | None = None, *, backwards: bool = False
+) -> tuple[lp.Schedule, str, str]:
     """All stages in one loop over blocks of `rows`, bound to `axis` of the grid, if one is given, and in it one over
-    blocks of `keys`; and these two loops."""
+    blocks of `keys`; and these two loops.
+
+    Blocks that a mask leaves out are left out. Where there are some, loops run `backwards`, if so told: the longest
+    rows first, and of each row the block first that the mask of causal scores cuts in two, so that no later block need
+    be asked for it."""
+    s, block = _rows_in_blocks(s, c, rows)
+    outers: list[str] = []
+    for stage in (c.fold, *c.after, c.second.stage):
+        s, (outer, _) = step(s, "split", s.loops(stage)[-1], keys, tail="exact")
+        outers.append(outer)
+        inside = s.loops(stage)[s.loops(stage).index(block) + 1 :]
+        s = s.reorder(outer, *(x for x in inside if x != outer))
+    bound = s if axis is None else s.bind(block, axis)
+    whole = _in_one_loop(bound, c, outers[0])
+    if whole.why("trim", outers[0]) is not None:
+        return whole, block, outers[0]
+    if not backwards:
+        return whole.trim(outers[0]), block, outers[0]
+    for loop in (block, *outers):
+        s = s.reverse(loop)
+    bound = s if axis is None else s.bind(block, axis)
+    return _in_one_loop(bound, c, outers[0]).trim(outers[0]), block, outers[0]
+
+
+def _rows_in_blocks(s: lp.Schedule, c: Chain, rows: int) -> tuple[lp.Schedule, str]:
+    """All stages in one loop over blocks of `rows`, and that loop."""
     product, last = c.second.stage, s.stages[-1]
     beside = [x for x in c.last if s.loops(x)[:-1] == s.loops(product)[:-2]]  # in the nest of the product
     own = product if beside or not c.last else last
     s, (block, _) = step(s, "split", s.loops(own)[-3 if own == product else -2], rows, tail="exact")
-    s = s.bind(block, axis) if axis is not None else s
     for stage in c.last if own == product else ():
         s = s.reverse_compute_at(stage, block) if block not in s.loops(stage) else s
     for stage in reversed([x for x in s.stages if block not in s.loops(x)]):
@@ -79,13 +105,12 @@ def blocked(s: lp.Schedule, c: Chain, rows: int, keys: int, axis: str | None = N
     for stage in beside:
         for loop in reversed(s.loops(stage)[s.loops(stage).index(block) + 1 :]):
             s = s.distribute(loop, own)
-    outermost = ""
-    for stage in (c.fold, *c.after, c.second.stage):
-        s, (outer, _) = step(s, "split", s.loops(stage)[-1], keys, tail="exact")
-        outermost = outermost or outer
-        inside = s.loops(stage)[s.loops(stage).index(block) + 1 :]
-        s = s.reorder(outer, *(x for x in inside if x != outer))
-    s = s.simplify(drop_unit_loops=True).rolling_update((*c.after, c.second.stage), outermost)
+    return s, block
+
+
+def _in_one_loop(s: lp.Schedule, c: Chain, outer: str) -> lp.Schedule:
+    """The second product, and what needs the end of the fold, in the loop `outer` over its blocks."""
+    s = s.simplify(drop_unit_loops=True).rolling_update((*c.after, c.second.stage), outer)
     for stage in reversed((c.first.stage, *c.before)):
-        s = s.compute_at(stage, outermost)
-    return s, block, outermost
+        s = s.compute_at(stage, outer)
+    return s

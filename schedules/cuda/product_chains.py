@@ -37,7 +37,16 @@ def product_chain(
     s, c = found
     unit = _unit(s, c)
     rows, keys = rows or _rows(s, c), keys or _keys(s, c)
-    s, block, outer = blocked(s, c, rows, keys, "blockIdx.x")
+    try:
+        return _in_blocks(s, c, unit, rows, keys, stages, backwards=True)
+    except lp.ScheduleError:  # where it begins, a block may not be known to be there
+        return _in_blocks(s, c, unit, rows, keys, stages, backwards=False)
+
+
+def _in_blocks(
+    s: lp.Schedule, c: Chain, unit: Unit, rows: int, keys: int, stages: int, *, backwards: bool
+) -> lp.Schedule:
+    s, block, outer = blocked(s, c, rows, keys, "blockIdx.x", backwards=backwards)
     batch = [x for x in s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)] if extent(s, x) != 1]
     for stage in s.stages:
         s = s.decompose_reduction(stage, outer) if outer in s.reduced(stage) else s
@@ -45,9 +54,18 @@ def product_chain(
     for stage in s.stages:
         if stage not in (c.first.stage, c.second.stage):
             s = by_warpgroups(s, _inside(s, stage, block, outer)[0])
-    s = _first_product(s, c, unit, block, outer)
-    s = _second_product(s, c, unit, outer)
-    return batched(s.specialize_warps(outer, stages=stages, registers=REGISTERS), batch)
+    s, once = _first_product(s, c, unit, block, outer)
+    s, copy = _second_product(s, c, unit, outer)
+    s = s.specialize_warps(outer, stages=stages, registers=REGISTERS, once=once)
+    return batched(_overlapped(s, c, copy, outer), batch)
+
+
+def _overlapped(s: lp.Schedule, c: Chain, copy: str, outer: str) -> lp.Schedule:
+    """The second product a block later, so that it and the next block's first one are under way together, and with
+    what is made of that block's scores."""
+    made = next(x for x in s.stages[s.stages.index(c.first.stage) + 1 :] if outer in s.loops(x))
+    late = (outer, copy, c.second.stage)
+    return s.retime(*late, before=made) if s.why("retime", *late, before=made) is None else s  # of one block
 
 
 def _unit(s: lp.Schedule, c: Chain) -> Unit:
@@ -89,39 +107,41 @@ def _in_registers(s: lp.Schedule, block: str, outer: str) -> lp.Schedule:
     return s
 
 
-def _first_product(s: lp.Schedule, c: Chain, unit: Unit, block: str, outer: str) -> lp.Schedule:
-    """The first product, of rows that a block of threads copies once and of a block of keys."""
+def _first_product(s: lp.Schedule, c: Chain, unit: Unit, block: str, outer: str) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """The first product, of rows that a block of threads copies once and of a block of keys; and that copy, if it is
+    made by boxes."""
     stage, (i, j, k) = c.first.stage, s.loops(c.first.stage)[-3:]
     rows, keys = extent(s, i) or 0, extent(s, j) or 0
     s, (steps, k) = step(s, "split", k, unit.depth, tail="exact")
     s, (group, i) = step(s, "split", i, GROUP_ROWS, tail="exact")
     s = s.reorder(group, steps, i, j, k).bind(group, "warpgroup").unroll(steps)
     s, copy = _staged_tile(s, stage, c.first.left.buffer, block, rows, unit)
-    s = copy_by_threads(s, copy, rows // GROUP_ROWS, None, unit.vector)
-    s = _blocks_of(s, stage, c.first.right.buffer, outer, unit)
+    boxes = boxes_of(s, copy, unit, 1)
+    s = boxes or copy_by_threads(s, copy, rows // GROUP_ROWS, None, unit.vector)
+    s, _ = _blocks_of(s, stage, c.first.right.buffer, outer, unit)
     turned = "_bt" if c.first.right.along else ""
-    return s.tensorize(i, f"wgmma_m64n{keys}k{unit.depth}_{unit.name}{turned}")
+    return s.tensorize(i, f"wgmma_m64n{keys}k{unit.depth}_{unit.name}{turned}"), (copy,) if boxes is not None else ()
 
 
-def _second_product(s: lp.Schedule, c: Chain, unit: Unit, outer: str) -> lp.Schedule:
-    """The second product, of what is in registers and of a block of values."""
+def _second_product(s: lp.Schedule, c: Chain, unit: Unit, outer: str) -> tuple[lp.Schedule, str]:
+    """The second product, of what is in registers and of a block of values, and the copy of that."""
     stage, (i, j, k) = c.second.stage, s.loops(c.second.stage)[-3:]
     width = extent(s, j)
     s, (steps, k) = step(s, "split", k, unit.depth, tail="exact")
     s, (group, i) = step(s, "split", i, GROUP_ROWS, tail="exact")
     s = s.reorder(group, steps, i, j, k).bind(group, "warpgroup").unroll(steps)
-    s = _blocks_of(s, stage, c.second.right.buffer, outer, unit)
+    s, copy = _blocks_of(s, stage, c.second.right.buffer, outer, unit)
     turned = "_bt" if c.second.right.along else ""
-    return s.tensorize(i, f"wgmma_m64n{width}k{unit.depth}_{unit.name}_ar{turned}")
+    return s.tensorize(i, f"wgmma_m64n{width}k{unit.depth}_{unit.name}_ar{turned}"), copy
 
 
-def _blocks_of(s: lp.Schedule, stage: str, buffer: str, outer: str, unit: Unit) -> lp.Schedule:
-    """Blocks of `buffer` in shared memory, copied by boxes."""
+def _blocks_of(s: lp.Schedule, stage: str, buffer: str, outer: str, unit: Unit) -> tuple[lp.Schedule, str]:
+    """Blocks of `buffer` in shared memory, copied by boxes, and that copy."""
     s, copy = _staged_tile(s, stage, buffer, outer, None, unit)
     made = boxes_of(s, copy, unit, 1)
     if made is None:
         raise lp.ScheduleError(f"{buffer} is not copied in boxes")
-    return made
+    return made, copy
 
 
 def _staged_tile(

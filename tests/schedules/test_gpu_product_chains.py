@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -14,9 +15,10 @@ import loopir as lp
 import schedules
 from loopir.errors import InterpretError
 from loopir.interp.interpret import interpret
-from loopir.ir.grammar import AsyncWait, Func, Kernel, MBarrierWait, Stmt
+from loopir.ir.grammar import AsyncWait, Body, Func, If, Int, Kernel, Loop, MBarrierWait, Stmt
 from loopir.ir.traverse.walk import replace, rewrite, statements
 from loopir.lower.gpu.asynchronous.insert_wgmma_waits import GROUP
+from loopir.lower.gpu.asynchronous.ring_slots import releases
 from loopir.runtime.cuda.disassembler import disassemble
 from schedules.cuda.product_chains import product_chain
 
@@ -93,7 +95,7 @@ def test_auto_makes_one_kernel_without_spills(
     (used,) = made.resources.values()
     assert (used.spill_stores, used.spill_loads) == (0, 0)
     issued = [line for line, _ in disassemble(made.cubin) if "HGMMA" in line]
-    assert len(issued) == depth // 16 + keys // blocks // 16
+    assert len(issued) == 2 * (depth // 16 + keys // blocks // 16)  # in the loop, before it and after it
 
 
 def test_heads_that_share_keys_and_powers_that_the_product_makes() -> None:
@@ -116,19 +118,54 @@ def test_heads_that_share_keys_and_powers_that_the_product_makes() -> None:
     assert float(np.abs(got - wanted(x, y, z, lambda s, i, j: cap * np.tanh(s / cap))).max()) < 0.03
 
 
-def faulty(func: Func, change: str) -> Func:
-    waits = [s for s in statements(func.body) if isinstance(s, AsyncWait) and s.group == GROUP]
-    awaits = [s for s in statements(func.body) if isinstance(s, MBarrierWait)]
-    gone: list[Stmt] = {"products": waits[:1], "full": [s for s in awaits if "full" in s.slot.buffer.name][:1]}[change]
-    assert gone
-    return replace(func, body=rewrite(func.body, lambda s: () if any(s is x for x in gone) else None))
+def faulty(func: Func, fault: str) -> Func:
+    """`func` with a fault in the loop over blocks: a wait that is gone or too weak, a buffer given back too early, a
+    ring whose slots do not go on."""
+    loop = next(s for s in statements(func.body) if isinstance(s, Loop) and s.kind == "serial" and is_overlapped(s))
+    here = [*statements(loop.body)]
+    older, newer = (s for s in here if isinstance(s, AsyncWait) and s.group == GROUP)
+    keys, values = (s for s in here if isinstance(s, MBarrierWait))
+    *_, release = (s for s in here if releases(s) and isinstance(s, If))
+
+    def edit(s: Stmt) -> Stmt | Body | None:
+        match fault:
+            case "fill not waited for":
+                return () if s is keys else None
+            case "given back too early":
+                return () if s is release else (release, s) if s is older else None
+            case "older group not waited for":
+                return replace(older, pending=2) if s is older else None
+            case "newer group not waited for":
+                return replace(newer, pending=1) if s is newer else None
+            case _:  # slots start again
+                return replace(values, slot=replace(values.slot, at=(Int(0),))) if s is values else None
+
+    return replace(func, body=rewrite(func.body, edit))
 
 
-@pytest.mark.parametrize("change", ["full"])
-def test_a_wait_that_is_left_out_is_found(change: str) -> None:
-    s = hopper(naive((1,), 64, 32, 64), keys=16)
+def is_overlapped(loop: Loop) -> bool:
+    """Whether two groups of products are under way in `loop`."""
+    return any(isinstance(s, AsyncWait) and s.group == GROUP and s.pending == 1 for s in statements(loop.body))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "fill not waited for",
+        "given back too early",
+        "older group not waited for",
+        "newer group not waited for",
+        "slots",
+    ],
+)
+def test_a_fault_in_the_lowered_nest_is_found(fault: str) -> None:
     with pytest.raises(InterpretError):
-        off(faulty(lp.lower(s, "cuda")[0], change), data((1,), 64, 32, 64))
+        off(faulty(lowered_to_break(), fault), data((1,), 64, 64, 64))
+
+
+@cache
+def lowered_to_break() -> Func:
+    return lp.lower(hopper(naive((1,), 64, 64, 64), keys=16), "cuda")[0]
 
 
 @pytest.mark.parametrize(

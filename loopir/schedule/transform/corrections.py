@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from loopir.analysis.dataflow.correction import Correction, NoCorrection, correction, number
 from loopir.analysis.dataflow.correction_symbolic import propose
+from loopir.analysis.dataflow.definitions import Definition, inlined, loads_of, may_select, nodes_of
 from loopir.arith.signs import is_nonnegative
 from loopir.errors import ScheduleError
 from loopir.intrinsics.ops import compare as compare
@@ -51,7 +52,6 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.legality.reductions import nested
-from loopir.schedule.transform.inlined import Definition, inlined, loads_of, may_select, nodes_of
 from loopir.schedule.transform.shrink_alloc import iteration_footprint, shrink_into_loop, shrink_where_possible
 
 EXTREMES = {"max", "min"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, InstrRegion, Loop, Stmt, Var, WarpSpecialized
-from loopir.ir.traverse.walk import rewrite
-from loopir.schedule.core.find import find_serial
-from loopir.schedule.legality.effects import require_stable_extent, writes
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, InstrRegion, Int, Loop, Stmt, Var, WarpSpecialized
+from loopir.ir.traverse.walk import path_to, rewrite, statements
+from loopir.schedule.core.find import find_serial, find_stage, join_names
+from loopir.schedule.legality.effects import reads, require_stable_extent, writes
 from loopir.schedule.legality.loop_kinds import require_outside_lanes
 from loopir.schedule.legality.scopes import require_places_apart
 from loopir.schedule.primitives.gpu.pipeline import parts_of, ring_of
@@ -20,7 +20,9 @@ MIN_REGISTERS, MAX_REGISTERS, REGISTER_STEP = 24, 256, 8
 
 
 @primitive
-def specialize_warps(func: Func, loop: str, *, stages: int, registers: tuple[int, int] = (40, 232)) -> Func:
+def specialize_warps(
+    func: Func, loop: str, *, stages: int, registers: tuple[int, int] = (40, 232), once: tuple[str, ...] = ()
+) -> Func:
     """Let warps of their own make the copies of `loop`, up to `stages` iterations ahead of the rest.
 
     The copies are the statements at the start of the body that fill memory which each iteration has anew, as for
@@ -30,6 +32,8 @@ def specialize_warps(func: Func, loop: str, *, stages: int, registers: tuple[int
     last iteration is over. Of the block's registers each of its threads gets the first of `registers`, and each other
     thread the second. The copies are to be such as go on by themselves and count their bytes. The rest of the body must
     write nothing that the copies read.
+
+    Copies called `once` stand before the loop, in memory that is allocated around both: these warps make them, too.
 
     before:
         def f(n: "size", A: "float32[n, 8]", B: "out float32[n, 8]"):
@@ -50,6 +54,7 @@ def specialize_warps(func: Func, loop: str, *, stages: int, registers: tuple[int
                     for y in range(8):
                         B[i, y] = T[i % 3, y]
     refuses: specialize_warps("i", stages=1)  # 1 stage runs nothing ahead
+    refuses: specialize_warps("i", stages=2, once=("B",))  # B is no copy before 'i' that counts its bytes
     refuses: specialize_warps("i", stages=2, registers=(40, 250))  # a thread has 24 to 256 registers, a multiple of 8
     refuses: specialize_warps("x", stages=2)  # nothing at the start of 'x' fills memory that each iteration has anew
 
@@ -64,16 +69,7 @@ def specialize_warps(func: Func, loop: str, *, stages: int, registers: tuple[int
     refuses: specialize_warps("i", stages=2)  # the copies read A, which the rest of 'i' writes
     """
     target = find_serial(func, loop)
-    if stages < 2:
-        raise ScheduleError(
-            f"{stages} stage runs nothing ahead; there are to be 2 or more", loop=loop, suggestion="stages=2"
-        )
-    if any(not MIN_REGISTERS <= n <= MAX_REGISTERS or n % REGISTER_STEP for n in registers):
-        raise ScheduleError(
-            f"a thread has {MIN_REGISTERS} to {MAX_REGISTERS} registers, a multiple of {REGISTER_STEP}",
-            loop=loop,
-            suggestion="registers=(40, 232)",
-        )
+    _require_stages_and_registers(loop, stages, registers)
     require_stable_extent(target)
     require_outside_lanes(func, target)
     parts = parts_of(target)
@@ -101,7 +97,61 @@ def specialize_warps(func: Func, loop: str, *, stages: int, registers: tuple[int
     done: Body = (replace(target, body=(*first, *rest)),)
     for b in reversed(buffers):
         done = (Alloc(rings[b.name], done),)
-    return replace(func, body=rewrite(func.body, lambda s: done if isinstance(s, Loop) and s is target else None))
+    made = [_made_once(func, target, stage) for stage in once]
+    func = replace(func, body=rewrite(func.body, lambda s: done if isinstance(s, Loop) and s is target else None))
+    for copy, b in made:
+        func = _filled_by_role(func, copy, b, registers)
+    return func
+
+
+def _require_stages_and_registers(loop: str, stages: int, registers: tuple[int, int]) -> None:
+    """Refuse a number of stages that runs nothing ahead, and registers that a thread cannot have."""
+    if stages < 2:
+        raise ScheduleError(
+            f"{stages} stage runs nothing ahead; there are to be 2 or more", loop=loop, suggestion="stages=2"
+        )
+    if any(not MIN_REGISTERS <= n <= MAX_REGISTERS or n % REGISTER_STEP for n in registers):
+        raise ScheduleError(
+            f"a thread has {MIN_REGISTERS} to {MAX_REGISTERS} registers, a multiple of {REGISTER_STEP}",
+            loop=loop,
+            suggestion="registers=(40, 232)",
+        )
+
+
+def _made_once(func: Func, loop: Loop, stage: str) -> tuple[Stmt, Buffer]:
+    """The copy `stage` before `loop`, and the memory around both that it alone fills."""
+    (place, *others) = find_stage(func, stage)
+    alloc = next((s for s in reversed(place.around) if isinstance(s, Alloc)), None)
+    copy = next((s for s in alloc.body if any(x is place.stmt for x in statements((s,)))), None) if alloc else None
+    if others or alloc is None or copy is None or not _counts_bytes(copy) or not _stands_before(alloc, copy, loop):
+        reason = f"{stage} is no copy before {loop.var!r} that counts its bytes"
+        raise ScheduleError(reason, loop=loop.var, suggestion="cache_read at a loop around it, and tensorize")
+    outermost = path_to(func, loop)[0]
+    rest = writes(rewrite((outermost,), lambda s: () if s is copy else None))
+    if bad := sorted(rest & (reads((copy,)) | {alloc.buffer.name})):
+        reason = f"{join_names(bad)}, which {stage} reads or fills, is written beside it"
+        raise ScheduleError(reason, loop=loop.var, suggestion="a copy of what nothing else writes")
+    return copy, alloc.buffer
+
+
+def _stands_before(alloc: Alloc, copy: Stmt, loop: Loop) -> bool:
+    """Whether `loop` stands after `copy` in `alloc`."""
+    after = alloc.body[next(n for n, s in enumerate(alloc.body) if s is copy) + 1 :]
+    return any(x is loop for x in statements(after))
+
+
+def _filled_by_role(func: Func, copy: Stmt, b: Buffer, registers: tuple[int, int]) -> Func:
+    """`func` with `copy`, which fills `b`, made by the warps of the copies."""
+    ring = {b.name: ring_of(b, 1)}
+    role = WarpSpecialized(registers, (copy,))
+
+    def visit(s: Stmt) -> Body | None:
+        if not isinstance(s, Alloc) or s.buffer.name != b.name:
+            return None
+        body = rewrite(s.body, lambda x: role if x is copy else None)
+        return (Alloc(ring[b.name], tuple(rebase_accesses(x, ring, lambda at: (Int(0), *at)) for x in body)),)
+
+    return replace(func, body=rewrite(func.body, visit))
 
 
 def _copies_further_on(body: Body) -> tuple[list[Buffer], list[Stmt]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from loopir.analysis.dataflow.definitions import Definition, loads_of
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import statements_in
 from loopir.errors import ScheduleError
@@ -26,7 +27,6 @@ from loopir.ir.traverse.walk import (
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.legality.reductions import Fold, find_reduce, nested
 from loopir.schedule.schedule import primitive
-from loopir.schedule.transform.inlined import Definition, loads_of
 
 WIDE_EXPONENTS = {"float32", "bfloat16"}
 """Types with the exponents of float32: to move a factor past a cast between them changes the rounding alone."""
