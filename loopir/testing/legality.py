@@ -148,7 +148,7 @@ def _on_refusal(func: Func, step: Step, error: ScheduleError) -> tuple[str, str]
         return "no rewrite", ""
     for f in (func, tagged(func)):
         new = _unchecked(f, step)
-        why = None if new is None else first_violation(f, new, sizes, once=step.name not in REPEATS)
+        why = None if new is None else first_violation(f, new, sizes, once=step.name not in REPEATS, writers=True)
         if why is not None:
             return "refused", why
     return "refused, legal", f"{error}\n{text(after)}"
