@@ -149,7 +149,7 @@ def _flow(before: Func, after: Func, at: Sizes, once: bool, writers: bool) -> st
 
 
 def _made_alike(before: Func, after: Func, at: Sizes) -> bool:
-    """Whether both give the same where sums stand for all that swallows one of two values, so that none is by chance."""
+    """Whether both give the same where sums stand for all that swallows one of two values, and none is so by chance."""
     arrays = [x if x.dtype == np.uint32 else _any_integers(x) for x in _arrays(before, at)]
     one, other = (interpret(_sums(f), arrays, at, domain="ring") for f in (before, after))
     return all(np.array_equal(one[b.name], other[b.name]) for b in before.outputs())

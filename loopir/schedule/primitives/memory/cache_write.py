@@ -154,9 +154,7 @@ def _turned(body: Body) -> bool:
     return any(isinstance(t, Not) for s in statements(body) if isinstance(s, If) for t in conjuncts(s.cond))
 
 
-def _read_there(
-    site: CacheSite, buffers: Sequence[Buffer]
-) -> tuple[set[tuple[Index, ...]], ScheduleError | None]:
+def _read_there(site: CacheSite, buffers: Sequence[Buffer]) -> tuple[set[tuple[Index, ...]], ScheduleError | None]:
     """The elements that the stage reads there and has always written there before, which it may read from the copy.
 
     And a refusal if the nest reads anything else that the stage wrote, or another statement there writes it, too.
