@@ -74,7 +74,7 @@ def f(n: "size", A: "float32[n]", Y: "inout float32[2]"):
     [("n", " * 2.0", True), ("min(n, 1)", " * 2.0", False), ("min(n, 1)", "", True)],
 )
 def test_memory_that_nobody_has_written_yet_is_not_used_sooner(first: str, of: str, taken: bool) -> None:
-    """What is read for a value that nobody looks at does not matter, but something has to be there; a copy is no use."""
+    """What is read for a value that nobody looks at may be anything, if it is there. A copy is no use."""
     func = lp.parse(NOT_YET.format(first=first, of=of))
     if not taken:
         with pytest.raises(lp.ScheduleError, match="runs these two the other way round"):

@@ -405,10 +405,10 @@ class _Corrected:
                     return some.setdefault(n, rng.uniform(-3, 3))
 
                 try:
-                    made = [float(number(v, of)) for v in values]
+                    terms = [float(number(v, of)) for v in values]
                 except NoCorrection:
                     return False
-                if made != [float(c.value) for c in s.monoid.identity]:
+                if terms != [float(c.value) for c in s.monoid.identity]:
                     return False
         return True
 

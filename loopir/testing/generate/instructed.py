@@ -15,8 +15,8 @@ from loopir.ir.parser.parse import parse
 from loopir.ir.printer import text
 from loopir.testing.generate.draws import between, choose, lines
 
-MOST = 2048
-"""Iterations of an instruction that may be run again and again."""
+SMALL, MOST = 64, 2048
+"""Elements of an operand that are run again and again mostly, and ever."""
 OWN = ("shared", "local", "fragment")
 """Memory that an instruction may want its operands in, and that a program has to allocate."""
 
@@ -24,53 +24,70 @@ OWN = ("shared", "local", "fragment")
 @st.composite
 def instructed(draw: st.DrawFn) -> Func:
     """A program around the nest of some instruction, mostly a small one, that repeats it on one part after another."""
-    small = [n for n in _usable() if _iterations(n) <= 64]
+    small = [n for n in _usable() if _iterations(n) <= SMALL]
     fn = INSTRUCTIONS[choose(draw, small if draw(between(0, 7)) else _usable())]
     n, tiles = draw(between(1, 3)), draw(st.booleans())
-    args, owned, fill, drain = list[str](), list[str](), list[str](), list[str]()
     body = "\n".join(text(fn.meaning).splitlines()[1:])
-    for a in fn.meaning.args:
-        b, name = a.buffer, a.buffer.name
-        shape = [x.value for x in b.shape if isinstance(x, Int)]
-        along = tiles and len(shape) > 0
-        dims = [*shape[:-1], n * shape[-1]] if along else [n, *shape]
-        given = f"{name}_all" if b.scope in OWN else name
-        args.append(f'{given}: "{a.access + " " if a.access != "in" else ""}{b.dtype.name}{dims}"')
-        vs = [f"{name.lower()}{d}" for d in range(len(shape))]
-        at = [*vs[:-1], f"part * {shape[-1]} + {vs[-1]}"] if along else ["part", *vs]
-        if b.scope not in OWN:
-            body = _shifted(body, name, shape[-1] if along else None)
-            continue
-        owned.append(f'alloc("{b.dtype.name}{shape}", scope="{b.scope}") as {name}')
-        here, there = f"{name}[{', '.join(vs) or '()'}]", f"{given}[{', '.join(at)}]"
-        if a.access != "out":
-            fill += _copy(vs, shape, f'{here}: "{name}_fill" = {there}', f"{name}_f")
-        if a.access != "in":
-            drain += _copy(vs, shape, f'{there}: "{name}_drain" = {here}', f"{name}_d")
-    deep = " " * (12 if owned else 8)
-    nest = [deep + x for x in (*fill, *(line[4:] for line in body.splitlines()), *drain)]
-    head = [f"def instructed({', '.join(args)}):", f"    for part in range({n}):"]
-    return parse(lines(*head, *([f"        with {', '.join(owned)}:"] if owned else []), *nest))
+    operands = [_Operand(a, n, tiles) for a in fn.meaning.args]
+    for x in operands:
+        body = body if x.own else x.moved(body)
+    own = [x for x in operands if x.own]
+    fill = [line for x in own if x.access != "out" for line in x.copy("fill")]
+    drain = [line for x in own if x.access != "in" for line in x.copy("drain")]
+    deep = " " * (12 if own else 8)
+    return parse(
+        lines(
+            f"def instructed({', '.join(x.declared for x in operands)}):",
+            f"    for part in range({n}):",
+            *([f"        with {', '.join(x.allocated for x in own)}:"] if own else []),
+            *(deep + x for x in (*fill, *(line[4:] for line in body.splitlines()), *drain)),
+        )
+    )
 
 
-def _shifted(body: str, name: str, run: int | None) -> str:
-    """`body` with each element of `name` in part `part` of an array: of its last dimension, or of a first one."""
+class _Operand:
+    """What an operand is in the program: parts of an array, or memory of its own kind that is filled from one, or
+    drained to one. Parts follow one another in the last dimension, if `tiles`, or in a first one."""
 
-    def moved(m: re.Match[str]) -> str:
-        at = [] if m.group(1) == "()" else m.group(1).split(", ")
-        if run is None:
-            return f"{name}[{', '.join(['part', *at])}]"
-        return f"{name}[{', '.join([*at[:-1], f'part * {run} + {at[-1]}'])}]"
+    def __init__(self, a: Arg, parts: int, tiles: bool) -> None:
+        b = a.buffer
+        self.name, self.type, self.scope, self.access = b.name, b.dtype.name, b.scope, a.access
+        self.shape = [x.value for x in b.shape if isinstance(x, Int)]
+        self.own = b.scope in OWN
+        self.array = f"{b.name}_all" if self.own else b.name
+        self.run = self.shape[-1] if tiles and self.shape else None
+        self.dims = [parts, *self.shape] if self.run is None else [*self.shape[:-1], parts * self.run]
 
-    return re.sub(rf"\b{name}\[([^\]]*)\]", moved, body)
+    @property
+    def declared(self) -> str:
+        access = "" if self.access == "in" else f"{self.access} "
+        return f'{self.array}: "{access}{self.type}{self.dims}"'
 
+    @property
+    def allocated(self) -> str:
+        return f'alloc("{self.type}{self.shape}", scope="{self.scope}") as {self.name}'
 
-def _copy(vs: list[str], shape: list[int], store: str, loop: str) -> list[str]:
-    """A nest around `store`, whose loops are called after `loop`."""
-    for v in vs:
-        store = re.sub(rf"\b{v}\b", f"{loop}{v}", store)
-    out = [f"{'    ' * d}for {loop}{v} in range({size}):" for d, (v, size) in enumerate(zip(vs, shape, strict=True))]
-    return [*out, "    " * len(vs) + store]
+    def place(self, at: list[str]) -> str:
+        """Where the array has element `at` of the operand of this part."""
+        moved = ["part", *at] if self.run is None else [*at[:-1], f"part * {self.run} + {at[-1]}"]
+        return f"{self.array}[{', '.join(moved)}]"
+
+    def moved(self, body: str) -> str:
+        """`body` with each element of the operand where the array has it."""
+        return re.sub(
+            rf"\b{self.name}\[([^\]]*)\]",
+            lambda m: self.place([] if m.group(1) == "()" else m.group(1).split(", ")),
+            body,
+        )
+
+    def copy(self, what: str) -> list[str]:
+        """A nest that copies the operand from its array, to fill it, or to it."""
+        vs = [f"{self.name}_{what}_{d}" for d in range(len(self.shape))]
+        here, there = f"{self.name}[{', '.join(vs) or '()'}]", self.place(vs)
+        label = f'"{self.name}_{what}"'
+        out = [f"{'    ' * d}for {v} in range({self.shape[d]}):" for d, v in enumerate(vs)]
+        store = f"{here}: {label} = {there}" if what == "fill" else f"{there}: {label} = {here}"
+        return [*out, "    " * len(vs) + store]
 
 
 @cache

@@ -27,7 +27,7 @@ TYPES = {
     "bfloat16": ("float16", "float32"),
 }
 OPERATIONS = ((" * ", " + "), (" + ", " - "), (" * ", " - "), ("sum(", "max("), ("max(", "min("), ("exp(", "abs("))
-LARGEST = 40
+LARGEST_NUMBER = 40
 """No number becomes larger, as the program is to be run again and again."""
 
 
@@ -58,7 +58,7 @@ def _numbers(draw: st.DrawFn, source: str) -> str:
     if not found:
         return source
     old = choose(draw, sorted(set(found)))
-    new = str(draw(between(max(0, old - 3), max(old, min(LARGEST, old + 3)))))
+    new = str(draw(between(max(0, old - 3), max(old, min(LARGEST_NUMBER, old + 3)))))
     if draw(between(0, 3)):
         return NUMBER.sub(lambda m: new if int(m.group()) == old else m.group(), source)
     places = [m for m in NUMBER.finditer(body) if int(m.group()) == old]

@@ -167,14 +167,7 @@ def _read_there(site: CacheSite, buffers: Sequence[Buffer]) -> tuple[set[tuple[I
     for b in buffers:
         done = accesses_of(site, b.name)
         mine = [x for x in done if x[1].write and x[0].label == s.label]
-        others = [x for x in done if x[1].write and x[0].label != s.label]
-        if clash_in(site, mine, others, ordered=False) is not None:
-            clash, who = clash_in(site, mine, others), 1
-            if clash is None:
-                clash, who = clash_in(site, others, mine), 0
-            assert clash is not None
-            reason = f"{b.name} is written by {(clash.first, clash.second)[who]}, too, in the same nest"
-            seen = seen or refusal(clash, reason, None, _FURTHER)
+        seen = seen or _written_by_others(site, b, mine, done)
         read = [x for x in done if not x[1].write]
         clash = clash_in(site, mine, read)
         if clash is not None:
@@ -183,6 +176,19 @@ def _read_there(site: CacheSite, buffers: Sequence[Buffer]) -> tuple[set[tuple[I
         if clash is not None:
             seen = seen or refusal(clash, f"{clash.second} reads {b.name} in the same nest", None, _FURTHER)
     return own, seen
+
+
+def _written_by_others(site: CacheSite, b: Buffer, mine: Sequence[Done], done: Sequence[Done]) -> ScheduleError | None:
+    """A refusal if another statement of the nest writes an element that the stage writes."""
+    others = [x for x in done if x[1].write and x[0].label != site.place.stmt.label]
+    if clash_in(site, mine, others, ordered=False) is None:
+        return None
+    clash, who = clash_in(site, mine, others), 1
+    if clash is None:
+        clash, who = clash_in(site, others, mine), 0
+    assert clash is not None
+    reason = f"{b.name} is written by {(clash.first, clash.second)[who]}, too, in the same nest"
+    return refusal(clash, reason, None, _FURTHER)
 
 
 def _require_unseen(func: Func, new: Func, seen: ScheduleError | None) -> None:
