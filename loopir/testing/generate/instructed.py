@@ -32,15 +32,15 @@ def instructed(draw: st.DrawFn) -> Func:
     for x in operands:
         body = body if x.own else x.moved(body)
     own = [x for x in operands if x.own]
-    fill = [line for x in own if x.access != "out" for line in x.copy("fill")]
-    drain = [line for x in own if x.access != "in" for line in x.copy("drain")]
     deep = " " * (12 if own else 8)
     return parse(
         lines(
             f"def instructed({', '.join(x.declared for x in operands)}):",
             f"    for part in range({n}):",
             *([f"        with {', '.join(x.allocated for x in own)}:"] if own else []),
-            *(deep + x for x in (*fill, *(line[4:] for line in body.splitlines()), *drain)),
+            *(deep + line for line in _copies(own, "fill", "out")),
+            *(deep + line[4:] for line in body.splitlines()),
+            *(deep + line for line in _copies(own, "drain", "in")),
         )
     )
 
@@ -88,6 +88,11 @@ class _Operand:
         out = [f"{'    ' * d}for {v} in range({self.shape[d]}):" for d, v in enumerate(vs)]
         store = f"{here}: {label} = {there}" if what == "fill" else f"{there}: {label} = {here}"
         return [*out, "    " * len(vs) + store]
+
+
+def _copies(own: list[_Operand], what: str, but: str) -> list[str]:
+    """Nests that fill or drain all of `own` but those of one access."""
+    return [line for x in own if x.access != but for line in x.copy(what)]
 
 
 @cache
