@@ -38,9 +38,9 @@ def instructed(draw: st.DrawFn) -> Func:
             f"def instructed({', '.join(x.declared for x in operands)}):",
             f"    for part in range({n}):",
             *([f"        with {', '.join(x.allocated for x in own)}:"] if own else []),
-            *(deep + line for line in _copies(own, "fill", "out")),
+            *(deep + line for line in _filled_or_drained(own, "fill", "out")),
             *(deep + line[4:] for line in body.splitlines()),
-            *(deep + line for line in _copies(own, "drain", "in")),
+            *(deep + line for line in _filled_or_drained(own, "drain", "in")),
         )
     )
 
@@ -90,7 +90,7 @@ class _Operand:
         return [*out, "    " * len(vs) + store]
 
 
-def _copies(own: list[_Operand], what: str, but: str) -> list[str]:
+def _filled_or_drained(own: list[_Operand], what: str, but: str) -> list[str]:
     """Nests that fill or drain all of `own` but those of one access."""
     return [line for x in own if x.access != but for line in x.copy(what)]
 
