@@ -1,14 +1,16 @@
-"""`python -m loopir.testing.campaign --seconds N --jobs J --part K --out DIR`: steps judged, in parts to be added up.
+"""`python -m loopir.testing.campaign --seconds N --jobs J --seed S --out DIR`: steps judged, in parts to be added up.
 
 Each of J processes takes rounds for one primitive after the other (`loopir.testing.legality`): for the one that the
 least steps were accepted of, for the one that the least time was spent on, and so on; and rounds of long schedules: 10
 to 25 steps, judged by brute force, lowered, and built for the CPU, whose kernel has to give what the interpreter gives.
 Accepted steps are judged on the CPU, too, one in SHARE. A process that is at one step, or at one lowering, for more
-than `--limit` seconds is ended: a hang, counted, and its program is kept. So is one that dies. What took only the
-judges so long is counted as given up.
+than `--limit` seconds is ended: a hang, counted as slow for its primitive, and its program is kept. So is one that
+dies, as a crash. What took only the judges so long is counted as given up.
 
-Counts are written to DIR/part-K.json. `--merge DIR` adds up all parts there and prints the tables; parts of different
-numbers, or seeds, draw different programs.
+Counts are written to DIR/part-K.json, of which K is the first that is free, unless `--part` says it: the same command
+goes on where it was ended, as parts of different numbers, or seeds, draw different programs. `--report DIR` adds up all
+parts there and prints a line for each primitive: steps tried, accepted, illegal, crashed, slow, legal but refused; and
+the totals. `--legality` prints that table for one part, too; `--cases` what should not be.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -42,11 +45,15 @@ from loopir.schedule.core.trace import Step, script
 from loopir.schedule.schedule import Schedule
 from loopir.testing.checking import QUIET
 from loopir.testing.generate.candidate_steps import TABLE, candidate_steps
+from loopir.testing.generate.chains import chained_folds
 from loopir.testing.generate.draws import between
 from loopir.testing.generate.empties import with_empties
 from loopir.testing.generate.families import FROM_MEMORY, documented, forms
+from loopir.testing.generate.instructed import instructed
+from loopir.testing.generate.odd_names import with_odd_names
 from loopir.testing.generate.steps import Crash, arguments_of
 from loopir.testing.generate.strategies import arrays_for, funcs
+from loopir.testing.generate.varied import varied
 from loopir.testing.legality import AFFINE, JUDGED, Table, judge_taken, programs, take
 from loopir.testing.oracles.brute_force import first_violation, small_sizes
 from loopir.testing.oracles.last_writers import asks_memory
@@ -112,6 +119,23 @@ class Counts:
         verdicts = {name: Counter[str](found) for name, found in known["verdicts"].items()}
         return Counts(verdicts, Counter[str](known["others"]), known["cases"])
 
+    @property
+    def legality(self) -> str:
+        """A line for each primitive: what was tried, and what came of it that should, and that should not."""
+        head = ("primitive", "tried", "accepted", "illegal", "crashed", "slow", "legal but refused", "%")
+        rows = [(name, self.verdicts.get(name, Counter[str]())) for name in sorted({*JUDGED, *self.verdicts})]
+        lines = [head, ("---",) * len(head), *(_legality(*row) for row in rows)]
+        lines.append(_legality("all", sum(self.verdicts.values(), Counter[str]())))
+        return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+    @property
+    def report(self) -> str:
+        """The table of legality, and all else that was counted."""
+        fewest = min(self.accepted(name) for name in JUDGED)
+        told = f"{self.tried} steps tried, {self.taken} accepted, of each primitive {fewest} or more"
+        others = "; ".join(f"{name}: {count}" for name, count in sorted(self.others.items()))
+        return f"{self.legality}\n\n{others}\n{told}; {self.failures} failures"
+
     def __str__(self) -> str:
         others = "".join(f"{name}: {count}\n" for name, count in sorted(self.others.items()))
         return f"{Table(self.verdicts)}\n\n{others}\n{self.tried} steps tried, {self.taken} accepted"
@@ -127,8 +151,14 @@ class Counts:
 
     @property
     def failures(self) -> int:
-        bad = sum(found["accepted, illegal"] + found["crash"] for found in self.verdicts.values())
+        bad = sum(found[x] for found in self.verdicts.values() for x in ("accepted, illegal", "crash", "slow"))
         return bad + sum(self.others[name] for name in ("hang", "died", "wrong on the CPU", "illegal", "crash"))
+
+
+def _legality(name: str, n: Counter[str]) -> tuple[str, ...]:
+    taken, lost = n["accepted"] + n["accepted, illegal"], n["refused, legal"]
+    numbers = (n.total(), taken, n["accepted, illegal"], n["crash"], n["slow"], lost)
+    return name, *map(str, numbers), f"{100 * lost / max(1, taken + lost):.2f}"
 
 
 class Worker:
@@ -138,6 +168,8 @@ class Worker:
         self.log, self.clock = log, clock
         self.counts = Counts().read(log.read_text().splitlines()) if log.exists() else Counts()
         self.first = seed + SEEDS * (1000 * part + number)
+        self.seen: set[str] = set()
+        """Steps that were tried, with their programs: none counts twice."""
 
     def go_on(self, end: float, names: list[str]) -> None:
         order = Random(self.first)
@@ -171,11 +203,16 @@ class Worker:
         """One step of a primitive on one program."""
         func = data.draw(near(name))
         func = data.draw(with_empties(func)) if not data.draw(between(0, 3)) else func
+        func = data.draw(with_odd_names(func)) if not data.draw(between(0, 7)) else func
         args, kwargs = data.draw(arguments_of(PRIMITIVES[name], func))
         step = Step(name, args, tuple(kwargs.items()))
         on_cpu = not data.draw(between(0, SHARE - 1))
         sizes, arrays = data.draw(arrays_for(func)) if on_cpu else ({}, {})
-        self.at("step", f"{text(func)}\n{step}")
+        called = f"{text(func)}\n{step}"
+        if called in self.seen:
+            return
+        self.seen.add(called)
+        self.at("step", called, name)
         taken = take(func, step)
         self.at("judge")
         if isinstance(taken, ScheduleError) and asks_memory(func):  # what is legal depends on what is in it
@@ -204,7 +241,7 @@ class Worker:
             else:
                 args, kwargs = data.draw(arguments_of(PRIMITIVES[name], s.func))
                 step = Step(name, args, tuple(kwargs.items()))
-            self.at("step", f"{text(func)}\n{script([*s.trace, step])}")
+            self.at("step", f"{text(func)}\n{script([*s.trace, step])}", name)
             taken = take(s.func, step)
             if isinstance(taken, str):
                 self.count("crash")
@@ -253,11 +290,12 @@ class Worker:
             self.count("wrong on the CPU")
             self.case("wrong on the CPU", f"{text(case.before)}\n{steps}\n{why}")
 
-    def at(self, phase: str, what: str = "") -> None:
-        """What is done from now on, for the process that waits."""
+    def at(self, phase: str, what: str = "", primitive: str = "") -> None:
+        """What is done from now on, for the process that waits, and a step of which primitive it is."""
         if what:
             self.log.with_suffix(".at").write_text(what)
-        self.clock[0], self.clock[1], self.clock[2] = monotonic(), PHASES.index(phase), process_time()
+        number = JUDGED.index(primitive) if primitive else -1
+        self.clock[:] = monotonic(), PHASES.index(phase), process_time(), number
 
     def count(self, name: str, by: int = 1) -> None:
         self.counts.others[name] += by
@@ -273,20 +311,36 @@ class Worker:
 
 @st.composite
 def near(draw: st.DrawFn, theme: str) -> Func:
-    """A program for `theme`: as `programs` draws them, with half floats, with bounds from memory, or with anything."""
+    """A program for `theme`: as `programs` draws them, such as its docstring shows, with half floats, with bounds from
+    memory, or with anything; for themes that have a form of their own, mostly of that.
+    """
     kind = draw(between(0, 11))
-    if theme in SELDOM and kind < 6:
-        return draw(documented([theme], memory=False))
     if kind == 11:
         return draw(forms(FROM_MEMORY))
     if kind == 10:
         return draw(forms(AFFINE, types=("float16", "bfloat16", "float64", "int8")))
-    return draw(funcs()) if kind == 9 else draw(programs(theme))
+    if kind == 9:
+        return draw(funcs())
+    if theme in FOLDS and kind < 6:
+        return draw(chained_folds()) if theme == "rolling_update" or kind < 2 else draw(forms(FOLDS[theme]))
+    if theme == "tensorize" and kind < 6:
+        return draw(instructed())
+    if kind < (7 if theme in SELDOM else 3):
+        return draw(varied(draw(documented([theme], memory=False))))
+    return draw(programs(theme))
 
 
-SELDOM = ("multicast", "prefetch", "privatize", "reuse", "stream_k", "tensorize")
+SELDOM = (
+    "compute_at", "compute_root", "double_buffer", "fuse_dims", "fuse_loops", "hoist", "merge", "multicast", "pad",
+    "pipeline", "prefetch", "privatize", "reuse", "reverse_compute_at", "reverse_compute_inline", "rfactor",
+    "scan_blocks", "specialize_warps", "stream_k",
+)  # fmt: skip
 """Primitives that take programs of a kind that others are seldom of."""
+FOLDS = {"factor_out": ("factored",), "rolling_update": ()}
+"""Primitives for sums after others, with families that have some."""
 PHASES = ("draw", "step", "judge")
+VERDICT_OF = {"hang": "slow", "died": "crash"}
+"""What a process that is ended in a step, or ends, is for the primitive."""
 
 
 def work(log: Path, clock: Any, part: int, number: int, seed: int, seconds: float, names: list[str]) -> None:
@@ -308,6 +362,11 @@ class Held:
     def write(self, kind: str, name: str, what: str | int) -> None:
         with self.log.open("a") as f:
             f.write(json.dumps([kind, name, what]) + "\n")
+
+    @property
+    def primitive(self) -> str | None:
+        """Whose step it is at, if it is at one."""
+        return JUDGED[int(self.clock[3])] if PHASES[int(self.clock[1])] == "step" and self.clock[3] >= 0 else None
 
     def worked(self) -> float:
         """Seconds that its processor has worked on what it is at."""
@@ -348,7 +407,7 @@ def campaign(
             p.start()
             return p
 
-        clock = context.Array("d", 3, lock=False)
+        clock = context.Array("d", 4, lock=False)
         held.append(Held(start, log, clock, start(clock, seconds)))
     try:
         while any(h.process.is_alive() for h in held) and monotonic() < end + 2 * limit:
@@ -382,7 +441,10 @@ def _look_after(h: Held, end: float, limit: float) -> None:
         h.process.kill()
     h.process.join()
     at = h.log.with_suffix(".at")
-    h.write("count", why, 1)
+    if h.primitive is not None and why in VERDICT_OF:
+        h.write("verdict", h.primitive, VERDICT_OF[why])
+    else:
+        h.write("count", why, 1)
     kept = [p.read_text() for p in (at, h.log.with_suffix(".trace")) if p.exists()]
     h.write("case", why, "\n".join(kept))
     h.clock[0] = 0.0
@@ -410,27 +472,38 @@ def merged(folder: Path) -> Counts:
     return total
 
 
+def free_part(folder: Path) -> int:
+    """The number of the first part that is not in `folder`."""
+    taken = {p.stem.split("-")[1] for p in folder.glob("part-*")}
+    return next(n for n in count(1) if str(n) not in taken)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m loopir.testing.campaign", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
-    parser.add_argument("--part", type=int, default=0, help="which part this is: each draws its own programs")
+    parser.add_argument("--part", type=int, help="which part this is; else the first that DIR has not got")
     parser.add_argument("--seed", type=int, default=0, help="the first round of all parts")
     parser.add_argument("--limit", type=float, default=10.0, help="seconds that one step may take")
     parser.add_argument("--primitives", nargs="*", default=[], help="these only")
     parser.add_argument("--out", type=Path, help="a folder for the counts")
-    parser.add_argument("--merge", type=Path, help="add up the parts in this folder instead")
+    parser.add_argument("--legality", action="store_true", help="print the table of legality")
+    parser.add_argument("--cases", action="store_true", help="print what should not be, too")
+    parser.add_argument("--report", type=Path, help="add up the parts in this folder instead, and print them")
     chosen: Any = parser.parse_args(argv)
-    if chosen.merge is None and chosen.out is None:
+    if chosen.report is None and chosen.out is None:
         parser.error("say where counts are to be written: --out DIR")
-    if chosen.merge is not None:
-        total = merged(chosen.merge)
+    if chosen.report is not None:
+        total = merged(chosen.report)
     else:
+        part = free_part(chosen.out) if chosen.part is None else chosen.part
         total = campaign(
-            chosen.seconds, chosen.jobs, chosen.part, chosen.out,
+            chosen.seconds, chosen.jobs, part, chosen.out,
             seed=chosen.seed, limit=chosen.limit, names=chosen.primitives,
         )  # fmt: skip
-    print(total)
+    print(total.report if chosen.legality or chosen.report is not None else total)
+    if chosen.cases:
+        print("\n".join(total.cases))
     return min(100, total.failures)
 
 

@@ -45,15 +45,12 @@ from loopir.testing.oracles.brute_force import first_violation, larger_sizes, ob
 from loopir.testing.oracles.unchecked import unchecked
 
 Say = Callable[[str], object]
-VERDICTS = ("accepted", "accepted, illegal", "refused", "refused, legal", "no rewrite", "crash")
+VERDICTS = ("accepted", "accepted, illegal", "refused", "refused, legal", "no rewrite", "crash", "slow")
 BEFORE = ("split", "reorder", "fuse", "compute_at", "cache_read", "decompose_reduction", "distribute", "fuse_loops")
 """Steps that a program may have been through already."""
 REPEATS = ("compute_at", "compute_inline", "split", "tile", "unroll_and_jam")
 """Steps that may let an instance run more often."""
-OF_A_FIELD = ("factor_out", "rolling_update")
-"""Primitives that are right over the reals, where one divides and takes exponentials: brute force cannot judge them, as
-it is exact over a ring in which quotients are any numbers. Their own tests do."""
-JUDGED = tuple(sorted(PRIMITIVES.keys() - {*OF_A_FIELD}))
+JUDGED = tuple(sorted(PRIMITIVES))
 ROUND_SECONDS = 4.0
 """About what a round for one primitive takes, while it is not known."""
 AFFINE = tuple(name for name in FAMILIES if name not in (*FROM_MEMORY, *BOXES))
@@ -148,7 +145,7 @@ def _on_refusal(func: Func, step: Step, error: ScheduleError) -> tuple[str, str]
         return "no rewrite", ""
     for f in (func, tagged(func)):
         new = _unchecked(f, step)
-        why = None if new is None else first_violation(f, new, sizes, once=step.name not in REPEATS)
+        why = None if new is None else first_violation(f, new, sizes, once=step.name not in REPEATS, writers=True)
         if why is not None:
             return "refused", why
     return "refused, legal", f"{error}\n{text(after)}"

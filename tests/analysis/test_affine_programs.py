@@ -64,7 +64,7 @@ class Nest:
         return lp.parse("\n".join([*out, *(pad + x for line in self.lines for x in line.text())]))
 
     def conflicts(self) -> Iterator[tuple[tuple[int, Point], tuple[int, Point], bool]]:
-        """Dependent pairs of instances, the earlier one first, and whether both are folds of one reduction."""
+        """Dependent pairs of instances, the earlier one first, and whether both fold: sums into one element commute."""
         names = [v for v, _ in self.band]
         events = [
             ((n, dict(zip(names, at, strict=True))), *touch)
@@ -75,7 +75,7 @@ class Nest:
         for k, (one, cell, write, fold) in enumerate(events):
             for other, cell2, write2, fold2 in events[k + 1 :]:
                 if cell == cell2 and (write or write2) and one != other:
-                    yield one, other, fold and fold2 and one[0] == other[0]
+                    yield one, other, fold and fold2
 
 
 @st.composite

@@ -409,3 +409,29 @@ def test_chains_of_folds_keep_their_meaning(func: Func, data: st.DataObject) -> 
     s = data.draw(random_candidate_steps(func, ["rolling_update"], most=1))
     sizes, arrays = data.draw(arrays_for(func))
     judge_case(Case(func, s.func, sizes, arrays), "", QUICK)
+
+
+BITS = """
+def f(A: "int32[8]", T: "out int32[1]", M: "out int32[1]"{more}):
+    for jo in range(4):
+        for j in range(2):
+            M[0] = max(A[jo * 2 + j], over=(jo, j), init=-100)
+    for ko in range(4):
+        for k in range(2):
+            {fold}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fold", "more"),
+    [
+        ("T[0] = sum(A[ko * 2 + k] & M[0], over=(ko, k), init=0)", ""),
+        ("W[0], T[0] = argmax(float32(A[ko * 2 + k] - M[0]), A[ko * 2 + k], over=(ko, k), init=(-inf, 0))",
+         ', W: "out float32[1]"'),
+    ],
+)  # fmt: skip
+def test_bits_of_integers_are_refused_in_words(fold: str, more: str) -> None:
+    """Folds that compare, such as argmax, combine truth values, and these were taken for numbers: a TypeError."""
+    s = lp.Schedule(lp.parse(BITS.format(fold=fold, more=more)))
+    error = s.why("rolling_update", ("T",), "jo")
+    assert error is None or error.reason

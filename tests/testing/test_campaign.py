@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from time import monotonic
 
 import pytest
 
+from loopir.ir.parser.parse import parse
 from loopir.schedule.core.primitive import PRIMITIVES
-from loopir.testing.campaign import ACCEPTED, LONG, PHASES, Counts, Held, Worker, campaign, merged
-from loopir.testing.legality import JUDGED
+from loopir.schedule.core.trace import Step
+from loopir.testing.campaign import (
+    ACCEPTED,
+    LONG,
+    PHASES,
+    Counts,
+    Held,
+    Worker,
+    _look_after,  # pyright: ignore[reportPrivateUsage]
+    campaign,
+    free_part,
+    merged,
+)
+from loopir.testing.legality import JUDGED, verdict
 
 
 class Process:
@@ -79,6 +93,39 @@ def test_a_part_is_written_and_leaves_nothing_else(tmp_path: Path) -> None:
     assert merged(tmp_path) == found
 
 
-def test_what_divides_is_not_judged_over_a_ring() -> None:
-    """It was counted as illegal: over the ring 1 / x and x have nothing to do with one another."""
-    assert {"factor_out", "rolling_update"} <= {*PRIMITIVES} - {*JUDGED}
+def test_what_divides_is_judged_over_a_field() -> None:
+    """Over the ring 1 / x and x have nothing to do with one another."""
+    func = parse("""
+def f(A: "float32[4]", c: "float32[1]", S: "out float32[1]"):
+    for i in range(4):
+        S[0] = sum(A[i] / c[0], over=i, init=0.0)
+""")
+    assert {"factor_out", "rolling_update"} <= {*JUDGED}
+    assert verdict(func, Step("factor_out", ("S",), ())) == ("accepted", "")
+
+
+def test_a_line_for_each_primitive_says_what_came_of_its_steps() -> None:
+    what = ["accepted"] * 3 + ["accepted, illegal", "crash", "slow", "refused, legal", "refused", "no rewrite"]
+    found = Counts().read([f'["verdict", "split", "{x}"]' for x in what])
+    assert "| split | 9 | 4 | 1 | 1 | 1 | 1 | 20.00 |" in found.legality.splitlines()
+    assert "| fuse | 0 | 0 | 0 | 0 | 0 | 0 | 0.00 |" in found.legality.splitlines()
+    assert found.failures == 3
+    assert found.report.endswith("9 steps tried, 4 accepted, of each primitive 0 or more; 3 failures")
+
+
+def test_the_same_command_goes_on_with_the_next_part(tmp_path: Path) -> None:
+    assert free_part(tmp_path) == 1
+    for name in ("part-1.json", "part-2-0.log"):
+        (tmp_path / name).write_text("")
+    assert free_part(tmp_path) == 3
+
+
+def test_a_step_that_is_ended_is_slow_for_its_primitive(tmp_path: Path) -> None:
+    log = tmp_path / "part-1-0.log"
+    process = Process(alive=False, exitcode=-11)
+    process.join = lambda: None  # type: ignore[attr-defined]
+    for clock, what in (([1.0, 1, 0.0, JUDGED.index("split")], "verdict"), ([1.0, 1, 0.0, -1], "count")):
+        _look_after(Held(lambda *_: None, log, clock, process), 0.0, 10.0)
+        kinds = [json.loads(line)[0] for line in log.read_text().splitlines()]
+        assert kinds == [what, "case"]
+        log.unlink()

@@ -286,8 +286,12 @@ def number(v: Value, of: Callable[[Any], Any]) -> Any:
         case Const(x, t):
             return np.float64(x) if t.is_float else x
         case Op(fn, args):
-            with np.errstate(all="ignore"):
-                return fn.meaning(*(np.float64(number(a, of)) for a in args))
+            given = [np.bool_(x) if a.dtype.kind == "bool" else np.float64(x) for a in args for x in (number(a, of),)]
+            try:
+                with np.errstate(all="ignore"):
+                    return fn.meaning(*given)
+            except TypeError:  # bits of integers
+                raise NoCorrection(f"how {fn} of integers changes is not known") from None
         case Cast(x, _):
             return number(x, of)
         case Select(ValueToCond(c), a, b):

@@ -34,7 +34,7 @@ from loopir.analysis.dataflow.value_flow import (
     Unanalyzable,
     UnwrittenValue,
 )
-from loopir.analysis.presburger.solver import PROOF, isl, question, read_map, renew
+from loopir.analysis.presburger.solver import ALGEBRA, PROOF, isl, question, read_map, renew
 from loopir.errors import Undecided, page
 from loopir.ir.grammar import (
     Buffer,
@@ -55,6 +55,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.printer import text
+from loopir.ir.traverse.walk import loops
 
 MAX_WIDENINGS, MAX_TERM_CHARS = 6, 40
 """How often what is assumed of two values may grow before it is taken to hold on the whole affine hull; and of an input
@@ -62,6 +63,8 @@ and something else, which is no rule over time, before it is given up."""
 LONG = 60
 """Characters of a value that are told."""
 GAVE_UP = "the integer solver would take too long"
+IN_ORDER = ("serial", "unroll", "vectorize")
+"""Kinds of loops whose iterations run one after the other, or statement by statement."""
 DEEP = 6
 """How many reads in a row are looked through to tell which fold is which."""
 
@@ -121,6 +124,27 @@ def validate(before: Func, after: Func) -> Validation:
     return Validation(tuple(proved), tuple(unproved), counterexample(before, after, sizes) if unproved else None)
 
 
+def same_values(before: Func, after: Func) -> bool:
+    """Whether every output of `after` is shown to be what it is of `before`, for a step that only moves what is done.
+
+    What is stored has to be made by the same operations in the same order; folds come in any order, as they do in the
+    rules of the steps. Loops whose iterations may run at once are not looked into: then nothing is shown.
+    """
+    if any(x.kind not in IN_ORDER for f in (before, after) for x in loops(f.body)):
+        return False
+    try:
+        with question(times=ALGEBRA):
+            proof = _Proof(Flow(delinearize(before), "F"), Flow(delinearize(after), "G"), regrouping=False)
+            if _other_arguments(proof) is not None or proof.other.outside() or proof.undefined():
+                return False
+            found = {b.name: b for b in after.outputs()}
+            for one in before.outputs():
+                proof.output(one, found[one.name])
+    except (Unanalyzable, Apart, Undecided):
+        return False
+    return True
+
+
 def _suspected(func: Func, why: Exception) -> list[dict[str, int]]:
     """The least sizes at which two values are not shown to be equal."""
     if not isinstance(why, Apart) or why.sizes is None:
@@ -153,6 +177,9 @@ def _other_arguments(proof: _Proof) -> str | None:
 class _Proof:
     one: Flow
     other: Flow
+    regrouping: bool = True
+    """Whether a value that a statement makes of its own last one may be told as a fold, whose parts come in any order.
+    """
     assumed: dict[tuple[object, ...], isl.Map] = field(default_factory=dict[tuple[object, ...], isl.Map])
     grown: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
 
@@ -250,7 +277,7 @@ class _Proof:
             else:
                 raise Apart(f"{_describe_term(a)} has become {_describe_term(b)}")
         except (Apart, Unanalyzable):
-            monoid = running_monoid(a) or running_monoid(b)
+            monoid = (running_monoid(a) or running_monoid(b)) if self.regrouping else None
             if monoid is None:
                 raise
             self.assumed, self.grown = before

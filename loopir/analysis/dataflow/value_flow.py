@@ -131,6 +131,8 @@ class Flow:
         self.depth = 2 + max((len(s.when) for s in found), default=0)
         for n, s in enumerate(found):
             self.sites[s.key] = self._site(n, s)
+        for site in self.sites.values():
+            self._require_lanes_apart(site)
 
     # ------------------------------------------------------------ sets and relations as text
 
@@ -147,9 +149,20 @@ class Flow:
         ]
         conds += [_cond(c, names) for c in s.conds]
         name = f"{self.prefix}{n}"
-        time = tuple(str(x) if isinstance(x, int) else names[x] for x in s.when)
+        lanes = {x.var for x in s.loops if x.kind == "vectorize"}  # a statement runs in all of them at a time
+        time = tuple(str(x) if isinstance(x, int) else names[x] for x in s.when if x not in lanes)
         private = {a.buffer: a.private for a in s.accesses}
         return Site(name, s.name, s.dims, self.set(name, len(s.dims), conds), time, private, s)
+
+    def _require_lanes_apart(self, site: Site) -> None:
+        """Raise Unanalyzable if lanes of `site` may write one element at a time: which of them is last is not said."""
+        assert site.statement is not None
+        if not any(x.kind == "vectorize" for x in site.statement.loops):
+            return
+        stmt, when = site.statement.place.stmt, self.time(site, 1)
+        for b in stmt.buffers if isinstance(stmt, Reduce) else (stmt.buffer,):
+            if not when.range_product(self.element(site, b, stmt.at)).is_injective():
+                raise Unanalyzable(f"several lanes of {site.label} write one element of {b.name} at a time")
 
     def shape(self, b: Buffer) -> isl.Set:
         """The elements of an argument, for all sizes."""

@@ -58,8 +58,6 @@ Origins = Mapping[str, Origin]
 """By the label in the new nest; a statement that is not in it has kept its label and its loops."""
 Asks = Callable[[str, str, str], bool]
 """Of the buffer and the labels of the two statements."""
-Harmless = Callable[[Pair, Sequence[Order]], bool]
-"""Of two accesses and orders of them: whether reversing these makes no difference to any output."""
 _NOTHING_MOVED: Origins = {}
 
 
@@ -71,7 +69,6 @@ def violated_dependence(
     asks: Asks = lambda *_: True,
     moving: Collection[str] | None = None,
     past: tuple[Collection[str], Collection[str]] | None = None,
-    harmless: Harmless | None = None,
 ) -> Clash | None:
     """Two dependent instances of `func` whose order is the opposite in `new`; the witness speaks of the old loops.
 
@@ -80,7 +77,6 @@ def violated_dependence(
     If only statements called `moving` move, all others keep their order, and are not looked at two at a time. If two
     nests, with statements of these names, move `past` one another, each in its order, only a first instance in the one
     and a second in the other are looked at.
-    Pairs of accesses that are `harmless` in the orders in which they would be reversed may be reversed.
     """
     images = _Images(func, new, origin, None if past is None else frozenset().union(*past))
 
@@ -102,9 +98,7 @@ def violated_dependence(
                 turning = _Turning(func, turned)
                 for a, b in unresolved_pairs(s, t, turning.clear, _asked(s, t, asks)):
                     for pair, orders in turning.ways(s, a, t, b):
-                        for clash in pair.among(orders):
-                            if harmless is None or not harmless(pair, orders):
-                                yield clash
+                        yield from pair.among(orders)
 
     return least_clash(found())
 

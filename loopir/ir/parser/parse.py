@@ -56,6 +56,7 @@ from loopir.ir.grammar import (
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY, find_instruction
 from loopir.ir.parser.parse_buffer import Declarations, name_of
 from loopir.ir.parser.parse_expr import Names, Sort
+from loopir.ir.parser.syntax_tree import syntax_tree
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.walk import fresh_name, replace, statements, substitute
 from loopir.ir.verify.verify import Stage, verify
@@ -99,7 +100,7 @@ def _parse(
 ) -> Func:  # fmt: skip
     """`parse`, for source that starts at line `first` of its file."""
     try:
-        module = ast.parse(source, filename)
+        module = syntax_tree(source, filename)
     except SyntaxError as error:
         line = (error.lineno or 1) + first - 1
         raise ParseError(error.msg, (filename, line, error.offset, error.text)) from None
@@ -113,7 +114,7 @@ def _parse(
 def condition(source: str, indices: Iterable[str]) -> Cond:
     """The condition that `source` spells, on the sizes and loops named `indices`. ParseError for anything else."""
     try:
-        node = ast.parse(source.strip(), "<condition>", mode="eval").body
+        node = syntax_tree(source.strip(), "<condition>", "eval").body
     except SyntaxError as error:
         raise ParseError(error.msg, ("<condition>", error.lineno, error.offset, error.text)) from None
     names = Names(indices={name: Var(name) for name in indices})
@@ -126,7 +127,7 @@ def mapping(source: str, sizes: Iterable[str]) -> tuple[tuple[str, ...], tuple[I
     A parameter hides a size of the same name, and is renamed.
     """
     try:
-        node = ast.parse(source.strip(), "<mapping>", mode="eval").body
+        node = syntax_tree(source.strip(), "<mapping>", "eval").body
     except SyntaxError as error:
         raise ParseError(error.msg, ("<mapping>", error.lineno, error.offset, error.text)) from None
     sizes = {*sizes}
@@ -142,7 +143,7 @@ def mapping(source: str, sizes: Iterable[str]) -> tuple[tuple[str, ...], tuple[I
 def fragment_layout(source: str) -> Fragment:
     """The layout `fragment(lanes, registers, lambda lane, register: element)`. ParseError for anything else."""
     try:
-        node = ast.parse(source.strip(), "<layout>", mode="eval").body
+        node = syntax_tree(source.strip(), "<layout>", "eval").body
     except SyntaxError as error:
         raise ParseError(error.msg, ("<layout>", error.lineno, error.offset, error.text)) from None
     reader = _Reader("<layout>", [source], {}, names=Names(indices={}))

@@ -8,6 +8,7 @@ from loopir.ir.dtypes import BY_NAME, DType
 from loopir.ir.grammar import SCOPES, Buffer, Fragment, Layout, Mapped, Scope, Strided, Var
 from loopir.ir.ops import MEMORIES
 from loopir.ir.parser.parse_expr import Expressions
+from loopir.ir.parser.syntax_tree import syntax_tree
 
 
 def name_of(node: ast.AST | None) -> str:
@@ -36,9 +37,9 @@ class Declarations(Expressions):
         if word in SCOPES or word in MEMORIES:
             scope, placed = word, rest
         try:
-            tree = ast.parse(declared + ("]" if after else ""), mode="eval").body
+            tree = syntax_tree(declared + ("]" if after else ""), mode="eval").body
             if placed:
-                layout = self.layout(ast.parse(placed, mode="eval").body)
+                layout = self.layout(syntax_tree(placed, mode="eval").body)
         except SyntaxError:
             tree = None
         if isinstance(tree, ast.Name) and tree.id in BY_NAME:

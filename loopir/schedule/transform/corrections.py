@@ -404,7 +404,11 @@ class _Corrected:
                         return nothing
                     return some.setdefault(n, rng.uniform(-3, 3))
 
-                if [float(number(v, of)) for v in values] != [float(c.value) for c in s.monoid.identity]:
+                try:
+                    terms = [float(number(v, of)) for v in values]
+                except NoCorrection:
+                    return False
+                if terms != [float(c.value) for c in s.monoid.identity]:
                     return False
         return True
 

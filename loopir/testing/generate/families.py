@@ -18,7 +18,7 @@ from loopir.ir.grammar import Func
 from loopir.ir.parser.parse import parse
 from loopir.schedule.core.doc import examples
 from loopir.schedule.core.primitive import PRIMITIVES
-from loopir.testing.generate import gpu_families
+from loopir.testing.generate import gpu_families, reduction_families
 from loopir.testing.generate.draws import Draws, lines, loop_order, zero
 from loopir.testing.oracles.last_writers import asks_memory
 
@@ -378,6 +378,7 @@ FAMILIES: dict[str, Callable[[Draws], str]] = {
     for f in (
         pointwise, stencils, product, dots, copied, scratch, tails, several, folds, sweeps, steps_in_time, triangles,
         rings, dead, invariant, scans, ragged, *gpu_families.ALL,
+        *reduction_families.ALL,
     )
 }  # fmt: skip
 """By name, each a text of the draws."""

@@ -98,5 +98,5 @@ def versions(d: Draws) -> str:
 ALL = (fed, leaving, eights, versions)
 BOXES = ("fed", "leaving")
 """Families with more elements than brute force should look at."""
-FLOATS = (*BOXES, "eights")
+FLOATS = (*BOXES, "eights", "factored")
 """Families in which there is float32, whatever types are asked for."""

@@ -39,7 +39,7 @@ QUESTIONS: dict[Callable[..., Any], Any] = {
 """Each with the answer that lets a step pass."""
 FORM = {
     "require_next", "require_place", "require_places", "require_outside_lanes", "require_alike", "require_sole_writer",
-    "_require_fit", "_require_around", "_require_known", "_require_bounds", "_require_identity",
+    "_require_fit", "_require_around", "_require_known", "_require_bounds", "_require_identity", "_require_plain_sum",
 }  # fmt: skip
 """Checks without which there is no rewrite to speak of, or that are about memory and threads."""
 ROOM = "loopir.schedule"

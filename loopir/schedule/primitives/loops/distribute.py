@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from loopir.analysis.dataflow.dead_stores import DeadStores
+from loopir.analysis.dataflow.equivalence import same_values
 from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Func, If, Loop, Stmt, Var
@@ -80,8 +80,8 @@ def distribute(func: Func, loop: str, *after: str, names: tuple[str, ...] | None
     new = replace_stmt(func, target, _nests(func, target, groups, vars))
     moved = zip(groups, vars, strict=True)
     origin = {n: Origin(n, {target.var: Var(v)}) for group, v in moved for x in group for n in labels((x.stmt,))}
-    clash = violated_dependence(func, new, origin, harmless=DeadStores(func).cover)
-    if clash is not None:
+    clash = violated_dependence(func, new, origin)
+    if clash is not None and not same_values(func, new):
         reason = f"distributing {target.var!r} runs these two the other way round"
         raise refusal(clash, reason, target.var, f"keep {clash.first} and {clash.second} in one loop")
     require_loop_kinds(new, lanes_around(func, target))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from loopir.analysis.dataflow.equivalence import same_values
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import is_affine_visible, statements_in
 from loopir.analysis.dependence.reordering import Origin
@@ -122,7 +123,8 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
     buffers = written_buffers(found[0])
     site = find_site(func, stage, at, [b.name for b in buffers])
     s = site.place.stmt
-    own = _require_unseen(site, buffers)
+    _require_no_threads(site)
+    own, seen = _read_there(site, buffers)
     _require_start(site, at)
     caches: list[CachedBox] = []
     for n, b in enumerate(buffers):
@@ -143,6 +145,7 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
     new = site.replaced(body, done)
     if into:
         _require_no_wider(site, new, (into, out))
+    _require_unseen(func, new, seen)
     return new
 
 
@@ -151,39 +154,57 @@ def _turned(body: Body) -> bool:
     return any(isinstance(t, Not) for s in statements(body) if isinstance(s, If) for t in conjuncts(s.cond))
 
 
-def _require_unseen(site: CacheSite, buffers: Sequence[Buffer]) -> set[tuple[Index, ...]]:
-    """Refuse if the nest reads what the stage wrote, which is in the copy, or another statement writes it, too.
+def _read_there(site: CacheSite, buffers: Sequence[Buffer]) -> tuple[set[tuple[Index, ...]], ScheduleError | None]:
+    """The elements that the stage reads there and has always written there before, which it may read from the copy.
 
-    The stage itself may read there what it has written: these elements are returned.
+    And a refusal if the nest reads anything else that the stage wrote, or another statement there writes it, too.
     """
     s = site.place.stmt
     if site.alone and isinstance(s, Store):
-        return set()
+        return set(), None
     own: set[tuple[Index, ...]] = set()
-    if isinstance(s, Reduce) and s.atomic:
-        raise ScheduleError(
-            f"{s.label} is atomic: other threads fold into the same elements meanwhile",
-            suggestion=f"rfactor of {s.label}, whose parts no other thread folds into",
-        )
+    seen: ScheduleError | None = None
     for b in buffers:
         done = accesses_of(site, b.name)
         mine = [x for x in done if x[1].write and x[0].label == s.label]
-        others = [x for x in done if x[1].write and x[0].label != s.label]
-        if clash_in(site, mine, others, ordered=False) is not None:
-            clash, who = clash_in(site, mine, others), 1
-            if clash is None:
-                clash, who = clash_in(site, others, mine), 0
-            assert clash is not None
-            reason = f"{b.name} is written by {(clash.first, clash.second)[who]}, too, in the same nest"
-            raise refusal(clash, reason, None, _FURTHER)
+        seen = seen or _written_by_others(site, b, mine, done)
         read = [x for x in done if not x[1].write]
         clash = clash_in(site, mine, read)
         if clash is not None:
             own |= _own(site, b, mine, read)
             clash = clash_in(site, mine, [x for x in read if x[0].label != s.label or x[1].at not in own])
         if clash is not None:
-            raise refusal(clash, f"{clash.second} reads {b.name} in the same nest", None, _FURTHER)
-    return own
+            seen = seen or refusal(clash, f"{clash.second} reads {b.name} in the same nest", None, _FURTHER)
+    return own, seen
+
+
+def _written_by_others(site: CacheSite, b: Buffer, mine: Sequence[Done], done: Sequence[Done]) -> ScheduleError | None:
+    """A refusal if another statement of the nest writes an element that the stage writes."""
+    others = [x for x in done if x[1].write and x[0].label != site.place.stmt.label]
+    if clash_in(site, mine, others, ordered=False) is None:
+        return None
+    clash, who = clash_in(site, mine, others), 1
+    if clash is None:
+        clash, who = clash_in(site, others, mine), 0
+    assert clash is not None
+    reason = f"{b.name} is written by {(clash.first, clash.second)[who]}, too, in the same nest"
+    return refusal(clash, reason, None, _FURTHER)
+
+
+def _require_unseen(func: Func, new: Func, seen: ScheduleError | None) -> None:
+    """Refuse as `seen` says, unless no output of `new` tells."""
+    if seen is not None and not same_values(func, new):
+        raise seen
+
+
+def _require_no_threads(site: CacheSite) -> None:
+    """Refuse what other threads fold into."""
+    s = site.place.stmt
+    if isinstance(s, Reduce) and s.atomic:
+        raise ScheduleError(
+            f"{s.label} is atomic: other threads fold into the same elements meanwhile",
+            suggestion=f"rfactor of {s.label}, whose parts no other thread folds into",
+        )
 
 
 def _own(site: CacheSite, b: Buffer, writes: Sequence[Done], reads: Sequence[Done]) -> set[tuple[Index, ...]]:

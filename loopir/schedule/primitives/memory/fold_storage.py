@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopir.analysis.dataflow.equivalence import same_values
 from loopir.analysis.dataflow.liveness import is_sliding_window, lifetime_clash
 from loopir.analysis.dependence.access import statements_in
 from loopir.analysis.regions.footprint import accesses_in
@@ -59,14 +60,14 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
     if b.layout is not None:
         raise ScheduleError(f"{b.name} has a layout already", suggestion="fold its storage before set_layout")
     clash = None if _in_a_window(func, alloc, dim, factor) else lifetime_clash(func, b.name, dim, factor)
-    if clash is not None:
-        new, old = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
-        reason = f"{new} would lie where {old} lies, which is still to be read when it is written"
-        raise ScheduleError(reason, witness=clash.witness(b.name, b.name), suggestion=f"more than {factor} rows")
     size = b.shape[dim]
     if isinstance(size, Int) and size.value <= factor:
         return func
     new = _folded(func, alloc, dim, factor)
+    if clash is not None and not same_values(func, new):
+        one, other = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
+        reason = f"{one} would lie where {other} lies, which is still to be read when it is written"
+        raise ScheduleError(reason, witness=clash.witness(b.name, b.name), suggestion=f"more than {factor} rows")
 
     def place(name: str, at: tuple[int, ...]) -> object:
         return tuple(x % factor if name == b.name and d == dim else x for d, x in enumerate(at))

@@ -1,0 +1,39 @@
+"""Families of sums of products: with factors that all terms share, or a stage before the sum does."""
+
+from __future__ import annotations
+
+from loopir.testing.generate.draws import Draws, lines
+
+
+def factored(d: Draws) -> str:
+    """Rows summed, each term with a factor of its row's, or of a stage's that the sum alone reads, mostly."""
+    (decl, n), m = d.size("n"), d.number(1, 6)
+    by = d.pick("L[{i}]", "L[{i}]", "c[0]", "(L[{i}] + c[0])", "V[{k}]", "exp(L[{i}])")
+    how = d.pick("{0} * {1}", "{0} / {1}", "{1} * {0}", "{0} * (1.0 / {1})")
+    start = d.pick("0.0", "0.0", "0.0", "1.0")
+    head = f'def factored({decl}A: "float32[{n}, {m}]", V: "float32[{m}]", L: "float32[{n}]", c: "float32[1]"'
+    if d.chance():
+        term = how.format(d.pick("A[i, k]", "A[i, k] * V[k]", "(A[i, k] - V[k])"), by.format(i="i", k="k"))
+        return lines(
+            f'{head}, S: "out float32[{n}]"):',
+            f"    for i in range({n}):",
+            f"        for k in range({m}):",
+            f"            S[i] = sum({term}, over=k, init={start})",
+        )
+    stored = how.format("A[i, k]", by.format(i="i", k="k"))
+    seen = d.number(0, 3) == 0
+    term = d.pick("P[j, h] * V[h]", "P[j, h]", "V[h] * P[j, h]", "P[j, h] * L[j]")
+    return lines(
+        f'{head}, S: "out float32[{n}]"{f""", Y: "out float32[{n}]" """ if seen else ""}):',
+        f'    with alloc("float32[{n}, {m}]") as P:',
+        f"        for i in range({n}):",
+        f"            for k in range({m}):",
+        f"                P[i, k] = {stored}",
+        f"        for j in range({n}):",
+        f"            for h in range({m}):",
+        f"                S[j] = sum({term}, over=h, init={start})",
+        *([f"        for o in range({n}):", "            Y[o] = P[o, 0]"] if seen else []),
+    )
+
+
+ALL = (factored,)

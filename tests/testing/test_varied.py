@@ -1,0 +1,46 @@
+"""Programs like those that docstrings show: still programs, and mostly others."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings, strategies as st
+
+from loopir.ir.grammar import Func
+from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
+from loopir.ir.verify.verify import verify
+from loopir.testing.checking import QUIET
+from loopir.testing.generate.families import documented
+from loopir.testing.generate.odd_names import with_odd_names
+from loopir.testing.generate.varied import varied
+from loopir.testing.oracles.brute_force import runs, small_sizes
+
+FEW = settings(QUIET, max_examples=15)
+PLAIN = """
+def f(n: "size", A: "float32[n, 8]", B: "out float32[n]"):
+    for i in range(n):
+        for k in range(8):
+            B[i] = sum(A[i, k] * 2.0, over=k, init=0.0)
+"""
+
+
+@FEW
+@given(varied(parse(PLAIN)))
+def test_what_is_varied_runs_at_all_small_sizes(func: Func) -> None:
+    verify(func, "schedule")
+    assert all(runs(func, [at]) for at in small_sizes(func))
+
+
+def test_numbers_types_and_operations_are_varied() -> None:
+    seen: set[str] = set()
+    settings(QUIET, max_examples=60)(given(varied(parse(PLAIN)))(lambda func: seen.add(text(func))))()
+    assert any("float64" in x or "float16" in x for x in seen)
+    assert any("max(" in x or " + 2.0" in x for x in seen)
+    assert any("range(7)" in x or "range(5)" in x or "range(6)" in x for x in seen)
+
+
+@FEW
+@given(documented(memory=False), st.data())
+def test_odd_names_leave_a_program(func: Func, data: st.DataObject) -> None:
+    named = data.draw(with_odd_names(func))
+    verify(named, "schedule")
+    assert runs(named, small_sizes(named)) == runs(func, small_sizes(func))
