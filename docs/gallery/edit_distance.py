@@ -6,12 +6,12 @@ import loopir as lp
 
 
 @lp.func
-def program(n: "size", m: "size", a: "int32[n]", b: "int32[m]", d: "inout int32[n + 1, m + 1]"):  # noqa: F821
+def program(n: "size", m: "size", a: "int32[n]", b: "int32[m]", d: "inout int32[n + 1, m + 1]"):
     for i in range(n):
         for j in range(m):
-            d[i + 1, j + 1] = minimum(  # noqa: F821
-                minimum(d[i, j + 1] + 1, d[i + 1, j] + 1),  # noqa: F821
-                d[i, j] + select(a[i] == b[j], 0, 1),  # noqa: F821
+            d[i + 1, j + 1] = minimum(
+                minimum(d[i, j + 1] + 1, d[i + 1, j] + 1),
+                d[i, j] + select(a[i] == b[j], 0, 1),
             )
 
 

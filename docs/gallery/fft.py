@@ -1,4 +1,4 @@
-"""A discrete Fourier transform of rows of n = 2 ** k complex numbers, as pairs of arrays: k stages of butterflies (Stockham)."""
+"""Fourier transforms of rows of n = 2 ** k complex numbers, as two arrays, in k stages of butterflies (Stockham)."""
 
 import numpy as np
 

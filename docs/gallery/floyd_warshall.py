@@ -6,11 +6,11 @@ import loopir as lp
 
 
 @lp.func
-def program(n: "size", d: "inout float32[n, n]"):  # noqa: F821
+def program(n: "size", d: "inout float32[n, n]"):
     for k in range(n):
         for i in range(n):
             for j in range(n):
-                d[i, j] = minimum(d[i, j], d[i, k] + d[k, j])  # noqa: F821
+                d[i, j] = minimum(d[i, j], d[i, k] + d[k, j])
 
 
 def inputs(n, rng):

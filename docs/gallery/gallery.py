@@ -29,7 +29,8 @@ SIZES = {"fft": 1024, "k_means": 65536, "spmv": 65536, "rope": 4096, "cross_entr
 def load(name: str) -> ModuleType:
     """The module of a program."""
     spec = spec_from_file_location(f"gallery_{name}", FOLDER / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -6,7 +6,7 @@ import loopir as lp
 
 
 @lp.func
-def program(n: "size", a: "inout float64[n, n]"):  # noqa: F821
+def program(n: "size", a: "inout float64[n, n]"):
     for k in range(n):
         for i in range(n - k - 1):
             a[k + 1 + i, k] = a[k + 1 + i, k] / a[k, k]

@@ -1,4 +1,4 @@
-"""A mixture of experts: each token goes through the one expert that its router scores highest, weighted by the score."""
+"""A mixture of experts: each token goes through the expert that its router scores highest, weighted by the score."""
 
 import numpy as np
 

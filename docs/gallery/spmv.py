@@ -7,9 +7,9 @@ import loopir as lp
 
 @lp.func
 def program(
-    n: "size",  # noqa: F821
-    m: "size",  # noqa: F821
-    nnz: "size",  # noqa: F821
+    n: "size",
+    m: "size",
+    nnz: "size",
     start: "int32[n + 1]",
     column: "int32[nnz]",
     value: "float32[nnz]",

@@ -29,7 +29,9 @@ program = block(*(lp.placeholder(shape, "float32", name=name) for name, shape in
 
 
 def inputs(_, rng):
-    return tuple(rng.standard_normal(s, dtype=np.float32) * (1 if n == "x" else s[0] ** -0.5) for n, s in SHAPES.items())
+    return tuple(
+        rng.standard_normal(s, dtype=np.float32) * (1 if n == "x" else s[0] ** -0.5) for n, s in SHAPES.items()
+    )
 
 
 def expected(*arrays):

@@ -6,7 +6,7 @@ import loopir as lp
 
 
 @lp.func
-def program(n: "size", m: "size", L: "float64[n, n]", X: "inout float64[n, m]"):  # noqa: F821
+def program(n: "size", m: "size", L: "float64[n, n]", X: "inout float64[n, m]"):
     for i in range(n):
         for k in range(i):
             for j in range(m):

@@ -8,8 +8,8 @@ from loopir.ir.grammar import Func
 from loopir.ir.ops import INSTRUCTIONS
 from loopir.ir.traverse.walk import loops
 from loopir.testing.checking import QUIET
-from loopir.testing.generate.argument_questions import done_by
 from loopir.testing.generate.instructed import instructed
+from loopir.testing.generate.steps import done_by
 from loopir.testing.oracles.brute_force import runs
 
 

@@ -408,7 +408,11 @@ class _Arguments:
 def done_by(fn: Instruction, loop: Loop) -> bool:
     """Whether `loop` does what `fn` means, on memory that `fn` works on."""
     found = unify(fn, (loop,))
-    return not isinstance(found, str) and misplaced_operand(fn, found) is None
+    if isinstance(found, str):
+        return False
+    operands = [(a.buffer.scope, found.operands[a.buffer.name].buffer) for a in fn.meaning.args]
+    bare = any(b.scope == scope == "fragment" and b.layout is None for scope, b in operands)
+    return bare or misplaced_operand(fn, found) is None
 
 
 LAYOUTS = {
