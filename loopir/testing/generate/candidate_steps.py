@@ -174,6 +174,14 @@ def _distribute(func: Func) -> Iterator[Arguments]:
     yield from (_plain(x.var, cut) for x in loops(func.body) for cut in _cuts(x))
 
 
+def _retime(func: Func) -> Iterator[Arguments]:
+    for x in loops(func.body):
+        stages = [p.stmt.label for p in leaf_paths(x.body)]
+        for late, by in product(stages, (1, 2)):
+            others = [n for n in stages if n != late]
+            yield from (((x.var, late), {"by": by, "before": before}) for before in (None, *others) if others)
+
+
 def _bind(func: Func) -> Iterator[Arguments]:
     yield from (_plain(x, a) for x, a in product(_loops(func), ("threadIdx.x", "blockIdx.x", "threadIdx.y")))
 
@@ -232,7 +240,7 @@ def _two_buffers(func: Func) -> Iterator[Arguments]:
 
 
 TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
-    **dict.fromkeys(("parallel", "vectorize", "unroll", "partition"), _each_loop),
+    **dict.fromkeys(("parallel", "vectorize", "unroll", "partition", "reverse", "trim"), _each_loop),
     **dict.fromkeys(("compute_inline", "reverse_compute_inline", "compute_root", "atomic"), _each_stage),
     "split": _split,
     "unroll_and_jam": _jam,
@@ -244,6 +252,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "fuse_loops": _fuse_loops,
     "merge": _merge,
     "distribute": _distribute,
+    "retime": _retime,
     "bind": _bind,
     "compute_at": _compute_at,
     "reverse_compute_at": _place,

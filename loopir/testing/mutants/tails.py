@@ -51,6 +51,21 @@ TAILS = family(
         steps("fuse_loops", programs=tiny(temporaries="never", guards=False), most=1, shift=1),
     ),
     Mutant(
+        "begins where it ends", "the last iterations of stages that run later are the first ones again",
+        "schedule.primitives.loops.retime:_pipelined", "end + Var(last), known", "Var(last), known",
+        steps("retime", programs=tiny(nests=1, depth=1, temporaries="never", guards=False), most=1),
+    ),
+    Mutant(
+        "later in no order", "whether stages may run later is not asked",
+        "schedule.primitives.loops.retime:_retimed", "if clash is None:", "if True:",
+        steps("retime", programs=tiny(nests=1, depth=1, temporaries="never", guards=False), most=1),
+    ),
+    Mutant(
+        "cut one short", "the last iteration that a mask lets through is left out",
+        "schedule.primitives.loops.trim:_end", "rest // -slope + 1", "rest // -slope",
+        steps("trim", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
+    ),
+    Mutant(
         "guard between loops lost", "a guard between reordered loops is left out",
         "schedule.primitives.loops.reorder:Band.of", "steps.append(body[0])", "pass",
         steps("reorder", programs=tiny(nests=1, temporaries="never"), most=1),
