@@ -19,9 +19,9 @@ from loopir.ir.verify.verify import evaluate
 
 TILED_SIZE = 480 * 128 - 8
 """A little less than whole tiles of most lengths, and groups of tiles, whose last ones then stick out."""
-WHOLE = 11
+UNEVEN_SIZE = 11
 """One less than a whole number of short tiles: what is then left over is none of a split by 2, 3 or 6."""
-KINDS = ((TILED_SIZE, 0), (TILED_SIZE, 1), (WHOLE, 1), (0, 0), (0, 1), (WHOLE, 3), (TILED_SIZE - 120, 1))
+KINDS = ((TILED_SIZE, 0), (TILED_SIZE, 1), (UNEVEN_SIZE, 1), (0, 0), (0, 1), (UNEVEN_SIZE, 3), (TILED_SIZE - 120, 1))
 """How far above its least value a size is, in multiples, and which iteration of a loop is taken: the first, the last,
 these by turns, or by turns the other way round."""
 
@@ -44,7 +44,7 @@ class Point(dict[str, int]):
     def __missing__(self, name: str) -> int:
         step = self.known.multiples.get(name, 1)
         least = -(-self.known.lows.get(name, 0) // step)
-        apart = sum(map(ord, name)) % 7 * (6 if self.above == WHOLE else 1) if self.above else 0
+        apart = sum(map(ord, name)) % 7 * (6 if self.above == UNEVEN_SIZE else 1) if self.above else 0
         value = self[name] = (least + self.above + apart) * step
         return value
 
@@ -76,7 +76,7 @@ def _product(m: Monomial, point: Point) -> float:
 
 def refuted_by_sample(p: Mapping[Monomial, int], known: Assumptions, kinds: Iterable[int] | None = None) -> bool:
     """Whether `p` is negative at one of the points of `known`, of these `kinds`."""
-    near = _near(p, known)
+    near = _relevant_assumptions(p, known)
     for kind in kinds or (*cheapest_kinds(p, known), *OTHERS):
         x = sample_point(near, kind)
         if x is not None and x.value(p) < 0:
@@ -91,7 +91,7 @@ def cheapest_kinds(p: Mapping[Monomial, int], known: Assumptions) -> tuple[int, 
     return (1, 6) if falls else (0, 1)
 
 
-def _near(p: Mapping[Monomial, int], known: Assumptions) -> Assumptions:
+def _relevant_assumptions(p: Mapping[Monomial, int], known: Assumptions) -> Assumptions:
     """`known` without the innermost loops and facts that do not speak of what `p` does, nor of what ties that.
 
     As no proof uses two facts, these can have no part in one; and no point has to be found where they hold.

@@ -34,6 +34,17 @@ NUMBER = "number"
 """The variable that says, of elements that lie one after the other, which of them is meant."""
 
 
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The operation `name`, which is what another one is in float32, or its product with itself if it is `squared`,
+    for an argument of magnitude less than `below` and of at most so many significant `digits`."""
+
+    name: str
+    below: float
+    digits: int
+    squared: bool = False
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Intrinsic:
     """A pure scalar operation: everything that any part of the compiler needs to know of it.
@@ -51,9 +62,7 @@ class Intrinsic:
     the warp have to execute it; it is the whole value of a store, in a kernel.
     `ulp` bounds the error of a backend against the exact result, in units in the last place; 0 is exact.
     `work` is about how many instructions a GPU takes for it in float32, for estimates.
-    `near` is (m, g): for arguments of magnitude below m, in float32, g gives the same and has no slow path.
-    `square` names the function f(x) * f(x), where computing that directly is cheaper.
-    `few` is (bits, g): for arguments of at most so many significant bits, g gives the same and is cheaper.
+    `variants` are cheaper operations that give the same for some arguments, or of which some are its square.
     `pairs` names, by dtype, the instruction that computes it for two lanes at less than twice the cost; its operands
     are those of both lanes in the order of the arguments, then the results.
     """
@@ -74,9 +83,7 @@ class Intrinsic:
     lane: Callable[[int], int] | None = None
     ulp: float = 0.0
     work: int = 1
-    near: tuple[float, str] | None = None
-    square: str = ""
-    few: tuple[int, str] | None = None
+    variants: tuple[Variant, ...] = ()
     pairs: Mapping[str, str] = field(default_factory=dict[str, str])
     doc: str = ""
 

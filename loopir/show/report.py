@@ -22,8 +22,6 @@ from loopir.witness import page
 
 OVERHEAD = 2.0
 """Instructions for each load and store: itself, and what comes to a lane of addresses, conversions and control."""
-NEAR = 1 << 17
-"""Bytes of a buffer that stays in a processor's own cache, so that it crosses from the L2 cache once."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ def _seconds(w: KernelWork, resident: int, sizes: Mapping[str, int], own: Set[st
     cache = 0.0
     for m in w.of("global"):
         size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
-        cache += m.written_taken + min(m.read_taken, size * gpu.processors if size <= NEAR else m.read_taken)
+        cache += m.written_taken + min(m.read_taken, size * gpu.processors if size <= gpu.l1_bytes else m.read_taken)
     in_flight = min(w.blocks, resident * gpu.processors) * w.threads * w.in_flight
     reads = sum(m.read_taken for m in w.of("global"))
     issued = w.issued + OVERHEAD * w.accesses

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import loopir as lp
-from loopir.intrinsics.ops.math import NEAR
+from loopir.intrinsics.ops.math import MAX_REDUCED
 from schedules.common.fusion import inlined
 from schedules.cuda.elementwise import elementwise
 
@@ -17,7 +17,7 @@ def lowered(expression: Callable[[lp.Tensor], lp.Tensor], dtype: str, n: int = 6
     s = elementwise(s, s.stages[-1], threads=4)
     (program,) = lp.lower(s, "cuda")
     values = np.random.default_rng(0).standard_normal(n, np.float32)
-    values[[3, 17, 18, 40]] = NEAR, np.nan, -np.inf, 1e30
+    values[[3, 17, 18, 40]] = MAX_REDUCED, np.nan, -np.inf, 1e30
     values = values.astype(s.func.args[0].buffer.dtype.numpy)
     name = s.func.args[-1].buffer.name
     want, got = (lp.interpret(f, {"x": values})[name] for f in (s.func, program))
@@ -60,7 +60,7 @@ def test_two_parts_are_enough_for_all_numbers_of_few_bits() -> None:
     """The reduction as the GPU makes it, beside three parts: what is left is the same but for its last place."""
     x = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
     with np.errstate(all="ignore"):
-        x = x[np.abs(x) < NEAR]
+        x = x[np.abs(x) < MAX_REDUCED]
     n = fused(x, 0.63661975, 12582912.0) - np.float32(12582912.0)
     two = fused(n, -7.549790126404332e-08, fused(n, -1.570796251296997, x))
     true = x.astype(np.longdouble) - n.astype(np.longdouble) * (np.longdouble("1.5707963267948966192313216916398"))

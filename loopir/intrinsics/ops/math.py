@@ -19,7 +19,7 @@ from loopir.intrinsics.ops import expand
 from loopir.intrinsics.ops.arith import mul
 from loopir.ir.dtypes import float32
 from loopir.ir.grammar import Cast, Op, Value
-from loopir.ir.ops import Intrinsic
+from loopir.ir.ops import Intrinsic, Variant
 
 FLOAT = frozenset({"float"})
 _erf64 = np.vectorize(math.erf, otypes=[np.float64])
@@ -38,13 +38,12 @@ def _rounded(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _function(
     name: str, fn: Callable[..., Any], *, arity: int = 1, ulp: float, work: int = 1,
     cuda: tuple[str, str] | None = None, prelude: str = "", llvm: str | None = None,
-    expand: Callable[..., Value | None] | None = None, near: tuple[float, str] | None = None, square: str = "",
-    few: tuple[int, str] | None = None, doc: str = "",
+    expand: Callable[..., Value | None] | None = None, variants: tuple[Variant, ...] = (), doc: str = "",
 ) -> Intrinsic:  # fmt: skip
     arguments = ", ".join(f"{{{n}}}" for n in range(arity))
     single, double = cuda or (f"{name}f", name)
     return Intrinsic(
-        name, arity, FLOAT, _rounded(fn), ulp=ulp, work=work, doc=doc, expand=expand, near=near, square=square, few=few,
+        name, arity, FLOAT, _rounded(fn), ulp=ulp, work=work, doc=doc, expand=expand, variants=variants,
         cuda={"float32": f"{single}({arguments})", "float64": f"{double}({arguments})"}, cuda_prelude=prelude,
         llvm={"float": llvm or f"llvm.{name}"},
     )  # fmt: skip
@@ -97,8 +96,21 @@ template <int parts> __device__ __forceinline__ float lp_cos_near_squared(float 
 __device__ __forceinline__ float lp_sin(float x) { return fabsf(x) < 105615.0f ? lp_sin_near<3>(x) : lp_far(x, 0); }
 __device__ __forceinline__ float lp_cos(float x) { return fabsf(x) < 105615.0f ? lp_cos_near<3>(x) : lp_far(x, 1); }
 """
-NEAR = 105615.0
+MAX_REDUCED = 105615.0
 """Below this magnitude the reduction of `lp_turned` is exact enough."""
+TWO_PART_DIGITS = 8
+"""Significant bits of arguments, those of bfloat16, for which two parts of a multiple of pi/2 are enough: over all of
+them, the error is no larger. For 11 bits it is 4 ulp."""
+
+
+def _variants(name: str) -> tuple[Variant, ...]:
+    """Sine or cosine by the reduction of `lp_turned` alone, those for fewest arguments first."""
+    return tuple(
+        Variant(f"{name}_near{few}{'_squared' if squared else ''}", MAX_REDUCED, digits, squared)
+        for few, digits in (("_few", TWO_PART_DIGITS), ("", float32.digits))
+        for squared in (False, True)
+    )
+
 
 _SIGMOID = """\
 // e^-|x| never overflows; below 0 the quotient is that times what it is above. No branch, as a quotient would have.
@@ -173,7 +185,7 @@ sin = _function(
     cuda=("lp_sin", "sin"),
     prelude=_TURNS,
     expand=expand.sin,
-    near=(NEAR, "sin_near"),
+    variants=_variants("sin"),
     doc="The sine of radians.",
 )
 cos = _function(
@@ -184,21 +196,17 @@ cos = _function(
     cuda=("lp_cos", "cos"),
     prelude=_TURNS,
     expand=expand.cos,
-    near=(NEAR, "cos_near"),
+    variants=_variants("cos"),
     doc="The cosine of radians.",
 )
-FEW = 8
-"""Significant bits of arguments, those of bfloat16, for which two parts of a multiple of pi/2 are enough: over all of
-them, the error is no larger. For 11 bits it is 4 ulp."""
 
 
-def _near(name: str, *, parts: int) -> Intrinsic:
-    """`name` where its argument is below NEAR, of all arguments or of those of FEW bits."""
+def _reduced(name: str, *, parts: int) -> Intrinsic:
+    """`name` of arguments for which the reduction in so many parts is exact enough."""
     fn, few = (np.sin, np.cos)[name == "cos"], "" if parts == 3 else "_few"
     return _function(
         f"{name}_near{few}", fn, ulp=2, work=13 + parts, cuda=(f"lp_{name}_near<{parts}>", name), prelude=_TURNS,
-        llvm=f"llvm.{name}", expand=getattr(expand, name), square=f"{name}_near{few}_squared",
-        few=(FEW, f"{name}_near_few") if parts == 3 else None,
+        llvm=f"llvm.{name}", expand=getattr(expand, name),
         doc=f"The {'sine' if name == 'sin' else 'cosine'} of radians that are no more than some thousand turns"
         f"{', of few significant bits' if few else ''}: what lowering puts where that is known.",
     )  # fmt: skip
@@ -220,14 +228,14 @@ def _squared(fn: Intrinsic) -> Intrinsic:
         return Cast(square, x.dtype) if x.dtype.is_narrow else square
 
     return Intrinsic(
-        fn.square, 1, FLOAT, meaning, ulp=4 * fn.ulp, work=fn.work,
+        f"{fn.name}_squared", 1, FLOAT, meaning, ulp=4 * fn.ulp, work=fn.work,
         cuda={"float32": fn.cuda["float32"].replace("_near", "_near_squared"), "float64": f"({double} * {double})"},
         cuda_prelude=_TURNS, expand=expanded,
         doc=f"{fn.name} times itself, whose sign takes no time.",
     )  # fmt: skip
 
 
-SHORT_FORMS = [_near(name, parts=parts) for name in ("sin", "cos") for parts in (3, 2)]
+SHORT_FORMS = [_reduced(name, parts=parts) for name in ("sin", "cos") for parts in (3, 2)]
 SQUARES = [_squared(fn) for fn in SHORT_FORMS]
 pow_ = _function("pow", np.float_power, arity=2, ulp=8, work=45, doc="x to the y.")
 

@@ -2,7 +2,7 @@
 
 Sine and cosine of large arguments are found another way, in a branch. A branch in every lane parts each from the next:
 constants are loaded again, and nothing overlaps. One test for all lanes of a vector leaves them one run of code; the
-other version is as it was. Which function has such a short form, and where, its record says (`Intrinsic.near`).
+other version is as it was. Which function has such a short form, and where, its record says (`Intrinsic.variants`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from loopir.ir.grammar import (
     ValueToCond,
     Var,
 )
-from loopir.ir.ops import REGISTRY, Intrinsic
+from loopir.ir.ops import REGISTRY, Variant
 from loopir.ir.traverse.walk import fresh_name, leaf_paths, map_body, map_stmts, nodes, rebuild, substitute, taken_names
 from loopir.lower.target import Target
 
@@ -55,13 +55,13 @@ def guard_fast_paths(func: Func, target: Target) -> Func:
 
 def _versions(loop: Loop, s: Store, lanes: int, taken: set[str]) -> Stmt:
     """Both versions, and the test; the loop as it is where nothing has a short form, or not all can be tested first."""
-    found = [n for n in nodes(s.value) if isinstance(n, Op) and _short(n)]
-    arguments = dict.fromkeys(n.args[0] for n in found)
-    nested = any(isinstance(n, Op) and _short(n) for a in arguments for n in nodes(a))
+    found = [(n, v) for n in nodes(s.value) if (v := _variant(n)) is not None]
+    arguments = dict.fromkeys(n.args[0] for n, _ in found if isinstance(n, Op))
+    nested = any(_variant(n) for a in arguments for n in nodes(a))
     guarded = any(isinstance(n, Select) for n in nodes(s.value))  # an arm of it may be out of bounds
     if not found or nested or guarded or len(arguments) * lanes > MAX_ARGUMENTS:
         return loop
-    bound = Const(min(n.fn.near[0] for n in found if n.fn.near), float32)
+    bound = Const(min(v.below for _, v in found), float32)
     each = (substitute(a, {loop.var: Int(k)}) for k in range(lanes) for a in arguments)
     # no sum of magnitudes is below one of them; NaN if one is, and not below
     most = reduce(lambda a, b: Op(add, (a, b)), (Op(abs_, (x,)) for x in each))
@@ -71,30 +71,27 @@ def _versions(loop: Loop, s: Store, lanes: int, taken: set[str]) -> Stmt:
     return If(ValueToCond(Op(lt, (most, bound))), (replace(loop, var=var, body=(quick,)),), (loop,))
 
 
-def _short(n: Op) -> bool:
-    return n.fn.near is not None and n.args[0].dtype == float32
-
-
 def _shortened(v: Value) -> Value:
     """`v` by short forms; what is multiplied by itself, by the function that is that product."""
 
     def visit(n: Node) -> Node:
         match n:
-            case Op(fn, (Op() as a, b)) if fn is mul and a == b and _short(a) and _form(a).square:
-                return rebuild(Op(REGISTRY[_form(a).square], a.args), visit)
-            case Op() if _short(n):
-                return rebuild(Op(_form(n), n.args), visit)
+            case Op(fn, (Op() as a, b)) if fn is mul and a == b and (square := _variant(a, squared=True)) is not None:
+                return rebuild(Op(REGISTRY[square.name], a.args), visit)
+            case Op() if (short := _variant(n)) is not None:
+                return rebuild(Op(REGISTRY[short.name], n.args), visit)
             case _:
                 return rebuild(n, visit)
 
     return cast(Value, visit(v))
 
 
-def _form(n: Op) -> Intrinsic:
-    """The short form of a function of this argument."""
-    assert n.fn.near is not None
-    short = REGISTRY[n.fn.near[1]]
-    return REGISTRY[short.few[1]] if short.few is not None and _digits(n.args[0]) <= short.few[0] else short
+def _variant(n: Node, *, squared: bool = False) -> Variant | None:
+    """The first variant of the operation `n`, or of its square, for arguments with as many digits as that of `n`."""
+    if not isinstance(n, Op) or not n.fn.variants or n.args[0].dtype != float32:
+        return None
+    digits = _digits(n.args[0])
+    return next((v for v in n.fn.variants if v.squared == squared and digits <= v.digits), None)
 
 
 def _digits(v: Value) -> int:
