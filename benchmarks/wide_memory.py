@@ -127,12 +127,13 @@ def stencil(rng: random.Random) -> Program:
         n = size(rng, 1024, 8192)
 
         def blurred(x: Any) -> Any:
-            total = sum(lp.cast(x[i : i + n, j : j + n], "int32") for i in range(3) for j in range(3))
+            total: Any = sum(lp.cast(x[i : i + n, j : j + n], "int32") for i in range(3) for j in range(3))
             return (total // 9).astype("uint8")
 
         def theirs(torch: Any, x: Any) -> Any:
             x = x.to(torch.int32)
-            return (sum(x[i : i + n, j : j + n] for i in range(3) for j in range(3)) // 9).to(torch.uint8)
+            total: Any = sum(x[i : i + n, j : j + n] for i in range(3) for j in range(3))
+            return (total // 9).to(torch.uint8)
 
         return Program("stencil", f"blur 3x3 uint8 {n}", (Input((n + 2, n + 2), "uint8", 0, 256),), blurred, theirs)
     n = size(rng, 64, 320)

@@ -21,7 +21,7 @@ def reaches(s: lp.Schedule, stage: str, inside: str | None = None) -> bool:
     """Whether `stage` reads several elements of one buffer in every iteration, all a fixed way apart; its loops, or
     those `inside` one of them, are all independent."""
     loops = free_loops(s, stage, inside)
-    if len(loops) < 2 or loops != _within(s, stage, inside):
+    if len(loops) < 2 or loops != _loops_inside(s, stage, inside):
         return False
     reads = Counter((t.buffer, tuple(t.strides.items())) for t in s.accesses(stage) if not t.write)
     along = {t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(loops[-1])}
@@ -36,7 +36,7 @@ def neighbours(
 
     Its loops are those `inside` a loop, if one is given, each of whose iterations is a launch.
     """
-    *batch, row, column = _within(s, stage, inside)
+    *batch, row, column = _loops_inside(s, stage, inside)
     width = max(1, PAIR_BYTES // max(t.dtype.bytes for t in s.accesses(stage)))
     whole = f"({lp.text(s.loop(column).extent)}) % {width} == 0"
     if (
@@ -54,7 +54,7 @@ def neighbours(
     return _blocks(s, (*batch, row, column), rows, threads, width)
 
 
-def _within(s: lp.Schedule, stage: str, inside: str | None) -> tuple[str, ...]:
+def _loops_inside(s: lp.Schedule, stage: str, inside: str | None) -> tuple[str, ...]:
     """The loops of `stage`, or those inside one of them."""
     loops = s.loops(stage)
     return loops if inside is None else loops[loops.index(inside) + 1 :]
