@@ -94,7 +94,7 @@ def worker(of: tuple[int, int, list[str]], part: slice, compiled: bool, pipe: An
             made = schedules.auto(s, "cuda")
             report = made.report()
             row |= {"predicted": report.seconds, "kernels": len(report.kernels)}
-            row["floor"] = wide_programs.floor(program, s, 4.1e12, 750e12, 2e-6)
+            row["floor"] = program.floor(s, report.gpu)
             row["kernel"] = made.build("cuda")
         except Exception as error:  # a program that is refused is a row of the table
             row["error"] = f"{type(error).__name__}: {str(error)[:160]}"

@@ -28,10 +28,12 @@ def is_serial(s: lp.Schedule, loop: str) -> bool:
     return s.loop(loop).kind == "serial"
 
 
-def free_loops(s: lp.Schedule, stage: str) -> tuple[str, ...]:
-    """The outermost loops around `stage`, one inside the other, whose iterations are independent."""
+def free_loops(s: lp.Schedule, stage: str, inside: str | None = None) -> tuple[str, ...]:
+    """The outermost loops around `stage`, or of those `inside` a loop of it, one inside the other, whose iterations are
+    independent."""
     out: list[str] = []
-    for loop in s.loops(stage):
+    loops = s.loops(stage)
+    for loop in loops if inside is None else loops[loops.index(inside) + 1 :]:
         if not is_serial(s, loop) or s.why("parallel", loop) is not None:
             break
         out.append(loop)

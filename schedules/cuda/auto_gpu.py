@@ -14,7 +14,8 @@ from ..common.nest_queries import extent, free_loops, one_nest
 from ..common.operands import alone, computed, multiplied
 from ..common.products import filled, followed, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
-from .batched_scan import batched_scan, is_scan
+from .batched_scan import batched_scan, is_recurrence, is_scan, recurrence
+from .carried_loops import carried_loops
 from .column_blocks import along_columns, column_blocks
 from .conv import conv_mma, conv_wgmma
 from .deep_contraction import in_parts, part_by_threads, parts_of
@@ -92,7 +93,10 @@ def _spread(s: lp.Schedule, threads: int, *, each: bool = False) -> lp.Schedule:
             return made
         if streams(s, stage) and one_nest(s, stage):
             s = _lowered(s, reduction, stage) or s
-        if stage not in s.stages or not free_loops(s, stage):
+        if stage in s.stages and not free_loops(s, stage):
+            s = _lowered(s, carried_loops, stage, threads=threads) or s
+            continue
+        if stage not in s.stages:
             continue
         try:
             t = find_transposed_read(s, stage) if one_nest(s, stage) else None
@@ -116,6 +120,8 @@ def _folded(s: lp.Schedule) -> lp.Schedule:
     for stage in s.stages:
         if stage in s.stages and is_scan(s, stage):
             s = _lowered(s, batched_scan, stage) or s
+        elif stage in s.stages and is_recurrence(s, stage):
+            s = _lowered(s, recurrence, stage) or s
     return s
 
 

@@ -54,8 +54,7 @@ def batched_scan(s: lp.Schedule, stage: str, *, threads: int = BLOCK_THREADS, pa
     if carrier is None:
         raise lp.ScheduleError(f"{stage} is not a running fold along one loop with all others independent")
     free = [x for x in s.loops(stage) if x != carrier]
-    if s.loops(stage)[-1] != carrier:
-        s = s.reorder(*free, carrier)
+    s = _innermost(s, stage, carrier)
     block = threads, max(1, part // _element_bytes(s, stage))
     if free and not _stores_along(s, stage, carrier) and _stores_along(s, stage, free[-1]):
         return _scan_columns(s, stage, free, carrier, block)
@@ -63,7 +62,21 @@ def batched_scan(s: lp.Schedule, stage: str, *, threads: int = BLOCK_THREADS, pa
 
 
 def _carried_loop(s: lp.Schedule, stage: str) -> str | None:
-    """The loop that `stage` folds along: the only one whose iterations depend on each other."""
+    """The loop that `stage` folds along, which can be scanned in blocks."""
+    carried = _chain(s, stage)
+    if carried is None:
+        return None
+    s = _innermost(s, stage, carried)
+    return carried if s.why("scan_blocks", carried, 2) is None else None
+
+
+def _innermost(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
+    """`stage` with `loop` inside its others."""
+    return s if s.loops(stage)[-1] == loop else s.reorder(*(x for x in s.loops(stage) if x != loop), loop)
+
+
+def _chain(s: lp.Schedule, stage: str) -> str | None:
+    """The only loop of `stage` whose iterations depend on each other; it can be its innermost one."""
     loops = s.loops(stage)
     stored = {t.buffer for t in s.accesses(stage) if t.write}
     if s.reduced(stage) or not any(t.buffer in stored and not t.write for t in s.accesses(stage)):
@@ -73,12 +86,30 @@ def _carried_loop(s: lp.Schedule, stage: str) -> str | None:
     carried = [x for x in loops if s.why("parallel", x) is not None]
     if len(carried) != 1:
         return None
-    if loops[-1] != carried[0]:
-        order = (*(x for x in loops if x != carried[0]), carried[0])
-        if s.why("reorder", *order) is not None:
-            return None
-        s = s.reorder(*order)
-    return carried[0] if s.why("scan_blocks", carried[0], 2) is None else None
+    order = (*(x for x in loops if x != carried[0]), carried[0])
+    return carried[0] if order == loops or s.why("reorder", *order) is None else None
+
+
+def is_recurrence(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` depends on what it stored along one loop, and other loops, all independent, go along memory."""
+    carried = _chain(s, stage)
+    if carried is None:
+        return False
+    free = [x for x in s.loops(stage) if x != carried]
+    return bool(free) and not _stores_along(s, stage, carried) and _stores_along(s, stage, free[-1])
+
+
+@lp.composite
+def recurrence(s: lp.Schedule, stage: str, *, threads: int = BLOCK_THREADS) -> lp.Schedule:
+    """`s` with `stage`, any chain along one loop, by threads that go down a column each; ScheduleError for others."""
+    carried = _chain(s, stage) if is_recurrence(s, stage) else None
+    if carried is None:
+        raise lp.ScheduleError(f"{stage} is no chain along one loop with columns that are independent")
+    free = [x for x in s.loops(stage) if x != carried]
+    s = _innermost(s, stage, carried)
+    count = _iterations(s, free)
+    narrow = count is not None and count < threads * lp.machine().processors
+    return _scan_down(s, stage, free, carried, 1, WARP_LANES if narrow else threads)
 
 
 def _stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
@@ -284,9 +315,15 @@ def _scan_columns(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, bl
     return _of_blocks(s, sums, ends, block)
 
 
+def _sources(s: lp.Schedule, stage: str, loop: str) -> list[str]:
+    """What `stage` reads along `loop`, besides what it stores."""
+    stored = {t.buffer for t in s.accesses(stage) if t.write}
+    return sorted({t.buffer for t in s.accesses(stage) if t.contiguous(loop)} - stored)
+
+
 def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes: int, threads: int) -> lp.Schedule:
     """Blocks of `threads` that go down `lanes` columns each, some rows at a time, the row above in registers."""
-    source = source_of(s, stage, free[-1])
+    sources = _sources(s, stage, free[-1])
     s, (column, lane) = step(s, "split", free[-1], lanes)
     beside = _iterations(s, [column]) or threads
     outer = free[:-1] if beside >= WARP_LANES and (_iterations(s, free[:-1]) or MOST_ROWS + 1) <= MOST_ROWS else ()
@@ -297,7 +334,9 @@ def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes
     s = s.reorder(thread, turn, row, lane)
     s, copy, moved = moved_copy(s, "cache_write", stage, "local", thread)
     s = s.fuse_loops(turn, moved[0]).fold_storage(copy, 0, ROWS_IN_FLIGHT)
-    if source is not None and s.why("cache_read", copy, source, "local", turn) is None:
+    for source in sources:
+        if s.why("cache_read", copy, source, "local", turn) is not None:
+            continue
         s, _, ahead = moved_copy(s, "cache_read", copy, source, "local", turn)
         s = vectorized(s, ahead[-1]) if lanes > 1 else s
         for x in ahead[:-1] if lanes > 1 else ahead:

@@ -20,14 +20,17 @@ MOST_ROWS = 65535
 
 
 @lp.composite
-def elementwise(s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int | None = None) -> lp.Schedule:
+def elementwise(
+    s: lp.Schedule, stage: str, *, threads: int = 256, vectors: int | None = None, inside: str | None = None
+) -> lp.Schedule:
     """`s` with the independent loops around `stage` fused, split among blocks of `threads`, and vectorized.
 
     A vector has as many elements as 16 bytes hold of the widest type that runs along it; where nothing does, lanes
     are single elements. Unless told, a thread takes one vector, and two where it has functions to evaluate for many
-    elements meanwhile. A stage without independent loops is left as it is.
+    elements meanwhile. A stage without independent loops is left as it is. The loops around are those `inside` a loop,
+    if one is given, each of whose iterations is a launch.
     """
-    loops = free_loops(s, stage)
+    loops = free_loops(s, stage, inside)
     if not loops:
         return s
     lanes = _lanes(s, stage, loops[-1])

@@ -17,10 +17,11 @@ PAIR_BYTES = 8
 SEVERAL = 3
 
 
-def reaches(s: lp.Schedule, stage: str) -> bool:
-    """Whether `stage` reads several elements of one buffer in every iteration, all a fixed way apart."""
-    loops = free_loops(s, stage)
-    if len(loops) < 2 or loops != s.loops(stage):
+def reaches(s: lp.Schedule, stage: str, inside: str | None = None) -> bool:
+    """Whether `stage` reads several elements of one buffer in every iteration, all a fixed way apart; its loops, or
+    those `inside` one of them, are all independent."""
+    loops = free_loops(s, stage, inside)
+    if len(loops) < 2 or loops != _loops_inside(s, stage, inside):
         return False
     reads = Counter((t.buffer, tuple(t.strides.items())) for t in s.accesses(stage) if not t.write)
     along = {t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(loops[-1])}
@@ -28,12 +29,22 @@ def reaches(s: lp.Schedule, stage: str) -> bool:
 
 
 @lp.composite
-def neighbours(s: lp.Schedule, stage: str, *, rows: int = 4, threads: int = 256) -> lp.Schedule:
-    """`stage` by blocks of `threads` along a row and `rows` rows below one another; ScheduleError if it has none."""
-    *batch, row, column = s.loops(stage)
+def neighbours(
+    s: lp.Schedule, stage: str, *, rows: int = 4, threads: int = 256, inside: str | None = None
+) -> lp.Schedule:
+    """`stage` by blocks of `threads` along a row and `rows` rows below one another; ScheduleError if it has none.
+
+    Its loops are those `inside` a loop, if one is given, each of whose iterations is a launch.
+    """
+    *batch, row, column = _loops_inside(s, stage, inside)
     width = max(1, PAIR_BYTES // max(t.dtype.bytes for t in s.accesses(stage)))
     whole = f"({lp.text(s.loop(column).extent)}) % {width} == 0"
-    if extent(s, column) is None and one_nest(s, stage) and s.why("specialize", s.loops(stage)[0], whole) is None:
+    if (
+        inside is None
+        and extent(s, column) is None
+        and one_nest(s, stage)
+        and s.why("specialize", s.loops(stage)[0], whole) is None
+    ):
         known, nest = s.stages, s.loops(stage)
         s, others = step(s, "specialize", nest[0], whole)
         (stage,) = (x for x in s.stages if x not in known)
@@ -41,6 +52,12 @@ def neighbours(s: lp.Schedule, stage: str, *, rows: int = 4, threads: int = 256)
         *batch, row, column = others
     width = width if s.why("split", column, width, tail="exact") is None else 1
     return _blocks(s, (*batch, row, column), rows, threads, width)
+
+
+def _loops_inside(s: lp.Schedule, stage: str, inside: str | None) -> tuple[str, ...]:
+    """The loops of `stage`, or those inside one of them."""
+    loops = s.loops(stage)
+    return loops if inside is None else loops[loops.index(inside) + 1 :]
 
 
 def _blocks(s: lp.Schedule, loops: tuple[str, ...], rows: int, threads: int, width: int) -> lp.Schedule:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cuda_on_cpu import COMPILER, build
+from cuda_on_cpu import build, needs_compiler
 from test_overflow import PRODUCT, UNSIGNED
 
 import loopir as lp
 import schedules
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+pytestmark = needs_compiler
 
 
 def test_threads_that_meet_in_shared_memory_and_in_warps() -> None:

@@ -71,11 +71,10 @@ def test_columns_are_what_they_were(rows: int, columns: int, fold: str) -> None:
     np.testing.assert_array_equal(on_threads(scanned(s), x), FOLDS[fold].accumulate(x, axis=0))
 
 
+@cuda_on_cpu.needs_compiler
 @pytest.mark.parametrize(("rows", "columns", "axis"), [(2, 600, 1), (9, 20, 1), (140, 40, 0)])
 def test_the_same_as_cpp(rows: int, columns: int, axis: int) -> None:
     """The emitted CUDA C, its barriers by a CPU's threads: long rows in blocks, short rows together, columns."""
-    if cuda_on_cpu.COMPILER is None:
-        pytest.skip("no g++")
     x = np.random.default_rng(0).integers(-4, 5, (rows, columns)).astype(np.int32)
     s = scanned(scan(rows, columns, form=ROWS if axis else COLUMNS))
     np.testing.assert_array_equal(cuda_on_cpu.build(s)(x), np.cumsum(x, axis=axis, dtype=np.int32))

@@ -40,10 +40,9 @@ def test_columns_of_a_batch_are_what_they_were(batch: int, rows: int, columns: i
     assert_equivalent(s.func, column_blocks(s, side=2, threads=8).func)
 
 
+@cuda_on_cpu.needs_compiler
 def test_the_same_as_cpp() -> None:
     """The emitted CUDA C, its barriers by a CPU's threads, on integers, whose sums are exact in any order."""
-    if cuda_on_cpu.COMPILER is None:
-        pytest.skip("no g++")
     x = lp.placeholder((37, 24), name="x")
     total = x.sum(axis=0)
     s = schedules.inlined(lp.Schedule([total, x - 2.0 * total]))

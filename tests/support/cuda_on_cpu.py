@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import loopir as lp
 from loopir import build as room
@@ -28,6 +29,8 @@ from loopir.runtime.call import Kernel
 from loopir.runtime.cpu.arena import Arena
 
 COMPILER = shutil.which("g++")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+"""Marks a test that runs emitted CUDA C on the CPU."""
 PREAMBLE = r"""
 #include <cmath>
 #include <cstring>
