@@ -1,8 +1,8 @@
 """Programs drawn at random from twelve families of whole programs, with what no schedule of each can avoid.
 
-`draw(family, seed, n)` gives the same program in every process. Sizes are multiples of 8 as a rule and odd now and then;
-dtypes, axes, epilogues, masks and numbers of tensors are drawn, too. `wide_programs.py` has programs of which torch's
-form is known; these are larger, and have none.
+`draw(family, seed, n)` gives the same program in every process. Sizes are multiples of 8 as a rule and odd now and
+then; dtypes, axes, epilogues, masks and numbers of tensors are drawn, too. `wide_programs.py` has programs of which
+torch's form is known; these are larger, and have none.
 """
 
 from __future__ import annotations
@@ -113,8 +113,14 @@ def elementwise(d: Draw) -> Outputs:
         values.append(wide(d.given(shape[-1], dtype=t)))
     for _ in range(d.pick(2, 4, 8)):
         a, b = d.rng.choice(values), d.rng.choice(values)
-        values.append(d.pick(lambda a=a, b=b: a + b * 0.5, lambda a=a, b=b: a * b, lambda a=a, b=b: lp.maximum(a, b),
-                             lambda a=a, b=b: lp.where(a > 0.0, a, b), lambda a=a, b=b: activated(d, a) - b)())  # fmt: skip
+        steps: list[Callable[[], Any]] = [
+            lambda a=a, b=b: a + b * 0.5,
+            lambda a=a, b=b: a * b,
+            lambda a=a, b=b: lp.maximum(a, b),
+            lambda a=a, b=b: lp.where(a > 0.0, a, b),
+            lambda a=a, b=b: activated(d, a) - b,
+        ]
+        values.append(d.rng.choice(steps)())
     whole = [v for v in values if v.shape == values[0].shape]
     count = min(d.pick(1, 1, 2, 3), len(whole))
     d.say(count, "outputs")
@@ -134,7 +140,9 @@ def norms(d: Draw) -> Outputs:
         v = v - lp.mean(v, axis=(2, 3, 4), keepdims=True)
         v = v * lp.rsqrt(lp.mean(v * v, axis=(2, 3, 4), keepdims=True) + 1e-5)
         return [(v.reshape((n, c, h, h)) * wide(d.given(c, dtype=t))[:, None, None]).astype(t)]
-    shape = d.pick((8192, 1024), (4096, 4096), (1000, 10_000), (65536, 256), (32, 131_072), (8, 12, 512, 512), (5000, 1023))
+    shape = d.pick(
+        (8192, 1024), (4096, 4096), (1000, 10_000), (65536, 256), (32, 131_072), (8, 12, 512, 512), (5000, 1023)
+    )
     axis = 0 if len(shape) == 2 and d.often(0.25) and kind != "norm" else -1
     d.say(shape, "axis", axis)
     x = d.given(*shape, dtype=t)
@@ -143,7 +151,9 @@ def norms(d: Draw) -> Outputs:
         "softmax": lambda: [lp.softmax(v, axis=axis).astype(t)],
         "logsoftmax": lambda: [(v - lp.logsumexp(v, axis=axis, keepdims=True)).astype(t)],
         "norm": lambda: [normed(d, x, t)],
-        "standardise": lambda: [((v - lp.mean(v, axis=axis, keepdims=True)) / lp.std(v, axis=axis, keepdims=True)).astype(t)],
+        "standardise": lambda: [
+            ((v - lp.mean(v, axis=axis, keepdims=True)) / lp.std(v, axis=axis, keepdims=True)).astype(t)
+        ],
         "unit": lambda: [(v * lp.rsqrt((v * v).sum(axis=axis, keepdims=True) + 1e-6)).astype(t)],
         "less the least": lambda: [(v - lp.min(v, axis=axis, keepdims=True)).astype(t)],
         "statistics": lambda: [lp.mean(v, axis=axis), lp.max(v, axis=axis), (v * v).sum(axis=axis)],
@@ -414,6 +424,8 @@ def floor(program: Drawn, machine: lp.Machine) -> float:
             types = {t.dtype.name for t in s.accesses(stage) if not t.write}
             rate = machine.tensor_rate(BF)
             narrow = types & {BF, F16} or not types & {F32}
-            most = max(rate.warp, rate.warpgroup) if narrow else 2.0 * machine.lanes * machine.processors * machine.clock
+            most = (
+                max(rate.warp, rate.warpgroup) if narrow else 2.0 * machine.lanes * machine.processors * machine.clock
+            )
             seconds += 2.0 * float(s.cost.by_statement[stage]) / most
     return max(machine.memory_seconds(read, written), seconds) + machine.launch

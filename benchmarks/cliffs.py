@@ -102,7 +102,9 @@ def main() -> None:
     wanted = [f for f in FAMILIES if not asked.rows or any(w in f for w in tables.chosen(asked.rows))]
     record = tables.Record("cliffs.txt", asked.write)
     record(f"commit {tables.commit()}; predicted for {lp.machine(asked.arch).name}, seed {asked.seed}, no GPU")
-    todo = [(wanted[k % len(wanted)], asked.seed, k // len(wanted), asked.arch, asked.limit) for k in range(asked.count)]
+    todo = [
+        (wanted[k % len(wanted)], asked.seed, k // len(wanted), asked.arch, asked.limit) for k in range(asked.count)
+    ]
     rows: list[Row] = []
     with ProcessPoolExecutor(asked.jobs) as pool:
         for found in pool.map(row, *zip(*todo, strict=True), chunksize=1):
