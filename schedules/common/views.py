@@ -1,14 +1,20 @@
-"""Views as loops: a stage that finds elements by the quotient and the remainder of one loop gets a loop for each."""
+"""Views as loops: stages run over what they read in the order in which it was made, however it is seen.
+
+Loops that a stage reads as one, `x[i * 64 + j]`, become one; a loop that is read by quotient and remainder,
+`x[i // 64, i % 64]`, becomes two. Either way a reshaped, merged or split array costs what the plain one does.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import loopir as lp
 
 from .nest_queries import extent, step
 
+_TERM = re.compile(r"^(\w+)(?: \* (\d+))?$")
 _PART = re.compile(r"^(\w+) (//|%) (\d+)$")
 
 
@@ -23,6 +29,46 @@ def split_views(s: lp.Schedule) -> lp.Schedule:
         if stage in s.stages and not s.reduced(stage):
             s = _split(s, stage)
     return s
+
+
+@lp.composite
+def join_views(s: lp.Schedule) -> lp.Schedule:
+    """`s` with loops as one that a stage reads as one only, and without unit dimensions that are added.
+
+    Stages that fold are left as they are, and so are programs in which none does: their loops are fused in any case.
+    """
+    if not any(s.reduced(x) for x in s.stages):
+        return s
+    for stage in s.stages:
+        while stage in s.stages and not s.reduced(stage) and (pair := _joined(s, stage)) is not None:
+            s = s.fuse(*pair)
+    return s
+
+
+def _joined(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
+    """Two neighbouring loops of `stage` that all that it reads finds as one, or of which the outer one runs once and
+    finds nothing."""
+    loops = s.loops(stage)
+    reads = [
+        d for t in s.accesses(stage) if not t.write for d in t.text.partition("[")[2].removesuffix("]").split(", ")
+    ]
+    for outer, inner in pairwise(loops):
+        named = [d for d in reads if re.search(rf"\b({outer}|{inner})\b", d)]
+        added = extent(s, outer) == 1 and not any(re.search(rf"\b{outer}\b", d) for d in named)
+        as_one = bool(named) and all(_as_one(s, d, outer, inner) for d in named)
+        if (added or as_one) and s.why("fuse", outer, inner) is None:
+            return outer, inner
+    return None
+
+
+def _as_one(s: lp.Schedule, index: str, outer: str, inner: str) -> bool:
+    """Whether `index` holds `outer` and `inner` as one loop, whatever is added to it."""
+    found = [_TERM.match(x) for x in index.split(" + ")]
+    if not all(found):
+        return False
+    factors = {x[1]: int(x[2] or 1) for x in found if x is not None}
+    size = extent(s, inner)
+    return size is not None and inner in factors and factors.get(outer) == size * factors[inner]
 
 
 def with_views_split(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedule | None]) -> lp.Schedule | None:

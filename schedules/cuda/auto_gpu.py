@@ -15,7 +15,7 @@ from ..common.nest_queries import extent, free_loops, one_nest
 from ..common.operands import alone, computed, multiplied
 from ..common.products import filled, followed, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
-from ..common.views import with_views_split
+from ..common.views import join_views, with_views_split
 from .batched_scan import batched_scan, is_scan
 from .column_blocks import along_columns, column_blocks
 from .conv import conv_mma, conv_wgmma
@@ -51,6 +51,7 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | lp.Machine | None = 
     with lp.scheduling_for(lp.machine("portable" if arch is None else arch)):
         if lp.machine().has("wgmma") and (chained := with_views_split(s, partial(_lowered, schedule=product_chain))):
             return chained
+        s = s if s.trace else join_views(s)
         made = _spread(s, threads)
         # where memory that threads write decides what they run, or they read it, each stage is looked at by itself
         return made if _lowered(made, _same) is not None else _spread(s, threads, each=True)

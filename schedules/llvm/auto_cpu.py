@@ -14,7 +14,7 @@ from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, free_loops, one_nest, step
 from ..common.products import product, several
-from ..common.views import with_views_split
+from ..common.views import join_views, with_views_split
 from .column_reduction import across, columns
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import matmul_cpu, whole_vectors
@@ -45,6 +45,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     """
     if lanes is None and (chained := with_views_split(s, product_chain)) is not None:
         return chained
+    s = s if s.trace else join_views(s)
     for stage in s.stages:
         if (t := separate_operands(s, stage)) is not s:
             c = contraction(t, stage)
