@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 import schedules
@@ -87,14 +87,14 @@ def plain(name: str) -> float:
     return seconds(PROGRAMS[name](array()))
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None)
 @given(st.sampled_from(sorted(PROGRAMS)), st.sampled_from(sorted(FORMS)))
 def test_no_form_costs_more_than_the_plain_one_on_a_gpu(name: str, form: str) -> None:
     most = 1.6 if (name, form) in APART else MOST
     assert seconds(FORMS[form](PROGRAMS[name])) <= most * plain(name)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None)
 @given(
     st.sampled_from(sorted(PROGRAMS)), st.sampled_from(["in batches", "result in batches", "a unit dimension after"])
 )
