@@ -15,7 +15,7 @@ from ..common.nest_queries import extent, free_loops, one_nest
 from ..common.operands import alone, computed, multiplied
 from ..common.products import filled, followed, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
-from ..common.views import join_views, with_views_split
+from ..common.view_loops import join_views, with_views_split
 from .batched_scan import batched_scan, is_scan
 from .column_blocks import along_columns, column_blocks
 from .conv import conv_mma, conv_wgmma

@@ -14,7 +14,7 @@ from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, free_loops, one_nest, step
 from ..common.products import product, several
-from ..common.views import join_views, with_views_split
+from ..common.view_loops import join_views, with_views_split
 from .column_reduction import across, columns
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import matmul_cpu, whole_vectors

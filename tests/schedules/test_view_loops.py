@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from schedules.common.nest_queries import extent
-from schedules.common.views import split_views
+from schedules.common.view_loops import split_views
 
 
 @settings(max_examples=15, deadline=None)
