@@ -40,12 +40,12 @@ def join_views(s: lp.Schedule) -> lp.Schedule:
     if not any(s.reduced(x) for x in s.stages):
         return s
     for stage in s.stages:
-        while stage in s.stages and not s.reduced(stage) and (pair := _joined(s, stage)) is not None:
+        while stage in s.stages and not s.reduced(stage) and (pair := _neighbours_read_as_one(s, stage)) is not None:
             s = s.fuse(*pair)
     return s
 
 
-def _joined(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
+def _neighbours_read_as_one(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
     """Two neighbouring loops of `stage` that all that it reads finds as one, or of which the outer one runs once and
     finds nothing."""
     loops = s.loops(stage)
