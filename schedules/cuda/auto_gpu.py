@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import loopir as lp
@@ -14,6 +15,7 @@ from ..common.nest_queries import extent, free_loops, one_nest
 from ..common.operands import alone, computed, multiplied
 from ..common.products import filled, followed, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
+from ..common.view_loops import join_views, with_views_split
 from .batched_scan import batched_scan, is_recurrence, is_scan, recurrence
 from .carried_loops import carried_loops
 from .column_blocks import along_columns, column_blocks
@@ -48,8 +50,9 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | lp.Machine | None = 
     if `arch`, as `lp.machine` takes it, says that it is there; without it, what all GPUs of sm_80 and later have.
     """
     with lp.scheduling_for(lp.machine("portable" if arch is None else arch)):
-        if lp.machine().has("wgmma") and (chained := _lowered(s, product_chain)) is not None:
+        if lp.machine().has("wgmma") and (chained := with_views_split(s, partial(_lowered, schedule=product_chain))):
             return chained
+        s = s if s.trace else join_views(s)
         made = _spread(s, threads)
         # where memory that threads write decides what they run, or they read it, each stage is looked at by itself
         return made if _lowered(made, _same) is not None else _spread(s, threads, each=True)

@@ -14,6 +14,7 @@ from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, free_loops, one_nest, step
 from ..common.products import product, several
+from ..common.view_loops import join_views, with_views_split
 from .column_reduction import across, columns
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import matmul_cpu, whole_vectors
@@ -42,8 +43,9 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     across the direction of the results goes through tiles in registers. Two products with folds of rows between them,
     as in attention, are one loop over blocks.
     """
-    if lanes is None and (chained := product_chain(s)) is not None:
+    if lanes is None and (chained := with_views_split(s, product_chain)) is not None:
         return chained
+    s = s if s.trace else join_views(s)
     for stage in s.stages:
         if (t := separate_operands(s, stage)) is not s:
             c = contraction(t, stage)

@@ -1,0 +1,94 @@
+"""Views as loops: stages run over what they read in the order in which it was made, however it is seen.
+
+Loops that a stage reads as one, `x[i * 64 + j]`, become one; a loop that is read by quotient and remainder,
+`x[i // 64, i % 64]`, becomes two. Either way a reshaped, merged or split array costs what the plain one does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+import loopir as lp
+
+from .nest_queries import extent, step
+
+_TERM = re.compile(r"^(\w+)(?: \* (\d+))?$")
+_PART = re.compile(r"^(\w+) (//|%) (\d+)$")
+
+
+@lp.composite
+def split_views(s: lp.Schedule) -> lp.Schedule:
+    """`s` with loops that a stage reads by quotient and remainder split there, and in the order of what it reads.
+
+    So a stage that merges heads, `y[i, k] = x[k // 64, i, k % 64]`, runs over heads, rows and columns, as the stage
+    does that made `x`, and stores where it did. Stages that fold, and loops that nothing divides, are left as they are.
+    """
+    for stage in s.stages:
+        if stage in s.stages and not s.reduced(stage):
+            s = _split(s, stage)
+    return s
+
+
+@lp.composite
+def join_views(s: lp.Schedule) -> lp.Schedule:
+    """`s` with loops as one that a stage reads as one only, and without unit dimensions that are added.
+
+    Stages that fold are left as they are, and so are programs in which none does: their loops are fused in any case.
+    """
+    if not any(s.reduced(x) for x in s.stages):
+        return s
+    for stage in s.stages:
+        while stage in s.stages and not s.reduced(stage) and (pair := _neighbours_read_as_one(s, stage)) is not None:
+            s = s.fuse(*pair)
+    return s
+
+
+def _neighbours_read_as_one(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
+    """Two neighbouring loops of `stage` that all that it reads finds as one, or of which the outer one runs once and
+    finds nothing."""
+    loops = s.loops(stage)
+    reads = [
+        d for t in s.accesses(stage) if not t.write for d in t.text.partition("[")[2].removesuffix("]").split(", ")
+    ]
+    for outer, inner in pairwise(loops):
+        named = [d for d in reads if re.search(rf"\b({outer}|{inner})\b", d)]
+        added = extent(s, outer) == 1 and not any(re.search(rf"\b{outer}\b", d) for d in named)
+        as_one = bool(named) and all(_as_one(s, d, outer, inner) for d in named)
+        if (added or as_one) and s.why("fuse", outer, inner) is None:
+            return outer, inner
+    return None
+
+
+def _as_one(s: lp.Schedule, index: str, outer: str, inner: str) -> bool:
+    """Whether `index` holds `outer` and `inner` as one loop, whatever is added to it."""
+    found = [_TERM.match(x) for x in index.split(" + ")]
+    if not all(found):
+        return False
+    factors = {x[1]: int(x[2] or 1) for x in found if x is not None}
+    size = extent(s, inner)
+    return size is not None and inner in factors and factors.get(outer) == size * factors[inner]
+
+
+def with_views_split(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedule | None]) -> lp.Schedule | None:
+    """What `schedule` makes of `s`; if it does not take that, of `s` with its views split, where it has any."""
+    made = schedule(s)
+    return schedule(split) if made is None and (split := split_views(s)).func is not s.func else made
+
+
+def _split(s: lp.Schedule, stage: str) -> lp.Schedule:
+    for t in s.accesses(stage):
+        at = [] if t.write else t.text.partition("[")[2].removesuffix("]").split(", ")
+        found = [x.groups() if (x := _PART.match(d)) else (d, "", "") for d in at]
+        for loop, sign, factor in found:
+            size = extent(s, loop) if sign == "//" and (loop, "%", factor) in found else None
+            if size is None or size % int(factor) or s.why("split", loop, int(factor), tail="exact") is not None:
+                continue
+            made, (outer, inner) = step(s, "split", loop, int(factor), tail="exact")
+            names = {"//": outer, "%": inner}
+            order = [names[sign] if name == loop and sign else name for name, sign, _ in found]
+            loops = made.loops(stage)
+            if sorted(order) == sorted(loops) and (tuple(order) == loops or made.why("reorder", *order) is None):
+                return made if tuple(order) == loops else made.reorder(*order)
+    return s

@@ -1,0 +1,72 @@
+"""split_views: what is read by quotient and remainder has a loop for each, and means the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+import schedules
+from schedules.common.nest_queries import extent
+from schedules.common.view_loops import split_views
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from([1, 2, 3]), st.integers(1, 3), st.integers(1, 4), st.permutations([0, 1, 2]), st.data())
+def test_a_split_view_means_the_same(heads: int, rows: int, width: int, order: list[int], data: st.DataObject) -> None:
+    shape = (heads, rows, width)
+    x = lp.placeholder(shape, "float32", name="x")
+    y = (x * 2.0).named("y").transpose(tuple(order))
+    turned = y.shape
+    merged = data.draw(st.sampled_from([(turned[0] * turned[1], turned[2]), (turned[0], turned[1] * turned[2])]))
+    s = lp.Schedule(y.reshape(merged).named("z"))
+    given = {"x": np.arange(heads * rows * width, dtype="float32").reshape(shape)}
+    want, got = (lp.interpret(f.func, dict(given), {}, domain="ring") for f in (s, split_views(s)))
+    np.testing.assert_array_equal(got["z"], want["z"])
+
+
+def test_merged_heads_run_in_the_order_of_what_they_are_made_of() -> None:
+    x = lp.placeholder((4, 8, 16), "float32", name="x")
+    s = lp.Schedule((x + 1.0).named("y").transpose((1, 0, 2)).reshape((8, 64)).named("z"))
+    made = split_views(s)
+    assert [extent(made, x) for x in made.loops("z")] == [4, 8, 16]
+    plain = lp.Schedule((x + 1.0).named("y"))
+    assert split_views(plain).func == plain.func
+
+
+def attention(split: bool, merged: bool) -> lp.Schedule:
+    n, h, e = 1024, 8, 64
+    if split:
+        q, k, v = (
+            lp.placeholder((n, h * e), "bfloat16", name=x).reshape((n, h, e)).transpose((1, 0, 2)) for x in "qkv"
+        )
+    else:
+        q, k, v = (lp.placeholder((h, n, e), "bfloat16", name=x) for x in "qkv")
+    y: Any = lp.softmax((q @ k.transpose((0, 2, 1))).astype("float32") * 0.125).astype("bfloat16") @ v
+    return lp.Schedule(y.transpose((1, 0, 2)).reshape((n, h * e)) if merged else y)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_attention_of_heads_that_are_merged_costs_what_it_costs_of_heads(split: bool) -> None:
+    plain, merged = (
+        lp.predict(schedules.auto(attention(split, x), "cuda", arch="sm_90a"), "cuda", arch="sm_90a")
+        for x in (False, True)
+    )
+    assert merged.kernels == plain.kernels == 1
+    assert merged.seconds <= 1.1 * plain.seconds
+
+
+def test_on_a_cpu_they_are_one_loop_over_blocks_too() -> None:
+    n, h, e = 512, 2, 64
+    q, k, v = (lp.placeholder((h, n, e), "float32", name=x) for x in "qkv")
+    y: Any = lp.softmax(q @ k.transpose((0, 2, 1))) @ v
+    merged = lp.Schedule(y.transpose((1, 0, 2)).reshape((n, h * e)).named("merged"))
+    plain, made = (schedules.auto(s, "llvm") for s in (lp.Schedule(y), merged))
+    assert len(lp.nests(made.func)) == len(lp.nests(plain.func)) < len(lp.nests(merged.func)) - 1
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=(h, n, e)).astype("float32") for _ in range(3)]
+    want = plain.build("llvm")(*given).transpose(1, 0, 2).reshape(n, h * e)
+    np.testing.assert_allclose(made.build("llvm")(*given), want, rtol=1e-4, atol=1e-6)
