@@ -131,7 +131,7 @@ def measured(s: lp.Schedule) -> float:
     rng, kernel = np.random.default_rng(0), s.build("llvm", threads=1)
     args: list[Any] = list(s.func.args)
     shapes = [[d.value for d in a.buffer.shape] for a in args]
-    every = [(rng.random(n) * 4 + 0.5).astype(a.buffer.dtype.name) for a, n in zip(args, shapes, strict=True)]
+    every = [np.array(rng.random(n) * 4 + 0.5, a.buffer.dtype.name) for a, n in zip(args, shapes, strict=True)]
     given = [x for x, a in zip(every, args, strict=True) if a.access == "in"]
     out = tuple(x for x, a in zip(every, args, strict=True) if a.access != "in")
     kernel(*given, out=out)
