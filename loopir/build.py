@@ -210,7 +210,7 @@ def local_machine() -> Machine | None:
 
 def local_cpu() -> Cpu:
     """The record of this machine's CPU: as it was measured on one of its kind, with the caches that this one has."""
-    return cpu_like(vector_unit(), caches(), thread_count())
+    return cpu_like(vector_unit()[0], caches(), thread_count())
 
 
 def vector_unit() -> tuple[int, int]:

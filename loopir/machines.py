@@ -163,24 +163,23 @@ TYPICAL_CPU = Cpu("a CPU of eight cores with AVX2", 8, 4e9, 32, ((32e3, 8e10), (
 """What a nest for CPUs is estimated for, so that a suggestion does not hang on who asks for it."""
 
 ZEN_4 = Cpu(
-    "AMD EPYC 9004, a core", 2, 3.7e9, 64, 32, ((32e3, 1.4e11), (1e6, 1.0e11), (3.2e7, 4.6e10)), start=8.0e-6,
+    "AMD EPYC 9004, a core", 2, 3.7e9, 64, ((32e3, 1.4e11), (1e6, 1.0e11), (3.2e7, 4.6e10)), start=8.0e-6,
     memory=5.5e10, vector_ops=1.5, products=1.0, loads=1.0, stores=0.5, issue=4.0, latency=3.0, divide=8.0, call=1.2e-6,
 )  # fmt: skip
 """As benchmarks/cpu_predict.py measured it: vectors of 64 bytes go through units of 32 in two halves."""
 
 
-def cpu_like(unit: tuple[int, int], caches: tuple[int, ...], threads: int) -> Cpu:
-    """The record for a CPU with such vectors (their bytes, and how many registers there are) and caches.
+def cpu_like(vector_bytes: int, caches: tuple[int, ...], threads: int) -> Cpu:
+    """The record for a CPU with vectors of so many bytes, and such caches.
 
     Rates are a Zen 4's, a cycle, until somebody measures another: vectors of half the bytes go twice as fast.
     """
-    width, registers = unit
-    faster = min(2.0, ZEN_4.vector_bytes / width)
+    faster = min(2.0, ZEN_4.vector_bytes / vector_bytes)
     rates = {name: getattr(ZEN_4, name) * faster for name in ("vector_ops", "products", "loads", "stores")}
     levels = tuple((float(size), rate) for size, (_, rate) in zip(caches, ZEN_4.caches, strict=True))
     return replace(
-        ZEN_4, name="this machine's CPU", cores=threads, vector_bytes=width, vector_registers=registers,
-        caches=levels, divide=ZEN_4.divide / faster, **rates,
+        ZEN_4, name="this machine's CPU", cores=threads, vector_bytes=vector_bytes, caches=levels,
+        divide=ZEN_4.divide / faster, **rates,
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def test_threads_share_what_they_can() -> None:
 def test_a_narrower_unit_is_slower() -> None:
     x = lp.placeholder((1 << 12,), "float32", name="x")
     s = lp.Schedule(lp.exp(x))
-    narrow = cpu_like((16, 16), (32 << 10, 1 << 20, 32 << 20), 2)
+    narrow = cpu_like(16, (32 << 10, 1 << 20, 32 << 20), 2)
     assert price(s, narrow) > price(s, replace(narrow, vector_bytes=64))
 
 
