@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "suppo
 
 import gpu_plans
 import memory_rows
-import named_programs  # pyright: ignore[reportMissingImports]
+import named_programs
 import tables
 
 import loopir as lp

@@ -176,6 +176,8 @@ def test_a_schedule_predicted_to_be_slower_is_left_out(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(lp, "predict", priced)
     assert schedules.auto(s, "llvm") is s
+    every = lp.Schedule(lp.placeholder((lp.symbol("n"),), "float32", name="x") * 2.0)
+    assert schedules.auto(every, "llvm").trace  # at 1024, which is taken where no size is given, it may be slower
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
