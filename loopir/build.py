@@ -30,7 +30,7 @@ from loopir.loading import load
 from loopir.lower import pipeline
 from loopir.lower.common.insert_bounds_checks import describe_tests
 from loopir.lower.target import TARGETS, require_arch
-from loopir.machines import Machine, machine, nearest
+from loopir.machines import Cpu, Machine, cpu_like, machine, nearest
 from loopir.runtime.arrays import ArgSpec, Bound, Signature
 from loopir.runtime.bounds_report import Checked
 from loopir.runtime.call import Kernel
@@ -125,15 +125,17 @@ def predict(
     *,
     arch: str | Machine | None = None,
     sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
 ) -> Prediction:
     """The price of `schedule` on "cuda" or "llvm", without compiling it: seconds, kernels, bytes; see `Prediction`.
 
-    `arch` is the GPU's, unless told that of `lp.machine()`; a size that is not given is taken for 1024. Raises
-    LowerError or TargetError for a schedule that the target cannot run.
+    `arch` is the GPU's, unless told that of `lp.machine()`; a size that is not given is taken for 1024. The CPU is this
+    machine's, and `threads` how many run parallel loops, as for `build`. Raises LowerError or TargetError for a
+    schedule that the target cannot run.
     """
     func, given = schedule.func, sizes or {}
     if resolve_target(target) != "cuda":
-        return predict_cpu(func, given)
+        return predict_cpu(func, given, local_cpu(), thread_count(threads))
     gpu = machine(arch)
     return predict_gpu(func, pipeline.lower(func, "cuda", gpu=gpu), given, gpu)
 
@@ -204,6 +206,11 @@ def local_machine() -> Machine | None:
         return nearest(_backend("loopir.runtime.cuda.driver").device().arch)
     except TargetError:
         return None
+
+
+def local_cpu() -> Cpu:
+    """The record of this machine's CPU: as it was measured on one of its kind, with the caches that this one has."""
+    return cpu_like(vector_unit()[0], caches(), thread_count())
 
 
 def vector_unit() -> tuple[int, int]:

@@ -133,6 +133,25 @@ class Cpu:
     line: int = 64
     start: float = 4.0e-6
     """Seconds that it takes to give work to all cores."""
+    memory: float = 4.0e10
+    """Bytes a second from memory to all cores together."""
+    vector_ops: float = 2.0
+    """Arithmetic instructions on vectors that a core begins in a cycle."""
+    products: float = 2.0
+    """Products with sums, of these."""
+    loads: float = 2.0
+    stores: float = 1.0
+    """Vectors that a core reads and writes in a cycle."""
+    issue: float = 4.0
+    """Instructions of all kinds that it begins in a cycle."""
+    latency: float = 4.0
+    """Cycles from a sum to the next one that takes it."""
+    divide: float = 5.0
+    """Cycles that a vector of quotients or roots, in float32, takes of the one unit for these."""
+    overlap: float = 0.85
+    """What part of the shorter of computing and moving is done meanwhile."""
+    call: float = 3.0e-6
+    """Seconds of a call from Python that has nothing to do."""
 
     @property
     def lanes(self) -> int:
@@ -142,6 +161,27 @@ class Cpu:
 
 TYPICAL_CPU = Cpu("a CPU of eight cores with AVX2", 8, 4e9, 32, ((32e3, 8e10), (1e6, 2.5e10)))
 """What a nest for CPUs is estimated for, so that a suggestion does not hang on who asks for it."""
+
+ZEN_4 = Cpu(
+    "AMD EPYC 9004, a core", 2, 3.7e9, 64, ((32e3, 1.4e11), (1e6, 1.0e11), (3.2e7, 4.6e10)), start=8.0e-6,
+    memory=5.5e10, vector_ops=1.5, products=1.0, loads=1.0, stores=0.5, issue=4.0, latency=3.0, divide=8.0, call=1.2e-6,
+)  # fmt: skip
+"""As benchmarks/cpu_predict.py measured it: vectors of 64 bytes go through units of 32 in two halves."""
+
+
+def cpu_like(vector_bytes: int, caches: tuple[int, ...], threads: int) -> Cpu:
+    """The record for a CPU with vectors of so many bytes, and such caches.
+
+    Rates are a Zen 4's, a cycle, until somebody measures another: vectors of half the bytes go twice as fast.
+    """
+    faster = min(2.0, ZEN_4.vector_bytes / vector_bytes)
+    rates = {name: getattr(ZEN_4, name) * faster for name in ("vector_ops", "products", "loads", "stores")}
+    levels = tuple((float(size), rate) for size, (_, rate) in zip(caches, ZEN_4.caches, strict=True))
+    return replace(
+        ZEN_4, name="this machine's CPU", cores=threads, vector_bytes=vector_bytes, caches=levels,
+        divide=ZEN_4.divide / faster, **rates,
+    )  # fmt: skip
+
 
 AMPERE = frozenset({"mma", "cp.async"})
 ADA = AMPERE | {"fp8"}

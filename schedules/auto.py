@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import TypeVar
 
 import loopir as lp
 
@@ -15,6 +16,9 @@ from .rules import View
 WORTH, GAIN = 0.98, 1.0e-5
 """What part of the seconds of the program as one group a plan is to take, at most, and the seconds that it is to save,
 at least, to be worth another schedule: there is no use in planning where no more can be saved."""
+
+MISS = 1.5
+"""How far predictions for CPUs are off, at most programs (benchmarks/results/cpu_predict.txt)."""
 
 
 def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Schedule:
@@ -32,9 +36,18 @@ def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Sc
             return _gpu(s, lp.machine(arch if arch is not None else lp.local_machine() or "portable"))
         case "llvm":
             made = _tried(lambda: cpu(s))
-            return s if made is None else made
+            return s if made is None or _tried(lambda: _slower(made, s)) else made
         case _:
             return s
+
+
+def _slower(made: lp.Schedule, s: lp.Schedule) -> bool:
+    """Whether a CPU is predicted to be slower with what was made than with `s`, by more than predictions are off, on
+    one thread and on as many as there are. Of programs for all sizes nothing is known that holds for each."""
+    if s.func.sizes:
+        return False
+    prices = ((lp.predict(made, "llvm", threads=n), lp.predict(s, "llvm", threads=n)) for n in (1, None))
+    return all(after.seconds > MISS * before.seconds for after, before in prices)
 
 
 def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
@@ -78,7 +91,10 @@ def _runs_on(s: lp.Schedule, schedule: Callable[[], lp.Schedule | None], machine
     return _tried(lowered)
 
 
-def _tried(schedule: Callable[[], lp.Schedule | None]) -> lp.Schedule | None:
+T = TypeVar("T")
+
+
+def _tried(schedule: Callable[[], T]) -> T | None:
     """What `schedule` gives; None where a step is refused, and, with a warning, where a recipe fails."""
     try:
         return schedule()

@@ -40,6 +40,11 @@ FAR = 4.0
 """From how many times its lower bound on a group is tried as it is written, too."""
 TICK = 1.0e-7
 """Seconds: predictions are not told apart by less."""
+EXPECTED = 0.9
+"""What a merge that is not priced yet is taken to save of the most that it may: so what is known to save nearly as much
+comes first, and pairs are not priced that something else is merged with anyway."""
+FEW = 8
+"""Nests of a group up to which merges come by what they save alone; larger groups come by size first."""
 MOST_ALIKE = 4
 """Groups that are alike that one is tried with."""
 MOST_EXACT, MOST_WHOLE = 12, 12
@@ -130,12 +135,14 @@ class _Index:
         return sorted(found - {g}, key=min)
 
 
-def _ticks(seconds: float) -> int:
-    """Savings as they are compared: of those that differ by less than `TICK`, the smaller group comes first.
+def _rank(seconds: float, nests: int) -> tuple[int, int, int]:
+    """Where a merge that saves so many seconds stands in the heap, the smallest first.
 
-    So a chain is merged in pairs, and these in pairs, which are alike and priced once, and not link by link.
+    Savings are compared in ticks; of those that differ by less, the smaller group comes first. Of groups of more than
+    FEW nests the small come before those of twice as many. So a chain is merged in pairs, and these in pairs, which are
+    alike and priced once, and not link by link.
     """
-    return round(seconds / TICK)
+    return (max(nests, FEW) - 1).bit_length(), -round(seconds / TICK), nests
 
 
 class Planner:
@@ -166,6 +173,8 @@ class Planner:
                 self.touching[x] = self.touching.get(x, Ids()) | {n}
         self.results = frozenset(a.buffer.name for a in s.func.args if a.access != "in")
         self.cache: dict[str, _Found] = {}
+        self.predicted: dict[str, Any] = {}
+        """Prices by the text of what is priced: several rules may give the same."""
         self.parted: dict[Ids, frozenset[str]] = {}
         self.parts: dict[Ids, tuple[lp.Part, str]] = {}
         self.traits: dict[str, dict[str, Traits]] = {}
@@ -258,7 +267,10 @@ class Planner:
                 steps = made.steps_since(s)
                 if steps is None:
                     raise ValueError("what it gives does not come from the Schedule that it was given")
-                cost = lp.predict(made, self.target, sizes=self.sizes)
+                key = lp.text(made.func)
+                if key not in self.predicted:
+                    self.predicted[key] = lp.predict(made, self.target, sizes=self.sizes)
+                cost = self.predicted[key]
         except Exception as error:  # whatever a rule raises, it is no candidate
             return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         return Group((), rule.name, flat(steps), cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
@@ -421,7 +433,7 @@ class Planner:
         left: int,
     ) -> int:
         """Merge pairs of `groups` of these kinds, at most `left` of them; how many are left then."""
-        heap: list[tuple[int, int, int, int, Ids, Ids, Group | None, str]] = []
+        heap: list[tuple[tuple[int, int, int], int, int, Ids, Ids, Group | None, str]] = []
         known, nth = {(d.a, d.b) for d in log}, count()
         partition = Partition([n.needs for n in self.nests], groups)
         index = _Index(self, groups)
@@ -441,7 +453,7 @@ class Planner:
             elif (saved := self._at_most(a, b, groups)) <= 0.0:
                 refuse(kind, a, b, "there is nothing to save")
             else:
-                heapq.heappush(heap, (-_ticks(saved), len(a | b), min(a | b), next(nth), a, b, None, kind))
+                heapq.heappush(heap, (_rank(EXPECTED * saved, len(a | b)), min(a | b), next(nth), a, b, None, kind))
 
         for a in sorted(groups, key=min):
             for b in index.near(a):
@@ -452,14 +464,14 @@ class Planner:
             if a not in groups or b not in groups or partition.separated(a, b):
                 continue
             both, before = a | b, groups[a].seconds + groups[b].seconds
-            if g is None:  # priced when nothing that is left may save more
+            if g is None:  # priced when nothing that is left is expected to save more
                 kernels = groups[a].kernels + groups[b].kernels if self.target == "cuda" else None
                 g = self.price_below(both, kernels)
                 if g is None:
                     refuse(kind, a, b, "no rule gives fewer kernels")
                 elif g.seconds < before:
-                    ticks = _ticks(before - g.seconds)
-                    heapq.heappush(heap, (-ticks, len(both), min(both), next(nth), a, b, g, kind))
+                    rank = _rank(before - g.seconds, len(both))
+                    heapq.heappush(heap, (rank, min(both), next(nth), a, b, g, kind))
                 else:
                     cost = before * 1e6, g.seconds * 1e6
                     log.append(

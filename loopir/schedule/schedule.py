@@ -25,7 +25,7 @@ from loopir.ir.traverse.walk import labels_of, loops
 from loopir.ir.verify.verify import verify
 from loopir.schedule.core.find import all_buffers, find_buffer, find_loop, find_stage
 from loopir.schedule.core.primitive import PRIMITIVES, P, Rewrite, checked, lookup
-from loopir.schedule.core.queries import StageAccess, reduced_loops, stage_accesses
+from loopir.schedule.core.queries import StageAccess, real_functions, reduced_loops, stage_accesses
 from loopir.schedule.core.trace import Step, script
 
 if TYPE_CHECKING:
@@ -153,6 +153,11 @@ class Schedule(Methods):
     def accesses(self, stage: str) -> tuple[StageAccess, ...]:
         """What `stage` reads, then what it writes, each with the step that every loop around makes in the buffer."""
         return stage_accesses(self._func, stage)
+
+    @property
+    def real_functions(self) -> tuple[str, ...]:
+        """The names of the functions of real numbers that are evaluated, such as "exp"."""
+        return real_functions(self._func)
 
     @property
     @deep(VerifyError)

@@ -1,7 +1,7 @@
 """The price of a schedule: seconds by the model of its target, kernels, bytes moved, and memory for what is between.
 
 On a GPU the seconds are those of `report` without what the compiler says of registers, so that a price takes
-milliseconds; on a CPU those of `estimate`, which ranks schedules and was not held to measured times.
+milliseconds; on a CPU those of `cpu_seconds`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from loopir.ir.grammar import Alloc, Func
 from loopir.ir.traverse.walk import top_level_nests
-from loopir.machines import Machine
-from loopir.show.estimate import CPU, TYPICAL, at_sizes, estimate, size_of
+from loopir.machines import Cpu, Machine
+from loopir.show.cpu_time import cpu_seconds
+from loopir.show.estimate import TYPICAL, at_sizes, size_of
 from loopir.show.report import report
 
 
@@ -36,10 +37,11 @@ def predict_gpu(func: Func, lowered: Func, sizes: Mapping[str, int], gpu: Machin
     return Prediction(found.seconds, sum(k.times for k in found.kernels), moved, _between(func, given))
 
 
-def predict_cpu(func: Func, sizes: Mapping[str, int]) -> Prediction:
-    """The price of `func` on a CPU."""
-    found = estimate(func, {n: v for n, v in sizes.items() if n in func.sizes}, CPU)
-    return Prediction(found.seconds, len(top_level_nests(func)), found.bytes, _between(func, sizes))
+def predict_cpu(func: Func, sizes: Mapping[str, int], cpu: Cpu, threads: int) -> Prediction:
+    """The price of `func` on so many threads of `cpu`."""
+    given = {n: v for n, v in sizes.items() if n in func.sizes}
+    seconds, moved = cpu_seconds(func, given, cpu, threads)
+    return Prediction(seconds, len(top_level_nests(func)), moved, _between(func, given))
 
 
 def _between(func: Func, sizes: Mapping[str, int]) -> float:

@@ -164,7 +164,7 @@ def _seconds(w: KernelWork, resident: int, sizes: Mapping[str, int], own: Set[st
     """What each part would take alone; `waiting`, what threads wait for bytes and then take to work on them, of which
     only as much is done at once as blocks are there to do it."""
     waves = w.blocks / (gpu.processors * resident)
-    busy = min(1.0, w.blocks / gpu.processors)
+    busy = min(1.0, max(1, w.blocks) / gpu.processors)
     tail = -(-w.blocks // (gpu.processors * resident)) / waves if waves >= 1.0 else 1.0
     cache = 0.0
     for m in w.of("global"):

@@ -34,7 +34,7 @@ def elementwise(
     if not loops:
         return s
     lanes = _lanes(s, stage, loops[-1])
-    vectors = vectors or (2 if lanes >= MANY and s.cost.special != 0 else 1)
+    vectors = vectors or (2 if lanes >= MANY and s.real_functions else 1)
     if extent(s, loops[-1]) is None and _shared(s, stage, loops):
         s, stage, loops = _by_rows(s, stage, loops, threads, lanes, vectors)
     return _flat(s, loops, threads, lanes, vectors)

@@ -1,10 +1,12 @@
 """CPU schedules: vectors of partial results, stores past the caches, stages placed where they are read."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from named_programs import PROGRAMS
 
 import loopir as lp
 import schedules
@@ -159,3 +161,27 @@ def f(A: "float32[6]", Y: "out float32[8, 6]"):
 def test_statements_in_no_loop_and_such_as_never_run(source: str, how: Callable[..., lp.Schedule]) -> None:
     s = lp.Schedule(lp.parse(source))
     assert_equivalent(s, how(s, lanes=4))
+
+
+def test_a_schedule_predicted_to_be_slower_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what was made is predicted to take far longer than the program as written, that stays."""
+    s = lp.Schedule(lp.placeholder((4096,), "float32", name="x") * 2.0)
+    made = schedules.auto(s, "llvm")
+    assert made.trace
+    price = lp.predict
+
+    def priced(t: lp.Schedule, *args: Any, **kwargs: Any) -> Any:
+        found = price(t, *args, **kwargs)
+        return replace(found, seconds=found.seconds * (100.0 if t.trace else 1.0))
+
+    monkeypatch.setattr(lp, "predict", priced)
+    assert schedules.auto(s, "llvm") is s
+    every = lp.Schedule(lp.placeholder((lp.symbol("n"),), "float32", name="x") * 2.0)
+    assert schedules.auto(every, "llvm").trace  # at 1024, which is taken where no size is given, it may be slower
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_auto_is_predicted_no_slower_than_as_written(name: str) -> None:
+    s = PROGRAMS[name].schedule(*PROGRAMS[name].fits)
+    written, made = (lp.predict(x, "llvm", threads=1).seconds for x in (s, schedules.auto(s, "llvm")))
+    assert made <= 1.5 * written

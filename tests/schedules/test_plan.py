@@ -148,6 +148,46 @@ def test_alike_layers_are_looked_at_once() -> None:
     assert counts[1] <= counts[0] + 5
 
 
+def test_a_chain_of_rows_is_merged_by_halves() -> None:
+    """A chain of twice as many stages along rows takes one group more to be scheduled, not one for each link."""
+    counts = []
+    for stages in (4, 8):
+        x = lp.placeholder((512, 512), "float32", name="x")
+        for n in range(stages):
+            x = (x - lp.max(x, axis=1, keepdims=True)).named(f"s{n}")
+        p = schedules.plan(lp.Schedule(x), "cuda", arch="sm_90a")
+        assert len(p.groups) == 1
+        counts.append(p.evaluated)
+    assert counts[1] <= counts[0] + 1
+
+
+def test_planning_makes_no_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one imports sympy, which takes longer than planning; functions of real numbers are told without."""
+
+    def formula(s: lp.Schedule) -> None:
+        raise AssertionError("a formula of the cost is asked for")
+
+    monkeypatch.setattr(lp.Schedule, "cost", property(formula))
+    x = lp.placeholder((1 << 16,), "bfloat16", name="x")
+    assert schedules.auto(lp.Schedule(lp.exp(x)), "cuda", arch="sm_90a").loops() != ()
+    h = lp.placeholder((64, 64), "bfloat16", name="h")
+    assert schedules.plan(lp.Schedule([lp.softmax(h @ h), lp.exp(h)]), "cuda", arch="sm_90a").kernels > 0
+
+
+def test_what_several_rules_give_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    price = lp.predict
+
+    def counted(s: lp.Schedule, *args: Any, **kwargs: Any) -> Any:
+        texts.append(lp.text(s.func))
+        return price(s, *args, **kwargs)
+
+    monkeypatch.setattr(lp, "predict", counted)
+    x = lp.placeholder((512, 512), "float32", name="x")
+    schedules.plan(lp.Schedule([lp.softmax(x), lp.max(x, axis=1)]), "cuda", arch="sm_90a")
+    assert len(texts) == len(set(texts)) > 1
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -55,3 +55,10 @@ def test_a_price_is_of_either_target_and_any_size() -> None:
     assert small.seconds < large.seconds
     assert lp.predict(s, "llvm").kernels == 1
     assert lp.buffer_bytes(s, {"n": 10})["x"] == 2560
+
+
+def test_a_launch_of_no_blocks_has_a_price() -> None:
+    n = lp.symbol("n", min=0)
+    x = lp.placeholder((n,), "float32", name="x")
+    s = lp.schedules.auto(lp.Schedule(x * 2.0), "cuda", arch="sm_90a")
+    assert 0.0 < lp.predict(s, "cuda", arch="sm_90a", sizes={"n": 0}).seconds < 1.0e-4

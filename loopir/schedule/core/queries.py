@@ -17,8 +17,11 @@ from loopir.ir.grammar import Buffer, Cast, Func, Index, Int, Load, Op, Reduce, 
 from loopir.ir.layout.layouts import strides_of
 from loopir.ir.printer import text
 from loopir.ir.traverse.memo import cache_of, memoized
-from loopir.ir.traverse.walk import StmtPath, free_vars, nodes
+from loopir.ir.traverse.walk import StmtPath, free_vars, nodes, statements
 from loopir.schedule.core.find import find_stage, written_buffers
+
+FMA = "fma"
+"""A product and a sum, rounded once: one instruction, though it has a rounding of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,17 @@ def _converted(v: Value) -> Value:
     while isinstance(v, Cast):
         v = v.value
     return v
+
+
+def real_functions(func: Func) -> tuple[str, ...]:
+    """The names of the functions of real numbers that `func` evaluates: operations of more than an instruction."""
+    values = (v for s in statements(func.body) if isinstance(s, Store | Reduce) for v in _evaluated(s))
+    found = (n.fn for v in values for n in nodes(v) if isinstance(n, Op))
+    return tuple(sorted({fn.name for fn in found if fn.ulp and fn.name != FMA}))
+
+
+def _evaluated(s: Store | Reduce) -> tuple[Value, ...]:
+    return (s.value,) if isinstance(s, Store) else (*s.values, *s.monoid.combine)
 
 
 def reduced_loops(func: Func, stage: str) -> tuple[str, ...]:
