@@ -33,8 +33,8 @@ class OnnxProgram:
     func: Func
     """The program as a loop nest."""
 
-    def __loopir_func__(self) -> Func:
-        return self.func
+    def __loopir_func__(self, *others: Tensor) -> Func:
+        return self.func if not others else to_func([*self.outputs.values(), *others])
 
     def arguments(self, *args: Any, **named: Any) -> tuple[Any, ...]:
         """What a kernel of this program is called with, given the inputs in the model's order or by name."""

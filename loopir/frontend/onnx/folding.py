@@ -20,13 +20,14 @@ from loopir.tensor.index import CondExpr, IndexExpr
 def fold(n: Node) -> Array | None:
     """The output of `n`, if all its inputs are small arrays that are known and it is one of those listed here."""
     fn = FOLDED.get(n.op)
-    arrays = [x for x in n.inputs if x is not None]
-    if fn is None or not arrays or not all(isinstance(x, np.ndarray) for x in arrays):
+    arrays = [x for x in n.inputs if isinstance(x, np.ndarray)]
+    if fn is None or not arrays or len(arrays) < sum(x is not None for x in n.inputs):
         return None
-    if any(x.size > SMALL or x.dtype.kind not in "biuO" for x in arrays):  # type: ignore[union-attr]
+    if any(x.size > SMALL or x.dtype.kind not in "biuO" for x in arrays):
         return None
-    made = fn(n, *(x.astype(object) if any(map(is_symbolic, arrays)) and x.dtype.kind in "iu" else x
-                   for x in arrays))  # type: ignore[union-attr]  # fmt: skip
+    if any(map(is_symbolic, arrays)):
+        arrays = [x.astype(object) if x.dtype.kind in "iu" else x for x in arrays]
+    made = fn(n, *arrays)
     return None if made is None else settled(np.asarray(made))
 
 
@@ -102,13 +103,13 @@ def _gather_sizes(n: Node, x: Array, at: Array) -> Array | None:
 
 def _slice(n: Node, x: Array, *rest: Array) -> Array | None:
     if n.version < 10:
-        starts, ends = n.attr("starts"), n.attr("ends")
-        axes, steps = n.attr("axes"), None
+        cuts: list[Any] = [n.attr("starts"), n.attr("ends"), n.attr("axes"), None]
     else:
         given = [None if not n.has(k) else n.inputs[k] for k in range(1, 5)]
         if any(is_symbolic(g) for g in given):
             return None
-        starts, ends, axes, steps = (None if g is None else [int(v) for v in np.asarray(g).reshape(-1)] for g in given)
+        cuts = [None if g is None else [int(v) for v in np.asarray(g).reshape(-1)] for g in given]
+    starts, ends, axes, steps = cuts
     axes = axes if axes is not None else list(range(len(starts)))
     cut: list[Any] = [slice(None)] * x.ndim
     for d, start, stop, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True):
@@ -162,7 +163,7 @@ def _reduced_axes(n: Node) -> Any:
 def _range(n: Node, start: Array, stop: Array, step: Array) -> Array | None:
     if any(is_symbolic(x) for x in (start, stop, step)) or not step.item():
         return None
-    return np.arange(start.item(), stop.item(), step.item(), start.dtype)
+    return np.arange(int(start), int(stop), int(step)).astype(start.dtype)
 
 
 def _concat(n: Node, *arrays: Array) -> Array:

@@ -281,7 +281,7 @@ class Importer:
         if (domain, op) in OPERATORS:
             return True
         try:
-            schema = onnx.defs.get_schema(op, versions.get(domain, 1), domain)
+            schema: Any = onnx.defs.get_schema(op, versions.get(domain, 1), domain)
         except onnx.defs.SchemaError:
             return False
         return bool(schema.function_opset_versions or schema.context_dependent_function_opset_versions)
@@ -332,7 +332,7 @@ def _with_attributes(proto: onnx.NodeProto, given: Mapping[str, AttributeProto])
 def _definition(proto: onnx.NodeProto, types: Sequence[onnx.TypeProto], version: int) -> FunctionProto | None:
     """ONNX's definition of a node by other operators; None if there is none. The node gets its default attributes."""
     try:
-        schema = onnx.defs.get_schema(proto.op_type, version, domain_of(proto))
+        schema: Any = onnx.defs.get_schema(proto.op_type, version, domain_of(proto))
     except onnx.defs.SchemaError:
         return None
     there = {a.name for a in proto.attribute}
