@@ -38,12 +38,14 @@ if TYPE_CHECKING:
         InterpretError as InterpretError,
         LoopirError as LoopirError,
         LowerError as LowerError,
+        ModelError as ModelError,
         ParseError as ParseError,
         ScheduleError as ScheduleError,
         TargetError as TargetError,
         VerifyError as VerifyError,
         Witness as Witness,
     )
+    from loopir.frontend import from_onnx as from_onnx
     from loopir.interp.instruction import Pointer as Pointer, instruction as instruction
     from loopir.interp.interpret import interpret as interpret
     from loopir.ir.grammar import Func as Func
@@ -79,6 +81,7 @@ _HOME = {
     "interpret": "loopir.interp.interpret",
     "func": "loopir.ir.parser.parse",
     "parse": "loopir.ir.parser.parse",
+    "from_onnx": "loopir.frontend",
     "text": "loopir.ir.printer",
     "instruction": "loopir.interp.instruction",
     "Pointer": "loopir.interp.instruction",
@@ -95,7 +98,7 @@ _HOME = {
 } | dict.fromkeys(
     (
         *("LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError"),
-        *("LowerError", "CompileError", "TargetError", "BoundsError", "InterpretError", "Witness"),
+        *("LowerError", "ModelError", "CompileError", "TargetError", "BoundsError", "InterpretError", "Witness"),
     ),
     "loopir.errors",
 )

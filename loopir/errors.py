@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import sep
 from pathlib import Path
 from traceback import extract_tb, format_list
@@ -27,6 +28,17 @@ class MismatchError(VerifyError):
 
 class ExprError(LoopirError, ValueError):
     """A tensor expression is ill-formed: mismatched shapes, dtypes or axes."""
+
+
+class ModelError(LoopirError, ValueError):
+    """A model in another format cannot be read.
+
+    `.missing` lists the operators that loopir does not have, `.needs` the inputs whose values decide shapes.
+    """
+
+    def __init__(self, message: str, *, missing: Sequence[str] = (), needs: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.missing, self.needs = tuple(missing), tuple(needs)
 
 
 class Undecided(LoopirError):

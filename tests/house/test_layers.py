@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "intrinsics": ("errors", "ir", "interp"),
     "analysis": ("errors", "ir", "interp", "arith"),
     "tensor": ("errors", "ir", "arith", "intrinsics", "analysis"),
+    "frontend": ("errors", "loading", "ir", "interp", "arith", "tensor"),
     "schedule": ("errors", "ir", "interp", "arith", "analysis", "intrinsics"),
     "lower": ("errors", "machines", "ir", "interp", "arith", "analysis", "intrinsics"),
     "codegen": ("errors", "ir", "interp", "intrinsics"),
@@ -52,6 +53,7 @@ MAY_IMPORT = {
         "lower",
         "runtime",
         "build",
+        "frontend",
     ),
 }
 """What each room may import, beside itself."""

@@ -1,0 +1,146 @@
+"""Operators that read or write at indices which are data. Negative indices count from the end."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from loopir.frontend.onnx.node import Node, operator
+from loopir.tensor import functions as f
+from loopir.tensor.creation import arange
+from loopir.tensor.index import reduce_axis
+from loopir.tensor.tensor import Tensor, compute
+
+
+def _from_start(at: Tensor, size: Any) -> Tensor:
+    """Indices counted from 0."""
+    at = at.astype("int64")
+    return f.where(at < 0, at + size, at)
+
+
+@operator("Gather")
+def gather(n: Node) -> Tensor:
+    x = n.tensor(0)
+    axis = n.axis(x.ndim)
+    return f.take(x, _from_start(n.tensor(1), x.shape[axis]), axis)
+
+
+def _places(x: Tensor, at: Tensor, axis: int) -> tuple[Tensor, ...]:
+    """The indices into each dimension of `x` for each element of `at`, which has those of `axis`."""
+    every: list[Tensor] = []
+    for d, size in enumerate(at.shape):
+        one = arange(size).reshape([size if k == d else 1 for k in range(at.ndim)])
+        every.append(_from_start(at, x.shape[axis]) if d == axis else one)
+    return tuple(every)
+
+
+@operator("GatherElements")
+def gather_elements(n: Node) -> Tensor:
+    x, at = n.tensor(0), n.tensor(1)
+    return x[_places(x, at, n.axis(x.ndim))]
+
+
+@operator("GatherND")
+def gather_nd(n: Node) -> Tensor:
+    x, at, batch = n.tensor(0), n.tensor(1), n.attr("batch_dims", 0)
+    depth = at.shape[-1]
+    if not isinstance(depth, int):
+        raise n.unsupported("tuples of indices of a length that is known only at the call")
+    keys: list[Any] = []
+    for d in range(batch):
+        keys.append(arange(x.shape[d]).reshape([x.shape[d] if k == d else 1 for k in range(at.ndim - 1)]))
+    keys += [_from_start(at[..., k], x.shape[batch + k]) for k in range(depth)]
+    return x[tuple(keys)]
+
+
+@operator("ScatterElements", "Scatter")
+def scatter_elements(n: Node) -> Tensor:
+    """Each element of the result folds the updates that are for it, of which plain ones are the last."""
+    x, at, new = n.tensor(0), n.tensor(1), n.tensor(2)
+    axis, how = n.axis(x.ndim), n.attr("reduction", "none")
+    index = _from_start(at, x.shape[axis]).named("index")
+    k = reduce_axis(at.shape[axis], name="k")
+
+    def there(ix: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Where update k for the row of this element is, and whether it is for it."""
+        place = tuple(k if d == axis else i for d, i in enumerate(ix))
+        inside = None
+        for d, i in enumerate(ix):
+            if d != axis and not (isinstance(x.shape[d], int) and x.shape[d] == at.shape[d]):
+                inside = i < at.shape[d] if inside is None else inside & (i < at.shape[d])
+        hit = index[place] == f.cast(ix[axis], "int64")
+        return place, hit if inside is None else f.where(inside, hit, False)
+
+    if how == "none":
+
+        def last(*ix: Any) -> Any:
+            _, hit = there(ix)
+            return f.max(f.where(hit, f.cast(k, "int64"), -1), axis=k)
+
+        which = compute(x.shape, last, name="last")
+        return f.where(which < 0, x, new[_clamped_places(new, which, axis)])
+    folds = {"add": (f.sum, 0, lambda a, b: a + b), "mul": (f.prod, 1, lambda a, b: a * b),
+             "max": (f.max, x.dtype.least, f.maximum), "min": (f.min, x.dtype.greatest, f.minimum)}  # fmt: skip
+    if how not in folds:
+        raise n.unsupported(f"reduction={how!r}")
+    fold, unit, join = folds[how]
+
+    def folded(*ix: Any) -> Any:
+        place, hit = there(ix)
+        return fold(f.where(hit, new[place], f.cast(unit, x.dtype)), axis=k)
+
+    return join(x, compute(x.shape, folded, name="scattered").astype(x.dtype)).astype(x.dtype)
+
+
+def _clamped_places(new: Tensor, which: Tensor, axis: int) -> tuple[Tensor, ...]:
+    every: list[Tensor] = []
+    for d, size in enumerate(which.shape):
+        every.append(which if d == axis else arange(size).reshape([size if k == d else 1 for k in range(which.ndim)]))
+    return tuple(every)
+
+
+@operator("OneHot")
+def one_hot(n: Node) -> Tensor:
+    """`values` are what stands elsewhere and at the index; what is outside of the depth is elsewhere all along."""
+    at, depth, values = n.tensor(0), int(n.scalar(1)), n.tensor(2)
+    at = f.where(at < 0, at + depth, at) if at.dtype.kind != "uint" else at
+    axis = n.axis(at.ndim + 1, -1)
+    key = (*(slice(None),) * axis, None)
+    place = arange(depth).reshape([depth if d == axis else 1 for d in range(at.ndim + 1)])
+    return f.where(at.astype("int64")[key] == place, values[1], values[0])
+
+
+@operator("TopK")
+def top_k(n: Node) -> tuple[Tensor, Tensor]:
+    """By rank: how many elements come before each, equal ones in the order in which they stand."""
+    x = n.tensor(0)
+    axis = n.axis(x.ndim, -1)
+    count = n.attr("k") if n.version < 10 else int(n.scalar(1))
+    x = x.named("keys")
+    first = (lambda a, b: a > b) if n.attr("largest", 1) else (lambda a, b: a < b)
+    order = [d for d in range(x.ndim) if d != axis] + [axis]
+    size = x.shape[axis]
+    rows = x.transpose(order)
+    one, other = rows[..., :, None], rows[..., None, :]
+    mine, theirs = arange(size)[:, None], arange(size)[None, :]
+    before = f.logical_or(first(other, one), f.logical_and(other == one, theirs < mine))
+    rank = f.sum(before.astype("int64"), axis=-1).named("rank")
+    place = arange(count)[:, None]
+    at = f.sum(f.where(rank[..., None, :] == place, arange(size), 0), axis=-1).named("at")
+    back = [order.index(d) for d in range(x.ndim)]
+    index = at.transpose(back)
+    return x[_clamped_places(x, index, axis)], index
+
+
+@operator("Compress")
+def compress(n: Node) -> Tensor:
+    """The elements where a condition holds, which has to be known, as it decides the shape."""
+    x, kept = n.tensor(0), np.flatnonzero(n.known(1))
+    if n.attr("axis") is None:
+        x, axis = x.reshape(-1), 0
+    else:
+        axis = n.axis(x.ndim)
+    return f.take(x, n.reader.tensor(kept.astype(np.int64), n.what), axis)
