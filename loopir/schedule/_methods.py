@@ -68,6 +68,10 @@ class Methods:
         """Multiply the sum `stage` by the factors that all its terms have in common, and no term any more."""
         raise NotImplementedError
 
+    def fold_into_reduce(self, stage: str) -> Self:
+        """Make `stage`, which stores what a monoid makes of its element and something else, a reduction."""
+        raise NotImplementedError
+
     def fold_storage(self, buffer: str, dim: int, factor: int) -> Self:
         """Keep only `factor` rows of dimension `dim` of the intermediate `buffer`: row x lies where row x % factor
         does."""
