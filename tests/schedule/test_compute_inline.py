@@ -237,3 +237,31 @@ def folded(n: "size", A: "float32[n]", B: "out float32[n]"):
     assert "T" not in made.buffers
     for n in (0, 1, 4, 5):
         assert_same(s.func, made.func, {"n": n})
+
+
+TAIL = """
+def tails(n: "size", A: "int32[n]", Y: "inout int32[n]"):
+    for k in range((n + 1) // 2):
+        for h in range(2):
+            with alloc("int32[1]") as X:
+                for x in range(1):
+                    if k * 2 + h + x < n:
+                        X[x] = {value}
+                with alloc("int32[1]") as copy:
+                    {first}
+                    if k * 2 + h < n:
+                        {then}
+                        Y[k * 2 + h] = copy[0]
+"""
+
+
+@pytest.mark.parametrize("value", ["A[k * 2 + h + x]", "A[k * 2 + h + x] + 1", "int32(7 // (n - k * 2 - h))"])
+def test_a_copy_of_what_is_not_stored_is_not_computed(value: str) -> None:
+    """To copy an element that nothing has written is no use of it; to compute it reads past the end."""
+    error = Schedule(parse(TAIL.format(value=value, first="copy[0] = X[0]", then="pass"))).why("compute_inline", "X")
+    if value.startswith("A"):
+        assert error is not None
+        assert error.reason == "copy copies elements of X that X may not have stored, and would compute them"
+    s = Schedule(parse(TAIL.format(value=value, first="pass", then="copy[0] = X[0]")))
+    for n in (1, 2, 3):
+        assert_same(s.func, s.compute_inline("X").func, {"n": n})

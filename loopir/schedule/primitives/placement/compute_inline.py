@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from loopir.analysis.dataflow.reaching_writes import intervening_write, is_written_before
 from loopir.analysis.dependence.access import is_affine_visible, statements_in
 from loopir.analysis.dependence.depend import Order, Pair, least_clash
+from loopir.analysis.regions.bounds import find_out_of_bounds
 from loopir.analysis.regions.footprint import Tops, end, poly_variables, proved
 from loopir.arith.poly import Poly, constant_poly, poly_add, poly_scale, to_index
 from loopir.arith.simplify import Context, divide, poly
@@ -50,6 +51,7 @@ from loopir.ir.traverse.walk import (
     map_body,
     map_stmts,
     nests_touching,
+    nodes,
     on_loads,
     path_to,
     rebuild,
@@ -99,7 +101,9 @@ def compute_inline(func: Func, stage: str) -> Func:
     body = tuple(read_inline(s, producer) for s in _without(producer.alloc.body, producer.store))
     if not all(isinstance(x, Var) for x in producer.solution.values()):
         body = simplify_body(body, known_at(func, producer.alloc), old=producer.alloc.body)
-    return replace_stmt(func, producer.alloc, body)
+    new = replace_stmt(func, producer.alloc, body)
+    _require_stored_copies(func, new, producer)
+    return new
 
 
 def stored_inline(func: Func, stage: str) -> Producer:
@@ -346,6 +350,39 @@ def _require_kept_inputs(func: Func, producer: Producer) -> None:
         reason = f"{found.clash.witness.buffer}, which {label} is computed from, is written by {writer} before "
         reason += f"{found.label} at ({pairs(found.use)}) reads {label}"
         raise refusal(found.clash, reason, None, f"keep {label} as a stage")
+
+
+def _require_stored_copies(func: Func, new: Func, producer: Producer) -> None:
+    """Refuse where a copy of an element that nothing has stored would become a computation of it.
+
+    The copy is no use of that element, which is undefined; but to compute it may read what lies outside of an array.
+    """
+    label, name = producer.store.label, producer.store.buffer.name
+    near = statements_in(func, nests_touching(name))
+    maker = next((s for s in near if s.label == label), None)
+    if maker is None:
+        return  # it stands where nothing runs
+    made = maker, next(a for a in maker.accesses if a.write)
+    around = [s.var for s in path_to(func, producer.alloc) if isinstance(s, Loop)]
+    for s in near:
+        copies = s.place.stmt
+        if isinstance(copies, Store) and isinstance(copies.value, Load) and copies.value.buffer.name == name:
+            read = next(a for a in s.accesses if a.buffer == name and not a.write)
+            if None in read.at and not maker.conds:
+                continue  # any element, and all are stored
+            computed = _may_fail(func, producer.store.value) or find_out_of_bounds(new, s.label) is not None
+            if computed and not is_written_before(func, (s, read), made, around):
+                raise ScheduleError(
+                    f"{s.name} copies elements of {name} that {label} may not have stored, and would compute them",
+                    suggestion=f"partition the loops of {s.name}, so that it copies what was stored alone",
+                )
+
+
+def _may_fail(func: Func, value: Value) -> bool:
+    """Whether to compute `value` may be undefined where it is not computed now: of memory not written, by 0."""
+    given = {arg.buffer.name for arg in func.args if arg.access != "out"}
+    divides = any(isinstance(n, Op) and n.fn.name in ("floordiv", "mod") for n in nodes(value))
+    return divides or not loaded_buffers(value) <= given
 
 
 def _require_same_iteration(func: Func, producer: Producer, inner: Alloc) -> None:
