@@ -18,7 +18,7 @@ SELDOM = ("tensorize", "reuse", "double_buffer", "reverse_compute_at", "hoist", 
 
 
 def test_what_seldom_has_a_place_is_still_accepted() -> None:
-    shares = acceptance(20, primitives=SELDOM)
+    shares = acceptance(40, primitives=SELDOM)  # of fewer programs the share is a matter of chance
     tried, accepted = sum(x.tried for x in shares.values()), sum(x.accepted for x in shares.values())
     assert accepted * 10 > tried, shares
     assert sum(x.accepted > 0 for x in shares.values()) >= len(SELDOM) - 2, shares
