@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import Any, Literal, get_args
 from unittest.mock import patch
 
@@ -25,6 +24,7 @@ from loopir.build import Schedule, build
 from loopir.errors import LoopirError, ModelError
 from loopir.frontend import from_onnx
 from loopir.frontend.onnx import OnnxProgram
+from loopir.loading import load
 
 Outcome = Literal["pass", "rounded", "wrong", "refused"]
 ULPS = 4
@@ -36,11 +36,11 @@ def cases(*modules: str) -> list[Any]:
     """ONNX's tests of nodes: of the files of its package that are named, such as "add", or all of them."""
     with warnings.catch_warnings(), patch("onnx.backend.test.case.base.process_snippet", _no_source):
         warnings.simplefilter("ignore")
-        node = import_module("onnx.backend.test.case.node")
+        node = load("onnx.backend.test.case.node")
         if not modules:
-            return list(import_module("onnx.backend.test.loader").load_model_tests(kind="node"))
+            return list(load("onnx.backend.test.loader").load_model_tests(kind="node"))
         for name in modules:
-            import_module(f"onnx.backend.test.case.node.{name}")
+            load(f"onnx.backend.test.case.node.{name}")
         return list(node._NodeTestCases)
 
 
