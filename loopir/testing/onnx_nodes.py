@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import Any, Literal, get_args
 from unittest.mock import patch
 
@@ -25,6 +24,7 @@ from loopir.build import Schedule, build
 from loopir.errors import LoopirError, ModelError
 from loopir.frontend import from_onnx
 from loopir.frontend.onnx import OnnxProgram
+from loopir.loading import load
 
 Outcome = Literal["pass", "rounded", "wrong", "refused"]
 ULPS = 4
@@ -36,11 +36,11 @@ def cases(*modules: str) -> list[Any]:
     """ONNX's tests of nodes: of the files of its package that are named, such as "add", or all of them."""
     with warnings.catch_warnings(), patch("onnx.backend.test.case.base.process_snippet", _no_source):
         warnings.simplefilter("ignore")
-        node = import_module("onnx.backend.test.case.node")
+        node = load("onnx.backend.test.case.node")
         if not modules:
-            return list(import_module("onnx.backend.test.loader").load_model_tests(kind="node"))
+            return list(load("onnx.backend.test.loader").load_model_tests(kind="node"))
         for name in modules:
-            import_module(f"onnx.backend.test.case.node.{name}")
+            load(f"onnx.backend.test.case.node.{name}")
         return list(node._NodeTestCases)
 
 
@@ -55,7 +55,7 @@ def outcome(case: Any) -> tuple[Outcome, str]:
     for inputs, wanted in case.data_sets:
         arrays = dict(zip([i.name for i in case.model.graph.input], map(_array, inputs), strict=False))
         try:
-            program, given = _read(case.model, arrays)
+            program, given = _read_case(case.model, arrays)
             kernel = build(Schedule(program), "llvm")
             made = kernel(*program.arguments(**given))
         except ModelError as error:
@@ -79,7 +79,7 @@ def _narrow_tolerance(x: Any, rtol: float) -> float:
     return max(rtol, ULPS * float(ml_dtypes.finfo(t).eps)) if t.itemsize <= 2 and t.kind in "fV" else rtol
 
 
-def _read(model: Any, arrays: dict[str, Any]) -> tuple[OnnxProgram, dict[str, Any]]:
+def _read_case(model: Any, arrays: dict[str, Any]) -> tuple[OnnxProgram, dict[str, Any]]:
     """The program of a model and the inputs of its kernel: those whose values decide shapes are values."""
     values: dict[str, Any] = {}
     while True:
@@ -109,7 +109,7 @@ def _difference(a: Any, b: Any, rtol: float, atol: float) -> str:
     return "" if np.all(close) else f"{int(np.sum(~close))} of {a.size} differ, as {x[~close][0]} and {y[~close][0]}"
 
 
-def rows(found: Sequence[tuple[Any, Outcome, str]]) -> Iterator[str]:
+def report_lines(found: Sequence[tuple[Any, Outcome, str]]) -> Iterator[str]:
     """The report: the counts, each wrong test, and by operator how many are refused, with a reason."""
     counts = Counter(outcome for _, outcome, _ in found)
     listed = ", ".join(f"{counts[k]} {k}" for k in get_args(Outcome))
@@ -130,7 +130,7 @@ def main(words: Sequence[str]) -> int:
     for case in cases():
         if not words or any(w in case.name for w in words):
             found.append((case, *outcome(case)))
-    print("\n".join(rows(found)))
+    print("\n".join(report_lines(found)))
     return int(any(result == "wrong" for _, result, _ in found))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 
 onnx = pytest.importorskip("onnx")
-from loopir.frontend.onnx.values import constant, objects, settled, sizes_array  # noqa: E402
+from loopir.frontend.onnx.values import constant, objects, simplified_array, sizes_array  # noqa: E402
 
 
 def refuse(x: object) -> lp.Tensor:
@@ -34,5 +34,5 @@ def test_sizes_become_values() -> None:
 
 
 def test_objects_that_are_numbers_are_an_array_of_numbers() -> None:
-    assert settled(objects([1, 2], (2,))).dtype == np.int64
-    assert settled(objects([True], (1,))).dtype == np.bool_
+    assert simplified_array(objects([1, 2], (2,))).dtype == np.int64
+    assert simplified_array(objects([True], (1,))).dtype == np.bool_

@@ -53,6 +53,7 @@ MAY_IMPORT = {
         "lower",
         "runtime",
         "build",
+        "loading",
         "frontend",
     ),
 }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
-from loopir.testing.onnx_nodes import cases, outcome, rows  # noqa: E402
+from loopir.testing.onnx_nodes import cases, outcome, report_lines  # noqa: E402
 
 FILES = (
     "add", "argmax", "averagepool", "batch_normalization", "bitshift", "cast", "clip", "conv", "convtranspose",
@@ -23,7 +23,7 @@ def test_a_sample_of_the_tests_of_onnx_passes() -> None:
     assert len(found) > 200
     results = [(case, *outcome(case)) for case in random.Random(0).sample(found, SAMPLE)]
     counts = Counter(result for _, result, _ in results)
-    assert not counts["wrong"], "\n".join(rows(results))
+    assert not counts["wrong"], "\n".join(report_lines(results))
     assert counts["pass"] >= SAMPLE // 2
 
 

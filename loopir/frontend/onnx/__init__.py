@@ -43,10 +43,10 @@ class OnnxProgram:
         if len(args) > len(names) or given.keys() != set(names):
             raise TypeError(f"the model's inputs are {', '.join(names) or 'none'}; {len(args) + len(named)} are given")
         read = {a.buffer.name for a in self.func.args}
-        return (*(given[k] for k, x in self.inputs.items() if x.source and _name(x) in read), *self.constants)
+        return (*(given[k] for k, x in self.inputs.items() if x.source and _own_name(x) in read), *self.constants)
 
 
-def _name(x: Tensor) -> str:
+def _own_name(x: Tensor) -> str:
     return (x.name or "").partition("#")[0]
 
 

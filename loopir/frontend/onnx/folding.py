@@ -12,7 +12,7 @@ import numpy as np
 
 from loopir.frontend.onnx.node import Node
 from loopir.frontend.onnx.reading import dtype_of
-from loopir.frontend.onnx.values import SMALL, Array, decided, is_symbolic, objects, settled
+from loopir.frontend.onnx.values import SMALL, Array, decided, is_symbolic, objects, simplified_array
 from loopir.tensor.functions import maximum, minimum
 from loopir.tensor.index import CondExpr, IndexExpr
 
@@ -28,7 +28,7 @@ def fold(n: Node) -> Array | None:
     if any(map(is_symbolic, arrays)):
         arrays = [x.astype(object) if x.dtype.kind in "iu" else x for x in arrays]
     made = fn(n, *arrays)
-    return None if made is None else settled(np.asarray(made))
+    return None if made is None else simplified_array(np.asarray(made))
 
 
 def _each(fn: Callable[..., Any]) -> Callable[..., Array]:
@@ -63,7 +63,7 @@ def _compare(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return row
 
 
-def _extreme(of_numbers: Any, of_sizes: Any) -> Callable[..., Any]:
+def _fold_extreme(of_numbers: Any, of_sizes: Any) -> Callable[..., Any]:
     def one(a: Any, b: Any) -> Any:
         return of_sizes(a, b) if isinstance(a, IndexExpr) or isinstance(b, IndexExpr) else of_numbers(int(a), int(b))
 
@@ -125,7 +125,7 @@ def _reshaped(n: Node, x: Array, to: Any = None) -> Array | None:
     return x.reshape(kept)
 
 
-def _axes(n: Node) -> list[int] | None:
+def _given_axes(n: Node) -> list[int] | None:
     if n.version < 13 or "axes" in n.attributes:
         return n.attr("axes")
     given = n.inputs[1] if n.has(1) else None
@@ -133,15 +133,15 @@ def _axes(n: Node) -> list[int] | None:
 
 
 def _squeeze(n: Node, x: Array, *_: Array) -> Array:
-    axes = _axes(n)
+    axes = _given_axes(n)
     return np.squeeze(x) if axes is None else np.squeeze(x, tuple(axes))
 
 
 def _unsqueeze(n: Node, x: Array, *_: Array) -> Array:
-    return np.expand_dims(x, tuple(_axes(n) or ()))
+    return np.expand_dims(x, tuple(_given_axes(n) or ()))
 
 
-def _reduce(fn: Callable[[Any, Any], Any], start: int) -> Callable[..., Any]:
+def _fold_list(fn: Callable[[Any, Any], Any], start: int) -> Callable[..., Any]:
     """A fold of a list of sizes, all of it."""
 
     def row(n: Node, x: Array, *_: Array) -> Array | None:
@@ -176,13 +176,13 @@ def _transpose(n: Node, x: Array) -> Array:
 
 FOLDED: dict[str, Callable[..., Any]] = {
     "Add": _arithmetic(lambda a, b: a + b), "Sub": _arithmetic(lambda a, b: a - b),
-    "Mul": _arithmetic(lambda a, b: a * b), "Div": _divide, "Min": _extreme(min, minimum),
-    "Max": _extreme(max, maximum), "Equal": _compare(lambda a, b: a == b), "Less": _compare(lambda a, b: a < b),
+    "Mul": _arithmetic(lambda a, b: a * b), "Div": _divide, "Min": _fold_extreme(min, minimum),
+    "Max": _fold_extreme(max, maximum), "Equal": _compare(lambda a, b: a == b), "Less": _compare(lambda a, b: a < b),
     "Greater": _compare(lambda a, b: a > b), "LessOrEqual": _compare(lambda a, b: a <= b),
     "GreaterOrEqual": _compare(lambda a, b: a >= b), "Not": lambda n, x: ~x, "And": lambda n, a, b: a & b,
     "Or": lambda n, a, b: a | b, "Identity": lambda n, x: x, "Cast": _cast, "Where": _where, "Gather": _gather_sizes,
     "Concat": _concat, "Slice": _slice, "Reshape": _reshaped, "Squeeze": _squeeze, "Unsqueeze": _unsqueeze,
-    "ReduceProd": _reduce(lambda a, b: a * b, 1), "ReduceSum": _reduce(lambda a, b: a + b, 0), "Range": _range,
+    "ReduceProd": _fold_list(lambda a, b: a * b, 1), "ReduceSum": _fold_list(lambda a, b: a + b, 0), "Range": _range,
     "Transpose": _transpose, "Neg": lambda n, x: -x,
 }  # fmt: skip
 """How each is worked out with NumPy, the arrays being of Python objects if one of them has a size in it."""

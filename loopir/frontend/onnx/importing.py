@@ -33,7 +33,7 @@ from loopir.tensor.nest import to_func
 from loopir.tensor.tensor import Tensor, placeholder
 
 NUMBERS = {t: n for n, t in DTYPES.items()}
-NESTED = 64
+MAX_NESTING = 64
 """Functions that call one another, and graphs in graphs, before that is taken for a circle."""
 
 
@@ -180,8 +180,10 @@ class Importer:
 
     def run(self, nodes: Sequence[onnx.NodeProto], env: dict[str, Value], around: Around) -> None:
         """Read `nodes`, in order, into `env`."""
-        if around.depth > NESTED:
-            raise ModelError(f"the model's functions or graphs are nested more than {NESTED} deep, perhaps in a circle")
+        if around.depth > MAX_NESTING:
+            raise ModelError(
+                f"the model's functions or graphs are nested more than {MAX_NESTING} deep, perhaps in a circle"
+            )
         for node in nodes:
             results = self._node(node, env, around)
             for name, value in zip(node.output, results, strict=False):

@@ -51,7 +51,7 @@ def objects(items: Sequence[Any], shape: tuple[int, ...]) -> Array:
     return made.reshape(shape)
 
 
-def settled(x: Array) -> Array:
+def simplified_array(x: Array) -> Array:
     """`x`, simplified; of objects that are all integers an array of int64, of truth values one of bools."""
     if x.dtype != object:
         return x
@@ -119,5 +119,5 @@ def is_one(x: Any) -> bool:
 
 __all__ = [
     "SMALL", "Array", "Int", "Value", "as_size", "constant", "decided", "is_one", "is_symbolic", "objects",
-    "placeholders", "settled", "sizes_array",
+    "placeholders", "simplified_array", "sizes_array",
 ]  # fmt: skip

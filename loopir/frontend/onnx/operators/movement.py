@@ -36,7 +36,7 @@ def size(n: Node) -> Value:
 
 
 @operator("Constant")
-def constant(n: Node) -> Value:
+def constant_node(n: Node) -> Value:
     for name, t in (("value_float", np.float32), ("value_int", np.int64), ("value_floats", np.float32),
                     ("value_ints", np.int64)):  # fmt: skip
         if name in n.attributes:
@@ -116,7 +116,7 @@ def tile(n: Node) -> Tensor:
 
 
 @operator("Split")
-def split(n: Node) -> tuple[Tensor, ...]:
+def split_apart(n: Node) -> tuple[Tensor, ...]:
     """Into the sizes that are given, or into as many parts as there are outputs, the last one perhaps smaller."""
     x = n.tensor(0)
     axis = n.axis(x.ndim)

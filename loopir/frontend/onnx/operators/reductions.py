@@ -116,7 +116,7 @@ def sum_of_products(n: Node) -> Tensor:
 
 
 @operator("MatMul")
-def product(n: Node) -> Tensor:
+def matrix_product(n: Node) -> Tensor:
     return f.matmul(n.tensor(0), n.tensor(1))
 
 
