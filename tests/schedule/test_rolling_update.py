@@ -435,3 +435,21 @@ def test_bits_of_integers_are_refused_in_words(fold: str, more: str) -> None:
     s = lp.Schedule(lp.parse(BITS.format(fold=fold, more=more)))
     error = s.why("rolling_update", ("T",), "jo")
     assert error is None or error.reason
+
+
+def test_two_folds_into_one_element_are_not_corrected_twice() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[2]", M: "out float32[1]", L: "out float32[1]"):
+    for i in range(2):
+        M[0] = sum(A[i] * A[i], over=i, init=0.0)
+    for j in range(2):
+        if j < 1:
+            L[0] = sum(A[j] * rsqrt(M[0] + 1.0), over=j, init=0.0, label="first")
+        else:
+            L[0] = sum(A[j] * rsqrt(M[0] + 1.0), over=j, init=0.0, label="then")
+""")
+    )
+    told = s.why("rolling_update", ("first", "then"), "i")
+    assert told is not None
+    assert told.reason == "first and then both fold into L, which is corrected for one fold alone"

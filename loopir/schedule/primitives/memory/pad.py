@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import Statement, is_affine_visible, statements_of
 from loopir.analysis.dependence.depend import SIZE, Pair
 from loopir.analysis.regions.bounds import instance_of
@@ -50,6 +51,7 @@ from loopir.ir.traverse.walk import (
     leaf_paths_of,
     loaded_buffers,
     nodes,
+    path_to,
     replace,
     replace_stmt,
     rewrite,
@@ -142,7 +144,12 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     for c in dropped:
         if free_vars(c) & over:
             _require_identity(place.stmt, c, known, copies, value)
-    return simplify_func(_filled(new, copies, value))
+    goes_on = isinstance(place.stmt, Reduce) and place.stmt.init is None
+    held = {b.name: _copy(func, b, place.stmt) for b in written_buffers(place)} if free and goes_on else {}
+    new = _filled(new, copies | held, value)
+    if held:
+        _require_begun(new, place.stmt)
+    return simplify_func(new)
 
 
 # ---------------------------------------------------------------- what is dropped, and from what it reads
@@ -204,9 +211,12 @@ class _Copy:
         return substitute(self.cond, env)
 
 
-def _copy(func: Func, b: Buffer) -> _Copy | None:
-    """How `b` is filled, if one store does, under nothing but guards and a loop for each of its dimensions."""
-    writers = [p for p in leaf_paths_of(func) if b in written_buffers(p)]
+def _copy(func: Func, b: Buffer, fold: Stmt | None = None) -> _Copy | None:
+    """How `b` is filled, if one store does, under nothing but guards and a loop for each of its dimensions.
+
+    `fold` goes on with what is there, and is left aside.
+    """
+    writers = [p for p in leaf_paths_of(func) if b in written_buffers(p) and p.stmt is not fold]
     if len(writers) != 1:
         return None
     (place,) = writers
@@ -327,6 +337,21 @@ def _require_unseen(func: Func, place: StmtPath, dropped: Sequence[Cond]) -> Non
                                 f"{clash.witness}",
                                 suggestion=f"cache_write({stmt.label!r}, ...) first",
                             )
+
+
+def _require_begun(new: Func, stmt: Store | Reduce) -> None:
+    """Refuse if the fold, without its guards, goes on with what nothing may have written: that is a use of it."""
+    every = statements_of(new)
+    (fold,) = (s for s in every if s.label == stmt.label)
+    for a in (a for a in fold.accesses if a.fold and not a.write):
+        alloc = next(s for s in fold.place.around if isinstance(s, Alloc) and s.buffer.name == a.buffer)
+        around = [s.var for s in path_to(new, alloc) if isinstance(s, Loop)]
+        made = ((s, b) for s in every for b in s.accesses if b.buffer == a.buffer and b.write and not b.fold)
+        if not any(is_written_before(new, (fold, a), one, around) for one in made):
+            raise ScheduleError(
+                f"{stmt.label}, without its guards, would fold into what nothing may have written of {a.buffer}",
+                suggestion=f"a store to all of {a.buffer} before, as decompose_reduction makes it",
+            )
 
 
 def _beside(func: Func, place: StmtPath, first: Stmt, dropped: Sequence[Cond], extra: Stmt) -> Func:

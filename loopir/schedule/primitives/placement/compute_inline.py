@@ -21,6 +21,7 @@ from loopir.ir.grammar import (
     Alloc,
     Body,
     Buffer,
+    FloorDiv,
     Func,
     If,
     Index,
@@ -28,6 +29,7 @@ from loopir.ir.grammar import (
     Int,
     Load,
     Loop,
+    Mod,
     Node,
     Op,
     Stmt,
@@ -381,7 +383,11 @@ def _require_stored_copies(func: Func, new: Func, producer: Producer) -> None:
 def _may_fail(func: Func, value: Value) -> bool:
     """Whether to compute `value` may be undefined where it is not computed now: of memory not written, by 0."""
     given = {arg.buffer.name for arg in func.args if arg.access != "out"}
-    divides = any(isinstance(n, Op) and n.fn.name in ("floordiv", "mod") for n in nodes(value))
+    divides = any(
+        (isinstance(n, Op) and n.fn.name in ("floordiv", "mod"))
+        or (isinstance(n, FloorDiv | Mod) and not isinstance(n.b, Int))
+        for n in nodes(value)
+    )
     return divides or not loaded_buffers(value) <= given
 
 

@@ -84,6 +84,7 @@ def rolling_update(func: Func, stages: tuple[str, ...], loop: str) -> Func:
     func = _with_allocs_before(func, target)
     target = find_loop(func, loop)
     nests = _nests(func, target, stages)
+    _require_one_fold_each(nests)
     func, nests = duplicated(func, target, nests)
     plain, origin, blocks = _fused(func, target, nests)
     _require_order(func, plain, origin, target, nests)
@@ -118,6 +119,19 @@ def _nests(func: Func, loop: Loop, stages: Sequence[str]) -> list[Loop]:
             loop=loop.var, suggestion="compute_at the loop around it first",
         )  # fmt: skip
     return out
+
+
+def _require_one_fold_each(nests: Sequence[Loop]) -> None:
+    """Refuse where two statements fold into one buffer: it would be corrected for each of them."""
+    folds = [p.stmt for x in nests for p in leaf_paths((x,)) if isinstance(p.stmt, Reduce) and x.var in p.stmt.over]
+    by: dict[str, str] = {}
+    for s in folds:
+        for b in s.buffers:
+            if by.setdefault(b.name, s.label) != s.label:
+                raise ScheduleError(
+                    f"{by[b.name]} and {s.label} both fold into {b.name}, which is corrected for one fold alone",
+                    suggestion="rolling_update before what makes two of it, as specialize does",
+                )
 
 
 # ---------------------------------------------------------------- the nest without corrections, and its legality

@@ -1,0 +1,54 @@
+"""pad: what a fold goes on with is there, and what nothing may have written is not used."""
+
+from __future__ import annotations
+
+from meaning import assert_same
+
+import loopir as lp
+
+GOES_ON = """
+def f(n: "size", A: "float32[n]", C: "inout float32[n]"):
+    for k in range((n + 3) // 4):
+        with alloc("float32[4]", scope="local") as own, alloc("float32[4]", scope="local") as X:
+            for c in range(4):
+                if k * 4 + c < n:
+                    own[c] = C[k * 4 + c]
+            for x in range(4):
+                if k * 4 + x < n:
+                    X[x] = A[k * 4 + x]
+            for h in range(4):
+                for r in range(3):
+                    if k * 4 + h < n:
+                        own[h] = sum(X[h], over=r, label="S")
+            for o in range(4):
+                if k * 4 + o < n:
+                    C[k * 4 + o] = own[o]
+"""
+
+
+def test_what_a_fold_goes_on_with_is_filled_as_its_inputs_are() -> None:
+    s = lp.Schedule(lp.parse(GOES_ON))
+    padded = s.pad("S")
+    assert "own[c] = select(k * 4 + c < n, C[k * 4 + c], 0.0)" in str(padded)
+    for n in range(1, 9):
+        assert_same(s.func, padded.func, {"n": n})
+
+
+def test_a_fold_is_not_padded_where_nothing_may_have_written_what_it_goes_on_with() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[4]", C: "inout float32[4]"):
+    for i in range(4):
+        with alloc("float32[1]", scope="local") as own:
+            if i < 2:
+                own[0] = C[i] + 1.0
+            for r in range(3):
+                if i < 2:
+                    own[0] = sum(A[i], over=r, label="S")
+            if i < 2:
+                C[i] = own[0]
+""")
+    )
+    told = s.why("pad", "S")
+    assert told is not None
+    assert told.reason == "S, without its guards, would fold into what nothing may have written of own"
