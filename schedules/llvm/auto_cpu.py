@@ -20,6 +20,7 @@ from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import matmul_cpu, whole_vectors
 from .matmul_vnni import matmul_pairs, pairs
 from .nontemporal_stores import past_caches, streamed
+from .normalize_nests import normalized
 from .product_chains import product_chain
 from .register_transpose import transpose_cpu, transposed_tile
 from .row_fusion import rows
@@ -45,7 +46,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     """
     if lanes is None and (chained := with_views_split(s, product_chain)) is not None:
         return chained
-    s = s if s.trace else join_views(s)
+    s = normalized(s if s.trace else join_views(s))
     for stage in s.stages:
         if (t := separate_operands(s, stage)) is not s:
             c = contraction(t, stage)

@@ -196,7 +196,8 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     share = not c.batch and lp.thread_count() > 1 and _products(s, c.row, c.column, c.reduced) >= SHARED
     by_columns = share and (_held_up(columns, width), -columns) < (_held_up(rows, height), -rows)
     by_rows = share and not by_columns
-    back = "shift_inwards" if last else "guard"
+    moved = s.why("split", c.row, height, tail="shift_inwards"), s.why("split", c.column, width, tail="shift_inwards")
+    back = "shift_inwards" if last and moved == (None, None) else "guard"  # sums that go on are added to once
     turned = by_columns or (columns * depth * c.bytes > lp.caches()[1] // 2 and not by_rows)
     if turned:  # before tiles overlap, whose order is then kept
         s = s.reorder(*c.batch, c.column, c.row, c.reduced)
@@ -204,12 +205,14 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     s, (j, jj) = step(s, "split", c.column, width, tail="guard" if by_columns else back)
     outer = (j, i) if turned else (i, j)
     s = s.reorder(*c.batch, *outer, c.reduced, ii, jj)
-    s, (inner,) = stages(s, "cache_write", c.stage, "local", at=outer[1])
+    s, nests = stages(s, "cache_write", c.stage, "local", at=outer[1])
+    inner = next(x for x in nests if c.reduced in s.loops(x))
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
     if depth > TURN:
         s, (_, near, *_) = step(s, "split", c.reduced, TURN, tail="peel")
         s = s.unroll(near)
-    s = s.vectorize(s.loops(c.stage)[-1]).unroll(s.loops(c.stage)[-2])
+    for copy in (c.stage, *(x for x in nests if x != inner)):  # sums that go on are read first
+        s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
     if c.batch or share:
         s = s.parallel(c.batch[0] if c.batch else outer[0])
     return s.partition(outer[0]) if share and last and s.why("partition", outer[0]) is None else s

@@ -1,0 +1,76 @@
+"""Nests as they are written by hand: updates become folds in nests of their own, and products among them are tiled."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+from loopir.ir.parser.parse import parse
+from loopir.testing import assert_equivalent
+from schedules.common.contraction import contraction
+from schedules.llvm.auto_cpu import cpu
+from schedules.llvm.normalize_nests import normalized
+
+UPDATES = (
+    "C[i, j] += A[i, k] * B[k, j]", "C[i, j] = C[i, j] + A[i, k] * B[k, j]", "C[i, j] -= A[i, k] * A[j, k]",
+    "C[i, j] = maximum(C[i, j], A[i, k] + B[k, j])", "C[i, j] = C[i, j] - A[i, k] * B[k, j] - B[j, i]",
+    "C[i, j] += A[k, i] * C[k, j]",
+)  # fmt: skip
+
+
+@st.composite
+def nests(draw: st.DrawFn) -> lp.Func:
+    """An update in loops of any order, a triangle perhaps, after what it starts from in one of these loops."""
+    order = draw(st.permutations("ijk"))
+    n = draw(st.sampled_from((1, 4, 9)))
+    lines: list[str] = []
+    for depth, v in enumerate(order):
+        around = [x for x in order[:depth] if x != "k"]
+        extents = [str(n), *(f"{x} + 1" for x in around if v != "k")]
+        lines.append(f"{'    ' * (depth + 1)}for {v} in range({draw(st.sampled_from(extents))}):")
+    inside = max(order.index("i"), order.index("j")) + 1
+    start = f"{'    ' * (inside + 1)}C[i, j] = C[i, j] * 2.0"
+    if inside < 3 and draw(st.booleans()):
+        lines.insert(inside, start)
+    lines.append(f"{'    ' * 4}{draw(st.sampled_from(UPDATES))}")
+    if draw(st.booleans()):
+        lines.append(f"{'    ' * 2}d[{order[0]}] = C[{order[0]}, 0]")
+    head = (
+        f'def f(A: "float64[{n}, {n}]", B: "float64[{n}, {n}]", C: "inout float64[{n}, {n}]", d: "inout float64[{n}]"):'
+    )
+    return parse("\n".join([head, *lines]))
+
+
+@settings(max_examples=12, deadline=None)
+@given(nests())
+def test_nests_in_normal_form_and_scheduled_are_the_same(func: lp.Func) -> None:
+    s = lp.Schedule(func)
+    assert_equivalent(s, normalized(s))
+    assert_equivalent(s, cpu(s, 4))
+
+
+@pytest.mark.parametrize("order", [*permutations("ijk")], ids="".join)
+def test_a_product_is_found_in_every_order_of_its_loops(order: tuple[str, ...]) -> None:
+    i, j, k = order
+    extents = {"i": 24, "j": 32, "k": 16}
+    s = lp.Schedule(
+        parse(f"""
+def f(A: "float64[24, 16]", B: "float64[16, 32]", C: "inout float64[24, 32]"):
+    for {i} in range({extents[i]}):
+        for {j} in range({extents[j]}):
+            for {k} in range({extents[k]}):
+                C[i, j] += A[i, k] * B[k, j]
+""")
+    )
+    t = normalized(s)
+    (found,) = (c for x in t.stages if (c := contraction(t, x)) is not None)
+    assert (found.row, found.column) == ("i", "j")
+    assert_equivalent(s, cpu(s, 4))
+
+
+def test_a_program_without_updates_is_left_as_it_is() -> None:
+    x = lp.placeholder((8, 8), "float32", name="x")
+    s = lp.Schedule((x @ x).sum(axis=0))
+    assert normalized(s).func is s.func
+    assert not normalized(s).trace
