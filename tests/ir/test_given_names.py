@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 import loopir as lp
 import schedules
 from loopir.errors import ExprError
 from loopir.ir.traverse.walk import fresh_name
+from loopir.ir.verify.scope import is_usable
 
 NEST = """
 def {fn}({n}: "size", {a}: "float32[{n}, 20]", {b}: "out float32[{n}]", {c}: "out float32[{n}]"):
@@ -43,6 +45,25 @@ def test_any_name_is_right_on_every_target(names: str) -> None:
 
 def test_a_name_that_is_made_is_one_that_may_be() -> None:
     assert [fresh_name(x, {"_o"}) for x in ("__o", "___", "lp_kernel", "i")] == ["_o_1", "_", "_lp_kernel", "i"]
+
+
+@given(st.from_regex(r"_{0,3}(lp_?)?[xyz]?_{0,2}", fullmatch=True).filter(bool), st.integers(1, 4))
+def test_however_often_a_name_is_made_it_may_be(hint: str, times: int) -> None:
+    taken: set[str] = set()
+    for _ in range(times):
+        taken.add(made := fresh_name(hint, taken))
+        assert is_usable(made)
+    assert len(taken) == times
+
+
+def test_a_second_loop_called_underscore_is_made() -> None:
+    s = lp.Schedule(lp.parse("""
+def f(n: "size", B: "out float32[n, 2]"):
+    for i in range(n):
+        for _ in range(2):
+            B[i, _] = 0.0
+"""))  # fmt: skip
+    assert s.specialize("_", "i == 1").loops() == ("i", "_", "_1")
 
 
 @pytest.mark.parametrize("name", ["lp_rt", "__x", "for", "nan"])

@@ -296,3 +296,17 @@ def test_taken_and_right(what: str) -> None:
     after = steps(s)
     assert_equivalent(s, after)
     assert promises(Case(s.func, after.func, dict.fromkeys(s.func.sizes, 3), {})) is None
+
+
+@pytest.mark.parametrize("extent", ["n - i", "i + 1", "i"])
+def test_a_loop_that_is_as_long_as_what_is_folded_over_says_is_reversed(extent: str) -> None:
+    """Its elements then speak of the loop that is folded over, and the fold is an update in each iteration."""
+    s = lp.Schedule(lp.parse(f"""
+def triangles(n: "size", A: "float32[n, n]", X: "inout float32[n]"):
+    for i in range(n):
+        for j in range({extent}):
+            X[j] = sum(A[i, j], over=i)
+"""))  # fmt: skip
+    after = s.reverse("j")
+    assert "over" not in lp.text(after.func)
+    assert_equivalent(s, after)

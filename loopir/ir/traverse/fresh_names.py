@@ -7,13 +7,16 @@ from collections.abc import Mapping
 
 def fresh_name(hint: str, taken: set[str]) -> str:
     """`hint`, or `hint_1`, `hint_2` ... : the first that is not in `taken`; what begins as no name may gets one `_`."""
-    hint = f"_{hint.lstrip('_')}" if hint.startswith(("__", "lp_")) else hint
-    if hint not in taken:
-        return hint
-    n = 1
-    while f"{hint}_{n}" in taken:
+    made, n = _with_legal_start(hint), 0
+    while made in taken:
         n += 1
-    return f"{hint}_{n}"
+        made = _with_legal_start(f"{hint}_{n}")
+    return made
+
+
+def _with_legal_start(name: str) -> str:
+    """`name`, with one `_` before what is no `_` where no name may begin as it does."""
+    return f"_{name.lstrip('_')}" if name.startswith(("__", "lp_")) else name
 
 
 def replace_names(over: tuple[str, ...], new: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

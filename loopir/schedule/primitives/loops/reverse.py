@@ -11,6 +11,7 @@ from loopir.schedule.core.find import find_serial
 from loopir.schedule.legality.effects import require_stable_extent
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.schedule import primitive
+from loopir.schedule.transform.split_range import drop_unused_over
 
 
 @primitive
@@ -37,7 +38,7 @@ def reverse(func: Func, loop: str) -> Func:
     old = find_serial(func, loop)  # "i" or "C.i"; refuses what is no serial loop
     require_stable_extent(old)  # "n - 1 - i" reads the extent again
     back = old.extent - 1 - Var(old.var)
-    body = tuple(substitute(s, {old.var: back}) for s in old.body)
+    body = drop_unused_over(tuple(substitute(s, {old.var: back}) for s in old.body))
     new = replace_loop(func, old.var, lambda s: replace(s, body=body))
     came = {p.stmt.label: Origin(p.stmt.label, {old.var: back}) for p in leaf_paths(old.body)}
     clash = violated_dependence(func, new, came)  # two iterations that depend on one another and trade places
