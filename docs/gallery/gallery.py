@@ -1,6 +1,6 @@
 """Build the programs of this folder on the CPU, hold them to float64, and time them beside NumPy.
 
-python docs/gallery/gallery.py [--threads N] [NAME ...]
+python docs/gallery/gallery.py [--threads N] [--write] [NAME ...]
 
 Each program is a module with `program` (an `@lp.func` nest, expressions, or a function of the size that gives these),
 `inputs(n, rng)`, `expected(*inputs)` in NumPy, and, where `schedules.auto` is not what it takes, `schedule(s)`.
@@ -9,6 +9,7 @@ Each program is a module with `program` (an `@lp.func` nest, expressions, or a f
 from __future__ import annotations
 
 import argparse
+import subprocess
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from time import perf_counter
@@ -75,12 +76,24 @@ def seconds(call: Any, arrays: tuple[np.ndarray, ...], least: float = 0.2) -> fl
     return best
 
 
+def commit() -> str:
+    """The commit that this is, as git says."""
+    asked = ["git", "-C", str(FOLDER), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.strip() or "no commit"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=[], metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/gallery.md")
     options = parser.parse_args()
-    print(f"{'program':20}{'lines':>6}{'n':>7}{'error':>10}{'schedule s':>12}{'ms':>10}{'NumPy ms':>10}{'x NumPy':>9}")
+    lines = [f"loopir at {commit()}, {lp.describe_target('llvm')}, NumPy {np.__version__}; threads: {options.threads}"]
+    print(lines[0])
+    lines += [
+        (f"{'program':20}{'lines':>6}{'n':>7}{'error':>10}{'schedule s':>12}{'ms':>10}{'NumPy ms':>10}{'x NumPy':>9}")
+    ]
+    print(lines[-1])
     for name in options.names or NAMES:
         module, n = load(name), SIZES.get(name, 512)
         start = perf_counter()
@@ -89,8 +102,17 @@ def main() -> None:
         arrays = module.inputs(n, np.random.default_rng(0))
         off = error(module, arrays, outputs(kernel, arrays))
         ours, numpy = seconds(kernel, arrays), seconds(module.expected, arrays)
-        lines = len((FOLDER / f"{name}.py").read_text().splitlines())
-        print(f"{name:20}{lines:6}{n:7}{off:10.1e}{took:12.2f}{ours * 1e3:10.3f}{numpy * 1e3:10.3f}{numpy / ours:9.2f}")
+        length = len((FOLDER / f"{name}.py").read_text().splitlines())
+        lines.append(
+            f"{name:20}{length:6}{n:7}{off:10.1e}{took:12.2f}{ours * 1e3:10.3f}{numpy * 1e3:10.3f}{numpy / ours:9.2f}"
+        )
+        print(lines[-1], flush=True)
+    if options.write:
+        page = FOLDER.parent / "gallery.md"
+        before, _, after = page.read_text().partition("<!-- table -->")
+        after = after.partition("<!-- end of table -->")[2]
+        text = "\n".join(lines)
+        page.write_text(f"{before}<!-- table -->\n```\n{text}\n```\n<!-- end of table -->{after}")
 
 
 if __name__ == "__main__":
