@@ -25,7 +25,7 @@ from loopir.ir.traverse.walk import labels_of, loops
 from loopir.ir.verify.verify import verify
 from loopir.schedule.core.find import all_buffers, find_buffer, find_loop, find_stage
 from loopir.schedule.core.primitive import PRIMITIVES, P, Rewrite, checked, lookup
-from loopir.schedule.core.queries import StageAccess, real_functions, reduced_loops, stage_accesses
+from loopir.schedule.core.queries import StageAccess, instructions, real_functions, reduced_loops, stage_accesses
 from loopir.schedule.core.trace import Step, script
 
 if TYPE_CHECKING:
@@ -158,6 +158,11 @@ class Schedule(Methods):
     def real_functions(self) -> tuple[str, ...]:
         """The names of the functions of real numbers that are evaluated, such as "exp"."""
         return real_functions(self._func)
+
+    @property
+    def instructions(self) -> tuple[str, ...]:
+        """The names of the instructions that nests are done by, as `tensorize` has it."""
+        return instructions(self._func)
 
     @property
     @deep(VerifyError)

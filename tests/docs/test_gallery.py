@@ -26,7 +26,7 @@ gallery = loaded()
 
 @pytest.mark.parametrize("name", gallery.NAMES)
 def test_a_program_is_right(name: str) -> None:
-    """Sums of up to 1,000 float32 terms are off by at most 1,000 units of 2 ** -24 of their size, far less as a rule."""
+    """Sums of up to 1,000 terms in float32 are off by at most 1,000 units of 2 ** -24 of their size."""
     module, n = gallery.load(name), 16
     arrays = module.inputs(n, np.random.default_rng(1))
     kernel = gallery.scheduled(module, n).build("llvm")

@@ -13,7 +13,7 @@ from loopir.arith.simplify import Context, poly, simplify
 from loopir.arith.simplify_func import context_at
 from loopir.errors import page
 from loopir.ir.dtypes import DType
-from loopir.ir.grammar import Buffer, Cast, Func, Index, Int, Load, Op, Reduce, Store, Strided, Value, Var
+from loopir.ir.grammar import Buffer, Cast, Func, Index, InstrRegion, Int, Load, Op, Reduce, Store, Strided, Value, Var
 from loopir.ir.layout.layouts import strides_of
 from loopir.ir.printer import text
 from loopir.ir.traverse.memo import cache_of, memoized
@@ -100,6 +100,11 @@ def _converted(v: Value) -> Value:
     while isinstance(v, Cast):
         v = v.value
     return v
+
+
+def instructions(func: Func) -> tuple[str, ...]:
+    """The names of the instructions that nests are done by, each once, in alphabetical order."""
+    return tuple(sorted({s.fn.name for s in statements(func.body) if isinstance(s, InstrRegion)}))
 
 
 def real_functions(func: Func) -> tuple[str, ...]:

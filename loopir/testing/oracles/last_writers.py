@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from loopir.ir.grammar import Func, Load, Loop, ValueToCond, ValueToIndex
+from loopir.ir.grammar import Func, Load, Loop, Reduce, ValueToCond, ValueToIndex
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import leaf_paths, nodes, statements
 from loopir.testing.oracles.access_trace import Env, Home, Lane, Run, digest
@@ -88,13 +88,14 @@ def comparable(before: Func, after: Func) -> bool:
 
 
 def same_names(before: Func, after: Func) -> bool:
-    """Whether all statements kept their labels, and arguments their names."""
+    """Whether all statements kept their labels, and what they are, stores or reductions; and arguments their names."""
     return _names(before) == _names(after)
 
 
 @memoized
-def _names(func: Func) -> tuple[set[str], list[str]]:
-    return {p.stmt.label for p in leaf_paths(func.body)}, [a.buffer.name for a in func.args]
+def _names(func: Func) -> tuple[set[tuple[str, bool]], list[str]]:
+    labels = {(p.stmt.label, isinstance(p.stmt, Reduce)) for p in leaf_paths(func.body)}
+    return labels, [a.buffer.name for a in func.args]
 
 
 def _hidden(func: Func) -> bool:
