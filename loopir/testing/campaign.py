@@ -35,6 +35,7 @@ from time import monotonic, process_time, sleep
 from typing import Any
 
 from hypothesis import given, seed as seeded, settings, strategies as st
+from hypothesis.errors import Unsatisfiable
 
 from loopir.errors import LoopirError, LowerError, ScheduleError, TargetError
 from loopir.ir.grammar import Func
@@ -46,6 +47,7 @@ from loopir.schedule.schedule import Schedule
 from loopir.testing.checking import QUIET
 from loopir.testing.generate.candidate_steps import TABLE, candidate_steps
 from loopir.testing.generate.chains import chained_folds
+from loopir.testing.generate.clusters import clustered
 from loopir.testing.generate.draws import between
 from loopir.testing.generate.empties import with_empties
 from loopir.testing.generate.families import FROM_MEMORY, documented, forms
@@ -53,7 +55,7 @@ from loopir.testing.generate.instructed import instructed
 from loopir.testing.generate.odd_names import with_odd_names
 from loopir.testing.generate.steps import Crash, arguments_of
 from loopir.testing.generate.strategies import arrays_for, funcs
-from loopir.testing.generate.varied import varied
+from loopir.testing.generate.varied import longest, varied
 from loopir.testing.legality import AFFINE, JUDGED, Table, judge_taken, programs, take
 from loopir.testing.oracles.brute_force import first_violation, small_sizes
 from loopir.testing.oracles.last_writers import asks_memory
@@ -73,6 +75,8 @@ WAITING = 10.0
 """Seconds on the clock that count as one of work, where others use the processor or nothing is done."""
 ROUND = 40
 """Programs in a round."""
+PATIENCE = 20
+"""So many refusals count as one accepted step where the next turn is for who has least."""
 SEEDS = 1_000_000
 """Rounds that a part may take of each process."""
 
@@ -109,6 +113,10 @@ class Counts:
     def taken_of(self, name: str) -> int:
         """How many steps of a primitive were accepted, whatever the judges say."""
         return self.accepted(name) + self.verdicts.get(name, Counter[str]())["accepted, illegal"]
+
+    def served(self, name: str) -> float:
+        """How much a primitive has had of what it may ask for, so that one that takes nothing does not get all."""
+        return self.taken_of(name) + self.verdicts.get(name, Counter[str]()).total() / PATIENCE
 
     def json(self) -> str:
         return json.dumps({"verdicts": self.verdicts, "others": self.others, "cases": self.cases}, indent=1)
@@ -178,7 +186,7 @@ class Worker:
             spent[name] = order.random()  # so that processes start with different ones
         while monotonic() < end:
             number = self.counts.others["rounds"]
-            rare = number % 2 and min(names, key=self.counts.taken_of)
+            rare = number % 2 and min(names, key=self.counts.served)
             turn = rare or min(spent, key=lambda n: spent[n])
             start, seed = monotonic(), self.first + number
             self.count("rounds")
@@ -197,7 +205,8 @@ class Worker:
                 self.count("crash")
                 self.case("crash", f"{crash.before}\n{crash.step}\n{traceback.format_exc()}")
 
-        seeded(seed)(settings(QUIET, max_examples=12 if name == LONG else ROUND)(given(st.data())(run)))()
+        with suppress(Unsatisfiable):  # no program of this round could be run
+            seeded(seed)(settings(QUIET, max_examples=12 if name == LONG else ROUND)(given(st.data())(run)))()
 
     def step(self, name: str, data: st.DataObject) -> None:
         """One step of a primitive on one program."""
@@ -309,8 +318,13 @@ class Worker:
             f.write(json.dumps([kind, name, what]) + "\n")
 
 
+def near(theme: str) -> st.SearchStrategy[Func]:
+    """A program for `theme` that some small size meets, and that is short enough to be judged."""
+    return _unfiltered_program(theme).filter(lambda func: bool(small_sizes(func)) and longest(func) <= MOST_JUDGED)
+
+
 @st.composite
-def near(draw: st.DrawFn, theme: str) -> Func:
+def _unfiltered_program(draw: st.DrawFn, theme: str) -> Func:
     """A program for `theme`: as `programs` draws them, such as its docstring shows, with half floats, with bounds from
     memory, or with anything; for themes that have a form of their own, mostly of that.
     """
@@ -321,10 +335,12 @@ def near(draw: st.DrawFn, theme: str) -> Func:
         return draw(forms(AFFINE, types=("float16", "bfloat16", "float64", "int8")))
     if kind == 9:
         return draw(funcs())
-    if theme in FOLDS and kind < 6:
-        return draw(chained_folds()) if theme == "rolling_update" or kind < 2 else draw(forms(FOLDS[theme]))
-    if theme == "tensorize" and kind < 6:
-        return draw(instructed())
+    if theme in FOLDS and kind < FOLDS[theme]:
+        return draw(chained_folds())
+    if theme in FORMS and kind < 6:
+        return draw(forms(FORMS[theme]))
+    if theme in OWN_FORMS and kind < 6:
+        return draw(OWN_FORMS[theme]())
     if kind < (7 if theme in SELDOM else 3):
         return draw(varied(draw(documented([theme], memory=False))))
     return draw(programs(theme))
@@ -332,12 +348,21 @@ def near(draw: st.DrawFn, theme: str) -> Func:
 
 SELDOM = (
     "compute_at", "compute_root", "double_buffer", "fuse_dims", "fuse_loops", "hoist", "merge", "multicast", "pad",
-    "pipeline", "prefetch", "privatize", "reuse", "reverse_compute_at", "reverse_compute_inline", "rfactor",
-    "scan_blocks", "specialize_warps", "stream_k",
+    "pipeline", "prefetch", "privatize", "retime", "reuse", "reverse_compute_at", "reverse_compute_inline", "rfactor",
+    "scan_blocks", "specialize_warps", "stream_k", "trim",
 )  # fmt: skip
 """Primitives that take programs of a kind that others are seldom of."""
-FOLDS = {"factor_out": ("factored",), "rolling_update": ()}
-"""Primitives for sums after others, with families that have some."""
+OWN_FORMS: dict[str, Callable[[], st.SearchStrategy[Func]]] = {"multicast": clustered, "tensorize": instructed}
+"""Primitives for programs of a form that no other one makes."""
+FOLDS = {"factor_out": 2, "rolling_update": 6}
+"""Primitives for sums after others, and how many twelfths of their programs are chains of these."""
+FORMS = {
+    "factor_out": ("factored",),
+    "reverse_compute_at": ("stencils", "dead", "pointwise", "leaving", "eights", "tails", "copied"),
+}
+"""Primitives that some families of programs are mostly for."""
+MOST_JUDGED = 10_000
+"""A statement that runs more often takes longer to judge than a process has for it."""
 PHASES = ("draw", "step", "judge")
 VERDICT_OF = {"hang": "slow", "died": "crash"}
 """What a process that is ended in a step, or ends, is for the primitive."""
@@ -358,6 +383,8 @@ class Held:
     log: Path
     clock: Any
     process: Any
+    ended: bool = False
+    """Whether it was ended for good, and counted."""
 
     def write(self, kind: str, name: str, what: str | int) -> None:
         with self.log.open("a") as f:
@@ -378,6 +405,8 @@ class Held:
 
     def over(self, limit: float) -> str | None:
         """What is to be counted where it does not go on; None if it does."""
+        if self.ended:
+            return None
         if not self.process.is_alive():
             return "died" if self.process.exitcode else None
         if not self.clock[0]:
@@ -448,7 +477,8 @@ def _look_after(h: Held, end: float, limit: float) -> None:
     kept = [p.read_text() for p in (at, h.log.with_suffix(".trace")) if p.exists()]
     h.write("case", why, "\n".join(kept))
     h.clock[0] = 0.0
-    if end - monotonic() > 1.0:
+    h.ended = end - monotonic() <= 1.0
+    if not h.ended:
         h.process = h.start(h.clock, end - monotonic())
 
 

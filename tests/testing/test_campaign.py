@@ -7,13 +7,17 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
+from loopir.ir.grammar import Func
 from loopir.ir.parser.parse import parse
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step
 from loopir.testing.campaign import (
     ACCEPTED,
     LONG,
+    MOST_JUDGED,
+    PATIENCE,
     PHASES,
     Counts,
     Held,
@@ -22,8 +26,12 @@ from loopir.testing.campaign import (
     campaign,
     free_part,
     merged,
+    near,
 )
+from loopir.testing.checking import QUIET
+from loopir.testing.generate.varied import longest
 from loopir.testing.legality import JUDGED, verdict
+from loopir.testing.oracles.brute_force import small_sizes
 
 
 class Process:
@@ -85,6 +93,39 @@ def test_a_process_that_dies_is_counted() -> None:
     assert held.over(10.0) == "died"
     held.process.exitcode = 0
     assert held.over(10.0) is None
+
+
+def test_one_that_is_ended_at_the_end_counts_once(tmp_path: Path) -> None:
+    """It is not started again, and is looked at again until all others have ended."""
+    log = tmp_path / "part-1-0.log"
+    process = Process(alive=False, exitcode=-9)
+    process.join = lambda: None  # type: ignore[attr-defined]
+    held = Held(lambda *_: None, log, [0.0, 0.0, 0.0, -1], process)
+    for _ in range(5):
+        _look_after(held, monotonic() + 0.5, 10.0)
+    assert Counts().read(log.read_text().splitlines()).others["died"] == 1
+
+
+def test_a_primitive_that_takes_nothing_does_not_get_every_turn() -> None:
+    found = Counts().read(
+        ['["verdict", "split", "accepted"]'] * 30 + ['["verdict", "fuse", "no rewrite"]'] * 40 * PATIENCE
+    )
+    assert min(("fuse", "split", "tile"), key=found.served) == "tile"
+    assert min(("fuse", "split"), key=found.served) == "split"
+
+
+@settings(QUIET, max_examples=20)
+@given(st.sampled_from(["prefetch", "unroll_and_jam", "trim"]).flatmap(near))
+def test_programs_are_met_by_some_size_and_short(func: Func) -> None:
+    assert small_sizes(func)
+    assert longest(func) <= MOST_JUDGED
+
+
+@pytest.mark.parametrize("name", ["retime", "multicast"])
+def test_of_each_primitive_steps_are_taken(name: str, tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "log", [0.0] * 4, part=1, number=0, seed=0)
+    worker.round(name, 2)
+    assert worker.counts.accepted(name) > 3
 
 
 def test_a_part_is_written_and_leaves_nothing_else(tmp_path: Path) -> None:

@@ -3,15 +3,17 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import Phase, given, settings, strategies as st
+from hypothesis import Phase, find, given, settings, strategies as st
+from hypothesis.errors import Unsatisfiable
 
 from loopir.interp.interpret import interpret
 from loopir.ir.grammar import Alloc, FloorDiv, Func, If, Int, Loop, Mod, Reduce, Select, ValueToCond, ValueToIndex
+from loopir.ir.parser.parse import parse
 from loopir.ir.printer import is_builtin
 from loopir.ir.traverse.walk import free_vars, leaf_paths, nodes, statements
 from loopir.testing.generate.families import FAMILIES, documented, forms
 from loopir.testing.generate.guarded import guarded
-from loopir.testing.generate.strategies import arguments, funcs, sizes
+from loopir.testing.generate.strategies import arguments, arrays_for, funcs, sizes
 from loopir.testing.oracles.last_writers import asks_memory
 
 ALL = ("float32", "int32", "uint8", "bool", "float16", "int64", "uint32", "bfloat16")
@@ -31,6 +33,18 @@ def test_what_stands_under_guards_runs_at_every_size(data: st.DataObject) -> Non
     func = data.draw(guarded())
     chosen = data.draw(sizes(func))
     interpret(func, data.draw(arguments(func, chosen)), chosen)
+
+
+def test_a_program_that_no_size_meets_is_not_called() -> None:
+    func = parse("""
+def f(n: "size", A: "float32[n]", B: "out float32[n]"):
+    assume(n % 2 == 2)
+    for i in range(n):
+        B[i] = A[i]
+""")
+    assert sizes(func).is_empty
+    with pytest.raises(Unsatisfiable):
+        find(arrays_for(func), lambda _: True)
 
 
 def _reduces(f: Func) -> list[Reduce]:

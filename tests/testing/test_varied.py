@@ -22,12 +22,14 @@ def f(n: "size", A: "float32[n, 8]", B: "out float32[n]"):
         for k in range(8):
             B[i] = sum(A[i, k] * 2.0, over=k, init=0.0)
 """
+ODD = PLAIN.replace("    for i", "    assume(n % 2 == 1)\n    for i")
 
 
 @FEW
-@given(varied(parse(PLAIN)))
+@given(st.sampled_from([PLAIN, ODD]).map(parse).flatmap(varied))
 def test_what_is_varied_runs_at_all_small_sizes(func: Func) -> None:
     verify(func, "schedule")
+    assert small_sizes(func)
     assert all(runs(func, [at]) for at in small_sizes(func))
 
 

@@ -319,8 +319,23 @@ class _Arguments:
         return self.pick(folds if folds and self.draw(st.booleans()) else self.around)
 
     def _after(self) -> list[str]:
-        within = [label for label, around in self.around.items() if self.chosen.get("loop") in around]
-        return [label for label in within[:-1] if self.draw(st.booleans())]
+        return [label for label in self._within()[:-1] if self.draw(st.booleans())]
+
+    def _late(self) -> list[str]:
+        """Some of the stages of the loop; mostly not all of them, and the last ones."""
+        within = self._within()
+        if self.rarely():
+            return [label for label in within if self.draw(st.booleans())]
+        return within[self.draw(between(1, max(1, len(within) - 1))) :]
+
+    def _before(self) -> str | None:
+        """One of the stages of the loop that are not late."""
+        late = self.chosen.get("late", ())
+        return self.pick([*(label for label in self._within() if label not in late), None])
+
+    def _within(self) -> list[str]:
+        """The stages of the loop that is chosen."""
+        return [label for label, around in self.around.items() if self.chosen.get("loop") in around]
 
     def _buffer(self) -> str:
         stage = [p.stmt for p in self.places if p.stmt.label == self.chosen.get("stage")]

@@ -101,10 +101,11 @@ def _families(plan: Plan) -> list[str]:
 
 
 def sizes(func: Func, largest: int = 7) -> st.SearchStrategy[dict[str, int]]:
-    """Values of the sizes of `func`, 0 and odd ones included, that meet what it assumes."""
+    """Values of the sizes of `func`, 0 and odd ones included, that meet what it assumes; nothing if none does."""
     ranges = product(range(largest + 1), repeat=len(func.sizes))
-    found = [dict(zip(func.sizes, values, strict=True)) for values in ranges]
-    return st.sampled_from([s for s in found if all(cond_holds(c, s) for c in func.assumes)])
+    every = [dict(zip(func.sizes, values, strict=True)) for values in ranges]
+    found = [s for s in every if all(cond_holds(c, s) for c in func.assumes)]
+    return st.sampled_from(found) if found else st.nothing()
 
 
 @st.composite

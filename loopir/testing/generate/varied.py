@@ -32,6 +32,8 @@ MOST_TRIPS = 2000
 """A statement that runs more often makes a program too long to run again and again."""
 LARGEST_NUMBER = 40
 """No number becomes larger, as the program is to be run again and again."""
+SMALLER = (4, 8, 16, 32)
+"""What a number that is larger becomes."""
 
 
 @st.composite
@@ -61,7 +63,8 @@ def _numbers(draw: st.DrawFn, source: str) -> str:
     if not found:
         return source
     old = choose(draw, sorted(set(found)))
-    new = str(draw(between(max(0, old - 3), max(old, min(LARGEST_NUMBER, old + 3)))))
+    near = between(max(0, old - 3), min(LARGEST_NUMBER, old + 3)) if old <= LARGEST_NUMBER else st.sampled_from(SMALLER)
+    new = str(draw(near))
     if draw(between(0, 3)):
         return NUMBER.sub(lambda m: new if int(m.group()) == old else m.group(), source)
     places = [m for m in NUMBER.finditer(body) if int(m.group()) == old]
@@ -80,7 +83,7 @@ def _program(source: str) -> Func | None:
     """What `source` says, if that is a program that runs, and keeps what its loops promise."""
     try:
         func = parse(source)
-        if max((_trips(p) for p in leaf_paths(func.body)), default=0) > MOST_TRIPS:
+        if longest(func) > MOST_TRIPS or not small_sizes(func):
             return None
         few = [at for at in small_sizes(func) if all(n < 3 for n in at.values())] + larger_sizes(func)
         serial = all(x.kind == "serial" for x in loops(func.body))
@@ -88,6 +91,11 @@ def _program(source: str) -> Func | None:
         return func if holds else None
     except (LoopirError, ValueError, OverflowError, TypeError):
         return None
+
+
+def longest(func: Func) -> int:
+    """How often that statement runs that runs most often, but for loops whose length is no number."""
+    return max((_trips(p) for p in leaf_paths(func.body)), default=0)
 
 
 def _trips(p: StmtPath) -> int:
