@@ -83,6 +83,15 @@ def test_every_public_name_is_documented() -> None:
     assert members == own
 
 
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (DOCS / "reference.md").read_text()
+    modules = re.findall(r"^\.\. public:: loopir\n   :of: (.*(?:\n    +.*)*)", page, re.MULTILINE)
+    shown = [*" ".join(modules).split(), *re.findall(r"auto(?:module|class):: (loopir\.(?:errors|witness))", page)]
+    values = {n: getattr(lp, n) for n in dir(lp) if not n.startswith("_") and n != "Schedule"}
+    named = {n: getattr(v, "__module__", None) for n, v in values.items()}
+    assert not [n for n, m in named.items() if m and not m.startswith(tuple(shown))]
+
+
 @pytest.mark.parametrize("name", [n for n in dir(lp) if ">>>" in (getattr(lp, n).__doc__ or "")])
 def test_examples_in_docstrings_run(name: str) -> None:
     failures: list[str] = []
