@@ -69,7 +69,7 @@ class Methods:
         raise NotImplementedError
 
     def fold_into_reduce(self, stage: str) -> Self:
-        """Make `stage`, which stores what a monoid makes of its element and something else, a reduction."""
+        """Turn the update of `stage`, such as `x = x + e` or `x = max(x, e)`, into a reduction."""
         raise NotImplementedError
 
     def fold_storage(self, buffer: str, dim: int, factor: int) -> Self:
@@ -272,8 +272,8 @@ class Methods:
         raise NotImplementedError
 
     def trim(self, loop: str) -> Self:
-        """Leave out the first and the last iterations of `loop` that do nothing, as a test in them turns out one
-        way."""
+        """Skip the first and last iterations of `loop` in which a condition, such as that of a mask, leaves no
+        effect."""
         raise NotImplementedError
 
     def unroll(self, loop: str) -> Self:

@@ -17,6 +17,7 @@ import loopir.testing
 import schedules
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.schedule import Schedule
+from loopir.testing.mutants import FAMILIES, MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -82,6 +83,15 @@ def test_every_public_name_is_documented() -> None:
     assert members == own
 
 
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (DOCS / "reference.md").read_text()
+    modules = re.findall(r"^\.\. public:: loopir\n   :of: (.*(?:\n    +.*)*)", page, re.MULTILINE)
+    shown = [*" ".join(modules).split(), *re.findall(r"auto(?:module|class):: (loopir\.(?:errors|witness))", page)]
+    values = {n: getattr(lp, n) for n in dir(lp) if not n.startswith("_") and n != "Schedule"}
+    named = {n: getattr(v, "__module__", None) for n, v in values.items()}
+    assert not [n for n, m in named.items() if m and not m.startswith(tuple(shown))]
+
+
 @pytest.mark.parametrize("name", [n for n in dir(lp) if ">>>" in (getattr(lp, n).__doc__ or "")])
 def test_examples_in_docstrings_run(name: str) -> None:
     failures: list[str] = []
@@ -104,6 +114,18 @@ def test_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
     quoted = re.findall(r"```text\n(.*?)```", rest, re.DOTALL)
     assert len(quoted) == 2
     assert all(q in run.stdout for q in quoted)
+
+
+def test_every_mutant_has_a_row_and_is_counted() -> None:
+    table = (DOCS / "mutants.md").read_text()
+    rows = [[x.strip() for x in line.split("|")[1:4]] for line in table.splitlines() if line.startswith("| ")]
+    wanted = [[m.name, m.fault, "equivalent" if m.equivalent else "killed"] for m in MUTANTS]
+    assert [r for r in rows if r[0] != "mutant"] == wanted
+    killed = sum(not m.equivalent for m in MUTANTS)
+    assert f"{killed} of {killed} killed" in table
+    for name in FAMILIES:
+        assert f"- {name}: {sum(m.family == name and not m.equivalent for m in MUTANTS)} killed, 0 survived" in table
+    assert f"puts {len(MUTANTS)} faults into" in (DOCS / "testing.md").read_text()
 
 
 def test_pictures_are_small() -> None:

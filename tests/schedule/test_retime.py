@@ -96,10 +96,10 @@ def f(n: "size", A: "float32[n]", B: "out float32[n]"):
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        ({"late": ("B",), "by": 4}, "has 4 iterations, and stages would run 4 later"),
-        ({"late": ("D",)}, "D does not stand in 'i'"),
-        ({"late": ()}, "no stages of 'i' would run later"),
-        ({"late": ("S",)}, "S starts where 'i' begins"),
+        ({"late": ("B",), "by": 4}, "has only 4 iterations, and stages would run 4 later"),
+        ({"late": ("D",)}, "stage 'D' is not in loop 'i'"),
+        ({"late": ()}, "no stage of 'i' is named to run later"),
+        ({"late": ("S",)}, "S is initialized in the first iteration of 'i'"),
     ],
 )
 def test_refusals(call: dict[str, object], told: str) -> None:

@@ -101,12 +101,12 @@ def f(A: "float32[8, 8]", B: "inout float32[8]", M: "inout float32[8]", C: "inou
     [
         (
             "C[i] = sum(select(k <= i, A[i, k], 1.0), over=k)",
-            "C is not proved to do nothing where k <= i does not hold",
+            "C is not proved to have no effect where k <= i is false",
         ),
-        ("C[i] = A[i, k]", "no test in 'k' leaves its first or its last iterations nothing to do"),
-        ("C[i] = sum(select(i < 4, A[i, k], 0.0), over=k)", "no test in 'k'"),
-        ("C[i] = sum(select(k == i, A[i, k], 0.0), over=k)", "no test in 'k'"),
-        ("C[i] = sum(tanh(select(k <= i, A[i, k], -inf)), over=k)", "C is not proved to do nothing"),
+        ("C[i] = A[i, k]", "no condition in 'k' masks its first or its last iterations"),
+        ("C[i] = sum(select(i < 4, A[i, k], 0.0), over=k)", "no condition in 'k'"),
+        ("C[i] = sum(select(k == i, A[i, k], 0.0), over=k)", "no condition in 'k'"),
+        ("C[i] = sum(tanh(select(k <= i, A[i, k], -inf)), over=k)", "C is not proved to have no effect"),
         ("C[i] = sum(select(k <= i, A[i, k], 0.0), over=k, init=0.0)\n            M[k] = 0.0", "M is not proved"),
     ],
 )

@@ -1,4 +1,4 @@
-"""retime: some stages of a loop run some iterations later than the others (software pipelining)."""
+"""retime: run some stages of a loop a few iterations later than the others (software pipelining)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from loopir.schedule.transform.siblings import labels
 def retime(func: Func, loop: str, *late: str, by: int = 1, before: str | None = None) -> Func:
     """Run the stages `late` of each iteration of `loop` `by` iterations later, beside the others of that iteration.
 
-    This is software pipelining: what the others make is used only `by` iterations later, so that both may be under way
-    at once. A loop before this one, i_first, makes the first iterations of the others, and one after it, i_last, the
-    last ones of the stages `late`. These keep their places among the statements, unless they are to stand right
-    `before` another one. Memory that each iteration has anew, and that both use, is allocated around the three loops;
-    where an iteration would overwrite what an earlier one still needs, iterations use `by` + 1 of it in turn.
+    This is software pipelining: what the others compute is used `by` iterations later, so that both can overlap. A
+    prologue loop, i_first, runs the first iterations of the others, and an epilogue loop, i_last, the last ones of the
+    stages `late`. These keep their positions in the body, or move to right `before` another stage. Buffers allocated in
+    the loop that both use are allocated around the three loops instead; where an iteration would overwrite values that
+    an earlier one still needs, the buffer becomes a ring of `by` + 1 slots.
 
     before:
         def f(n: "size", A: "float32[n, 8]", B: "out float32[n, 8]"):
@@ -78,9 +78,9 @@ def retime(func: Func, loop: str, *late: str, by: int = 1, before: str | None = 
                     for y_1 in range(8):
                         B[n + i_last - 1, y_1] = T[y_1]
     refuses: retime("i", "T")  # T at (i=0, x=0) writes T[0], which B at (i=0, y=0) reads later
-    refuses: retime("i", "T", "B")  # all stages of 'i' would run later
-    refuses: retime("i", "B", by=0)  # 0 iterations later
-    refuses: retime("i", "B", before="B")  # B does not stand among the others
+    refuses: retime("i", "T", "B")  # all stages of 'i' are named to run later
+    refuses: retime("i", "B", by=0)  # stages cannot run 0 iterations later
+    refuses: retime("i", "B", before="B")  # stage 'B' is not one of the stages of 'i' that stay
 
     before:
         def g(n: "size", a: "inout float32[n + 1]", b: "out float32[n]"):
@@ -91,12 +91,12 @@ def retime(func: Func, loop: str, *late: str, by: int = 1, before: str | None = 
     """
     target = find_serial(func, loop)
     if by < 1:
-        raise ScheduleError(f"{by} iterations later is no later", loop=target.var, suggestion="by=1")
+        raise ScheduleError(f"stages cannot run {by} iterations later", loop=target.var, suggestion="by=1")
     require_stable_extent(target)
     require_outside_lanes(func, target)
     if Facts.at(func, target).at_least(by - target.extent, 0):
-        reason = f"{target.var!r} has {text(target.extent)} iterations, and stages would run {by} later"
-        raise ScheduleError(reason, loop=target.var, suggestion=f"a loop of more than {by} iterations")
+        reason = f"{target.var!r} has only {text(target.extent)} iterations, and stages would run {by} later"
+        raise ScheduleError(reason, loop=target.var, suggestion=f"a smaller by, or a loop of more than {by} iterations")
     require_no_starts(target)
     require_starts_in_parts(func, target)
     items = _marked(func, target, late)
@@ -107,10 +107,10 @@ def retime(func: Func, loop: str, *late: str, by: int = 1, before: str | None = 
 
 
 def require_no_starts(loop: Loop) -> None:
-    """Refuse if a reduction over `loop` starts in it, as its start and its terms would stand in different loops."""
+    """Refuse if a reduction over `loop` is initialized in it: its init and its terms would be in different loops."""
     for s in statements(loop.body):
         if isinstance(s, Reduce) and s.init is not None and loop.var in s.over:
-            reason = f"{s.label} starts where {loop.var!r} begins, and {loop.var!r} is to begin in two places"
+            reason = f"{s.label} is initialized in the first iteration of {loop.var!r}, which runs in another loop then"
             raise ScheduleError(reason, loop=loop.var, suggestion=f'decompose_reduction("{s.label}", "{loop.var}")')
 
 
@@ -144,12 +144,12 @@ def _marked(func: Func, loop: Loop, late: Sequence[str]) -> list[_Item]:
         found = [n for n, x in enumerate(items) if not wanted.isdisjoint(labels((x.stmt,)))]
         if not found:
             known = sorted(set[str]().union(*(labels((x.stmt,)) for x in items)))
-            reason = f"{stage} does not stand in {loop.var!r}"
+            reason = f"stage {stage!r} is not in loop {loop.var!r}"
             raise ScheduleError(reason, loop=loop.var, suggestion=f"one of {join_names(known)}")
         chosen.update(found)
     if len(chosen) in (0, len(items)):
-        which = "all" if chosen else "no"
-        raise ScheduleError(f"{which} stages of {loop.var!r} would run later", loop=loop.var, suggestion="some of them")
+        which = "all stages of {} are named to run later" if chosen else "no stage of {} is named to run later"
+        raise ScheduleError(which.format(repr(loop.var)), loop=loop.var, suggestion="name some of its stages, not all")
     return [replace(x, late=n in chosen) for n, x in enumerate(items)]
 
 
@@ -161,8 +161,8 @@ def _ordered(func: Func, loop: Loop, items: Sequence[_Item], before: str | None)
     others = [x for x in items if not x.late]
     at = next((n for n, x in enumerate(others) if not wanted.isdisjoint(labels((x.stmt,)))), None)
     if at is None:
-        reason = f"{before} does not stand among the others of {loop.var!r}"
-        raise ScheduleError(reason, loop=loop.var, suggestion="a stage of the loop that does not run later")
+        reason = f"stage {before!r} is not one of the stages of {loop.var!r} that stay"
+        raise ScheduleError(reason, loop=loop.var, suggestion="a stage of the loop that is not named to run later")
     return [*others[:at], *(x for x in items if x.late), *others[at:]]
 
 
@@ -182,8 +182,8 @@ def _retimed(func: Func, loop: Loop, items: Sequence[_Item], order: Sequence[_It
         b = shared.get(clash.witness.buffer)
         if b is None or b.name in rings or not clash.witness.writes[1]:  # other memory would not help
             late = join_names(n for x in items if x.late for n in labels((x.stmt,)))
-            reason = f"with {late} {by} iteration{'s' * (by > 1)} later, these two run the other way round"
-            raise refusal(clash, reason, loop.var, "other stages, fewer iterations, or another place among them")
+            reason = f"to run {late} {by} iteration{'s' * (by > 1)} later would reverse two dependent accesses"
+            raise refusal(clash, reason, loop.var, "other stages, a smaller by, or another before")
         rings[b.name] = ring_of(b, by + 1)
         require_places_apart(rings[b.name], b)
 

@@ -1,4 +1,4 @@
-"""reverse: a loop runs backwards."""
+"""reverse: run a loop backwards."""
 
 from __future__ import annotations
 
@@ -43,5 +43,6 @@ def reverse(func: Func, loop: str) -> Func:
     came = {p.stmt.label: Origin(p.stmt.label, {old.var: back}) for p in leaf_paths(old.body)}
     clash = violated_dependence(func, new, came)  # two iterations that depend on one another and trade places
     if clash is not None:
-        raise refusal(clash, f"{old.var!r} backwards turns these two round", old.var, "leave the loop as it is")
+        reason = f"to run {old.var!r} backwards would reverse two dependent iterations"
+        raise refusal(clash, reason, old.var, "keep the order of the loop")
     return new

@@ -1,4 +1,4 @@
-"""trim: a loop runs only iterations that do something, where a mask leaves nothing to do in the others."""
+"""trim: tighten the bounds of a loop to the iterations that a mask does not leave without effect."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from loopir.schedule.transform.split_range import loop_part
 
 @primitive
 def trim(func: Func, loop: str) -> Func:
-    """Leave out the first and the last iterations of `loop` that do nothing, as a test in them turns out one way.
+    """Skip the first and last iterations of `loop` in which a condition, such as that of a mask, leaves no effect.
 
-    An iteration does nothing where each of its folds folds the identity, and each of its stores leaves what was there,
-    but for memory of its own. That is proved with the test decided: powers of less infinity are 0, and a maximum of
-    nothing more is what it was. Where the loop then begins and ends may depend on the loops around. What is given is
-    taken to be finite, so that zero times it is 0.
+    An iteration has no effect if each of its reductions folds in the identity, and each of its stores leaves the value
+    in place; memory allocated in the iteration does not count. This is proved with the condition decided: exp(-inf) is
+    0, and the maximum of a value and -inf is the value. The new bounds may depend on the loops around. Inputs are
+    assumed to be finite, so that 0 times an input is 0.
 
     before:
         def f(A: "float32[64, 64]", B: "float32[64]", C: "out float32[64]"):
@@ -41,7 +41,7 @@ def trim(func: Func, loop: str) -> Func:
             for i in range(64):
                 for k in range(i + 1):
                     C[i] = sum(A[i, k] * B[k], over=k, init=0.0)
-    refuses: trim("i")  # C is not proved to do nothing where k <= i holds
+    refuses: trim("i")  # C is not proved to have no effect where k <= i is true
 
     before:
         def band(n: "size", A: "float32[n, n]", C: "out float32[n]"):
@@ -64,7 +64,7 @@ def trim(func: Func, loop: str) -> Func:
             for i in range(64):
                 for k in range(64):
                     C[i] = sum(select(k <= i, A[i, k], 1.0), over=k, init=0.0)
-    refuses: trim("k")  # C is not proved to do nothing where k <= i does not hold
+    refuses: trim("k")  # C is not proved to have no effect where k <= i is false
     """  # noqa: E501
     target = find_serial(func, loop)
     require_outside_lanes(func, target)
@@ -79,13 +79,14 @@ def trim(func: Func, loop: str) -> Func:
         decided = {x: not h for x, h, way, e in ends if way == late and facts.at_least(e - end if late else end - e, 0)}
         found = busy_statement(target, decided)
         if found is not None:
-            where = f"{text(test)} {'does not hold' if held else 'holds'}"
-            busy = busy or f"{found} is not proved to do nothing where {where}"
+            where = f"{text(test)} is {'false' if held else 'true'}"
+            busy = busy or f"{found} is not proved to have no effect where {where}"
         elif end not in (bounds := lows if late else highs):
             bounds.append(end)
     if not lows and not highs:
-        reason = busy or f"no test in {target.var!r} leaves its first or its last iterations nothing to do"
-        raise ScheduleError(reason, loop=target.var, suggestion="a mask by the identity of each fold")
+        reason = busy or f"no condition in {target.var!r} masks its first or its last iterations"
+        mask = "mask with the identity of the reduction, as by select(k <= i, x, 0.0) in a sum"
+        raise ScheduleError(reason, loop=target.var, suggestion=mask)
     low = reduce(facts.greater, lows, Int(0))
     high = reduce(facts.less, highs, target.extent)
     begins = True if not lows else False if not highs else None
@@ -96,11 +97,11 @@ def trim(func: Func, loop: str) -> Func:
 
 
 def _require_starts_inside(func: Func, loop: Loop) -> None:
-    """Refuse if a reduction in `loop` that is not over it starts outside, at elements of iterations left out."""
+    """Refuse if a reduction in `loop` that is not over it is initialized outside: skipped iterations need the init."""
     inner = {s.var for s in statements(loop.body) if isinstance(s, Loop)}
     for s in statements(loop.body):
         if isinstance(s, Reduce) and s.init is not None and loop.var not in s.over and not {*s.over} <= inner:
-            reason = f"{s.label} starts outside of {loop.var!r}, once for each of its iterations"
+            reason = f"{s.label} is initialized outside of {loop.var!r}, for iterations that would be skipped, too"
             raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({s.label!r}) first")
 
 

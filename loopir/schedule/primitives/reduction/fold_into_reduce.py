@@ -1,4 +1,4 @@
-"""fold_into_reduce: an update of an element becomes a reduction over the loops that the element does not depend on."""
+"""fold_into_reduce: turn an update of an element into a reduction over the loops it does not depend on."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Terms = list[tuple[bool, Value]]
 
 @primitive
 def fold_into_reduce(func: Func, stage: str) -> Func:
-    """Make `stage`, which stores what a monoid makes of its element and something else, a reduction.
+    """Turn the update of `stage`, such as `x = x + e` or `x = max(x, e)`, into a reduction.
 
-    It is then over all loops around it that its element does not depend on, so that reductions' steps may be taken on
-    it. An update that is a reduction already, as `x += e` is, becomes one over these loops. What is taken away is added
-    as its negative. Several terms become one, which changes the rounding alone.
+    The reduction is over all loops around it that the element does not depend on, so that the primitives for reductions
+    apply to it. An update that is a reduction already, as `x += e` is, becomes one over these loops. A subtracted term
+    is added as its negative. Several terms become one, which changes only the rounding.
 
     before:
         def f(n: "size", A: "float32[n, 8]", B: "float32[8, n]", C: "inout float32[n, n]"):
@@ -44,7 +44,7 @@ def fold_into_reduce(func: Func, stage: str) -> Func:
             for i in range(n):
                 for k in range(8):
                     S[i] = sum(A[i, k], over=k, init=0.0)
-    refuses: fold_into_reduce("S")  # S has an init, which tells what it is over
+    refuses: fold_into_reduce("S")  # S is a reduction with an init, which fixes its loops
 
     before:
         def g(n: "size", A: "float32[n]", M: "inout float32[1]", D: "out float32[n]"):
@@ -57,31 +57,31 @@ def fold_into_reduce(func: Func, stage: str) -> Func:
             for i in range(n):
                 M[0] = max(A[i], over=i)
                 D[i] = M[0] + A[i]
-    refuses: fold_into_reduce("D")  # D stores no update of D[i]
+    refuses: fold_into_reduce("D")  # D does not update D[i]
     """
     place, *others = find_stage(func, stage)
     if others:
         labels = join_names(repr(p.stmt.label) for p in (place, *others))
-        raise ScheduleError(f"stage {stage!r} is written by {labels}", suggestion="name one of these")
+        raise ScheduleError(f"stage {stage!r} has several statements: {labels}", suggestion="name one of them")
     s = place.stmt
     over = _unseen_loops(place)
     if isinstance(s, Store):
         found = _update(s)
         if found is None:
             raise ScheduleError(
-                f"{s.label} stores no update of {text(Load(s.buffer, s.at))}: that element, once, and terms that a "
-                "monoid takes together",
-                suggestion=f"leave {s.label} as it is",
+                f"{s.label} does not update {text(Load(s.buffer, s.at))}: its value has to combine that element, once, "
+                "with other terms by one associative operation, such as + or max",
+                suggestion=f"keep {s.label} as it is",
             )
         monoid, term = found
         return replace_stmt(func, s, (Reduce(s.label, (s.buffer,), s.at, monoid, (term,), over),))
     if s.init is not None or set(over) <= set(s.over):
         loops = join_names(s.over) if s.over else "none"
         raise ScheduleError(
-            f"{s.label} is a reduction over all loops that its element does not depend on, {loops}"
+            f"{s.label} already is a reduction over all loops that its element does not depend on: {loops}"
             if s.init is None
-            else f"{s.label} has an init, which tells what it is over",
-            suggestion=f"leave {s.label} as it is",
+            else f"{s.label} is a reduction with an init, which fixes its loops",
+            suggestion=f"keep {s.label} as it is",
         )
     return replace_stmt(func, s, (replace(s, over=over),))
 
