@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,10 @@ from loopir.codegen.params import kernels_of, params_of
 from loopir.errors import CompileError, LowerError, TargetError
 from loopir.interp.interpret import interpret
 from loopir.interp.size_equations import size_equation
-from loopir.ir.grammar import Func, Kernel as KernelNode, Loop
+from loopir.ir.grammar import Func, Kernel as KernelNode, Loop, Stmt
 from loopir.ir.printer import text
 from loopir.ir.recursion import deep
+from loopir.ir.traverse.walk import map_body, map_stmts
 from loopir.loading import load
 from loopir.lower import pipeline
 from loopir.lower.common.insert_bounds_checks import describe_tests
@@ -34,6 +37,7 @@ from loopir.machines import Cpu, Machine, cpu_like, machine, nearest
 from loopir.runtime.arrays import ArgSpec, Bound, Signature
 from loopir.runtime.bounds_report import Checked
 from loopir.runtime.call import Kernel
+from loopir.runtime.export import Exportable, cpu_tests, hide_symbols, require_free_symbol
 from loopir.schedule import Schedule, register_method
 from loopir.schedule.core.find import all_buffers
 from loopir.show.estimate import at_sizes, size_of
@@ -280,7 +284,28 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
     runtime = _backend("loopir.runtime.cpu.runtime").CpuRuntime(library, entries, shared)
     resources = {"kernels": len(kernels_of(lowered)), "threads": shared.count, "cpu": jit.cpu()}
     return Kernel(_signature(func), _host(func, lowered, source), runtime, source=library.source, resources=resources,
-                  target="llvm", host_source=source)  # fmt: skip
+                  target="llvm", host_source=source, exporter=partial(_exportable, func, lowered, fma))  # fmt: skip
+
+
+@deep(LowerError)
+def _exportable(func: Func, lowered: Func, fma: bool, name: str, checks: bool) -> Exportable:
+    """What `Kernel.export` writes: the kernels under names of their own, and the host function in C."""
+    c_host = _backend("loopir.codegen.c_host")
+    if not c_host.c_identifier(name):
+        raise ValueError(f"{name!r} cannot name a C function; give another by name=, of letters, digits and _")
+    require_free_symbol(name)
+    numbers = count()
+
+    def renamed(s: Stmt) -> Stmt:
+        if isinstance(s, KernelNode):
+            return replace(s, name=c_host.kernel_symbol(name, next(numbers)))
+        return map_stmts(s, renamed)
+
+    module = _backend("loopir.codegen.llvm.emit").emit(replace(lowered, body=map_body(lowered.body, renamed)), fma=fma)
+    jit = _backend("loopir.runtime.llvm_jit")
+    code = jit.object_code(hide_symbols(module.source), left=module.left)
+    source, header = c_host.c_host(func, lowered, name, checks=checks, cpu_tests=cpu_tests(jit.cpu_features()))
+    return Exportable(name, code, source, f"// For the CPU {jit.cpu()} and those with its instructions.\n{header}")
 
 
 def _host(func: Func, lowered: Func, source: str) -> Callable[..., None]:

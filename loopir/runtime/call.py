@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from loopir.errors import TargetError
 from loopir.runtime.arrays import Bound, Signature, bind, stream_asker, stream_of
+from loopir.runtime.export import Export, Exportable, write
 from loopir.runtime.interruptible import interruptible
 from loopir.runtime.plans import MAX_PLANS, Plans, Run
 
@@ -64,10 +66,11 @@ class Kernel:
         resources: Any,
         target: str,
         host_source: str = "",
+        exporter: Callable[[str, bool], Exportable] | None = None,
     ) -> None:
         self.signature, self.target = signature, target
         self.source, self.resources, self.host_source = source, resources, host_source
-        self._host, self._runtime = host, runtime
+        self._host, self._runtime, self._exporter = host, runtime, exporter
         wide: frozenset[str] = getattr(runtime, "wide", frozenset())
         self._plans = Plans(signature, runtime.device, wide) if getattr(runtime, "takes_addresses", True) else None
         self._counts = len(signature.inputs), len(signature.outputs)
@@ -160,6 +163,24 @@ class Kernel:
         placed = (results,) if len(self.signature.outputs) == 1 else results or ()
         bound = bind(self.signature, args, named, placed if self.signature.outputs else out, self._runtime.device)
         return graph(self._host, bound.sizes, bound, results)
+
+    def export(self, folder: str | Path, name: str | None = None, *, checks: bool = True) -> Export:
+        """Write the kernel into `folder` for programs without Python: C header, C file, object file, CMake snippet.
+
+            print(kernel.export("build/add", "add"))
+
+        The C function `name` (default: the program's) takes the sizes as int64_t, then the arrays, and returns 0 or a
+        code that the header explains. Without `checks` its arguments are not checked. A shared library is linked where
+        the system has a C compiler; else `.left_out` says so. The code is for this machine's CPU. Files of these names
+        are replaced, all or none. Raises TargetError for another target than "llvm" and for tiles of AMX, ValueError
+        for a name that C does not take, CompileError for what the C compiler turns down.
+        """
+        if self._exporter is None:
+            raise TargetError(
+                f"{self.signature.name} was built for {self.target}, and export writes kernels for the CPU; "
+                'build("llvm") makes one'
+            )
+        return write(self._exporter(self.signature.name if name is None else name, checks), Path(folder))
 
     def time(self, *args: Any, repeats: int = 7, **named: Any) -> float:
         """Median seconds of one run, without checking arguments or copying them to a GPU."""

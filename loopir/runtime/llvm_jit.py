@@ -125,6 +125,26 @@ class Library:
         return ctypes.CFUNCTYPE(result, *args)(self.address(name))
 
 
+def object_code(source: str, *, left: bool = True) -> bytes:
+    """An object file of the functions in `source` for this machine's CPU, to be linked into programs of others.
+
+    It is position-independent. TargetError for tiles of AMX, which a process has to be permitted to use first.
+    """
+    if TILES in source:
+        raise TargetError(
+            "tiles of AMX cannot be exported: a process has to ask the system for them; take a schedule without"
+        )
+    with _lock:
+        _initialise()
+        name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=name, features=features, opt=3, reloc="pic", codemodel="default"
+        )
+    entry = cache.key("exported", source, name, features, str(llvm.llvm_version_info), _passes(left))
+    compiled = cache.load(entry) or _outside_lock(partial(_compiled_entry, entry, source, machine, left))
+    return compiled[_WORD + int.from_bytes(compiled[:_WORD], "little") :]
+
+
 _WORD = 8
 TILES = "llvm.x86.ldtilecfg"
 """What a kernel with tiles of AMX begins with."""

@@ -12,6 +12,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from loopir.analysis.cost.cost import Cost, cost
@@ -63,6 +64,7 @@ class Built(Protocol):
 
     def __call__(self, *args: Any, out: Sequence[Any] | None = None, **named: Any) -> Any: ...
     def time(self, *args: Any, repeats: int = 7, **named: Any) -> float: ...
+    def export(self, folder: str | Path, name: str | None = None, *, checks: bool = True) -> Any: ...
 
 
 class Schedule(Methods):
