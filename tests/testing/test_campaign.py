@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from loopir.ir.grammar import Func
 from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step
 from loopir.testing.campaign import (
@@ -30,7 +31,7 @@ from loopir.testing.campaign import (
 )
 from loopir.testing.checking import QUIET
 from loopir.testing.generate.varied import longest
-from loopir.testing.legality import JUDGED, verdict
+from loopir.testing.legality import JUDGED, judge_taken, take, verdict
 from loopir.testing.oracles.brute_force import small_sizes
 
 
@@ -143,6 +144,22 @@ def f(A: "float32[4]", c: "float32[1]", S: "out float32[1]"):
 """)
     assert {"factor_out", "rolling_update"} <= {*JUDGED}
     assert verdict(func, Step("factor_out", ("S",), ())) == ("accepted", "")
+
+
+def test_an_update_that_becomes_a_fold_is_judged_by_its_values() -> None:
+    """The element that a store reads is no read of the fold, so that who wrote what it read tells nothing."""
+    func = parse("""
+def f(A: "float32[2]", C: "inout float32[2, 2]"):
+    for k in range(2):
+        for j in range(2):
+            C[0, j] = C[0, j] - A[k]
+""")
+    step = Step("fold_into_reduce", ("C",), ())
+    assert verdict(func, step) == ("accepted", "")
+    taken = take(func, step)
+    assert isinstance(taken, Func)
+    other = parse(text(taken).replace("-A[k]", "A[k]"))
+    assert judge_taken(func, step, other)[0] == "accepted, illegal"
 
 
 def test_a_line_for_each_primitive_says_what_came_of_its_steps() -> None:
