@@ -248,3 +248,22 @@ def test_a_copy_of_what_is_loaded_stays_inside(data: st.DataObject) -> None:
         return
     new = {p.stmt.label for p in leaf_paths_of(made)} - {p.stmt.label for p in leaf_paths_of(s.func)}
     assert find_out_of_bounds(s.func) is not None or not any(find_out_of_bounds(made, label) for label in new)
+
+
+LANES = """
+def f(A: "float32[8]", B: "out float32[4]"):
+    with alloc("float32[5]") as T:
+        for j in vectorize(8):
+            if j < 4:
+                T[j] = A[j]
+            else:
+                B[j - 4] = T[j - 4]
+"""
+
+
+@pytest.mark.parametrize("buffer", ["B", "T"])
+def test_a_copy_in_lanes_reads_nothing_before_another_lane_has_written_it(buffer: str) -> None:
+    """Lanes go on statement by statement, so a copy in front reads what the statement behind it has yet to write."""
+    error = Schedule(parse(LANES)).why("reindex", "B", buffer, at="j")
+    assert error is not None
+    assert error.reason.startswith("with the copy, the lanes of 'j' would run together: T at (j=0) writes T[0]")

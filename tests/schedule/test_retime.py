@@ -113,3 +113,19 @@ def f(A: "float32[4]", B: "out float32[4]", S: "out float32[1]", D: "out float32
     f = f if "S" in call["late"] else lp.Schedule(f).decompose_reduction("S", "i").func  # type: ignore[operator]
     with pytest.raises(ScheduleError, match=told):
         retime(f, "i", *call["late"], by=call.get("by", 1))  # type: ignore[misc,arg-type]
+
+
+def test_a_fold_over_the_loop_whose_element_then_depends_on_it() -> None:
+    """The last iteration's element is reached by the loop's own length, which the fold is over."""
+    s = lp.Schedule(
+        lp.parse("""
+def triangles(n: "size", A: "float64[n, n]", X: "inout float64[n]", Y: "inout float64[n]"):
+    for i in range(n):
+        for j in range(i + 1):
+            X[j] = sum(A[i, j] * 2.0, over=i)
+            Y[j] = Y[j] + A[i, j]
+""")
+    )
+    late = s.retime("j", "X")
+    for n in range(4):
+        assert_same(s.func, late.func, {"n": n})

@@ -24,6 +24,7 @@ from loopir.schedule.primitives.gpu.pipeline import ring_of
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.shrink_alloc import rebase_accesses
 from loopir.schedule.transform.siblings import labels
+from loopir.schedule.transform.split_range import drop_unused_over
 
 
 @primitive
@@ -250,7 +251,8 @@ def _pipelined(place: _Place, order: Sequence[_Item], by: int) -> tuple[Func, di
 def _part(loop: Loop, body: Body, var: str, extent: Index, at: Index, known: Known, *, begins: bool) -> Loop:
     """The iterations `at` of `loop`, of which there are `extent`, as loop `var`."""
     moved = Retiling({loop.var: at}, {loop.var: (var,)}, decides=True, parts={var: begins})
-    return Loop(var, extent, "serial", moved.body(body, known.loop(var, extent, body, was=loop.var)))
+    done = drop_unused_over(moved.body(body, known.loop(var, extent, body, was=loop.var)))
+    return Loop(var, extent, "serial", done)
 
 
 def _origins(loop: Loop, items: Iterable[_Item], made: Iterable[Stmt], at: Index) -> Iterator[tuple[str, Origin]]:

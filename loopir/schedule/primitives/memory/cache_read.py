@@ -206,11 +206,11 @@ def cache_read(
     copy, ready = _copy(site, copies)
     done = (*(body if settled else ()), *((copy,) if ready else ()))
     made = site.replaced((Alloc(copies.cache, (copy, *body)),), done)
-    _require_unshared(site, made, source.name)
+    require_unshared(site, made, source.name)
     return made
 
 
-def _require_unshared(site: CacheSite, made: Func, name: str) -> None:
+def require_unshared(site: CacheSite, made: Func, name: str) -> None:
     """Refuse if the copy reads, as it is whole, what another iteration that runs at the same time writes."""
     at_once = [x for x in site.around if isinstance(x, Loop) and x.kind not in ("serial", "unroll")]
     if not any(name in stored_buffers(x) for x in at_once):

@@ -48,6 +48,7 @@ from loopir.schedule.core.find import find_buffer, find_loop, join_names
 from loopir.schedule.core.naming import UsedNames, free_name
 from loopir.schedule.legality.effects import allocates
 from loopir.schedule.legality.reductions import nested
+from loopir.schedule.primitives.memory.cache_read import require_unshared
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.caches import (
     CacheSite,
@@ -168,7 +169,10 @@ def reindex(
         reason = f"{what} is read from {join_names(gone)}, allocated in the nest that the copy would stand before"
         raise ScheduleError(reason, suggestion="at=, a loop inside that allocation")
     require_unmodified(site, loaded_buffers(part), f"what {what} is read from", lambda a: None in a.at or a.at in ats)
-    return made.applied(sources[0], name)
+    new = made.applied(sources[0], name)
+    for b in sorted(loaded_buffers(part)):
+        require_unshared(site, new, b)
+    return new
 
 
 def _inner(site: CacheSite) -> dict[str, Loop]:
