@@ -384,6 +384,8 @@ FAMILIES: dict[str, Callable[[Draws], str]] = {
 """By name, each a text of the draws."""
 FROM_MEMORY = ("ragged",)
 """Families whose bounds or subscripts are read from memory."""
+ROUNDED = ("factored",)
+"""Families whose values are rounded, by quotients or powers of small integers: drawn only where they are named."""
 
 
 @st.composite

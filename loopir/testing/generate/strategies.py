@@ -47,7 +47,7 @@ from loopir.ir.traverse.walk import free_vars, fresh_name
 from loopir.ir.verify.verify import evaluate, verify
 from loopir.testing.generate.draws import between
 from loopir.testing.generate.expressions import Expressions, Plan, all_in, reads_memory
-from loopir.testing.generate.families import FAMILIES, FROM_MEMORY, WIDE, forms as family_forms
+from loopir.testing.generate.families import FAMILIES, FROM_MEMORY, ROUNDED, WIDE, forms as family_forms
 from loopir.testing.generate.gpu_families import FLOATS
 from loopir.testing.generate.scope import Around, Scope, bounds, forms, offered
 
@@ -96,7 +96,7 @@ def _families(plan: Plan) -> list[str]:
     """The families that a plan leaves room for."""
     if plan.max_nests < ROOM or plan.max_depth < ROOM or not any(t.name in WIDE for t in plan.dtypes):
         return []
-    left_out = () if any(t.name == "float32" for t in plan.dtypes) else FLOATS
+    left_out = ROUNDED if any(t.name == "float32" for t in plan.dtypes) else (*ROUNDED, *FLOATS)
     return [name for name in FAMILIES if (plan.memory or name not in FROM_MEMORY) and name not in left_out]
 
 
