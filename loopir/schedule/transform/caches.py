@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 from typing import TypeVar, cast
 
-from loopir.analysis.dependence.access import Access, Statement, guarded_loads, statements_in
+from loopir.analysis.dependence.access import Access, Statement, guarded_loads, statements_in, statements_of
 from loopir.analysis.dependence.depend import Clash, Order, Pair, before, instance_times
 from loopir.analysis.regions.footprint import Footprint, RegionAccess, footprint, widen_to_sizes
 from loopir.arith.poly import expand_index, poly_add, sum_of_products, to_index
@@ -60,12 +60,14 @@ from loopir.ir.traverse.walk import (
     replace_block,
     rewrite,
     statements,
+    stored_buffers,
     taken_names,
 )
 from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import find_loop, find_stage, join_names
 from loopir.schedule.core.naming import free_name
 from loopir.schedule.legality.effects import reads, writes
+from loopir.schedule.legality.loop_kinds import require_loop_kinds
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.legality.scopes import require_place, scope_called
 
@@ -410,3 +412,21 @@ def loads(parts: Iterable[Node], buffer: str, ask: Ask) -> list[RegionAccess]:
 def inside_nests(nests: Body, old: Stmt, new: Stmt) -> Body:
     """`nests` with the leaf statement `old` replaced."""
     return rewrite(nests, lambda s: new if s is old else None)
+
+
+def require_unshared(site: CacheSite, made: Func, name: str) -> None:
+    """Refuse if the copy reads, as it is whole, what another iteration that runs at the same time writes."""
+    at_once = [x for x in site.around if isinstance(x, Loop) and x.kind not in ("serial", "unroll")]
+    if not any(name in stored_buffers(x) for x in at_once):
+        return
+    labels = {p.stmt.label for p in site.places}
+    renews = [a.private for s in statements_of(site.func) if s.label in labels for a in s.accesses if a.buffer == name]
+    own = {x.var for x in at_once if all(x.var in private for private in renews)}
+    at_once = [x for x in at_once if x.var not in own]  # in which the copy may read what is not its iteration's own
+    if not at_once:
+        return
+    try:
+        require_loop_kinds(made, [x.var for x in at_once])
+    except ScheduleError as error:  # about a copy that there is not
+        reason = f"with the copy, {error.reason}: {error.witness}"
+        raise ScheduleError(reason, loop=error.loop, suggestion="a copy of what the iteration alone touches") from None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import partial, reduce
 
-from loopir.analysis.dependence.access import statements_of
 from loopir.analysis.regions.footprint import RegionAccess
 from loopir.arith.simplify import Context, simplify_cond, sum_of_variables
 from loopir.errors import ScheduleError
@@ -41,11 +40,9 @@ from loopir.ir.traverse.walk import (
     loaded_buffers,
     replace,
     statements,
-    stored_buffers,
     taken_names,
 )
 from loopir.schedule.core.find import find_buffer, join_names
-from loopir.schedule.legality.loop_kinds import require_loop_kinds
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.caches import (
     CachedBox,
@@ -58,6 +55,7 @@ from loopir.schedule.transform.caches import (
     loads,
     redirect_loads,
     require_unmodified,
+    require_unshared,
     require_unwritten,
 )
 
@@ -208,24 +206,6 @@ def cache_read(
     made = site.replaced((Alloc(copies.cache, (copy, *body)),), done)
     require_unshared(site, made, source.name)
     return made
-
-
-def require_unshared(site: CacheSite, made: Func, name: str) -> None:
-    """Refuse if the copy reads, as it is whole, what another iteration that runs at the same time writes."""
-    at_once = [x for x in site.around if isinstance(x, Loop) and x.kind not in ("serial", "unroll")]
-    if not any(name in stored_buffers(x) for x in at_once):
-        return
-    labels = {p.stmt.label for p in site.places}
-    renews = [a.private for s in statements_of(site.func) if s.label in labels for a in s.accesses if a.buffer == name]
-    own = {x.var for x in at_once if all(x.var in private for private in renews)}
-    at_once = [x for x in at_once if x.var not in own]  # in which the copy may read what is not its iteration's own
-    if not at_once:
-        return
-    try:
-        require_loop_kinds(made, [x.var for x in at_once])
-    except ScheduleError as error:  # about a copy that there is not
-        reason = f"with the copy, {error.reason}: {error.witness}"
-        raise ScheduleError(reason, loop=error.loop, suggestion="a copy of what the iteration alone touches") from None
 
 
 def _require_converted(site: CacheSite, source: str, kind: DType) -> None:

@@ -48,7 +48,6 @@ from loopir.schedule.core.find import find_buffer, find_loop, join_names
 from loopir.schedule.core.naming import UsedNames, free_name
 from loopir.schedule.legality.effects import allocates
 from loopir.schedule.legality.reductions import nested
-from loopir.schedule.primitives.memory.cache_read import require_unshared
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.caches import (
     CacheSite,
@@ -56,6 +55,7 @@ from loopir.schedule.transform.caches import (
     find_site,
     inside_nests,
     require_unmodified,
+    require_unshared,
     require_unwritten,
 )
 from loopir.schedule.transform.split_range import with_values
