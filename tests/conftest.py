@@ -1,6 +1,7 @@
 """Random examples are fresh in every run, with or without CI set; the seed of a run is printed, to repeat it.
 
 Hypothesis by itself takes the same examples always where CI is set: what fails at others would never be seen there.
+`--examples 20` draws twenty times as many examples in each property test: one such run finds what twenty runs would.
 """
 
 from __future__ import annotations
@@ -14,6 +15,23 @@ settings.register_profile(
     "fresh", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fresh")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--examples", type=int, default=1, metavar="FACTOR", help="draw FACTOR times as many examples")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Multiply the number of examples of each property test, once a function, and keep these tests alone."""
+    factor: int = config.option.examples
+    if factor == 1:
+        return
+    properties = [item for item in items if getattr(getattr(item, "obj", None), "is_hypothesis_test", False)]
+    for test in {getattr(item.obj, "__func__", item.obj) for item in properties}:  # pyright: ignore
+        own = getattr(test, "_hypothesis_internal_use_settings", None) or settings.default
+        test._hypothesis_internal_use_settings = settings(own, max_examples=own.max_examples * factor)
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(properties)])
+    items[:] = properties
 
 
 @pytest.hookimpl(tryfirst=True)
