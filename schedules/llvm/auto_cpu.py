@@ -46,7 +46,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     """
     if lanes is None and (chained := with_views_split(s, product_chain)) is not None:
         return chained
-    s = normalized(s if s.trace else join_views(s))
+    s = normalized(s if s.trace else _without_unit_loops(join_views(s)))
     for stage in s.stages:
         if (t := separate_operands(s, stage)) is not s:
             c = contraction(t, stage)
@@ -77,6 +77,11 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
         else:
             s = into_one(s, stage, lanes=lanes)
     return s
+
+
+def _without_unit_loops(s: lp.Schedule) -> lp.Schedule:
+    """`s` without loops of one iteration: a product with a vector is a fold of rows or of columns, as `lp.sum` is."""
+    return s.simplify(drop_unit_loops=True) if any(extent(s, x) == 1 for x in s.loops()) else s
 
 
 def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:

@@ -185,3 +185,15 @@ def test_auto_is_predicted_no_slower_than_as_written(name: str) -> None:
     s = PROGRAMS[name].schedule(*PROGRAMS[name].fits)
     written, made = (lp.predict(x, "llvm", threads=1).seconds for x in (s, schedules.auto(s, "llvm")))
     assert made <= 1.5 * written
+
+
+def test_a_product_with_a_vector_takes_rows_of_the_transposed_matrix_as_they_lie() -> None:
+    """Its unit loop is dropped first, so that it is the fold across rows that `lp.sum(x * v, 0)` is."""
+    x, v = lp.placeholder((20, 64), "float32", name="x"), lp.placeholder((20,), "float32", name="v")
+    s = lp.Schedule(x.T @ v)
+    t = schedules.cpu(s, lanes=4)
+    lane = t.loops(t.stages[0])[-1]
+    assert t.loop(lane).kind == "vectorize"
+    assert t.reduced(t.stages[0])
+    assert all(a.contiguous(lane) for a in t.accesses(t.stages[0]) if a.buffer == "x")
+    assert_equivalent(s, t)
