@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         LoopirError as LoopirError,
         LowerError as LowerError,
         ModelError as ModelError,
+        NanError as NanError,
         ParseError as ParseError,
         ScheduleError as ScheduleError,
         TargetError as TargetError,
@@ -98,7 +99,16 @@ _HOME = {
 } | dict.fromkeys(
     (
         *("LoopirError", "ParseError", "VerifyError", "ExprError", "ScheduleError"),
-        *("LowerError", "ModelError", "CompileError", "TargetError", "BoundsError", "InterpretError", "Witness"),
+        *(
+            "LowerError",
+            "ModelError",
+            "CompileError",
+            "TargetError",
+            "BoundsError",
+            "NanError",
+            "InterpretError",
+            "Witness",
+        ),
     ),
     "loopir.errors",
 )

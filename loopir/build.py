@@ -9,7 +9,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -22,20 +22,23 @@ import numpy as np
 import loopir.show  # noqa: F401  # pyright: ignore[reportUnusedImport]  # lends Schedule its pictures
 from loopir.codegen.host import host_function, host_source, python_cond, python_index
 from loopir.codegen.params import kernels_of, params_of
-from loopir.errors import CompileError, LowerError, TargetError
+from loopir.errors import CompileError, LowerError, NanError, TargetError
 from loopir.interp.interpret import interpret
 from loopir.interp.size_equations import size_equation
-from loopir.ir.grammar import Func, Kernel as KernelNode, Loop, Stmt
+from loopir.interp.watch import Watch, Watcher, Write
+from loopir.ir.grammar import Arg, Func, Kernel as KernelNode, Loop, Stmt
 from loopir.ir.printer import text
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.walk import map_body, map_stmts
+from loopir.ir.verify.verify import evaluate
 from loopir.loading import load
 from loopir.lower import pipeline
 from loopir.lower.common.insert_bounds_checks import describe_tests
+from loopir.lower.common.record_faults import fault_sites, in_text_order
 from loopir.lower.target import TARGETS, require_arch
 from loopir.machines import Cpu, Machine, cpu_like, machine, nearest
 from loopir.runtime.arrays import ArgSpec, Bound, Signature
-from loopir.runtime.bounds_report import Checked
+from loopir.runtime.bounds_report import Checked, Located
 from loopir.runtime.call import Kernel
 from loopir.runtime.export import Exportable, cpu_tests, hide_symbols, require_free_symbol
 from loopir.schedule import Schedule, register_method
@@ -50,6 +53,9 @@ __all__ = [
     "lower", "predict", "resolve_target", "thread_count", "vector_unit",
 ]  # fmt: skip
 
+Watching = str | Collection[str] | Watcher | None
+"""What `watch` may be: the name of a buffer, several, or what is called with each write."""
+
 
 def _backend(name: str) -> Any:
     """A module of a backend, loaded when a target asks for it; TargetError where a package is missing that it needs."""
@@ -61,25 +67,35 @@ def _backend(name: str) -> Any:
 
 @deep(LowerError)
 def build(
-    schedule: Schedule, target: str = "auto", *, arch: str | None = None, fma: bool = True, threads: int | None = None
+    schedule: Schedule,
+    target: str = "auto",
+    *,
+    arch: str | None = None,
+    fma: bool = True,
+    threads: int | None = None,
+    checks: bool = False,
+    watch: Watching = None,
 ) -> Kernel:
     """Compile `schedule` for "cuda", "llvm", "interpret" or "auto" (CUDA if a GPU is there) and give its Kernel.
 
     `fma` lets a product and a sum be rounded once. `threads` is for "llvm": how many threads run parallel loops
     (default: LOOPIR_NUM_THREADS, or the CPUs there are). `arch` is for "cuda": the architecture, such as "sm_90a"
-    (default: the GPU's). Raises TargetError for a target that is not there or lacks room, LowerError for a schedule
-    that it cannot run.
+    (default: the GPU's). `checks` is for "llvm" and "interpret": the first nan that is stored raises NanError, the
+    first subscript outside BoundsError, with the statement and the iteration; the nest runs in the order of its text.
+    `watch` is for "interpret": buffers whose writes are printed, or a function that is given each write. Raises
+    TargetError for a target that is not there or lacks room, LowerError for a schedule that it cannot run.
     """
     func = schedule.func
     target = resolve_target(target)
+    _require_debugged(func, target, checks, watch)
     if target == "interpret":
-        return _interpreted(func)
+        return _interpreted(func, checks, watch)
     if target == "cuda":
         device = _backend("loopir.runtime.cuda.driver").device()
         gpu = nearest(device.arch) if arch is None else machine(arch)
         return _cuda(func, pipeline.lower(func, target, gpu=gpu), device, gpu.arch, fma)
     if target == "llvm":
-        return _llvm(func, pipeline.lower(func, target), fma, threads)
+        return _llvm(func, pipeline.lower(func, target, checks=checks), fma, threads, checks)
     raise TargetError(
         f"lp.lower knows the target {target!r}, but nothing builds kernels for it; build for cuda or llvm"
     )
@@ -266,7 +282,22 @@ def _launch(kernels: Sequence[Any], n: int, _: KernelNode) -> list[str]:
     return [f"lp_rt.launch({n}, ({grid}), ({arguments}){within})"]
 
 
-def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
+def _require_debugged(func: Func, target: str, checks: bool, watch: Watching) -> None:
+    """Refuse `checks` and `watch` where they are not to be had, and names that no buffer has."""
+    if watch is not None and target != "interpret":
+        raise TargetError(
+            f'watch tells what the interpreter writes, and this is {target}; build("interpret", watch=...)'
+        )
+    if checks and target == "cuda":
+        raise TargetError('checks are made on the CPU, and this is cuda; build("llvm", checks=True)')
+    if watch is not None and not callable(watch):
+        names = [b.name for b in all_buffers(func)]
+        for name in [watch] if isinstance(watch, str) else watch:
+            if name not in names:
+                raise ValueError(f"watch: there is no buffer {name!r} in {func.name}; there are {', '.join(names)}")
+
+
+def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None, checks: bool) -> Kernel:
     jit = _backend("loopir.runtime.llvm_jit")
     module = _backend("loopir.codegen.llvm.emit").emit(lowered, fma=fma)
     library = jit.Library(module.source, left=module.left)
@@ -283,8 +314,10 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None) -> Kernel:
     shared = _backend("loopir.runtime.cpu.thread_pool").pool(threads)
     runtime = _backend("loopir.runtime.cpu.runtime").CpuRuntime(library, entries, shared)
     resources = {"kernels": len(kernels_of(lowered)), "threads": shared.count, "cpu": jit.cpu()}
-    return Kernel(_signature(func), _host(func, lowered, source), runtime, source=library.source, resources=resources,
-                  target="llvm", host_source=source, exporter=partial(_exportable, func, lowered, fma))  # fmt: skip
+    host = (_located_host if checks else _host)(func, lowered, source)
+    plain = pipeline.lower(func, "llvm") if checks else lowered
+    return Kernel(_signature(func), host, runtime, source=library.source, resources=resources,
+                  target="llvm", host_source=source, exporter=partial(_exportable, func, plain, fma))  # fmt: skip
 
 
 @deep(LowerError)
@@ -315,6 +348,16 @@ def _host(func: Func, lowered: Func, source: str) -> Callable[..., None]:
     return Checked(host, func.name, describe_tests(lowered, words[0].buffer)) if words else host
 
 
+def _located_host(func: Func, lowered: Func, source: str) -> Callable[..., None]:
+    """The host function of a program that was lowered with checks: one that raises what was recorded first."""
+    sites = fault_sites(in_text_order(func))
+    faults = lowered.args[len(func.args)].buffer
+    named = replace(func, params=(*func.params, Arg(faults, "inout")))
+    told = [(s.told, s.loops) for s in sites]
+    values = {n for n, s in enumerate(sites, 1) if s.of is None}
+    return Located(_host(named, lowered, source), func.name, told, values, evaluate(faults.shape[0], {}))
+
+
 class _Interpreter:
     """The interpreter as a target: arrays are read and written by NumPy."""
 
@@ -335,12 +378,28 @@ class _Interpreter:
         raise TargetError("the interpreter says what a nest means, not how fast it is; build for llvm or cuda")
 
 
-def _interpreted(func: Func) -> Kernel:
+def _interpreted(func: Func, checks: bool, watch: Watching) -> Kernel:
+    names = watch if watch is None or callable(watch) else {watch} if isinstance(watch, str) else {*watch}
+    show: Watcher = watch if callable(watch) else print
+
+    def seen(w: Write) -> None:
+        if watch is not None and (callable(names) or w.buffer in (names or ())):
+            show(w)
+        if checks and w.value != w.value:
+            at = ", ".join(f"{v}={x}" for v, x in w.loops.items())
+            element = f"{w.buffer}[{', '.join(map(str, w.at))}]"
+            where = f" (at {at})" if at else ""
+            raise NanError(f"{func.name}: statement {w.statement} stores nan in {element}{where}")
+
+    watching = Watch(seen) if checks or watch is not None else None
+
     def host(_: _Interpreter, *values: Any) -> None:
         count = len(func.sizes)
         arrays = {a.buffer.name: x for a, x in zip(func.args, values[count:], strict=True)}
         given = {a.buffer.name: arrays[a.buffer.name] for a in func.args if a.access != "out"}
-        for name, result in interpret(func, given, dict(zip(func.sizes, values[:count], strict=True))).items():
+        for name, result in interpret(
+            func, given, dict(zip(func.sizes, values[:count], strict=True)), watch=watching
+        ).items():
             arrays[name][...] = result
 
     return Kernel(_signature(func), host, _Interpreter(), source=text(func), resources={}, target="interpret")

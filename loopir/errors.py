@@ -77,6 +77,10 @@ class BoundsError(LoopirError, IndexError):
     """A program met a subscript outside its array: it touched nothing there, and its results are incomplete."""
 
 
+class NanError(LoopirError, FloatingPointError):
+    """A statement of a kernel that was built with `checks=True` stored nan; the message has the first iteration."""
+
+
 class InterpretError(LoopirError):
     """The interpreter met an out-of-bounds access, a race, a divergent barrier or a read of unwritten memory."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -21,6 +21,7 @@ from loopir.interp.size_equations import size_equation
 from loopir.interp.spmd import CollectiveIssue
 from loopir.interp.to_python import compiled
 from loopir.interp.value_domains import DOMAINS, Domain
+from loopir.interp.watch import Watch, WatchedMemory, Write
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     And,
@@ -37,6 +38,9 @@ from loopir.ir.grammar import (
 from loopir.ir.ops import Instruction
 from loopir.ir.printer import text
 from loopir.ir.recursion import deep
+from loopir.ir.traverse.memo import memoized
+from loopir.ir.traverse.reduction_init import explicit_init
+from loopir.ir.traverse.walk import leaf_paths
 from loopir.ir.verify.verify import evaluate
 from loopir.shapes import Given, sizes_of
 
@@ -53,19 +57,22 @@ def interpret(
     *,
     domain: str = "real",
     seed: int = 0,
+    watch: Watch | None = None,
 ) -> dict[str, Array]:
     """Run `func` on arrays and return its "out" and "inout" buffers by name; the arguments are not modified.
 
     `args` are by name, or in order for all but "out" parameters. `sizes` are inferred from the shapes where possible.
     In domain "ring" floats are uint32 in and out (see `loopir.interp.value_domains`). `seed` determines the order of
-    threads. Raises ValueError for arguments that do not fit, InterpretError for a wrong access, a race or a divergent
-    barrier.
+    threads. `watch` is told of writes (see `loopir.interp.watch`). Raises ValueError for arguments that do not fit,
+    InterpretError for a wrong access, a race or a divergent barrier.
 
         >>> double = lp.Schedule(lp.placeholder((3,), "float32", name="A") * 2.0).func
         >>> lp.interpret(double, {"A": np.ones(3, np.float32)})
         {'out': array([2., 2., 2.], dtype=float32)}
     """
-    return _Run(func, args, sizes, DOMAINS[domain](), seed).go()
+    run = _Run(func, args, sizes, DOMAINS[domain](), seed)
+    run.watch = watch
+    return run.go()
 
 
 @deep(InterpretError)
@@ -118,12 +125,13 @@ class _Run:
         self.memory: dict[str, CheckedMemory] = {}
         self.trace: Trace | None = None
         self.seen: Seen | None = None
+        self.watch: Watch | None = None
         self.issues: dict[object, int] = {}
         self.here: Instance = ("", ())
         self.writers: dict[tuple[int, int], Instance] = {}
 
     def go(self) -> dict[str, Array]:
-        program = compiled(self.func, self.domain.name, traced=self.trace is not None or self.seen is not None)
+        program = compiled(self.func, self.domain.name, traced=self.traced)
         for a in self.func.args:
             self.memory[a.buffer.name] = self.allocate(a.buffer, self.given.get(a.buffer.name))
         with np.errstate(all="ignore"):
@@ -141,13 +149,17 @@ class _Run:
                     self.trace.final[b.name, cell] = self.writers.get((id(m), cell), ("", ()))
         return out
 
+    @property
+    def traced(self) -> bool:
+        """Whether accesses are told with the instance that makes them."""
+        return any(x is not None for x in (self.trace, self.seen, self.watch))
+
     def allocate(self, b: Buffer, values: Array | None = None, env: Mapping[str, int] | None = None) -> CheckedMemory:
         known = {**self.sizes, **env} if env else self.sizes
         shape = tuple([max(0, evaluate(d, known)) for d in b.shape])
         place, size = layout_of(b, self.sizes, shape)
-        m = CheckedMemory(
-            b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=_zero(self.domain.name, b.dtype)
-        )
+        made = partial(WatchedMemory, told=self.written) if self.watch and self.watch.wants(b.name) else CheckedMemory
+        m = made(b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=_zero(self.domain.name, b.dtype))
         if values is not None:
             loaded = self.domain.load(values, b.dtype)
             if place is None:
@@ -161,6 +173,13 @@ class _Run:
             m.on_read = lambda memory, cell: seen(memory, cell, False, self.here)
             m.on_write = lambda memory, cell: seen(memory, cell, True, self.here)
         return m
+
+    def written(self, buffer: str, at: tuple[int, ...], value: Any) -> None:
+        """Tell who watches of a write."""
+        assert self.watch is not None
+        label, iteration = self.here
+        loops = _loops_of(self.func).get(label, ())
+        self.watch.seen(Write(buffer, at, value, label, dict(zip(loops, iteration, strict=False))))
 
     def traced_read(self, m: CheckedMemory, cell: int) -> None:
         assert self.trace is not None
@@ -219,6 +238,12 @@ class _Run:
     def folded(self, label: str, at: tuple[int, ...]) -> None:
         if self.trace is not None:
             self.here = (label, at)
+
+
+@memoized
+def _loops_of(func: Func) -> dict[str, tuple[str, ...]]:
+    """By label, the names of the loops around a statement as it is run."""
+    return {p.stmt.label: tuple(x.var for x in p.loops) for p in leaf_paths(explicit_init(func).body)}
 
 
 @cache

@@ -7,7 +7,7 @@ verified after every pass.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopir.analysis.presburger.solver import effort
 from loopir.arith.simplify_func import simplify_func
@@ -23,6 +23,7 @@ from loopir.lower.common.hoist_vector_guards import hoist_vector_guards
 from loopir.lower.common.insert_bounds_checks import insert_bounds_checks
 from loopir.lower.common.map_memories import map_memories
 from loopir.lower.common.outline_kernels import outline_kernels
+from loopir.lower.common.record_faults import record_faults
 from loopir.lower.common.unswitch import unswitch
 from loopir.lower.gpu.asynchronous.insert_copy_waits import insert_copy_waits
 from loopir.lower.gpu.asynchronous.insert_mbarrier_waits import insert_mbarrier_waits
@@ -62,6 +63,8 @@ class Pass:
 
 
 PASSES: tuple[Pass, ...] = (
+    Pass("record_faults", record_faults, "schedule", LLVM,
+         "with checks=True, the loops are those of the schedule, which a report names"),
     Pass("expand_instructions", expand_instructions, "schedule", BOTH,
          "later passes see loops instead of the instructions that the target lacks"),
     Pass("explicit_init", lambda f, t: explicit_init(f), "schedule", BOTH,
@@ -138,15 +141,17 @@ PASSES: tuple[Pass, ...] = (
 
 
 def lower(
-    func: Func, target: str, *, gpu: Machine | None = None, show: Callable[[str, Func], None] | None = None
-) -> Func:
+    func: Func, target: str, *, gpu: Machine | None = None, show: Callable[[str, Func], None] | None = None,
+    checks: bool = False,
+) -> Func:  # fmt: skip
     """Lower `func` for `target`: host statements around kernels, with flat accesses.
 
     `gpu` has the limits to check (default: those of `lp.machine()`). `show` is called with the name and the result of
-    each pass. Raises LowerError where the schedule cannot run on the target, TargetError where it needs more than the
-    target has. Without `show`, the result is memoized with `func`.
+    each pass. With `checks` the first fault of a run is recorded (`record_faults`). Raises LowerError where the
+    schedule cannot run on the target, TargetError where it needs more than the target has. Without `show`, the result
+    is memoized with `func`.
     """
-    chosen = target_called(target, gpu)
+    chosen = replace(target_called(target, gpu), checks=checks)
     if show is not None:
         return _lowered(func, chosen, show)
     known = cache_of(func)

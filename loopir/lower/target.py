@@ -27,6 +27,8 @@ class Target:
     """Whether prefetch hints are emitted."""
     branches: bool = False
     """Whether a test is compiled to a branch, and not to predication; repeated tests are then merged."""
+    checks: bool = False
+    """Whether the first nan and the first subscript outside are recorded with their iteration."""
 
 
 CUDA = Target(

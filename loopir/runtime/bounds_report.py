@@ -1,4 +1,4 @@
-"""What a program's tests of its subscripts told: an IndexError after the run, if one failed.
+"""What a program's tests of its subscripts and values told: an error after the run, if one failed.
 
 Lowering puts a test where an access is not proved to be inside its buffer (see
 `loopir.lower.common.insert_bounds_checks`). The tests write words, which are read when the program has run; on a GPU
@@ -7,13 +7,13 @@ a call of such a program therefore waits for the GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
 
-from loopir.errors import BoundsError
+from loopir.errors import BoundsError, NanError
 
 
 class Lender(Protocol):
@@ -39,13 +39,53 @@ class Checked:
         if words[:, 0].any():
             first = int(words[:, 0].argmax())
             _, index, size = map(int, words[first])
-            if size < 0:
-                wrong = f"which is {index}; a divisor is at least 1"
-            elif size == 0:
-                wrong = f"at index {index}; no index is allowed, as the size is 0"
-            else:
-                wrong = f"at index {index}; indices run from 0 to {size - 1}"
             raise BoundsError(
-                f"{self.program}: {self.tests[first]}, {wrong}. Nothing was touched there, but the results are "
-                f'not complete; built for "interpret", the program tells the iteration'
+                f"{self.program}: {self.tests[first]}, {_outside(index, size)}. Nothing was touched there, but the "
+                f'results are not complete; built with checks=True, or for "interpret", the program tells the iteration'
             )
+
+
+class Located:
+    """The host function of a program that was built with checks, called as one without.
+
+    Its last argument is int64[3 + loops]: the number of the first fault, the index, the size, the iteration. By number,
+    from 1, `sites` say what it is and name the loops; `values` are the numbers of those about nan. BoundsError or
+    NanError says where it was first.
+    """
+
+    def __init__(
+        self, host: Callable[..., None], program: str, sites: Sequence[tuple[str, Sequence[str]]],
+        values: Collection[int], words: int,
+    ) -> None:  # fmt: skip
+        self.host, self.program, self.sites, self.values, self.words = host, program, sites, values, words
+
+    def __call__(self, runtime: Lender, *args: Any) -> None:
+        words = np.zeros(self.words, np.int64)
+        outside: BoundsError | None = None
+        with runtime.lent(words) as pointer:
+            try:
+                self.host(runtime, *args, pointer)
+            except BoundsError as error:
+                outside = error
+        if not words[0]:
+            if outside is not None:
+                raise outside
+            return
+        number, index, size, *iteration = map(int, words)
+        told, loops = self.sites[number - 1]
+        at = ", ".join(f"{v}={x}" for v, x in zip(loops, iteration, strict=False))
+        where = f" (at {at})" if at else ""
+        if number in self.values:
+            raise NanError(f"{self.program}: {told}{where}, before any other statement that does")
+        raise BoundsError(
+            f"{self.program}: {told}{where}, {_outside(index, size)}. Nothing was touched there, but the results are "
+            f"not complete"
+        ) from None
+
+
+def _outside(index: int, size: int) -> str:
+    if size < 0:
+        return f"which is {index}; a divisor is at least 1"
+    if size == 0:
+        return f"at index {index}; no index is allowed, as the size is 0"
+    return f"at index {index}; indices run from 0 to {size - 1}"

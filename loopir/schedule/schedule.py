@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
@@ -332,16 +332,26 @@ class Schedule(Methods):
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def build(
-        self, target: str = "auto", *, arch: str | None = None, fma: bool = True, threads: int | None = None
+        self,
+        target: str = "auto",
+        *,
+        arch: str | None = None,
+        fma: bool = True,
+        threads: int | None = None,
+        checks: bool = False,
+        watch: str | Collection[str] | Callable[[Any], object] | None = None,
     ) -> Built:
         """The kernel for `target`: "cuda", "llvm", "interpret", or "auto" for CUDA if a GPU is there, else the CPU.
 
         `fma` lets a product and a sum be rounded once. `threads` is for "llvm": how many threads run parallel loops
         (default: LOOPIR_NUM_THREADS, or the CPUs there are). `arch` is for "cuda": the architecture, such as "sm_90a"
-        (default: the GPU's). Raises TargetError for a target that is not there or lacks room, LowerError for a
-        schedule that it cannot run.
+        (default: the GPU's). `checks` is for "llvm" and "interpret": the first nan that is stored raises NanError, the
+        first subscript outside BoundsError, with the statement and the iteration; the nest runs in the order of its
+        text, on one thread. `watch` is for "interpret": names of buffers whose writes are printed, or a function that
+        is given each write (`.buffer`, `.at`, `.value`, `.statement`, `.loops`). Raises TargetError for a target that
+        is not there or lacks room, LowerError for a schedule that it cannot run.
         """
-        return _lent("build")(self, target, arch=arch, fma=fma, threads=threads)
+        return _lent("build")(self, target, arch=arch, fma=fma, threads=threads, checks=checks, watch=watch)
 
 
 Schedule.__module__ = "loopir"

@@ -127,7 +127,8 @@ def test_the_message_says_who_what_and_where() -> None:
         kernel(np.zeros((4, 3), np.float32), np.array([1, 3, -2], np.int32))
     assert str(error.value) == (
         "f: statement B_1 reads A[p[i], j] outside dimension 0, at index -2; indices run from 0 to 3. Nothing was "
-        'touched there, but the results are not complete; built for "interpret", the program tells the iteration'
+        "touched there, but the results are not complete; built with checks=True, or for "
+        '"interpret", the program tells the iteration'
     )
     with pytest.raises(IndexError, match="at index 1; no index is allowed, as the size is 0"):
         kernel(np.zeros((0, 3), np.float32), np.array([1], np.int32))

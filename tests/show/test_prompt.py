@@ -84,7 +84,7 @@ def test_help_shows_what_a_person_types() -> None:
     assert split.return_annotation is lp.Schedule
     assert "'guard', 'exact'" in str(split)
     build = inspect.signature(lp.Schedule(lp.placeholder((4,), name="A") + 1.0).build)
-    assert list(build.parameters) == ["target", "arch", "fma", "threads"]
+    assert list(build.parameters) == ["target", "arch", "fma", "threads", "checks", "watch"]
 
 
 def test_help_of_every_primitive_names_no_func() -> None:

@@ -92,7 +92,7 @@ def insert_bounds_checks(func: Func, target: Target) -> Func:
     for s, x, ends in unproved_accesses(func):
         if isinstance(x, Divisor) and id(s) in host:
             continue
-        label = fresh_name(_describe_test(s, x), taken)
+        label = fresh_name(describe_test(s, x), taken)
         taken |= {label}
         tests.setdefault(id(s), []).append(Test(x, ends, count, label))
         count += 1
@@ -179,8 +179,8 @@ def _reset(func: Func, words: Buffer, taken: set[str]) -> Stmt:
     return Kernel(fresh_name(f"{func.name}_checks", taken), (loop,))
 
 
-def _describe_test(s: Stmt, x: Check) -> str:
-    """What a test is of, as a person reads it in an error."""
+def describe_test(s: Stmt, x: Check) -> str:
+    """Describe what a test of `x` in `s` is of, as a person reads it in an error."""
     match s:
         case Loop(var):
             who = f"loop {var}"
