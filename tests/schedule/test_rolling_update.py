@@ -108,6 +108,21 @@ def test_what_cannot_be_corrected_is_refused(name: str) -> None:
         rows(case).rolling_update(("T",), "jo")
 
 
+OVERWRITTEN = """
+def f(X: "float32[4]", Y: "inout float32[4]"):
+    for i in range(2):
+        Y[0] = sum(X[i], over=i)
+    for k in range(2):
+        Y[k]: "after" = X[k] + 1.0
+"""
+
+
+def test_what_overwrites_a_fold_has_to_wait_for_its_end() -> None:
+    """The exception for folds is for those who read them: a store in front of later folds would be folded into."""
+    with pytest.raises(lp.ScheduleError, match=r"Y at \(i=1\) writes Y\[0\], which after at \(k=0\) writes later"):
+        lp.Schedule(lp.parse(OVERWRITTEN)).rolling_update(("after",), "i")
+
+
 @pytest.mark.parametrize("wrong", ["none", "the other way", "twice"])
 def test_the_field_tells_a_wrong_correction(wrong: str) -> None:
     s = rows(CORRECTED["sum of powers"])

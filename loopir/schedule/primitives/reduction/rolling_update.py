@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.fusion_shift import has_conflict
@@ -12,6 +12,7 @@ from loopir.ir.grammar import Alloc, Body, Buffer, Func, Loop, Reduce, Stmt, Var
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     leaf_paths,
+    leaf_writes,
     loaded_buffers,
     replace,
     replace_over,
@@ -161,10 +162,11 @@ def _require_order(func: Func, plain: Func, origin: Mapping[str, Origin], loop: 
     here = [p.stmt for x in (loop, *nests) for p in leaf_paths(x.body)]
     folds = {s.label: s for s in here if isinstance(s, Reduce) and over & {*s.over}}
     going = {b.name for s in folds.values() for b in s.buffers}
-    moved = {p.stmt.label for x in nests for p in leaf_paths(x.body)}
+    moved = {p.stmt.label: leaf_writes(p.stmt) for x in nests for p in leaf_paths(x.body)}
 
     def matters(buffer: str, one: str, other: str) -> bool:
-        return not (buffer in going and one in folds and other in moved and other != one)
+        only_reads = other in moved and buffer not in moved[other]
+        return not (buffer in going and one in folds and only_reads)
 
     clash = violated_dependence(func, plain, origin, asks=matters)
     if clash is not None:
@@ -173,7 +175,7 @@ def _require_order(func: Func, plain: Func, origin: Mapping[str, Origin], loop: 
     _require_own_blocks(plain, loop.var, moved)
 
 
-def _require_own_blocks(plain: Func, v: str, moved: set[str]) -> None:
+def _require_own_blocks(plain: Func, v: str, moved: Collection[str]) -> None:
     """Refuse if one block reads what another one has made of folds that went on since."""
     every = [s for s in statements_of(plain) if s.label in moved and v in s.dims]
     for s in (s for s in every if not _goes_on(s, v)):
