@@ -19,7 +19,7 @@ from typing import Any
 import loopir as lp
 
 from .common.contraction import contraction, worth_tiling
-from .common.nest_queries import free_loops, fused, one_nest
+from .common.nest_queries import free_loops, fused, if_legal, one_nest
 from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
 from .cuda.auto_gpu import gpu
@@ -224,8 +224,7 @@ def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     """
     s, row = fused(s, s.loops(s.stages[-1])[:1])
     for x in reversed([x for x in s.stages if x not in outputs]):
-        if s.why("compute_at", x, row) is None:
-            s = s.compute_at(x, row)
+        s = if_legal(s, "compute_at", x, row)
     first, *others = dict.fromkeys(s.loops(x)[0] for x in s.stages)
     for loop in others:
         s = s.fuse_loops(first, loop)

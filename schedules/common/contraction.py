@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
-from .nest_queries import batched, extent, free_loops, step
+from .nest_queries import batched, extent, free_loops, if_legal, step
 
 LARGE_MATRIX = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
@@ -124,8 +124,7 @@ def copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) 
 def padded(s: lp.Schedule, stage: str, *loops: str) -> lp.Schedule:
     """`stage` without the guards of each of `loops` that can be padded away."""
     for loop in loops:
-        if s.why("pad", stage, loop) is None:
-            s = s.pad(stage, loop)
+        s = if_legal(s, "pad", stage, loop)
     return s
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from .nest_queries import extent, fused, step
+from .nest_queries import extent, fused, if_legal, step
 from .products import filled, followed, pooled, product
 
 ROWS = 4
@@ -55,15 +55,15 @@ def direct_cpu(
         s = s.reorder(io, jo, i, j)
     s = s.compute_at(stage, jo)
     for border in reversed(filled(s, (stage,))):
-        s = s.compute_at(border, home) if s.why("compute_at", border, home) is None else s
+        s = if_legal(s, "compute_at", border, home)
     inner = [x for x in s.loops(stage) if x in p.free and x not in (row, p.column)]
     s = s.reorder(*inner, *p.reduced, row, p.column)
     s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
     s = s.vectorize(p.column).unroll(row).vectorize(j).unroll(i)
     for loop in (io, jo):
-        s = s.partition(loop) if s.why("partition", loop) is None else s
+        s = if_legal(s, "partition", loop)
     outer = s.loops(out)[0]
-    return s.parallel(outer) if s.why("parallel", outer) is None else s
+    return if_legal(s, "parallel", outer)
 
 
 @lp.composite

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 import loopir as lp
@@ -17,6 +18,24 @@ def step(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tup
     """One step, and the loops that are new after it, outer ones first."""
     s = getattr(s, primitive)(*args, **kwargs)
     return s, s.last.loops
+
+
+def if_legal(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> lp.Schedule:
+    """`s` after one step; `s` itself where the step is refused."""
+    return getattr(s, primitive)(*args, **kwargs) if s.why(primitive, *args, **kwargs) is None else s
+
+
+def made_by(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, str]:
+    """One step, and the one stage that is new after it."""
+    s = getattr(s, primitive)(*args, **kwargs)
+    (stage,) = s.last.stages
+    return s, stage
+
+
+def iterations(s: lp.Schedule, loops: Iterable[str], unknown: int | None = None) -> int | None:
+    """How many iterations `loops` have together, each that is not known taken to have `unknown`, if that is given."""
+    counts = [unknown if (n := extent(s, x)) is None else n for x in loops]
+    return None if None in counts else prod(n or 0 for n in counts)
 
 
 def innermost(s: lp.Schedule, stage: str) -> str | None:

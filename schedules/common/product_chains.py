@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import loopir as lp
 
 from .contraction import Contraction, contraction
-from .nest_queries import extent, step
+from .nest_queries import extent, if_legal, step
 from .operands import computed
 
 
@@ -59,7 +59,7 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
         s, found = t, [x for x in t.stages if contraction(t, x) is not None]  # powers that the product makes itself
     if len(found) != 2:
         return None
-    s = s.factor_out(found[1]) if s.why("factor_out", found[1]) is None else s
+    s = if_legal(s, "factor_out", found[1])
     c = chain(s)
     return None if c is None else (s, c)
 

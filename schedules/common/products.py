@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 import loopir as lp
 
-from .nest_queries import extent, free_loops, step
+from .nest_queries import extent, free_loops, iterations, step
 
 
 @dataclass(frozen=True)
@@ -67,12 +66,7 @@ def several(s: lp.Schedule, stage: str, least: int = 16) -> bool:
     p = product(s, stage)
     if p is None or len(p.free) + len(p.reduced) == 3:
         return False
-    return all(_count(s, loops, least) >= least for loops in (p.left.loops, p.right.loops, p.reduced))
-
-
-def _count(s: lp.Schedule, loops: Sequence[str], unknown: int) -> int:
-    lengths: list[int] = [unknown if (n := extent(s, x)) is None else n for x in loops]
-    return prod(lengths)
+    return all((iterations(s, loops, least) or 0) >= least for loops in (p.left.loops, p.right.loops, p.reduced))
 
 
 def followed(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str, str]:

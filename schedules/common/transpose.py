@@ -12,7 +12,7 @@ from typing import Literal
 
 import loopir as lp
 
-from .nest_queries import batched, extent, free_loops, one_nest, step
+from .nest_queries import batched, extent, free_loops, if_legal, one_nest, step
 
 BANK_BYTES = 4
 WHOLE = 64
@@ -121,5 +121,5 @@ def _spread(s: lp.Schedule, rows: tuple[str, ...], tile: int, threads: int, lane
         s = s.vectorize(lane)
     s, (part, x) = step(s, "split", j, along)
     s, (rest, y) = step(s, "split", i, threads // along)
-    s = s.reorder(rest, y, part, x) if s.why("reorder", rest, y, part, x) is None else s
+    s = if_legal(s, "reorder", rest, y, part, x)
     return s.bind(y, "threadIdx.y").bind(x, "threadIdx.x").unroll(rest).unroll(part)

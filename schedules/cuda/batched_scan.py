@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, free_loops, fused, step
+from ..common.nest_queries import extent, free_loops, fused, if_legal, iterations, step
 from .elementwise import MOST_ROWS, elementwise
 from .reduction import reduction
-from .scan import VECTOR_BYTES, Tile, block_scan, moved_copy, one_row, source_of, vectorized
+from .scan import VECTOR_BYTES, Tile, block_scan, moved_copy, one_row, source_of
 
 PART_BYTES = 64
 """What a thread has of a row, at most."""
@@ -107,18 +106,13 @@ def recurrence(s: lp.Schedule, stage: str, *, threads: int = BLOCK_THREADS) -> l
         raise lp.ScheduleError(f"{stage} is no chain along one loop with columns that are independent")
     free = [x for x in s.loops(stage) if x != carried]
     s = _innermost(s, stage, carried)
-    count = _iterations(s, free)
+    count = iterations(s, free)
     narrow = count is not None and count < threads * lp.machine().processors
     return _scan_down(s, stage, free, carried, 1, WARP_LANES if narrow else threads)
 
 
 def _stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
     return any(t.write and t.contiguous(loop) for t in s.accesses(stage))
-
-
-def _iterations(s: lp.Schedule, loops: Sequence[str]) -> int | None:
-    counts = [extent(s, x) for x in loops]
-    return None if None in counts else prod(n or 0 for n in counts)
 
 
 def _element_bytes(s: lp.Schedule, stage: str) -> int:
@@ -129,7 +123,7 @@ def _element_bytes(s: lp.Schedule, stage: str) -> int:
 
 
 def _scan_rows(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, block: BlockShape) -> lp.Schedule:
-    length, rows = extent(s, loop), _iterations(s, free)
+    length, rows = extent(s, loop), iterations(s, free)
     threads, each = block
     if free and length is not None and length <= SHORT_ROW_PARTS * threads and rows != 1:
         tile = _RowParts.of(_element_bytes(s, stage), length, block)
@@ -223,14 +217,14 @@ class _RowParts:
         s, flat = fused(s, loops)
         s, (some, rest) = step(s, "split", flat, self.rows * self.parts * self.lanes)
         s, (thread, lane) = step(s, "split", rest, self.lanes)
-        s = vectorized(s, lane).bind(thread, "threadIdx.x").unroll(some)
+        s = if_legal(s, "vectorize", lane).bind(thread, "threadIdx.x").unroll(some)
         place = f"(r * {self.parts} + i // {self.each}) * {self.each + self.lanes} + i % {self.each}"
         return s.set_layout(copy, f"lambda r, i: {place}")
 
     def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
         """The loops of a copy by one thread, a vector after the other."""
         s, (some, lane) = step(s, "split", loops[-1], self.lanes)
-        return vectorized(s, lane).unroll(some)
+        return if_legal(s, "vectorize", lane).unroll(some)
 
 
 def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, tile: _RowParts) -> lp.Schedule:
@@ -263,7 +257,7 @@ def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, t
     for pair in pairs:
         s, thread = fused(s, pair)
         s = s.bind(thread, "threadIdx.x")
-    s = s.reuse(*tiles) if len(tiles) == 2 and s.why("reuse", *tiles) is None else s
+    s = if_legal(s, "reuse", *tiles) if len(tiles) == 2 else s
     return s.bind(block, "blockIdx.x")
 
 
@@ -296,7 +290,7 @@ def _of_blocks(s: lp.Schedule, sums: str, ends: str, block: BlockShape) -> lp.Sc
 
 def _scan_columns(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, block: BlockShape) -> lp.Schedule:
     """A thread for a vector of columns, or for a part of one; parts start where those before them end."""
-    count, length, threads = _iterations(s, free), extent(s, loop), max(1, block[0] // 2)
+    count, length, threads = iterations(s, free), extent(s, loop), max(1, block[0] // 2)
     vector = max(1, VECTOR_BYTES // _element_bytes(s, stage))
     lanes = vector if (extent(s, free[-1]) or 1) % vector == 0 else 1
     if count is None or length is None:
@@ -325,8 +319,8 @@ def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes
     """Blocks of `threads` that go down `lanes` columns each, some rows at a time, the row above in registers."""
     sources = _sources(s, stage, free[-1])
     s, (column, lane) = step(s, "split", free[-1], lanes)
-    beside = _iterations(s, [column]) or threads
-    outer = free[:-1] if beside >= WARP_LANES and (_iterations(s, free[:-1]) or MOST_ROWS + 1) <= MOST_ROWS else ()
+    beside = iterations(s, [column]) or threads
+    outer = free[:-1] if beside >= WARP_LANES and (iterations(s, free[:-1]) or MOST_ROWS + 1) <= MOST_ROWS else ()
     s, column = (s, column) if outer else fused(s, [*free[:-1], column])
     threads = min(threads, -(-beside // WARP_LANES) * WARP_LANES) if outer else threads
     s, (block, thread) = step(s, "split", column, threads)
@@ -338,12 +332,12 @@ def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes
         if s.why("cache_read", copy, source, "local", turn) is not None:
             continue
         s, _, ahead = moved_copy(s, "cache_read", copy, source, "local", turn)
-        s = vectorized(s, ahead[-1]) if lanes > 1 else s
+        s = if_legal(s, "vectorize", ahead[-1]) if lanes > 1 else s
         for x in ahead[:-1] if lanes > 1 else ahead:
             s = s.unroll(x)
     s = s.unroll(row).unroll(lane).unroll(moved[1])
-    s = vectorized(s, moved[2]) if lanes > 1 else s.unroll(moved[2])
-    s = s.partition(turn) if s.why("partition", turn) is None else s
+    s = if_legal(s, "vectorize", moved[2]) if lanes > 1 else s.unroll(moved[2])
+    s = if_legal(s, "partition", turn)
     s = s.bind(thread, "threadIdx.x").bind(block, "blockIdx.x")
     if not outer:
         return s

@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, step
+from ..common.nest_queries import extent, fused, if_legal, step
 
 VECTOR_BYTES = 16
 SECTOR_BYTES = 32
@@ -62,8 +62,7 @@ def column_blocks(s: lp.Schedule, *, side: int | None = None, threads: int | Non
     inside = {b for b in s.buffers if b not in made.given}
     for buffer in sorted(made.read):
         readers = tuple(x for x in s.stages if any(t.buffer == buffer and not t.write for t in s.accesses(x)))
-        if s.why("cache_read", readers, buffer, "local", block) is None:
-            s = s.cache_read(readers, buffer, "local", block)
+        s = if_legal(s, "cache_read", readers, buffer, "local", block)
     for stage in s.stages:
         s = _bind_stage(s, stage, made, block)
     for buffer in sorted(inside):
@@ -172,9 +171,8 @@ def _bind_stage(s: lp.Schedule, stage: str, made: _Columns, block: str) -> lp.Sc
         s, (turn, row) = step(s, "split", row, made.rows)
         s = s.reorder(lane, turn, row, one).bind(row, "threadIdx.y").unroll(turn)
     if folds:
-        before = set(s.loops())
         s = s.cache_write(stage, "local", lane)
-        for moved in (x for x in s.loops() if x not in before):
-            s = s.vectorize(moved) if s.why("vectorize", moved) is None else s
+        for moved in s.last.loops:
+            s = if_legal(s, "vectorize", moved)
     s = s.vectorize(one) if not folds and s.why("vectorize", one) is None else s.unroll(one)
     return s.bind(lane, "threadIdx.x")

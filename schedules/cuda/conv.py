@@ -7,11 +7,10 @@ tensors by index arithmetic: they exist as tiles alone, where a product's tiles 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused
+from ..common.nest_queries import extent, fused, iterations
 from ..common.products import Product, filled, followed, product
 from .matmul_mma import VECTOR, matmul_mma
 from .matmul_wgmma import matmul_wgmma
@@ -103,9 +102,8 @@ def conv_mma(
     s, stage, out = followed(s, stage)
     p = product(s, stage)
     wide = p is not None and all((extent(s, t.along or "") or VECTOR) % VECTOR == 0 for t in (p.left, p.right))
-    before = set(s.stages)
     s = as_matmul(s, stage, out)
-    sources = [x for x in s.stages if x not in before]
+    sources = s.last.stages
     row, column, _ = s.loops(stage)[-3:]
     chosen = _tile(extent(s, row), extent(s, column), wide)
     return matmul_mma(
@@ -128,26 +126,20 @@ def conv_wgmma(
     block = block or (None if p is None else _warpgroups(s, p))
     if block is None:
         raise lp.ScheduleError(f"{stage} is left to warps: warpgroups take many large tiles of many whole steps")
-    before = set(s.stages)
     s = as_matmul(s, stage, out)
-    sources = [x for x in s.stages if x not in before]
+    sources = s.last.stages
     within = (*sources, *filled(s, sources))
     return matmul_wgmma(s, stage, block=block, stages=stages or AHEAD, group=1, roles=False, within=within)
 
 
 def _warpgroups(s: lp.Schedule, p: Product) -> tuple[int, int] | None:
     """A tile for warpgroups; None where warps are the faster ones, or were not measured against."""
-    rows, columns, depth = (_length(s, x) for x in (p.left.loops, p.right.loops, p.reduced))
+    rows, columns, depth = (iterations(s, x, 0) or 0 for x in (p.left.loops, p.right.loops, p.reduced))
     width = next((n for n in (128, 64) if columns % n == 0), None)
     plain = len(p.free) == len({*p.left.loops, *p.right.loops}) and p.left.along in p.reduced
     if width is None or not plain or (extent(s, p.left.along or "") or 0) % PIECE or depth < STEPS * PIECE:
         return None
     return (128, width) if -(-rows // 128) * (columns // width) >= ENOUGH else None
-
-
-def _length(s: lp.Schedule, loops: Sequence[str]) -> int:
-    """How many iterations `loops` have together; 0 if that is not known."""
-    return prod(extent(s, x) or 0 for x in loops)
 
 
 def _tile(rows: int | None, columns: int | None, wide: bool) -> tuple[tuple[int, int], tuple[int, int], int, int]:

@@ -49,9 +49,8 @@ def _by_rows(
     inside = f"{length} % {lanes} == 0 and {chunk} <= {length} and {count} <= {MOST_ROWS}"
     if not one_nest(s, stage) or s.why("specialize", loops[0], inside) is not None:
         return s, stage, loops
-    known = s.stages
     s, others = step(s, "specialize", loops[0], inside)
-    (other,) = (x for x in s.stages if x not in known)
+    (other,) = s.last.stages
     s, row = fused(s, loops[:-1])
     s, (block, part) = step(s, "split", loops[-1], chunk)
     s = _threads(s, block, part, chunk, threads, lanes, vectors, length)

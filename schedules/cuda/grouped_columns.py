@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import loopir as lp
 
-from ..common.nest_queries import extent, reader, step
+from ..common.nest_queries import extent, if_legal, reader, step
 from .row_threads import VECTOR_BYTES
 
 SIDE, THREADS, TOGETHER = 64, 512, 4
@@ -78,16 +78,15 @@ def _grouped(
     """Groups of `width` rows, so many of them in a part and in a turn; a block has so many vectors side by side, and so
     many threads."""
     s = s.reorder(over, column) if s.loops(stage) != (over, column) else s
-    before = s.stages
     s, (group, row, *_) = step(s, "split", over, width, tail="peel")
-    left = [x for x in s.stages if x not in before]
+    left = s.last.stages
     s = s.reorder(row, column, group)
-    before, s = s.stages, s.rfactor(stage, row)
-    (rows,) = (x for x in s.stages if x not in before)
+    s = s.rfactor(stage, row)
+    (rows,) = s.last.stages
     s, (part, group) = step(s, "split", group, parts[0])
     s = s.reorder(part, row, column, group)
-    before, s = s.stages, s.rfactor(rows, part)
-    (partial,) = (x for x in s.stages if x not in before)
+    s = s.rfactor(rows, part)
+    (partial,) = s.last.stages
     s = _vectors(s, partial, buffer, (part, row, column, group), width, (*block, parts[1]))
     return _last(_join_rest(s, stage, left), stage, rows, left, LAST[not known])
 
@@ -108,13 +107,13 @@ def _vectors(
     outer = s.loops(partial)[s.loops(partial).index(inner) - 1]
     s, (some, thread) = step(s, "split", inner, threads // side)
     s = s.reorder(outer, some, thread, one)
-    known, s = s.stages, s.cache_write(partial, "local", lane)
-    (fold,) = (x for x in s.stages if x not in known)
-    known, s = s.stages, s.reindex(fold, buffer, one, at=thread)
-    (copy,) = (x for x in s.stages if x not in known)
+    s = s.cache_write(partial, "local", lane)
+    (fold,) = s.last.stages
+    s = s.reindex(fold, buffer, one, at=thread)
+    (copy,) = s.last.stages
     s = s.set_scope(next(t.buffer for t in s.accesses(copy) if t.write), "local").vectorize(s.loops(copy)[-1])
     s = s.bind(thread, "threadIdx.y").unroll(one).unroll(some)
-    s = s.partition(outer) if s.why("partition", outer) is None else s
+    s = if_legal(s, "partition", outer)
     s = s.vectorize(s.loops(partial)[-1]).bind(lane, "threadIdx.x")
     s, (block,) = step(s, "fuse", part, block)
     return s.bind(block, "blockIdx.x")

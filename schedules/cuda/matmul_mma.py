@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction
-from ..common.nest_queries import batched, extent, fused, reader, step
+from ..common.nest_queries import batched, extent, fused, if_legal, made_by, reader, step
 
 SHORT_NAMES = {"bfloat16": "bf16", "float16": "f16"}
 ROWS, COLUMNS, LANES, VECTOR = 16, 8, 32, 8
@@ -76,12 +76,7 @@ def matmul_mma(
     in whole tiles are copied into such first. With `ahead`, fragments are loaded a step ahead; with `spread`, copies
     are made among the steps, and not all at their start.
     """
-    c = contraction(s, stage)
-    if c is None:
-        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
-    out = reader(s, stage)
-    if out is None:
-        raise lp.ScheduleError(f"{stage} is read by no one stage alone, and its sums are to be an intermediate")
+    c, out = read_contraction(s, stage)
     unit = UNITS.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
     if unit is None or not (pairs(s, c) or rounded(s, c)):
         raise lp.ScheduleError(
@@ -97,6 +92,17 @@ def matmul_mma(
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     s = _sums(s, stage, block, warps, depth, unit, stages, ahead, spread, whole, within, near)
     return batched(s, batch)  # once tiles are found: an element of one loop made of several is no place in a tile
+
+
+def read_contraction(s: lp.Schedule, stage: str) -> tuple[Contraction, str]:
+    """The contraction `stage`, and the one stage that reads its sums; ScheduleError where it is none, or has none."""
+    c = contraction(s, stage)
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    out = reader(s, stage)
+    if out is None:
+        raise lp.ScheduleError(f"{stage} is read by no one stage alone, and its sums are to be an intermediate")
+    return c, out
 
 
 def pairs(s: lp.Schedule, c: Contraction) -> bool:
@@ -148,10 +154,8 @@ def _staged(
     s: lp.Schedule, out: str, at: str, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]
 ) -> lp.Schedule:
     """The tile of `out` made in shared memory, by warps, and stored by all lanes."""
-    before, loops = set(s.stages), set(s.loops())
-    s = s.reindex(out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
-    (tile,) = (x for x in s.stages if x not in before)
-    i, j = (x for x in s.loops(tile) if x not in loops)
+    s, tile = made_by(s, "reindex", out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
+    i, j = s.last.loops
     s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")
     return _copy_by_warps(_in_warps(s, i, j, block, warps), out, warps, None)
 
@@ -185,10 +189,10 @@ def _sums(
     tiles: list[str] = []
     for operand in c:
         raw = near and operand is c[1]
-        s, tile = _copied(s, stage, operand.buffer, *(("fragment", ki) if raw else ("shared", ko)))
+        s, tile = made_by(s, "cache_read", stage, operand.buffer, *(("fragment", ki) if raw else ("shared", ko)))
         tiles.append(tile)
     for name in within:
-        s = s.compute_inline(name) if s.why("compute_inline", name) is None else s
+        s = if_legal(s, "compute_inline", name)
     if not copies and s.why("pad", stage) is None:
         s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around an instruction
     for copy in copies:
@@ -201,7 +205,7 @@ def _sums(
             continue
         s = s.set_layout(tile, swizzled(depth if operand.along else length, unit.vector))
         s = _copy_by_warps(s, tile, warps, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
-        s, mine = _copied(s, stage, tile, "fragment", ki)
+        s, mine = made_by(s, "cache_read", stage, tile, "fragment", ki)
         s = _loaded(s, mine, f"ldmatrix_{kind}_{unit.short}", unit.depth) if kind in unit.loaded else s
     s = s.tensorize(i, f"{unit.product}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
     if ahead:
@@ -215,7 +219,7 @@ def _raw(s: lp.Schedule, made: str, at: str, warps: tuple[int, int], stages: int
     """What the fragment `made` is computed from, as it lies, in shared memory: a tile of what there is most of."""
     reads = [t for t in s.accesses(made) if not t.write]
     source = max(reads, key=lambda t: (sum(not t.invariant(x) for x in s.loops(made)), -t.dtype.bytes))
-    s, tile = _copied(s, made, source.buffer, "shared", at)
+    s, tile = made_by(s, "cache_read", made, source.buffer, "shared", at)
     width = extent(s, s.loops(tile)[-1])
     vector = 16 // source.dtype.bytes
     if width is None or width % vector:
@@ -244,7 +248,7 @@ def _whole_copies(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
 def _in_tiles(s: lp.Schedule, stage: str, operands: Sequence[Operand]) -> tuple[lp.Schedule, list[str]]:
     copies: list[str] = []
     for operand in operands:
-        s, copy = _copied(s, stage, operand.buffer, "global", None)
+        s, copy = made_by(s, "cache_read", stage, operand.buffer, "global", None)
         copies.append(copy)
     return s, copies
 
@@ -257,7 +261,7 @@ def both_whole(s: lp.Schedule, stage: str) -> lp.Schedule:
     for copy in copies:
         s = _filled(s, copy)
         blocks.append(s.loops(copy)[0])
-    return s.merge(*blocks, side_by_side=True) if s.why("merge", *blocks, side_by_side=True) is None else s
+    return if_legal(s, "merge", *blocks, side_by_side=True)
 
 
 def _filled(s: lp.Schedule, copy: str) -> lp.Schedule:
@@ -288,13 +292,6 @@ def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
     return Operand(left.buffer, left.contiguous(k)), Operand(right.buffer, right.contiguous(k))
 
 
-def _copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
-    before = set(s.stages)
-    s = s.cache_read(stage, buffer, scope, at=at)
-    (copy,) = (x for x in s.stages if x not in before)
-    return s, copy
-
-
 def _copy_by_warps(
     s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: str | None, vector: int = VECTOR
 ) -> lp.Schedule:
@@ -305,8 +302,13 @@ def _copy_by_warps(
     s, (flat, x) = step(s, "split", flat, warps[1])  # where there is too little for all, some have none
     s, (turn, y) = step(s, "split", flat, warps[0])
     s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").unroll(turn)
-    parts = all_or_nothing(s, element)
-    if parts is not None:
+    return vectors(s, element, instruction)
+
+
+def vectors(s: lp.Schedule, element: str, instruction: str | None, *, filled: bool = True) -> lp.Schedule:
+    """The loop over a vector of a copy by an instruction where it takes that, else as a vector; those of a border are
+    `filled` with zeros, each as a whole."""
+    if filled and (parts := all_or_nothing(s, element)) is not None:
         s, filling = parts
         s = s.vectorize(filling)
     if instruction is not None and s.why("tensorize", element, instruction) is None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction
-from ..common.nest_queries import batched, step
+from ..common.nest_queries import batched, if_legal, made_by, step
 from ..common.transpose import transpose
+from .matmul_mma import vectors
 
 LANES, VECTOR, ACROSS, DOWN = 32, 4, 4, 8
 """Lanes of a warp, along columns and along rows; elements of a vector of 16 bytes."""
@@ -53,22 +54,22 @@ def matmul_simt(
     s, (kv, k) = step(s, "split", k, VECTOR, tail="exact")
     s = s.reorder(*c.batch, bi, bj, ko, kv, k, i, j).bind(bi, "blockIdx.y").bind(bj, "blockIdx.x")
     s = batched(s, c.batch)
-    s, inner = _new(s, "cache_write", stage, "local", at=bj)
+    s, inner = made_by(s, "cache_write", stage, "local", at=bj)
     *_, i, j = s.loops(stage)
     apart = (c.left.along, c.right.along)
     s = _parts(s, (i, j), part, apart, ())
     *_, kv, k, i, j = s.loops(inner)
     copies: list[str] = []
     for operand in (c.left, c.right):
-        s, copy = _new(s, "cache_read", inner, operand.buffer, "shared", at=ko)
+        s, copy = made_by(s, "cache_read", inner, operand.buffer, "shared", at=ko)
         copies.append(copy)
-    s = s.pad(inner) if s.why("pad", inner) is None else s
+    s = if_legal(s, "pad", inner)
     s = _parts(s, (i, j), part, apart, (kv, k))
     for operand, copy in zip((c.left, c.right), copies, strict=True):
         s = _copy_by_lanes(s, copy, operand, depth, warps, stages)
     *_, i2, j2, _, _, _ = s.loops(inner)
     for copy, at in zip(copies, (i2, j2), strict=True):
-        s, mine = _new(s, "cache_read", inner, copy, "local", at=at)
+        s, mine = made_by(s, "cache_read", inner, copy, "local", at=at)
         *_, x, y = s.loops(mine)
         s = s.unroll(x).vectorize(y)
     s, (_, kv) = step(s, "split", kv, piece // VECTOR, tail="exact") if piece < depth else (s, ("", kv))
@@ -80,17 +81,9 @@ def _turned(s: lp.Schedule, c: Contraction) -> lp.Schedule:
     """Copies of the operands whose rows run along the reduced loop, the other loop along theirs."""
     for operand, loop in ((c.left, c.row), (c.right, c.column)):
         if operand.along:
-            s, copy = _new(s, "reindex", c.stage, operand.buffer, *c.batch, c.reduced, loop)
+            s, copy = made_by(s, "reindex", c.stage, operand.buffer, *c.batch, c.reduced, loop)
             s = transpose(s, copy)
     return s
-
-
-def _new(s: lp.Schedule, primitive: str, *args: object, **options: object) -> tuple[lp.Schedule, str]:
-    """One step, and the stage that it makes."""
-    before = set(s.stages)
-    s = getattr(s, primitive)(*args, **options)
-    (new,) = (x for x in s.stages if x not in before)
-    return s, new
 
 
 def _parts(
@@ -128,6 +121,4 @@ def _copy_by_lanes(
     s, (flat, across) = step(s, "split", flat, warps[1], tail="exact")
     s, (turn, down) = step(s, "split", flat, warps[0], tail="exact")
     s = s.bind(down, "warp.y").bind(across, "warp.x").bind(lane, "lane").unroll(turn)
-    if stages > 1 and s.why("tensorize", element, "cp_async_f32") is None:
-        return s.tensorize(element, "cp_async_f32")
-    return s.vectorize(element)
+    return vectors(s, element, "cp_async_f32" if stages > 1 else None, filled=False)

@@ -34,9 +34,8 @@ def matmul_split(s: lp.Schedule, stage: str, *, parts: int, warpgroups: bool = T
     (partial,) = (x for x in s.stages if x.startswith(f"{stage}_rf"))
     own = s.loops(stage)
     s = s.reorder(*own[1:], own[0])
-    before = set(s.stages)
     s = s.cache_write(partial, "global")
-    made = next(x for x in s.stages if x not in before or x == partial)
+    made = next(x for x in s.stages if x in (partial, *s.last.stages))
     s = (matmul_wgmma if warpgroups else matmul_mma)(s, made, **options)
     out = reader(s, stage)
     if out is None:
@@ -48,7 +47,6 @@ def matmul_split(s: lp.Schedule, stage: str, *, parts: int, warpgroups: bool = T
     s = s.compute_at(stage, thread).set_scope(stage, "local")
     *_, column, part = s.loops(stage)
     s = s.reorder(part, column)
-    before = set(s.stages)
     s = s.cache_read(stage, partial, "local", at=part)
-    (near,) = (x for x in s.stages if x not in before)
+    (near,) = s.last.stages
     return s.vectorize(s.loops(near)[-1]).unroll(part).vectorize(column)

@@ -52,10 +52,9 @@ def matmul_stream(
     _require_whole(s, c, high - whole, rest)
     if not whole:
         return _dealt(s, stage, rest, parts, stages, True)[0]
-    before = set(s.stages)
     s = s.compute_at(stage, s.loops(out)[0])
     s = s.simplify(s.loops(out)[0], drop_unit_loops=True).peel(s.loops(out)[0], last=high - whole)
-    (left,) = (x for x in s.stages if x not in before and s.reduced(x))
+    (left,) = (x for x in s.last.stages if s.reduced(x))
     for x in (stage, left):
         (sums,) = {t.buffer for t in s.accesses(x) if t.write}
         s = s.compute_root(x).fuse_dims(sums, 0)
@@ -93,9 +92,8 @@ def _dealt(
     s = s.reorder(tile, ko, i, j, kk).stream_k(stage, tile, ko, parts)
     (partial,) = (x for x in s.stages if x.startswith(f"{stage}_sk"))
     part, piece, *_ = s.loops(partial)
-    before = set(s.stages)
     s = s.bind(part, "blockIdx.x").cache_write(partial, "fragment", at=piece)
-    both = [x for x in s.stages if x == partial or x not in before]
+    both = (partial, *s.last.stages)
     (made,) = (x for x in both if s.reduced(x))
     (copy,) = (x for x in both if x != made)
     s = by_warpgroups(s, s.loops(copy)[-2])
@@ -129,7 +127,6 @@ def _added(s: lp.Schedule, stage: str, partial: str, out: str, block: tuple[int,
     s = s.bind(bj, "blockIdx.y") if across > 1 else s
     s = s.bind(thread, "threadIdx.y").bind(j, "threadIdx.x").vectorize(element)
     *_, piece, _, column = s.loops(stage)
-    before = set(s.stages)
     s = s.cache_read(stage, partial, "local", at=piece)
-    (near,) = (x for x in s.stages if x not in before)
+    (near,) = s.last.stages
     return s.vectorize(s.loops(near)[-1]).vectorize(column)

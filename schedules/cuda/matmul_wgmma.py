@@ -7,13 +7,12 @@ all of the reduced loop; `wgmma` takes both operands from shared memory, in swiz
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 import loopir as lp
 
-from ..common.contraction import Contraction, contraction
-from ..common.nest_queries import batched, extent, reader, step
-from .matmul_mma import all_or_nothing, both_whole, contraction_in, tiles
+from ..common.contraction import Contraction
+from ..common.nest_queries import batched, extent, if_legal, iterations, made_by, step
+from .matmul_mma import both_whole, contraction_in, read_contraction, tiles, vectors
 from .tma_store import result_bytes, store_boxes
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
@@ -122,12 +121,7 @@ def matmul_wgmma(
     one's sums is made while the other multiplies. The stages `within`, which the operands are computed from, are
     computed in the copies of their tiles, and tiles of results are counted as their rows are.
     """
-    c = contraction(s, stage)
-    if c is None:
-        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
-    out = reader(s, stage)
-    if out is None:
-        raise lp.ScheduleError(f"{stage} is read by no one stage alone, and its sums are to be an intermediate")
+    c, out = read_contraction(s, stage)
     (dtype,) = {t.dtype for t in s.accesses(stage) if t.buffer == c.left.buffer}
     unit = UNITS.get(dtype.name)
     if unit is None or (unit.short == "f32" and any(t.by != "tf32_below" for t in s.accesses(stage) if not t.write)):
@@ -136,13 +130,13 @@ def matmul_wgmma(
     *batch, row, column = s.loops(out)
     block = block or _block(extent(s, row), extent(s, column))
     (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
-    vectors = (extent(s, column) or VECTOR) % VECTOR == 0
+    whole_vectors = (extent(s, column) or VECTOR) % VECTOR == 0
     group = group or _band(extent(s, row), block[0])
     large = min(block) >= LARGE_TILE and stages != 1 and not whole and _boxed(s, c)
     s, (bi, i) = step(s, "split", row, block[0])
     s, (bj, j) = step(s, "split", column, block[1])
     s = s.reorder(bi, bj, i, j)
-    there = prod(extent(s, x) or 0 for x in (*batch, bi, bj))
+    there = iterations(s, (*batch, bi, bj)) or 0
     roles = large and there > 0 if roles is None else roles
     blocks = _blocks(there) if roles and blocks is None and there > lp.machine().processors else blocks
     if cluster > 1 or alternate:
@@ -159,7 +153,7 @@ def matmul_wgmma(
     if boxes is not None:
         s = boxes
     elif whole_rows:
-        s = _staged(s, out, at, block) if within else _results(s, stage, out, at, block, vectors)
+        s = _staged(s, out, at, block) if within else _results(s, stage, out, at, block, whole_vectors)
     elif not alternate:
         s = by_warpgroups(s, i)
     s = batched(s, [x for x in batch if x in s.loops(out)])
@@ -205,18 +199,17 @@ def by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
     return s.bind(warpgroup, "warpgroup")
 
 
-def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, int], vectors: bool) -> lp.Schedule:
+def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, int], whole_vectors: bool) -> lp.Schedule:
     """What is made of the sums, put in shared memory by those who hold them and copied from there in whole rows, in
     vectors, or element by element where rows do not begin right."""
-    before = set(s.stages)
     s = s.cache_write(out, "shared", at=at)
-    both = [x for x in s.stages if x == out or x not in before]
+    both = (out, *s.last.stages)
     (made,) = (x for x in both if any(t.buffer == stage for t in s.accesses(x)))
     (copy,) = (x for x in both if x != made)
     (tile,) = {t.buffer for t in s.accesses(made) if t.write}
     s = s.set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")  # rows apart by other banks
     s = by_warpgroups(s, s.loops(made)[-2])
-    if not vectors:
+    if not whole_vectors:
         return _row_by_warp(s, copy, block[0] // ROWS)
     s = copy_by_threads(s, copy, block[0] // ROWS, None)
     rows = next(x for x in s.loops(copy) if x not in s.loops(made) and s.loop(x).kind == "serial")
@@ -227,11 +220,9 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
 
 def _staged(s: lp.Schedule, out: str, at: str, block: tuple[int, int]) -> lp.Schedule:
     """`_results` of a tile whose rows are several loops of the output, counted together."""
-    before, loops = set(s.stages), set(s.loops())
     i, j = s.loops(out)[-2:]
-    s = s.reindex(out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
-    (tile,) = (x for x in s.stages if x not in before)
-    rows = next(x for x in s.loops(tile) if x not in loops)
+    s, tile = made_by(s, "reindex", out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
+    rows, _ = s.last.loops
     s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")
     return copy_by_threads(by_warpgroups(s, rows), out, block[0] // ROWS, None)
 
@@ -289,13 +280,11 @@ def steps(
     c = contraction_in(s, stage)
     copies: list[str] = []
     for operand in c:
-        before = set(s.stages)
-        s = s.cache_read(stage, operand.buffer, "shared", at=ko)
-        copies += [x for x in s.stages if x not in before]
+        s, copy = made_by(s, "cache_read", stage, operand.buffer, "shared", at=ko)
+        copies.append(copy)
     for name in within:
-        s = s.compute_inline(name) if s.why("compute_inline", name) is None else s
-    if s.why("pad", stage) is None:
-        s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around a product
+        s = if_legal(s, "compute_inline", name)
+    s = if_legal(s, "pad", stage)  # at the edges: zeros in the tiles, and no guard around a product
     for operand, copy in zip(c, copies, strict=True):
         s = s.set_layout(copy, swizzled(block[copies.index(copy)] if operand.along else depth, unit.vector))
         boxes = boxes_of(s, copy, unit, cluster)
@@ -352,9 +341,4 @@ def copy_by_threads(
     s, (flat, warp) = step(s, "split", flat, WARPS)
     s, (_, warpgroup) = step(s, "split", flat, groups)
     s = s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane")
-    if filled and (parts := all_or_nothing(s, element)) is not None:
-        s, filling = parts
-        s = s.vectorize(filling)
-    if instruction is not None and s.why("tensorize", element, instruction) is None:
-        return s.tensorize(element, instruction)
-    return s.vectorize(element)
+    return vectors(s, element, instruction, filled=filled)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import batched, extent, step
+from ..common.nest_queries import batched, extent, if_legal, made_by, step
 from ..common.product_chains import Chain, blocked, factored
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads, swizzled
 
@@ -65,7 +65,7 @@ def _overlapped(s: lp.Schedule, c: Chain, copy: str, outer: str) -> lp.Schedule:
     what is made of that block's scores."""
     made = next(x for x in s.stages[s.stages.index(c.first.stage) + 1 :] if outer in s.loops(x))
     late = (outer, copy, c.second.stage)
-    return s.retime(*late, before=made) if s.why("retime", *late, before=made) is None else s  # of one block
+    return if_legal(s, "retime", *late, before=made)  # of one block
 
 
 def _unit(s: lp.Schedule, c: Chain) -> Unit:
@@ -148,8 +148,6 @@ def _staged_tile(
     s: lp.Schedule, stage: str, buffer: str, at: str, rows: int | None, unit: Unit
 ) -> tuple[lp.Schedule, str]:
     """The tile of `buffer` that `stage` reads in an iteration of `at` in shared memory, as products take it."""
-    before = set(s.stages)
-    s = s.cache_read(stage, buffer, "shared", at=at)
-    (copy,) = (x for x in s.stages if x not in before)
+    s, copy = made_by(s, "cache_read", stage, buffer, "shared", at=at)
     high = rows or extent(s, s.loops(copy)[-2]) or 0
     return s.set_layout(copy, swizzled(high, unit.vector)), copy

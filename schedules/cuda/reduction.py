@@ -15,7 +15,7 @@ from typing import Any
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, one_nest, reader, step
+from ..common.nest_queries import extent, fused, if_legal, iterations, one_nest, reader, step
 from .grouped_columns import grouped, many_rows
 from .row_threads import (
     LONGEST,
@@ -98,9 +98,8 @@ def reduction(
         chunk = _part(s, over, blocks, least, parts, 0 if column else threads * max(1, VECTOR_BYTES // size))
     many = f"{MANY} <= {lp.text(s.loop(over[-1]).extent)}"
     if all_of and one_nest(s, stage) and s.why("specialize", over[0], many) is None:
-        known = s.stages
         s = s.specialize(over[0], many)
-        other = next(x for x in s.stages if x not in known)
+        other = s.last.stages[0]
         s = _in_turns(s, stage, over[0], max(1, VECTOR_BYTES // size), threads)
         return reduction(s, other, threads=threads, chunk=chunk)
     free = (*rows, column) if column else rows
@@ -139,9 +138,8 @@ def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> 
     for whole, part in versions:
         if s.why("specialize", column, whole) is not None:
             break
-        known = s.stages
         t, others = step(s, "specialize", column, whole)
-        other = next(x for x in t.stages if x not in known and t.reduced(x))
+        other = next(x for x in t.last.stages if t.reduced(x))
         t = _split_stage(t, column, stage)
         made = grouped(t, stage, column, over) if part is None else reduction(t, stage, threads=threads, chunk=part)
         if made is None:
@@ -152,7 +150,7 @@ def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> 
 
 def _split_stage(s: lp.Schedule, column: str, stage: str) -> lp.Schedule:
     """`stage` in a loop of its own, and what is made of it in the next."""
-    return s.distribute(column, stage) if s.why("distribute", column, stage) is None else s
+    return if_legal(s, "distribute", column, stage)
 
 
 def streams(s: lp.Schedule, stage: str) -> bool:
@@ -238,8 +236,8 @@ def _in_two(
     length = lp.text(s.loop(over[-1]).extent)
     s, (part, inner) = step(s, "split", over[-1], size)
     s = s.reorder(part, *rows, *((column,) if column else ()), *over[:-1], inner)
-    before, s = s.stages, s.rfactor(stage, part)
-    (partial,) = (x for x in s.stages if x not in before)
+    s = s.rfactor(stage, part)
+    (partial,) = s.last.stages
     finals = s.loops(stage)
     if len(finals) > 1:
         s = s.reorder(*finals[1:], finals[0])
@@ -262,11 +260,11 @@ def _in_turns(s: lp.Schedule, stage: str, loop: str, width: int, threads: int) -
     s, (turn, rest) = step(s, "split", loop, blocks * together)
     s, (part, rest) = step(s, "split", rest, together)
     s = s.reorder(part, turn, rest)
-    before, s = s.stages, s.rfactor(stage, part)
-    (partial,) = (x for x in s.stages if x not in before)
+    s = s.rfactor(stage, part)
+    (partial,) = s.last.stages
     s, fold = _near(s, partial, part)
     s = spread_row(s, fold, turn, threads, width, (length, f"({turn} * {blocks} + {part}) * {together}"))
-    s = s.partition(turn) if s.why("partition", turn) is None else s
+    s = if_legal(s, "partition", turn)
     s = s.bind(part, "blockIdx.x")
     return reduction(s, stage, threads=threads, chunk=0)
 
@@ -283,21 +281,15 @@ def _made_there(s: lp.Schedule, stage: str, block: str, side: int, width: int) -
             return s
         s = s.reverse_compute_at(after, block)
     for buffer in (t.buffer for t in s.accesses(stage) if t.write):
-        s = s.set_scope(buffer, "shared") if s.why("set_scope", buffer, "shared") is None else s
+        s = if_legal(s, "set_scope", buffer, "shared")
     return spread_row(s, after, block, side, width)
 
 
 def _crowds(s: lp.Schedule, stage: str, after: str, block: str) -> bool:
     """Whether so few blocks fold `stage` that they would be long at `after`, which all processors could share."""
-    blocks, work = _results(s, s.loops(stage)[: s.loops(stage).index(block) + 1]), _results(s, s.loops(after))
+    blocks, work = iterations(s, s.loops(stage)[: s.loops(stage).index(block) + 1]), iterations(s, s.loops(after))
     machine = lp.machine()
     return blocks is not None and work is not None and blocks < machine.processors and work > blocks * ALONE
-
-
-def _results(s: lp.Schedule, loops: Sequence[str]) -> int | None:
-    """How many iterations `loops` have together, if that is known."""
-    counts = [extent(s, x) for x in loops]
-    return None if None in counts else prod(n or 0 for n in counts)
 
 
 def _placed(s: lp.Schedule, stage: str, column: str, together: int) -> tuple[lp.Schedule, tuple[str, ...]]:
@@ -329,9 +321,8 @@ def _rows(
         inside = f"{aligned}1 <= {length} and {length} <= {most}"
         if s.why("specialize", rows[0], inside) is not None:
             break
-        known = s.stages
         s, others = step(s, "specialize", rows[0], inside)
-        (other,) = (x for x in s.stages if x not in known)
+        (other,) = s.last.stages
         s, (pieces, *lane) = step(s, "split", over[-1], width) if width > 1 else (s, (over[-1],))
         s, (one, piece) = step(s, "split", pieces, most // width)
         s = _rows_of(s, stage, rows, (one, piece, *lane), threads, None, kept=True)
@@ -354,8 +345,7 @@ def _rows_of(
     s, fold = _near(s, stage, rows[-1] if rows else None)
     before = s.stages
     for buffer in sorted(inputs) if kept else ():
-        if s.why("cache_read", fold, buffer, "local", rows[-1]) is None:
-            s = s.cache_read(fold, buffer, "local", rows[-1])
+        s = if_legal(s, "cache_read", fold, buffer, "local", rows[-1])
     copies = [x for x in s.stages if x not in before]
     inside, tests = f"{whole[1]} + {length} <= {whole[0]}" if whole and length is not None else "", whole
     if inside and s.why("specialize", over[-1], inside) is None:
@@ -406,9 +396,8 @@ def _columns(
     s, fold = _near(s, stage, lane)
     nests: list[tuple[str, ...]] = [(fold, turn, some, row, one)]
     if one and whole is not None and s.why("specialize", turn, whole) is None:
-        before = s.stages
         s, others = step(s, "specialize", turn, whole)
-        (other,) = (x for x in s.stages if x not in before)
+        (other,) = s.last.stages
         s = s.simplify(turn)
         nests.append((other, *others))
     for stage_of, *loops in nests:
@@ -453,7 +442,7 @@ def _ahead(s: lp.Schedule, stage: str, buffer: str, turn: str, threads: int) -> 
     s, (some, row) = step(s, "split", row, threads)
     s = s.bind(row, "threadIdx.y").unroll(some)
     for lane in lanes:
-        s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
+        s = if_legal(s, "vectorize", lane)
     return s
 
 
@@ -472,11 +461,11 @@ def reduction_cpu(s: lp.Schedule, stage: str, *, lanes: int = 16, chunk: int = 1
     length = extent(s, over[-1])
     if not rows and (length is None or length > chunk or len(over) > 1):
         s, (part, inner) = step(s, "split", over[0], chunk if len(over) == 1 else OUTER)
-        before, s = s.stages, s.rfactor(stage, part)
-        (stage,) = (x for x in s.stages if x not in before)
+        s = s.rfactor(stage, part)
+        (stage,) = s.last.stages
         rows, over = (part,), (inner, *over[1:])
     tail = "peel" if len(over) == 1 else "guard"  # what is left of each row would be folded between the vectors
     s, (_, lane, *_) = step(s, "split", s.loops(stage)[-1], lanes, tail=tail)
-    s = s.rfactor(stage, lane) if s.why("rfactor", stage, lane) is None else s
-    s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
+    s = if_legal(s, "rfactor", stage, lane)
+    s = if_legal(s, "vectorize", lane)
     return s.parallel(rows[0]) if rows and s.why("parallel", rows[0]) is None else s

@@ -196,7 +196,7 @@ def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int, least: in
         if len(readers) < least or s.why("cache_read", tuple(readers), buffer, "local", row) is not None:
             continue
         t = s.cache_read(tuple(readers), buffer, "local", row)
-        (copy,) = set(t.buffers) - set(s.buffers)
+        (copy,) = t.last.buffers
         size = _size(t, copy)
         if size is None or size > KEPT_BYTES * lanes:
             continue

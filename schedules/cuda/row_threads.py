@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, step
+from ..common.nest_queries import extent, fused, if_legal, step
 
 VECTOR_BYTES = 16
 SHARE_BYTES = 64
@@ -82,7 +82,7 @@ def spread_row(
     if (extent(s, outer) or UNROLLED + 1) <= UNROLLED:
         s = s.unroll(outer)
     if lane and not s.reduced(stage):
-        s = s.vectorize(lane) if s.why("vectorize", lane) is None else s
+        s = if_legal(s, "vectorize", lane)
     elif lane:
         place = f"{f'{turn} * {lanes * FLIGHT} + ' if turn else ''}{outer} * {lanes} + {thread}"
         inside = f"{place} < {size}" if guarded else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, step
+from ..common.nest_queries import extent, fused, if_legal, step
 
 PROGRAM = """
 def prefix_sum(n: "size", A: "{t}[n]", B: "out {t}[n]"):
@@ -76,19 +76,15 @@ class Tile:
         s, flat = fused(s, loops)
         s, (some, rest) = step(s, "split", flat, self.threads * self.lanes)
         s, (thread, lane) = step(s, "split", rest, self.lanes)
-        s = vectorized(s, lane).bind(thread, "threadIdx.x").unroll(some)
-        return s.specialize(some, whole) if s.why("specialize", some, whole) is None else s
+        s = if_legal(s, "vectorize", lane).bind(thread, "threadIdx.x").unroll(some)
+        return if_legal(s, "specialize", some, whole)
 
     def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
         """The loop of a copy by one thread, a vector after the other."""
         for loop in loops:
             s, (some, lane) = step(s, "split", loop, self.lanes)
-            s = vectorized(s, lane).unroll(some)
+            s = if_legal(s, "vectorize", lane).unroll(some)
         return s
-
-
-def vectorized(s: lp.Schedule, loop: str) -> lp.Schedule:
-    return s.vectorize(loop) if s.why("vectorize", loop) is None else s
 
 
 def source_of(s: lp.Schedule, stage: str, loop: str | None = None) -> str | None:
@@ -124,9 +120,9 @@ def one_row(s: lp.Schedule, stage: str, sums: str | None, tile: Tile) -> lp.Sche
 
 def block_scan(s: lp.Schedule, stage: str, source: str | None, block: str, length: str, tile: Tile) -> lp.Schedule:
     """The innermost loop of `stage`, a block of the scan of `length` elements, by the threads of a block of the GPU."""
-    known, whole = set(s.buffers), f"{block} * {tile.width} + {tile.width - 1} < {length}"
+    whole = f"{block} * {tile.width} + {tile.width - 1} < {length}"
     s = s.scan_blocks(s.loops(stage)[-1], tile.each)
-    parts, ends = (b for b in s.buffers if b not in known)
+    parts, ends = s.last.buffers
     (part, one), thread, row = s.loops(parts)[-2:], s.loops(stage)[-2], s.loops(ends)[-1]
     going, tiles = stage, list[str]()
     if source is not None and s.why("cache_read", (parts, stage), source, "shared", block) is None:
@@ -144,8 +140,8 @@ def block_scan(s: lp.Schedule, stage: str, source: str | None, block: str, lengt
     s = s.set_scope(parts, "shared").set_scope(ends, "shared").unroll(one).unroll(s.loops(going)[-1])
     for loop in (part, thread):
         s = s.bind(loop, "threadIdx.x")
-        s = s.specialize(loop, whole) if s.why("specialize", loop, whole) is None else s
-    s = s.reuse(*tiles) if len(tiles) == 2 and s.why("reuse", *tiles) is None else s
+        s = if_legal(s, "specialize", loop, whole)
+    s = if_legal(s, "reuse", *tiles) if len(tiles) == 2 else s
     return _parts(s, parts, ends, row)
 
 
@@ -153,9 +149,8 @@ def _parts(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
     """The row of the parts, in parts of its own where it is long."""
     if (extent(s, row) or 0) <= 2 * ROW:
         return s
-    known = set(s.buffers)
     s = s.scan_blocks(row, ROW)
-    sums, starts = (b for b in s.buffers if b not in known)
+    sums, starts = s.last.buffers
     tile = Tile(0, ROW, 1)
     for fold, loop in ((sums, s.loops(sums)[-2]), (ends, s.loops(ends)[-2])):
         s, inner, moved = moved_copy(s, "cache_write", fold, "local", loop)
@@ -170,7 +165,6 @@ def _parts(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
 
 def moved_copy(s: lp.Schedule, primitive: str, *args: object) -> tuple[lp.Schedule, str, tuple[str, ...]]:
     """A step that makes a copy: what the copy is called, and the loops of the nest that moves it."""
-    before = set(s.buffers)
     s, moved = step(s, primitive, *args)
-    (copy,) = (b for b in s.buffers if b not in before)
+    (copy,) = s.last.buffers
     return s, copy, moved

@@ -12,7 +12,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, free_loops, fused, one_nest, reader, step
+from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reader, step
 from .elementwise import elementwise
 
 MOST_TERMS = 64
@@ -73,7 +73,7 @@ def short_folds(
         raise lp.ScheduleError(f"{last} has loops that depend on each other")
     s = _side_by_side(s, stage)
     most = MOST_STATEMENTS // prod(extent(s, x) or 1 for x in s.reduced(stage))
-    if (total := _count(s, loops)) is not None:
+    if (total := iterations(s, loops)) is not None:
         machine = lp.machine()  # fewer results a thread where not as many threads are left as run at once
         most = min(most, total // (machine.processors * machine.threads_per_processor))
     while True:
@@ -121,14 +121,14 @@ def _last(s: lp.Schedule, stage: str) -> str:
 def _side_by_side(s: lp.Schedule, stage: str) -> lp.Schedule:
     """Small operands that the innermost loop strides through copied first, so that it runs along the copy."""
     inner = [x for x in s.loops(stage) if x not in s.reduced(stage)][-1]
-    results = _count(s, [x for x in s.loops(stage) if x not in s.reduced(stage)])
+    results = iterations(s, [x for x in s.loops(stage) if x not in s.reduced(stage)])
     for t in s.accesses(stage):
         if t.write or t.invariant(inner) or t.contiguous(inner):
             continue
         if _number(t.strides.get(inner)) * t.dtype.bytes % WHOLE == 0:
             continue  # what a result takes of it is whole vectors already
         on = [x for x in s.loops(stage) if not t.invariant(x)]
-        size = _count(s, on)
+        size = iterations(s, on)
         if results is None or size is None or size * SMALL > results:
             continue
         order = (*(x for x in on if x != inner), inner)
@@ -136,12 +136,6 @@ def _side_by_side(s: lp.Schedule, stage: str) -> lp.Schedule:
             s = s.reindex(stage, t.buffer, *order)
             s = elementwise(s, s.last.stages[0])
     return s
-
-
-def _count(s: lp.Schedule, loops: Sequence[str]) -> int | None:
-    """How many iterations `loops` have together, if that is known."""
-    counts = [extent(s, x) for x in loops]
-    return None if None in counts else prod(n or 0 for n in counts)
 
 
 def _tile(
@@ -191,7 +185,7 @@ def _in_registers(s: lp.Schedule, stage: str, thread: str) -> tuple[lp.Schedule,
         if s.why("cache_read", stage, buffer, "local", thread) is not None:
             continue
         made, copied = step(s, "cache_read", stage, buffer, "local", thread)
-        count = _count(made, copied)
+        count = iterations(made, copied)
         size = None if count is None else -(-count * s.buffer(buffer).dtype.bytes // 4)
         if copied and size is not None and size <= MOST_REGISTERS:  # what is gathered may come from anywhere
             s, held = made, held + size

@@ -49,9 +49,8 @@ def store_boxes(
     near = [x for x in s.stages if {*s.loops(x)} & {*s.loops(out)}]
     if any(t.buffer == whole and not t.write for x in near for t in s.accesses(x)):
         return None
-    before = set(s.stages)
     s = s.cache_write(out, "shared", at=at)
-    both = [x for x in s.stages if x == out or x not in before]
+    both = (out, *s.last.stages)
     (made,) = (x for x in both if any(t.buffer == stage for t in s.accesses(x)))
     (copy,) = (x for x in both if x != made)
     (target,) = (t for t in s.accesses(made) if t.write)

@@ -12,7 +12,7 @@ import loopir as lp
 from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, free_loops, one_nest, step
+from ..common.nest_queries import extent, free_loops, if_legal, one_nest, step
 from ..common.products import product, several
 from ..common.view_loops import join_views, with_views_split
 from .column_reduction import across, columns
@@ -149,9 +149,8 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
         return _vectors(s, loop, lanes)
     if s.why("split", loop, CHUNK, tail="peel") is not None:
         return s
-    before = set(s.loops())
     s = s.split(loop, CHUNK, tail="peel")
-    outer, inner = [x for x in s.loops() if x not in before][:2]
+    outer, inner, *_ = s.last.loops
     s, (_, lane) = step(s.parallel(outer), "split", inner, VECTORS * lanes)
     if s.why("vectorize", lane) is not None:
         return s
@@ -171,15 +170,14 @@ def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Sc
             if order != s.loops(stage) and s.why("reorder", *order) is None:
                 s = s.reorder(*order)
             vector = next((x for x in s.loops(stage) if x not in before), lane)
-            s = s.partition(vector) if s.why("partition", vector) is None else s  # one mask, in the last vector
-    return s.parallel(loops[0]) if s.why("parallel", loops[0]) is None else s
+            s = if_legal(s, "partition", vector)  # one mask, in the last vector
+    return if_legal(s, "parallel", loops[0])
 
 
 def _vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
     length = extent(s, loop)
     if (length is not None and length < lanes) or s.why("split", loop, lanes) is not None:
         return s
-    before = set(s.loops())
     t = s.split(loop, lanes)
-    inner = [x for x in t.loops() if x not in before][-1]
+    inner = t.last.loops[-1]
     return t.vectorize(inner) if t.why("vectorize", inner) is None else s

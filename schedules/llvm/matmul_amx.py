@@ -12,7 +12,7 @@ from math import prod
 import loopir as lp
 
 from ..common.contraction import Contraction, contraction, padded, stages
-from ..common.nest_queries import extent, step
+from ..common.nest_queries import extent, if_legal, step
 from .matmul_vnni import woven
 
 SIDE, PAIR = 16, 2
@@ -174,4 +174,4 @@ def _copied(s: lp.Schedule, stage: str, buffer: str, *, turned: bool) -> tuple[l
 
 
 def _parallel(s: lp.Schedule, loop: str) -> lp.Schedule:
-    return s.parallel(loop) if s.why("parallel", loop) is None else s
+    return if_legal(s, "parallel", loop)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction, padded, stages
-from ..common.nest_queries import extent, step
+from ..common.nest_queries import extent, if_legal, step
 from .matmul_cpu import whole_vectors
 
 HEIGHTS = (12, 10, 14, 6, 5, 4, 8, 3, 2)
@@ -167,7 +167,7 @@ def _filled(s: lp.Schedule, copy: str, operand: Operand, width: int, steps: int)
     else:
         s = woven(s, copy, k, x, steps, width)
     outer = s.loops(copy)[0]
-    return s.parallel(outer) if s.why("parallel", outer) is None else s
+    return if_legal(s, "parallel", outer)
 
 
 def woven(s: lp.Schedule, copy: str, k: str, x: str, steps: int, width: int) -> lp.Schedule:
@@ -183,4 +183,4 @@ def woven(s: lp.Schedule, copy: str, k: str, x: str, steps: int, width: int) -> 
     s = s.reorder(outer, x, k, near, column)
     made, source = (next(t.dtype.name for t in s.accesses(copy) if t.write is which) for which in (True, False))
     weave = f"weave_{steps}_{columns}_{source}" + (f"_{made}" if made != source else "")
-    return s.tensorize(near, weave) if s.why("tensorize", near, weave) is None else s
+    return if_legal(s, "tensorize", near, weave)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.contraction import contraction, separate_operands
-from ..common.nest_queries import extent, one_nest, step
+from ..common.nest_queries import extent, if_legal, one_nest, step
 
 
 @lp.composite
@@ -37,8 +37,7 @@ def _alone(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with the loops around `stage` distributed, from the inside, as far as each may be."""
     for _ in s.loops(stage):
         for loop in reversed(s.loops(stage)):
-            if s.why("distribute", loop) is None:
-                s = s.distribute(loop)
+            s = if_legal(s, "distribute", loop)
     return s
 
 

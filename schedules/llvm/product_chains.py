@@ -51,9 +51,8 @@ def _tiled(s: lp.Schedule, c: Chain) -> lp.Schedule:
     for stage in (c.fold, *c.after):
         if s.reduced(stage):
             s = s.decompose_reduction(stage)
-            before = {*s.stages} - {stage}
             s = s.cache_write(stage, "local", at=s.loops(stage)[-2])
-            (fold,) = (x for x in s.stages if x not in before and s.reduced(x))
+            (fold,) = (x for x in (stage, *s.last.stages) if s.reduced(x))
             s = folded(s, fold, lanes=lanes)
         else:
             s, (_, lane) = step(s, "split", s.loops(stage)[-1], lanes, tail="exact")
@@ -75,9 +74,8 @@ def _tiled(s: lp.Schedule, c: Chain) -> lp.Schedule:
 
 def _in_panels(s: lp.Schedule, c: Contraction, width: int) -> lp.Schedule:
     """The right operand of a contraction once, in panels of `width` columns, by threads."""
-    before = set(s.stages)
     s = s.cache_read(c.stage, c.right.buffer, "global")
-    (panels,) = (x for x in s.stages if x not in before)
+    (panels,) = s.last.stages
     layout, batch = c.right.panels(width), "".join(f"b{n}, " for n in range(len(s.loops(panels)) - 2))
     s = s.set_layout(panels, layout.replace("lambda ", f"lambda {batch}").replace("(", f"({batch}", 1))
     wide, deep = s.loops(panels)[-2:] if c.right.along else s.loops(panels)[:-3:-1]
@@ -92,8 +90,7 @@ def _register_tiles(s: lp.Schedule, stage: str, loops: tuple[str, str, str], til
     s, (i, ii) = step(s, "split", row, tile[0], tail="exact")
     s, (j, jj) = step(s, "split", column, tile[1], tail="exact")
     s = s.reorder(i, j, over, ii, jj)
-    before = set(s.stages)
     s = s.cache_write(stage, "local", at=j)
-    for x in (stage, *(x for x in s.stages if x not in before)):
+    for x in (stage, *s.last.stages):
         s = s.vectorize(s.loops(x)[-1]).unroll(s.loops(x)[-2])
     return s

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import extent
+from ..common.nest_queries import extent, if_legal
 from ..common.transpose import find_transposed_read, tiled
 
 MAX_ROWS = 16
@@ -38,6 +38,6 @@ def transpose_cpu(s: lp.Schedule, stage: str, *, rows: int | None = None) -> lp.
     along, across = s.loops(copy)[-1], s.loops(copy)[-2]
     s = s.vectorize(along).unroll(across).vectorize(j).unroll(i)
     for loop in (wide, high):
-        s = s.partition(loop) if s.why("partition", loop) is None else s
+        s = if_legal(s, "partition", loop)
     outer = next((x for x in (*batch, high) if (extent(s, x) or lp.thread_count()) >= lp.thread_count()), high)
-    return s.parallel(outer) if s.why("parallel", outer) is None else s
+    return if_legal(s, "parallel", outer)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import extent, innermost, step
+from ..common.nest_queries import extent, if_legal, innermost, step
 from .nontemporal_stores import past_caches, streamed
 from .split_reduction import folded, several
 
@@ -30,7 +30,7 @@ def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -
             s = folded(s, stage, lanes=lanes)
         else:
             s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
-    return s.parallel(loop) if s.why("parallel", loop) is None else s
+    return if_legal(s, "parallel", loop)
 
 
 @lp.composite

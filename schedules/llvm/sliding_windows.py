@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import extent, innermost, step
+from ..common.nest_queries import extent, if_legal, innermost, step
 from .nontemporal_stores import past_caches
 from .row_fusion import vectors
 from .split_reduction import several
@@ -42,7 +42,7 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
         inner = innermost(s, stage)
         if inner is not None and inner not in (outer, row):
             s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
-    return s.parallel(outer) if s.why("parallel", outer) is None else s
+    return if_legal(s, "parallel", outer)
 
 
 def _strip(length: int | None) -> int:

@@ -97,8 +97,7 @@ def into_one(s: lp.Schedule, stage: str, *, lanes: int | None = None, part: int 
 
 def _fold_privately(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
     """`stage` folded apart for each iteration of `loop`, in registers."""
-    before = set(s.buffers)
     s = s.rfactor(stage, loop)
-    for buffer in (x for x in s.buffers if x not in before):
+    for buffer in s.last.buffers:
         s = s.set_scope(buffer, "local")
     return s
