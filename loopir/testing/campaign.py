@@ -9,8 +9,8 @@ dies, as a crash. What took only the judges so long is counted as given up.
 
 Counts are written to DIR/part-K.json, of which K is the first that is free, unless `--part` says it: the same command
 goes on where it was ended, as parts of different numbers, or seeds, draw different programs. `--report DIR` adds up all
-parts there and prints a line for each primitive: steps tried, accepted, illegal, crashed, slow, legal but refused; and
-the totals. `--legality` prints that table for one part, too; `--cases` what should not be.
+parts there. Printed is a line for each primitive: steps tried, accepted, illegal, crashed, slow, legal but refused; and
+the totals; with `--cases` what should not be, too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from loopir.testing.generate.odd_names import with_odd_names
 from loopir.testing.generate.steps import Crash, arguments_of
 from loopir.testing.generate.strategies import arrays_for, funcs
 from loopir.testing.generate.varied import longest, varied
-from loopir.testing.legality import AFFINE, JUDGED, Table, judge_taken, programs, take
+from loopir.testing.legality import AFFINE, JUDGED, judge_taken, programs, take
 from loopir.testing.oracles.brute_force import first_violation, small_sizes
 from loopir.testing.oracles.last_writers import asks_memory
 from loopir.testing.oracles.oracles import Case, llvm
@@ -143,10 +143,6 @@ class Counts:
         told = f"{self.tried} steps tried, {self.taken} accepted, of each primitive {fewest} or more"
         others = "; ".join(f"{name}: {count}" for name, count in sorted(self.others.items()))
         return f"{self.legality}\n\n{others}\n{told}; {self.failures} failures"
-
-    def __str__(self) -> str:
-        others = "".join(f"{name}: {count}\n" for name, count in sorted(self.others.items()))
-        return f"{Table(self.verdicts)}\n\n{others}\n{self.tried} steps tried, {self.taken} accepted"
 
     @property
     def taken(self) -> int:
@@ -517,7 +513,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=10.0, help="seconds that one step may take")
     parser.add_argument("--primitives", nargs="*", default=[], help="these only")
     parser.add_argument("--out", type=Path, help="a folder for the counts")
-    parser.add_argument("--legality", action="store_true", help="print the table of legality")
     parser.add_argument("--cases", action="store_true", help="print what should not be, too")
     parser.add_argument("--report", type=Path, help="add up the parts in this folder instead, and print them")
     chosen: Any = parser.parse_args(argv)
@@ -531,7 +526,7 @@ def main(argv: list[str] | None = None) -> int:
             chosen.seconds, chosen.jobs, part, chosen.out,
             seed=chosen.seed, limit=chosen.limit, names=chosen.primitives,
         )  # fmt: skip
-    print(total.report if chosen.legality or chosen.report is not None else total)
+    print(total.report)
     if chosen.cases:
         print("\n".join(total.cases))
     return min(100, total.failures)

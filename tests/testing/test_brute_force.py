@@ -7,7 +7,7 @@ import pytest
 import loopir as lp
 from loopir.errors import ScheduleError
 from loopir.schedule.core.trace import Step
-from loopir.testing.legality import Table, measure, renewed, verdict
+from loopir.testing.legality import verdict
 from loopir.testing.oracles.brute_force import first_violation, small_sizes, tagged
 from loopir.testing.oracles.unchecked import unchecked
 
@@ -74,17 +74,6 @@ def same(a: "inout float32[1]"):
         plain = lp.Schedule(same).reorder("j", "i").func
     assert first_violation(same, plain, [{}]) is None
     assert first_violation(tagged(same), turned, [{}]) is not None
-
-
-def test_random_steps_are_judged() -> None:
-    table = measure(0, seed=3, each=6, examples=12)
-    assert not [x for x in table.wrong if "accepted, illegal" in x]
-    assert "| all |" in str(table)
-    both = Table()
-    both.add(table)
-    both.add(table)
-    assert all(both.counted(name) == 2 * table.counted(name) for name in table.counts)
-    assert renewed(f"Before.\n\n{both}\n\nAfter.\n", str(table)) == f"Before.\n\n{table}\n\nAfter.\n"
 
 
 def test_a_value_that_nobody_reads_may_go_where_another_is_made_again() -> None:
