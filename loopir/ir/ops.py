@@ -63,6 +63,7 @@ class Intrinsic:
     `ulp` bounds the error of a backend against the exact result, in units in the last place; 0 is exact.
     `work` is about how many instructions a GPU takes for it in float32, for estimates.
     `variants` are cheaper operations that give the same for some arguments, or of which some are its square.
+    `rare`: in lanes, what takes it is skipped where no lane does.
     `pairs` names, by dtype, the instruction that computes it for two lanes at less than twice the cost; its operands
     are those of both lanes in the order of the arguments, then the results.
     """
@@ -81,6 +82,7 @@ class Intrinsic:
     commutes: bool = False
     idempotent: bool = False
     lane: Callable[[int], int] | None = None
+    rare: bool = False
     ulp: float = 0.0
     work: int = 1
     variants: tuple[Variant, ...] = ()

@@ -18,8 +18,9 @@ from functools import lru_cache
 from math import ceil, prod
 
 from loopir.ir.dtypes import DType, float32
-from loopir.ir.grammar import Cast, Func, InstrRegion, Load, Mapped, Op, Reduce, Select, Store, Value
+from loopir.ir.grammar import Cast, Func, InstrRegion, Load, Mapped, Node, Op, Reduce, Select, Store, Value
 from loopir.ir.ops import Intrinsic
+from loopir.ir.traverse.rebuild import distinct_nodes
 from loopir.ir.traverse.walk import free_vars, leaf_paths, nodes, statements, top_level_nests
 from loopir.ir.values import Param
 from loopir.machines import Cpu
@@ -276,12 +277,16 @@ def _op_instructions(n: Op | Cast | Select) -> tuple[float, float, float]:
     return plain - joined + CONVERSIONS * t.is_narrow, slow, called
 
 
+def _is_rare(n: Node) -> bool:
+    return isinstance(n, Op) and n.fn.rare
+
+
 @lru_cache(maxsize=512)
 def _expanded(fn: Intrinsic, t: DType) -> tuple[float, float, float]:
     """The instructions of an operation on `t`, which are those of what it is expanded into."""
     made = fn.expand(*(Param(f"{fn.name}.{n}", t) for n in range(fn.arity))) if fn.expand is not None else None
     if made is not None:
-        parts = [_op_instructions(n) for n in dict.fromkeys(nodes(made)) if isinstance(n, Op | Cast | Select)]
+        parts = [_op_instructions(n) for n in distinct_nodes(made, but=_is_rare) if isinstance(n, Op | Cast | Select)]
         plain, slow, called = (float(sum(x)) for x in zip(*parts, strict=True)) if parts else (1.0, 0.0, 0.0)
         return plain, slow, called
     if fn.name in DIVIDE:

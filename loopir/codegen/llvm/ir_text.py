@@ -211,12 +211,14 @@ class Function(Callee):
 
     __slots__ = ("args", "blocks", "head", "label", "taken")
 
-    def __init__(self, label: str, result: Type, args: Sequence[tuple[Type, str, str]], *, how: str = "") -> None:
+    def __init__(
+        self, label: str, result: Type, args: Sequence[tuple[Type, str, str]], *, how: str = "", linkage: str = ""
+    ) -> None:
         super().__init__(result, f"@{label}")
         self.label, self.taken, self.blocks = label, dict[str, int](), list[Block]()
         self.args = tuple(Operand(kind, f"%{self.named(x)}") for kind, x, _ in args)
         told = (f"{v.type.text}{attribute} {v.text}" for v, (*_, attribute) in zip(self.args, args, strict=True))
-        self.head = f"define {result.text} {self.text}({', '.join(told)}){how}"
+        self.head = f"define {linkage and linkage + ' '}{result.text} {self.text}({', '.join(told)}){how}"
 
     def named(self, base: str) -> str:
         """A name that nothing in the function has."""

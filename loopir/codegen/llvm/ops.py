@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +21,7 @@ from loopir.codegen.llvm.ir_text import (
     VOID,
     Callee,
     Constant,
+    Function,
     Operand,
     Type,
     constant,
@@ -144,10 +145,7 @@ def convert(b: Builder, v: Operand, source: DType, to: DType) -> Operand:
             out = b.cast("fpext", v, kind) if to.bits == 64 else v
         return from_memory(b, to_memory(b, out, to), to) if to.is_narrow else out
     if source.is_float:
-        if to == bool_:
-            return b.fcmp("une", v, 0.0)
-        name = "llvm.fptosi.sat" if to.kind == "int" else "llvm.fptoui.sat"
-        return b.call(_intrinsic(b, name, kind, [v.type]), [v])
+        return _to_integer(b, v, to)
     if to.is_float:
         wide = like(v, DOUBLE if to.bits == 64 else FLOAT)
         out = b.cast("sitofp", v, wide) if source.kind == "int" else b.cast("uitofp", v, wide)
@@ -155,6 +153,27 @@ def convert(b: Builder, v: Operand, source: DType, to: DType) -> Operand:
     if to == bool_:
         return v if source == bool_ else b.icmp("ne", v, 0)
     return resized(b, v, kind, source)
+
+
+def _to_integer(b: Builder, v: Operand, to: DType) -> Operand:
+    """A float as a `to`: cut, between its ends, and 0 for NaN.
+
+    LLVM's saturating conversion of a vector converts each lane by itself; so vectors of floats that hold the ends of
+    `to` are converted to 32 bits between them.
+    """
+    if to == bool_:
+        return b.fcmp("une", v, 0.0)
+    held = 16 if v.type.scalar is FLOAT else 32 - (to.kind == "uint")
+    if not v.type.count or to.bits > held:
+        kind = like(v, register_type(to))
+        name = "llvm.fptosi.sat" if to.kind == "int" else "llvm.fptoui.sat"
+        return b.call(_intrinsic(b, name, kind, [v.type]), [v])
+    least, most = (-(1 << (to.bits - 1)), (1 << (to.bits - 1)) - 1) if to.kind == "int" else (0, (1 << to.bits) - 1)
+    low = b.select(b.fcmp("olt", v, float(least)), float(least), v)
+    inside = b.select(b.fcmp("ogt", low, float(most)), float(most), low)
+    number = b.select(b.fcmp("uno", v, v), 0.0, inside)
+    wide = b.cast("fptosi", number, like(v, I32))
+    return wide if to.bits == 32 else b.cast("trunc", wide, like(v, integer(to.bits)))
 
 
 def resized(b: Builder, v: Operand, to: Type, source: DType) -> Operand:
@@ -229,12 +248,10 @@ def spell(b: Builder, spelling: str, args: Sequence[Operand], t: DType, flags: s
         return _integer_division(b, first, last, rest)
     if how == "shift":
         return _shift(b, first, last, rest, t)
-    if how == "scale":
-        return _scaled(b, first, last, rest)
-    if how in ("significand", "binade"):
-        return _split_float(b, first, how)
-    if how == "keep":
-        return _digits(b, first, *rest.split())
+    if how in _BIT_OPERATIONS:
+        return _BIT_OPERATIONS[how](b, first, last, spelling)
+    if how == "apart":
+        return _called_apart(b, rest, first)
     if how == "call":
         return _scalar_calls(b, rest + ("f" if t == float32 else ""), args)
     if how == "same":
@@ -295,34 +312,74 @@ def _scaled(b: Builder, x: Operand, n: Operand, how: str) -> Operand:
 
     Of one, 2^m is a factor. Where that is no normal number, it is made of two, and all but one product are exact.
     """
-    low = b.bitcast(n, like(n, I32))
-    field = b.op("shl", low, 23)
+    bits, digits = _layout(x)
+    low = b.bitcast(n, like(n, bits))
+    field = b.op("shl", low, digits)
     if how == "1":
         return b.op("fmul", x, b.bitcast(field, x.type))
-    half = b.op("and", b.op("shl", low, 22), -(1 << 23))
+    half = b.op("and", b.op("shl", low, digits - 1), -(1 << digits))
     for part in (half, b.op("sub", field, half)):
         x = b.op("fmul", x, b.bitcast(part, x.type))
     return x
 
 
 def _split_float(b: Builder, x: Operand, part: str) -> Operand:
-    """m or e of a positive normal float32 x = m * 2^e, m in [sqrt(1/2), sqrt(2)).
+    """m or e of a positive normal float x = m * 2^e, m in [sqrt(1/2), sqrt(2)).
 
-    Counted from the bits of sqrt(1/2), the exponent's field changes where m does.
+    Counted from the bits of sqrt(1/2), the exponent's field changes where m does. An integer in the last bits of a
+    number of 2^52 to 2^53 becomes a float64 by a difference, as not every CPU converts those of 64 bits.
     """
-    bits = b.bitcast(x, like(x, I32))
-    e = b.op("ashr", b.op("sub", bits, 0x3F3504F3), 23)
-    return b.cast("sitofp", e, x.type) if part == "binade" else b.bitcast(b.op("sub", bits, b.op("shl", e, 23)), x.type)
+    kind, digits = _layout(x)
+    bits = b.bitcast(x, like(x, kind))
+    e = b.op("ashr", b.op("sub", bits, 0x3F3504F3 if kind is I32 else 0x3FE6A09E667F3BCD), digits)
+    if part == "significand":
+        return b.bitcast(b.op("sub", bits, b.op("shl", e, digits)), x.type)
+    if kind is I32:
+        return b.cast("sitofp", e, x.type)
+    return b.op("fsub", b.bitcast(b.op("add", e, 0x4338000000000000), x.type), 1.5 * 2.0**52)
+
+
+def _layout(x: Operand) -> tuple[Type, int]:
+    """The integer type as wide as a float's, and the stored bits of its significand."""
+    return (I32, 23) if x.type.scalar is FLOAT else (I64, 52)
+
+
+def _negated(b: Builder, x: Operand, by: Operand, how: str) -> Operand:
+    """`x`, negated where the last bit of `by` is set ("parity"), or its first one."""
+    kind, _ = _layout(x)
+    bits = b.bitcast(by, like(by, kind))
+    sign = b.op("shl", bits, kind.bits - 1) if how == "parity" else b.op("and", bits, 1 << (kind.bits - 1))
+    return b.bitcast(b.op("xor", b.bitcast(x, like(x, kind)), sign), x.type)
+
+
+def _called_apart(b: Builder, label: str, x: Operand) -> Operand:
+    """A library function of each lane, in a function of its own: what comes before it is not moved behind a guard,
+    registers are not kept for it, and LLVM does not evaluate it for nothing."""
+    name = f"lp.{label}.{x.type.short}"
+    if all(fn.label != name for fn in b.module.functions):
+        fn = Function(name, x.type, [(x.type, "x", "")], how=" noinline cold", linkage="internal")
+        inside = Builder(b.module, fn)
+        inside.ret(_scalar_calls(inside, label + ("f" if x.type.scalar is FLOAT else ""), fn.args))
+        b.module.functions.append(fn)
+    return b.call(Callee(x.type, f"@{name}"), [x])
 
 
 def _digits(b: Builder, x: Operand, kept: str, how: str) -> Operand:
     """A float with only so many stored bits of its significand: the nearest, or what is below cut off; NaN stays."""
-    bits, digits = (I32, 23) if x.type.scalar is FLOAT else (I64, 52)
+    bits, digits = _layout(x)
     below = digits - int(kept)
     word = b.bitcast(x, like(x, bits))
     near = b.op("add", word, 1 << (below - 1)) if how == "nearest" else word
     cut = b.op("and", near, ((1 << bits.bits) - 1) ^ ((1 << below) - 1))
     return b.select(b.fcmp("uno", x, x), x, b.bitcast(cut, x.type))
+
+
+_BIT_OPERATIONS: dict[str, Callable[[Builder, Operand, Operand, str], Operand]] = {
+    "scale": lambda b, x, n, how: _scaled(b, x, n, how.split()[1]),
+    "significand": lambda b, x, _, how: _split_float(b, x, how), "binade": lambda b, x, _, how: _split_float(b, x, how),
+    "parity": _negated, "negated": _negated, "keep": lambda b, x, _, how: _digits(b, x, *how.split()[1:]),
+}  # fmt: skip
+"""Of the first and the last operand, by the first word of the spelling."""
 
 
 def _scalar_calls(b: Builder, label: str, args: Sequence[Operand]) -> Operand:

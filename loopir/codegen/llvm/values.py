@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import TypeVar
 
@@ -56,6 +56,8 @@ from loopir.ir.grammar import (
     ValueToCond,
     Var,
 )
+from loopir.ir.ops import Intrinsic
+from loopir.ir.traverse.rebuild import distinct_nodes
 from loopir.ir.traverse.walk import free_vars, nodes
 
 T = TypeVar("T")
@@ -419,12 +421,15 @@ class Values:
         if not _rare(v):
             return self.value(v)
         nothing = zero(like(test, ops.register_type(v.dtype)))
-        return self.branch(ops.any_true(self.b, test), lambda: self.spread(self.value(v)), lambda: nothing)
+        any_lane = ops.any_true(self.b, test)
+        return self.branch(any_lane, lambda: self.spread(self.value(v)), lambda: nothing, likely=False)
 
-    def branch(self, test: Operand, first: Callable[[], Operand], second: Callable[[], Operand]) -> Operand:
+    def branch(
+        self, test: Operand, first: Callable[[], Operand], second: Callable[[], Operand], likely: bool | None = None
+    ) -> Operand:
         """One of two values; only that one is evaluated."""
         saved, common = self.memo, self.common
-        with self.b.if_else(test) as (then, orelse):
+        with self.b.if_else(test, likely=likely) as (then, orelse):
             with then:
                 self.memo = None if saved is None else dict(saved)
                 self.common = None if common is None else dict(common)
@@ -451,8 +456,7 @@ class Values:
         args = self.alike(*(self.value(a) for a in v.args))
         work = float32 if t.is_narrow else t
         if v.fn.expand is not None:
-            names = [Param(f"{v.fn.name}.{n}", work) for n in range(v.fn.arity)]
-            expansion = v.fn.expand(*names)
+            names, expansion = _expansion(v.fn, work)
             if expansion is not None:
                 return self.rounded(self.expanded(expansion, names, args), t, v.fn.result)
         spelling = v.fn.llvm.get(work.name) or v.fn.llvm.get(work.kind)
@@ -477,8 +481,16 @@ class Values:
 
 def _guarded(v: Node) -> bool:
     """Whether evaluating `v` for nothing may fault or cost much."""
-    return any(isinstance(n, Load) for n in nodes(v)) or _rare(v)
+    return any(isinstance(n, Load) or (isinstance(n, Op) and n.fn.rare) for n in distinct_nodes(v))
 
 
 def _rare(v: Node) -> bool:
-    return any(isinstance(n, Op) and n.fn.name.startswith("library_") for n in nodes(v))
+    return any(isinstance(n, Op) and n.fn.rare for n in distinct_nodes(v))
+
+
+@lru_cache(maxsize=256)
+def _expansion(fn: Intrinsic, t: DType) -> tuple[list[Param], Value | None]:
+    """The expansion of an operation on `t`, if it has one, and the parameters in it."""
+    assert fn.expand is not None
+    names = [Param(f"{fn.name}.{n}", t) for n in range(fn.arity)]
+    return names, fn.expand(*names)

@@ -1,150 +1,65 @@
 """Expansions of elementary functions into simpler operations, so that they run on vectors of any width.
 
-Each takes IR values and gives one, or None where the type has no expansion and the target's library is called.
-Ranges are reduced in the manner of Cody and Waite ("Software Manual for the Elementary Functions", 1980); the
-polynomials are minimax fits made with mpmath's `chebyfit` at 200 bits. `benchmarks/ulp.py` measures the errors
-over all floats; the tests hold a sample to the bounds that the records state.
+Each takes IR values and gives one, or None where the type has no expansion and the target's library is called. Narrow
+floats are computed in float32. Ranges are reduced in the manner of Cody and Waite ("Software Manual for the Elementary
+Functions", 1980); the polynomials are minimax fits, those of float32 made with mpmath's `chebyfit` at 200 bits, the
+others by `benchmarks/minimax.py`. `benchmarks/ulp.py` measures the errors; the tests hold samples to the bounds that
+the records state.
 """
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from loopir.intrinsics.ops import arith, compare
-from loopir.ir.dtypes import DType, float32, float64
-from loopir.ir.grammar import Cast, Const, Op, Select, Value, ValueToCond
-from loopir.ir.ops import Intrinsic
-
-FLOAT = frozenset({"float"})
-
-
-def _private(name: str, fn: Callable[..., Any], llvm: str, c: str) -> Intrinsic:
-    """A record of one argument that only the expansions use."""
-    cuda = {"float32": f"{c}f({{0}})", "float64": f"{c}({{0}})"}
-    return Intrinsic(name, 1, FLOAT, fn, llvm={"float": llvm}, cuda=cuda, doc="Part of an expansion.")
-
-
-_nearest = _private("nearest", np.rint, "llvm.roundeven", "rint")
-_down = _private("round_down", np.floor, "llvm.floor", "floor")
-_root = _private("square_root", np.sqrt, "llvm.sqrt", "sqrt")
-_library = {
-    name: _private(f"library_{name}", getattr(np, name), f"llvm.{name}", name) for name in ("sin", "cos", "exp")
-}
-_BIAS = 127
-"""What the field of an exponent holds beyond it."""
-
-
-def _scaling(name: str, fields: int) -> tuple[float, Intrinsic]:
-    """A number, and x times 2^m, rounded once, from the sum of m and that number.
-
-    A float32 of 2^23 to 2^24 is a whole number, its last bits; so the sum is of the nearest m, as the exponent's field
-    of 2^m, or as the sum of `fields` of factors of which each is a normal number.
-    """
-    shift = 1.5 * 2.0**23 + fields * _BIAS
-    return shift, Intrinsic(
-        name, 2, FLOAT, lambda x, n: np.ldexp(x, (n - n.dtype.type(shift)).astype(np.int32)).astype(x.dtype)[()],
-        llvm={"float32": f"scale {fields}"}, doc="Part of an expansion.",
-    )  # fmt: skip
-
-
-_ANY = _scaling("scaled", 2)
-_NORMAL = _scaling("scaled_normal", 1)
-_Scaling = tuple[float, Intrinsic]
-
-
-def _binade(x: Any) -> tuple[Any, Any]:
-    """x = m * 2^e with m in [sqrt(1/2), sqrt(2)), for positive normal x."""
-    m, e = np.frexp(x)
-    low = m < x.dtype.type(_ROOT_HALF)
-    return np.where(low, m * 2, m).astype(x.dtype)[()], np.where(low, e - 1, e).astype(x.dtype)[()]
-
-
-_ROOT_HALF = float(np.float32(0.5**0.5))
-_significand = Intrinsic(
-    "significand", 1, FLOAT, lambda x: _binade(x)[0], llvm={"float32": "significand"},
-    doc="m of x = m * 2^e, from sqrt(1/2) to sqrt(2), of a positive normal number; private to the expansions.",
-)  # fmt: skip
-_exponent = Intrinsic(
-    "exponent", 1, FLOAT, lambda x: _binade(x)[1], llvm={"float32": "binade"},
-    doc="e of x = m * 2^e, m from sqrt(1/2) to sqrt(2), of a positive normal number; private to the expansions.",
-)  # fmt: skip
-
-
-class X:
-    """A value with Python operators; constants take its type."""
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-    def lift(self, x: X | float) -> Value:
-        return x.value if isinstance(x, X) else Const(x, self.value.dtype)
-
-    def op(self, fn: Intrinsic, *others: X | float) -> X:
-        return X(Op(fn, (self.value, *map(self.lift, others))))
-
-    def __add__(self, other: X | float) -> X:
-        return self.op(arith.add, other)
-
-    def __sub__(self, other: X | float) -> X:
-        return self.op(arith.sub, other)
-
-    def __mul__(self, other: X | float) -> X:
-        return self.op(arith.mul, other)
-
-    def clamp(self, low: float, high: float) -> X:
-        """Into [low, high]; NaN stays. One instruction each on a CPU, as a comparison with NaN is false."""
-        raised = X(Select(self.below(low), self.lift(low), self.value))
-        above = ValueToCond(Op(compare.lt, (self.lift(high), raised.value)))
-        return X(Select(above, self.lift(high), raised.value))
-
-    def below(self, bound: float) -> ValueToCond:
-        return ValueToCond(Op(compare.lt, (self.value, Const(bound, self.value.dtype))))
-
-    def cast(self, to: DType) -> X:
-        return X(Cast(self.value, to))
-
-
-def _polynomial(x: X, coefficients: tuple[float, ...]) -> X:
-    """Horner's rule, highest coefficient first; backends contract each step to an fma."""
-    total = x * coefficients[0] + coefficients[1]
-    for c in coefficients[2:]:
-        total = total * x + c
-    return total
-
+from loopir.intrinsics.ops import arith, expand_float64
+from loopir.intrinsics.ops.expand_power import power
+from loopir.intrinsics.ops.expansion import (
+    X,
+    as_signed,
+    exponent,
+    library,
+    parity,
+    polynomial,
+    root,
+    scaled,
+    scaled_normal,
+    seldom,
+    shift,
+    signed,
+    significand,
+)
+from loopir.ir.dtypes import float32
+from loopir.ir.grammar import And, Const, Op, Select, Value
 
 _EXP = (0.0013926926614021907, 0.008363773874405574, 0.04166655011030512, 0.16666573381900845, 0.5)
 _LN2 = (0.693145751953125, 1.4286068203094173e-06)
 
 
-def _exp_reduced(r: X, n: X, scaled: Intrinsic) -> X:
+def _exp_reduced(r: X, n: X, *, normal: bool = False) -> X:
     """e^r * 2^m for |r| <= ln(2)/2, and what is added to m in n."""
-    return _polynomial(r, (*_EXP, 1.0, 1.0)).op(scaled, n)
+    return polynomial(r, (*_EXP, 1.0, 1.0)).op(scaled_normal if normal else scaled, n)
 
 
-def _exp(v: X, scaling: _Scaling) -> X:
-    """e^v for |v| < 105."""
-    shift, scaled = scaling
-    shifted = v * 1.4426950408889634 + shift
-    n = shifted - shift
-    return _exp_reduced(v - n * _LN2[0] - n * _LN2[1], shifted, scaled)
+def _exp(v: X, *, normal: bool = False) -> X:
+    """e^v for |v| < 105; where it is `normal`, for |v| < 87."""
+    if v.value.dtype != float32:
+        return expand_float64.exp_double(v, normal=normal)
+    added = shift(float32, 1 if normal else 2)
+    shifted = v * 1.4426950408889634 + added
+    n = shifted - added
+    return _exp_reduced(v - n * _LN2[0] - n * _LN2[1], shifted, normal=normal)
 
 
-def exp(x: Value) -> Value | None:
-    return _exp(X(x).clamp(-104.0, 89.0), _ANY).value if x.dtype == float32 else None
+def exp(x: Value) -> Value:
+    return _exp(X(x).clamp(*((-104.0, 89.0) if x.dtype == float32 else expand_float64.EXP_RANGE))).value
 
 
-def exp2(x: Value) -> Value | None:
+def exp2(x: Value) -> Value:
     if x.dtype != float32:
-        return None
-    v, (shift, scaled) = X(x).clamp(-151.0, 128.5), _ANY
-    shifted = v + shift
-    return _exp_reduced((v - (shifted - shift)) * 0.6931471805599453, shifted, scaled).value
+        return expand_float64.exp2_double(X(x)).value
+    v, added = X(x).clamp(-151.0, 128.5), shift(float32, 2)
+    shifted = v + added
+    return _exp_reduced((v - (shifted - added)) * 0.6931471805599453, shifted).value
 
 
 _TANH = (
@@ -153,51 +68,54 @@ _TANH = (
 )  # fmt: skip
 
 
-def tanh(x: Value) -> Value | None:
-    if x.dtype != float32:
-        return None
+def tanh(x: Value) -> Value:
     v = X(x)
-    size = v.op(arith.abs_)
-    square = v * v
-    small = _polynomial(square, _TANH) * square * v + v
-    power = _exp((size * 2.0).clamp(0.0, 20.0), _NORMAL)
-    large = X(Const(1.0, float32)) - X(Op(arith.div, (Const(2.0, float32), (power + 1.0).value)))
-    signed = Select(v.below(0.0), large.op(arith.neg).value, large.value)
-    return Select(size.below(0.63), small.value, signed)
+    size = abs(v)
+    square = size * size
+    bound, coefficients = (0.63, _TANH) if x.dtype == float32 else (0.55, expand_float64.TANH)
+    small = polynomial(square, coefficients) * square * size + size
+    growth = _exp((size * 2.0).clamp(0.0, 40.0), normal=True)
+    large = 1.0 - 2.0 / (growth + 1.0)
+    return small.where(size.below(bound), large).op(signed, v).value
 
 
-_SIN = (2.724378140946123e-06, -0.00019840038872556747, 0.008333331785217696, -0.1666666666362283)
-_COS = (-2.7230740927455e-07, 2.479979240562801e-05, -0.0013888884858429178, 0.04166666663497616, -0.4999999999996012)
-_HALF_PI = (1.5707963109016418, 1.5893254773528196e-08)
-_FAR = 2.0**26
-"""Up to here n * _HALF_PI[0] is exact in float64: 25 bits of pi by 27 of n."""
+_SIN = (
+    -2.549378130822788e-08, 2.7626722385321045e-06, -0.00019843090558424592, 0.008333350531756878, -0.1666666716337204,
+)  # fmt: skip
+"""(sin(x) / x - 1) / x^2 in x^2 to a quarter turn and a little beyond, to 2^-31 of sin(x)."""
+_PI = (3.1415929794311523, -3.2584136988589307e-07, 1.0780605906948477e-14)
+"""The first of 22 bits: what it is times a whole number of 18 bits, less a float near that, is exact."""
+_FAR = 2.0**17
 
 
-def _turned(x: Value, quarters: float, name: str) -> Value | None:
-    """sin(x + quarters * pi/2) for float32, reduced and evaluated in float64."""
-    if x.dtype != float32:
-        return None
-    v = X(x).cast(float64)
-    n = (v * 0.6366197723675814).op(_nearest)
-    r = v - n * _HALF_PI[0] - n * _HALF_PI[1]
+def _turned(x: Value, name: str) -> Value:
+    """sin(x), or cos(x) = sin(x + pi/2): r is x less the nearest multiple of pi, and for cos of pi/2 beside one.
+
+    That multiple says the sign. Beyond 2^17 a library is called, in a function of its own.
+    """
+    t = x.dtype
+    coefficients, pi = (_SIN, _PI) if t == float32 else (expand_float64.SIN, expand_float64.PI)
+    v = X(x)
+    size = abs(v)
+    turns = size * 0.3183098861837907
+    added = shift(t)
+    shifted = turns + added if name == "sin" else turns + 0.5 + added
+    n = shifted - added if name == "sin" else shifted - added - 0.5
+    r = size
+    for part in pi:
+        r = n.fma(-part, r)
     square = r * r
-    sine = _polynomial(square, _SIN) * square * r + r
-    cosine = _polynomial(square, _COS) * square + 1.0
-    turn = (n + quarters) * 0.25
-    quadrant = (n + quarters) - turn.op(_down) * 4.0
-    odd = ValueToCond(Op(compare.eq, ((quadrant - (quadrant * 0.5).op(_down) * 2.0).value, Const(1.0, float64))))
-    picked = Select(odd, cosine.value, sine.value)
-    signed = Select(quadrant.below(2.0), picked, Op(arith.neg, (picked,)))
-    near = ValueToCond(Op(compare.lt, (Op(arith.abs_, (x,)), Const(_FAR, float32))))
-    return Select(near, Cast(signed, float32), Op(_library[name], (x,)))
+    value = (polynomial(square, coefficients) * square).fma(r, r).op(parity, shifted)
+    value = value.op(as_signed, v) if name == "sin" else value
+    return Select(size.below(_FAR), value.value, Op(library[name], (x,)))
 
 
-def sin(x: Value) -> Value | None:
-    return _turned(x, 0.0, "sin")
+def sin(x: Value) -> Value:
+    return _turned(x, "sin")
 
 
-def cos(x: Value) -> Value | None:
-    return _turned(x, 1.0, "cos")
+def cos(x: Value) -> Value:
+    return _turned(x, "cos")
 
 
 _LOG = (
@@ -205,24 +123,29 @@ _LOG = (
     -0.16667802319501254, 0.200007157488921, -0.24999996957950882, 0.33333331180030046,
 )  # fmt: skip
 """(log(1 + f) - f + f^2/2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1], to 2.9e-8."""
-_LEAST_NORMAL = 2.0**-126
 
 
-def log(x: Value) -> Value | None:
-    if x.dtype != float32:
-        return None
-    v = X(x)
-    subnormal = v.below(_LEAST_NORMAL)
-    # What is not a positive number goes through the polynomial too, and is not taken.
-    lifted = X(Select(subnormal, (v * 2.0**23).value, x))
-    e = lifted.op(_exponent) - X(Select(subnormal, Const(23.0, float32), Const(0.0, float32)))
-    f = lifted.op(_significand) - 1.0
+def _log_normal(v: X, more: float = 0.0) -> X:
+    """log(v * 2^more) of a positive normal number."""
+    e = v.op(exponent) + more if more else v.op(exponent)
+    f = v.op(significand) - 1.0
+    if v.value.dtype != float32:
+        return expand_float64.log_double(e, f)
     square = f * f
-    small = _polynomial(f, _LOG) * (square * f) + e * _LN2[1] - square * 0.5
-    value = (small + f + e * _LN2[0]).value
-    below_infinity = Select(v.below(np.inf), value, x)  # infinity and NaN are their own logarithms
-    zero = ValueToCond(Op(compare.eq, (x, Const(0.0, float32))))
-    return Select(zero, Const(-np.inf, float32), Select(v.below(0.0), Const(np.nan, float32), below_infinity))
+    small = polynomial(f, _LOG) * (square * f) + e * _LN2[1] - square * 0.5
+    return small + f + e * _LN2[0]
+
+
+def log(x: Value) -> Value:
+    """What is no positive normal number is seldom, and apart."""
+    v = X(x)
+    least, more = (2.0**-126, 24.0) if x.dtype == float32 else (2.0**-1022, 54.0)
+    subnormal = _log_normal(v * 2.0**more, -more)
+    other = subnormal.where(v.below(least), v)  # infinity and NaN are their own logarithms
+    other = X(other.lift(np.nan)).where(v.below(0.0), other)
+    other = X(other.lift(-np.inf)).where(v.equals(0.0), other)
+    normal = And((v.from_(least), v.below(np.inf)))
+    return Select(normal, _log_normal(v).value, other.op(seldom).value)
 
 
 _ERF = (
@@ -237,26 +160,28 @@ _ERFC = (
 """log(erfc(x)) / x on [1, 4], to 2.9e-8."""
 
 
-def erf(x: Value) -> Value | None:
-    if x.dtype != float32:
-        return None
+def erf(x: Value) -> Value:
     v = X(x)
-    size = v.op(arith.abs_)
-    near = _polynomial(v * v, _ERF) * v + v
-    t = size.clamp(1.0, 4.0)
-    far = X(Const(1.0, float32)) - _exp(_polynomial(t, _ERFC) * t, _NORMAL)
-    signed = Select(v.below(0.0), far.op(arith.neg).value, far.value)
-    return Select(size.below(1.0), near.value, signed)
+    size = abs(v)
+    if x.dtype == float32:
+        near = polynomial(size * size, _ERF) * size + size
+        t = size.clamp(1.0, 4.0)
+        far = 1.0 - _exp(polynomial(t, _ERFC) * t, normal=True)
+    else:
+        near, far = expand_float64.erf_double(size)
+    return near.where(size.below(1.0), far).op(signed, v).value
 
 
 def sigmoid(x: Value) -> Value:
-    """e^-|x| never overflows; below 0 the quotient is that times what it is above."""
+    """e^-|x| never overflows; below 0 it is the numerator."""
     v = X(x)
-    minus = v.op(arith.abs_).op(arith.neg)
-    power = _exp(minus.clamp(-104.0, 0.0), _ANY) if x.dtype == float32 else minus.op(_library["exp"])
-    above = X(Op(arith.div, (Const(1.0, x.dtype), (power + 1.0).value)))
-    return Select(v.below(0.0), (power * above).value, above.value)
+    falls = _exp((-abs(v)).clamp(-104.0 if x.dtype == float32 else expand_float64.EXP_RANGE[0], 0.0))
+    return (falls.where(v.below(0.0), 1.0) / (falls + 1.0)).value
+
+
+def pow(x: Value, y: Value) -> Value:
+    return power(X(x), X(y)).value
 
 
 def rsqrt(x: Value) -> Value:
-    return Op(arith.div, (Const(1.0, x.dtype), Op(_root, (x,))))
+    return Op(arith.div, (Const(1.0, x.dtype), Op(root, (x,))))

@@ -237,7 +237,7 @@ def _squared(fn: Intrinsic) -> Intrinsic:
 
 SHORT_FORMS = [_reduced(name, parts=parts) for name in ("sin", "cos") for parts in (3, 2)]
 SQUARES = [_squared(fn) for fn in SHORT_FORMS]
-pow_ = _function("pow", np.float_power, arity=2, ulp=8, work=45, doc="x to the y.")
+pow_ = _function("pow", np.float_power, arity=2, ulp=8, work=45, expand=expand.pow, doc="x to the y.")
 
 
 def _library(name: str, fn: Callable[..., Any], *, ulp: float, work: int, doc: str, arity: int = 1) -> Intrinsic:

@@ -89,6 +89,21 @@ def nodes(node: Node) -> Iterator[Node]:
             pending += reversed(children(node))
 
 
+def distinct_nodes(node: Node, but: Callable[[Node], bool] = lambda _: False) -> Iterator[Node]:
+    """`node` and everything under it, each object once, however often it is shared, `but` for some and what is under
+    these; a Buffer is not entered."""
+    pending, seen = [node], {id(node)}
+    while pending:
+        node = pending.pop()
+        if but(node):
+            continue
+        yield node
+        if type(node) not in LEAVES and type(node) is not Buffer:
+            new = {id(x): x for x in children(node) if id(x) not in seen}
+            seen |= new.keys()
+            pending += new.values()
+
+
 def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
     """`node` with `fn` applied to each direct child; the same object if nothing changed."""
     kind: Any = type(node)
