@@ -73,3 +73,24 @@ def f(A: "float32[4]", C: "inout int32[4]"):
                 C[i] += 1
 """)
     assert unswitch(func, target("llvm")) == func
+
+
+LANES = """
+def f(x: "int32[4, 2]", a: "inout int32[2, 4]", c: "inout int32[2, 4]"):
+    for j in range(4):
+        for q in range(2):
+            a[q, j] = x[j, q] + 1
+            if 2 <= j:
+                c[q, j] = a[q, j - 2]
+"""
+
+
+def test_lanes_of_a_vector_are_not_parted_by_their_tests() -> None:
+    """A lane reads what another one has written in the same iteration of a loop in both."""
+    s = lp.Schedule(lp.parse(LANES)).vectorize("j")
+    x = np.arange(8, dtype=np.int32).reshape(4, 2)
+    a, c = np.full((2, 4), -7, np.int32), np.zeros((2, 4), np.int32)
+    wanted = lp.interpret(s.func, {"x": x, "a": a, "c": c})
+    s.build("llvm")(x, a, c)
+    assert np.array_equal(a, wanted["a"])
+    assert np.array_equal(c, wanted["c"])

@@ -50,9 +50,16 @@ def unswitch(func: Func, target: Target) -> Func:
 @dataclass
 class _Guards:
     taken: UsedNames
+    lane: str = ""
+    """The variable of the vectorized loop around: its lanes run a loop together, so a test may not part them there."""
 
     def visit(self, s: Stmt) -> Stmt:
         match s:
+            case Loop(kind="vectorize") if not self.lane:
+                self.lane = s.var
+                s = self.visit(s)
+                self.lane = ""
+                return s
             case Loop() | Alloc():
                 tests, s = _outside(replace(s, body=_joined(map_body(s.body, self.visit))))
                 s = self.twice(s) if isinstance(s, Loop) else s
@@ -71,7 +78,7 @@ class _Guards:
             return s
         inner = [x for x in statements(s.body) if isinstance(x, Loop)]
         copies = {x.var: x.extent.value for x in inner if x.kind == "unroll" and isinstance(x.extent, Int)}
-        others = {s.var, *(x.var for x in inner if x.var not in copies)}
+        others = {s.var, self.lane, *(x.var for x in inner if x.var not in copies)}
         if any(x.kind not in ("unroll", "vectorize") for x in inner):
             return s
         worst = {t: w for t in _tests(s) if not others & free_vars(t) and (w := _worst(t, copies)) is not None}
