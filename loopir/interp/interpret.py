@@ -1,7 +1,7 @@
 """Interpreter: compile a Func to Python and run it with every access checked.
 
-A Func runs at any stage: as written, scheduled or lowered. Before lowering, all loops run in order. In a `Kernel`, the
-iterations of its outermost bound loops are threads.
+A Func runs at any stage: as written, scheduled or lowered. Before lowering, all loops run in order, but for the lanes
+of vectorized ones, which run in lockstep. In a `Kernel`, the iterations of its outermost bound loops are threads.
 """
 
 from __future__ import annotations

@@ -2,13 +2,15 @@
 
 The user's names are prefixed, `v_` for variables and `b_` for buffers. Each statement becomes a few lines that access
 checked memory (`loopir.interp.checked_memory`); an error names the statement and the iteration. A lowered kernel
-becomes a generator that yields at barriers.
+becomes a generator that yields at barriers. A statement of a vectorized loop becomes two loops over the lanes: one that
+reads and computes, and one that writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from types import CodeType
@@ -62,7 +64,7 @@ from loopir.ir.grammar import (
     WarpSpecialized,
 )
 from loopir.ir.traverse.reduction_init import explicit_init
-from loopir.ir.traverse.walk import leaf_paths, statements
+from loopir.ir.traverse.walk import has_lockstep_lanes, leaf_paths, statements
 
 NESTED = 32
 """Values in one another from which on a function is begun: the parser of Python takes 200 parentheses."""
@@ -74,6 +76,15 @@ class Program:
     entry: Callable[..., None]
 
 
+@dataclass(frozen=True)
+class Lanes:
+    """A vectorized loop: its variable, where the numbers of the active lanes are, and the memory each lane has."""
+
+    var: str
+    active: str
+    own: tuple[str, ...] = ()
+
+
 @lru_cache(maxsize=256)
 def compiled(func: Func, domain: str, *, traced: bool = False) -> Program:
     """`func` as a Python function of a run and the sizes; if `traced`, it reports the instance of each access."""
@@ -82,7 +93,7 @@ def compiled(func: Func, domain: str, *, traced: bool = False) -> Program:
 
 @lru_cache(maxsize=256)
 def spelled(source: str, name: str) -> CodeType:
-    """Compile `source`, cached: it has no loop kinds or shapes, so many programs share one source."""
+    """Compile `source`, cached: it has no shapes, and of loop kinds only the lanes, so many programs share one."""
     return compile(source, f"<{name}>", "exec")
 
 
@@ -104,6 +115,8 @@ class _Compiler(PythonExpr, PythonLines):
         self.nested = 0
         self.private: set[str] = set()
         self.threads, self.together, self.stops = 0, False, False
+        self.lanes: Lanes | None = None
+        self.masks = 0
 
     def program(self) -> Program:
         self.emit(0, f"def entry(run, {''.join(f'v_{n}, ' for n in self.func.sizes)}):")
@@ -152,6 +165,12 @@ class _Compiler(PythonExpr, PythonLines):
 
     def stmt(self, s: Stmt, depth: int) -> None:
         match s:
+            case _ if self.lanes is not None:
+                self.stmt_in_lanes(s, self.lanes, depth)
+            case Loop() if has_lockstep_lanes(s):
+                with self.vector(Lanes(s.var, self.mask())) as lanes:
+                    self.emit(depth, f"{lanes.active} = range({self.index(s.extent)})")
+                    self.body(s.body, depth)
             case Loop(var, extent, _, body):
                 self.emit(depth, f"for v_{var} in range({self.index(extent)}):")
                 with self.inside(f"v_{var}"):
@@ -168,12 +187,9 @@ class _Compiler(PythonExpr, PythonLines):
                     self.emit(depth, f"b_{buffer.name} = run.allocate({key})")
                 with self.inside(f"b_{buffer.name}"):
                     self.body(body, depth)
-            case Store():
+            case Store() | Reduce():
                 self.locate(s.label, depth)
-                value = self.exchanged(s.value, depth) or self.stored(s.value)
-                self.emit(depth, f"b_{s.buffer.name}.store({self.at(s.at)}, {value})")
-            case Reduce():
-                self.reduce(s, depth)
+                self.write(s, *self.written(s, depth), depth)
             case InstrRegion(_, body) | WarpSpecialized(_, body):
                 self.body(body, depth)
             case Barrier(threads, cluster):
@@ -239,8 +255,10 @@ class _Compiler(PythonExpr, PythonLines):
         self.emit(depth, f"x = yield Exchange({self.meetings}, {v.fn.name!r}, {lane}, {self.value(v.args[0])})")
         return "x"
 
-    def reduce(self, s: Reduce, depth: int) -> None:
-        self.locate(s.label, depth)
+    def written(self, s: Store | Reduce, depth: int) -> tuple[str, list[str]]:
+        """The element that `s` writes and its new values, as expressions, after all that it reads."""
+        if isinstance(s, Store):
+            return self.at(s.at), [self.exchanged(s.value, depth) or self.stored(s.value)]
         self.emit(depth, f"e = {self.at(s.at)}")
         step = f", {s.monoid.name!r}" if s.atomic else ""
         right = [f"r{n}" for n in range(len(s.values))]
@@ -255,10 +273,82 @@ class _Compiler(PythonExpr, PythonLines):
         if len(made) > 1:
             self.emit(depth, f"c = ({', '.join(made)})")
             made = [f"c[{n}]" for n in range(len(made))]
-        if self.traced:
-            self.emit(depth, f"run.folded({s.label!r}, e)")
-        for b, value in zip(s.buffers, made, strict=True):
-            self.emit(depth, f"b_{b.name}.store(e, {value}{step})")
+        return "e", made
+
+    def write(self, s: Store | Reduce, at: str, values: Sequence[str], depth: int) -> None:
+        step = ""
+        if isinstance(s, Reduce):
+            step = f", {s.monoid.name!r}" if s.atomic else ""
+            if self.traced:
+                self.emit(depth, f"run.folded({s.label!r}, {at})")
+        for b, value in zip(_written_buffers(s), values, strict=True):
+            self.emit(depth, f"b_{b.name}.store({at}, {value}{step})")
+
+    # ------------------------------------------------------------ lanes
+
+    def mask(self) -> str:
+        self.masks += 1
+        return f"lanes_{self.masks}"
+
+    @contextmanager
+    def vector(self, lanes: Lanes) -> Generator[Lanes]:
+        """Where statements run in all of `lanes` at a time."""
+        around, self.lanes = self.lanes, lanes
+        with self.inside(lanes.active, *(f"all_{name}" for name in lanes.own)):
+            yield lanes
+        self.lanes = around
+
+    @contextmanager
+    def each_lane(self, lanes: Lanes, depth: int, *, over: str = "") -> Generator[int]:
+        """Emit a loop over `lanes`, in order; what is emitted in it, at the depth given, is of one lane."""
+        self.emit(depth, f"for {over or f'v_{lanes.var}'} in {lanes.active if not over else 'held'}:")
+        for name in lanes.own:
+            self.emit(depth + 1, f"b_{name} = all_{name}[v_{lanes.var}]")
+        start = len(self.lines)
+        around, self.lanes = self.lanes, None
+        with self.inside(f"v_{lanes.var}", *(f"b_{name}" for name in lanes.own)):
+            yield depth + 1
+        self.lanes = around
+        if len(self.lines) == start:
+            self.emit(depth + 1, "pass")
+
+    def stmt_in_lanes(self, s: Stmt, lanes: Lanes, depth: int) -> None:
+        """A statement of a vectorized loop: all lanes have read before any writes."""
+        match s:
+            case Loop(var, extent, _, body):
+                self.emit(depth, f"for v_{var} in range({self.index(extent)}):")
+                with self.inside(f"v_{var}"):
+                    self.body(body, depth + 1)
+            case If(cond, then, orelse):
+                masks = self.mask(), self.mask()
+                self.emit(depth, f"{masks[0]}, {masks[1]} = [], []")
+                with self.each_lane(lanes, depth) as inner:
+                    self.emit(inner, f"({masks[0]} if {self.cond(cond)} else {masks[1]}).append(v_{lanes.var})")
+                for mask, body in zip(masks, (then, orelse), strict=True):
+                    if body:
+                        self.emit(depth, f"if {mask}:")
+                        with self.vector(replace(lanes, active=mask)):
+                            self.body(body, depth + 1)
+            case Alloc(buffer, body) if buffer.name not in self.private:
+                key = self.share(("buffer", buffer), buffer)
+                self.emit(depth, f"all_{buffer.name} = {{n: run.allocate({key}) for n in {lanes.active}}}")
+                with self.vector(replace(lanes, own=(*lanes.own, buffer.name))):
+                    self.body(body, depth)
+            case Alloc(_, body) | InstrRegion(_, body) | WarpSpecialized(_, body):
+                self.body(body, depth)
+            case Store() | Reduce():
+                self.emit(depth, "held = []")
+                with self.each_lane(lanes, depth) as inner:
+                    self.locate(s.label, inner)
+                    at, values = self.written(s, inner)
+                    self.emit(inner, f"held.append((v_{lanes.var}, {', '.join((at, *values))}))")
+                names = ["e", *(f"r{n}" for n in range(len(values)))]
+                with self.each_lane(lanes, depth, over=f"v_{lanes.var}, {', '.join(names)}") as inner:
+                    self.locate(s.label, inner)
+                    self.write(s, names[0], names[1:], inner)
+            case _:
+                with self.each_lane(lanes, depth) as inner:
+                    self.stmt(s, inner)
 
     def kernel(self, s: Kernel, depth: int) -> None:
         axes, allocs, body = _threads(s)
@@ -382,6 +472,10 @@ def _threads(s: Kernel) -> tuple[list[Loop], list[Alloc], Body]:
     if any(isinstance(x, Loop) and x.kind in AXES for x in statements(body)):
         return [], [], s.body
     return axes, allocs, body
+
+
+def _written_buffers(s: Store | Reduce) -> Sequence[Buffer]:
+    return (s.buffer,) if isinstance(s, Store) else s.buffers
 
 
 def _allocs(body: Body) -> list[Alloc]:

@@ -32,13 +32,15 @@ analysis.
     value  = Const | Load(buffer, index*) | IndexToValue(index|cond, dtype) | Cast(value, dtype) | Select(cond, a, b)
            | Op(intrinsic f, value*) | Param(name, dtype)                -- Param: only inside a monoid
 
-Semantics. Loops run in order, whatever their kind: `parallel`, `vectorize` and the bound kinds promise that another
-order gives the same, which is proved when a loop gets that kind. A `Reduce` with `init` sets its elements to `init`
-when the outermost loop in `over` is entered, even if that loop has no iterations, and then folds `v` in by the monoid;
-without `init` it folds into what the elements hold. Bound loops run as hardware threads only inside a `Kernel`, with
-the `Barrier`s that lowering inserted. Index arithmetic is exact; `//` and `%` round towards minus infinity and need a
-positive right side; `^` is on two's complement. Using an uninitialized element is an error; copying one (a `Store` of
-nothing but a `Load`) is allowed, and leaves the copy uninitialized.
+Semantics. Loops run in order: `parallel` and the bound kinds promise that another order gives the same, which is proved
+when a loop gets that kind. The iterations of a `vectorize` loop are lanes, which run together, statement by statement:
+each reads in all lanes before it writes in any; that this gives what the order gives is proved, too. (If lanes hold
+loops or memory of different lengths, or atomic updates, they run in order.) A `Reduce` with `init` sets its elements to
+`init` when the outermost loop in `over` is entered, even if that loop has no iterations, and then folds `v` in by the
+monoid; without `init` it folds into what the elements hold. Bound loops run as hardware threads only inside a `Kernel`,
+with the `Barrier`s that lowering inserted. Index arithmetic is exact; `//` and `%` round towards minus infinity and
+need a positive right side; `^` is on two's complement. Using an uninitialized element is an error; copying one (a
+`Store` of nothing but a `Load`) is allowed, and leaves the copy uninitialized.
 
 An `InstrRegion` means its body, and promises that one instruction executes it: the verifier checks after every step
 that the body matches the instruction's meaning (`loopir.ir.instr.match_nest`). The operands are read off the body, not

@@ -39,7 +39,7 @@ from loopir.ir.grammar import (
     Store,
 )
 from loopir.ir.recursion import deep
-from loopir.ir.traverse.walk import free_vars, nodes, statements
+from loopir.ir.traverse.walk import has_lockstep_lanes, statements
 
 ALIGNMENT = 64
 STACK_BYTES = 1 << 18
@@ -162,7 +162,7 @@ class _Emitter:
     def any_loop(self, s: Loop) -> None:
         values = self.values
         count = s.extent.value if isinstance(s.extent, Int) else -1
-        if s.kind == "vectorize" and values.lanes is None and 1 <= count <= MAX_LANES and _vectorizable(s):
+        if values.lanes is None and 1 <= count <= MAX_LANES and has_lockstep_lanes(s):
             values.enter_lanes(s.var, count)
             self.body(s.body)
             values.leave_lanes()
@@ -280,17 +280,3 @@ class _Emitter:
 
     def give_back(self, memory: Operand) -> None:
         self.b.call(self.values.library("free", VOID, [POINTER]), [memory])
-
-
-def _vectorizable(loop: Loop) -> bool:
-    """Whether the lanes of `loop` can run as vectors: what it holds has one length in all lanes."""
-    inner = list(statements(loop.body))
-    own = {s.buffer.name for s in inner if isinstance(s, Alloc)}
-    for s in inner:
-        if (isinstance(s, Loop) and s.kind == "vectorize") or (isinstance(s, Reduce) and s.atomic):
-            return False
-        lengths = (s.extent,) if isinstance(s, Loop) else s.buffer.shape if isinstance(s, Alloc) else ()
-        for ix in lengths:
-            if loop.var in free_vars(ix) or any(isinstance(x, Buffer) and x.name in own for x in nodes(ix)):
-                return False
-    return True

@@ -20,9 +20,9 @@ from loopir.ir.grammar import (
     Store,
     WarpSpecialized,
 )
-from loopir.ir.traverse.free_vars import guarded_loads, is_affine_visible
+from loopir.ir.traverse.free_vars import free_vars, guarded_loads, is_affine_visible
 from loopir.ir.traverse.memo import memoized
-from loopir.ir.traverse.rebuild import children
+from loopir.ir.traverse.rebuild import children, nodes
 
 NESTS = frozenset({Loop, Alloc, InstrRegion, WarpSpecialized, Kernel})
 """Statements with one `body`."""
@@ -51,6 +51,22 @@ def statements(body: Body) -> Iterator[Stmt]:
             pending += holder.body[::-1]
         elif isinstance(s, If):
             pending += (s.then + s.orelse)[::-1]
+
+
+def has_lockstep_lanes(loop: Loop) -> bool:
+    """Whether `loop` is vectorized, and what it holds has one length in all lanes, so that they can run in lockstep."""
+    if loop.kind != "vectorize":
+        return False
+    inner = list(statements(loop.body))
+    own = {s.buffer.name for s in inner if isinstance(s, Alloc)}
+    for s in inner:
+        if (isinstance(s, Loop) and s.kind == "vectorize") or (isinstance(s, Reduce) and s.atomic):
+            return False
+        lengths = (s.extent,) if isinstance(s, Loop) else s.buffer.shape if isinstance(s, Alloc) else ()
+        for ix in lengths:
+            if loop.var in free_vars(ix) or any(isinstance(x, Buffer) and x.name in own for x in nodes(ix)):
+                return False
+    return True
 
 
 _NOTHING: frozenset[str] = frozenset()

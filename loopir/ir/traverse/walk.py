@@ -43,6 +43,7 @@ from loopir.ir.traverse.queries import (
     bodies as bodies,
     child_stmts as child_stmts,
     declared_names as declared_names,
+    has_lockstep_lanes as has_lockstep_lanes,
     leaf_writes as leaf_writes,
     loaded_buffers as loaded_buffers,
     name_of_stmt as name_of_stmt,

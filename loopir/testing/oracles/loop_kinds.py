@@ -1,8 +1,8 @@
 """What the kinds of loops promise, tried by brute force: the iterations are run, and every access is looked at.
 
-Before lowering, the interpreter runs all loops in order, whatever their kind, so a promise that does not hold changes
-nothing there. Here a loop that is parallel or bound is searched for two iterations that touch one element, and a
-vectorized one is run in lockstep and in order, and the traces compared. Nothing of `loopir.analysis` is used.
+Before lowering, the interpreter runs parallel and bound loops in order, so a promise that does not hold changes nothing
+there. Here such a loop is searched for two iterations that touch one element. A vectorized one is run in lockstep and
+in order, and the traces compared, which tells more than the results of both do. Nothing of `loopir.analysis` is used.
 """
 
 from __future__ import annotations
