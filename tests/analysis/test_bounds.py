@@ -49,3 +49,14 @@ def f(n: "size", A: "float32[{rows}, n]", B: "out float32[4 * n + 8]"):
 """
     assert bool([*unproved_accesses(parse(source), "A")]) == (rows < 4 or lanes > 4 or below != "n")
     check(source)
+
+
+@pytest.mark.parametrize("extent", ["m * n", "(m + 1) * ((n + 1) // 2)", "m * 2 * ((n + 3) // 4)", "2 * (m * n)"])
+def test_a_loop_of_a_product_runs_only_where_no_factor_is_0(extent: str) -> None:
+    text = f"""
+def f(n: "size", m: "size", T: "float32[n]", Y: "inout float32[1]"):
+    for x in range({extent}):
+        Y[0] = Y[0] + T[(n - 1) // 2]
+"""
+    assert not list(unproved_accesses(parse(text)))
+    assert list(unproved_accesses(parse(text.replace("(n - 1) // 2", "(n - 2) // 2"))))

@@ -33,6 +33,7 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Mod,
+    Mul,
     Node,
     Not,
     Or,
@@ -278,12 +279,23 @@ class BoundsContext:
         below += [(zero, s.extent) for s in self.loops]
         return any(cancel_factors(most, divisor) is not None and known(low) for low, most in below) and known(divisor)
 
+    def _factors(self) -> Iterator[Cond]:
+        """Of a loop's length that is a product, which the solver takes for a number: in an iteration no factor is 0."""
+        pending: list[Index] = [s.extent for s in self.loops if isinstance(s.extent, Mul)]
+        while pending:
+            product = pending.pop()
+            factors = (product.a, product.b) if isinstance(product, Mul) else ()
+            for factor in factors:
+                if not isinstance(factor, Int) and simplify_cond(Cmp("<=", Int(0), factor), self.context) == TRUE:
+                    pending.append(factor)
+                    yield Cmp("<=", Int(1), factor)
+
     def _solved(self, x: Check, end: Cond) -> bool:
         """Whether integer sets show that `end` holds in every iteration."""
         if isinstance(x.index, ValueToIndex):
             return False
         extents = tuple(s.extent if is_affine_visible(s.extent) else None for s in self.loops)
-        s = Instances(tuple(s.var for s in self.loops), extents, self.conds)
+        s = Instances(tuple(s.var for s in self.loops), extents, (*self.conds, *self._factors()))
         at = x.at if isinstance(x, Subscript) else (x.index,)
         access = Access("", at, False, tuple(c for c in x.given if is_affine_visible(c)), ())
         system, names = instance_of(self.func, s, access)
