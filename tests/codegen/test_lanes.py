@@ -232,3 +232,20 @@ def test_elements_that_are_cut_short_are_stored_as_what_they_are(source: str, to
     kernel(array, out=(whole.array,))
     assert not whole.broken
     assert np.array_equal(whole.array, array.astype(whole.array.dtype))
+
+
+@pytest.mark.parametrize("kind", ["range", "vectorize", "unroll"])
+@pytest.mark.parametrize("index", ["n // j", "n % j", "n // (j - 3)", "n // (j * 2) + j"])
+def test_a_divisor_that_is_0_where_nothing_asks_divides_nothing(kind: str, index: str) -> None:
+    """LLVM takes a vector with a lane that is divided by 0 for one that never is made, and all it leads to with it."""
+    func = lp.parse(f"""
+def f(n: "size", A: "int32[n + 8]", B: "inout int32[8]"):
+    for k in range(n):
+        for j in {kind}(8):
+            if 4 <= j:
+                B[j] = B[j] + A[j] + int32({index})
+            if 3 < j:
+                B[j] = A[({index}) % 8] - B[j]
+""")
+    for n in (0, 1, 7):
+        check(func, np.arange(n + 8, dtype=np.int32), np.arange(8, dtype=np.int32))

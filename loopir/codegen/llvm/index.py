@@ -151,15 +151,15 @@ class Indices:
         return self.made((how, "of", _key(x), _key(y)), self.both(x, y), make)
 
     def divided(self, x: Operand, y: Operand, remainder: bool) -> Operand:
-        x, y = self.alike(x, y)
+        x, y = self.alike(x, _not_zero(y))
         depth = self.both(x, y) if isinstance(y, Constant) else HERE
         make = partial(ops.floor_division, self.b, x, y, remainder=remainder)
         return self.made(("%" if remainder else "//", _key(x), _key(y)), depth, make)
 
     def unsigned_division(self, x: Operand, y: Operand, remainder: bool) -> Operand:
         """x // y or x % y of an unsigned x and a positive y; a quotient that is no int64 is the largest one."""
-        x, y = self.alike(x, y)
-        if not isinstance(y, Constant):
+        x, y = self.alike(x, _not_zero(y))
+        if not ops.is_splat(y):
             y = self.b.select(self.b.icmp("sgt", y, 0), y, 1)
         out = self.b.division("urem" if remainder else "udiv", x, y)
         return out if remainder else ops.clipped(self.b, out)
@@ -233,6 +233,12 @@ def taken_apart(ix: Index) -> tuple[tuple[tuple[Index, int], ...], int]:
 
 def is_vector(v: Operand) -> bool:
     return v.type.count > 0
+
+
+def _not_zero(divisor: Operand) -> Operand:
+    """`divisor`; 1 if it is the number of an unrolled copy in which nothing is divided by it."""
+    no_divisor = isinstance(divisor, Constant) and divisor.number is not None and divisor.number < 1
+    return word(1) if no_divisor else divisor
 
 
 def _key(v: Operand) -> object:

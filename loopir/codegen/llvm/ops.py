@@ -270,9 +270,17 @@ def spell(b: Builder, spelling: str, args: Sequence[Operand], t: DType, flags: s
     return b.op(how, first, last)
 
 
+def is_splat(v: Operand) -> bool:
+    """Whether `v` is one number, in all lanes if it is a vector."""
+    return isinstance(v, Constant) and not v.text.startswith("<")
+
+
 def floor_division(b: Builder, x: Operand, y: Operand, *, remainder: bool) -> Operand:
-    """x // y or x % y of indices, rounded to minus infinity; y is positive, or the result is not used."""
-    if not isinstance(y, Constant):
+    """x // y or x % y of indices, rounded to minus infinity; y is positive, or the result is not used.
+
+    A division by 0 in one lane is undefined in all of them for LLVM, so such a lane divides by 1.
+    """
+    if not is_splat(y):
         y = b.select(b.icmp("sgt", y, 0), y, 1)
     q, r = b.division("sdiv", x, y), b.division("srem", x, y)
     negative = b.icmp("slt", r, 0)
