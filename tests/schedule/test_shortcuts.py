@@ -93,6 +93,19 @@ def test_one_launch(data: st.DataObject) -> None:
     check(func, data.draw(steps(func, ("bind",))))
 
 
+def test_blocks_that_fold_by_themselves_have_no_total() -> None:
+    """Its element speaks of a loop as long as a serial one of the sum has come to."""
+    func = parse("""
+def f(n: "size", A: "float32[n, n]", X: "inout float32[n]"):
+    for i in range((n + 1) // 2):
+        for k in bind("blockIdx.x", 2):
+            if i * 2 + k < n:
+                for j in range(i * 2 + k + 1):
+                    X[j] = sum(A[i * 2 + k, j] * 2.0, over=(i, k))
+""")
+    check(func, Step("bind", ("j", "blockIdx.y")))
+
+
 @given(st.data())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_programs(data: st.DataObject) -> None:

@@ -100,10 +100,12 @@ def _totals(func: Func, folds: list[Fold], bound: Mapping[str, str]) -> tuple[Fu
     totals: dict[int, dict[tuple[Loop | Cond, ...], Body]] = {}
     apart: set[str] = set()
     for fold in folds:
+        if not any(v in bound and bound[v] not in BLOCK_AXES for v in fold.over):
+            continue
         gone = loops_gone_with(fold, {v for v in fold.over if bound.get(v) not in BLOCK_AXES})
         shells = fold.without(gone)
         lost = {v for s in fold.shells if s not in shells and not isinstance(s, Loop) for v in free_vars(s) - gone}
-        if gone & set(bound) and lost & set(bound):
+        if lost & set(bound):
             over = tuple(v for v in fold.over if v not in gone)
             total = replace(fold.reduce, values=fold.reduce.monoid.identity, over=over, init=None)
             here = totals.setdefault(id(fold.start), {})
