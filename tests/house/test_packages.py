@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 
 import pytest
-from exceptions_list import ROOT
+from exceptions_list import ROOT, statements_in, tree_of
 
 PACKAGES = sorted(p.parent for top in ("loopir", "schedules") for p in (ROOT / top).rglob("__init__.py"))
 
@@ -31,7 +31,7 @@ def imports() -> dict[str, set[str]]:
         own = ".".join(folder.relative_to(ROOT).parts)
         room = ".".join(own.split(".")[: 2 if own.startswith("loopir.") else 1])
         for path in folder.glob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in statements_in(tree_of(path)):
                 if isinstance(node, ast.ImportFrom) and path.stem != "__init__":
                     other = package_of(imported(node, own))
                     if other.startswith(room + ".") and own.startswith(room + ".") and other != own:

@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from functools import cache
 
-from exceptions_list import SOURCES, listed, name_of
+from exceptions_list import SOURCES, listed, name_of, tree_of
 
 DIALECT = {
     "alike", "along", "apart", "asked", "at_once", "began", "begun", "beside", "came", "cut", "dealt", "held", "here",
@@ -23,7 +23,7 @@ def definitions() -> dict[str, list[str]]:
     """By name the files that define it at their top."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in SOURCES:
-        for node in ast.parse(path.read_text()).body:
+        for node in tree_of(path).body:
             for name in names_in(node):
                 found[name].append(name_of(path))
     return found
