@@ -44,14 +44,14 @@ def at_fork(lock: AbstractContextManager[Any]) -> None:
     _locks.append(lock)
 
 
-class _Held(threading.local):
+class _ForkLocks(threading.local):
     """The locks that this thread holds for a fork, and one more time for a fork in a signal handler."""
 
     def __init__(self) -> None:
         self.stacks: list[ExitStack] = []
 
 
-_held = _Held()
+_fork_locks = _ForkLocks()
 
 
 def _others_load() -> bool:
@@ -66,7 +66,7 @@ def _before() -> None:
         for lock in list(_locks):
             stack.enter_context(lock)
         if not _others_load():
-            _held.stacks.append(stack)
+            _fork_locks.stacks.append(stack)
             return
         stack.close()
         time.sleep(0.001)
@@ -74,7 +74,7 @@ def _before() -> None:
 
 def _after() -> None:
     """Free what `_before` took."""
-    _held.stacks.pop().close()
+    _fork_locks.stacks.pop().close()
 
 
 def _after_in_child() -> None:

@@ -100,8 +100,8 @@ class _Grid:
         down, across = axes if len(axes) == 2 else ("", axes[0])
         if down and shared.index(down) > shared.index(across):
             down, across = across, down
-        columns = _near(first[across], second[across])
-        rows = _near(first[down], second[down]) if down else [0]
+        columns = _neighbourhood(first[across], second[across])
+        rows = _neighbourhood(first[down], second[down]) if down else [0]
         ends = [(rows.index(x[down]) if down else 0, columns.index(x[across])) for x in (first, second)]
         return _Grid(across, columns, down, rows, (ends[0], ends[1]))
 
@@ -167,7 +167,7 @@ def pairs(values: dict[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _near(*values: int) -> Sequence[int | None]:
+def _neighbourhood(*values: int) -> Sequence[int | None]:
     """The values from the least to the largest with one before and after, None for those left out between."""
     shown = sorted({x for v in values for x in (v - 1, v, v + 1) if x >= min(0, *values)})
     out: list[int | None] = []

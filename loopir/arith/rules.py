@@ -292,7 +292,7 @@ def rejoin_digit(p: Poly, m: Monomial, a: FloorDiv, known: Assumptions) -> Poly 
 
 
 @rule("multiple-of-quotient", "k * d * (n // d) == k * n", "n % d == 0", constants="k d")
-def whole(p: Poly, m: Monomial, a: FloorDiv, known: Assumptions) -> Poly | None:
+def exact_quotient(p: Poly, m: Monomial, a: FloorDiv, known: Assumptions) -> Poly | None:
     k = p[m]
     if isinstance(a.b, Int) and k % a.b.value == 0 and known.divides(a.b.value, a.a):
         out = {x: c for x, c in p.items() if x != m}
@@ -301,4 +301,4 @@ def whole(p: Poly, m: Monomial, a: FloorDiv, known: Assumptions) -> Poly | None:
     return None
 
 
-SUMS = (rejoin, rejoin_digit, whole)
+SUMS = (rejoin, rejoin_digit, exact_quotient)

@@ -213,23 +213,23 @@ def _both(name: str, *args: object) -> tuple[int, int]:
 
 LOW, HIGH, NAN = (-1, -1), (P, Q), (-2, -2)
 """Below and above all elements of the field, and not a number."""
-_BESIDE = {LOW, HIGH, NAN}
+_SPECIALS = {LOW, HIGH, NAN}
 
 
 def _sum(x: Any, y: Any) -> Any:
-    if x in _BESIDE or y in _BESIDE:
-        found = {x, y} & _BESIDE
+    if x in _SPECIALS or y in _SPECIALS:
+        found = {x, y} & _SPECIALS
         return found.pop() if len(found) == 1 else NAN
     return (x[0] + y[0]) % P, (x[1] + y[1]) % Q
 
 
 def _negative(x: Any) -> Any:
-    return {LOW: HIGH, HIGH: LOW, NAN: NAN}[x] if x in _BESIDE else (-x[0] % P, -x[1] % Q)
+    return {LOW: HIGH, HIGH: LOW, NAN: NAN}[x] if x in _SPECIALS else (-x[0] % P, -x[1] % Q)
 
 
 def _product(x: Any, y: Any) -> Any:
-    if x in _BESIDE or y in _BESIDE:
-        other = y if x in _BESIDE else x
+    if x in _SPECIALS or y in _SPECIALS:
+        other = y if x in _SPECIALS else x
         if NAN in (x, y) or other == (0, 0):
             return NAN
         return LOW if (LOW in (x, y)) != (x == y == LOW) else HIGH
@@ -237,9 +237,9 @@ def _product(x: Any, y: Any) -> Any:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    if y in _BESIDE:
-        return NAN if y == NAN or x in _BESIDE else (0, 0)
-    if x in _BESIDE:
+    if y in _SPECIALS:
+        return NAN if y == NAN or x in _SPECIALS else (0, 0)
+    if x in _SPECIALS:
         return x
     if y == (0, 0):
         return NAN if x == (0, 0) else HIGH
@@ -249,7 +249,7 @@ def _quotient(x: Any, y: Any) -> Any:
 
 
 def _power(base: int) -> Callable[[Any], Any]:
-    return lambda x: {LOW: (0, 0), HIGH: HIGH, NAN: NAN}[x] if x in _BESIDE else (pow(base, x[1], P), 1)
+    return lambda x: {LOW: (0, 0), HIGH: HIGH, NAN: NAN}[x] if x in _SPECIALS else (pow(base, x[1], P), 1)
 
 
 def _extreme(pick: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,14 +25,14 @@ FRAMES = max(0, min(8_000, main_stack() // FRAME - OWN))
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Here(local):
+class _ThreadState(local):
     """What is known of this thread: whether an entry runs, and whether its stack has room for FRAMES."""
 
     def __init__(self) -> None:
         self.inside, self.roomy = False, own_stack() >= (FRAMES + OWN) * FRAME or current_thread() is main_thread()
 
 
-_lock, _here = Lock(), _Here()
+_lock, _thread_state = Lock(), _ThreadState()
 _running, _outside = 0, 0
 
 
@@ -42,12 +42,12 @@ def deep(error: type[LoopirError]) -> Callable[[F], F]:
     def decorate(fn: F) -> F:
         @wraps(fn)
         def entry(*args: Any, **kwargs: Any) -> Any:
-            if _here.inside:
+            if _thread_state.inside:
                 return fn(*args, **kwargs)
-            if not _here.roomy:
+            if not _thread_state.roomy:
                 return on_large_stack(lambda: entry(*args, **kwargs))
             _enter()
-            _here.inside = True
+            _thread_state.inside = True
             try:
                 return fn(*args, **kwargs)
             except RecursionError:
@@ -56,7 +56,7 @@ def deep(error: type[LoopirError]) -> Callable[[F], F]:
                     "lp.compute or t.named(...) does, or take it apart into several programs"
                 ) from None
             finally:
-                _here.inside = False
+                _thread_state.inside = False
                 _leave()
 
         return cast(F, entry)

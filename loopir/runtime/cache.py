@@ -31,7 +31,7 @@ import platformdirs
 
 LIMIT = 1 << 30
 """Bytes that the entries may take together, unless LOOPIR_CACHE_BYTES says otherwise."""
-SHARE = 4 << 20
+MIN_SHARD_BYTES = 4 << 20
 """Bytes that a part of the cache may take at least, where the limit is no smaller."""
 STALE = 3600.0
 """Seconds after which nobody is still writing a file."""
@@ -232,7 +232,7 @@ def _limit() -> int:
 
 def _parts(limit: int) -> int:
     """How many parts the cache has, a power of 2: as many as have a share of at least SHARE bytes, up to 256."""
-    return 1 << min(8, max(1, limit // SHARE).bit_length() - 1)
+    return 1 << min(8, max(1, limit // MIN_SHARD_BYTES).bit_length() - 1)
 
 
 def _part(name: str, limit: int) -> tuple[str, ...]:

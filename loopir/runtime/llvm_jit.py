@@ -148,7 +148,7 @@ def object_code(source: str, *, left: bool = True) -> bytes:
 _WORD = 8
 TILES = "llvm.x86.ldtilecfg"
 """What a kernel with tiles of AMX begins with."""
-_ASKED = re.compile(r"@\"?llvm\.x86\.((?:sse2|avx2|avx512|avx512bf16)\.[a-z0-9.]+|ldtilecfg|tdp\w+)")
+_X86_INTRINSIC = re.compile(r"@\"?llvm\.x86\.((?:sse2|avx2|avx512|avx512bf16)\.[a-z0-9.]+|ldtilecfg|tdp\w+)")
 _NEEDED = (
     (re.compile(r"avx512\.vpdp\w+\.512"), ("avx512vnni",)),
     (re.compile(r"avx512\.vpdp"), ("avx512vnni", "avx512vl"), ("avxvnni",)),
@@ -174,7 +174,7 @@ def _require_tiles() -> None:
 def _require_features(source: str) -> None:
     """TargetError for an instruction that this CPU has not, on which LLVM would end the process."""
     has = cpu_features()
-    for asked in sorted(set(_ASKED.findall(source))):
+    for asked in sorted(set(_X86_INTRINSIC.findall(source))):
         needed = next(ways for called, *ways in _NEEDED if called.match(asked))
         lacks = [next((x for x in way if x not in has), None) for way in needed]
         if all(lacks):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 else:
     Methods = object
 
-_LENT: dict[str, Callable[..., Any]] = {}
+_METHODS: dict[str, Callable[..., Any]] = {}
 
 
 @runtime_checkable
@@ -300,33 +300,33 @@ class Schedule(Methods):
 
         A size that is not given is taken for 1024. What is printed parses to the same nest.
         """
-        _lent("show")(self, **sizes)
+        _registered_method("show")(self, **sizes)
 
     def beside(self, *others: Schedule, **sizes: int) -> Any:
         """This Schedule and others, as branches that were tried: side by side, with what each costs by estimate."""
-        return _lent("beside")(self, *others, **sizes)
+        return _registered_method("beside")(self, *others, **sizes)
 
     def explain(self, loop: str) -> Any:
         """What `loop` carries from one iteration to later ones, what it steps through, and what it may be made."""
-        return _lent("explain")(self, loop)
+        return _registered_method("explain")(self, loop)
 
     def suggest(self, n: int = 5, /, target: str | None = None, **sizes: int) -> Any:
         """The `n` legal moves from here that would win most by estimate, each with the call to paste."""
-        return _lent("suggest")(self, n, target, **sizes)
+        return _registered_method("suggest")(self, n, target, **sizes)
 
     def view(self, path: Any = None, target: str = "cuda") -> Any:
         """Write the nest beside the code it becomes as one HTML page, lines linked by loops; the path of the file."""
-        return _lent("view")(self, path, target)
+        return _registered_method("view")(self, path, target)
 
     def report(self, arch: str | None = None, **sizes: int) -> Any:
         """What it costs on a GPU at these sizes: work counted kernel by kernel, what bounds it, the time predicted.
 
         `arch` is the GPU's, such as "sm_89"; unless told, that of `lp.machine()`.
         """
-        return _lent("report")(self, arch, **sizes)
+        return _registered_method("report")(self, arch, **sizes)
 
     def _repr_html_(self) -> str:
-        return _lent("html")(self)
+        return _registered_method("html")(self)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
@@ -351,7 +351,9 @@ class Schedule(Methods):
         is given each write (`.buffer`, `.at`, `.value`, `.statement`, `.loops`). Raises TargetError for a target that
         is not there or lacks room, LowerError for a schedule that it cannot run.
         """
-        return _lent("build")(self, target, arch=arch, fma=fma, threads=threads, checks=checks, watch=watch)
+        return _registered_method("build")(
+            self, target, arch=arch, fma=fma, threads=threads, checks=checks, watch=watch
+        )
 
 
 Schedule.__module__ = "loopir"
@@ -390,7 +392,7 @@ def _as_method(f: Callable[..., Func]) -> inspect.Signature:
 
 def register_method(**doors: Callable[..., Any]) -> None:
     """Give Schedule what another room does: `build(s, target, **options)`, `show(s)`, `html(s)`."""
-    _LENT.update({name: deep(LoopirError)(door) for name, door in doors.items()})
+    _METHODS.update({name: deep(LoopirError)(door) for name, door in doors.items()})
 
 
 def _passes_check(check: Callable[[Schedule], object], s: Schedule) -> bool:
@@ -402,10 +404,10 @@ def _passes_check(check: Callable[[Schedule], object], s: Schedule) -> bool:
     return said is None or bool(said)
 
 
-def _lent(door: str) -> Callable[..., Any]:
-    if door not in _LENT:
+def _registered_method(door: str) -> Callable[..., Any]:
+    if door not in _METHODS:
         raise RuntimeError(f"nothing lends a Schedule its {door!r} yet: import loopir.build, or use loopir.Schedule")
-    return _LENT[door]
+    return _METHODS[door]
 
 
 def _call(primitive: str, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[str, str, str] | None:

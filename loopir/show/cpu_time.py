@@ -25,7 +25,7 @@ from loopir.ir.traverse.walk import free_vars, leaf_paths, nodes, statements, to
 from loopir.ir.values import Param
 from loopir.machines import Cpu
 from loopir.schedule.core.find import all_buffers
-from loopir.show.estimate import Foot, Met, at_sizes, met
+from loopir.show.estimate import Foot, SizedStatement, at_sizes, sized_statement
 
 DIVIDE = frozenset({"div", "sqrt"})
 """Operations whose unit takes `Cpu.divide` cycles for a vector."""
@@ -60,7 +60,7 @@ def cpu_seconds(func: Func, sizes: Mapping[str, int], cpu: Cpu, threads: int = 1
     A size that is not given is TYPICAL.
     """
     given = at_sizes(func, sizes)
-    places = [met(func, p, given) for p in leaf_paths(func.body)]
+    places = [sized_statement(func, p, given) for p in leaf_paths(func.body)]
     whole = _program_bytes(places)
     packed = frozenset(b.name for b in all_buffers(func) if isinstance(b.layout, Mapped))
     seconds, moved = 0.0, 0.0
@@ -70,14 +70,14 @@ def cpu_seconds(func: Func, sizes: Mapping[str, int], cpu: Cpu, threads: int = 1
     return seconds + cpu.call, moved
 
 
-def _program_bytes(places: Sequence[Met]) -> float:
+def _program_bytes(places: Sequence[SizedStatement]) -> float:
     held = {t.buffer: size for m in places for t, (_, size) in zip(m.own, m.held, strict=True)}
     return sum(held.values())
 
 
-def _by_nest(func: Func, places: Sequence[Met]) -> list[list[Met]]:
+def _by_nest(func: Func, places: Sequence[SizedStatement]) -> list[list[SizedStatement]]:
     counts = [sum(isinstance(s, Store | Reduce) for s in statements((t.nest,))) for t in top_level_nests(func)]
-    out, left = list[list[Met]](), list(places)
+    out, left = list[list[SizedStatement]](), list(places)
     for n in counts:
         out.append(left[:n])
         left = left[n:]
@@ -85,7 +85,7 @@ def _by_nest(func: Func, places: Sequence[Met]) -> list[list[Met]]:
 
 
 def _nest_seconds(
-    group: Sequence[Met], cpu: Cpu, threads: int, whole: float, packed: frozenset[str]
+    group: Sequence[SizedStatement], cpu: Cpu, threads: int, whole: float, packed: frozenset[str]
 ) -> tuple[float, float]:
     """Seconds of statements that stand in one nest, and bytes of memory."""
     cycles = sum(_statement_cycles(m, cpu, packed) / _cores_used(m, threads) for m in group)
@@ -105,7 +105,7 @@ def _nest_seconds(
     return seconds + cpu.start * starts, levels[-1]
 
 
-def _parallel_starts(m: Met) -> float:
+def _parallel_starts(m: SizedStatement) -> float:
     times = 1.0
     for loop in m.place.loops:
         if loop.kind == "parallel":
@@ -114,7 +114,7 @@ def _parallel_starts(m: Met) -> float:
     return 0.0
 
 
-def _cores_used(m: Met, threads: int) -> float:
+def _cores_used(m: SizedStatement, threads: int) -> float:
     """How many threads share the work evenly."""
     at_once = prod(e for v, e in m.extents.items() if m.kinds[v] == "parallel")
     return at_once / ceil(at_once / threads) if at_once > 1 else 1.0
@@ -137,7 +137,7 @@ class _Vectors:
     """Whether a register is full, at least half."""
 
 
-def _vector_shape(m: Met, cpu: Cpu) -> _Vectors:
+def _vector_shape(m: SizedStatement, cpu: Cpu) -> _Vectors:
     lanes, width = _vector_loops(m), _element_bytes(m)
     last = m.place.loops[-1].var if m.place.loops else ""
     own = not lanes and bool(last) and _widens(m, last)
@@ -149,7 +149,7 @@ def _vector_shape(m: Met, cpu: Cpu) -> _Vectors:
     return _Vectors(tuple(lanes), outer, elements, registers, own, bool(lanes) and filled > 0.5)
 
 
-def _statement_cycles(m: Met, cpu: Cpu, packed: frozenset[str]) -> float:
+def _statement_cycles(m: SizedStatement, cpu: Cpu, packed: frozenset[str]) -> float:
     """Cycles of one core for all iterations of a statement."""
     vectors = _vector_shape(m, cpu)
     times = prod(m.extents[v] for v in vectors.outer)
@@ -166,7 +166,7 @@ def _statement_cycles(m: Met, cpu: Cpu, packed: frozenset[str]) -> float:
     return max(issued + bodies * LOOP_CYCLES, divisions * cpu.divide, waits)
 
 
-def _memory_count(m: Met, vectors: _Vectors, cpu: Cpu, packed: frozenset[str]) -> tuple[float, float, float]:
+def _memory_count(m: SizedStatement, vectors: _Vectors, cpu: Cpu, packed: frozenset[str]) -> tuple[float, float, float]:
     """Loads, stores, and what it takes to bring elements into vectors one by one."""
     loads = stores = moves = 0.0
     folds = isinstance(m.place.stmt, Reduce)
@@ -187,7 +187,7 @@ def _memory_count(m: Met, vectors: _Vectors, cpu: Cpu, packed: frozenset[str]) -
     return loads, stores, moves
 
 
-def _arithmetic_count(m: Met, vectors: _Vectors, cpu: Cpu) -> tuple[float, float]:
+def _arithmetic_count(m: SizedStatement, vectors: _Vectors, cpu: Cpu) -> tuple[float, float]:
     """Arithmetic instructions, and vectors that go through the divider."""
     arithmetic = divisions = 0.0
     times = prod(m.extents[v] for v in vectors.outer)
@@ -201,18 +201,18 @@ def _arithmetic_count(m: Met, vectors: _Vectors, cpu: Cpu) -> tuple[float, float
     return arithmetic, divisions
 
 
-def _element_bytes(m: Met) -> int:
+def _element_bytes(m: SizedStatement) -> int:
     """Bytes of the widest elements that a statement computes with: narrow floats are computed in float32."""
     computed = (n.dtype for v, _ in _evaluated_values(m.place.stmt) for n in nodes(v) if isinstance(n, Op))
     every = [*(t.dtype for t in m.own), *computed]
     return max(max(t.bytes, float32.bytes * t.is_narrow) for t in every)
 
 
-def _vector_loops(m: Met) -> list[str]:
+def _vector_loops(m: SizedStatement) -> list[str]:
     return [v for v, k in m.kinds.items() if k == "vectorize"]
 
 
-def _widens(m: Met, loop: str) -> bool:
+def _widens(m: SizedStatement, loop: str) -> bool:
     """Whether LLVM vectorizes the innermost loop, a serial one: its elements side by side, and no fold of floats."""
     s = m.place.stmt
     if m.kinds[loop] not in ("serial", "parallel") or m.extents[loop] < 8:
@@ -295,7 +295,7 @@ def _expanded(fn: Intrinsic, t: DType) -> tuple[float, float, float]:
     return 1.0, 0.0, float(spelling.startswith("call "))
 
 
-def _chained(m: Met, lanes: Sequence[str], per: float, cpu: Cpu) -> float:
+def _chained(m: SizedStatement, lanes: Sequence[str], per: float, cpu: Cpu) -> float:
     """Cycles that the iterations of a fold wait for one another: independent ones inside them go on meanwhile."""
     s = m.place.stmt
     if not isinstance(s, Reduce):
@@ -323,7 +323,14 @@ Touched = tuple[Foot, bool]
 
 
 def _cache_traffic(
-    group: Sequence[Met], cache: float, line: int, whole: float, packed: frozenset[str], *, far: bool, last: bool
+    group: Sequence[SizedStatement],
+    cache: float,
+    line: int,
+    whole: float,
+    packed: frozenset[str],
+    *,
+    far: bool,
+    last: bool,
 ) -> float:
     """Bytes that come into a cache, and go out of it, for statements of one nest; 0 if it holds the whole program."""
     missed = min(1.0, max(0.0, (whole / cache - FITTING) / FITTING))
@@ -349,12 +356,12 @@ def _cache_traffic(
     return total
 
 
-def _past_caches(m: Met) -> bool:
+def _past_caches(m: SizedStatement) -> bool:
     """Whether a statement is an instruction of its own, as stores past the caches are."""
     return any(isinstance(s, InstrRegion) for s in m.place.around)
 
 
-def _global_accesses(m: Met, packed: frozenset[str]) -> list[Touched]:
+def _global_accesses(m: SizedStatement, packed: frozenset[str]) -> list[Touched]:
     every = zip(m.own, m.steps, m.held, strict=True)
     return [(Foot(t, steps, size), t.buffer in packed) for t, steps, (scope, size) in every if scope == "global"]
 
@@ -376,7 +383,7 @@ def _bytes_together(feet: Sequence[Touched], inside: Sequence[Mapping[str, float
     return sum(held.values())
 
 
-def _common_loops(group: Sequence[Met]) -> list[str]:
+def _common_loops(group: Sequence[SizedStatement]) -> list[str]:
     """The loops around all statements of a nest."""
     first = [x.var for x in group[0].place.loops]
     for m in group[1:]:

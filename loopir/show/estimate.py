@@ -92,7 +92,7 @@ def estimate(func: Func, sizes: Mapping[str, int], chip: Chip) -> Estimate:
 
 
 def _estimate(func: Func, given: Mapping[str, float], chip: Chip) -> Estimate:
-    parts = [_statement(met(func, p, given), chip) for p in leaf_paths(func.body)]
+    parts = [_statement(sized_statement(func, p, given), chip) for p in leaf_paths(func.body)]
     total = sum(p.seconds for p in parts)
     busiest = max(parts, key=lambda p: p.seconds, default=Estimate(0.0, 1.0, 0.0))
     return Estimate(total, busiest.at_once, sum(p.bytes for p in parts))
@@ -115,8 +115,8 @@ def chip_for(func: Func) -> Chip:
 
 
 @dataclass(frozen=True)
-class Met:
-    """A statement as it is met at some sizes: the extents and kinds of the loops around it, outer ones first, what it
+class SizedStatement:
+    """A statement at some sizes: the extents and kinds of the loops around it, outer ones first, what it
     touches, and by how many elements an iteration of each loop moves each of these."""
 
     place: StmtPath
@@ -128,7 +128,7 @@ class Met:
     """For each of what it touches, the scope of the buffer, and its bytes."""
 
 
-def met(func: Func, place: StmtPath, sizes: Mapping[str, float]) -> Met:
+def sized_statement(func: Func, place: StmtPath, sizes: Mapping[str, float]) -> SizedStatement:
     """The statement at `place` of `func`."""
     env: dict[str, float] = dict(sizes)
     extents: dict[str, float] = {}
@@ -139,7 +139,7 @@ def met(func: Func, place: StmtPath, sizes: Mapping[str, float]) -> Met:
     steps: list[Steps] = [{v: _step(t, v, env) for v in extents} for t in own]
     buffers = {b.name: b for b in all_buffers(func)}
     held = [(buffers[t.buffer].scope, size_of(buffers[t.buffer], sizes)) for t in own]
-    return Met(place, extents, {loop.var: loop.kind for loop in place.loops}, own, steps, held)
+    return SizedStatement(place, extents, {loop.var: loop.kind for loop in place.loops}, own, steps, held)
 
 
 def size_of(b: Buffer, sizes: Mapping[str, float]) -> float:
@@ -147,7 +147,7 @@ def size_of(b: Buffer, sizes: Mapping[str, float]) -> float:
     return prod(max(0.0, value_of(d, sizes)) for d in b.shape) * b.dtype.bytes
 
 
-def _statement(m: Met, chip: Chip) -> Estimate:
+def _statement(m: SizedStatement, chip: Chip) -> Estimate:
     place, extents, kinds = m.place, m.extents, m.kinds
     own = [x for x in zip(m.own, m.steps, m.held, strict=True) if x[2][0] in ("global", "shared")]
     wide = [v for v, k in kinds.items() if k in ("vectorize", "threadIdx.x")]
@@ -160,7 +160,7 @@ def _statement(m: Met, chip: Chip) -> Estimate:
     kept = sum(1 for _, s, _ in own if s.get(inner, 1) == 0)  # stays in a register from one iteration to the next
     work = sum(1 for v in _values(place.stmt) for n in nodes(v) if isinstance(n, Op)) + len(own) - kept
     seconds = times * max(1, work) / (chip.operations * lanes * cores)
-    near = sum(_asked(s, extents) * t.dtype.bytes for t, s, (scope, _) in own if scope == "shared")
+    near = sum(_requests(s, extents) * t.dtype.bytes for t, s, (scope, _) in own if scope == "shared")
     seconds = max(seconds, near / (chip.shared * min(1.0, cores / chip.cores)))
     far = [Foot(t, s, whole) for t, s, (scope, whole) in own if scope == "global"]
     moved = 0.0
@@ -170,7 +170,7 @@ def _statement(m: Met, chip: Chip) -> Estimate:
     return Estimate(seconds + chip.start * _starts(place, extents), lanes * cores, moved)
 
 
-def _asked(steps: Steps, extents: Mapping[str, float]) -> float:
+def _requests(steps: Steps, extents: Mapping[str, float]) -> float:
     """How often an access is made: at every iteration, but for inner loops that leave it where it is."""
     names = list(extents)
     while names and steps[names[-1]] == 0:

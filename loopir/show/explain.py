@@ -15,7 +15,7 @@ from loopir.schedule.core.queries import StageAccess
 from loopir.schedule.schedule import Schedule
 from loopir.witness import page
 
-ASKED = ("parallel", "vectorize")
+QUESTIONS = ("parallel", "vectorize")
 """What a loop may be made, as far as its iterations allow."""
 
 
@@ -63,7 +63,7 @@ def explain(schedule: Schedule, loop: str) -> Explanation:
     node = schedule.loop(loop)
     stages = tuple(x for x in schedule.stages if loop in schedule.loops(x))
     touches = {(t.text, t.write): t for x in stages for t in schedule.accesses(x)}
-    asked = {name: schedule.why(name, loop) for name in ASKED}
+    asked = {name: schedule.why(name, loop) for name in QUESTIONS}
     around = [v for x in stages for v, w in zip(schedule.loops(x), schedule.loops(x)[1:], strict=False) if w == loop]
     for outer in dict.fromkeys(around):
         asked[f'reorder("{loop}", "{outer}")'] = schedule.why("reorder", loop, outer)

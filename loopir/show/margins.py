@@ -15,7 +15,7 @@ from loopir.ir.printer import text
 from loopir.ir.traverse.walk import leaf_paths, statements
 from loopir.machines import DEFAULT
 from loopir.schedule.core.find import all_buffers
-from loopir.show.estimate import GPU, Chip, Met, at_sizes, chip_for, met, size_of
+from loopir.show.estimate import GPU, Chip, SizedStatement, at_sizes, chip_for, size_of, sized_statement
 from loopir.show.units import count, si, times
 
 HEADS = ("trips", "bytes", "reuse", "at once", "occupancy")
@@ -51,10 +51,10 @@ def margins(func: Func, sizes: Mapping[str, int] | None = None) -> dict[str, Mar
     """The margin of every loop of `func`; a size that is not given is taken for 1024."""
     given, chip = at_sizes(func, sizes or {}), chip_for(func)
     memory = {b.name: b for b in all_buffers(func) if b.scope in ("global", "shared")}
-    inside: dict[str, list[Met]] = {}
+    inside: dict[str, list[SizedStatement]] = {}
     loops: dict[str, Loop] = {}
     for place in leaf_paths(func.body):
-        m = met(func, place, given)
+        m = sized_statement(func, place, given)
         for loop in place.loops:
             loops[loop.var] = loop
             inside.setdefault(loop.var, []).append(m)
@@ -62,7 +62,7 @@ def margins(func: Func, sizes: Mapping[str, int] | None = None) -> dict[str, Mar
 
 
 def _margin(
-    loop: Loop, inside: list[Met], memory: Mapping[str, Buffer], sizes: Mapping[str, float], chip: Chip
+    loop: Loop, inside: list[SizedStatement], memory: Mapping[str, Buffer], sizes: Mapping[str, float], chip: Chip
 ) -> Margin:
     asked, distinct = 0.0, dict[tuple[str, tuple[float | None, ...]], float]()
     for m in inside:
@@ -96,7 +96,7 @@ def _reached(moves: Iterable[tuple[float | None, float]]) -> float:
 
 
 def _busy(
-    loop: Loop, inside: list[Met], memory: Mapping[str, Buffer], sizes: Mapping[str, float], chip: Chip
+    loop: Loop, inside: list[SizedStatement], memory: Mapping[str, Buffer], sizes: Mapping[str, float], chip: Chip
 ) -> float | None:
     """The share of what the loop is spread over that has work; None for a loop that is spread over nothing."""
     trips = inside[0].extents[loop.var]
@@ -114,12 +114,12 @@ def _filled(trips: float, width: float) -> float:
     return trips / (ceil(trips / width) * width)
 
 
-def _threads(inside: Iterable[Met]) -> float:
+def _threads(inside: Iterable[SizedStatement]) -> float:
     """Threads of a block, as far as the loops say: the most that any statement is spread over."""
     return max(_of_block(m) for m in inside)
 
 
-def _of_block(m: Met) -> float:
+def _of_block(m: SizedStatement) -> float:
     """Threads: those that loops are bound to, and those of whole warps and warpgroups where no lane is named."""
     bound = {k: m.extents[v] for v, k in m.kinds.items() if k in AXES and k not in BLOCK_AXES}
     threads = prod(bound.values())
@@ -129,7 +129,7 @@ def _of_block(m: Met) -> float:
     return threads * LANES if whole else threads
 
 
-def _occupancy(loop: Loop, inside: list[Met], sizes: Mapping[str, float]) -> float:
+def _occupancy(loop: Loop, inside: list[SizedStatement], sizes: Mapping[str, float]) -> float:
     """The share of its threads that a processor holds: by threads, blocks and shared memory alone."""
     threads = ceil(_threads(inside) / LANES) * LANES
     shared = sum(size_of(b, sizes) for b in _allocated(loop) if b.scope == "shared")

@@ -68,7 +68,7 @@ def tf32(x: Any, *, nearest: bool = True) -> Tensor:
     return elementwise(Tensor, "tf32" if nearest else "tf32_below", x, to=real_type(common_type((x,))))
 
 
-def _whole(name: str) -> Callable[[Any], Tensor]:
+def _float_function(name: str) -> Callable[[Any], Tensor]:
     def function(x: Any) -> Tensor:
         e = as_expr(Tensor, x, None)
         return elementwise(Tensor, name, e) if e.dtype.is_float else e
@@ -78,7 +78,7 @@ def _whole(name: str) -> Callable[[Any], Tensor]:
     return function
 
 
-floor, ceil, round = map(_whole, ("floor", "ceil", "round"))
+floor, ceil, round = map(_float_function, ("floor", "ceil", "round"))
 
 
 def abs(x: Any) -> Tensor:
@@ -310,7 +310,7 @@ def axis_of(what: str, axis: int, x: Tensor, rank: int) -> int:
     return axis % rank
 
 
-def _alike(a: Tensor, b: Tensor, but: int) -> bool:
+def _same_sizes_except(a: Tensor, b: Tensor, but: int) -> bool:
     """Whether two tensors have the same sizes except in one dimension."""
     symbols = {**a.symbols, **b.symbols}
     return not _any(n != but and not same(x, y, symbols) for n, (x, y) in enumerate(zip(a.dims, b.dims, strict=True)))
@@ -348,7 +348,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     parts: list[Any] = [cast_expr(stage_reduction(x), t) for x in tensors]
     d = axis_of("concatenate", axis, parts[0], parts[0].ndim)
     for p in parts[1:]:
-        if p.ndim != parts[0].ndim or not _alike(p, parts[0], d):
+        if p.ndim != parts[0].ndim or not _same_sizes_except(p, parts[0], d):
             raise ExprError(
                 f"concatenate of {parts[0].described()} and {p.described()} along {axis}: the shapes differ"
             )

@@ -92,7 +92,7 @@ def _reduce(
     kept = tuple(loop for d, loop in enumerate(loops) if d not in over)
     symbols = {k: s for p in parts for k, s in p.symbols.items()}
     made = make_stage(cls, name, kept, values, deps, symbols, monoid, reduced)
-    return tuple(_kept(t, over, len(shape)) for t in made) if keepdims else made
+    return tuple(_keep_dims(t, over, len(shape)) for t in made) if keepdims else made
 
 
 def _axes(axis: Axis, rank: int, name: str, e: Expr) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ def _axes(axis: Axis, rank: int, name: str, e: Expr) -> tuple[int, ...]:
     return tuple(sorted(out))
 
 
-def _kept(t: Any, over: tuple[int, ...], rank: int) -> Any:
+def _keep_dims(t: Any, over: tuple[int, ...], rank: int) -> Any:
     return t[tuple(None if d in over else slice(None) for d in range(rank))]
 
 

@@ -61,7 +61,7 @@ from loopir.testing.oracles.brute_force import first_violation, small_sizes
 from loopir.testing.oracles.last_writers import asks_memory
 from loopir.testing.oracles.oracles import Case, llvm
 
-SHARE = 16
+CPU_SAMPLE = 16
 """One accepted step in so many is judged on the CPU, too."""
 JUDGING = 20.0
 """Seconds after which brute force is given up."""
@@ -206,12 +206,12 @@ class Worker:
 
     def step(self, name: str, data: st.DataObject) -> None:
         """One step of a primitive on one program."""
-        func = data.draw(near(name))
+        func = data.draw(small_program(name))
         func = data.draw(with_empties(func)) if not data.draw(between(0, 3)) else func
         func = data.draw(with_odd_names(func)) if not data.draw(between(0, 7)) else func
         args, kwargs = data.draw(arguments_of(PRIMITIVES[name], func))
         step = Step(name, args, tuple(kwargs.items()))
-        on_cpu = not data.draw(between(0, SHARE - 1))
+        on_cpu = not data.draw(between(0, CPU_SAMPLE - 1))
         sizes, arrays = data.draw(arrays_for(func)) if on_cpu else ({}, {})
         called = f"{text(func)}\n{step}"
         if called in self.seen:
@@ -233,7 +233,7 @@ class Worker:
 
     def long(self, seed: int, data: st.DataObject) -> None:
         """A schedule of up to 25 steps, and what it comes to."""
-        func = data.draw(near(data.draw(st.sampled_from(JUDGED))))
+        func = data.draw(small_program(data.draw(st.sampled_from(JUDGED))))
         func = data.draw(with_empties(func)) if not data.draw(between(0, 1)) else func
         s, wanted, refusals = Schedule(func), data.draw(between(10, 25)), 0
         for _ in range(3 * wanted):
@@ -314,7 +314,7 @@ class Worker:
             f.write(json.dumps([kind, name, what]) + "\n")
 
 
-def near(theme: str) -> st.SearchStrategy[Func]:
+def small_program(theme: str) -> st.SearchStrategy[Func]:
     """A program for `theme` that some small size meets, and that is short enough to be judged."""
     return _unfiltered_program(theme).filter(lambda func: bool(small_sizes(func)) and longest(func) <= MOST_JUDGED)
 
@@ -372,7 +372,7 @@ def work(log: Path, clock: Any, part: int, number: int, seed: int, seconds: floa
 
 
 @dataclass
-class Held:
+class WorkerProcess:
     """A process that works, and what is known of it."""
 
     start: Callable[[Any, float], Any]
@@ -422,7 +422,7 @@ def campaign(
     end, context = monotonic() + seconds, get_context("spawn")
     out.mkdir(parents=True, exist_ok=True)
     chosen = sorted(names or JUDGED)
-    held: list[Held] = []
+    held: list[WorkerProcess] = []
     for number in range(jobs):
         log = out / f"part-{part}-{number}.log"
         log.unlink(missing_ok=True)
@@ -433,7 +433,7 @@ def campaign(
             return p
 
         clock = context.Array("d", 4, lock=False)
-        held.append(Held(start, log, clock, start(clock, seconds)))
+        held.append(WorkerProcess(start, log, clock, start(clock, seconds)))
     try:
         while any(h.process.is_alive() for h in held) and monotonic() < end + 2 * limit:
             sleep(0.2)
@@ -454,7 +454,7 @@ def campaign(
     return total
 
 
-def _look_after(h: Held, end: float, limit: float) -> None:
+def _look_after(h: WorkerProcess, end: float, limit: float) -> None:
     """End a process that hangs, and start it again."""
     why = h.over(limit)
     if why is None:

@@ -33,7 +33,7 @@ from loopir.testing.subprocess_rounds import Note, run_rounds
 QUICK = ("language", "last-writer trace", "promises", "exact ring")
 """The oracles that compile nothing: hundreds of cases a second."""
 ALL = (*ORACLES, *SLOW)
-SHARE = 8
+ORACLE_SAMPLE = 8
 """One case in so many is put to all oracles."""
 STUCK = 240.0
 """Seconds after which a process that has begun no new case is taken to hang."""
@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first round")
     parser.add_argument("--examples", type=int, default=100, help="cases in a round")
     parser.add_argument("--primitives", nargs="*", help="draw steps from these only")
-    parser.add_argument("--share", type=int, default=SHARE, help="one case in so many goes to all oracles")
+    parser.add_argument("--share", type=int, default=ORACLE_SAMPLE, help="one case in so many goes to all oracles")
     parser.add_argument("--quick", action="store_true", help=f"only the oracles {', '.join(QUICK)}")
     parser.add_argument("--stuck", type=float, default=STUCK, help="seconds without a new case until it is ended")
     parser.add_argument("--here", action="store_true", help="no process apart: a crash ends the run")

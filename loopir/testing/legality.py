@@ -38,7 +38,7 @@ JUDGED = tuple(sorted(PRIMITIVES))
 AFFINE = tuple(name for name in FAMILIES if name not in (*FROM_MEMORY, *BOXES))
 
 
-Taken = Func | ScheduleError | str
+StepOutcome = Func | ScheduleError | str
 """What a step came to: a program, a refusal, or what was told of a crash."""
 
 
@@ -47,17 +47,17 @@ def verdict(func: Func, step: Step) -> tuple[str, str]:
     return judge_taken(func, step, take(func, step))
 
 
-def take(func: Func, step: Step) -> Taken:
+def take(func: Func, step: Step) -> StepOutcome:
     """Take a step: all that loopir itself does."""
     try:
-        return _taken(func, step)
+        return _apply_step(func, step)
     except ScheduleError as error:
         return error
     except Exception:
         return traceback.format_exc()
 
 
-def judge_taken(func: Func, step: Step, after: Taken) -> tuple[str, str]:
+def judge_taken(func: Func, step: Step, after: StepOutcome) -> tuple[str, str]:
     """One of VERDICTS on what a step came to, and what was said or is broken."""
     if isinstance(after, ScheduleError):
         return _on_refusal(func, step, after)
@@ -82,7 +82,7 @@ def _on_refusal(func: Func, step: Step, error: ScheduleError) -> tuple[str, str]
     return "refused, legal", f"{error}\n{text(after)}"
 
 
-def _taken(func: Func, step: Step) -> Func:
+def _apply_step(func: Func, step: Step) -> Func:
     return PRIMITIVES[step.name](func, *step.args, **dict(step.kwargs))
 
 
@@ -97,7 +97,7 @@ def _unchecked(func: Func, step: Step) -> Func | None:
         step = Step("pipeline", (given["loop"], given.get("stages", 2)), ())
     with unchecked():
         try:
-            new = _taken(func, step)
+            new = _apply_step(func, step)
             if step.name != "wavefront":
                 return new
             return replace_loop(new, find_loop(func, str(step.args[0])).var, lambda s: replace(s, kind="parallel"))

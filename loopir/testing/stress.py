@@ -89,7 +89,7 @@ def blob(number: int) -> tuple[str, bytes]:
     return cache.key("blob", str(number)), draw.randbytes(int(2 ** draw.uniform(0, 20)))
 
 
-def whole(path: Path) -> bool:
+def is_intact(path: Path) -> bool:
     """Whether the file of an entry begins with the digest of its name and the rest; what is gone is whole."""
     try:
         kept = path.read_bytes()
@@ -168,7 +168,7 @@ def check(folder: Path, draw: random.Random, done: Counter[str]) -> None:
     for path in folder.glob("??/*"):
         if path.suffix == "":
             done["entries read"] += 1
-            done["entries that are not whole"] += not whole(path)
+            done["entries that are not whole"] += not is_intact(path)
         else:
             done["files left half written"] += 1
     for number in range(BLOBS):
@@ -182,7 +182,7 @@ def check(folder: Path, draw: random.Random, done: Counter[str]) -> None:
 # ---------------------------------------------------------------- threads that build and call
 
 
-def together(seconds: float, seed: int = 0, threads: int = 16) -> Counter[str]:
+def build_concurrently(seconds: float, seed: int = 0, threads: int = 16) -> Counter[str]:
     """Build and call on `threads` threads at once; what was done and found."""
     counts = [Counter[str]() for _ in range(threads)]
     built: list[tuple[int, Any]] = [(0, kernel(0))]
@@ -235,7 +235,9 @@ def main(argv: list[str] | None = None) -> int:
         print("processes are forked, which this system does not do", file=sys.stderr)
         return 1
     start = time.monotonic()
-    done = kills(chosen.count, chosen.seed) if chosen.what == "kills" else together(chosen.seconds, chosen.seed)
+    done = (
+        kills(chosen.count, chosen.seed) if chosen.what == "kills" else build_concurrently(chosen.seconds, chosen.seed)
+    )
     told = ", ".join(f"{what} {count}" for what, count in sorted(done.items()) if count)
     print(f"{told}; {failures(done)} failures in {time.monotonic() - start:.0f} s")
     return min(failures(done), 100)

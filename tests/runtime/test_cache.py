@@ -238,7 +238,7 @@ def test_the_entries_never_take_more_than_the_limit(limit: int, sizes: list[int]
     with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOOPIR_CACHE_DIR", home)
         patch.setenv("LOOPIR_CACHE_BYTES", str(limit))
-        patch.setattr(cache, "SHARE", 1000)
+        patch.setattr(cache, "MIN_SHARD_BYTES", 1000)
         for n, size in enumerate(sizes):
             cache.store(name := cache.key(str(n)), bytes(size))
             assert cache.size()[1] <= limit

@@ -21,13 +21,13 @@ from loopir.testing.campaign import (
     PATIENCE,
     PHASES,
     Counts,
-    Held,
     Worker,
+    WorkerProcess,
     _look_after,  # pyright: ignore[reportPrivateUsage]
     campaign,
     free_part,
     merged,
-    near,
+    small_program,
 )
 from loopir.testing.checking import QUIET
 from loopir.testing.generate.varied import longest
@@ -85,11 +85,11 @@ def test_parts_are_added_up(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_takes_too_long_is_told_apart(phase: str, ago: float, why: str | None) -> None:
     clock = [monotonic() - ago, PHASES.index(phase), 0.0]
-    assert Held(lambda *_: None, Path("log"), clock, Process()).over(10.0) == why
+    assert WorkerProcess(lambda *_: None, Path("log"), clock, Process()).over(10.0) == why
 
 
 def test_a_process_that_dies_is_counted() -> None:
-    held = Held(lambda *_: None, Path("log"), [0.0, 0.0, 0.0], Process(alive=False, exitcode=-11))
+    held = WorkerProcess(lambda *_: None, Path("log"), [0.0, 0.0, 0.0], Process(alive=False, exitcode=-11))
     assert held.over(10.0) == "died"
     held.process.exitcode = 0
     assert held.over(10.0) is None
@@ -100,7 +100,7 @@ def test_one_that_is_ended_at_the_end_counts_once(tmp_path: Path) -> None:
     log = tmp_path / "part-1-0.log"
     process = Process(alive=False, exitcode=-9)
     process.join = lambda: None  # type: ignore[attr-defined]
-    held = Held(lambda *_: None, log, [0.0, 0.0, 0.0, -1], process)
+    held = WorkerProcess(lambda *_: None, log, [0.0, 0.0, 0.0, -1], process)
     for _ in range(5):
         _look_after(held, monotonic() + 0.5, 10.0)
     assert Counts().read(log.read_text().splitlines()).others["died"] == 1
@@ -115,7 +115,7 @@ def test_a_primitive_that_takes_nothing_does_not_get_every_turn() -> None:
 
 
 @settings(QUIET, max_examples=20)
-@given(st.sampled_from(["prefetch", "unroll_and_jam", "trim"]).flatmap(near))
+@given(st.sampled_from(["prefetch", "unroll_and_jam", "trim"]).flatmap(small_program))
 def test_programs_are_met_by_some_size_and_short(func: Func) -> None:
     assert small_sizes(func)
     assert longest(func) <= MOST_JUDGED
@@ -183,7 +183,7 @@ def test_a_step_that_is_ended_is_slow_for_its_primitive(tmp_path: Path) -> None:
     process = Process(alive=False, exitcode=-11)
     process.join = lambda: None  # type: ignore[attr-defined]
     for clock, what in (([1.0, 1, 0.0, JUDGED.index("split")], "verdict"), ([1.0, 1, 0.0, -1], "count")):
-        _look_after(Held(lambda *_: None, log, clock, process), 0.0, 10.0)
+        _look_after(WorkerProcess(lambda *_: None, log, clock, process), 0.0, 10.0)
         kinds = [json.loads(line)[0] for line in log.read_text().splitlines()]
         assert kinds == [what, "case"]
         log.unlink()

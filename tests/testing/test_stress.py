@@ -24,7 +24,7 @@ def test_processes_that_are_killed_leave_whole_entries() -> None:
 
 
 def test_threads_build_and_call_at_once() -> None:
-    done = stress.together(0.5, threads=4)
+    done = stress.build_concurrently(0.5, threads=4)
     assert done["kernels built"] >= 4
     assert done["calls"] >= 80
     assert stress.failures(done) == 0, done
@@ -50,7 +50,7 @@ def test_what_is_half_there_is_not_whole(tmp_path: Path) -> None:
     with stress.small_cache() as folder:
         cache.store(name := cache.key("x"), b"data" * 100)
         path = folder / name[:2] / name
-        assert stress.whole(path)
+        assert stress.is_intact(path)
         path.write_bytes(path.read_bytes()[:-1])
-        assert not stress.whole(path)
-    assert stress.whole(tmp_path / "nothing")
+        assert not stress.is_intact(path)
+    assert stress.is_intact(tmp_path / "nothing")

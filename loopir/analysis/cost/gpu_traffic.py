@@ -143,13 +143,13 @@ def work(kernel: Kernel, sizes: Mapping[str, int]) -> KernelWork:
     shared = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
     total = sum(int(np.prod([evaluate(d, sizes) for d in b.shape])) * b.dtype.bytes for b in shared)
     out = KernelWork(kernel.name, blocks, threads, total)
-    met = _Met(env, flat < threads, blocks / np.bincount(warp)[warp])
+    met = _WarpSample(env, flat < threads, blocks / np.bincount(warp)[warp])
     _Counter(out, rng, frozenset(x.var for x in heads if x.kind in BLOCK_AXES)).body(body, met)
     return out
 
 
 @dataclass(frozen=True)
-class _Met:
+class _WarpSample:
     """Warps in which a statement is met: the variables of each lane, the lanes that take part, how many warps'
     iterations each stands for, how many elements a lane takes as a vector, and the unrolled loops around."""
 
@@ -173,7 +173,7 @@ class _Met:
     def at(self, var: str, value: Ints) -> dict[str, Ints]:
         return {**self.env, var: np.broadcast_to(value, (SAMPLES, LANES))}
 
-    def only(self, cond: Bools, grid: str = "") -> _Met:
+    def only(self, cond: Bools, grid: str = "") -> _WarpSample:
         return replace(self, active=self.active & cond, grid=self.grid + grid)
 
 
@@ -183,16 +183,16 @@ class _Counter:
     def __init__(self, work: KernelWork, rng: np.random.Generator, blocks: frozenset[str]) -> None:
         self.work, self.rng, self.blocks = work, rng, blocks
 
-    def body(self, body: Body, met: _Met) -> None:
+    def body(self, body: Body, met: _WarpSample) -> None:
         for s in body:
             self.stmt(s, met)
 
-    def stmt(self, s: Stmt, met: _Met) -> None:
+    def stmt(self, s: Stmt, met: _WarpSample) -> None:
         match s:
             case Loop(_, _, _, body):
                 self.body(body, self.inside(s, met))
             case If(cond, then, orelse):
-                true, asked = _holds(cond, met.env), free_vars(cond)
+                true, asked = _eval_cond(cond, met.env), free_vars(cond)
                 apart = bool(orelse) and bool(asked) and asked <= self.blocks
                 self.body(then, met.only(true, "0" if apart else ""))
                 self.body(orelse, met.only(~true, "1" if apart else ""))
@@ -214,7 +214,7 @@ class _Counter:
             case _:
                 pass
 
-    def inside(self, loop: Loop, met: _Met) -> _Met:
+    def inside(self, loop: Loop, met: _WarpSample) -> _WarpSample:
         """What is met in the body of `loop`."""
         length = _known(loop.extent, met.env)
         met = replace(met, around=(*met.around, (loop, float(length.max(initial=0)))))
@@ -228,12 +228,12 @@ class _Counter:
         at = (self.rng.random((SAMPLES, 1)) * most[:, None]).astype(np.int64)
         extent = int(length.max(initial=0))
         near = met.unrolled
-        if loop.kind == "unroll" and extent * prod(n for _, n in near) <= _TOGETHER:
+        if loop.kind == "unroll" and extent * prod(n for _, n in near) <= _UNROLL_WINDOW:
             near = (*near, (loop.var, extent))
         env, active = met.at(loop.var, at), met.active & (at < length)
         return replace(met, env=env, active=active, times=met.times * most, unrolled=near)
 
-    def issue(self, s: InstrCall, met: _Met) -> None:
+    def issue(self, s: InstrCall, met: _WarpSample) -> None:
         """An instruction: of each lane, or of a warp together."""
         fn = s.fn
         count = sum(_OPERATIONS * _instances(fn.meaning) for n in nodes(fn.meaning) if isinstance(n, Reduce))
@@ -260,7 +260,7 @@ class _Counter:
             wide = replace(met, run=1 if pointer is None else pointer.run)
             self.access(operand.buffer, [operand.at], wide, write=a.access != "in")
 
-    def values(self, values: Sequence[Value | Index], met: _Met, combine: Sequence[Value] = ()) -> None:
+    def values(self, values: Sequence[Value | Index], met: _WarpSample, combine: Sequence[Value] = ()) -> None:
         loads: dict[Buffer, list[tuple[Index, ...]]] = {}
         folds = {n for v in combine for n in nodes(v)}  # of what changes every time
         values = (*values, *combine)
@@ -277,7 +277,7 @@ class _Counter:
         for b, elements in loads.items():
             self.access(b, list(dict.fromkeys(elements)), met, write=False)
 
-    def access(self, b: Buffer, elements: list[tuple[Index, ...]], met: _Met, *, write: bool) -> None:
+    def access(self, b: Buffer, elements: list[tuple[Index, ...]], met: _WarpSample, *, write: bool) -> None:
         """The elements of one buffer that a statement touches; what the lines of a cache hold together counts once."""
         if b.scope not in ("global", "shared"):
             return
@@ -301,7 +301,7 @@ class _Counter:
             self.work.in_flight += min(per_thread, _BYTES_AT_ONCE, _LOADS_AT_ONCE * width)
 
 
-def _repeats(n: Value, met: _Met) -> float:
+def _repeats(n: Value, met: _WarpSample) -> float:
     """How often in a row `n` is the same: compilers take it out of the innermost loops that do not change it."""
     times = 1.0
     read, memory = free_vars(n), loaded_buffers(n)
@@ -331,7 +331,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _YES = np.ones((SAMPLES, LANES), bool)
 _OPERATIONS = 2
-_TOGETHER = 64
+_UNROLL_WINDOW = 64
 """Iterations of unrolled loops whose accesses are taken to find one another's lines in a cache."""
 _BYTES_AT_ONCE, _LOADS_AT_ONCE = 64.0, 12
 """What a thread asks for at once by one statement, before it waits: four vectors, or so many single loads."""
@@ -341,7 +341,7 @@ def _offset(at: tuple[Index, ...], env: Mapping[str, Ints]) -> Ints:
     return np.zeros((SAMPLES, LANES), np.int64) if not at else _known(at[0], env)
 
 
-def _unrolled(at: tuple[Index, ...], met: _Met) -> Ints:
+def _unrolled(at: tuple[Index, ...], met: _WarpSample) -> Ints:
     """The offsets of a lane in every iteration of the unrolled loops around, side by side."""
     steps = product(*(range(n) for _, n in met.unrolled))
     names = [var for var, _ in met.unrolled]
@@ -379,15 +379,15 @@ def _known(ix: Index, env: Mapping[str, Ints]) -> Ints:
         return np.zeros((SAMPLES, LANES), np.int64)
 
 
-def _holds(cond: Cond, env: Mapping[str, Ints]) -> Bools:
+def _eval_cond(cond: Cond, env: Mapping[str, Ints]) -> Bools:
     """Whether the condition holds, for every lane; yes where memory decides."""
     match cond:
         case And(terms):
-            return np.logical_and.reduce([_holds(t, env) for t in terms] or [_YES])
+            return np.logical_and.reduce([_eval_cond(t, env) for t in terms] or [_YES])
         case Or(terms):
-            return np.logical_or.reduce([_holds(t, env) for t in terms] or [~_YES])
+            return np.logical_or.reduce([_eval_cond(t, env) for t in terms] or [~_YES])
         case Not(term):
-            return ~_holds(term, env)
+            return ~_eval_cond(term, env)
         case Cmp(op, a, b):
             try:
                 x, y = evaluate(a, env), evaluate(b, env)
@@ -398,7 +398,7 @@ def _holds(cond: Cond, env: Mapping[str, Ints]) -> Bools:
             return _YES
 
 
-def _contiguous(loop: Loop, met: _Met) -> bool:
+def _contiguous(loop: Loop, met: _WarpSample) -> bool:
     """Whether every access to memory in `loop` goes from neighbour to neighbour, or stays, with it."""
     ends = [met.at(loop.var, np.asarray(n)) for n in (0, 1)]
     found = [n for s in statements(loop.body) for n in nodes(s) if isinstance(n, Load | Store) and n.at]
@@ -420,7 +420,7 @@ def _instances(func: Func) -> int:
 def _decided(cond: Cond, sizes: Mapping[str, int]) -> bool:
     """Whether a condition of the host holds at these sizes; yes where memory decides."""
     given = {n: np.full((SAMPLES, LANES), v) for n, v in sizes.items()}
-    return bool(_holds(cond, given).all())
+    return bool(_eval_cond(cond, given).all())
 
 
 def launches(body: Body, sizes: Mapping[str, int], times: int = 1) -> Iterator[tuple[Kernel, dict[str, int], int]]:

@@ -130,7 +130,7 @@ def _found(
         changes = [_change(e, kind, later) for e in some]
         free = [c for c in changes if not c.free_symbols & {*terms.others.values()}]
         alike = len(free) == len(changes) and all(sp.simplify(c - free[0]) == 0 for c in free)
-        if alike and all(_holds(e, free[0], kind, later) for e in some):
+        if alike and all(_agrees_numerically(e, free[0], kind, later) for e in some):
             return kind, free[0]
     raise NoCorrection(differing(value, "scale" if monoid.name == "sum" else "shift", terms.moving))
 
@@ -157,7 +157,7 @@ def _numbers(symbols: Collection[Any], rng: random.Random) -> dict[Any, Any]:
     return {s: sp.Float(rng.uniform(0.5, 3.0) * (1 if s.is_positive else rng.choice((-1, 1))), DIGITS) for s in symbols}
 
 
-def _holds(e: Any, change: Any, kind: Kind, later: dict[Any, Any]) -> bool:
+def _agrees_numerically(e: Any, change: Any, kind: Kind, later: dict[Any, Any]) -> bool:
     """Whether the change is right at random points: what sympy proposes is believed for that alone."""
     rng = random.Random(0)
     for _ in range(POINTS):

@@ -24,11 +24,11 @@ from loopir.analysis.dataflow.fold_matching import any_of, require_one_to_one, s
 from loopir.analysis.dataflow.prefix_folds import Part, addends, counted_once, folds_disjoint, running_monoid
 from loopir.analysis.dataflow.undefined import least_sizes, undefined_uses
 from loopir.analysis.dataflow.value_flow import (
-    Apart,
     Expr,
     Flow,
     FoldedValue,
     InputValue,
+    NotEqual,
     Site,
     Term,
     Unanalyzable,
@@ -116,7 +116,7 @@ def validate(before: Func, after: Func) -> Validation:
             with question(PROOF):
                 proof.output(one, found[one.name])
             proved.append(one.name)
-        except (Unanalyzable, Apart) as why:
+        except (Unanalyzable, NotEqual) as why:
             unproved.append((one.name, str(why)))
             sizes += _suspected(before, why)
         except Undecided:
@@ -140,14 +140,14 @@ def same_values(before: Func, after: Func) -> bool:
             found = {b.name: b for b in after.outputs()}
             for one in before.outputs():
                 proof.output(one, found[one.name])
-    except (Unanalyzable, Apart, Undecided):
+    except (Unanalyzable, NotEqual, Undecided):
         return False
     return True
 
 
 def _suspected(func: Func, why: Exception) -> list[dict[str, int]]:
     """The least sizes at which two values are not shown to be equal."""
-    if not isinstance(why, Apart) or why.sizes is None:
+    if not isinstance(why, NotEqual) or why.sizes is None:
         return []
     try:
         with question(PROOF):
@@ -199,7 +199,7 @@ class _Proof:
         before = dict(self.assumed), dict(self.grown)
         try:
             self.whole(one, other)
-        except (Unanalyzable, Apart, isl.Error):
+        except (Unanalyzable, NotEqual, isl.Error):
             self.assumed, self.grown = before
             raise
 
@@ -212,7 +212,7 @@ class _Proof:
         same = same.set_tuple_name(isl.dim_type.out, b.site.name)
         relation = same.intersect_domain(a.site.domain)
         if not relation.range().is_equal(b.site.domain):
-            raise Apart(f"{one.name} has another shape")
+            raise NotEqual(f"{one.name} has another shape")
         self.same(a, b, relation)
 
     # ------------------------------------------------------------ two values
@@ -224,7 +224,7 @@ class _Proof:
             return
         try:
             self.shown(a, b, pairs)
-        except Apart as apart:
+        except NotEqual as apart:
             if apart.sizes is None:
                 apart.sizes = pairs.params()
             raise
@@ -259,12 +259,12 @@ class _Proof:
         if isinstance(a, InputValue) and isinstance(b, InputValue):
             space = pairs.get_space()
             if a.name != b.name or not pairs.is_subset(isl.Map.identity(space)):
-                raise Apart(f"{a.name}{_example(pairs)} is read where it was {b.name}{_example(pairs.reverse())}")
+                raise NotEqual(f"{a.name}{_example(pairs)} is read where it was {b.name}{_example(pairs.reverse())}")
         elif isinstance(a, Expr | FoldedValue) and isinstance(b, Expr | FoldedValue):
             if (more := self.assume((_key(a), _key(b)), pairs, *self.ranges(a, b, pairs))) is not None:
                 self.made(a, b, more)
         else:
-            raise Apart(f"{_describe_term(a)} has become {_describe_term(b)}")
+            raise NotEqual(f"{_describe_term(a)} has become {_describe_term(b)}")
 
     def made(self, a: Expr | FoldedValue, b: Expr | FoldedValue, pairs: isl.Map) -> None:
         """Both are made of something, in the same way; or one is a running fold, of the same values as the other."""
@@ -275,8 +275,8 @@ class _Proof:
             elif isinstance(a, FoldedValue) and isinstance(b, FoldedValue):
                 self.folds(a, b, pairs)
             else:
-                raise Apart(f"{_describe_term(a)} has become {_describe_term(b)}")
-        except (Apart, Unanalyzable):
+                raise NotEqual(f"{_describe_term(a)} has become {_describe_term(b)}")
+        except (NotEqual, Unanalyzable):
             monoid = (running_monoid(a) or running_monoid(b)) if self.regrouping else None
             if monoid is None:
                 raise
@@ -319,23 +319,23 @@ class _Proof:
                 self.same(Expr(a.site, x), Expr(b.site, y), pairs)
             case IndexToValue(Index() as x, t), IndexToValue(Index() as y, u) if t == u:
                 if not pairs.apply_range(self.other.number(b.site, y)).is_subset(self.one.number(a.site, x)):
-                    raise Apart(f"{text(x)} in {a.site.label} has become {text(y)} in {b.site.label}")
+                    raise NotEqual(f"{text(x)} in {a.site.label} has become {text(y)} in {b.site.label}")
             case IndexToValue(Cond() as x, t), IndexToValue(Cond() as y, u) if t == u:
                 one, other = self.one.where(a.site, x), self.other.where(b.site, y)
                 held = pairs.intersect_domain(one)
                 if not (
                     held.subtract_range(other).is_empty() and pairs.subtract(held).intersect_range(other).is_empty()
                 ):
-                    raise Apart(f"{text(x)} in {a.site.label} has become {text(y)} in {b.site.label}")
+                    raise NotEqual(f"{text(x)} in {a.site.label} has become {text(y)} in {b.site.label}")
             case _:
-                raise Apart(f"{_describe_term(a)} has become {_describe_term(b)}")
+                raise NotEqual(f"{_describe_term(a)} has become {_describe_term(b)}")
 
     # ------------------------------------------------------------ folds
 
     def folds(self, a: FoldedValue, b: FoldedValue, pairs: isl.Map) -> None:
         """Both fold by one monoid, from equal first values, values of which each has its equal in the other."""
         if (a.monoid, a.component) != (b.monoid, b.component):
-            raise Apart(f"{_describe_term(a)} has become {_describe_term(b)}")
+            raise NotEqual(f"{_describe_term(a)} has become {_describe_term(b)}")
         for mine, theirs in zip((a.base, *a.beside), (b.base, *b.beside), strict=True):
             for one, back in mine:
                 for other, forth in theirs:
@@ -346,7 +346,7 @@ class _Proof:
         """What is folded in is the same, each value of the one being one of the other."""
         try:
             chosen = self.matched(label, pairs, counted_once(left), counted_once(right))
-        except (Unanalyzable, Apart):  # but those that fold nothing in
+        except (Unanalyzable, NotEqual):  # but those that fold nothing in
             left, right = telling(self.one, monoid, left), telling(self.other, monoid, right)
             chosen = self.matched(label, pairs, counted_once(left), counted_once(right))
         for x, y, m in chosen:
@@ -363,7 +363,7 @@ class _Proof:
             counted += [pairs.range().intersect(m.domain()) for _, _, m in right]
             if all(x.is_empty() for x in counted):
                 return []
-            raise Apart(f"{label} does not fold the same values")
+            raise NotEqual(f"{label} does not fold the same values")
         chosen = [(x, y, self.alike(x, y)) for x in left for y in right]
         try:
             require_one_to_one(label, pairs, left, right, [m for _, _, m in chosen])

@@ -9,7 +9,7 @@ from functools import reduce
 
 from loopir.analysis.dataflow.constants import known_constants
 from loopir.analysis.dataflow.prefix_folds import Part
-from loopir.analysis.dataflow.value_flow import Apart, Flow, Unanalyzable
+from loopir.analysis.dataflow.value_flow import Flow, NotEqual, Unanalyzable
 from loopir.analysis.presburger.solver import isl
 from loopir.ir.grammar import Monoid
 
@@ -33,7 +33,7 @@ def require_one_to_one(
         if not to.is_single_valued():
             raise Unanalyzable(f"which fold of {label} is which: their values do not tell them apart")
         if not one.wrap().is_subset(to.domain()):
-            raise Apart(f"{label} does not fold the same values")
+            raise NotEqual(f"{label} does not fold the same values")
 
 
 def same_parts(one: list[Part], other: list[Part]) -> bool:

@@ -120,11 +120,11 @@ def _cases(
             element = tuple(seen) if None not in (*read.at, *write[1].at) else None
             w = Witness("WAR", read.buffer, element, made[0].name, at["s"], write[0].name, at["t"], sizes)
             yield InterveningWrite(
-                Clash(w, made[0].label, write[0].label, _unsure(system, read, write)), load[0].name, at["u"]
+                Clash(w, made[0].label, write[0].label, _inexact_reason(system, read, write)), load[0].name, at["u"]
             )
 
 
-def _unsure(system: ConstraintSystem, read: Access, write: Done) -> str | None:
+def _inexact_reason(system: ConstraintSystem, read: Access, write: Done) -> str | None:
     if None in (*read.at, *write[1].at):
         return f"{read.buffer} is indexed from memory, which analysis takes to touch every element"
     if system.inexact is not None:

@@ -62,7 +62,7 @@ def undefined_uses(flow: Flow) -> list[UndefinedUse]:
     """Every use in `flow` of memory that nothing has written."""
     unwritten = _unwritten_copies(flow)
     found = (
-        UndefinedUse(site, load, _unwritten(flow, site, load, unwritten).intersect(_taken(flow, site, conds)))
+        UndefinedUse(site, load, _unwritten(flow, site, load, unwritten).intersect(_instances_where(flow, site, conds)))
         for site in flow.sites.values()
         for load, conds in _uses(site)
     )
@@ -83,7 +83,7 @@ def _uses(site: Site) -> Iterator[tuple[Load, Sequence[Cond]]]:
             yield from ((Load(b, stmt.at), ()) for b in stmt.buffers)
 
 
-def _taken(flow: Flow, site: Site, conds: Sequence[Cond]) -> isl.Set:
+def _instances_where(flow: Flow, site: Site, conds: Sequence[Cond]) -> isl.Set:
     """The instances in which all of `conds` hold; those that come from memory may."""
     return reduce(isl.Set.intersect, (flow.where(site, c) for c in conds if is_affine_visible(c)), site.domain)
 

@@ -52,7 +52,7 @@ class Unanalyzable(Exception):
     """The dataflow depends on something that is not affine or is read from memory."""
 
 
-class Apart(Exception):
+class NotEqual(Exception):
     """Two values are not shown to be equal; at `sizes` there are any such, if it is known."""
 
     sizes: isl.Set | None = None

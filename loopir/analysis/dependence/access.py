@@ -54,7 +54,7 @@ Renewed = dict[str, tuple[str, ...]]
 """By buffer, the loops each iteration of which allocates it anew."""
 
 
-Alike = Mapping[str, "Sequence[Sequence[Access]]"]
+AccessFamilies = Mapping[str, "Sequence[Sequence[Access]]"]
 """By buffer, accesses, those together that differ in nothing but a constant at the end of their subscripts."""
 
 
@@ -183,7 +183,7 @@ class Statement:
         return (*_control(self), *_accesses(self.place.stmt, self.init, self.renewed))
 
     @cached
-    def alike(self) -> Alike:
+    def alike(self) -> AccessFamilies:
         """`accesses` by buffer, those together that differ in nothing but a constant at the end of their subscripts."""
         if not self.open:
             return _same_accesses(self.accesses)
@@ -303,7 +303,7 @@ def _folds(stmt: Store | Reduce) -> tuple[Access, ...]:
 
 
 @memoized
-def _folds_alike(stmt: Store | Reduce) -> Alike:
+def _folds_alike(stmt: Store | Reduce) -> AccessFamilies:
     return _same_accesses(_folds(stmt))
 
 
@@ -314,11 +314,11 @@ def _starts(stmt: Store | Reduce) -> tuple[Access, ...]:
 
 
 @memoized
-def _starts_alike(stmt: Store | Reduce) -> Alike:
+def _starts_alike(stmt: Store | Reduce) -> AccessFamilies:
     return _same_accesses(_starts(stmt))
 
 
-def _same_accesses(accesses: Iterable[Access]) -> Alike:
+def _same_accesses(accesses: Iterable[Access]) -> AccessFamilies:
     found: dict[str, dict[object, dict[object, Access]]] = {}
     for a in accesses:
         stems: list[object] = []

@@ -64,7 +64,7 @@ def loop_carried(func: Func, loop: str, *, together: bool = False) -> Clash | No
 
     def found() -> Iterator[Clash]:
         for s, t, orders in _in_loop(func, loop):
-            yield from _at_once(func, s, t, orders, folds_commute=together and loop in s.over and s.key == t.key)
+            yield from _concurrent(func, s, t, orders, folds_commute=together and loop in s.over and s.key == t.key)
 
     return least_clash(found())
 
@@ -74,7 +74,7 @@ def dependences(func: Func, loop: str) -> list[Clash]:
 
     Folds into one element count, and say that they are.
     """
-    return [c for s, t, orders in _in_loop(func, loop) for c in _at_once(func, s, t, orders)]
+    return [c for s, t, orders in _in_loop(func, loop) for c in _concurrent(func, s, t, orders)]
 
 
 def lockstep(func: Func, loop: str) -> Clash | None:
@@ -101,7 +101,7 @@ def concurrent_conflict(
 
     Nothing is asked of their order: it is what concurrent iterations of `differ` lack.
     """
-    return least_clash(_at_once(func, s, t, _differing(same, differ)))
+    return least_clash(_concurrent(func, s, t, _differing(same, differ)))
 
 
 def conflicting_accesses(func: Func, s: Statement, t: Statement) -> tuple[Pair, ...]:
@@ -246,7 +246,7 @@ def conflict_filter(s: Statement, t: Statement, *, folds_commute: bool = False, 
     return asks
 
 
-def _at_once(
+def _concurrent(
     func: Func, s: Statement, t: Statement, orders: Sequence[Order], *, folds_commute: bool = False
 ) -> Iterator[Clash]:
     if orders:

@@ -154,19 +154,19 @@ def _solved(rows: list[Linear], ends: Ends) -> bool:
     """Tighten `ends` to where every row is 0; False if that is nowhere."""
     for _ in range(ROUNDS):
         told = [_drop_constants(row, ends) for row in rows]
-        rows = [part for row in told if not _settled(row, ends) for part in digits(row, ends)]
+        rows = [part for row in told if not _fixes_all_differences(row, ends) for part in digits(row, ends)]
         if not rows:
             return True
         before = ends.low.copy(), ends.high.copy()
         for row in rows:
-            if not _met(row, ends):
+            if not _tighten(row, ends):
                 return False
         if (ends.low, ends.high) == before:
             break
     return True
 
 
-def _met(row: Linear, ends: Ends) -> bool:
+def _tighten(row: Linear, ends: Ends) -> bool:
     """Tighten the ends of what `row` speaks of to where it is 0; False if it cannot be."""
     for k, c in row.items():
         if k:
@@ -183,7 +183,7 @@ def _met(row: Linear, ends: Ends) -> bool:
     return any(row) or not row.get("", 0)
 
 
-def _settled(row: Linear, ends: Ends) -> bool:
+def _fixes_all_differences(row: Linear, ends: Ends) -> bool:
     """Whether `row` is 0 only where all its differences are, which are ended there, and it says nothing more.
 
     That is so if each weighs more than all the smaller ones together.
@@ -226,10 +226,10 @@ def order_sign(x: int | str, y: int | str, apart: DistanceVectors) -> int | None
 
 def allowed_orders(orders: Iterable[Order], apart: DistanceVectors) -> list[Order]:
     """The orders of the instances, over their loops `s.v` and `t.v`, that what is known of their offsets allows."""
-    return [order for order in orders if all(_holds(linear, equality, apart) for linear, equality in order)]
+    return [order for order in orders if all(_may_hold(linear, equality, apart) for linear, equality in order)]
 
 
-def _holds(linear: Linear, equality: bool, apart: DistanceVectors) -> bool:
+def _may_hold(linear: Linear, equality: bool, apart: DistanceVectors) -> bool:
     """Whether the row may hold: it does unless it compares known loops alone, and wrongly."""
     least: float = linear.get("", 0)
     most: float = least

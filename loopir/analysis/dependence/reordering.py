@@ -96,14 +96,14 @@ def violated_dependence(
             turned = [(x, y) for x, y in product(images.of(s), images.of(t)) if x.may_turn(y)]
             if turned:
                 turning = _Turning(func, turned)
-                for a, b in unresolved_pairs(s, t, turning.clear, _asked(s, t, asks)):
+                for a, b in unresolved_pairs(s, t, turning.clear, _selected_conflicts(s, t, asks)):
                     for pair, orders in turning.ways(s, a, t, b):
                         yield from pair.among(orders)
 
     return least_clash(found())
 
 
-def _asked(s: Statement, t: Statement, asks: Asks) -> Callable[[Access, Access], bool]:
+def _selected_conflicts(s: Statement, t: Statement, asks: Asks) -> Callable[[Access, Access], bool]:
     conflict = conflict_filter(s, t, folds_commute=True)
     return lambda a, b: conflict(a, b) and asks(a.buffer, s.label, t.label)
 

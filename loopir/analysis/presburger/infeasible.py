@@ -84,9 +84,9 @@ class Reduced:
         met = all(solve(part, self.solved, self.equal) for row in rests for part in self._digits(row))
         parts = [part for row in equal for part in self._digits(row)]
         met = met and all(solve(part, self.solved, self.equal) for part in sorted(parts, key=len))
-        self.equal = [_put(row, self.solved) for row in self.equal]
+        self.equal = [_eliminate(row, self.solved) for row in self.equal]
         at_least += (row for name in self.solved for row in self.ends.rows(name))
-        self.rows = [_put(row, self.solved) for row in at_least]
+        self.rows = [_eliminate(row, self.solved) for row in at_least]
         self.speaking: dict[str, list[int]] = {}
         for n, row in enumerate(self.rows):
             for k in row:
@@ -108,7 +108,7 @@ class Reduced:
         return {k: c for k, c in whole.items() if c}
 
     def _digits(self, row: Linear) -> Iterator[Linear]:
-        return digits(_put(row, self.solved), self.ends)
+        return digits(_eliminate(row, self.solved), self.ends)
 
     def refutes(self, order: Iterable[Constraint]) -> bool:
         """Whether the constraints and `order` are seen to have no solution. False says nothing.
@@ -122,7 +122,7 @@ class Reduced:
         equal: list[Linear] = [*self.equal]
         rows: list[Linear] = []
         for n, (linear, equality) in enumerate(order):
-            row = _put(_put({k: c for k, c in linear.items() if c}, self.solved), solved)
+            row = _eliminate(_eliminate({k: c for k, c in linear.items() if c}, self.solved), solved)
             if equality or _unit(row) is None:
                 if not (solve(row, solved, equal) if equality else ends.most(row) >= 0):
                     return True
@@ -135,7 +135,9 @@ class Reduced:
         touched = sorted({n for k in solved for n in self.speaking.get(k, ())})
         rows += (self.rows[n] for n in touched)
         rows += (row for name in solved for row in self.ends.rows(name))
-        return not self._possible(ends, [_put(row, solved) for row in rows], [_put(row, solved) for row in equal])
+        return not self._possible(
+            ends, [_eliminate(row, solved) for row in rows], [_eliminate(row, solved) for row in equal]
+        )
 
     def _possible(self, ends: Ends, rows: Iterable[Linear], equal: Iterable[Linear]) -> bool:
         """Whether each row can reach 0, or be 0, between the ends of its variables, as far as can be seen."""
@@ -184,7 +186,7 @@ def _unit(row: Linear) -> str | None:
     return next((k for k, c in row.items() if c in (1, -1) and k and k[0] != DISTANCE), None)
 
 
-def _put(row: Linear, solved: Mapping[str, Linear]) -> Linear:
+def _eliminate(row: Linear, solved: Mapping[str, Linear]) -> Linear:
     """`row` with the solved variables replaced; their values speak of none of them."""
     out = dict(row)
     for name in [k for k in row if k in solved]:
@@ -200,7 +202,7 @@ def _put(row: Linear, solved: Mapping[str, Linear]) -> Linear:
 
 def solve(row: Linear, solved: dict[str, Linear], kept: list[Linear]) -> bool:
     """Solve `row == 0` for a variable with coefficient 1 or -1, or keep it; False if it cannot be."""
-    row = _put(row, solved)
+    row = _eliminate(row, solved)
     if not _count(row):
         return not row.get("", 0)
     name = _unit(row)
@@ -211,7 +213,7 @@ def solve(row: Linear, solved: dict[str, Linear], kept: list[Linear]) -> bool:
     value = {name: {k: c * scale for k, c in row.items() if k != name}}
     for k, other in solved.items():
         if name in other:
-            solved[k] = _put(other, value)
+            solved[k] = _eliminate(other, value)
     solved.update(value)
     return True
 

@@ -29,7 +29,7 @@ from loopir.codegen.llvm.ir_text import (
 
 _WEIGHTS = ("i32 1, i32 99", "i32 99, i32 1")
 
-Way: TypeAlias = "AbstractContextManager[None]"
+BranchBody: TypeAlias = "AbstractContextManager[None]"
 
 
 class Builder:
@@ -94,7 +94,7 @@ class Builder:
         self.block = after
 
     @contextmanager
-    def if_else(self, test: Operand, *, likely: bool | None = None) -> Iterator[tuple[Way, Way]]:
+    def if_else(self, test: Operand, *, likely: bool | None = None) -> Iterator[tuple[BranchBody, BranchBody]]:
         """Two contexts, of what is done if `test` holds and of what is done else."""
         then, other, after = (self.new_block(x) for x in ("then", "else", "after"))
         self.jump_if(test, then, other, likely=likely)

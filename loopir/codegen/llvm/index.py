@@ -27,7 +27,7 @@ from loopir.ir.traverse.memo import memoized
 
 UNSIGNED = {"<": "ult", "<=": "ule", "==": "eq", "!=": "ne"}
 ORDERS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
-HERE = 1 << 30
+LOCAL_DEPTH = 1 << 30
 """The depth of what is made where it stands."""
 Sum: TypeAlias = "tuple[dict[Operand, int], int]"
 """What is added up, by how often, and a number."""
@@ -65,11 +65,11 @@ class Indices:
 
     def depth(self, v: Operand) -> int:
         """The innermost scope that `v` is known in."""
-        return 0 if isinstance(v, Constant) else self.depths.get(v, HERE)
+        return 0 if isinstance(v, Constant) else self.depths.get(v, LOCAL_DEPTH)
 
     def made(self, how: tuple[object, ...], depth: int, make: Callable[[], Operand]) -> Operand:
         """What `make` makes, in the scope at `depth`, unless it was made so before."""
-        if depth == HERE:
+        if depth == LOCAL_DEPTH:
             return make()
         scope = self.scopes[depth]
         found = scope.made.get(how)
@@ -129,7 +129,7 @@ class Indices:
         return self.plus(out, word(number)) if number else out
 
     def _order(self, term: tuple[Operand, int]) -> int:
-        return 2 * HERE if is_vector(term[0]) else self.depth(term[0])
+        return 2 * LOCAL_DEPTH if is_vector(term[0]) else self.depth(term[0])
 
     def times(self, v: Operand, n: int) -> Operand:
         return v if n == 1 else self.joined("mul", v, word(n))
@@ -152,7 +152,7 @@ class Indices:
 
     def divided(self, x: Operand, y: Operand, remainder: bool) -> Operand:
         x, y = self.alike(x, _not_zero(y))
-        depth = self.both(x, y) if isinstance(y, Constant) else HERE
+        depth = self.both(x, y) if isinstance(y, Constant) else LOCAL_DEPTH
         make = partial(ops.floor_division, self.b, x, y, remainder=remainder)
         return self.made(("%" if remainder else "//", _key(x), _key(y)), depth, make)
 
@@ -165,7 +165,7 @@ class Indices:
         return out if remainder else ops.clipped(self.b, out)
 
     def both(self, x: Operand, y: Operand) -> int:
-        return HERE if is_vector(x) else max(self.depth(x), self.depth(y))
+        return LOCAL_DEPTH if is_vector(x) else max(self.depth(x), self.depth(y))
 
     def alike(self, *args: Operand) -> tuple[Operand, ...]:
         """All scalars, or all vectors."""

@@ -49,7 +49,7 @@ def _stream(s: InstrCall, values: Values) -> None:
 PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 """By sums of a vector what adds up products of neighbours; a CPU that has it not is told of when it is compiled."""
 FOURS = "llvm.x86.avx512.vpdpbusd."
-ALIKE = {"int": "llvm.x86.avx2.vpdpbssd.", "uint": "llvm.x86.avx2.vpdpbuud."}
+SAME_SIGN = {"int": "llvm.x86.avx2.vpdpbssd.", "uint": "llvm.x86.avx2.vpdpbuud."}
 BFLOATS = "llvm.x86.avx512bf16.dpbf16ps."
 """These end with the bits of a vector."""
 
@@ -74,7 +74,7 @@ def _dot(s: InstrCall, values: Values) -> None:
         new = b.call(fn, [old, b.bitcast(wide, narrow), b.bitcast(all_, narrow)])
     elif steps == 4:
         unsigned, signed = (wide, all_) if meant[0].dtype.kind == "uint" else (all_, wide)
-        called = ALIKE[meant[0].dtype.kind] if meant[0].dtype == meant[1].dtype else FOURS
+        called = SAME_SIGN[meant[0].dtype.kind] if meant[0].dtype == meant[1].dtype else FOURS
         fn = values.library(f"{called}{32 * count}", sums, [sums, all_.type, all_.type])
         new = b.call(fn, [old, unsigned, signed])
     else:

@@ -61,7 +61,7 @@ from loopir.ir.traverse.rebuild import distinct_nodes
 from loopir.ir.traverse.walk import free_vars, nodes
 
 T = TypeVar("T")
-NEAR = 4
+MAX_SHUFFLE_DISTANCE = 4
 """How far from each other elements are, at most, that are picked from whole vectors."""
 
 
@@ -263,7 +263,7 @@ class Values:
                 raw = self.read(b, address, wide)
             else:
                 raw = ops.masked_load(self.b, address, wide, b.dtype.bytes, self.mask)
-        elif stride is not None and abs(stride) <= NEAR and self.mask is None:
+        elif stride is not None and abs(stride) <= MAX_SHUFFLE_DISTANCE and self.mask is None:
             raw = self.near(b, self.address(b, ix, wide=True), stride)
         else:
             raw = self.gather(b, self.spread(self.index(ix)))

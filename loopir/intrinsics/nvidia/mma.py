@@ -62,20 +62,20 @@ def _row(lane: Var) -> tuple[Index, Index]:
     return lane % 16, lane // 16 * 8
 
 
-def _turned(lane: Var) -> tuple[Index, Index]:
+def _row_transposed(lane: Var) -> tuple[Index, Index]:
     """As `_row`, but the parts to the right are meant before those below."""
     return lane % 8 + lane // 16 * 8, lane // 8 % 2 * 8
 
 
 LOADS = {
     "a": ("i, k", A16, False, _row, "A tile of the left operand, from rows."),
-    "at": ("k, i", AT16, True, _turned, "A tile of the transposed left operand, from rows of k."),
+    "at": ("k, i", AT16, True, _row_transposed, "A tile of the transposed left operand, from rows of k."),
     "b": ("k, j", B16, True, _row, "Two tiles of the right operand side by side, from rows of k."),
     "bt": (
         "j, k",
         BT16,
         False,
-        _turned,
+        _row_transposed,
         "Two tiles of a transposed right operand, one upon the other, from rows.",
     ),
 }

@@ -10,7 +10,7 @@ from itertools import product
 
 from loopir.interp.instruction import Pointer, instruction
 from loopir.intrinsics.nvidia.mma import A16
-from loopir.intrinsics.nvidia.wgmma import held
+from loopir.intrinsics.nvidia.wgmma import warpgroup_fragment
 from loopir.ir.grammar import LANES, Index, Var
 from loopir.ir.ops import IssueScope
 
@@ -29,18 +29,19 @@ def _row(lane: Var) -> tuple[Index, Index]:
     return lane // LANES * 16 + lane % 16, lane % LANES // 16 * 8
 
 
-def _turned(lane: Var) -> tuple[Index, Index]:
+def _row_transposed(lane: Var) -> tuple[Index, Index]:
     """As `_row`, of the tile that is turned around: what is below there is to the right."""
     return lane % LANES // 16 * 8 + lane % 8, lane // LANES * 16 + lane // 8 % 2 * 8
 
 
 def _store(short: str, dtype: str, level: IssueScope, turned: bool) -> None:
-    rows, layout = (16, A16) if level == "warp" else (64, held(2))
+    rows, layout = (16, A16) if level == "warp" else (64, warpgroup_fragment(2))
     shape, at = (f"16, {rows}", "c, r") if turned else (f"{rows}, 16", "r, c")
     name, trans = ("_trans", ".trans") if turned else ("", "")
     instruction(
         level=level, cuda=f"lp_stmatrix_x4{name}({{dst}}, {{src}});", arch="sm_90",
-        cuda_prelude=_PRELUDE.format(name=name, trans=trans), at={"dst": Pointer(_turned if turned else _row, run=8)},
+        cuda_prelude=_PRELUDE.format(name=name, trans=trans),
+        at={"dst": Pointer(_row_transposed if turned else _row, run=8)},
         doc=f"A fragment of {rows} x 16 elements of {dtype} to shared memory{', turned around' if turned else ''}.",
     )(f"""
 def stmatrix_{rows}x16_{short}{'_t' if turned else ''}(dst: "out {dtype}[{shape}] shared",

@@ -49,7 +49,7 @@ KINDS = {
     "e5m2_e4m3": Kind("float8_e5m2", "float32({})", "float32", "f32.e5m2.e4m3", right="float8_e4m3fn"),
 }
 """By name in instructions. Of a float32 in shared memory tensor cores read the bits of TF32 alone."""
-MAX_COLUMNS, BYTES, WHOLE = 256, 32, 32
+MAX_COLUMNS, BYTES, INT_COLUMNS_BY_16 = 256, 32, 32
 """Columns of one product; bytes of its rows; columns of integers are multiples of 16 from here on."""
 
 _PRELUDE = """\
@@ -76,7 +76,7 @@ __device__ __forceinline__ void lp_{name}({sums}* d, const void* left, unsigned 
 """
 
 
-def held(pack: int) -> str:
+def warpgroup_fragment(pack: int) -> str:
     """How the 128 threads of a warpgroup hold 64 rows, `pack` elements of one side by side: of as many columns as four
     threads have, and such tiles one after the other. Sums are held in pairs, operands as many as are in 32 bits."""
     row, column = f"t // 32 * 16 + t % 32 // 4 + v // {pack} % 2 * 8", f"t % 4 * {pack} + v % {pack}"
@@ -87,7 +87,7 @@ def _product(columns: str, steps: str, short: str, first: str | None, transposed
     """Each operand lies with the reduced loop along its rows, or with its other loop, which the descriptor tells."""
     n, kind = int(columns), KINDS[short]
     left, right, k, registers = first == "_at", transposed is None, kind.depth, first == "_ar"
-    wide = n % (16 if kind.register == "r" and n > WHOLE else 8) == 0 and 8 <= n <= MAX_COLUMNS
+    wide = n % (16 if kind.register == "r" and n > INT_COLUMNS_BY_16 else 8) == 0 and 8 <= n <= MAX_COLUMNS
     if not wide or int(steps) != k or ((left or right) and not kind.either):
         return
     name = f"wgmma_m64n{n}k{k}_{short}{first or ''}{transposed or ''}"
@@ -102,7 +102,7 @@ def _product(columns: str, steps: str, short: str, first: str | None, transposed
     )  # fmt: skip
     told: dict[str, Major] = {"B": "mn" if right else "k"}
     told |= {} if registers else {"A": "mn" if left else "k"}
-    where = f"fragment {held(4 // BY_NAME[kind.dtype].bytes)}" if registers else "shared"
+    where = f"fragment {warpgroup_fragment(4 // BY_NAME[kind.dtype].bytes)}" if registers else "shared"
     of = f"{kind.dtype} and {kind.right}" if kind.right else kind.dtype
     a, b = "A[k, i]" if left else "A[i, k]", "B[k, j]" if right else "B[j, k]"
     instruction(
@@ -113,7 +113,7 @@ def _product(columns: str, steps: str, short: str, first: str | None, transposed
         doc=f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {of}, 64 x {k} by {n} columns, "
         f"{kind.of.format('each')}, in {kind.sums}{', A from registers' if registers else ''}.",
     )(f"""
-def {name}(C: "inout {kind.sums}[64, {n}] fragment {held(2)}",
+def {name}(C: "inout {kind.sums}[64, {n}] fragment {warpgroup_fragment(2)}",
            A: "{kind.dtype}[{f'{k}, 64' if left else f'64, {k}'}] {where}",
            B: "{kind.right or kind.dtype}[{f'{k}, {n}' if right else f'{n}, {k}'}] shared"):
     for i, j, k in grid(64, {n}, {k}):

@@ -88,7 +88,7 @@ _PI = (3.1415929794311523, -3.2584136988589307e-07, 1.0780605906948477e-14)
 _FAR = 2.0**17
 
 
-def _turned(x: Value, name: str) -> Value:
+def _sin_or_cos(x: Value, name: str) -> Value:
     """sin(x), or cos(x) = sin(x + pi/2): r is x less the nearest multiple of pi, and for cos of pi/2 beside one.
 
     That multiple says the sign. Beyond 2^17 a library is called, in a function of its own.
@@ -111,11 +111,11 @@ def _turned(x: Value, name: str) -> Value:
 
 
 def sin(x: Value) -> Value:
-    return _turned(x, "sin")
+    return _sin_or_cos(x, "sin")
 
 
 def cos(x: Value) -> Value:
-    return _turned(x, "cos")
+    return _sin_or_cos(x, "cos")
 
 
 _LOG = (

@@ -49,7 +49,7 @@ def _function(
     )  # fmt: skip
 
 
-_TURNS = """\
+_SIN_COS_PRELUDE = """\
 // For |x| < 105615: x less a multiple of pi/2 in three parts (Cody and Waite 1980), the first of 22 bits, so that the
 // first step is exact; minimax polynomials on a quarter turn. Sine and cosine of one argument share all but the
 // selection. Over all floats the error is below 1.51 ulp, the library beyond the range included. That is a function of
@@ -183,7 +183,7 @@ sin = _function(
     ulp=2,
     work=20,
     cuda=("lp_sin", "sin"),
-    prelude=_TURNS,
+    prelude=_SIN_COS_PRELUDE,
     expand=expand.sin,
     variants=_variants("sin"),
     doc="The sine of radians.",
@@ -194,7 +194,7 @@ cos = _function(
     ulp=2,
     work=20,
     cuda=("lp_cos", "cos"),
-    prelude=_TURNS,
+    prelude=_SIN_COS_PRELUDE,
     expand=expand.cos,
     variants=_variants("cos"),
     doc="The cosine of radians.",
@@ -205,7 +205,8 @@ def _reduced(name: str, *, parts: int) -> Intrinsic:
     """`name` of arguments for which the reduction in so many parts is exact enough."""
     fn, few = (np.sin, np.cos)[name == "cos"], "" if parts == 3 else "_few"
     return _function(
-        f"{name}_near{few}", fn, ulp=2, work=13 + parts, cuda=(f"lp_{name}_near<{parts}>", name), prelude=_TURNS,
+        f"{name}_near{few}", fn, ulp=2, work=13 + parts, cuda=(f"lp_{name}_near<{parts}>", name),
+        prelude=_SIN_COS_PRELUDE,
         llvm=f"llvm.{name}", expand=getattr(expand, name),
         doc=f"The {'sine' if name == 'sin' else 'cosine'} of radians that are no more than some thousand turns"
         f"{', of few significant bits' if few else ''}: what lowering puts where that is known.",
@@ -230,7 +231,7 @@ def _squared(fn: Intrinsic) -> Intrinsic:
     return Intrinsic(
         f"{fn.name}_squared", 1, FLOAT, meaning, ulp=4 * fn.ulp, work=fn.work,
         cuda={"float32": fn.cuda["float32"].replace("_near", "_near_squared"), "float64": f"({double} * {double})"},
-        cuda_prelude=_TURNS, expand=expanded,
+        cuda_prelude=_SIN_COS_PRELUDE, expand=expanded,
         doc=f"{fn.name} times itself, whose sign takes no time.",
     )  # fmt: skip
 

@@ -16,18 +16,18 @@ import numpy as np
 
 from loopir.ir.ops import Intrinsic
 
-KEPT = 10
+SIGNIFICAND_BITS = 10
 """Stored bits of a significand."""
 _DIGITS = {np.dtype(np.float32): (23, np.uint32), np.dtype(np.float64): (52, np.uint64)}
 
 
-def _kept(nearest: bool) -> Callable[[Any], Any]:
+def _round_significand(nearest: bool) -> Callable[[Any], Any]:
     def meaning(x: Any) -> Any:
         x = np.asarray(x)
         if x.dtype not in _DIGITS:
             return x[()]
         digits, word = _DIGITS[x.dtype]
-        below = digits - KEPT
+        below = digits - SIGNIFICAND_BITS
         half = word(1 << (below - 1)) if nearest else word(0)
         bits = (x.view(word) + half) & word(((1 << 8 * x.dtype.itemsize) - 1) ^ ((1 << below) - 1))
         return np.where(x == x, bits.view(x.dtype), x)[()]
@@ -49,9 +49,9 @@ __device__ __forceinline__ double lp_tf32(double x, unsigned long long half) {
 def _rounding(name: str, nearest: bool, single: str, doc: str) -> Intrinsic:
     half = "1ull << 41" if nearest else "0ull"
     return Intrinsic(
-        name, 1, frozenset({"float"}), _kept(nearest), cuda_prelude=_PRELUDE, doc=doc,
+        name, 1, frozenset({"float"}), _round_significand(nearest), cuda_prelude=_PRELUDE, doc=doc,
         cuda={"float32": single, "float64": f"lp_tf32({{0}}, {half})"},
-        llvm={"float": f"keep {KEPT} {'nearest' if nearest else 'below'}"},
+        llvm={"float": f"keep {SIGNIFICAND_BITS} {'nearest' if nearest else 'below'}"},
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from loopir.interp.instruction import Pointer, instruction
 from loopir.intrinsics.ops import monoids as monoids  # meanings fold
 from loopir.ir.ops import FAMILIES
 
-ALIKE = 8
+SAME_SIGN_SUMS = 8
 """Sums of a vector at most, of products of one sign."""
 
 
@@ -43,7 +43,7 @@ def _fours(lanes: str, dtype: str) -> None:
 
 
 def _fours_alike(lanes: str, dtype: str) -> None:
-    if int(lanes) <= ALIKE:
+    if int(lanes) <= SAME_SIGN_SUMS:
         _sums(lanes, 4, dtype, dtype, "int32", f"{dtype}_{dtype}")
 
 

@@ -21,10 +21,10 @@ def substitute(node: N, env: Mapping[str, Index]) -> N:
     `env` must not name a variable that a loop inside `node` binds. Buffers are unchanged, as their shapes and layouts
     depend on sizes only. Guards mention the same reduced loops as before.
     """
-    return _put(node, env, folds=True) if env else node
+    return _replace_vars(node, env, folds=True) if env else node
 
 
-def _put(node: N, env: Mapping[str, Index], *, folds: bool) -> N:
+def _replace_vars(node: N, env: Mapping[str, Index], *, folds: bool) -> N:
 
     def visit(n: Any) -> Any:
         kind = n.__class__
@@ -54,7 +54,7 @@ def substitute_guard(s: If, env: Mapping[str, Index]) -> Cond:
     return (
         new
         if not orelse or keep_mentions(s.cond, env, orelse) == substitute(s.cond, env)
-        else _put(s.cond, env, folds=False)
+        else _replace_vars(s.cond, env, folds=False)
     )
 
 
@@ -68,7 +68,7 @@ def keep_mentions(term: Cond, env: Mapping[str, Index], starting: Iterable[froze
     for over in starting:
         now = frozenset[str]().union(*(free_vars(env[v]) if v in env else (v,) for v in over))
         if now and not free_vars(term).isdisjoint(over) and free_vars(new).isdisjoint(now):
-            return _put(term, env, folds=False)
+            return _replace_vars(term, env, folds=False)
     return new
 
 

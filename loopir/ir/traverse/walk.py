@@ -389,7 +389,7 @@ def replace_stmt(func: Func, old: Stmt, new: Stmt | Body, *, opened: Sequence[Al
     """
     way = path_to(func, old)
     made = rebuild_path(way, new if isinstance(new, tuple) else (new,), opened)
-    return replace(func, body=_put(func.body, way[0], made))
+    return replace(func, body=_splice(func.body, way[0], made))
 
 
 def replace_block(func: Func, around: Sequence[Stmt], level: Body, made: Body, *, opened: Sequence[Alloc] = ()) -> Func:
@@ -403,29 +403,29 @@ def replace_block(func: Func, around: Sequence[Stmt], level: Body, made: Body, *
     if not any(last is x for x in opened):
         side = "body" if not isinstance(last, If) else "then" if level is last.then else "orelse"
         made = (replace(last, **{side: made}),)
-    return replace(func, body=_put(func.body, around[0], rebuild_path(around, made, opened)))
+    return replace(func, body=_splice(func.body, around[0], rebuild_path(around, made, opened)))
 
 
 def rebuild_path(way: Sequence[Stmt], made: Body, opened: Sequence[Alloc] = ()) -> Body:
     """Rebuild the nested statements `way` from the innermost out, with `made` in place of the last one."""
     for outer, inner in reversed([*pairwise(way)]):
         gone = opened and any(outer is x for x in opened)
-        made = _put(outer.body, inner, made) if gone else (_spliced(outer, inner, made),)  # type: ignore[attr-defined]
+        made = _splice(outer.body, inner, made) if gone else (_spliced(outer, inner, made),)  # type: ignore[attr-defined]
     return made
 
 
 def _spliced(outer: Stmt, inner: Stmt, made: Body) -> Stmt:
     if type(outer) is Alloc:
-        return Alloc(outer.buffer, _put(outer.body, inner, made))
+        return Alloc(outer.buffer, _splice(outer.body, inner, made))
     if isinstance(outer, If):
         if any(s is inner for s in outer.then):
-            return If(outer.cond, _put(outer.then, inner, made), outer.orelse)
-        return If(outer.cond, outer.then, _put(outer.orelse, inner, made))
+            return If(outer.cond, _splice(outer.then, inner, made), outer.orelse)
+        return If(outer.cond, outer.then, _splice(outer.orelse, inner, made))
     assert isinstance(outer, Loop | InstrRegion | WarpSpecialized | Kernel)
-    return with_body(outer, _put(outer.body, inner, made))
+    return with_body(outer, _splice(outer.body, inner, made))
 
 
-def _put(body: Body, old: Stmt, made: Body) -> Body:
+def _splice(body: Body, old: Stmt, made: Body) -> Body:
     out: list[Stmt] = []
     for s in body:
         out += made if s is old else (s,)

@@ -230,7 +230,7 @@ def _label(label: str, here: VerifyContext) -> None:
     here.labels.add(label)
 
 
-def _once(s: Store | Reduce, here: VerifyContext, check: Callable[[Any, VerifyContext], None]) -> None:
+def _check_unless_known(s: Store | Reduce, here: VerifyContext, check: Callable[[Any, VerifyContext], None]) -> None:
     """`check` what `s` accesses and computes, unless that was done where all that was in scope and matters is here."""
     known, key = cache_of(s), (check, here.stage, here.kernel is None)
     found: tuple[frozenset[str], dict[str, Buffer]] | None = known.get(key)
@@ -250,7 +250,7 @@ def _writable(label: str, buffer: str, here: VerifyContext) -> None:
 
 def _store(s: Store, here: VerifyContext) -> None:
     _label(s.label, here)
-    _once(s, here, _stored)
+    _check_unless_known(s, here, _stored)
     _writable(s.label, s.buffer.name, here)
 
 
@@ -270,7 +270,7 @@ def _reduce(s: Reduce, here: VerifyContext) -> None:
     if not (len(s.buffers) == len(s.values) == width) or (s.init is not None and len(s.init) != width):
         fail(f"statement {s.label} folds {len(s.values)} values into {len(s.buffers)} buffers by a monoid of {width}")
     _monoid(s.monoid, here)
-    _once(s, here, _folded)
+    _check_unless_known(s, here, _folded)
     for b in s.buffers:
         _writable(s.label, b.name, here)
     if len({b.name for b in s.buffers}) != len(s.buffers):

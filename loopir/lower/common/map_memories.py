@@ -22,11 +22,11 @@ def map_memories(func: Func, target: Target) -> Func:
         return func
     for name in {b.scope: None for b in own}:
         _require_room(name, func.body, 0, ())
-    held = _held(func.body, {b.name for b in own if MEMORIES[b.scope].unit})
+    held = _instruction_buffers(func.body, {b.name for b in own if MEMORIES[b.scope].unit})
     return replace_buffers(func, {b.name: replace(b, scope=MEMORIES[b.scope].like) for b in own if b.name not in held})
 
 
-def _held(body: Body, registers: set[str]) -> set[str]:
+def _instruction_buffers(body: Body, registers: set[str]) -> set[str]:
     """The buffers of `registers` that instructions touch. Raises LowerError where something else does, too."""
     done = {b for s in statements(body) if isinstance(s, InstrRegion) for b in _touched(s)} & registers
     for p in leaf_paths(body):

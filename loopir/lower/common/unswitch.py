@@ -84,7 +84,7 @@ class _Guards:
         worst = {t: w for t in _tests(s) if not others & free_vars(t) and (w := _worst(t, copies)) is not None}
         if not worst or not all(x.isidentifier() for x in labels_in(s)):  # others are messages, of which there is one
             return s
-        whole = replace(s, body=map_body(s.body, lambda x: _settled(x, worst.keys())))
+        whole = replace(s, body=map_body(s.body, lambda x: _assume(x, worst.keys())))
         return If(conj(*worst.values()), (whole,), self.taken.copy((s,)))
 
 
@@ -168,7 +168,7 @@ def _worst(test: Cond, copies: dict[str, int]) -> Cond | None:
     return test
 
 
-def _settled(s: Stmt, tests: Collection[Cond]) -> Stmt | Body:
+def _assume(s: Stmt, tests: Collection[Cond]) -> Stmt | Body:
     """`s` and all that is in it, where `tests` hold."""
 
     def value(n: Node) -> Node:
@@ -180,4 +180,4 @@ def _settled(s: Stmt, tests: Collection[Cond]) -> Stmt | Body:
 
     if isinstance(s, Store | Reduce):
         return rebuild(s, value)
-    return _without(map_stmts(s, lambda x: _settled(x, tests)), tests)
+    return _without(map_stmts(s, lambda x: _assume(x, tests)), tests)

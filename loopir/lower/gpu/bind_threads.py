@@ -65,13 +65,13 @@ def bind_threads(func: Func, target: Target) -> Func:
     return replace(func, body=body)
 
 
-TOGETHER = {"warp": ("lane",), "warpgroup": ("lane", "warp.x")}
+COLLECTIVE_AXES = {"warp": ("lane",), "warpgroup": ("lane", "warp.x")}
 """By level, the axes whose threads issue an instruction together."""
 
 
 def _collective(s: Stmt) -> bool:
     """Whether the lanes of a warp, or more threads, do `s` together."""
-    return isinstance(s, InstrRegion) and s.fn.level in TOGETHER
+    return isinstance(s, InstrRegion) and s.fn.level in COLLECTIVE_AXES
 
 
 def _kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> Stmt:
@@ -80,7 +80,7 @@ def _kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> Stmt:
     inside = {s.var for s in statements(kernel.body) if isinstance(s, Loop)}
     axes: dict[str, tuple[str, Index]] = {}
     levels = {s.fn.level for s in statements(kernel.body) if isinstance(s, InstrRegion)}
-    if levels & TOGETHER.keys():
+    if levels & COLLECTIVE_AXES.keys():
         axes["lane"] = (fresh_name("lane", taken), Int(LANES))
     if "warpgroup" in levels or any(x.kind == "warpgroup" for x in bound):
         axes |= {
@@ -187,7 +187,9 @@ def _under(
         together = [x for d in statements((s,)) if _collective(d) for x in statements((d,)) if x in alone]
         if together and len(together) < len(alone):
             return map_stmts(s, visit)
-        joint = {x: d.fn for d in statements((s,)) if isinstance(d, InstrRegion) for x in TOGETHER.get(d.fn.level, ())}
+        joint = {
+            x: d.fn for d in statements((s,)) if isinstance(d, InstrRegion) for x in COLLECTIVE_AXES.get(d.fn.level, ())
+        }
         if inside := held & joint.keys():
             fn = joint[min(inside)]
             raise LowerError(

@@ -29,7 +29,7 @@ def bound_unrolled_guards(func: Func, target: Target) -> Func:
                 return map_stmts(s, lambda x: visit(x, inner, around))
             case If(cond, then, orelse):
                 yes, no = ctx.inside(cond), ctx.inside(Not(cond))
-                made = _settled(cond, ctx, around) if not orelse else cond
+                made = _bound_guard(cond, ctx, around) if not orelse else cond
                 return replace(
                     s,
                     cond=made,
@@ -42,7 +42,7 @@ def bound_unrolled_guards(func: Func, target: Target) -> Func:
     return replace(func, body=map_body(func.body, lambda s: visit(s, Context.of(func), ())))
 
 
-def _settled(cond: Cond, ctx: Context, around: Unrolled) -> Cond:
+def _bound_guard(cond: Cond, ctx: Context, around: Unrolled) -> Cond:
     mine = free_vars(cond)
     for var, extent in reversed(around):
         if var not in mine:

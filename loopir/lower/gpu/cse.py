@@ -41,7 +41,7 @@ def cse(func: Func, target: Target) -> Func:
 
     def visit(s: Stmt) -> Stmt | Body:
         if isinstance(s, Store | Reduce):
-            return _Once(s, taken).rewritten()
+            return _StatementCse(s, taken).rewritten()
         if isinstance(s, Loop) and s.kind == "vectorize":
             return s  # a whole-vector copy
         return map_stmts(s, visit)
@@ -49,7 +49,7 @@ def cse(func: Func, target: Target) -> Func:
     return replace(func, body=map_body(func.body, visit))
 
 
-class _Once:
+class _StatementCse:
     """Rewrites one statement."""
 
     def __init__(self, s: Store | Reduce, taken: set[str]) -> None:

@@ -122,12 +122,12 @@ def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
     assert isinstance(layout, Fragment)
     unit = register_tile(layout) or ()
     inner = reduce(lambda c, x: c.loop(x.var, x.extent), nest.loops, ctx)
-    along = _along(nest, b, at, unit, inner)
+    along = _tile_loops(nest, b, at, unit, inner)
     for other, where in nest.held:
         if (other, where) == (b, at):
             continue
         if (register_tile(other.layout) or ()) == unit and not _is_beside(where, nest, unit):
-            _require_owner(nest, (b, along), (other, _along(nest, other, where, unit, inner)))
+            _require_owner(nest, (b, along), (other, _tile_loops(nest, other, where, unit, inner)))
         else:
             _require_beside(nest, (b, along, unit), (other, where))
     for v in () if _folds_into_held(nest) else along:
@@ -204,7 +204,7 @@ def _folded_across_lanes(
     count = replicas(layout)
     if len(s.buffers) > 1 or replicas(b.layout) > 1:
         raise LowerError(f"{s.label} folds several values, or of what several lanes hold, across lanes")
-    own = _along(nest, into, s.at, register_tile(layout) or (), ctx)
+    own = _tile_loops(nest, into, s.at, register_tile(layout) or (), ctx)
     outer = next(n for n, x in enumerate(nest.loops) if x.var in along)
     if not {*own} <= {*along} or any(Var(x.var) in s.at for x in nest.loops[outer:] if x.var not in own):
         raise LowerError(f"{s.label} folds into {into.name} along other loops than {b.name} has; stage one of them")
@@ -321,7 +321,7 @@ def _tiles(nest: _Nest, var: str, size: int) -> int:
     return extent.value // size
 
 
-def _along(nest: _Nest, b: Buffer, at: tuple[Index, ...], unit: tuple[int, ...], ctx: Context) -> tuple[str, ...]:
+def _tile_loops(nest: _Nest, b: Buffer, at: tuple[Index, ...], unit: tuple[int, ...], ctx: Context) -> tuple[str, ...]:
     """The loop that runs along each dimension of the tiles of `b`: over whole tiles, from the start of one."""
     out: list[str] = []
     loops: Mapping[str, Loop] = {x.var: x for x in nest.loops}

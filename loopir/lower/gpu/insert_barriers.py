@@ -150,7 +150,7 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
             if s is t:
                 asked = kinds[axis] not in _collective_axes(here[s.label])
             else:
-                asked = both.of_control() or (later is not None and not _met(before, later, group))
+                asked = both.of_control() or (later is not None and not _is_converged(before, later, group))
             now = asked and may_conflict(pairs, same=(*block, *around), differ=axis)
             if now and s is t:
                 clash = concurrent_conflict(func, s, t, same=(*block, *around), differ=axis)
@@ -163,7 +163,7 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
             elif len(around) > 1 and not may_conflict(pairs, same=block, differ=axis):
                 continue
             for n in reversed(range(len(around))):
-                if _met(ends, both.loop(around[n]), group):
+                if _is_converged(ends, both.loop(around[n]), group):
                     break  # threads meet in every iteration of this loop, and so between two of those around it
                 if may_conflict(pairs, same=(*block, *around[:n]), differ=(axis, around[n])):
                     wide = group is None or may_conflict(pairs, same=(*block, *around[:n]), differ=(group, around[n]))
@@ -193,7 +193,7 @@ def _mark(where: dict[int, bool], s: Stmt | None, wide: bool) -> None:
         where[id(s)] = where.get(id(s), False) or wide
 
 
-def _met(where: dict[int, bool], s: Stmt, group: str | None) -> bool:
+def _is_converged(where: dict[int, bool], s: Stmt, group: str | None) -> bool:
     """Whether all threads of a block meet at `s` anyway."""
     return where.get(id(s), False) or (group is None and id(s) in where)
 

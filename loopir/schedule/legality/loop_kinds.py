@@ -83,7 +83,7 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     Threads of a block may fold into one element by a reduction over `loop`: they do that together.
     """
     together = kind in THREAD_AXES
-    clash = loop_carried(_asked(func, loop), loop, together=together)
+    clash = loop_carried(_with_control_reads(func, loop), loop, together=together)
     if clash is None:
         folds = [Fold.of(p) for p in leaf_paths_of(func) if isinstance(p.stmt, Reduce)]
         for fold in folds if together else ():
@@ -101,7 +101,7 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     raise refusal(clash, f"iterations of {loop!r} are not independent", loop, suggestion)
 
 
-def _asked(func: Func, loop: str) -> Func:
+def _with_control_reads(func: Func, loop: str) -> Func:
     """`func` with statements of their own for what lengths and guards in `loop` read of memory that it writes.
 
     They are asked in iterations, too, in which nothing runs that stands under them.

@@ -381,16 +381,18 @@ def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
 def _fused(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
     """Where an instance is, if the old loops v and w were `x // m + v` and `x % m + w`: x is v * m + w."""
     found: dict[str, Index] = {}
-    rests = {(y.a, y.b): w for w, ix in came.items() if (y := _beside(ix, w)) is not None and isinstance(y, Mod)}
+    rests = {
+        (y.a, y.b): w for w, ix in came.items() if (y := _quotient_offset(ix, w)) is not None and isinstance(y, Mod)
+    }
     for v, ix in came.items():
-        x = _beside(ix, v)
+        x = _quotient_offset(ix, v)
         w = rests.get((x.a, x.b)) if isinstance(x, FloorDiv) else None
         if w is not None and isinstance(x, FloorDiv) and isinstance(x.a, Var) and x.a.name in dims:
             found |= {x.a.name: Var(v) * x.b + Var(w), v: Int(0), w: Int(0)}
     return found
 
 
-def _beside(ix: Index, v: str) -> Index | None:
+def _quotient_offset(ix: Index, v: str) -> Index | None:
     """What is added to the loop `v` in `ix`, if that is one division or remainder."""
     p = dict(expand_index(ix))
     alone = p.pop((Var(v),), 0) == 1 and [*p.values()] == [1]

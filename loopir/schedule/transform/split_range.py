@@ -34,7 +34,7 @@ from loopir.ir.grammar import (
 from loopir.ir.traverse.walk import free_vars, rebuild, replace, rewrite
 from loopir.schedule.core.naming import UsedNames
 
-Told = Mapping[Cond, tuple[bool, bool]]
+DecidedConds = Mapping[Cond, tuple[bool, bool]]
 """How conditions turn out if they are decided, and whether that is sure."""
 
 
@@ -47,7 +47,7 @@ def loop_part(
     *,
     goes_on: bool,
     copy: UsedNames | None = None,
-    told: Told | None = None,
+    told: DecidedConds | None = None,
     begins: bool | None = None,
 ) -> Loop:
     """The `extent` iterations of `loop` from `start` on, as a loop over `var`, where `known` holds.

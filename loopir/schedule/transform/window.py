@@ -38,10 +38,12 @@ def unseen(box: Footprint, loop: Loop, at: Sequence[Index], known: Context) -> t
     if not found:
         return box, TRUE
     start, length, cond = min(found, key=lambda edge: (edge[2] != TRUE, len(repr(edge))))
-    return Footprint(_put(box.base, d, start), _put(box.extent, d, length), _put(box.size, d, length)), cond
+    return Footprint(
+        _replace_dim(box.base, d, start), _replace_dim(box.extent, d, length), _replace_dim(box.size, d, length)
+    ), cond
 
 
-def _put(values: tuple[Index, ...], d: int, value: Index) -> tuple[Index, ...]:
+def _replace_dim(values: tuple[Index, ...], d: int, value: Index) -> tuple[Index, ...]:
     return (*values[:d], value, *values[d + 1 :])
 
 

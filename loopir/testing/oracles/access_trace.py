@@ -271,13 +271,13 @@ _ARITHMETIC: dict[type[Index], Callable[[int, int], int]] = {
 
 def digest(*parts: object) -> int:
     """A number for these, the same in every process: numbers are mixed as Python does, the rest is hashed once."""
-    return hash(tuple([p & ALL if type(p) is int else _said(p) for p in parts])) & ALL
+    return hash(tuple([p & ALL if type(p) is int else _digest_of(p) for p in parts])) & ALL
 
 
 ALL = (1 << 64) - 1
 
 
-def _said(p: object) -> int:
+def _digest_of(p: object) -> int:
     if isinstance(p, tuple | list):
         return digest(*p)
     return of_node(p) if isinstance(p, Node) else _blake(p)

@@ -194,7 +194,7 @@ class _Counter:
 def _count(a: Access, lanes: Lanes, warp: str, *, vectors: bool = True) -> None:
     """Add one instruction of a warp; what a lane has several cells of is a vector, or not."""
     width = max(len(x) for x in lanes.values()) * a.bytes
-    taken, needed, example = (_turns if a.scope == "shared" else _sectors)(lanes, a.bytes, width)
+    taken, needed, example = (_bank_passes if a.scope == "shared" else _sectors)(lanes, a.bytes, width)
     a.instructions += 1
     a.taken += taken
     a.needed += needed
@@ -212,7 +212,7 @@ def _sectors(lanes: Lanes, size: int, width: int) -> tuple[int, int, str]:
     return len(touched), ceil(len(cells) * size / SECTOR), apart
 
 
-def _turns(lanes: Lanes, size: int, width: int) -> tuple[int, int, str]:
+def _bank_passes(lanes: Lanes, size: int, width: int) -> tuple[int, int, str]:
     """Lanes with wide vectors go by parts of the warp, each of which the banks serve by itself."""
     wanted = [
         (lane, word)

@@ -211,7 +211,7 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
     w = error.witness
     if w is None or w.element is None or asks_memory(func) or any(v > LARGEST for v in w.sizes.values()):
         return None
-    if UNSURE in error.reason:
+    if INEXACT_PHRASE in error.reason:
         return None
     around = {p.stmt.label: {x.var for x in p.loops} for p in leaf_paths(func.body)}
     for name, at in ((w.first_statement, w.first), (w.second_statement, w.second)):
@@ -252,7 +252,7 @@ def _name(e: Event) -> str:
 
 LARGEST = 12
 """Witnesses at larger sizes are not run."""
-UNSURE = "analysis takes"
+INEXACT_PHRASE = "analysis takes"
 """What a refusal says whose witness need not be one, as not all is affine."""
 INIT = " (its init)"
 """What is said after the label of a reduction whose start is meant."""

@@ -47,14 +47,14 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
     if not copies:
         return kernel
     plan = _plan(func, kernel, copies, here)
-    return _at_once(kernel) if plan is None else replace(kernel, body=plan.applied(kernel.body))
+    return _wait_after_each(kernel) if plan is None else replace(kernel, body=plan.applied(kernel.body))
 
 
 def _asynchronous(p: StmtPath) -> bool:
     return any(isinstance(s, InstrRegion) and s.fn.asynchronous == "copies" for s in p.around)
 
 
-def _at_once(kernel: Kernel) -> Stmt:
+def _wait_after_each(kernel: Kernel) -> Stmt:
     """Each copy followed by a wait for it."""
 
     def visit(s: Stmt) -> Stmt | Body:

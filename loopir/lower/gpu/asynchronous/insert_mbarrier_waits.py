@@ -266,11 +266,11 @@ class _Plan:
     ) -> _Plan | None:
         """All copies are made by a loop before the one that reads: there are as many buffers as turns, or more."""
         first = next((s for s in copied[0].around if _is_serial(s) and _counts_turns(s)), None)
-        if first is None or not isinstance(first.extent, Int) or not all(_holds(first, (p,)) for p in copied):
+        if first is None or not isinstance(first.extent, Int) or not all(_encloses(first, (p,)) for p in copied):
             return None
         around = reading[0].around if reading else ()
         loop = next((s for s in around if _is_serial(s) and _precedes(k.kernel.body, first, s)), None)
-        if loop is None or loop.extent != first.extent or not all(_holds(loop, (p,)) for p in reading):
+        if loop is None or loop.extent != first.extent or not all(_encloses(loop, (p,)) for p in reading):
             return None
         slots = {_slots(p) for p in copied}
         if len(slots) != 1 or not first.extent.value <= (count := slots.pop()) <= MAX_BARRIERS:
@@ -284,7 +284,7 @@ class _Plan:
         k: _Kernel, copied: Sequence[StmtPath], reading: Sequence[StmtPath], filled: frozenset[str]
     ) -> _Plan | None:
         """Copies are made by the loop that reads, some turns ahead, and the first ones before it."""
-        loop = next((s for s in reversed(copied[-1].around) if _is_serial(s) and _holds(s, reading)), None)
+        loop = next((s for s in reversed(copied[-1].around) if _is_serial(s) and _encloses(s, reading)), None)
         if loop is None or not all(any(x is loop for x in p.around) for p in reading):
             return None
         before = [p for p in copied if not any(x is loop for x in p.around)]
@@ -371,7 +371,7 @@ def _side_by_side(k: _Kernel, body: Body) -> tuple[Body, If | None]:
     return body[copying[0] : copying[-1] + 1], None
 
 
-def _holds(loop: Stmt, reading: Sequence[StmtPath]) -> bool:
+def _encloses(loop: Stmt, reading: Sequence[StmtPath]) -> bool:
     return any(x is loop for p in reading for x in p.around)
 
 

@@ -68,7 +68,7 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
     of = {s.label: s for s in statements_of(func)}
     _require_last(func, kernel, mine, here, of)
     plan = _Plan.of(func, kernel, mine, here, of)
-    body = _at_once(kernel.body) if plan is None else plan.applied(kernel)
+    body = _wait_after_each(kernel.body) if plan is None else plan.applied(kernel)
     return replace(kernel, body=_ended(body))
 
 
@@ -80,7 +80,7 @@ def _has_store(s: Stmt) -> bool:
     return any(map(_is_store, statements((s,))))
 
 
-def _at_once(body: Body) -> Body:
+def _wait_after_each(body: Body) -> Body:
     """Each store followed by a wait for it."""
 
     def visit(s: Stmt) -> Stmt | Body:

@@ -110,10 +110,10 @@ def _specialize_kernel(taken: set[str], kernel: Kernel) -> Kernel:
         case (If(cond, then, orelse), *end) if free_vars(cond) <= numbers and all(
             isinstance(s, AsyncWait) for s in end
         ):
-            ways = [_Way(taken, kernel, axes, (*x, *end), group, groups).apart() for x in (then, orelse)]
+            ways = [_RolePlan(taken, kernel, axes, (*x, *end), group, groups).apart() for x in (then, orelse)]
             body: Body = (If(cond, *ways),)
         case _:
-            body = _Way(taken, kernel, axes, inner, group, groups).apart()
+            body = _RolePlan(taken, kernel, axes, inner, group, groups).apart()
     launch = [(x.var, x.extent, k) for k, x in axes.items() if x is not z]
     launch.append((group, Int(groups + 1), "threadIdx.z"))
     for var, extent, kind in sorted(launch, key=lambda x: AXES.index(x[2]), reverse=True):
@@ -122,7 +122,7 @@ def _specialize_kernel(taken: set[str], kernel: Kernel) -> Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turns:
+class _RoleRing:
     """A WarpSpecialized statement of a kernel, the loop around it, and the mbarriers of its slots."""
 
     role: WarpSpecialized
@@ -154,7 +154,7 @@ class _Turns:
         return max((s.extent.value for s in shared if isinstance(s.extent, Int)), default=1)
 
 
-class _Way:
+class _RolePlan:
     """What blocks of a kernel do, all of them or those of some numbers, with Roles, if there are any, and the turns of
     each. One thread does what all Roles do, in the order of the nest."""
 
@@ -184,7 +184,7 @@ class _Way:
         if self.alone is not None and len(self.turns) > 1:
             raise LowerError(f"{kernel.name} has several roles, and warpgroups take turns with one of them in turn")
 
-    def taking(self, role: WarpSpecialized) -> _Turns:
+    def taking(self, role: WarpSpecialized) -> _RoleRing:
         around = path_within(self.kernel.body, role)[:-1]
         loop = next((s for s in reversed(around) if isinstance(s, Loop) and s.kind not in AXES), None)
         within = tuple(s for s in around if not (isinstance(s, Loop) and s.kind in AXES))
@@ -196,7 +196,7 @@ class _Way:
             slot, count = ring_slot(self.kernel, role, loop)
         if filled not in self.known:
             self.known[filled] = self.ring("ring_full", count), self.ring("ring_empty", count)
-        return _Turns(role, loop if len(alike) == 1 else None, slot, within, *self.known[filled])
+        return _RoleRing(role, loop if len(alike) == 1 else None, slot, within, *self.known[filled])
 
     def ring(self, hint: str, count: int) -> Buffer:
         return Buffer(self.named(hint), (Int(count),), uint64, "shared")
@@ -205,7 +205,7 @@ class _Way:
         self.taken.add(name := fresh_name(hint, self.taken))
         return name
 
-    def whose(self, t: _Turns) -> Stmt | None:
+    def whose(self, t: _RoleRing) -> Stmt | None:
         """Where turns are those of one warpgroup or another, what has those of one; None where all have each together.
 
         That is what stands right in the innermost loop around that of the turns.
@@ -216,12 +216,12 @@ class _Way:
         outer = max((n + 1 for n, s in enumerate(t.around[:depth]) if isinstance(s, Loop)), default=0)
         return t.around[outer]
 
-    def deciding(self, t: _Turns) -> list[Index | Cond]:
+    def deciding(self, t: _RoleRing) -> list[Index | Cond]:
         """The conditions and extents that determine how often a producer runs."""
         tests = [s.cond for s in t.around if isinstance(s, If) and not self.is_elected(s)]
         return [s.extent for s in t.around if isinstance(s, Loop)] + tests
 
-    def require_alike(self, t: _Turns) -> None:
+    def require_alike(self, t: _RoleRing) -> None:
         """Refuse unless all consumer threads, and the producer, run the same iterations."""
         whose, name = self.whose(t), self.kernel.name
         inside = t.around[t.around.index(whose) :] if whose is not None else ()
@@ -276,13 +276,13 @@ class _Way:
         rings = [x for t in once for x in (t.full, t.empty)]
         return _allocated((*rings, *(() if order is None else (order.ring,)), *shared), whole)
 
-    def by_warp(self, t: _Turns) -> bool:
+    def by_warp(self, t: _RoleRing) -> bool:
         """Whether one lane of a warp tells that all of it are done with a buffer: instructions read, as a whole."""
         here = [p for p in leaf_paths(self.kernel.body) if not any(isinstance(s, WarpSpecialized) for s in p.around)]
         readers = [p for p in here if accessed_buffers(p.stmt) & t.filled]
         return all(isinstance(p.around[-1], InstrRegion) or _is_product(p) for p in readers)
 
-    def arrivals(self, t: _Turns) -> int:
+    def arrivals(self, t: _RoleRing) -> int:
         readers = self.groups if self.whose(t) is None else 1
         return readers * (GROUP_WARPS if self.by_warp(t) else GROUP) * t.blocks
 
@@ -306,7 +306,7 @@ class _Way:
 
     # ------------------------------------------------------------ the two sides
 
-    def fill(self, t: _Turns) -> Body:
+    def fill(self, t: _RoleRing) -> Body:
         """What a producer does in one iteration."""
         told = ExpectTx(t.is_full, sum(map(transaction_bytes, t.role.body)))
         return (MBarrierWait(t.is_empty, 1), told, *self.marked(t.role.body, t.is_full, t.blocks))
@@ -345,7 +345,7 @@ class _Way:
             return False
         return all(free_vars(c) <= self.threads for c in conjuncts(s.cond))
 
-    def released(self, t: _Turns, lane: Var) -> Body:
+    def released(self, t: _RoleRing, lane: Var) -> Body:
         """A turn's buffer is read: that is told to all blocks that fill it; by a lane of each warp, or each thread."""
         slot, warp = t.is_empty, self.by_warp(t)
         if t.blocks == 1:
@@ -395,7 +395,7 @@ class _Way:
             kept = ((n, x) for n, x in enumerate(inner) if n not in gone)
             return tuple(y for n, x in kept for y in (*before.get(n, ()), x, *after.get(n, ())))
 
-        def turn(s: Loop, mine: Sequence[_Turns]) -> Body:
+        def turn(s: Loop, mine: Sequence[_RoleRing]) -> Body:
             inner = [x for x in s.body if not self.is_elected(x)]
             before: list[list[Stmt]] = [[] for _ in inner]
             after: list[list[Stmt]] = [[] for _ in inner]

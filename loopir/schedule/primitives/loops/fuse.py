@@ -94,7 +94,7 @@ def fuse(func: Func, outer: str, inner: str, *, name: str | None = None) -> Func
         came = {p.stmt.label: Origin(p.stmt.label, {a.var: Int(0), b.var: Var(fused)}) for p in leaf_paths(b.body)}
         clash = violated_dependence(func, new, came)
         if clash is not None:
-            raise refusal(clash, f"{starts} would start in each iteration of {fused!r}", b.var, _ALIKE)
+            raise refusal(clash, f"{starts} would start in each iteration of {fused!r}", b.var, _SAME_KIND_HINT)
     return new
 
 
@@ -107,7 +107,7 @@ def _fused(facts: Facts, a: Loop, b: Loop, name: str) -> Loop:
     if rows == Int(1):
         env = {a.var: Int(0), b.var: at}
     still = {v: Mod(at, Int(1)) for v, ix in env.items() if name not in free_vars(ix)}
-    inside = rewrite(b.body, lambda s: _spoken(s, {a.var, b.var}, env | still))
+    inside = rewrite(b.body, lambda s: _relax_guard(s, {a.var, b.var}, env | still))
     inside, size = rewrite(inside, lambda s: _refold(s, a.var, b.var, name)), facts.tidy(rows * columns)
     body = Retiling(env, {}).body(inside, facts.place.loop(name, size, inside))
     return Loop(name, size, "serial", drop_unused_over(body))  # the width may speak of what a fold is over
@@ -120,7 +120,7 @@ def _refold(s: Stmt, a: str, b: str, name: str) -> Stmt | None:
     return replace(s, over=replace_names(s.over, {a: (name,) if b in s.over else (), b: ()}))
 
 
-def _spoken(s: Stmt, both: set[str], position: Mapping[str, Index]) -> Stmt | None:
+def _relax_guard(s: Stmt, both: set[str], position: Mapping[str, Index]) -> Stmt | None:
     """A guard that speaks of one of `both`, which is in another position now: still of what is folded over, if a
     reduction over both starts whatever it says."""
     if (
@@ -129,7 +129,7 @@ def _spoken(s: Stmt, both: set[str], position: Mapping[str, Index]) -> Stmt | No
         or not any(both <= x for x in reduction_starts((s,)))
     ):
         return None
-    then, orelse = (rewrite(body, lambda x: _spoken(x, both, position)) for body in (s.then, s.orelse))
+    then, orelse = (rewrite(body, lambda x: _relax_guard(x, both, position)) for body in (s.then, s.orelse))
     return If(substitute_guard(s, position), then, orelse)
 
 
@@ -140,7 +140,7 @@ def _require_bound_there(facts: Facts, a: Loop, b: Loop) -> None:
         raise ScheduleError(reason, loop=b.var, suggestion=f"keep {b.var!r} inside")
 
 
-_ALIKE = "fuse two loops that it folds over, or two that it does not"
+_SAME_KIND_HINT = "fuse two loops that it folds over, or two that it does not"
 
 
 def _whole_folds(a: Loop, b: Loop) -> str:
@@ -158,7 +158,7 @@ def _whole_folds(a: Loop, b: Loop) -> str:
             reason = (
                 f"{s.label} starts over from its init when it enters {one.var!r}, and does not fold over {other.var!r}"
             )
-            raise ScheduleError(reason, loop=b.var, suggestion=_ALIKE)
+            raise ScheduleError(reason, loop=b.var, suggestion=_SAME_KIND_HINT)
     return ""
 
 

@@ -204,7 +204,7 @@ def split_loop(
     hints = (f"{target.var}_o", f"{target.var}_i")
     facts = Facts.at(func, target)
     tiling = Tiling(func, facts, target, factor, *new_names(func, hints, names, freed=(target.var,)))
-    make = _whole if facts.divides(factor, target.extent) else TAILS[tail]
+    make = _full_tiles if facts.divides(factor, target.extent) else TAILS[tail]
     new = replace_loop(func, target.var, lambda _: make(tiling))
     if make is _round_up:
         with refusal_inside(func, {target.var: (tiling.position,)}):
@@ -214,7 +214,7 @@ def split_loop(
     return new, tiling
 
 
-def _whole(t: Tiling) -> Stmt:
+def _full_tiles(t: Tiling) -> Stmt:
     return t.nest(t.once(whole=True)[0], t.position)
 
 

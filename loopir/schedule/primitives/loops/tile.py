@@ -63,7 +63,7 @@ def tile(func: Func, *loops_and_factors: str | int, tail: Tail = "guard") -> Fun
             suggestion='tile("i", "j", 32, 32)',
         )
     targets = [find_loop(func, n).var for n in names]
-    return _at_once(func, targets, factors, tail) or step_by_step(func, targets, factors, tail)
+    return _tile_band(func, targets, factors, tail) or step_by_step(func, targets, factors, tail)
 
 
 def step_by_step(func: Func, targets: Sequence[str], factors: Sequence[int], tail: Tail) -> Func:
@@ -77,7 +77,7 @@ def step_by_step(func: Func, targets: Sequence[str], factors: Sequence[int], tai
         return in_order(new, [*(t.outer for t in made), *(t.inner for t in made)])
 
 
-def _at_once(func: Func, targets: Sequence[str], factors: Sequence[int], tail: Tail) -> Func | None:
+def _tile_band(func: Func, targets: Sequence[str], factors: Sequence[int], tail: Tail) -> Func | None:
     """The same in one go; None where that is not plainly legal, or does something else than move serial loops."""
     if tail not in ("guard", "exact") or min(factors) < 1 or len({*targets}) < len(targets):
         return None

@@ -139,7 +139,7 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
     into = _copies(site, caches, out=False) if isinstance(s, Reduce) and s.init is None else ()
     body: Body = (*into, *made, *out)
     sums = all(map(is_sum, inner.at)) and all(map(caches[0].settles, children(inner)))
-    done = body if sums and not _turned(body) else ()
+    done = body if sums and not _has_negated_guard(body) else ()
     for c in reversed(caches):
         body = (Alloc(c.cache, body),)
     new = site.replaced(body, done)
@@ -149,7 +149,7 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
     return new
 
 
-def _turned(body: Body) -> bool:
+def _has_negated_guard(body: Body) -> bool:
     """Whether a guard is the other side of one, and not in its shortest form."""
     return any(isinstance(t, Not) for s in statements(body) if isinstance(s, If) for t in conjuncts(s.cond))
 

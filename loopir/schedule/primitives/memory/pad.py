@@ -321,7 +321,7 @@ def _require_unseen(func: Func, place: StmtPath, dropped: Sequence[Cond]) -> Non
         raise ScheduleError(f"{reason}, which the caller sees", suggestion=f"cache_write({stmt.label!r}, ...) first")
     extra = replace(stmt, label=EXTRA)
     first = next(s for s in _own_guards(place) if any(c in dropped for c in conjuncts(s.cond)))
-    lifted = _beside(func, place, first, dropped, extra)
+    lifted = _add_complement(func, place, first, dropped, extra)
     found = statements_of(lifted)
     mine = [s for s in found if s.label == EXTRA]
     for s in mine:
@@ -354,7 +354,7 @@ def _require_begun(new: Func, stmt: Store | Reduce) -> None:
             )
 
 
-def _beside(func: Func, place: StmtPath, first: Stmt, dropped: Sequence[Cond], extra: Stmt) -> Func:
+def _add_complement(func: Func, place: StmtPath, first: Stmt, dropped: Sequence[Cond], extra: Stmt) -> Func:
     """`func` with `extra` in loops like the stage's beside `first`, a guard, where `dropped` does not hold."""
     inner: tuple[Stmt, ...] = (If(Not(conj(*dropped)), (extra,)),)
     at = next(n for n, s in enumerate(place.around) if s is first)

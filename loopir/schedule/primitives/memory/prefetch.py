@@ -234,14 +234,14 @@ def _asking(wanted: _Wanted, loop: Loop, ahead: int, shared: Sequence[Loop], tak
     Of more iterations than lines, a power of two that follow one another ask for the same one, the largest that leaves
     none out: to find out which is then an operation or two, and fewer lines beyond the last are asked for than it has.
     """
-    name, most = wanted.element.buffer.name, _at_once(wanted, loop, shared)
+    name, most = wanted.element.buffer.name, _lines_per_iteration(wanted, loop, shared)
     if shared:
         line = taken.name(f"{name}_line")
         loops = [(line, most)] if most > 1 else []
         number: Index = Int(0)
         for x in shared:
             number = number * x.extent + Var(x.var)
-        number = number // _followers(_turns(shared, wanted), _count(wanted))
+        number = number // _followers(_joint_trip_count(shared, wanted), _count(wanted))
         places = _digits(number * most + Var(line) if loops else number, wanted.lines)
     else:
         new = {v: taken.name(f"{v}_line") for v, count, _ in wanted.lines if count > 1}
@@ -266,7 +266,7 @@ def _count(wanted: _Wanted) -> int:
     return prod(n for _, n, _ in wanted.lines)
 
 
-def _turns(shared: Sequence[Loop], wanted: _Wanted) -> int:
+def _joint_trip_count(shared: Sequence[Loop], wanted: _Wanted) -> int:
     """How many iterations there are of all of `shared`."""
     for x in shared:
         if not isinstance(x.extent, Int):
@@ -278,7 +278,7 @@ def _turns(shared: Sequence[Loop], wanted: _Wanted) -> int:
     return max(1, prod(x.extent.value for x in shared if isinstance(x.extent, Int)))
 
 
-def _at_once(wanted: _Wanted, loop: Loop, shared: Sequence[Loop]) -> int:
+def _lines_per_iteration(wanted: _Wanted, loop: Loop, shared: Sequence[Loop]) -> int:
     """How many lines one iteration asks for."""
     name, count = wanted.element.buffer.name, _count(wanted)
     if not count:
@@ -286,7 +286,7 @@ def _at_once(wanted: _Wanted, loop: Loop, shared: Sequence[Loop]) -> int:
             f"one iteration of {loop.var!r} uses no line of {name}, as a loop inside it never runs",
             loop=loop.var, suggestion="a statement that runs",
         )  # fmt: skip
-    if (most := -(-count // _turns(shared, wanted))) > MAX_LINES:
+    if (most := -(-count // _joint_trip_count(shared, wanted))) > MAX_LINES:
         where = (shared or [loop])[-1].var
         raise ScheduleError(
             f"one iteration of {where!r} would ask for {most} lines of {name} at once, not {MAX_LINES} or fewer",

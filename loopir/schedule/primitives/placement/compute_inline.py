@@ -168,7 +168,7 @@ class Producer:
             d = _DIMENSIONS.get(ix.name, -1) if isinstance(ix, Var) else -1
             far = _far(at[d]) if 0 <= d < len(at) else None
             if far is None:
-                return self._put(self.store.value, at)
+                return self._value_at(self.store.value, at)
             known[v] = far
         here: dict[Stem, tuple[dict[Constants, Load], Stem, Constants]] = {}
         forms = self.forms
@@ -179,7 +179,7 @@ class Producer:
                 forms[id(n)] = _form(n)
             form = forms[id(n)]
             if form is None:
-                return self._put(n, at)
+                return self._value_at(n, at)
             stem, more = form
             if stem not in here:
                 here[stem] = self._moved(stem, known)
@@ -205,7 +205,7 @@ class Producer:
             found = self.places[v, c] = Var(v) + c
         return found
 
-    def _put(self, n: N, at: tuple[Index, ...]) -> N:
+    def _value_at(self, n: N, at: tuple[Index, ...]) -> N:
         element = {_element(d).name: ix for d, ix in enumerate(at)}
         return substitute(n, {v: substitute(ix, element) for v, ix in self.solution.items()})
 
@@ -300,11 +300,11 @@ def _solved(known: Context, at: Sequence[Index], loops: Sequence[Loop]) -> dict[
     while found := next(_steps(left, loops, tops, inside), None):
         var, value = found
         out[var] = to_index(value)
-        left = [_put(p, e, Var(var), value) for p, e in left]
+        left = [_substitute_var(p, e, Var(var), value) for p, e in left]
     return out
 
 
-def _put(p: Poly, e: Poly, v: Var, value: Poly) -> tuple[Poly, Poly]:
+def _substitute_var(p: Poly, e: Poly, v: Var, value: Poly) -> tuple[Poly, Poly]:
     """`p == e` with the value of `v`, where it stands alone."""
     c = p.get((v,), 0)
     return poly_add(p, {(v,): c}, -1) if c else p, poly_add(e, value, -c) if c else e

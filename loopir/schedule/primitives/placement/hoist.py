@@ -124,7 +124,7 @@ def _hoist_unit(func: Func, loop: Loop, allocs: tuple[Alloc, ...], body: Body, u
     left: Body = rest
     for s in reversed(allocs):
         left = left if s in out else (Alloc(s.buffer, left),)
-    made: Body = (*_once(func, loop, (unit,), []), replace(loop, body=left))
+    made: Body = (*_guard_nonempty(func, loop, (unit,), []), replace(loop, body=left))
     for s in reversed(out):
         made = (Alloc(s.buffer, made),)
     return rewrite_loop(func, loop, lambda: made)
@@ -192,7 +192,7 @@ def _refused(loop: Loop, reason: str, clash: Clash | None = None) -> ScheduleErr
     return ScheduleError(reason, loop=loop.var, suggestion=instead)
 
 
-def _once(func: Func, loop: Loop, body: Body, needs: list[Cond]) -> Body:
+def _guard_nonempty(func: Func, loop: Loop, body: Body, needs: list[Cond]) -> Body:
     """`body`, if the loop has an iteration and the conditions `needs` hold."""
     some = [] if Facts.at(func, loop).at_least(loop.extent, 1) else [Cmp("<", Int(0), loop.extent)]
     return (If(conj(*some, *needs), body),) if some or needs else body
@@ -218,7 +218,7 @@ def _values(func: Func, loop: Loop, place: StmtPath, inside: set[str]) -> Func:
     body = rewrite(loop.body, lambda s: new if s is stmt else None)
 
     def made() -> Body:
-        out: Body = (*_once(func, loop, stores, needs), replace(loop, body=body))
+        out: Body = (*_guard_nonempty(func, loop, stores, needs), replace(loop, body=body))
         for b in reversed(scalars.values()):
             out = (Alloc(b, out),)
         return out

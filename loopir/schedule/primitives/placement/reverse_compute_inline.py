@@ -118,11 +118,11 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
     if straight is not None:
         return straight
     own = [x.var for x in place.loops if x not in maker.loops]
-    beside = _beside(func, consumer, maker, settle=False)
+    beside = _place_with_producer(func, consumer, maker, settle=False)
     try:
         return compute_inline(_unit_loops_gone(beside, own), label)
     except ScheduleError:  # the intermediate may be one that each iteration could have anew
-        beside = _beside(func, consumer, maker, settle=True)
+        beside = _place_with_producer(func, consumer, maker, settle=True)
     new = _unit_loops_gone(beside, own)
     try:
         return compute_inline(new, label)
@@ -275,7 +275,7 @@ def _followed(
     return stmt, conds
 
 
-def _beside(func: Func, consumer: Store | Reduce, maker: StmtPath, *, settle: bool) -> Func:
+def _place_with_producer(func: Func, consumer: Store | Reduce, maker: StmtPath, *, settle: bool) -> Func:
     """The consumer in the innermost loop of what it reads, where it reads one element; it computes others itself."""
     label, loop, (name,) = maker.stmt.label, maker.loops[-1].var, _written(maker)
     try:

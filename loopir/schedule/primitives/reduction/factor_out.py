@@ -81,7 +81,7 @@ def factor_out(func: Func, stage: str) -> Func:
     rest: Factors = []
     new: dict[str, Store] = {}
     for power, v in _factors(s.values[0]):
-        if _is_fixed(v, s) and not loads_of(v) & stored_buffers(_whole(fold)):
+        if _is_fixed(v, s) and not loads_of(v) & stored_buffers(_fold_loop(fold)):
             common.append((power, v))
             continue
         rest.append((power, v))
@@ -107,7 +107,7 @@ def factor_out(func: Func, stage: str) -> Func:
     after = nested(shells, (Store(taken.label(s.label), b, s.at, scaled),))
     names = Renaming(loops={x.var: taken.name(x.var) for x in shells})
     after = tuple(rename_symbols(x, names) for x in after)
-    start = _whole(fold)
+    start = _fold_loop(fold)
 
     def divided(x: Stmt) -> Stmt | None:
         return folded if x is s else new.get(x.label) if isinstance(x, Store) else None
@@ -128,23 +128,23 @@ def _require_plain_sum(func: Func, fold: Fold) -> None:
         )
     if not s.over:
         raise ScheduleError(f"{s.label} folds over no loop", suggestion="a sum of products over a loop")
-    facts = Facts.at(func, _whole(fold))
+    facts = Facts.at(func, _fold_loop(fold))
     empty = [x.var for x in fold.loops() if x.var in s.over and not facts.at_least(x.extent, 1)]
     if empty or len(fold.loops()) < len(fold.shells):
         raise ScheduleError(
             f"{s.label} may have no terms, and 0 of them times a factor that is no number is none",
             suggestion="loops that run at least once, without guards; say so in an assume",
         )
-    inside = [p.stmt for p in leaf_paths((_whole(fold),)) if p.stmt is not s]
+    inside = [p.stmt for p in leaf_paths((_fold_loop(fold),)) if p.stmt is not s]
     early = [x.label for x in inside if (loaded_buffers(x) | stored_buffers(x)) & stored_buffers(s)]
     if early or any(Var(x.var) not in s.at for x in fold.loops() if x.var not in s.over):
         raise ScheduleError(
-            f"{s.label} is multiplied after {_whole(fold).var!r}, which has more to do with its elements",
-            loop=_whole(fold).var, suggestion="a nest of its own, whose loops are its indices or what it is over",
+            f"{s.label} is multiplied after {_fold_loop(fold).var!r}, which has more to do with its elements",
+            loop=_fold_loop(fold).var, suggestion="a nest of its own, whose loops are its indices or what it is over",
         )  # fmt: skip
 
 
-def _whole(fold: Fold) -> Loop:
+def _fold_loop(fold: Fold) -> Loop:
     assert isinstance(fold.start, Loop)
     return fold.start
 
@@ -221,7 +221,7 @@ def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factor
     if between is None:
         return [], []
     common, own = between
-    written = stored_buffers(_whole(fold)).union(*map(stored_buffers, common))
+    written = stored_buffers(_fold_loop(fold)).union(*map(stored_buffers, common))
     found: Factors = []
     left: Factors = []
     for power, u in _factors(_unrounded(producer.store.value)):

@@ -113,7 +113,7 @@ def stream_k(func: Func, stage: str, outer: str, inner: str, parts: int) -> Func
     if others := sorted({p.stmt.label for p in leaf_paths(tile.body)} - {fold.reduce.label}):
         raise ScheduleError(f"{tile.var!r} holds {join_names(others)}, too", loop=tile.var, suggestion="distribute it")
     whole = Fold(fold.place, fold.reduce, tile, (tile, *fold.shells), fold.over)
-    dealt = _Dealt.of(func, whole, target, parts)
+    dealt = _PartitionedNest.of(func, whole, target, parts)
     require_delay(func, whole, dealt.again, tile.var, f"{fold.reduce.label} would be folded after its loops")
     if fold.reduce.init is None:
         require_inside(func, whole, dealt.again, tile.var)
@@ -135,7 +135,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Dealt:
+class _PartitionedNest:
     """The nest of `fold`, which begins at the outer loop; `again` is what the fold of pieces has around it."""
 
     func: Func
@@ -150,14 +150,14 @@ class _Dealt:
     """Iterations of both that a part has."""
 
     @staticmethod
-    def of(func: Func, fold: Fold, loop: Loop, parts: int) -> _Dealt:
+    def of(func: Func, fold: Fold, loop: Loop, parts: int) -> _PartitionedNest:
         tile = fold.shells[0]
         assert isinstance(tile, Loop)
         times, length = (_constant(x) for x in (tile, loop))
         over = set(fold.over)
         again = fold.without(over)
         require_outlived(again, over, loop.var)
-        return _Dealt(func, fold, loop, again, times, length, max(1, -(-times * length // parts)))
+        return _PartitionedNest(func, fold, loop, again, times, length, max(1, -(-times * length // parts)))
 
     @property
     def per(self) -> int:
