@@ -295,7 +295,11 @@ def test_other_rooms_lend_what_they_do(s: Schedule, monkeypatch: pytest.MonkeyPa
         s.build()
     monkeypatch.setitem(_METHODS, "build", None)
     register_method(build=lambda schedule, target, **options: (schedule, target, options))
-    assert s.build("llvm", fma=False) == (s, "llvm", {"arch": None, "fma": False, "threads": None})
+    assert s.build("llvm", fma=False) == (
+        s,
+        "llvm",
+        {"arch": None, "fma": False, "threads": None, "checks": False, "watch": None},
+    )
 
 
 def test_the_text_parses_back(s: Schedule) -> None:

@@ -40,6 +40,12 @@ class LifetimeClash:
     reading: dict[str, int]
     old: tuple[int, ...]
     sizes: dict[str, int]
+    inexact: str | None = None
+    """Why the two need not share a place, where a subscript is not affine."""
+
+    def reason(self, clash: str) -> str:
+        """The sentence `clash`, and why it need not be so, if that is the case."""
+        return clash if self.inexact is None else f"{clash}; {self.inexact}"
 
     def witness(self, new: str, old: str) -> Witness:
         """The two iterations, with the elements that they touch: `new` is the buffer of the one, `old` of the other."""
@@ -118,18 +124,18 @@ class _Case:
             point = self._made_by(maker, dims, orders)
             if point is None or self._stands(point, maker):
                 return None if point is None else _describe_clash(self.func, self.writer, self.reader, point)
-        left = _points(self.make(), orders, dims)
+        system = self.make()
+        left = _points(system, orders, dims)
         for between in self.renewals:
             left = left.subtract(_renewed(self.func, self.writer, self.reader, between, dims, self.across))
         written = nothing(len(dims))
         for one in self.renewals if not left.is_empty() else ():
             written = written.union(_written(self.func, self.writer, self.reader, one, dims))
         points = [least_point(s, len(dims)) for s in left.intersect(written).get_basic_sets() if not s.is_empty()]
-        return (
-            _describe_clash(self.func, self.writer, self.reader, dict(zip(dims, min(points), strict=True)))
-            if points
-            else None
-        )
+        if not points:
+            return None
+        clash = _describe_clash(self.func, self.writer, self.reader, dict(zip(dims, min(points), strict=True)))
+        return replace(clash, inexact=system.inexact_reason)
 
     def _maker(self) -> Done | None:
         """The one write that every element which is ever written has first, if there is one, and tells where it is."""

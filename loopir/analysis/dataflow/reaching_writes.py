@@ -20,7 +20,6 @@ from loopir.analysis.presburger.solver import ALGEBRA, isl, nothing, question
 from loopir.analysis.regions.bounds import instance_of
 from loopir.errors import Undecided, Witness
 from loopir.ir.grammar import Func
-from loopir.ir.printer import text
 from loopir.ir.traverse.walk import nests_declaring, nests_touching
 from loopir.ir.verify.verify import evaluate
 
@@ -127,9 +126,7 @@ def _cases(
 def _inexact_reason(system: ConstraintSystem, read: Access, write: Done) -> str | None:
     if None in (*read.at, *write[1].at):
         return f"{read.buffer} is indexed from memory, which analysis takes to touch every element"
-    if system.inexact is not None:
-        return f"analysis takes {text(system.inexact)} for any number, as it is not affine"
-    return None
+    return system.inexact_reason
 
 
 def _same(system: ConstraintSystem, one: tuple[str, Access, Names], other: tuple[str, Access, Names]) -> None:

@@ -28,7 +28,6 @@ from loopir.analysis.presburger.infeasible import Linear
 from loopir.errors import Witness
 from loopir.interp.interpret import cond_holds
 from loopir.ir.grammar import Cmp, Cond, Func, Index
-from loopir.ir.printer import text
 from loopir.ir.traverse.memo import cached
 from loopir.ir.traverse.walk import loop_of, nests_declaring
 from loopir.ir.verify.verify import evaluate
@@ -285,7 +284,7 @@ class Pair:
         if unsure is None and base.inexact is not None and not self.happens(point):
             exact = next(self.at_small_sizes(orders), None)
             point = exact or point
-            unsure = None if exact else f"analysis takes {text(base.inexact)} for any number, as it is not affine"
+            unsure = None if exact else base.inexact_reason
         yield self.clash(point, unsure)
 
     def possible(self, orders: Sequence[Order]) -> bool:

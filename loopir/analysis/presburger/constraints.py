@@ -36,6 +36,7 @@ from loopir.ir.grammar import (
     Var,
     Xor,
 )
+from loopir.ir.printer import text
 
 Names: TypeAlias = "Mapping[str, str | int]"
 """The dimension of each variable, or its value where it is fixed."""
@@ -77,6 +78,13 @@ class ConstraintSystem:
     """The first index that is described only in part."""
     reduced: Reduced | None = None
     """The constraints, made ready for questions: from the first one on nothing may be added."""
+
+    @property
+    def inexact_reason(self) -> str | None:
+        """Why an instance that meets the constraints need not be one, if an index is described only in part."""
+        if self.inexact is None:
+            return None
+        return f"analysis takes {text(self.inexact)} for any number, as it is not affine"
 
     def fresh(self) -> str:
         self.hidden.append(f"_{len(self.hidden)}")

@@ -67,7 +67,8 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
     if clash is not None and not same_values(func, new):
         one, other = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
         reason = f"{one} would lie where {other} lies, which is still to be read when it is written"
-        raise ScheduleError(reason, witness=clash.witness(b.name, b.name), suggestion=f"more than {factor} rows")
+        witness = clash.witness(b.name, b.name)
+        raise ScheduleError(clash.reason(reason), witness=witness, suggestion=f"more than {factor} rows")
 
     def place(name: str, at: tuple[int, ...]) -> object:
         return tuple(x % factor if name == b.name and d == dim else x for d, x in enumerate(at))

@@ -88,4 +88,4 @@ def _require_own(func: Func, name: str, around: tuple[str, ...]) -> None:
         reason = f"{clash.reader} at ({pairs(clash.reading)}) reads {element}, which {clash.writer} at "
         reason += f"({pairs(clash.writing)}) has written, in another iteration of {around[-1]!r}"
         witness, what = clash.witness(name, name), f"keep {name} around the loop"
-        raise ScheduleError(reason, loop=around[-1], witness=witness, suggestion=what)
+        raise ScheduleError(clash.reason(reason), loop=around[-1], witness=witness, suggestion=what)

@@ -150,7 +150,7 @@ def _require_disjoint(func: Func, new: str, old: str) -> None:
             at, lies = (f"[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
             reason = f"{writer}{at} would lie where {reader}{lies} lies, which is still to be read when it is written"
             witness = clash.witness(writer, reader)
-            raise ScheduleError(reason, witness=witness, suggestion=f"keep {new} in memory of its own")
+            raise ScheduleError(clash.reason(reason), witness=witness, suggestion=f"keep {new} in memory of its own")
 
 
 def _lists(func: Func) -> list[Body]:
