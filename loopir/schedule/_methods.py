@@ -108,6 +108,10 @@ class Methods:
         """Merge the nests of `loops`, which stand one after the other, into one."""
         raise NotImplementedError
 
+    def merge_reduction(self, stage: str) -> Self:
+        """Make the number that is stored just before the reduction `stage` its `init`."""
+        raise NotImplementedError
+
     def multicast(self, loop: str) -> Self:
         """Let each block of a cluster do one iteration of `loop`, a copy to shared memory, for all of its blocks."""
         raise NotImplementedError
@@ -140,6 +144,11 @@ class Methods:
 
     def privatize(self, buffer: str, loop: str) -> Self:
         """Allocate the intermediate `buffer` anew in each iteration of `loop`, which can then run in parallel."""
+        raise NotImplementedError
+
+    def rectangularize(self, loop: str, *, skewed: str | None = None) -> Self:
+        """Run `loop` as often as it runs at most, whatever the loops around it, and skip by a guard what is too
+        much."""
         raise NotImplementedError
 
     def reindex(

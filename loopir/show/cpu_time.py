@@ -217,7 +217,7 @@ def _widens(m: SizedStatement, loop: str) -> bool:
     s = m.place.stmt
     if m.kinds[loop] not in ("serial", "parallel") or m.extents[loop] < 8:
         return False
-    if isinstance(s, Reduce) and loop in s.over and any(b.dtype.is_float for b in s.buffers):
+    if loop in _folded_over(m) and any(t.write and t.dtype.is_float for t in m.own):
         return False
     if any(isinstance(n, Op) and _op_instructions(n)[2] for v, _ in _evaluated_values(s) for n in nodes(v)):
         return False
@@ -295,21 +295,30 @@ def _expanded(fn: Intrinsic, t: DType) -> tuple[float, float, float]:
     return 1.0, 0.0, float(spelling.startswith("call "))
 
 
+def _folded_over(m: SizedStatement) -> frozenset[str]:
+    """The loops whose iterations fold into one element: those of a reduction, also if it is written as an update."""
+    s = m.place.stmt
+    if isinstance(s, Store) and Load(s.buffer, s.at) not in nodes(s.value):
+        return frozenset()
+    still = {v for t, steps in zip(m.own, m.steps, strict=True) if t.write for v in steps if steps[v] == 0}
+    return frozenset(s.over) | still if isinstance(s, Reduce) else frozenset(still)
+
+
 def _chained(m: SizedStatement, lanes: Sequence[str], per: float, cpu: Cpu) -> float:
     """Cycles that the iterations of a fold wait for one another: independent ones inside them go on meanwhile."""
-    s = m.place.stmt
-    if not isinstance(s, Reduce):
+    over = _folded_over(m)
+    if not over:
         return 0.0
     inner, names = 1.0, [v for v in m.extents if v not in lanes]
-    while names and names[-1] not in s.over:
+    while names and names[-1] not in over:
         inner *= m.extents[names.pop()]
     if not names:
         return 0.0
-    in_lanes = prod(m.extents[v] for v in lanes if v in s.over)
+    in_lanes = prod(m.extents[v] for v in lanes if v in over)
     if inner * per >= cpu.latency * cpu.vector_ops:
         return 0.0
     length = max(1.0, in_lanes)
-    while names and names[-1] in s.over:
+    while names and names[-1] in over:
         length *= m.extents[names.pop()]
     at_once = max(1.0, LOOKAHEAD / (length * CHAINED)) if names else 1.0  # of the next folds, which start meanwhile
     return length * prod(m.extents[v] for v in names) * cpu.latency / at_once

@@ -39,6 +39,41 @@ def computed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
     The operands are told apart by the loop that the output runs along: the right one speaks of it. Each is computed
     by a stage before, along its rows as the array lies that it is computed from.
     """
+    sides = _sides(s, stage)
+    if sides is None:
+        return None
+    reads = [t for side in sides for t in side]
+    kinds = [x for x in NARROW if any(t.dtype.name == x for t in reads)] or [*NARROW]
+    for kind in kinds:
+        made = s
+        for side in sides:
+            if [t.dtype.name for t in side] == [kind] and side[0].buffer in multiplied(s, stage):
+                continue  # as it lies
+            names, loops = _matrix(s, stage, side)
+            if made.why("reindex", stage, names, *loops, dtype=kind) is not None:
+                break
+            made = made.reindex(stage, names, *loops, dtype=kind)
+        else:
+            return None if made is s else made
+    return None
+
+
+def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with what `stage`, a sum over one loop of products of two factors, computes of an operand as a matrix of its
+    own: once for each element, and not for each product. `s` itself if it computes nothing of them."""
+    sides = _sides(s, stage)
+    for side in sides if sides is not None else ():
+        if len(side) == 1 and side[0].buffer in multiplied(s, stage):
+            continue
+        names, loops = _matrix(s, stage, side)
+        if s.why("reindex", stage, names, *loops) is None:
+            s = s.reindex(stage, names, *loops)
+    return s
+
+
+def _sides(s: lp.Schedule, stage: str) -> tuple[list[Any], list[Any]] | None:
+    """What `stage`, a sum over one loop, reads for its left operand and for its right one, which speaks of the loop
+    along the output; None if it is no such sum."""
     over, touches = s.reduced(stage), s.accesses(stage)
     reads, writes = [t for t in touches if not t.write], [t for t in touches if t.write]
     free = [x for x in s.loops(stage) if x not in over]
@@ -47,25 +82,21 @@ def computed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
         return None
     right = [t for t in reads if not t.invariant(column)]
     left = [t for t in reads if t not in right]
-    if not left or not right or any(all(t.invariant(over[0]) for t in side) for side in (left, right)):
-        return None
-    kinds = [x for x in NARROW if any(t.dtype.name == x for t in reads)] or [*NARROW]
-    for kind in kinds:
-        made = s
-        for side in (left, right):
-            if [t.dtype.name for t in side] == [kind] and side[0].buffer in multiplied(s, stage):
-                continue  # as it lies
-            loops = [x for x in free if any(not t.invariant(x) for t in side)]
-            whole = max(side, key=lambda t: sum(not t.invariant(x) for x in s.loops(stage)))
-            across = bool(loops) and whole.contiguous(loops[-1])
-            loops = [*loops[:-1], over[0], loops[-1]] if across else [*loops, over[0]]
-            names = tuple(dict.fromkeys(t.buffer for t in side))
-            if made.why("reindex", stage, names, *loops, dtype=kind) is not None:
-                break
-            made = made.reindex(stage, names, *loops, dtype=kind)
-        else:
-            return None if made is s else made
-    return None
+    return (left, right) if _moves(left, over[0]) and _moves(right, over[0]) else None
+
+
+def _moves(side: list[Any], loop: str) -> bool:
+    return any(not t.invariant(loop) for t in side)
+
+
+def _matrix(s: lp.Schedule, stage: str, side: list[Any]) -> tuple[tuple[str, ...], list[str]]:
+    """The buffers that an operand is computed from, and its loops, in the order in which the largest of them lies."""
+    (reduced,) = s.reduced(stage)
+    loops = [x for x in s.loops(stage) if x != reduced and any(not t.invariant(x) for t in side)]
+    whole = max(side, key=lambda t: sum(not t.invariant(x) for x in s.loops(stage)))
+    across = bool(loops) and whole.contiguous(loops[-1])
+    loops = [*loops[:-1], reduced, loops[-1]] if across else [*loops, reduced]
+    return tuple(dict.fromkeys(t.buffer for t in side)), loops
 
 
 def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:

@@ -45,6 +45,28 @@ def join_views(s: lp.Schedule) -> lp.Schedule:
     return s
 
 
+@lp.composite
+def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with neighbouring loops of `stage` as one, where all that it touches goes on from one to the next: elements
+    lie as far apart across the end of the inner loop as along it. Loops that it folds are fused with one another."""
+    while (pair := _contiguous_pair(s, stage)) is not None:
+        s = s.fuse(*pair)
+    return s
+
+
+def _contiguous_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
+    over, touches = s.reduced(stage), s.accesses(stage)
+    for outer, inner in pairwise(s.loops(stage)):
+        size = extent(s, inner)
+        if size is None or (outer in over) != (inner in over) or s.loop(outer).kind != "serial":
+            continue
+        strides = [[getattr(t.strides.get(x), "value", None) for x in (outer, inner)] for t in touches]
+        alike = all(a is not None and b is not None and a == size * b for a, b in strides)
+        if alike and s.why("fuse", outer, inner) is None:
+            return outer, inner
+    return None
+
+
 def _neighbours_read_as_one(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
     """Two neighbouring loops of `stage` that all that it reads finds as one, or of which the outer one runs once and
     finds nothing."""

@@ -6,6 +6,7 @@ Stages along the same rows, and stages that read neighbours of what others make,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import loopir as lp
 
@@ -13,9 +14,11 @@ from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, free_loops, if_legal, one_nest, step
+from ..common.operands import materialized
 from ..common.products import product, several
-from ..common.view_loops import join_views, with_views_split
+from ..common.view_loops import fuse_contiguous, join_views, with_views_split
 from .column_reduction import across, columns
+from .inner_loops import inner_vectors
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import matmul_cpu, whole_vectors
 from .matmul_vnni import matmul_pairs, pairs
@@ -29,6 +32,8 @@ from .split_reduction import folded, into_one, lanes_of, runs_along
 
 SHORT_LOOP = 4
 """How long each loop of a contraction is at least that is worth tiles of registers."""
+WORTH_A_MATRIX = 16
+"""How long each loop of one is at least that is worth a matrix of what it computes of an operand."""
 CHUNK = 8192
 """Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
 VECTORS = 4
@@ -51,6 +56,9 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
         if (t := separate_operands(s, stage)) is not s:
             c = contraction(t, stage)
             s = t if several(t, stage) or (c is not None and worth_tiling(t, c, SHORT_LOOP)) else s
+        s = _operands_once(s, stage)
+        if s.reduced(stage) and one_nest(s, stage) and product(s, stage) is None:
+            s = fuse_contiguous(s, stage)
     together = _rows_in_one_loop(s, lanes)
     if together is not None:
         return together
@@ -58,30 +66,49 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
         if stage in s.stages and contraction(s, stage) is None and several(s, stage, SHORT_LOOP) and one_nest(s, stage):
             s = _direct(s, stage)
     for stage in s.stages:
-        if stage not in s.stages or not one_nest(s, stage):
-            continue
-        c = contraction(s, stage)
-        if c is not None and worth_tiling(s, c, SHORT_LOOP):
-            s = _product(s, stage)
-            continue
-        loops = free_loops(s, stage)
-        width = lanes or lanes_of(s, stage)
-        if len(loops) == 1 and loops == s.loops(stage):
-            s = _line(s, stage, loops[0], width)
-        elif loops and runs_along(s, stage) and not (across(s, stage) and _shorter(s, stage, width)):
-            s = folded(s, stage, lanes=lanes).parallel(loops[0])
-        elif across(s, stage) is not None:
-            s = columns(s, stage, lanes=lanes)
-        elif loops:
-            s = _turned(s, stage) or _grid(s, stage, loops, width)
-        else:
-            s = into_one(s, stage, lanes=lanes)
+        if stage in s.stages:
+            with suppress(lp.ScheduleError):  # the others are scheduled in any case
+                s = _stage(s, stage, lanes)
     return s
+
+
+def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
+    """`s` with `stage` scheduled by what kind of nest it is."""
+    if not one_nest(s, stage) or _carried(s, stage):
+        return inner_vectors(s, stage, lanes=lanes)
+    c = contraction(s, stage)
+    if c is not None and worth_tiling(s, c, SHORT_LOOP):
+        return _product(s, stage)
+    s = s if s.reduced(stage) else fuse_contiguous(s, stage)
+    loops = free_loops(s, stage)
+    width = lanes or lanes_of(s, stage)
+    if len(loops) == 1 and loops == s.loops(stage):
+        return _line(s, stage, loops[0], width)
+    if loops and runs_along(s, stage) and not (across(s, stage) and _shorter(s, stage, width)):
+        return folded(s, stage, lanes=lanes).parallel(loops[0])
+    if across(s, stage) is not None:
+        return columns(s, stage, lanes=lanes)
+    if loops:
+        return _turned(s, stage) or _grid(s, stage, loops, width)
+    return into_one(s, stage, lanes=lanes)
+
+
+def _carried(s: lp.Schedule, stage: str) -> bool:
+    """Whether the outermost loop of `stage` carries dependences that are not those of its fold."""
+    outer = s.loops(stage)[0]
+    return outer not in s.reduced(stage) and s.loop(outer).kind == "serial" and s.why("parallel", outer) is not None
 
 
 def _without_unit_loops(s: lp.Schedule) -> lp.Schedule:
     """`s` without loops of one iteration: a product with a vector is a fold of rows or of columns, as `lp.sum` is."""
     return s.simplify(drop_unit_loops=True) if any(extent(s, x) == 1 for x in s.loops()) else s
+
+
+def _operands_once(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with what a product computes of its operands computed once, if it is worth tiles of registers then."""
+    t = materialized(s, stage) if s.reduced(stage) else s
+    c = contraction(t, stage) if t is not s else None
+    return t if c is not None and worth_tiling(t, c, WORTH_A_MATRIX) else s
 
 
 def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:

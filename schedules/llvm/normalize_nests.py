@@ -1,11 +1,15 @@
 """Nests as they are written by hand, in the form in which schedules find folds and products.
 
-Updates, as `x += e`, become reductions; loops around several statements are distributed, so that each fold has a nest
-of its own; and the loops that a fold is over stand inside those that tell its elements apart, of which the one along
-memory is the last. Each is an ordinary step, taken where it is legal.
+Updates, as `x += e`, become reductions, which start from the number that is stored just before them; memory that each
+iteration writes anew becomes its own; loops around several statements are distributed, so that each fold has a nest of
+its own; and the loops that a fold is over stand inside those that tell its elements apart, of which the one along
+memory is the last. A product over a triangle is computed over the rectangle around it, in memory of its own. Each is
+an ordinary step, taken where it is legal.
 """
 
 from __future__ import annotations
+
+import re
 
 import loopir as lp
 
@@ -20,9 +24,11 @@ def normalized(s: lp.Schedule) -> lp.Schedule:
     A program without updates is left as it is.
     """
     updates = [x for x in s.stages if s.why("fold_into_reduce", x) is None]
+    if updates:
+        s = _privatized(s)
     for stage in updates:
         t = s.fold_into_reduce(stage)
-        s = t if t.reduced(stage) else s
+        s = if_legal(t, "merge_reduction", stage) if t.reduced(stage) else s
     found = [x for x in updates if s.reduced(x)]
     if not found:
         return s
@@ -30,6 +36,22 @@ def normalized(s: lp.Schedule) -> lp.Schedule:
         s = _alone(s, stage)
     for stage in found:
         s = _from_identity(_reduced_innermost(s, stage), stage) if one_nest(s, stage) else s
+    return s
+
+
+def _privatized(s: lp.Schedule) -> lp.Schedule:
+    """`s` with memory of its own for each iteration of the loops that intermediates do not speak of."""
+    given = {a.buffer.name for a in s.func.args}
+    touched: dict[str, list[str]] = {}
+    for stage in s.stages:
+        for t in s.accesses(stage):
+            touched.setdefault(t.buffer, []).append(stage)
+    for buffer, stages in touched.items():
+        for loop in s.loops(stages[0]) if buffer not in given else ():
+            still = all(t.invariant(loop) for x in stages for t in s.accesses(x) if t.buffer == buffer)
+            if not still or s.why("privatize", buffer, loop) is not None:
+                break
+            s = s.privatize(buffer, loop)
     return s
 
 
@@ -56,9 +78,13 @@ def _from_identity(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product that goes on from what is there as a product of its own, which is added to that when it is done.
 
     Tiles of it then start from the identity, also where they are larger than the output. It is what one iteration of a
-    loop around all folds, which the reduced loop is split into.
+    loop around all folds, which the reduced loop is split into. Loops of a triangle run over the rectangle around it.
     """
-    apart = separate_operands(s, stage)
+    whole_loops = _rectangle(s, stage)
+    triangle = whole_loops is not s
+    if not triangle and _init(s, stage) is not None:
+        return s
+    apart = separate_operands(whole_loops, stage)
     c = contraction(apart, stage)
     length = extent(apart, c.reduced) if c is not None else None
     if c is None or length is None or apart.why("split", c.reduced, length) is not None:
@@ -69,4 +95,41 @@ def _from_identity(s: lp.Schedule, stage: str) -> lp.Schedule:
     if t.why("reorder", *order) is not None:
         return s
     t = t.reorder(*order)
-    return t.rfactor(stage, whole).simplify(drop_unit_loops=True) if t.why("rfactor", stage, whole) is None else s
+    if t.why("rfactor", stage, whole) is not None:
+        return s
+    t = t.rfactor(stage, whole)
+    (product,) = t.last.stages
+    if triangle and t.why("pad", product) is not None:
+        return s
+    t = t.pad(product) if triangle else t
+    t = if_legal(t, "factor_out", product)
+    loops = (*(x for x in t.loops(stage) if x not in t.reduced(stage)), *t.reduced(stage))
+    return if_legal(t, "reorder", *loops).simplify(drop_unit_loops=True)
+
+
+def _rectangle(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the loops of `stage` that depend on others over the rectangle around them, rows that begin at the
+    diagonal counted from the first column; `s` itself if there are none."""
+    for n, loop in enumerate(s.loops(stage)):
+        if extent(s, loop) is not None or s.why("rectangularize", loop) is not None:
+            continue
+        for outer in s.loops(stage)[:n]:
+            t = if_legal(s, "rectangularize", loop, skewed=outer)
+            if t is not s and _dependent(t, stage, loop) < _dependent(s, stage, loop):
+                s = t
+                break
+        else:
+            s = s.rectangularize(loop)
+    return s
+
+
+def _dependent(s: lp.Schedule, stage: str, loop: str) -> int:
+    """In how many subscripts of `stage` the loop `loop` stands with others."""
+    at = [d for t in s.accesses(stage) for d in t.text.partition("[")[2].removesuffix("]").split(", ")]
+    return sum(loop in (names := re.findall(r"[A-Za-z_]\w*", d)) and len({*names}) > 1 for d in at)
+
+
+def _init(s: lp.Schedule, stage: str) -> object:
+    """What the reduction `stage` starts from; None if from what is there."""
+    body = s.loop(s.loops(stage)[-1]).body
+    return next((getattr(x, "init", None) for x in body if getattr(x, "label", "") == stage), None)

@@ -5,11 +5,16 @@ For softmax, layernorm and the like: stages whose rows depend on the same row of
 
 from __future__ import annotations
 
+from math import prod
+
 import loopir as lp
 
 from ..common.nest_queries import extent, if_legal, innermost, step
 from .nontemporal_stores import past_caches, streamed
 from .split_reduction import folded, several
+
+RECOMPUTED = 1.5
+"""How many times as often a stage may run where it is read: borders of windows are computed twice."""
 
 
 @lp.composite
@@ -35,11 +40,22 @@ def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -
 
 @lp.composite
 def gathered(s: lp.Schedule, loop: str) -> lp.Schedule:
-    """`s` with each stage before it that can be placed there computed in `loop`, the last ones first."""
+    """`s` with each stage before it computed in `loop`, the last ones first, if it can be placed there and its
+    iterations remain as many: what does not depend on `loop`, such as a statistic of all rows, is computed once."""
     for stage in reversed(s.stages):
         if loop not in s.loops(stage) and s.why("compute_at", stage, loop) is None:
-            s = s.compute_at(stage, loop)
+            t = s.compute_at(stage, loop)
+            s = t if stage not in t.stages or not recomputed(s, t, stage) else s
     return s
+
+
+def recomputed(s: lp.Schedule, t: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is known to run more than RECOMPUTED times as often in `t` as in `s`. Loops whose lengths are
+    not known count alike in both."""
+    before, after = ([extent(x, loop) for loop in x.loops(stage)] for x in (s, t))
+    unknown = after.count(None) - before.count(None)
+    known = prod(n for n in after if n is not None) > RECOMPUTED * prod(n for n in before if n is not None)
+    return unknown > 0 or (unknown == 0 and known)
 
 
 @lp.composite

@@ -27,7 +27,7 @@ def nests(draw: st.DrawFn) -> lp.Func:
     lines: list[str] = []
     for depth, v in enumerate(order):
         around = [x for x in order[:depth] if x != "k"]
-        extents = [str(n), *(f"{x} + 1" for x in around if v != "k")]
+        extents = [str(n), *(y for x in around if v != "k" for y in (f"{x} + 1", f"{n} - {x}"))]
         lines.append(f"{'    ' * (depth + 1)}for {v} in range({draw(st.sampled_from(extents))}):")
     inside = max(order.index("i"), order.index("j")) + 1
     start = f"{'    ' * (inside + 1)}C[i, j] = C[i, j] * 2.0"
@@ -66,6 +66,44 @@ def f(A: "float64[24, 16]", B: "float64[16, 32]", C: "inout float64[24, 32]"):
     t = normalized(s)
     (found,) = (c for x in t.stages if (c := contraction(t, x)) is not None)
     assert (found.row, found.column) == ("i", "j")
+    assert_equivalent(s, cpu(s, 4))
+
+
+@pytest.mark.parametrize("start", ["C[i, i + j] = 0.0", "C[i, i + j] = C[i, i + j] * 2.0"])
+@pytest.mark.parametrize("right", ["A[k, i + j]", "A[i + j, k]", "B[i + j, k]"])
+def test_a_product_over_a_triangle_is_one_over_the_rectangle_around_it(start: str, right: str) -> None:
+    s = lp.Schedule(parse(f"""
+def f(A: "float64[9, 9]", B: "float64[9, 9]", C: "inout float64[9, 9]", D: "out float64[9, 9]"):
+    for i in range(9):
+        for j in range(9 - i):
+            {start}
+            for k in range(9):
+                C[i, i + j] += 1.5 * A[{"k, i" if right.startswith("A[k") else "i, k"}] * {right}
+            D[i + j, i] = C[i, i + j]
+"""))  # fmt: skip
+    t = normalized(s)
+    assert any(contraction(t, x) is not None for x in t.stages)
+    assert_equivalent(s, t)
+    assert_equivalent(s, cpu(s, 4))
+
+
+def test_memory_that_iterations_write_anew_is_no_obstacle() -> None:
+    s = lp.Schedule(
+        parse("""
+def f(A: "inout float64[5, 6, 8]", C: "float64[8, 8]"):
+    with alloc("float64[8]") as t:
+        for r in range(5):
+            for q in range(6):
+                for p in range(8):
+                    t[p] = 0.0
+                    for k in range(8):
+                        t[p] += A[r, q, k] * C[k, p]
+                for p1 in range(8):
+                    A[r, q, p1] = t[p1]
+""")
+    )
+    t = normalized(s)
+    assert any(contraction(t, x) is not None for x in t.stages)
     assert_equivalent(s, cpu(s, 4))
 
 

@@ -136,7 +136,7 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     there = next(k for s, k in statements_known(new.body, Known.top(new)) if s is place.stmt)
     known = there.here
     _require_inside(place.stmt, there)
-    _require_held(func, place.stmt, copies)
+    _require_held(new, place.stmt, copies)
     over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
     free = [c for c in dropped if not free_vars(c) & over]
     if free and not _guarded_alike(func, place, free, known):
@@ -261,13 +261,28 @@ def _require_inside(stmt: Store | Reduce, there: Known) -> None:
 
 
 def _require_held(func: Func, stmt: Store | Reduce, copies: Mapping[str, _Copy | None]) -> None:
-    """Refuse if the stage reads an intermediate that is no copy, and may hold nothing where its guards do not."""
+    """Refuse if the stage, which has no guards in `func`, reads an intermediate that is no copy, and may hold nothing
+    there."""
     given = {a.buffer.name for a in func.args if a.access != "out"}
-    if empty := sorted(name for name, copy in copies.items() if copy is None and name not in given):
+    unknown = sorted(name for name, copy in copies.items() if copy is None and name not in given)
+    if empty := [name for name in unknown if not _is_filled(func, stmt, name)]:
         raise ScheduleError(
             f"{stmt.label} reads {join_names(empty)}, which is not filled by one copy of every element",
             suggestion=f"cache_read({stmt.label!r}, {empty[0]!r}, ...), and pad before the copy's loops are split",
         )
+
+
+def _is_filled(func: Func, stmt: Store | Reduce, name: str) -> bool:
+    """Whether one statement has written each element of the intermediate `name` before `stmt` reads it."""
+    every = statements_of(func)
+    (reader,) = (s for s in every if s.label == stmt.label and not s.init)
+    alloc = next((s for s in reader.place.around if isinstance(s, Alloc) and s.buffer.name == name), None)
+    if alloc is None:
+        return False
+    around = [s.var for s in path_to(func, alloc) if isinstance(s, Loop)]
+    made = [(s, b) for s in every for b in s.accesses if b.buffer == name and b.write and not b.fold]
+    mine = [a for a in reader.accesses if a.buffer == name and not a.write]
+    return all(any(is_written_before(func, (reader, a), one, around) for one in made) for a in mine)
 
 
 def _guarded_alike(func: Func, place: StmtPath, dropped: Sequence[Cond], known: Context) -> bool:

@@ -1,0 +1,88 @@
+"""Stages inside loops that carry dependences, on a CPU: what is independent in each iteration runs by vectors.
+
+For factorizations, in-place updates and sweeps: the order of the outer loops stays, folds inside them are of vectors of
+partial results, sums of columns stay in registers, and threads share an inner loop where an iteration is long enough.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+from ..common.nest_queries import extent, if_legal, iterations, step
+from .split_reduction import folded, lanes_of, runs_along
+
+LONG = 1 << 17
+"""Iterations inside an outer loop from which on threads share them: starting them takes a few microseconds."""
+VECTORS = 4
+"""Vectors of columns whose sums are in registers."""
+
+
+@lp.composite
+def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Schedule:
+    """`s` with the innermost loops of `stage` in vectors of `lanes`, unless told those of this machine, if they can be.
+
+    A stage whose loops are scheduled already, or that does not run along memory, is left as it is.
+    """
+    loops, over = s.loops(stage), s.reduced(stage)
+    if not loops or any(s.loop(x).kind != "serial" for x in loops):
+        return s
+    width = lanes or lanes_of(s, stage)
+    column = _column(s, stage)
+    if runs_vector_loop(s, stage):
+        made = folded(s, stage, lanes=lanes, vectors=1 if extent(s, loops[-1]) is None else VECTORS)
+    elif column is None:
+        return s
+    elif over:
+        made = _column_sums(s, stage, column, width)
+    else:
+        made = _vector_loop(s, column, width)
+    return _shared(made, stage)
+
+
+def _column(s: lp.Schedule, stage: str) -> str | None:
+    """The free loop of `stage` along which all that it touches lies, or stays, and with only folds inside it."""
+    touches, over = s.accesses(stage), s.reduced(stage)
+    column = next((x for x in reversed(s.loops(stage)) if x not in over), None)
+    if column is None or not all(t.contiguous(column) or (t.invariant(column) and not t.write) for t in touches):
+        return None
+    return column
+
+
+def _vector_loop(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
+    """`loop` by vectors, of which the last one is masked."""
+    length = extent(s, loop)
+    if (length is not None and length < lanes) or s.why("split", loop, lanes) is not None:
+        return s
+    t, (outer, lane) = step(s, "split", loop, lanes)
+    return if_legal(t.vectorize(lane), "partition", outer) if t.why("vectorize", lane) is None else s
+
+
+def _column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Schedule:
+    """The sums of some columns in registers while the rows come by."""
+    loops, over = s.loops(stage), s.reduced(stage)
+    inner = loops[loops.index(column) + 1 :]
+    length = extent(s, column)
+    vectors = VECTORS if length is None else min(VECTORS, length // lanes)
+    if not vectors or set(inner) - set(over) or s.why("split", column, vectors * lanes) is not None:
+        return s
+    t, (outer, lane) = step(s, "split", column, vectors * lanes)
+    if t.why("reorder", outer, *inner, lane) is not None:
+        return s
+    t = t.reorder(outer, *inner, lane)
+    if t.why("cache_write", stage, "local", outer) is None:
+        t = t.cache_write(stage, "local", outer)
+    if t.why("vectorize", lane) is not None:
+        return s
+    return if_legal(t.vectorize(lane), "partition", outer)
+
+
+def _shared(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with an independent loop inside those that carry dependences on threads, if its iterations are many."""
+    if lp.thread_count() == 1 or stage not in s.stages:
+        return s
+    loops = s.loops(stage)
+    for n, loop in enumerate(loops[1:], 1):
+        count = iterations(s, loops[n:], 1)
+        if (extent(s, loop) or 0) > 1 and count is not None and count >= LONG and s.why("parallel", loop) is None:
+            return s.parallel(loop)
+    return s
