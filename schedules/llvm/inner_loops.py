@@ -28,7 +28,7 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
         return s
     width = lanes or lanes_of(s, stage)
     column = _column(s, stage)
-    if runs_vector_loop(s, stage):
+    if runs_along(s, stage):
         made = folded(s, stage, lanes=lanes, vectors=1 if extent(s, loops[-1]) is None else VECTORS)
     elif column is None:
         return s
