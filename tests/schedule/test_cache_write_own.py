@@ -85,3 +85,23 @@ def f(n: "size", A: "float32[n]", S: "inout float32[n + 1]", B: "out float32[n]"
     )
     with pytest.raises(ScheduleError, match=r"S at \(r=0, i=0\) writes S\[1\], which B at \(r=0, i=0\) reads later"):
         s.cache_write("S", "local", "r")
+
+
+def test_what_a_copy_would_overwrite_is_named_by_its_element() -> None:
+    """The copy is made in iterations that run the other branch, so that these two are no pair of accesses."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[16]", X: "inout float32[16]"):
+    for i in range(2):
+        for q in range(1):
+            for k in range(2):
+                if k + i < 2 and q <= i:
+                    X[q] = sum(A[i + q + k], over=(i, k), label="s1")
+                else:
+                    X[0] = sum(A[i + q + k], over=(i, q, k), label="s2")
+""")
+    )
+    error = s.why("cache_write", "s2", "shared", "k", name="T")
+    assert error is not None
+    assert str(error).splitlines()[0].endswith("s1 writes X[0], which s2 would be copied over, in the same nest")
+    assert error.witness is None

@@ -54,7 +54,7 @@ def test_a_round_is_logged_and_read_back(name: str, tmp_path: Path) -> None:
     assert found.failures == 0, found.cases
     assert clock[0] > 0
     if name == LONG:
-        assert found.others[LONG] == 12
+        assert 6 < found.others[LONG] <= 12
     else:
         assert found.verdicts[name].total() > 5
         assert found.accepted(name) > 0

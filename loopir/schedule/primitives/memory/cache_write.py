@@ -42,7 +42,7 @@ from loopir.ir.traverse.walk import (
     taken_names,
 )
 from loopir.schedule.core.find import find_stage, written_buffers
-from loopir.schedule.legality.refusal import refusal, refusal_in_loops_of
+from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.legality.widening import may_touch_more, require_apart_at_once, require_inside_shapes
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.caches import (
@@ -246,9 +246,11 @@ def _require_no_wider(site: CacheSite, new: Func, copies: Sequence[Body]) -> Non
     mine, others = ([x for x in every if x[0].label in names] for names in ({label}, beside))
     clash = clash_in(replace(site, func=new), mine, others, ordered=False)
     if clash is not None:
-        with refusal_in_loops_of(site.func, came):
-            reason = f"{clash.second} writes what {label} would be copied over, in the same nest"
-            raise refusal(clash, reason, None, _FURTHER)
+        w = clash.witness  # its iteration of the copy need be none of the statement's, so that there is no pair to name
+        what = f"{w.buffer}[{', '.join(map(str, w.element or ()))}]"
+        unsure = "" if clash.inexact is None else f"; {clash.inexact}"
+        reason = f"{clash.second} writes {what}, which {label} would be copied over, in the same nest{unsure}"
+        raise ScheduleError(reason, suggestion=_FURTHER)
 
 
 IN_ORDER = ("serial", "unroll")
