@@ -52,3 +52,28 @@ def f(A: "float32[4]", C: "inout float32[4]"):
     told = s.why("pad", "S")
     assert told is not None
     assert told.reason == "S, without its guards, would fold into what nothing may have written of own"
+
+
+AT_ONCE = """
+def f(S: "inout float32[8]"):
+    for i in {kind}(6):
+        with alloc("float32[1]", scope="local") as T:
+            if i % 2 == 0:
+                T[0] = maximum({read}, S[i + 1])
+            if i % 2 == 0:
+                S[i + 1] = T[0]
+"""
+
+
+def test_what_is_read_too_much_is_not_what_an_iteration_at_once_writes() -> None:
+    """Odd iterations would read what even ones write, though nobody reads what they make of it."""
+
+    def why(kind: str, read: str) -> lp.ScheduleError | None:
+        return lp.Schedule(lp.parse(AT_ONCE.format(kind=kind, read=read))).why("pad", "T")
+
+    error = why("parallel", "S[i]")
+    assert error is not None
+    assert "that runs at once" in error.reason
+    assert why("parallel", "S[i + 1]") is None
+    assert why("range", "S[i]") is None
+    assert why("vectorize", "S[i]") is None

@@ -8,7 +8,7 @@ from typing import Any
 
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import Statement, is_affine_visible, statements_of
-from loopir.analysis.dependence.depend import SIZE, Pair
+from loopir.analysis.dependence.depend import SIZE, Pair, concurrent_conflict
 from loopir.analysis.regions.bounds import instance_of
 from loopir.arith.poly import poly_add, to_index
 from loopir.arith.sample_points import refuted_by_sample
@@ -60,6 +60,7 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.core.find import find_loop, find_stage, join_names, written_buffers
+from loopir.schedule.legality.loop_kinds import IN_ORDER
 from loopir.schedule.schedule import primitive
 
 EXTRA = "what is padded"
@@ -137,6 +138,7 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     known = there.here
     _require_inside(place.stmt, there)
     _require_held(new, place.stmt, copies)
+    _require_apart(new, place)
     over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
     free = [c for c in dropped if not free_vars(c) & over]
     if free and not _guarded_alike(func, place, free, known):
@@ -258,6 +260,38 @@ def _require_inside(stmt: Store | Reduce, there: Known) -> None:
             if any(simplify_cond(c, known) != TRUE for c in tests):
                 what = f"{stmt.label} {verb} {text(Load(b, at))}, which is not known to be inside {b.name}"
                 raise ScheduleError(what, suggestion="cache_read of what it reads and cache_write of what it writes")
+
+
+def _require_apart(new: Func, place: StmtPath) -> None:
+    """Refuse if the stage, without its guards, may read what iterations that run at once with its own write.
+
+    Lanes of a vector read before any of them writes, and what is read too much is used by nothing.
+    """
+    stmt = place.stmt
+    for n, x in enumerate(place.around):
+        if isinstance(x, Loop) and x.kind not in (*IN_ORDER, "vectorize"):
+            shared = {b.name for b in _sources(stmt)} - {
+                a.buffer.name for a in place.around[n:] if isinstance(a, Alloc)
+            }
+            other = _writes_at_once(
+                new, stmt.label, x, [s.var for s in place.around[:n] if isinstance(s, Loop)], shared
+            )
+            if other is not None:  # no witness, as what is padded does not run yet
+                raise ScheduleError(
+                    f"{stmt.label}, without its guards, would read what {other} writes in an iteration of {x.var!r} that "
+                    "runs at once with its own",
+                    loop=x.var,
+                    suggestion=f"cache_read of what {stmt.label} reads, with the same guard",
+                )
+
+
+def _writes_at_once(func: Func, label: str, loop: Loop, around: Sequence[str], names: set[str]) -> str | None:
+    """The statement that writes what `label` touches of the buffers `names`, in another iteration of `loop`."""
+    inside = [s for s in statements_of(func) if loop.var in s.dims]
+    writers = [s for s in inside if s.label != label and any(a.write and a.buffer in names for a in s.accesses)]
+    pairs = ((s, t) for s in inside if s.label == label for t in writers)
+    clashes = (concurrent_conflict(func, s, t, same=around, differ=loop.var) for s, t in pairs)
+    return next((clash.second for clash in clashes if clash is not None), None)
 
 
 def _require_held(func: Func, stmt: Store | Reduce, copies: Mapping[str, _Copy | None]) -> None:
