@@ -278,8 +278,8 @@ def _require_apart(new: Func, place: StmtPath) -> None:
             )
             if other is not None:  # no witness, as what is padded does not run yet
                 raise ScheduleError(
-                    f"{stmt.label}, without its guards, would read what {other} writes in an iteration of {x.var!r} that "
-                    "runs at once with its own",
+                    f"{stmt.label}, without its guards, would read what {other} writes in an iteration of {x.var!r} "
+                    "that runs at once with its own",
                     loop=x.var,
                     suggestion=f"cache_read of what {stmt.label} reads, with the same guard",
                 )
@@ -290,8 +290,8 @@ def _writes_at_once(func: Func, label: str, loop: Loop, around: Sequence[str], n
     inside = [s for s in statements_of(func) if loop.var in s.dims]
     writers = [s for s in inside if s.label != label and any(a.write and a.buffer in names for a in s.accesses)]
     pairs = ((s, t) for s in inside if s.label == label for t in writers)
-    clashes = (concurrent_conflict(func, s, t, same=around, differ=loop.var) for s, t in pairs)
-    return next((clash.second for clash in clashes if clash is not None), None)
+    found = (t.name for s, t in pairs if concurrent_conflict(func, s, t, same=around, differ=loop.var) is not None)
+    return next(found, None)
 
 
 def _require_held(func: Func, stmt: Store | Reduce, copies: Mapping[str, _Copy | None]) -> None:
