@@ -5,6 +5,7 @@ Several stages can read one copy: a row that softmax reads three times is then m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
 
 from loopir.analysis.regions.footprint import RegionAccess
@@ -18,6 +19,7 @@ from loopir.ir.grammar import (
     Body,
     Cast,
     Cmp,
+    Cond,
     Func,
     If,
     Index,
@@ -38,6 +40,7 @@ from loopir.ir.traverse.walk import (
     children,
     fresh_name,
     loaded_buffers,
+    nodes,
     replace,
     statements,
     taken_names,
@@ -189,6 +192,24 @@ def cache_read(
                 for k in range(8):
                     C[0] = sum(int32(A[k]) * int32(B_global[k]), over=k, init=0)
     refuses: cache_read("C", "B", "global", dtype="int8")  # C does not make int8 of each B that it reads
+
+    before:
+        def lookup(A: "float32[9, 4]", ids: "int32[6]", B: "out float32[6, 4]"):
+            for i in range(8):
+                if i < 6:
+                    for k in range(4):
+                        B[i, k] = A[min(max(ids[i], 0), 8), k] * 2.0
+    call:    cache_read("B", "A", "local", at="i")
+    after:
+        def lookup(A: "float32[9, 4]", ids: "int32[6]", B: "out float32[6, 4]"):
+            for i in range(8):
+                with alloc("float32[4]", scope="local") as A_local:
+                    if i < 6:
+                        for ax0 in range(4):
+                            A_local[ax0] = A[min(max(ids[i], 0), 8), ax0]
+                    if i < 6:
+                        for k in range(4):
+                            B[i, k] = A_local[k] * 2.0
     """
     source = find_buffer(func, buffer)
     site = find_site(func, stage, at, [source.name])
@@ -276,7 +297,17 @@ def _copy(site: CacheSite, copies: CachedBox) -> tuple[Stmt, bool]:
     body: Stmt = store if inside == TRUE else If(inside, (store,))
     for loop in reversed(loops):
         body = replace(loop, body=(body,))
+    found = _indices_found(element, site.known.here)
+    if found != TRUE:  # where the stage does not run, what tells the element may not be there
+        return If(found, (body,)), False
     return body, inside != FALSE and all(x is sum_of_variables(x) for x in (*element, *(s.extent for s in loops)))
+
+
+def _indices_found(element: Sequence[Index], known: Context) -> Cond:
+    """That each element of memory that an index of `element` is read from is one of its buffer, the innermost first."""
+    read = [x for at in element for x in nodes(at) if isinstance(x, Load)]
+    bounds = [pair for x in reversed(read) for pair in zip(x.at, x.buffer.shape, strict=True)]
+    return simplify_cond(conj(*(c for x, n in bounds for c in (Cmp("<=", Int(0), x), Cmp("<", x, n)))), known)
 
 
 def _redirected(site: CacheSite, copies: CachedBox) -> tuple[Body, bool]:

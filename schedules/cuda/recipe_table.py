@@ -1,0 +1,102 @@
+"""Tables of recipes: which stages each takes, what it makes of them, and what is left to do then.
+
+A table is read from top to bottom, for one stage after the other; the first row that matches, and whose schedule the
+target takes, has the stage. So what a row takes is written next to what it does, and the order of the rows is all that
+decides between two that match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import loopir as lp
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A row: what it takes, what it makes of that, and what it ends.
+
+    A recipe ends the `stage`, so that no later row is asked about it; the `program`, which is scheduled then; or, with
+    "row", itself alone. What is `checked` is lowered before it is taken.
+    """
+
+    name: str
+    matches: Callable[[lp.Schedule, str], object]
+    schedule: Callable[[lp.Schedule, str], lp.Schedule]
+    ends: Literal["row", "stage", "program"] = "stage"
+    checked: bool = True
+
+    def tried(self, s: lp.Schedule, stage: str, *, checked: bool = False) -> lp.Schedule | None:
+        """What it makes of `stage`; None where it does not match, a step is refused, or the target does not take it."""
+        if not self.matches(s, stage):
+            return None
+        if self.checked or checked:
+            return lowered(s, self.schedule, stage)
+        return legal(s, self.schedule, stage)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Rows for each stage of a program in turn; of a `whole` program, rows are asked once, with "" for the stage."""
+
+    rows: Sequence[Recipe]
+    whole: bool = False
+
+
+def apply_phases(s: lp.Schedule, phases: Sequence[Phase], *, checked: bool = False) -> lp.Schedule:
+    """`s` after all `phases`, or after the first recipe that ends the program; `checked`: every row is lowered."""
+    for phase in phases:
+        for stage in ("",) if phase.whole else s.stages:
+            for row in phase.rows:
+                if stage and stage not in s.stages:
+                    break  # it is part of another one, or a step showed that it never runs
+                made = row.tried(s, stage, checked=checked)
+                if made is None:
+                    continue
+                if row.ends == "program":
+                    return made
+                s = made
+                if row.ends == "stage":
+                    break
+    return s
+
+
+def first_of(rows: Sequence[Recipe]) -> Callable[[lp.Schedule, str], lp.Schedule]:
+    """The recipe that takes the first of `rows` that gives something; ScheduleError where none does."""
+
+    def schedule(s: lp.Schedule, stage: str) -> lp.Schedule:
+        for row in rows:
+            if (made := row.tried(s, stage)) is not None:
+                return made
+        raise lp.ScheduleError(f"{stage or 'the program'} is nothing for {', '.join(r.name for r in rows)}")
+
+    return schedule
+
+
+def legal(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
+    """What `schedule` makes of `s`; None where a step is refused."""
+    try:
+        return schedule(s, *args, **options)
+    except lp.ScheduleError:
+        return None
+
+
+def lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
+    """What `schedule` makes of `s`, if it takes it and lowering for CUDA takes that."""
+    try:
+        made = schedule(s, *args, **options)
+        lp.lower(made, "cuda")
+    except (lp.ScheduleError, lp.LowerError, lp.TargetError):
+        return None
+    return made
+
+
+def is_lowered(s: lp.Schedule) -> bool:
+    """Whether lowering for CUDA takes `s`."""
+    return lowered(s, _unchanged) is not None
+
+
+def _unchanged(s: lp.Schedule) -> lp.Schedule:
+    return s
