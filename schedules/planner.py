@@ -83,6 +83,20 @@ def least_seconds(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] 
     return machine.memory_seconds(read, written) + machine.launch
 
 
+def product_seconds(
+    s: lp.Schedule, products: Iterable[str], machine: lp.Machine, sizes: Mapping[str, int] | None = None
+) -> float:
+    """Seconds that tensor cores take at least for `products`, stages of `s` that no step was taken on."""
+    held, seconds = lp.buffer_bytes(s, sizes), 0.0
+    for stage in products:
+        touches = s.accesses(stage)
+        rates = [machine.tensor_rate(x) for x in {"bfloat16", *(t.dtype.name for t in touches)}]
+        results = min((held[t.buffer] / t.dtype.bytes for t in touches if t.write and t.buffer in held), default=0.0)
+        terms = prod(extent(s, x) or (sizes or {}).get(lp.text(s.loop(x).extent), 1) for x in s.reduced(stage))
+        seconds += 2.0 * results * terms / max(max(r.warp, r.warpgroup) for r in rates)
+    return seconds
+
+
 @dataclass
 class _Found:
     """What is known of groups that differ in names alone: by rule, what it made of them, or what it said."""
@@ -279,11 +293,7 @@ class Planner:
         """Seconds that no schedule of a group is faster than: its arguments moved once, or its products."""
         if self.target != "cuda":
             return 0.0
-        seconds = 0.0
-        for stage in view.products:
-            rates = [self.machine.tensor_rate(x) for x in {"bfloat16", *(t.dtype.name for t in s.accesses(stage))}]
-            lengths = [extent(s, x) or 1 for x in s.loops(stage)]
-            seconds += 2.0 * prod(lengths) / max(max(r.warp, r.warpgroup) for r in rates)
+        seconds = product_seconds(s, view.products, self.machine, self.sizes)
         return max(least_seconds(s, self.machine, self.sizes), seconds + self.machine.launch)
 
     # ------------------------------------------------------------ which nests may be a group
