@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from loopir.machines import Machine as Machine, machine as machine, scheduling_for as scheduling_for
     from loopir.schedule.composite import composite as composite
     from loopir.schedule.schedule import primitive as primitive
+    from loopir.schedule.transform.fix_sizes import fix_sizes as fix_sizes
     from loopir.schedule.transform.subprogram import Nest as Nest, Part as Part, extract as extract, nests as nests
     from loopir.tensor import *  # noqa: F403
 
@@ -93,6 +94,7 @@ _HOME = {
     "primitive": "loopir.schedule.schedule",
     "composite": "loopir.schedule.composite",
     "extract": "loopir.schedule.transform.subprogram",
+    "fix_sizes": "loopir.schedule.transform.fix_sizes",
     "Part": "loopir.schedule.transform.subprogram",
     "Nest": "loopir.schedule.transform.subprogram",
     "nests": "loopir.schedule.transform.subprogram",

@@ -37,6 +37,7 @@ if __name__ == "loopir.schedules":
     from .plan import Decision as Decision, Group as Group, Plan as Plan
     from .planner import load as load, plan as plan
     from .rules import Rule as Rule, View as View, rule as rule
+    from .tiered import TieredKernel as TieredKernel, tiered as tiered
 else:
     importlib.import_module("loopir.schedules")
     for name, module in list(sys.modules.items()):

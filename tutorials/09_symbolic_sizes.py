@@ -50,6 +50,27 @@ s = lp.Schedule(lp.compute((any_size,), lambda i: given[i] + 1.0, name="out")).s
 print(s.specialize("i_o", "any_size % 8 == 0"))
 
 # %% [markdown]
+# ## Sizes that recur
+#
+# `schedules.tiered` builds a kernel that answers at any size at once. It counts its calls by size; a background thread
+# compiles an exact kernel once the calls would have gained, by prediction, what compiling takes. At most `entries`
+# exact kernels are held. Sizes decide which kernel runs, never what it computes. Here `cost=0` compiles at once.
+
+# %%
+rows = lp.symbol("rows")
+softmax = schedules.tiered(lp.Schedule(lp.softmax(lp.placeholder((rows, 32), "float32", name="x"))), "llvm", cost=0)
+first = softmax(np.ones((3, 32), np.float32))
+softmax.wait()
+print(softmax.exact)
+assert np.allclose(softmax(np.ones((3, 32), np.float32)), first)
+
+# %% [markdown]
+# `lp.fix_sizes` is the step under it: the same program, for these sizes alone.
+
+# %%
+print(lp.text(lp.fix_sizes(softmax.program.func, {"rows": 3})))
+
+# %% [markdown]
 # ## Sizes that follow from others
 #
 # A call solves for the sizes by the shapes of its arrays. What does not fit is refused before anything runs.

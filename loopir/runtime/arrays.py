@@ -285,6 +285,13 @@ def stream_asker(arrays: Sequence[BorrowedArray]) -> Callable[[int], int]:
 # ---------------------------------------------------------------- binding
 
 
+def call_sizes(signature: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes of a call with these arguments, by name; as `bind`, it raises for what does not fit."""
+    given, told = _matched(signature, args, named)
+    taken = {a.name: _typed(borrow(given[a.name], a), a) for a in signature.inputs}
+    return dict(zip(signature.sizes, _sizes(signature, taken, told), strict=True))
+
+
 def bind(
     signature: Signature, args: Sequence[Any], named: Mapping[str, Any], out: Sequence[Any] | None, device: str
 ) -> Bound:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from loopir.errors import TargetError
-from loopir.runtime.arrays import Bound, Signature, bind, stream_asker, stream_of
+from loopir.runtime.arrays import Bound, Signature, bind, call_sizes, stream_asker, stream_of
 from loopir.runtime.export import Export, Exportable, write
 from loopir.runtime.interruptible import interruptible
 from loopir.runtime.plans import MAX_PLANS, Plans, Run
@@ -181,6 +181,10 @@ class Kernel:
                 'build("llvm") makes one'
             )
         return write(self._exporter(self.signature.name if name is None else name, checks), Path(folder))
+
+    def sizes(self, *args: Any, **named: Any) -> dict[str, int]:
+        """The symbolic sizes at which a call with these arguments runs, by name."""
+        return call_sizes(self.signature, args, named)
 
     def time(self, *args: Any, repeats: int = 7, **named: Any) -> float:
         """Median seconds of one run, without checking arguments or copying them to a GPU."""

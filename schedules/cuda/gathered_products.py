@@ -16,7 +16,7 @@ from ..common.contraction import contraction
 from ..common.nest_queries import one_nest
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma, pairs
-from .recipe_table import lowered
+from .recipe_table import is_lowered, lowered
 from .tile_choice import tensor_tile
 from .tiled_products import is_tiled, multiply
 
@@ -78,7 +78,7 @@ def _placed(s: lp.Schedule, gathers: tuple[str, ...]) -> Iterator[lp.Schedule]:
             if made.why("compute_inline", x) is not None:
                 return
             made = made.compute_inline(x)
-    if made is not s and lowered(made, lambda t: t) is not None:
+    if made is not s and is_lowered(made):
         yield made
 
 

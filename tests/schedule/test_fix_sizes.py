@@ -1,0 +1,60 @@
+"""Sizes fixed in a program: it computes the same as the program for all sizes at these, scheduled or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+from loopir.ir.grammar import Func
+from loopir.ir.verify.verify import verify
+from loopir.testing import funcs, schedules
+from loopir.testing.generate.strategies import arguments, sizes
+
+
+def rows() -> lp.Schedule:
+    n, m = lp.symbol("n"), lp.symbol("m", multiple_of=4)
+    return lp.Schedule(lp.softmax(lp.placeholder((n, m), "float32", name="x")))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_a_program_at_fixed_sizes_computes_what_it_does_at_these(data: st.DataObject) -> None:
+    func: Func = data.draw(schedules(data.draw(funcs()))).func
+    at = data.draw(sizes(func))
+    fixed = lp.fix_sizes(func, at)
+    verify(fixed)
+    assert not fixed.sizes
+    arrays = data.draw(arguments(func, at))
+    wanted, found = (lp.interpret(f, arrays, where, domain="ring") for f, where in ((func, at), (fixed, {})))
+    assert all(np.array_equal(wanted[name], found[name]) for name in wanted)
+
+
+def test_some_sizes_may_stay_symbols() -> None:
+    fixed = lp.fix_sizes(rows().func, {"m": 8})
+    assert fixed.sizes == ("n",)
+    assert 'x: "float32[n, 8]"' in lp.text(fixed)
+
+
+def test_the_dimensions_of_a_layout_are_no_sizes() -> None:
+    n = lp.symbol("n")
+    s = lp.Schedule(lp.placeholder((n, 8), "float32", name="x") * 2.0).cache_read("out", "x", "global")
+    s = s.set_layout("x_global", "lambda n, k: (k, n)")
+    fixed = lp.Schedule(lp.fix_sizes(s.func, {"n": 5}))
+    x = np.arange(40, dtype=np.float32).reshape(5, 8)
+    assert np.array_equal(fixed.build("interpret")(x), x * 2)
+
+
+@pytest.mark.parametrize(
+    ("given_sizes", "said"),
+    [
+        ({"m": 7}, "assumes m % 4 == 0, which m=7 does not meet"),
+        ({"n": 0}, "assumes 1 <= n, which n=0 does not meet"),
+        ({"n": -1}, "n=-1: a size is at least 0"),
+        ({"k": 4}, "has no size 'k'; its sizes: n, m"),
+    ],
+)
+def test_what_cannot_be_fixed_is_named(given_sizes: dict[str, int], said: str) -> None:
+    with pytest.raises(lp.ScheduleError, match=said):
+        lp.fix_sizes(rows().func, given_sizes)
