@@ -94,7 +94,7 @@ class Kernel:
             if results is not NotImplemented:
                 return results
         direct, plans = self._direct, self._plans
-        if direct is not None and not named:
+        if direct is not None and not named and type(args[0] if args else None) is np.ndarray:
             placed = self._made() if out is None else out
             if type(placed) is tuple and (len(args), len(placed)) == self._counts and direct(*args, *placed) == 0:
                 return placed[0] if len(placed) == 1 else placed or None
@@ -136,7 +136,9 @@ class Kernel:
         if learnt is not None:
             new = [partial(np.empty, t.shape, a.numpy) for t, a in zip(bound.arrays, self.signature.args, strict=True)
                    if a.access == "out"]  # fmt: skip
-            self._direct, self._made = learnt(self.signature, bound, self._host), lambda: tuple(x() for x in new)
+            direct = learnt(self.signature, bound, self._host)
+            if direct is not None:
+                self._direct, self._made = direct, lambda: tuple(x() for x in new)
 
     def _prepared(self, bound: Bound) -> Run:
         """What runs the program at the sizes of `bound`, given addresses of arrays of its library."""

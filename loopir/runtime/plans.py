@@ -2,7 +2,7 @@
 
 A plan keeps what `arrays.bind` found out from types and shapes, and how the program is run at these sizes; addresses,
 strides and overlaps are checked at every call. Whatever is unusual goes the long way, which also says what is wrong.
-NumPy's arrays go it to the CPU, torch's tensors and cupy's arrays on the GPU to the GPU, whichever comes first.
+NumPy's arrays and torch's tensors go it to the CPU, torch's tensors and cupy's arrays on the GPU to the GPU.
 
 The checks of a signature are spelt as one Python function without loops: most of what a launch costs is Python.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -67,10 +67,12 @@ def _cupy_maker(shape: tuple[int, ...], spec: ArgSpec) -> Callable[[], Any]:
     return make
 
 
-def _torch_maker(shape: tuple[int, ...], spec: ArgSpec) -> Callable[[], Any]:
-    torch = sys.modules["torch"]
-    dtype, device = getattr(torch, spec.dtype), torch.device("cuda", 0)
-    return lambda: torch.empty(shape, dtype=dtype, device=device)
+def _torch_maker(*device: str | int) -> Callable[[tuple[int, ...], ArgSpec], Callable[[], Any]]:
+    def maker(shape: tuple[int, ...], spec: ArgSpec) -> Callable[[], Any]:
+        torch = sys.modules["torch"]
+        return partial(torch.empty, shape, dtype=getattr(torch, spec.dtype), device=torch.device(*device))
+
+    return maker
 
 
 NUMPY = Library(
@@ -82,14 +84,16 @@ TORCH = Library(
     "type({x}) is Tensor and {x}.get_device() == 0", "{x}.shape, {x}.dtype", "{x}.data_ptr()",
     "{x}.is_contiguous() and not {x}.requires_grad", "True",
     "{x}.untyped_storage().nbytes() - {x}.storage_offset() * {x}.element_size() < {b}",
-    "{x}.is_neg()", _torch, _torch_maker,
+    "{x}.is_neg()", _torch, _torch_maker("cuda", 0),
 )  # fmt: skip
 """torch is not imported: who has a tensor has it. A sparse tensor has no address, and asking for it raises."""
 CUPY = Library(
     "type({x}) is ndarray and {x}.data.device_id == 0", "{x}.shape, {x}.dtype", "{x}.data.ptr",
     "{x}.flags.c_contiguous", "True", "False", "False", _cupy, _cupy_maker,
 )  # fmt: skip
-OF_GPU = {"torch": TORCH, "cupy": CUPY}
+TORCH_CPU = replace(TORCH, kind="type({x}) is Tensor and {x}.is_cpu", maker=_torch_maker("cpu"))
+LIBRARIES = {"cuda": {"torch": TORCH, "cupy": CUPY}, "cpu": {"numpy": NUMPY, "torch": TORCH_CPU}}
+"""By device, the libraries whose arrays go the short way, by the names of their packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +109,19 @@ class Plan:
 
 
 class Plans:
-    """The plans of one kernel, for arrays of the library that its target's arrays come from.
+    """The plans of one kernel, for arrays of each library that its calls came with.
 
     `wide` are the arguments that are moved in whole vectors.
     """
 
     def __init__(self, signature: Signature, device: str, wide: frozenset[str] = frozenset()) -> None:
-        self.signature, self.device, self.library = signature, device, NUMPY
+        self.signature, self.device = signature, device
         self.made = [n for n, a in enumerate(signature.args) if a.access == "out"]
         self.aligned = [WIDE if a.name in wide else a.numpy.itemsize for a in signature.args]
         self.new: dict[Any, Plan] = {}
         self.placed: dict[Any, Plan] = {}
-        self._spelt: dict[str, Callable[..., Short | None]] = {}
+        self._spelt: dict[str, dict[str, Callable[..., Any]]] = {}
+        """By library, the functions that its arrays are asked by."""
 
     def ready(self, args: Sequence[Any], out: Sequence[Any] | None) -> Short | None:
         """The call with `args`, if it is like an earlier one and nothing is wrong with it."""
@@ -126,36 +131,36 @@ class Plans:
         """Keep what was found out about a call that went the long way, and what `prepared` gives to run such a call."""
         if len(args) != len(self.signature.inputs) or not args:
             return
-        if not self._spelt:
-            kind = type(args[0]).__module__.partition(".")[0]
-            library = OF_GPU.get(kind) if self.device == "cuda" else NUMPY
-            spelt = None if library is None else self._functions(library)
-            if library is None or spelt is None:
-                return
-            self.library = library
-            self._spelt = spelt
-            self.ready = spelt["ready"]
-        new = self._spelt["key_new"](*args)
-        placed = self._spelt["key_placed"](*_merged(self.made, args, bound.results))
+        kind = type(args[0]).__module__.partition(".")[0]
+        library = LIBRARIES[self.device].get(kind)
+        if library is None or (kind not in self._spelt and not self._spell(kind, library)):
+            return
+        spelt = self._spelt[kind]
+        new = spelt["key_new"](*args)
+        placed = spelt["key_placed"](*_merged(self.made, args, bound.results))
         if new is None or placed is None:
             return
         if len(self.new) >= MAX_PLANS:
             self.new.clear()
             self.placed.clear()
         shapes = [t.shape for t in bound.arrays]
-        outputs = tuple(self.library.maker(shapes[n], self.signature.args[n]) for n in self.made)
+        outputs = tuple(library.maker(shapes[n], self.signature.args[n]) for n in self.made)
         sizes = tuple(prod(t.shape) * a.numpy.itemsize for t, a in zip(bound.arrays, self.signature.args, strict=True))
         single = any(prod(shape) == 1 for shape in shapes)
         self.new[new] = self.placed[placed] = Plan(prepared(), outputs, sizes, single)
 
-    def _functions(self, library: Library) -> dict[str, Callable[..., Any]] | None:
+    def _spell(self, kind: str, library: Library) -> bool:
+        """Make the functions for arrays of `library`, unless it is another one that is called so."""
         try:
             scope = library.scope()
-        except KeyError:  # the arrays are of another library that is called so
-            return None
+        except KeyError:
+            return False
         scope |= {"new": self.new, "placed": self.placed}
         exec(compile(self.source(library), "<plans>", "exec"), scope)
-        return {name: scope[name] for name in ("ready", "key_new", "key_placed")}
+        self._spelt[kind] = {name: scope[name] for name in ("ready", "key_new", "key_placed")}
+        ways = [spelt["ready"] for spelt in self._spelt.values()]
+        self.ready = ways[0] if len(ways) == 1 else partial(_first_ready, ways)
+        return True
 
     def source(self, say: Library) -> str:
         """The checks of a call, in Python: x0, x1, ... are the arguments, p0 ... where they lie, b0 ... their bytes."""
@@ -220,6 +225,14 @@ class Plans:
             f"    return plan.run, ({names('p', every)}), {_given(self.made)}",
         ]
         return "\n".join(lines) + "\n"
+
+
+def _first_ready(ways: Sequence[Callable[..., Short | None]], args: Sequence[Any], out: Any) -> Short | None:
+    """What the first of several libraries says that knows these arrays."""
+    for way in ways:
+        if (short := way(args, out)) is not None:
+            return short
+    return None
 
 
 def _merged(made: Sequence[int], args: Sequence[Any], results: Sequence[Any]) -> list[Any]:

@@ -127,7 +127,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
             kind, _, index = device.partition(":")
             self.a, self.shape, self.dtype = a, a.shape, f"torch.{a.dtype.name}"
             self.device = SimpleNamespace(type=kind, index=int(index) if index else None)
-            self.stored = a.nbytes
+            self.stored, self.is_cpu = a.nbytes, kind == "cpu"
 
         def untyped_storage(self) -> Any:
             return SimpleNamespace(nbytes=lambda: self.stored)
@@ -158,6 +158,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     Tensor.__module__ = "torch"
     module.Tensor, module.float32, module.bfloat16 = Tensor, F32, np.dtype(ml_dtypes.bfloat16)
     module.empty = lambda shape, dtype, device: Tensor(np.empty(shape, dtype))
+    module.device = lambda *device: device
     monkeypatch.setitem(sys.modules, "torch", module)
     return module
 
