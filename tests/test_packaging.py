@@ -92,7 +92,7 @@ def requirements() -> list[str]:
 @pytest.mark.parametrize("requirement", [r for r in requirements() if not r.startswith("loopir[")])
 def test_every_package_has_a_lowest_version_that_exists(requirement: str) -> None:
     """`python .ci/check.py --lowest` installs it, so it is a release, with all its numbers."""
-    assert re.fullmatch(r"[\w.-]+(\[\w+\])?(>=\d+\.\d+\.\d+(,<[\d.]+)?|==\d+\.\*)", requirement)
+    assert re.fullmatch(r"[\w.-]+(\[\w+\])?(>=\d+\.\d+\.\d+(,<[\d.]+)?|==\d+\.(\*|\d+\.\d+))", requirement)
 
 
 def test_llvmlite_is_no_newer_than_was_tried() -> None:

@@ -9,8 +9,9 @@ from loopir.loading import load
 
 if TYPE_CHECKING:
     from loopir.frontend.onnx import OnnxProgram
+    from loopir.frontend.torch import Report
 
-__all__ = ["from_onnx"]
+__all__ = ["from_onnx", "torch_report"]
 
 
 def from_onnx(model: Any, *, values: Mapping[str, Any] | None = None, **sizes: int) -> OnnxProgram:
@@ -22,3 +23,11 @@ def from_onnx(model: Any, *, values: Mapping[str, Any] | None = None, **sizes: i
     needed (`.needs`). Nothing in the file is executed, and external data is read from the model's folder alone.
     """
     return load("loopir.frontend.onnx").import_model(model, values or {}, sizes)
+
+
+def torch_report(*, reset: bool = False) -> Report:
+    """What `torch.compile(backend="loopir")` made kernels of in this process, and what it left to torch, with counts.
+
+    `print` shows it. With `reset`, counting begins anew.
+    """
+    return load("loopir.frontend.torch.report").take_report(reset)

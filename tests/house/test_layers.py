@@ -22,7 +22,6 @@ MAY_IMPORT = {
     "intrinsics": ("errors", "ir", "interp"),
     "analysis": ("errors", "ir", "interp", "arith"),
     "tensor": ("errors", "ir", "arith", "intrinsics", "analysis"),
-    "frontend": ("errors", "loading", "ir", "interp", "arith", "tensor"),
     "schedule": ("errors", "ir", "interp", "arith", "analysis", "intrinsics"),
     "lower": ("errors", "machines", "ir", "interp", "arith", "analysis", "intrinsics"),
     "codegen": ("errors", "ir", "interp", "intrinsics"),
@@ -41,6 +40,7 @@ MAY_IMPORT = {
         "runtime",
         "show",
     ),
+    "frontend": ("errors", "loading", "ir", "interp", "arith", "tensor", "runtime", "build"),
     "testing": (
         "errors",
         "ir",

@@ -4,8 +4,14 @@ from functools import cache
 
 from exceptions_list import ROOT, SOURCES, listed, name_of
 
-TESTED_TOGETHER = ("loopir/schedule/primitives/", "loopir/intrinsics/", "loopir/frontend/onnx/operators/")
-"""Where one test runs all files: the docstrings of primitives, each operation on each target, ONNX's own tests."""
+TESTED_TOGETHER = (
+    "loopir/schedule/primitives/",
+    "loopir/intrinsics/",
+    "loopir/frontend/onnx/operators/",
+    "loopir/frontend/torch/",
+)
+"""Where one test runs all files: the docstrings of primitives, each operation on each target, ONNX's own tests, models
+in torch, whose import takes seconds."""
 
 
 @cache

@@ -8,8 +8,6 @@ all sizes at once; what shapes are made of is worked out on the way (`folding`).
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +18,14 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto
 
-from loopir.errors import ExprError, ModelError, VerifyError
+from loopir.errors import ExprError, ModelError
+from loopir.frontend.identifiers import Names
 from loopir.frontend.onnx.folding import fold
 from loopir.frontend.onnx.node import OPERATORS, Node
 from loopir.frontend.onnx.reading import DTYPES, attributes, domain_of, dtype_of, opsets, read_tensor
 from loopir.frontend.onnx.values import Array, Value, constant, is_symbolic, placeholders
 from loopir.interp.interpret import interpret
 from loopir.ir import dtypes
-from loopir.ir.verify.scope import require_usable
 from loopir.tensor.index import IndexExpr, symbol
 from loopir.tensor.nest import to_func
 from loopir.tensor.tensor import Tensor, placeholder
@@ -54,7 +52,7 @@ class Importer:
     ) -> None:
         self.model, self.folder, self.sizes, self.values = model, folder, dict(sizes), dict(values)
         self.functions = {(domain_of(f), f.name): f for f in model.functions}
-        self.taken: set[str] = set()
+        self.names = Names()
         self.stored: dict[str, Array] = {}
         self.symbols: dict[str, Any] = {}
         self.inputs: dict[str, Tensor] = {}
@@ -129,17 +127,7 @@ class Importer:
 
     def identifier(self, name: str, default: str) -> str:
         """`name` as a kernel may call it, unlike all others."""
-        plain = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or default
-        plain = f"{default}_{plain}" if plain[0].isdigit() or keyword.iskeyword(plain) else plain
-        try:
-            require_usable(plain)
-        except VerifyError:
-            plain = f"{plain}_"
-        found, n = plain, 1
-        while found in self.taken:
-            found, n = f"{plain}_{n}", n + 1
-        self.taken.add(found)
-        return found
+        return self.names.identifier(name, default)
 
     # ------------------------------------------------------------ values
 

@@ -1,0 +1,71 @@
+"""Products of matrices and attention."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from loopir.frontend.torch.row import Unsupported, operator
+from loopir.tensor import functions as f
+from loopir.tensor.core import as_expr
+from loopir.tensor.creation import arange
+from loopir.tensor.tensor import Tensor
+
+
+def _of_floats(*given: Tensor) -> None:
+    if not all(x.dtype.is_float for x in given):
+        raise Unsupported("products of integers")
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.astype("float32") if x.dtype.is_narrow else x
+
+
+@operator("aten.mm.default", "aten.bmm.default", "aten.mv.default", "aten.dot.default")
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    _of_floats(a, b)
+    return a @ b
+
+
+def _with(c: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    if alpha != 1:
+        product = product * float(alpha)
+    if beta == 0:  # what torch does not read then may be NaN
+        return product
+    return (c if beta == 1 else c * float(beta)) + product
+
+
+@operator("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default", "aten.addbmm.default")
+def addmm(c: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    _of_floats(a, b, c)
+    return _with(c, a @ b, beta, alpha)
+
+
+@operator("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
+    scale: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The attention, and the logarithm of the sum of each row's exponentials, which its derivative takes."""
+    if dropout_p:
+        raise Unsupported("dropout, which draws torch's random numbers")
+    if attn_mask is not None:
+        raise Unsupported("attention with a mask, whose rows may be all masked")
+    if q.shape[1] != k.shape[1]:
+        raise Unsupported("attention with fewer heads of keys")
+    width = q.shape[-1]
+    if not isinstance(width, int):
+        raise Unsupported("a head width that is known only at the call")
+    factor = 1.0 / math.sqrt(width) if scale is None else float(scale)
+    scores = _wide(q @ k.transpose(0, 1, 3, 2)) * factor
+    if is_causal:
+        rows, columns = arange(q.shape[2])[:, None], arange(k.shape[2])[None, :]
+        scores = f.where(columns <= rows, scores, as_expr(Tensor, -math.inf, scores.dtype))
+    scores = scores.named("scores")
+    largest = f.max(scores, axis=-1, keepdims=True)
+    powers = f.exp(scores - largest).named("powers")
+    total = f.sum(powers, axis=-1, keepdims=True)
+    weights = (powers * (1.0 / total)).astype(q.dtype)
+    return weights @ v, (largest + f.log(total))[..., 0]

@@ -1,0 +1,249 @@
+"""A piece of a graph as a kernel: torch's tensors in, torch's tensors out.
+
+Results that are views of inputs or of other results are made by torch, of what the kernel stored: they share memory and
+have strides as in eager mode, and nothing is copied for them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.node import map_arg
+
+from loopir.build import Schedule, build
+from loopir.frontend.torch.row import OPERATORS, AtenRow, Unsupported
+from loopir.frontend.torch.translate import Input, Translation, dense_order, is_costly
+from loopir.loading import load
+from loopir.runtime.call import Kernel
+from loopir.tensor import functions as f
+from loopir.tensor.tensor import Tensor
+
+PARTIAL_VIEWS = frozenset((
+    "aten.select.int", "aten.slice.Tensor", "aten.split_with_sizes.default", "aten.split.Tensor", "aten.unbind.int",
+    "aten.diagonal.default",
+))  # fmt: skip
+"""Views of a part, for which the whole is not stored if nothing else needs it."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A result that the kernel stores: its node, and the order of dimensions in which it is stored."""
+
+    node: fx.Node
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PieceProgram:
+    """A piece as tensor expressions, and what a call of its kernel takes and gives."""
+
+    outputs: tuple[Tensor, ...]
+    inputs: dict[str, Input]
+    stored: tuple[Stored, ...]
+    messages: tuple[str, ...]
+    """What the last output, a bool, says is wrong; empty where nothing is required."""
+
+
+def row_of(node: Any) -> AtenRow | None:
+    """The row of a call; that of its call for one of several results."""
+    source = node.args[0] if node.target is operator.getitem else node
+    return OPERATORS.get(str(source.target)) if isinstance(source, fx.Node) else None
+
+
+def translate(graph: fx.Graph) -> PieceProgram:
+    """The program of a piece. Raises one of `translate.REFUSED` where that cannot be."""
+    made, stored, outputs = Translation(), list[Stored](), list[Tensor]()
+    bases = bases_of(graph)
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            if isinstance(node.meta["val"], torch.Tensor):
+                made.take(node)
+        elif node.op == "call_function" and _gives_tensors(node):
+            made.add(node)
+            value = made.values[node]
+            if node in bases:
+                stored.append(Stored(node, dense_order(node.meta["val"])))
+                outputs.append(_store_result(made, node, stored[-1].order, outputs))
+            elif isinstance(value, Tensor) and _readers(node) > 1 and is_costly(value):
+                made.values[node] = value.named(made.names.identifier(node.name, "t"))
+    messages = tuple(dict.fromkeys(r.message for r in made.requirements))
+    if made.requirements:
+        wrong = made.requirements[0].violated
+        for r in made.requirements[1:]:
+            wrong = f.logical_or(wrong, r.violated)
+        outputs.append(wrong.named(made.names.identifier("violated", "v")))
+    return PieceProgram(tuple(outputs), made.inputs, tuple(stored), messages)
+
+
+def _gives_tensors(node: fx.Node) -> bool:
+    value = node.meta["val"]
+    return any(isinstance(x, torch.Tensor) for x in (value if isinstance(value, tuple | list) else (value,)))
+
+
+def _store_result(made: Translation, node: fx.Node, order: tuple[int, ...], taken: Sequence[Tensor]) -> Tensor:
+    """Store what `node` gives, its dimensions in `order`; readers read what is stored from now on."""
+    value = made.values[node]
+    plain = order == tuple(range(len(order)))
+    new = value.source is not None and not value.source[0].is_placeholder and all(value is not t for t in taken)
+    stage = value if plain and new else value.transpose(order).named(made.names.identifier(node.name, "t"))
+    made.values[node] = stage if plain else stage.transpose(tuple(order.index(d) for d in range(len(order))))
+    return stage
+
+
+def _readers(node: fx.Node) -> int:
+    """How many calls compute with what `node` gives, also through views of it."""
+    return sum(_readers(u) if (row := row_of(u)) is not None and row.view else 1 for u in node.users)
+
+
+def results_of(graph: fx.Graph) -> list[Any]:
+    """What a graph gives, in order."""
+    (given,) = next(n for n in reversed(graph.nodes) if n.op == "output").args
+    return list(given) if isinstance(given, tuple | list) else [given]
+
+
+def bases_of(graph: fx.Graph) -> set[fx.Node]:
+    """The calls whose results are stored: those that are given, or that views which are given look at."""
+    results = [n for n in results_of(graph) if isinstance(n, fx.Node)]
+    bases = {_base(n, whole=False) for n in results}
+    for n in results:
+        if (whole := _base(n, whole=True)).op == "placeholder" or whole in bases:
+            bases.discard(_base(n, whole=False))
+            bases.add(whole)
+    return {b for b in bases if b.op == "call_function"}
+
+
+def _base(node: fx.Node, *, whole: bool) -> fx.Node:
+    """What `node` is a view of in the end; unless `whole`, what is only a part of something counts for itself."""
+    while node.op == "call_function" and (row := row_of(node)) is not None and row.view:
+        source = node.args[0]
+        assert isinstance(source, fx.Node)
+        viewed = source if node.target is operator.getitem else node
+        if not whole and str(viewed.target) in PARTIAL_VIEWS:
+            break
+        node = source
+    return node
+
+
+# ---------------------------------------------------------------- calls
+
+
+class Piece:
+    """A kernel of a piece of a graph, called as the piece is."""
+
+    def __init__(self, graph: fx.Graph, device: torch.device, *, scheduled: bool = True) -> None:
+        program = translate(graph)
+        target = "cuda" if device.type == "cuda" else "llvm"
+        schedule = Schedule(list(program.outputs))
+        if scheduled or target == "cuda":
+            schedule = load("loopir.schedules").auto(schedule, target)
+        threads = None if target == "cuda" else torch.get_num_threads()
+        self.schedule, self.kernel = schedule, build(schedule, target, threads=threads)
+        self.device, self.messages = device, program.messages
+        self._inputs = [_position(graph, program.inputs[a.name]) for a in self.kernel.signature.inputs]
+        self._outputs = [_made(s) for s in program.stored]
+        self._sizes = _size_getters(graph, self.kernel)
+        self._shapes = self.kernel.signature.shapes() if not self._sizes else None
+        self._views = _view_calls(graph, program.stored)
+        single = next(n for n in reversed(graph.nodes) if n.op == "output").args[0]
+        self._single = not isinstance(single, tuple | list)
+
+    def __call__(self, *args: Any) -> Any:
+        shapes = self._shapes
+        if shapes is None:
+            shapes = self.kernel.signature.shapes(*(get(args) for get in self._sizes))
+        given = tuple(_dense(args[n], order) for n, order in self._inputs)
+        first = len(given)
+        placed = tuple(torch.empty(shape, dtype=dtype, device=self.device)
+                       for shape, (dtype, _) in zip(shapes[first:], self._outputs))  # fmt: skip
+        if self.messages:
+            violated = torch.empty((), dtype=torch.bool, device=self.device)
+            self.kernel(*given, out=(*placed, violated))
+            if violated:
+                raise IndexError("; or ".join(self.messages))
+        else:
+            self.kernel(*given, out=placed)
+        results = [x if back is None else x.permute(back) for x, (_, back) in zip(placed, self._outputs)]
+        if self._views is not None:
+            return self._views(args, results)
+        return results[0] if self._single else tuple(results)
+
+
+def _dense(x: torch.Tensor, order: tuple[int, ...] | None) -> torch.Tensor:
+    if x.requires_grad:
+        x = x.detach()
+    if order is not None:
+        x = x.permute(order)
+    return x if x.is_contiguous() else x.contiguous()
+
+
+def _plain(order: tuple[int, ...]) -> bool:
+    return order == tuple(range(len(order)))
+
+
+def _position(graph: fx.Graph, taken: Input) -> tuple[int, tuple[int, ...] | None]:
+    """Which argument of the piece an input is, and the order of dimensions in which it is dense."""
+    return _placeholders(graph).index(taken.node), None if _plain(taken.order) else taken.order
+
+
+def _made(s: Stored) -> tuple[torch.dtype, tuple[int, ...] | None]:
+    """The type of a result, and the order that brings its dimensions back."""
+    back = None if _plain(s.order) else tuple(s.order.index(d) for d in range(len(s.order)))
+    return s.node.meta["val"].dtype, back
+
+
+def _placeholders(graph: fx.Graph) -> list[fx.Node]:
+    return [n for n in graph.nodes if n.op == "placeholder"]
+
+
+def _size_getters(graph: fx.Graph, kernel: Kernel) -> list[Callable[[Sequence[Any]], int]]:
+    """What finds each size of the kernel in the arguments of the piece."""
+    getters: dict[str, Callable[[Sequence[Any]], int]] = {}
+    for k, node in enumerate(_placeholders(graph)):
+        fake = node.meta["val"]
+        if isinstance(fake, torch.SymInt):
+            getters.setdefault(str(fake.node.expr), lambda args, k=k: int(args[k]))
+        for d, n in enumerate(fake.shape if isinstance(fake, torch.Tensor) else ()):
+            if isinstance(n, torch.SymInt):
+                getters.setdefault(str(n.node.expr), lambda args, k=k, d=d: args[k].shape[d])
+    for name in kernel.signature.sizes:
+        if name not in getters:
+            raise Unsupported(f"the size {name}, which no argument has as it is")
+    return [getters[name] for name in kernel.signature.sizes]
+
+
+def _view_calls(graph: fx.Graph, stored: Sequence[Stored]) -> Callable[[Sequence[Any], Sequence[Any]], Any] | None:
+    """What makes the results of the piece from its arguments and what is stored; None where these are the results."""
+    results, kept = results_of(graph), [s.node for s in stored]
+    if results == kept:
+        return None
+    inputs = _placeholders(graph)
+    known = {*inputs, *kept}
+    calls: list[fx.Node] = []
+
+    def need(node: Any) -> None:
+        if isinstance(node, fx.Node) and node not in known:
+            known.add(node)
+            for x in node.all_input_nodes:
+                need(x)
+            calls.append(node)
+
+    for n in results:
+        need(n)
+    if any((row := row_of(c)) is None or not row.view for c in calls):
+        raise Unsupported("a result that is neither stored nor a view")
+    single = not isinstance(next(n for n in reversed(graph.nodes) if n.op == "output").args[0], tuple | list)
+
+    def run(args: Sequence[Any], made: Sequence[Any]) -> Any:
+        env: dict[fx.Node, Any] = {**dict(zip(inputs, args)), **dict(zip(kept, made))}
+        for c in calls:
+            given, named = map_arg((c.args, c.kwargs), env.__getitem__)
+            env[c] = c.target(*given, **named)  # type: ignore[operator]
+        found = [env[n] if isinstance(n, fx.Node) else n for n in results]
+        return found[0] if single else tuple(found)
+
+    return run

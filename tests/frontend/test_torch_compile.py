@@ -1,0 +1,226 @@
+"""torch.compile with loopir's backend: models, gradients, training, and whatever else eager mode takes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+import loopir as lp
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+import torch_models as models  # noqa: E402
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+
+from loopir.frontend.torch import backend, compiling, piece, translate  # noqa: E402
+from loopir.frontend.torch.report import Report  # noqa: E402
+from loopir.frontend.torch.row import OPERATORS, Unsupported  # noqa: E402
+from loopir.frontend.torch.values import SizeTable, dtype_name  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    lp.torch_report(reset=True)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads that wait for one another are slow on a busy machine
+    yield
+    torch.set_num_threads(threads)
+    torch._dynamo.reset()
+
+
+def unscheduled(gm: Any, inputs: Any) -> Any:
+    """The backend with kernels as they are written, which are compiled in a fraction of the time."""
+    compiler = partial(compiling.compile_graph, scheduled=False)
+    return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler,
+                        decompositions=compiling.decompositions())(gm, inputs)  # fmt: skip
+
+
+def compiled(fn: Any, **options: Any) -> Any:
+    return torch.compile(fn, backend=unscheduled, **options)
+
+
+CASES = {c.name: c for c in models.cases(small=True)}
+
+
+@pytest.mark.parametrize("name", ["LLaMA layer", "DLRM", "ResNet-18"])
+def test_outputs_and_gradients_are_eagers(name: str) -> None:
+    model, inputs = CASES[name].model(), CASES[name].inputs(2)
+    other = copy.deepcopy(model)
+    expected, got = model(*inputs), compiled(other)(*inputs)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    expected.square().mean().backward()
+    got.square().mean().backward()
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-4)
+    assert lp.torch_report().kernels >= 2
+    assert not lp.torch_report().failures
+
+
+def test_training_descends_like_eager() -> None:
+    """100 steps of a language model on text of a few words, drawn here."""
+    words = ["loop ", "nest ", "tile ", "fuse "]
+    text = "".join(words[n] for n in torch.randint(0, len(words), (400,)).tolist())
+    letters = sorted(set(text))
+    codes = torch.tensor([letters.index(c) for c in text])
+    model = models.Language(len(letters), 16, 2, 4)
+    other = copy.deepcopy(model)
+    fast = compiled(other)
+    losses: list[list[float]] = [[], []]
+    for side, call, parameters in ((0, model, model), (1, fast, other)):
+        step = torch.optim.SGD(parameters.parameters(), lr=0.5)
+        draws = torch.Generator().manual_seed(1)
+        for _ in range(100):
+            at = torch.randint(0, len(codes) - 5, (4,), generator=draws)[:, None] + torch.arange(5)
+            loss = torch.nn.functional.cross_entropy(call(codes[at[:, :4]]).flatten(0, 1), codes[at[:, 1:]].flatten())
+            step.zero_grad()
+            loss.backward()
+            step.step()
+            losses[side].append(loss.item())
+    assert losses[1][-1] < 0.7 * losses[1][0]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+
+
+def test_the_backend_schedules_and_is_found_by_name() -> None:
+    model, x = models.Mlp(16, 32, 2), torch.randn(4, 16)
+    with torch.no_grad():
+        got = torch.compile(model, backend=backend)(x)
+        torch.testing.assert_close(got, model(x), rtol=1e-4, atol=1e-5)
+    report = lp.torch_report()
+    assert (report.graphs, report.kernels) == (1, 1)
+    assert "aten.addmm.default" in report.compiled
+    if "loopir" in torch._dynamo.list_backends():
+        assert torch._dynamo.lookup_backend("loopir") is backend
+
+
+def in_place(a: Any) -> Any:
+    b = a + 1
+    b[0] = 3
+    a.add_(b.mul_(2))
+    return b, a.t(), b.t()
+
+
+def views(a: Any) -> Any:
+    return a.t(), (a + 1).t(), (a * 2)[:, 1:], a[0].expand(4, 4), (a @ a).permute(1, 0)
+
+
+def broken(a: Any) -> Any:
+    b = a * 2
+    torch._dynamo.graph_break()
+    return b.exp() if a.sum() > 0 else b - 1
+
+
+SHARED = torch.arange(8.0) / 8
+FINE: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]] = {
+    "in place": (in_place, [(torch.ones(4, 4),)]),
+    "views": (views, [(torch.randn(4, 4),)]),
+    "graph breaks": (broken, [(torch.ones(3),), (-torch.ones(3),)]),
+    "strides": (lambda a: a.exp() + 1, [(torch.randn(4, 6).t(),), (torch.randn(4, 6)[:, ::2],)]),
+    "shared storage": (lambda a, b: (a.mul_(2), b + a), [(SHARED[:4], SHARED[2:6])]),
+    "no elements": (lambda a: (a.exp().sum(), a * 2), [(torch.randn(0, 4),)]),
+    "narrow floats": (lambda a: torch.nn.functional.gelu(a @ a), [(torch.randn(4, 4, dtype=torch.bfloat16),)]),
+    "doubles": (lambda a: a.softmax(-1), [(torch.randn(4, 4, dtype=torch.float64),)]),
+    "integers": (lambda a: (a * 3 + 1.5, a // 2, a % 3, a.sum(), a > 1), [(torch.arange(-5, 7),)]),
+    "bools": (lambda a: (a & ~a, a.any(), a + 1), [(torch.tensor([True, False]),)]),
+    "complex numbers": (lambda a: (a + 1j).abs(), [(torch.randn(3),)]),
+    "no tensors": (lambda n: torch.arange(n) * 2, [(5,)]),
+}
+
+
+@pytest.mark.parametrize("what", FINE)
+def test_whatever_eager_takes(what: str) -> None:
+    fn, calls = FINE[what]
+    fast = compiled(fn)
+    for given in calls:
+        mine, theirs = copy.deepcopy(given), copy.deepcopy(given)  # keeps what shares storage
+        got, expected = fast(*mine), fn(*theirs)
+        for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, expected)), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-2 if b.dtype == torch.bfloat16 else 1e-5, atol=1e-5)
+        for a, b in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(a, b)
+    assert not lp.torch_report().failures
+
+
+def test_sizes_that_change_are_symbols() -> None:
+    fn = lambda a, b: torch.cat([a @ a.T, b]).softmax(-1)[1:].sum(0)  # noqa: E731
+    fast = compiled(fn, dynamic=True)
+    for n in (4, 7, 9):
+        a, b = torch.randn(n, 8), torch.randn(3, n)
+        torch.testing.assert_close(fast(a, b), fn(a, b), rtol=1e-4, atol=1e-5)
+    assert lp.torch_report().graphs == 1
+
+
+def test_buffers_are_updated() -> None:
+    norm = torch.nn.BatchNorm1d(3)
+    other = copy.deepcopy(norm)
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(compiled(other)(x), norm(x), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(other.running_var, norm.running_var)
+    assert other.num_batches_tracked == 1
+
+
+def test_random_numbers_are_torchs_own() -> None:
+    fn = lambda a: torch.nn.functional.dropout(a.exp(), 0.5)  # noqa: E731
+    torch.manual_seed(1)
+    expected = fn(torch.ones(64))
+    torch.manual_seed(1)
+    torch.testing.assert_close(compiled(fn)(torch.ones(64)), expected)
+    ((operator, reason),) = lp.torch_report().left
+    assert (operator, reason) == ("aten.native_dropout.default", "no row")
+
+
+def test_an_index_outside_raises() -> None:
+    fn = compiled(lambda w, i: torch.nn.functional.embedding(i, w) * 2)
+    w = torch.randn(4, 3)
+    torch.testing.assert_close(fn(w, torch.tensor([1, 3])), w[[1, 3]] * 2)
+    with pytest.raises(IndexError, match="an index is outside of a dimension of size 4"):
+        fn(w, torch.tensor([1, 9]))
+
+
+def test_a_piece_that_fails_stays_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(piece, "build", failing)
+    x = torch.ones(3)
+    torch.testing.assert_close(compiled(torch.exp)(x), x.exp())
+    assert lp.torch_report().failures == ["RuntimeError: no memory"]
+    assert "a piece as a whole: RuntimeError: no memory" in str(lp.torch_report())
+
+
+def test_a_report_counts() -> None:
+    report = Report(graphs=1)
+    report.count("aten.mm.default", None)
+    report.count("aten.view.default", "", light=True)
+    report.count("aten.sort.default", "no row")
+    assert str(report).splitlines() == [
+        "1 graphs, 0 kernels: 1 calls compiled, 1 views and constants, 1 calls left to torch",
+        "     1 aten.sort.default: no row",
+    ]
+
+
+def test_types_and_sizes() -> None:
+    assert dtype_name(torch.bfloat16) == "bfloat16"
+    with pytest.raises(Unsupported, match=r"elements of torch\.complex64"):
+        dtype_name(torch.complex64)
+    assert SizeTable().convert(4) == 4
+    with pytest.raises(Unsupported, match="a size 'n'"):
+        SizeTable().convert("n")
+
+
+def test_dense_orders() -> None:
+    assert translate.dense_order(torch.ones(2, 3).t()) == (1, 0)
+    assert translate.dense_order(torch.ones(2, 3)[:, ::2]) == (0, 1)
+    assert translate.dense_order(torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last)) == (0, 2, 3, 1)
+
+
+def test_rows_are_of_operators_that_torch_has() -> None:
+    def there(name: str) -> bool:
+        space, packet, overload = name.split(".")
+        return hasattr(getattr(getattr(torch.ops, space), packet, None), overload)
+
+    assert not [name for name in OPERATORS if not there(name)]
