@@ -285,7 +285,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
     return s
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(schedules(), st.integers(0, 6), st.integers(0, 3), st.integers(0, 9))
 def test_sequences_of_steps_keep_the_meaning(s: Schedule, n: int, m: int, seed: int) -> None:
     base = s

@@ -29,7 +29,7 @@ def test_large_ones_are_done_by_tensor_cores(conv: Conv) -> None:
 
 
 def test_warpgroups_take_windows_in_vectors_and_weights_in_boxes() -> None:
-    conv = Conv("padding", n=1, c=64, h=8, k=64, padding=1)
+    conv = Conv("padding", n=1, c=64, h=7, k=64, r=2, padding=1)
     s = schedules.conv_wgmma(schedules.inlined(conv.schedule()), "conv", block=(64, 64), stages=2)
     assert all(x in str(s) for x in ("wgmma_m64n64k16", "cp_async", "tma_load"))
     given = conv.arrays()

@@ -33,11 +33,24 @@ def exact(func: Any, arrays: dict[str, Any], sizes: dict[str, int]) -> list[Any]
 
 
 @cache
-def meant(name: str, kind: str) -> list[Any]:
-    """What the program means, before it is scheduled, at the last of its sizes: the same for every target."""
-    named = PROGRAMS[name]
-    s, cases = given(named, kind)
-    return exact(s.func, named.arrays(s, cases[-1]), cases[-1])
+def meant(name: str, values: tuple[int, ...]) -> list[Any]:
+    """What the program means over the ring, before it is scheduled, at these sizes: the same for every target, and
+    whether the sizes are given as numbers or by name."""
+    return exact(*at_sizes(name, values))
+
+
+@cache
+def computed(name: str, values: tuple[int, ...]) -> dict[str, Any]:
+    """What the program computes at these sizes."""
+    func, arrays, _ = at_sizes(name, values)
+    return lp.interpret(func, {k: v.copy() for k, v in arrays.items()})
+
+
+def at_sizes(name: str, values: tuple[int, ...]) -> tuple[lp.Func, dict[str, Any], dict[str, int]]:
+    """The program with these numbers for its sizes, its inputs, and its sizes by name."""
+    named, sizes = PROGRAMS[name], dict(zip(PROGRAMS[name].sizes, values, strict=True))
+    s = named.schedule(*values)
+    return s.func, named.arrays(s, sizes), sizes
 
 
 def same(one: list[Any], other: list[Any]) -> bool:
@@ -54,9 +67,9 @@ def test_on_a_cpu(name: str, kind: str) -> None:
     for sizes in cases:
         arrays = named.arrays(s, sizes)
         if sizes == cases[-1] and kind != "fits":
-            assert same(meant(name, kind), exact(made.func, arrays, sizes))
+            assert same(meant(name, (*sizes.values(),)), exact(made.func, arrays, sizes))
         wanted = {x: sizes[x] for x in s.func.sizes}
-        want = lp.interpret(s.func, {k: v.copy() for k, v in arrays.items()}, wanted)
+        want = computed(name, (*sizes.values(),))
         mine = {k: v.copy() for k, v in arrays.items()}
         got = kernel(*mine.values(), **wanted)
         results = mine if got is None else dict(zip(want, got if isinstance(got, tuple) else (got,), strict=True))
@@ -76,4 +89,4 @@ def test_on_threads_of_a_gpu(name: str, kind: str) -> None:
         assert lp.compile_source(made, arch="sm_90a").cubin
     for sizes in cases[-1:] if kind != "fits" else ():
         arrays = named.arrays(s, sizes)
-        assert same(meant(name, kind), exact(made.func, arrays, sizes))
+        assert same(meant(name, (*sizes.values(),)), exact(made.func, arrays, sizes))

@@ -64,7 +64,7 @@ def test_a_plan_means_what_the_program_means(s: lp.Schedule, target: str) -> Non
     assert schedules.load(s, p.json()).apply() == made
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(dags(most=3))
 def test_greedy_is_nearly_as_good_as_the_best_of_all(s: lp.Schedule) -> None:
     if len(lp.nests(s.func)) > 6:
