@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         VerifyError as VerifyError,
         Witness as Witness,
     )
-    from loopir.frontend import from_onnx as from_onnx, torch_report as torch_report
+    from loopir.frontend import from_onnx as from_onnx, jit as jit, torch_report as torch_report
     from loopir.interp.instruction import Pointer as Pointer, instruction as instruction
     from loopir.interp.interpret import interpret as interpret
     from loopir.ir.grammar import Func as Func
@@ -84,6 +84,7 @@ _HOME = {
     "func": "loopir.ir.parser.parse",
     "parse": "loopir.ir.parser.parse",
     "from_onnx": "loopir.frontend",
+    "jit": "loopir.frontend",
     "torch_report": "loopir.frontend",
     "text": "loopir.ir.printer",
     "instruction": "loopir.interp.instruction",

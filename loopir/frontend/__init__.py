@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from loopir.loading import load
 
 if TYPE_CHECKING:
+    from loopir.frontend.jitting import Jitted
     from loopir.frontend.onnx import OnnxProgram
     from loopir.frontend.torch import Report
 
-__all__ = ["from_onnx", "torch_report"]
+__all__ = ["from_onnx", "jit", "torch_report"]
 
 
 def from_onnx(model: Any, *, values: Mapping[str, Any] | None = None, **sizes: int) -> OnnxProgram:
@@ -31,3 +32,20 @@ def torch_report(*, reset: bool = False) -> Report:
     `print` shows it. With `reset`, counting begins anew.
     """
     return load("loopir.frontend.torch.report").take_report(reset)
+
+
+def jit(fn: Callable[..., Any] | None = None, *, target: str | None = None) -> Jitted | Callable[..., Jitted]:
+    """Compile a function of arrays for each signature that it is called with, as a decorator with or without arguments.
+
+        @lp.jit
+        def layer(x, w, b):
+            return lp.relu(x @ w + b)
+
+        layer(x, w, b)  # NumPy's arrays, torch's, or any with DLPack: traced once for these types and shapes
+
+    The function gets placeholders and gives a tensor or a tuple of them; arguments that are no arrays are constants of
+    the kernel. It is scheduled by `schedules.auto`, for `target` or where the arrays are; results are arrays of the
+    library of the first one. Raises TypeError for what is neither an array nor a constant.
+    """
+    made = load("loopir.frontend.jitting").Jitted
+    return made(fn, target) if fn is not None else lambda fn: made(fn, target)

@@ -17,6 +17,7 @@ from loopir.runtime.arrays import Bound, Signature, bind, call_sizes, stream_ask
 from loopir.runtime.export import Export, Exportable, write
 from loopir.runtime.interruptible import interruptible
 from loopir.runtime.plans import MAX_PLANS, Plans, Run
+from loopir.runtime.torch_operator import register_torch_operator
 
 LONG = 0.25
 """Seconds of a processor from which on calls like this one are left as soon as a signal handler raises."""
@@ -165,6 +166,18 @@ class Kernel:
         placed = (results,) if len(self.signature.outputs) == 1 else results or ()
         bound = bind(self.signature, args, named, placed if self.signature.outputs else out, self._runtime.device)
         return graph(self._host, bound.sizes, bound, results)
+
+    def as_torch_op(self, name: str, backward: Callable[..., Any] | None = None) -> Any:
+        """Register the kernel as an operator of torch, "namespace::name", and give it.
+
+            double = k.as_torch_op("mine::double", backward=lambda gradient, x: 2 * gradient)
+
+        torch.compile, export and autograd see one operation. `backward` takes the gradients of the results, then the
+        inputs, and gives the gradient of each input, None where there is none; it is a function of tensors, or a
+        kernel, which is registered, too. Without it, a backward pass raises RuntimeError. Inputs that are not
+        contiguous are copied. Raises ValueError for a name that is taken or none, and for sizes that no input tells.
+        """
+        return register_torch_operator(self, name, backward)
 
     def export(self, folder: str | Path, name: str | None = None, *, checks: bool = True) -> Export:
         """Write the kernel into `folder` for programs without Python: C header, C file, object file, CMake snippet.

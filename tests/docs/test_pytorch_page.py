@@ -14,7 +14,7 @@ def test_the_examples_run() -> None:
     from loopir.frontend.torch import backend
 
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 4
     torch._dynamo.reset()
     if "loopir" not in torch._dynamo.list_backends():  # a checkout that is not installed has no entry points
         torch._dynamo.register_backend(backend, "loopir")

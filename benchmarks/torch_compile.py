@@ -1,0 +1,89 @@
+"""Time models in PyTorch on the CPU by loopir's backend, beside eager mode and Inductor, in one run.
+
+    python benchmarks/torch_compile.py                    all models, at batches of 1 and 16
+    python benchmarks/torch_compile.py MLP DLRM --batches 1
+    python benchmarks/torch_compile.py --no-inductor      where there is no C++ compiler
+
+Each row has the median milliseconds of each, taken in turns, the largest difference from eager's result, and the
+seconds to the first result. Above 1 in the last column loopir is faster than Inductor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch_models
+
+import loopir as lp
+from loopir.frontend.torch import backend
+
+
+def medians(calls: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """Median milliseconds of each call: rounds in which each has its turn, until the seconds are over."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(next(iter(taken.values()))) < 3:
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            taken[name].append(1e3 * (time.perf_counter() - start))
+    return {name: statistics.median(ms) for name, ms in taken.items()}
+
+
+def measured(case: torch_models.Case, batch: int, inductor: bool, seconds: float) -> dict[str, float]:
+    """The times of one model at one batch."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, inputs = case.model(), case.inputs(batch)
+    expected = model(*inputs)
+    calls: dict[str, Callable[[], Any]] = {"eager": lambda: model(*inputs)}
+    row: dict[str, float] = {}
+    backends: dict[str, Any] = {"loopir": backend} | ({"inductor": "inductor"} if inductor else {})
+    for name, used in backends.items():
+        compiled = torch.compile(model, backend=used, dynamic=False)
+        start = time.perf_counter()
+        got = compiled(*inputs)
+        row[f"{name} first"] = time.perf_counter() - start
+        row[f"{name} off"] = (got - expected).abs().max().item()
+        calls[name] = lambda compiled=compiled: compiled(*inputs)
+    return row | medians(calls, seconds)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--no-inductor", action="store_true")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    warnings.simplefilter("ignore")
+    print(f"torch {torch.__version__}, {lp.describe_target('llvm')}, {options.threads} threads of torch's")
+    print(f"{'model':20}{'batch':>6}{'eager':>9}{'inductor':>10}{'loopir':>9}  ms"
+          f"{'off':>9}{'first s':>9}{'inductor':>10}{'ratio':>8}")  # fmt: skip
+    ratios: list[float] = []
+    with torch.no_grad():
+        for case in torch_models.cases(small=False):
+            if options.models and case.name not in options.models:
+                continue
+            for batch in options.batches:
+                row = measured(case, batch, not options.no_inductor, options.seconds)
+                nan = float("nan")
+                other = row.get("inductor", nan)
+                ratios.append(other / row["loopir"])
+                print(f"{case.name:20}{batch:6}{row['eager']:9.3f}{other:10.3f}{row['loopir']:9.3f}    "
+                      f"{row['loopir off']:9.1e}{row['loopir first']:9.2f}{row.get('inductor first', nan):10.2f}"
+                      f"{ratios[-1]:8.3f}", flush=True)  # fmt: skip
+    print(f"geometric mean over inductor: {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    print(lp.torch_report())
+
+
+if __name__ == "__main__":
+    main()
