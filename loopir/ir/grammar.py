@@ -35,7 +35,8 @@ analysis.
 Semantics. Loops run in order: `parallel` and the bound kinds promise that another order gives the same, which is proved
 when a loop gets that kind. The iterations of a `vectorize` loop are lanes, which run together, statement by statement:
 each reads in all lanes before it writes in any; that this gives what the order gives is proved, too. (If lanes hold
-loops or memory of different lengths, or atomic updates, they run in order.) A `Reduce` with `init` sets its elements to
+loops or memory of different lengths, atomic updates, or a fold over the lanes, they run in order. A fold over the lanes
+that is all of the loop is a vector reduction.) A `Reduce` with `init` sets its elements to
 `init` when the outermost loop in `over` is entered, even if that loop has no iterations, and then folds `v` in by the
 monoid; without `init` it folds into what the elements hold. Bound loops run as hardware threads only inside a `Kernel`,
 with the `Barrier`s that lowering inserted. Index arithmetic is exact; `//` and `%` round towards minus infinity and

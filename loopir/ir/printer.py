@@ -7,7 +7,7 @@ would build another tree, a type on a literal where the parser cannot infer it, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from loopir.errors import VerifyError, literal
@@ -72,6 +72,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.ops import MONOIDS
 from loopir.ir.recursion import deep
+from loopir.ir.text_width import WIDTH, wrapped
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import fresh_name, nodes
 
@@ -123,7 +124,7 @@ def text(node: Node) -> str:
         case Func():
             return "\n".join(map(str, lines(node))) + "\n"
         case Stmt():
-            return "\n".join(map(str, _body((node,), 0, set()))) + "\n"
+            return "\n".join(map(str, _fitted(_body((node,), 0, set())))) + "\n"
         case Index():
             return _index(node)
         case Cond():
@@ -146,7 +147,17 @@ def lines(func: Func) -> list[Line]:
     out.append(Line(0, f"def {func.name}({', '.join(map(_param, func.params))}):", func))
     out += (Line(1, f"assume({_cond(c)})", c) for c in func.assumes)
     out += _body(func.body, 1, set())
-    return out
+    return [*_fitted(out)]
+
+
+def _fitted(whole: Iterable[Line]) -> Iterator[Line]:
+    """Lines of at most WIDTH characters: what is longer goes on in lines that stand for no node."""
+    for line in whole:
+        if len(line.text) + 4 * line.depth <= WIDTH:
+            yield line
+        else:
+            for n, (depth, piece) in enumerate(wrapped(line.text, line.depth)):
+                yield Line(depth, piece, None if n else line.node)
 
 
 def is_builtin(monoid: Monoid) -> bool:

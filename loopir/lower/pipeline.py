@@ -18,6 +18,7 @@ from loopir.ir.traverse.memo import cache_of
 from loopir.ir.traverse.reduction_init import explicit_init
 from loopir.ir.verify.verify import Stage, verify
 from loopir.lower.common.expand_instructions import expand_instructions
+from loopir.lower.common.expand_vector_reductions import expand_vector_reductions
 from loopir.lower.common.flatten_buffers import flatten_buffers
 from loopir.lower.common.hoist_vector_guards import hoist_vector_guards
 from loopir.lower.common.insert_bounds_checks import insert_bounds_checks
@@ -69,6 +70,8 @@ PASSES: tuple[Pass, ...] = (
          "later passes see loops instead of the instructions that the target lacks"),
     Pass("explicit_init", lambda f, t: explicit_init(f), "schedule", BOTH,
          "later passes see the initialization of a reduction as plain stores"),
+    Pass("expand_vector_reductions", expand_vector_reductions, "schedule", BOTH,
+         "later passes see vectors whose lanes are independent", after=("explicit_init",)),
     Pass("simplify", lambda f, t: simplify_func(f, drop_unit_loops=True), "schedule", BOTH,
          "proved guards are removed while loop bounds are still visible", after=("explicit_init",)),
     Pass("outline_kernels", outline_kernels, "lowered", BOTH,

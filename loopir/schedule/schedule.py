@@ -296,12 +296,13 @@ class Schedule(Methods):
 
     # ------------------------------------------------------------ lent by other rooms
 
-    def show(self, **sizes: int) -> None:
+    def show(self, *, depth: int | None = None, **sizes: int) -> None:
         """Print the nest in colour, each loop with its trips, bytes, reuse, parallelism and occupancy; then the steps.
 
-        A size that is not given is taken for 1024. What is printed parses to the same nest.
+        A size that is not given is taken for 1024. What is printed parses to the same nest. With `depth=1` each nest
+        is its outermost loop and a line that says what is in it; with 2 its two outer loops, and so on.
         """
-        _registered_method("show")(self, **sizes)
+        _registered_method("show")(self, depth=depth, **sizes)
 
     def beside(self, *others: Schedule, **sizes: int) -> Any:
         """This Schedule and others, as branches that were tried: side by side, with what each costs by estimate."""

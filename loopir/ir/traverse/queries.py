@@ -53,6 +53,16 @@ def statements(body: Body) -> Iterator[Stmt]:
             pending += (s.then + s.orelse)[::-1]
 
 
+def is_vector_reduction(loop: Loop) -> bool:
+    """Whether `loop` is one reduction over it and nothing else, of what does not depend on the result so far, so that
+    its lanes, if it is vectorized, are folded into one another."""
+    match loop.body:
+        case (Reduce(buffers=into, over=over, atomic=False) as s,):
+            return loop.var in over and loaded_buffers(s).isdisjoint({b.name for b in into})
+        case _:
+            return False
+
+
 def has_lockstep_lanes(loop: Loop) -> bool:
     """Whether `loop` is vectorized, and what it holds has one length in all lanes, so that they can run in lockstep."""
     if loop.kind != "vectorize":
@@ -61,6 +71,8 @@ def has_lockstep_lanes(loop: Loop) -> bool:
     own = {s.buffer.name for s in inner if isinstance(s, Alloc)}
     for s in inner:
         if (isinstance(s, Loop) and s.kind == "vectorize") or (isinstance(s, Reduce) and s.atomic):
+            return False
+        if isinstance(s, Reduce) and loop.var in s.over:
             return False
         lengths = (s.extent,) if isinstance(s, Loop) else s.buffer.shape if isinstance(s, Alloc) else ()
         for ix in lengths:

@@ -44,6 +44,7 @@ from loopir.ir.traverse.queries import (
     child_stmts as child_stmts,
     declared_names as declared_names,
     has_lockstep_lanes as has_lockstep_lanes,
+    is_vector_reduction as is_vector_reduction,
     leaf_writes as leaf_writes,
     loaded_buffers as loaded_buffers,
     name_of_stmt as name_of_stmt,

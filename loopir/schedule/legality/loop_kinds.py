@@ -31,6 +31,7 @@ from loopir.ir.grammar import (
 from loopir.ir.traverse.walk import (
     free_vars,
     is_affine_visible,
+    is_vector_reduction,
     leaf_paths,
     leaf_paths_of,
     loaded_buffers,
@@ -156,8 +157,14 @@ def require_outside_lanes(func: Func, loop: Loop) -> None:
 
 
 def require_lockstep(func: Func, loop: str) -> None:
-    """Refuse if running all iterations of `loop` together changes who sees what."""
-    clash = lockstep(func, loop)
+    """Refuse if running all iterations of `loop` together changes who sees what.
+
+    Lanes of a loop that holds a reduction over it alone are folded together, in any order.
+    """
+    target = loop_of(func, loop)
+    assert target is not None
+    folded = is_vector_reduction(target)
+    clash = loop_carried(func, loop, together=True) if folded else lockstep(func, loop)
     if clash is None:
         return
     distance = abs(clash.witness.second.get(loop, 0) - clash.witness.first.get(loop, 0))

@@ -18,7 +18,8 @@ MAX_LANES = 64
 def vectorize(func: Func, loop: str) -> Func:
     """Run all iterations of `loop` together, statement by statement: each reads in all lanes before it writes in any.
 
-    The extent is a constant of at most 64. Legal where no lane needs what another writes.
+    The extent is a constant of at most 64. Legal where no lane needs what another writes. A loop that holds a reduction
+    over it, and nothing else, becomes a vector reduction: its lanes are folded together, by halves on a CPU.
 
     before:
         def f(a: "inout float32[64]"):
@@ -38,6 +39,18 @@ def vectorize(func: Func, loop: str) -> Func:
             for i in range(n):
                 a[i] = a[i + 1] * 2.0
     refuses: vectorize("i")  # n lanes
+
+    before:
+        def total(n: "size", A: "float32[n, 16]", S: "out float32[n]"):
+            for i in range(n):
+                for k in range(16):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
+    call:    vectorize("k")
+    after:
+        def total(n: "size", A: "float32[n, 16]", S: "out float32[n]"):
+            for i in range(n):
+                for k in vectorize(16):
+                    S[i] = sum(A[i, k], over=k, init=0.0)
     """
     target = find_serial(func, loop)
     if not isinstance(target.extent, Int) or not 1 <= target.extent.value <= MAX_LANES:
