@@ -130,6 +130,12 @@ _HELD_BY = {float8_e4m3fn: (float16, bfloat16), float8_e5m2: (float16, bfloat16)
 DTypeLike = DType | str | npt.DTypeLike
 
 
+COMPLEX = (
+    "there is no complex type: pass z.real and z.imag, copied, as two arrays, or z.view(float32), whose last dimension "
+    "is twice as long, with real parts at even places"
+)
+
+
 def dtype(spec: DTypeLike) -> DType:
     """The DType that `spec` names: a DType, a name ("float32", "bf16"), or anything NumPy takes as a dtype.
 
@@ -143,6 +149,8 @@ def dtype(spec: DTypeLike) -> DType:
         return _FROM_NUMPY[np.dtype(spec)]
     except (TypeError, KeyError):
         names = ", ".join(BY_NAME)
+        if "complex" in str(spec):
+            raise TypeError(COMPLEX) from None
         raise TypeError(f"{spec!r} is not an element type of loopir; there are {names}") from None
 
 

@@ -370,6 +370,18 @@ def _size(name: str, x: Any) -> int:
     return value
 
 
+def outputs_in_order(signature: Signature, out: Sequence[Any] | Mapping[str, Any] | None) -> Sequence[Any] | None:
+    """The caller's arrays for the outputs, if there are any; those given by name in the order of the signature."""
+    if not isinstance(out, Mapping):
+        return out
+    names = [a.name for a in signature.outputs]
+    for name in (*out, *names):
+        if name not in names or name not in out:
+            lacks = f"there is no output {name!r}" if name not in names else f"out= lacks {name!r}"
+            raise TypeError(f"{lacks}; the outputs are {', '.join(names)}")
+    return tuple(out[name] for name in names)
+
+
 def _placed(signature: Signature, out: Sequence[Any] | None) -> list[tuple[ArgSpec, Any]]:
     """The caller's arrays for the outputs, if there are any."""
     if out is None:

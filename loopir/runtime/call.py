@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from loopir.errors import TargetError
-from loopir.runtime.arrays import Bound, Signature, bind, call_sizes, stream_asker, stream_of
+from loopir.runtime.arrays import Bound, Signature, bind, call_sizes, outputs_in_order, stream_asker, stream_of
 from loopir.runtime.export import Export, Exportable, write
 from loopir.runtime.interruptible import interruptible
 from loopir.runtime.plans import MAX_PLANS, Plans, Run
@@ -44,12 +44,12 @@ class Running(Protocol):
 class Kernel:
     """A compiled program. `kernel(a, b)` takes the inputs in order or by name and returns the outputs.
 
-    `out=(c,)` writes into arrays of the caller; "inout" arguments are updated in place. One output is returned as an
-    array, several as a tuple, none as None, each of the kind of the first argument (NumPy, torch, cupy). Arguments
-    are checked before anything runs: TypeError for dtypes, ValueError for shapes, strides, devices and overlaps. A
-    subscript that the arrays' contents bring outside its array raises BoundsError, an IndexError, after the run:
-    nothing outside was touched, but the outputs are not complete. On a GPU a call of a program with such subscripts
-    waits for its tests.
+    `out=(c,)`, or `out={"C": c}` by name, writes into arrays of the caller; "inout" arguments are updated in place.
+    One output is returned as an array, several as a tuple, none as None, each of the kind of the first argument (NumPy,
+    torch, cupy). Arguments are checked before anything runs: TypeError for dtypes, ValueError for shapes, strides,
+    devices and overlaps. A subscript that the arrays' contents bring outside its array raises BoundsError, an
+    IndexError, after the run: nothing outside was touched, but the outputs are not complete. On a GPU a call of a
+    program with such subscripts waits for its tests.
 
     Ctrl-C ends a long call on the CPU with KeyboardInterrupt. What it had begun goes on in the background, to its end
     or that of the process, and its outputs are written until then.
@@ -88,17 +88,22 @@ class Kernel:
         listed = ", ".join(f"{a.name}: {a.access} {a.dtype}[{', '.join(a.shape)}]" for a in self.signature.args)
         return f"<{self.target} kernel {self.signature.name}({listed})>"
 
-    def __call__(self, *args: Any, out: Sequence[Any] | None = None, **named: Any) -> Any:
+    def __call__(self, *args: Any, out: Sequence[Any] | Mapping[str, Any] | None = None, **named: Any) -> Any:
         native = self._native
         if native is not None and not named:
-            results = native(args, out)
+            results = native(args, out) if not isinstance(out, dict) else NotImplemented
             if results is not NotImplemented:
                 return results
-        direct, plans = self._direct, self._plans
+        direct = self._direct
         if direct is not None and not named and type(args[0] if args else None) is np.ndarray:
             placed = self._made() if out is None else out
             if type(placed) is tuple and (len(args), len(placed)) == self._counts and direct(*args, *placed) == 0:
                 return placed[0] if len(placed) == 1 else placed or None
+        return self._call(args, outputs_in_order(self.signature, out), named)
+
+    def _call(self, args: tuple[Any, ...], out: Sequence[Any] | None, named: dict[str, Any]) -> Any:
+        """A call that no machine code takes whole: by a plan, or checked array by array."""
+        plans = self._plans
         if plans is not None and not named:
             short = plans.ready(args, out)
             if short is not None:

@@ -11,12 +11,14 @@ import difflib
 import inspect
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from loopir.analysis.cost.cost import Cost, cost
 from loopir.analysis.dataflow.equivalence import Validation, validate
+from loopir.analysis.dependence.depend import dependences
 from loopir.errors import LoopirError, ScheduleError, VerifyError
 from loopir.ir.grammar import Buffer, Func, Loop
 from loopir.ir.printer import Source, text
@@ -120,12 +122,25 @@ class Schedule(Methods):
         """The buffer called `name`, with its shape, dtype, scope and layout."""
         return find_buffer(self._func, name)
 
-    def loops(self, stage: str | None = None) -> tuple[str, ...]:
-        """The names of the loops, outer ones first: all of them, or those around `stage`."""
+    def loops(
+        self, stage: str | None = None, *, like: str = "*", kind: str | None = None, carried: bool | None = None
+    ) -> tuple[str, ...]:
+        """The names of the loops, outer ones first: all of them, or those around `stage`.
+
+        `like` keeps those whose name is of that form, `kind` those of that kind, such as "serial", and `carried` those
+        that carry a dependence from one iteration to another, or with False those that carry none:
+
+            s = s.reorder(*s.loops("C", carried=False), *s.loops("C", carried=True))
+        """
         if stage is None:
-            return tuple(loop.var for loop in loops(self._func.body))
-        around = (loop.var for place in find_stage(self._func, stage) for loop in place.loops)
-        return tuple(dict.fromkeys(around))
+            every = list(loops(self._func.body))
+        else:
+            every = [loop for place in find_stage(self._func, stage) for loop in place.loops]
+        return tuple(dict.fromkeys(
+            x.var for x in every
+            if fnmatchcase(x.var, like) and kind in (None, x.kind)
+            and (carried is None or bool(dependences(self._func, x.var)) == carried)
+        ))  # fmt: skip
 
     @property
     def last(self) -> Made:

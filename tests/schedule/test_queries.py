@@ -73,3 +73,31 @@ def test_a_step_is_what_an_iteration_moves(data: st.DataObject) -> None:
         moved = {offset(i + di, j + dj) - offset(i, j) for i in range(5) for j in range(5)}
         if stride is not None:
             assert moved == {evaluate(stride, {})}
+
+
+def test_loops_by_place_and_form() -> None:
+    s = lp.Schedule(lp.parse(NEST))
+    assert [s.loop(x).var for x in ("S[0]", "S[-1]", "S[1]", "S.*_i", "*_o", "B.j")] == [
+        "r", "k_i", "k_o", "k_i", "k_o", "j",
+    ]  # fmt: skip
+    assert s.split("B[-1]", 8).last.loops == ("j_o", "j_i")
+    assert s.split("S.*_o", 2).script() == 's = s.split("S.*_o", 2)\n'
+    for name, told in {
+        "S.k_*": "'S.k_*' can mean k_o and k_i",
+        "S[3]": "'S[3]' is no loop: there are 3 around stage 'S', r, k_o and k_i",
+        "*_x": "there is no loop of the form '*_x'; the loops there are i, j, r, k_o and k_i",
+        "B.k*": "there is no loop of the form 'k*' around stage 'B'; the loops there are i and j",
+        "Q[0]": "there is no stage 'Q'",
+    }.items():
+        refusal = s.why("split", name, 4)
+        assert refusal is not None
+        assert told in str(refusal)
+
+
+def test_loops_by_what_they_carry() -> None:
+    s = lp.Schedule(lp.parse(NEST))
+    assert s.loops("S", carried=True) == ("k_o", "k_i")
+    assert s.loops("S", carried=False) == ("r",)
+    assert s.loops(like="k*") == ("k_o", "k_i")
+    assert s.parallel("i").loops(kind="parallel") == ("i",)
+    assert s.reorder(*s.loops("B")[::-1]).loops("B", carried=False) == ("j", "i")

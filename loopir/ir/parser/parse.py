@@ -62,6 +62,17 @@ from loopir.ir.traverse.walk import fresh_name, replace, statements, substitute
 from loopir.ir.verify.verify import Stage, verify
 
 _UPDATES: dict[type[ast.operator], str] = {ast.Add: "sum", ast.Sub: "sum", ast.Mult: "prod"}
+_STATEMENTS = "a statement is a for, an if, a with alloc(...), or an assignment to an element"
+_INSTEAD: dict[type[ast.stmt], str] = {
+    ast.While: "there is no while: write the most iterations that it can have, for t in range(100), and in them an if "
+    "of its condition",
+    ast.Break: "there is no break: keep whether the loop goes on in an int32 element, and put what follows under an if "
+    "of it",
+    ast.Continue: "there is no continue: put what follows under an if of the opposite condition",
+    ast.Return: 'a nest gives nothing back: write to a parameter that is annotated "out dtype[shape]"',
+    ast.FunctionDef: "no function is defined inside a nest: define it outside as a nest, or write its loops here",
+    ast.Assert: "there is no assert: assume(n % 4 == 0) in the first lines states a fact about sizes",
+}
 _LOOPS = "a loop runs over range(...), grid(...), parallel(n), vectorize(n), unroll(n) or bind(axis, n)"
 
 
@@ -164,8 +175,10 @@ def func(fn: Callable[..., Any]) -> Func:
         raise ParseError("a nest is a function written with def, not a lambda")
     try:
         lines, first = inspect.getsourcelines(fn)
-    except OSError as error:
-        raise ParseError(f"the source of {fn.__name__!r} is not to be had; give its text to parse()") from error
+    except OSError:
+        reason = "Python keeps no source of what is typed at a prompt or run by exec"
+        cure = f"put {fn.__name__} into a file, or give its text to lp.parse"
+        raise ParseError(f"the source of {fn.__name__!r} is not to be had: {reason}; {cure}") from None
     constants = {**fn.__globals__, **_around(fn), **inspect.getclosurevars(fn).nonlocals}
     filename = inspect.getsourcefile(fn) or "<nest>"
     return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), defined=True)
@@ -286,9 +299,29 @@ class _Reader(Declarations):
 
     def body(self, body: Sequence[ast.stmt]) -> Body:
         out: list[Stmt] = []
-        for s in body:
-            out += self.stmt(s)
+        for n, s in enumerate(body):
+            match s:
+                case ast.Assign(targets=[ast.Name() as target], value=value) if not self.is_known(target.id):
+                    return (*out, self.local_scalar(target, value, body[n + 1 :]))
+                case _:
+                    out += self.stmt(s)
         return tuple(out)
+
+    def is_known(self, name: str) -> bool:
+        return name in self.names.buffers or name in self.names.indices or name in self.names.params
+
+    def local_scalar(self, target: ast.Name, value: ast.expr, rest: Sequence[ast.stmt]) -> Stmt:
+        """`t = a[i]`, of a name that is new, as memory of no dimension for what follows in its block."""
+        given = self.value(value, None)
+        name = fresh_name(target.id, self.taken)
+        self.taken.add(name)
+        b = Buffer(name, (), given.dtype, "local")
+        saved = dict(self.names.buffers)
+        store = Store(self.label(None, name), b, (), given)
+        self.names.buffers[target.id] = b
+        body = (store, *self.body(rest))
+        self.names.buffers = saved
+        return Alloc(b, body)
 
     def stmt(self, s: ast.stmt) -> Body:
         match s:
@@ -330,7 +363,7 @@ class _Reader(Declarations):
                     self.fail(s, "what is prefetched is an element: prefetch(A[i])")
                 return (Prefetch(load),)
             case _:
-                self.fail(s, "a statement is a for, an if, a with alloc(...), or an assignment to an element")
+                self.fail(s, _INSTEAD.get(type(s), _STATEMENTS))
 
     def loop(self, s: ast.For) -> Stmt:
         call = s.iter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from loopir.ir.dtypes import BY_NAME, DType
+from loopir.ir.dtypes import BY_NAME, COMPLEX, DType
 from loopir.ir.grammar import SCOPES, Buffer, Fragment, Layout, Mapped, Scope, Strided, Var
 from loopir.ir.ops import MEMORIES
 from loopir.ir.parser.parse_expr import Expressions
@@ -46,6 +46,8 @@ class Declarations(Expressions):
             return Buffer(name, (), BY_NAME[tree.id], scope, layout)
         if not isinstance(tree, ast.Subscript) or name_of(tree.value) not in BY_NAME:
             types = ", ".join(BY_NAME)
+            if declared.startswith("complex"):
+                self.fail(node, COMPLEX)
             self.fail(node, f"{spec!r} declares no array; write dtype[shape], the dtype one of {types}")
         dims = [] if isinstance(tree.slice, ast.Tuple) and not tree.slice.elts else self.items(tree.slice)
         return Buffer(name, tuple(self.index(x) for x in dims), BY_NAME[name_of(tree.value)], scope, layout)

@@ -172,6 +172,8 @@ class Expressions:
                 number = self.number(node)
                 if isinstance(number, int) and not isinstance(number, bool):
                     return Int(number)
+                if isinstance(node, ast.Slice):
+                    self.fail(node, "a nest has no slices: write the loop, for i in range(n): a[i] = b[i]")
                 self.fail(node, "an index is made of integers, loop variables, sizes, + - * // % ^, min and max")
 
     def index_op(self, node: ast.expr, name: str, a: Index, right: ast.expr) -> Index:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, Alloc, Buffer, Func, Loop, Store
@@ -13,6 +14,7 @@ from loopir.ir.traverse.walk import (
     leaf_paths_in,
     leaf_paths_of,
     loop_of,
+    loops as nest_loops,
     loops_of,
     nests_declaring,
     nests_touching,
@@ -26,11 +28,14 @@ def find_loop(func: Func, name: str) -> Loop:
     """The loop that `name` means: "i", or "C.i" for the loop of stage C that was written as i.
 
     Where two stages share a loop name, the second is called i_1; "C.i" is the loop called i around C, or
-    else the only i_1, i_2 ... around it.
+    else the only i_1, i_2 ... around it. "C[0]" is the outermost loop around C, "C[-1]" the innermost; "C.*_i" and
+    "*_o" are the only loop, around C and of all, whose name is of that form.
     """
+    if any(c in name for c in "*?["):
+        return _find_by_pattern(func, name)
     if "." in name:
         stage, _, local = name.partition(".")
-        around = {loop.var: loop for place in find_stage(func, stage, asked=name) for loop in place.loops}
+        around = _loops_around(func, stage, name)
         if local in around:
             return around[local]
         numbered = [v for v in around if re.fullmatch(rf"{re.escape(local)}_\d+", v)]
@@ -43,6 +48,29 @@ def find_loop(func: Func, name: str) -> Loop:
     if found is None:
         raise _unknown(f"{name!r} in {func.name!r}", name, loops_of(func), name)
     return found
+
+
+def _find_by_pattern(func: Func, name: str) -> Loop:
+    """The one loop that `name`, a place "C[-1]" or a form "C.*_i", means."""
+    if place := re.fullmatch(r"(\w+)\[(-?\d+)\]", name):
+        around = _loops_around(func, place[1], name)
+        if not -len(around) <= int(place[2]) < len(around):
+            reason = f"{name!r} is no loop: there are {len(around)} around stage {place[1]!r}, {join_names(around)}"
+            raise ScheduleError(reason, loop=name, suggestion=f'"{place[1]}[-1]" is the innermost')
+        return [*around.values()][int(place[2])]
+    stage, dot, form = name.rpartition(".")
+    known = _loops_around(func, stage, name) if dot else {x.var: x for x in nest_loops(func.body)}
+    found = [v for v in known if fnmatchcase(v, form)]
+    if not found:
+        raise _unknown(f"of the form {form!r}{f' around stage {stage!r}' * bool(dot)}", form, known, name)
+    if len(found) > 1:
+        raise ScheduleError(f"{name!r} can mean {join_names(found)}", loop=name, suggestion="name one of these")
+    return known[found[0]]
+
+
+def _loops_around(func: Func, stage: str, asked: str) -> dict[str, Loop]:
+    """The loops around `stage` by name, outer ones first."""
+    return {loop.var: loop for place in find_stage(func, stage, asked=asked) for loop in place.loops}
 
 
 def find_serial(func: Func, name: str) -> Loop:
