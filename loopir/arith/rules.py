@@ -237,12 +237,40 @@ def fold(p: Poly, known: Assumptions) -> Poly:
     """`p` with quotients and remainders put together again."""
     for m in p:
         for a in m:
+            found = None
             if isinstance(a, FloorDiv):
-                for simpler in SUMS:
-                    found = simpler(p, m, a, known)
-                    if found is not None:
-                        return fold(found, known)
+                found = next((x for simpler in SUMS if (x := simpler(p, m, a, known)) is not None), None)
+            elif isinstance(a, Mod) and isinstance(a.a, FloorDiv):
+                found = rejoin_remainders(p, m, a, known)
+            if found is not None:
+                return fold(found, known)
     return p
+
+
+@rule(
+    "rejoin-remainders",
+    "k * c * (y // c % d) + k * (z % c) == k * (y % (c * d))",
+    "(y - z) % c == 0",
+    constants="c d k",
+)
+def rejoin_remainders(p: Poly, m: Monomial, a: Mod, known: Assumptions) -> Poly | None:
+    high = a.a
+    if not isinstance(high, FloorDiv) or not isinstance(high.b, Int) or not isinstance(a.b, Int):
+        return None
+    c, rest = high.b.value, divide_monomial(m, a)
+    if c <= 0 or a.b.value <= 0 or p[m] % c != 0:
+        return None
+    k, y = p[m] // c, dict(expand_index(high.a))
+    for twin, times in p.items():
+        low = next((x for x in twin if isinstance(x, Mod) and x.b == Int(c)), None)
+        if low is None or times != k or divide_monomial(twin, low) != rest:
+            continue
+        apart = poly_add(y, dict(expand_index(low.a)), -1)
+        if all(v % c == 0 for v in apart.values()):
+            out = {n: v for n, v in p.items() if n not in (m, twin)}
+            poly_add_to(out, poly_mul(modulo(y, {(): c * a.b.value}, known), {rest: 1}), k)
+            return out
+    return None
 
 
 @rule("rejoin", "k * c * (y // c) + k * (y % c) == k * y", constants="c k")

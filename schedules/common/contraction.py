@@ -122,7 +122,9 @@ def copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) 
 
 
 def padded(s: lp.Schedule, stage: str, *loops: str) -> lp.Schedule:
-    """`stage` without the guards of each of `loops` that can be padded away."""
+    """`stage` without the guards of `loops`, or else of each of them that can be padded away by itself."""
+    if s.why("pad", stage, *loops) is None:
+        return s.pad(stage, *loops)
     for loop in loops:
         s = if_legal(s, "pad", stage, loop)
     return s

@@ -18,7 +18,8 @@ from ..common.operands import materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, join_views, with_views_split
 from .column_reduction import across, columns
-from .inner_loops import inner_vectors
+from .im2col import im2col, worth_matrices
+from .inner_loops import column_of, column_sums, inner_vectors
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import matmul_cpu, whole_vectors
 from .matmul_vnni import matmul_pairs, pairs
@@ -51,6 +52,20 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     """
     if lanes is None and (chained := with_views_split(s, product_chain)) is not None:
         return chained
+    s = _prepared(s)
+    together = _rows_in_one_loop(s, lanes)
+    if together is not None:
+        return together
+    s = _windows_first(s, lanes)
+    for stage in s.stages:
+        if stage in s.stages:
+            with suppress(lp.ScheduleError):  # the others are scheduled in any case
+                s = _stage(s, stage, lanes)
+    return s
+
+
+def _prepared(s: lp.Schedule) -> lp.Schedule:
+    """`s` in normal form, with operands of products that are computed once, and folded dimensions as one."""
     s = normalized(s if s.trace else _without_unit_loops(join_views(s)))
     for stage in s.stages:
         if (t := separate_operands(s, stage)) is not s:
@@ -59,16 +74,17 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
         s = _operands_once(s, stage)
         if s.reduced(stage) and one_nest(s, stage) and product(s, stage) is None:
             s = fuse_contiguous(s, stage)
-    together = _rows_in_one_loop(s, lanes)
-    if together is not None:
-        return together
-    for stage in s.stages:  # first what takes the stages that it reads along
-        if stage in s.stages and contraction(s, stage) is None and several(s, stage, SHORT_LOOP) and one_nest(s, stage):
-            s = _direct(s, stage)
+    return s
+
+
+def _windows_first(s: lp.Schedule, lanes: int | None) -> lp.Schedule:
+    """`s` with its convolutions scheduled, which take the stages that they read along."""
     for stage in s.stages:
-        if stage in s.stages:
-            with suppress(lp.ScheduleError):  # the others are scheduled in any case
-                s = _stage(s, stage, lanes)
+        if stage in s.stages and s.reduced(stage) and one_nest(s, stage):
+            if worth_matrices(s, stage, lanes or lanes_of(s, stage)):
+                s = _matrices(s, stage)
+            if stage in s.stages and contraction(s, stage) is None and several(s, stage, SHORT_LOOP):
+                s = _direct(s, stage)
     return s
 
 
@@ -84,6 +100,10 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     width = lanes or lanes_of(s, stage)
     if len(loops) == 1 and loops == s.loops(stage):
         return _line(s, stage, loops[0], width)
+    column = column_of(s, stage) if s.reduced(stage) and runs_along(s, stage) else None
+    if column in loops:  # a window: its rows run along what is folded, too
+        made = column_sums(s, stage, str(column), width)
+        return made if made is s else if_legal(made, "parallel", made.loops(stage)[0])
     if loops and runs_along(s, stage) and not (across(s, stage) and _shorter(s, stage, width)):
         return folded(s, stage, lanes=lanes).parallel(loops[0])
     if across(s, stage) is not None:
@@ -154,6 +174,14 @@ def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A convolution in register tiles, if it can be."""
     try:
         return direct_cpu(s, stage)
+    except lp.ScheduleError:
+        return s
+
+
+def _matrices(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A convolution as a product of matrices, if it can be; what goes on with it runs over the same loops."""
+    try:
+        return join_views(im2col(s, stage).simplify(drop_unit_loops=True))
     except lp.ScheduleError:
         return s
 

@@ -27,19 +27,19 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
     if not loops or any(s.loop(x).kind != "serial" for x in loops):
         return s
     width = lanes or lanes_of(s, stage)
-    column = _column(s, stage)
+    column = column_of(s, stage)
     if runs_along(s, stage):
         made = folded(s, stage, lanes=lanes, vectors=1 if extent(s, loops[-1]) is None else VECTORS)
     elif column is None:
         return s
     elif over:
-        made = _column_sums(s, stage, column, width)
+        made = column_sums(s, stage, column, width)
     else:
         made = _vector_loop(s, column, width)
     return _shared(made, stage)
 
 
-def _column(s: lp.Schedule, stage: str) -> str | None:
+def column_of(s: lp.Schedule, stage: str) -> str | None:
     """The free loop of `stage` along which all that it touches lies, or stays, and with only folds inside it."""
     touches, over = s.accesses(stage), s.reduced(stage)
     column = next((x for x in reversed(s.loops(stage)) if x not in over), None)
@@ -57,8 +57,8 @@ def _vector_loop(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
     return if_legal(t.vectorize(lane), "partition", outer) if t.why("vectorize", lane) is None else s
 
 
-def _column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Schedule:
-    """The sums of some columns in registers while the rows come by."""
+def column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Schedule:
+    """The sums of some columns of `stage` in registers while the rows come by; its loop over them is outside then."""
     loops, over = s.loops(stage), s.reduced(stage)
     inner = loops[loops.index(column) + 1 :]
     length = extent(s, column)
@@ -73,7 +73,11 @@ def _column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Sche
         t = t.cache_write(stage, "local", outer)
     if t.why("vectorize", lane) is not None:
         return s
-    return if_legal(t.vectorize(lane), "partition", outer)
+    t = t.vectorize(lane)
+    for copy in (x for x in t.stages if x not in s.stages or x == stage):
+        if t.loop(t.loops(copy)[-1]).kind == "serial" and lane not in t.loops(copy):
+            t = if_legal(t, "vectorize", t.loops(copy)[-1])
+    return if_legal(t, "partition", outer)
 
 
 def _shared(s: lp.Schedule, stage: str) -> lp.Schedule:

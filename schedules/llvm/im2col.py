@@ -1,0 +1,73 @@
+"""Convolutions as products of matrices on a CPU, where register tiles on the window itself would be short or strided.
+
+What a product over several loops reads of each operand is copied into a matrix once (im2col); its loops that count
+rows, columns and what is folded become one each, and it is a contraction like any other.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+from ..common.contraction import contraction
+from ..common.nest_queries import extent, fused
+from ..common.products import Product, product
+
+RUN = 2
+"""Vectors of a row of the output from which on tiles of registers take it as it lies."""
+
+
+def worth_matrices(s: lp.Schedule, stage: str, lanes: int) -> bool:
+    """Whether `stage` is a product whose right operand lies along the output, with gaps, or in rows that are short."""
+    p = product(s, stage)
+    if p is None or any(extent(s, x) is None for x in s.loops(stage)) or len(p.free) + len(p.reduced) == 3:
+        return False
+    right = next(t for t in s.accesses(stage) if t.buffer == p.right.buffer)
+    stride = getattr(right.strides.get(p.column), "value", None)
+    if stride is None:
+        return False
+    short = (extent(s, p.column) or 0) < RUN * lanes
+    return len(p.right.loops) > 1 and (stride != 1 or short)
+
+
+@lp.composite
+def im2col(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the product `stage` over matrices that are copied from its operands; ScheduleError if it is none."""
+    p = product(s, stage)
+    if p is None:
+        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    batch = tuple(x for x in p.free if x not in (*p.left.loops, *p.right.loops))
+    s = _copy_matrix(s, stage, p.right.buffer, batch, (p.reduced, p.right.loops))
+    s = _joined_output(s, stage, p)
+    s = s.reorder(*batch, *p.left.loops, *p.right.loops, *p.reduced)
+    s, _ = fused(s, p.right.loops)
+    s, row = fused(s, p.left.loops)
+    s, k = fused(s, p.reduced)
+    left = next(t for t in s.accesses(stage) if t.buffer == p.left.buffer)
+    s = s.reindex(stage, p.left.buffer, *(x for x in batch if not left.invariant(x)), row, k)
+    if contraction(s, stage) is None:
+        raise lp.ScheduleError(f"{stage} is no product of two matrices over its loops together")
+    return s
+
+
+def _copy_matrix(
+    s: lp.Schedule, stage: str, buffer: str, batch: tuple[str, ...], groups: tuple[tuple[str, ...], tuple[str, ...]]
+) -> lp.Schedule:
+    """What `stage` makes of `buffer` as a matrix, whose rows and columns are counted by the two groups of loops."""
+    touch = next(t for t in s.accesses(stage) if t.buffer == buffer)
+    own = tuple(x for x in batch if not touch.invariant(x))
+    s = s.reindex(stage, buffer, *own, *groups[0], *groups[1])
+    (made,) = s.last.buffers
+    for first, group in ((len(own) + len(groups[0]), groups[1]), (len(own), groups[0])):
+        s = s.fuse_dims(made, first, len(group)) if len(group) > 1 else s
+    return s
+
+
+def _joined_output(s: lp.Schedule, stage: str, p: Product) -> lp.Schedule:
+    """The dimensions of an intermediate result that the columns count as one."""
+    out = next(t for t in s.accesses(stage) if t.write)
+    at = out.text.partition("[")[2].removesuffix("]").split(", ")
+    first = at.index(p.right.loops[0]) if p.right.loops[0] in at else None
+    given = {a.buffer.name for a in s.func.args}
+    if first is None or out.buffer in given or tuple(at[first : first + len(p.right.loops)]) != p.right.loops:
+        return s
+    return s.fuse_dims(out.buffer, first, len(p.right.loops))
