@@ -27,7 +27,7 @@ from .nontemporal_stores import past_caches, streamed
 from .normalize_nests import normalized
 from .product_chains import product_chain
 from .register_transpose import transpose_cpu, transposed_tile
-from .row_fusion import rows
+from .row_fusion import rows, windows_in_lanes
 from .sliding_windows import windows
 from .split_reduction import folded, into_one, lanes_of, runs_along
 
@@ -105,6 +105,9 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         made = column_sums(s, stage, str(column), width)
         return made if made is s else if_legal(made, "parallel", made.loops(stage)[0])
     if loops and runs_along(s, stage) and not (across(s, stage) and _shorter(s, stage, width)):
+        t = windows_in_lanes(s, stage, lanes=lanes)
+        if t is not s:
+            return if_legal(t, "parallel", t.loops(stage)[0])
         return folded(s, stage, lanes=lanes).parallel(loops[0])
     if across(s, stage) is not None:
         return columns(s, stage, lanes=lanes)

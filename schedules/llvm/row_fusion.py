@@ -9,9 +9,9 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, if_legal, innermost, step
+from ..common.nest_queries import extent, free_loops, if_legal, innermost, step
 from .nontemporal_stores import past_caches, streamed
-from .split_reduction import folded, several
+from .split_reduction import VECTORS, folded, lanes_of, several
 
 RECOMPUTED = 1.5
 """How many times as often a stage may run where it is read: borders of windows are computed twice."""
@@ -32,10 +32,38 @@ def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -
         if inner in (None, loop) or s.loop(inner).kind != "serial":
             continue
         if s.reduced(stage):
-            s = folded(s, stage, lanes=lanes)
+            t = windows_in_lanes(s, stage, loop, lanes=lanes)
+            s = folded(s, stage, lanes=lanes) if t is s else t
         else:
             s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
     return if_legal(s, "parallel", loop)
+
+
+@lp.composite
+def windows_in_lanes(s: lp.Schedule, stage: str, row: str | None = None, *, lanes: int | None = None) -> lp.Schedule:
+    """`s` with the fold `stage` of sliding windows, such as `x[i, j + k]` over k, in vectors of `lanes` windows.
+
+    Windows that begin side by side also go on side by side, so a vector of sums is folded in a register, and no vector
+    has to be folded into one number. A fold that is not of this form, or has no loop over windows but `row`, is left as
+    it is.
+    """
+    window, width = free_loops(s, stage)[-1:], lanes or lanes_of(s, stage)
+    length = extent(s, window[0]) if window else None
+    if not window or window[0] == row or (length is not None and length < width):
+        return s
+    width *= VECTORS if length is None or length >= 2 * VECTORS * width else 1  # sums that do not wait for one another
+    touched = s.accesses(stage)
+    if not all(t.contiguous(window[0]) or (t.invariant(window[0]) and not t.write) for t in touched):
+        return s
+    if s.why("split", window[0], width) is not None:
+        return s
+    t, (outer, lane) = step(s, "split", window[0], width)
+    inside = t.loops(stage)[t.loops(stage).index(outer) :]
+    order = (*(x for x in inside if x != lane), lane)
+    if t.why("reorder", *order) is not None:
+        return s
+    t = t.reorder(*order)
+    return if_legal(t.vectorize(lane), "partition", outer) if t.why("vectorize", lane) is None else s
 
 
 @lp.composite

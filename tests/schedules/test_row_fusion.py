@@ -1,0 +1,54 @@
+"""Stages a row at a time on a CPU: windows that slide are folded in lanes, rows by vectors; the values stay."""
+
+import numpy as np
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+from loopir.schedules import auto
+
+
+def moving(size: int | None, window: int, dtype: str = "int32") -> lp.Schedule:
+    """Sums of squared distances to the sum of the same window: two folds of windows, the second reads the first."""
+    n = lp.symbol("n", min=window) if size is None else size
+    rows = 3
+    x = lp.placeholder((rows, n), dtype, name="x")
+    k, q = lp.reduce_axis(window, name="k"), lp.reduce_axis(window, name="q")
+    m = lp.compute((rows, n - window + 1), lambda i, j: lp.sum(x[i, j + k], axis=k), name="m")
+    d = lambda i, j: x[i, j + q] - m[i, j]  # noqa: E731
+    return lp.Schedule(lp.compute((rows, n - window + 1), lambda i, j: lp.sum(d(i, j) * d(i, j), axis=q), name="v"))
+
+
+@given(st.integers(1, 70), st.integers(1, 20), st.booleans())
+@settings(max_examples=12, deadline=None)
+def test_windows_are_summed_exactly(extra: int, window: int, known: bool) -> None:
+    size = window + extra
+    s = auto(moving(size if known else None, window), "llvm")
+    x = np.random.default_rng(size).integers(-9, 9, (3, size), np.int32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, window, 1)
+    expected = ((windows - windows.sum(-1, keepdims=True)) ** 2).sum(-1)
+    assert np.array_equal(s.build("llvm")(x), expected)
+
+
+def test_windows_side_by_side_are_lanes() -> None:
+    s = auto(moving(4096, 16, "float32"), "llvm")
+    for stage in ("m", "v"):
+        *_, fold, lane = s.loops(stage)
+        assert fold in s.reduced(stage)
+        assert s.loop(lane).kind == "vectorize"
+    assert not any(step.name == "rfactor" for step in s.trace)
+
+
+def test_rows_are_still_folded_by_vectors() -> None:
+    x = lp.placeholder((64, 4096), "float32", name="x")
+    s = auto(lp.Schedule(lp.softmax(x, axis=1)), "llvm")
+    assert "rfactor" in s.script()
+
+
+@given(st.integers(1, 300), st.integers(1, 40))
+@settings(max_examples=8, deadline=None)
+def test_one_signal_is_filtered_exactly(count: int, taps: int) -> None:
+    x, h = (lp.placeholder((n,), "int32", name=name) for n, name in ((count + taps - 1, "x"), (taps, "h")))
+    k = lp.reduce_axis(taps, name="k")
+    s = auto(lp.Schedule(lp.compute((count,), lambda i: lp.sum(x[i + k] * h[k], axis=k), name="y")), "llvm")
+    a, b = (np.random.default_rng(taps).integers(-9, 9, n, np.int32) for n in (count + taps - 1, taps))
+    assert np.array_equal(s.build("llvm")(a, b), np.convolve(a, b[::-1], "valid"))
