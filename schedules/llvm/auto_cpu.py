@@ -105,15 +105,18 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         made = column_sums(s, stage, str(column), width)
         return made if made is s else if_legal(made, "parallel", made.loops(stage)[0])
     if loops and runs_along(s, stage) and not (across(s, stage) and _shorter(s, stage, width)):
-        t = windows_in_lanes(s, stage, lanes=lanes)
-        if t is not s:
-            return if_legal(t, "parallel", t.loops(stage)[0])
-        return folded(s, stage, lanes=lanes).parallel(loops[0])
+        return _fold_rows(s, stage, loops[0], lanes)
     if across(s, stage) is not None:
         return columns(s, stage, lanes=lanes)
     if loops:
         return _turned(s, stage) or _grid(s, stage, loops, width)
     return into_one(s, stage, lanes=lanes)
+
+
+def _fold_rows(s: lp.Schedule, stage: str, outer: str, lanes: int | None) -> lp.Schedule:
+    """A fold along memory: of windows side by side in lanes, of a row by vectors; threads over `outer`."""
+    t = windows_in_lanes(s, stage, lanes=lanes)
+    return folded(s, stage, lanes=lanes).parallel(outer) if t is s else if_legal(t, "parallel", t.loops(stage)[0])
 
 
 def _carried(s: lp.Schedule, stage: str) -> bool:
