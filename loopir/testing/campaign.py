@@ -203,7 +203,9 @@ class Worker:
                 self.count("crash")
                 self.case("crash", f"{crash.before}\n{crash.step}\n{traceback.format_exc()}")
 
-        trial, draws = settings(QUIET)(given(st.data())(run)).hypothesis.fuzz_one_input, Random(seed)
+        test = settings(QUIET)(given(st.data())(run))
+        trial = test.hypothesis.fuzz_one_input  # pyright: ignore[reportFunctionMemberAccess]
+        draws = Random(seed)
         for _ in range(12 if name == LONG else ROUND):
             trial(draws.randbytes(BYTES))
 
