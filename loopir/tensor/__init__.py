@@ -31,3 +31,6 @@ __all__ = [
 ]  # pyright: ignore[reportUnsupportedDunderAll]
 
 Tensor.functions = frozenset(__all__)
+for _name in ("clip", "cumsum", "diagonal", "ravel", "repeat", "round", "squeeze", "std", "swapaxes", "trace", "var"):
+    setattr(Tensor, _name, globals()[_name])  # the tensor is a method's first argument, as in NumPy
+del _name

@@ -17,7 +17,7 @@ from loopir.tensor.functions import maximum
 from loopir.tensor.index import IndexExpr, Symbols, dimension
 from loopir.tensor.tensor import Tensor
 
-__all__ = ["arange", "full", "one_hot"]
+__all__ = ["arange", "eye", "full", "full_like", "one_hot", "ones", "ones_like", "zeros", "zeros_like"]
 
 
 def _constant(shape: tuple[Index, ...], dtype: DType, value: Value, symbols: Symbols) -> Tensor:
@@ -88,3 +88,35 @@ def one_hot(x: Tensor, num_classes: int | IndexExpr, dtype: DTypeLike = "int64")
     if extent == Int(0):
         raise ExprError("one_hot of 0 classes; there is at least one")
     return cast(elementwise(Tensor, "eq", e[..., None], _counted(extent, symbols), to=dtypes.int64), dtype)
+
+
+def zeros(shape: Sequence[Any] | int | IndexExpr, dtype: DTypeLike = "float64") -> Tensor:
+    """A tensor of `shape` that is 0 everywhere; float64 as NumPy's, unless told."""
+    return full(shape, 0, dtype)
+
+
+def ones(shape: Sequence[Any] | int | IndexExpr, dtype: DTypeLike = "float64") -> Tensor:
+    """A tensor of `shape` that is 1 everywhere; float64 as NumPy's, unless told."""
+    return full(shape, 1, dtype)
+
+
+def full_like(x: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Tensor:
+    """`fill_value` everywhere, in the shape of `x`, and in its type unless told."""
+    e = as_expr(Tensor, x, None)
+    return full(e.shape, fill_value, e.dtype if dtype is None else dtype)
+
+
+def zeros_like(x: Any, dtype: DTypeLike | None = None) -> Tensor:
+    """0 everywhere, in the shape of `x`, and in its type unless told."""
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x: Any, dtype: DTypeLike | None = None) -> Tensor:
+    """1 everywhere, in the shape of `x`, and in its type unless told."""
+    return full_like(x, 1, dtype)
+
+
+def eye(N: int | IndexExpr, M: int | IndexExpr | None = None, k: int = 0, dtype: DTypeLike = "float64") -> Tensor:
+    """1 on diagonal `k` of N rows and M columns, N unless told, and 0 elsewhere. Diagonals count upwards."""
+    rows, columns = arange(N), arange(N if M is None else M)
+    return cast(elementwise(Tensor, "eq", rows[:, None] + k, columns[None, :]), dtype)

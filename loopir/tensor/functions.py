@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,10 +31,12 @@ from loopir.tensor.tensor import Tensor, absolute, as_bool, numeric, power, real
 
 __all__ = [
     "abs", "acos", "acosh", "all", "any", "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh", "broadcast_to",
-    "cast", "ceil", "clip", "concatenate", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "gelu", "isnan",
+    "cast", "ceil", "clip", "concatenate", "cos", "cosh", "diff", "erf", "exp", "exp2", "expm1", "floor", "gelu",
+    "isfinite", "isinf", "isnan",
     "log", "log1p", "logical_and", "logical_not", "logical_or", "matmul", "max", "maximum", "mean", "min", "minimum",
-    "monoid", "pad", "pow", "prod", "relu", "reshape", "round", "rsqrt", "select", "sigmoid", "sign", "silu", "sin",
-    "sinh", "sqrt", "stack", "sum", "take", "tan", "tanh", "tf32", "transpose", "where",
+    "monoid", "pad", "pow", "prod", "reciprocal", "relu", "reshape", "round", "rsqrt", "select", "sigmoid", "sign",
+    "silu", "sin", "sinh", "softplus", "sqrt", "square", "stack", "sum", "take", "tan", "tanh", "tf32",
+    "transpose", "where",
 ]  # fmt: skip
 
 _any = any
@@ -103,6 +106,47 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
     """`x`, raised to `min` where it is below and lowered to `max` where it is above; None is no bound."""
     raised = as_expr(Tensor, x, None) if min is None else maximum(x, min)
     return raised if max is None else minimum(raised, max)
+
+
+def square(x: Any) -> Tensor:
+    """x * x, in the type of x."""
+    e = as_expr(Tensor, x, None)
+    return e * e
+
+
+def reciprocal(x: Any) -> Tensor:
+    """1 / x, of floats in their own type; integers become float64, where NumPy's reciprocal keeps them."""
+    return 1 / as_expr(Tensor, x, None)
+
+
+def isinf(x: Any) -> Tensor:
+    """Whether each element is an infinity of either sign."""
+    e = as_expr(Tensor, x, None)
+    return abs(e) == math.inf if e.dtype.is_float else e != e
+
+
+def isfinite(x: Any) -> Tensor:
+    """Whether each element is a number, and no infinity."""
+    e = as_expr(Tensor, x, None)
+    return abs(e) < math.inf if e.dtype.is_float else e == e
+
+
+def softplus(x: Any) -> Tensor:
+    """log(1 + exp(x)), with no overflow: max(x, 0) + log1p(exp(-|x|))."""
+    e = as_expr(Tensor, x, None)
+    return maximum(e, 0.0) + log1p(exp(-abs(e)))
+
+
+def diff(x: Any, n: int = 1, axis: int = -1) -> Tensor:
+    """The differences of neighbours along `axis`, taken `n` times; each time there is one less. Bools are compared."""
+    e = as_expr(Tensor, x, None)
+    if n < 0:
+        raise ExprError(f"diff of {e.described()}, {n!r} times; a number from 0 on")
+    before = (slice(None),) * axis_of("diff", axis, e, e.ndim)
+    for _ in range(n):
+        later, earlier = e[(*before, slice(1, None))], e[(*before, slice(None, -1))]
+        e = later != earlier if e.dtype == dtypes.bool_ else later - earlier
+    return e
 
 
 def sign(x: Any) -> Tensor:

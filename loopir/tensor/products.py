@@ -14,9 +14,10 @@ from loopir.ir.grammar import Index, Int
 from loopir.tensor import reductions as red
 from loopir.tensor.core import as_expr, cast, common_type, elementwise, stage_reduction
 from loopir.tensor.index import same
+from loopir.tensor.shapes import diagonal
 from loopir.tensor.tensor import Tensor
 
-__all__ = ["einsum"]
+__all__ = ["einsum", "outer", "trace"]
 
 _SPARE = "".join(map(chr, range(0x391, 0x3A9)))
 """Names of the dimensions that an Ellipsis stands for: capital Greek letters, which no subscript is."""
@@ -114,3 +115,14 @@ def _summed(x: Tensor, labels: str, kept: str, sizes: dict[str, Index]) -> Tenso
         x = red.fold(Tensor, fold, x, over, False, x.dtype, "einsum")
     left = "".join(c for c in labels if c in kept)
     return x if left == kept else x.transpose(tuple(left.index(c) for c in kept))
+
+
+def outer(a: Any, b: Any) -> Tensor:
+    """The product of each element of `a` with each of `b`, both flat: rows for `a`, columns for `b`."""
+    rows, columns = (as_expr(Tensor, x, None).reshape(-1) for x in (a, b))
+    return rows[:, None] * columns[None, :]
+
+
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The sum of the diagonal `offset` of two dimensions of `x`; see `diagonal`."""
+    return diagonal(x, offset, axis1, axis2).sum(axis=-1)

@@ -9,13 +9,16 @@ from itertools import pairwise
 from typing import Any
 
 from loopir.errors import ExprError
-from loopir.ir.grammar import Cmp, Const, Int, Select
+from loopir.ir.grammar import Cmp, Const, Index, Int, Select
 from loopir.tensor.core import as_expr, stage_reduction
-from loopir.tensor.functions import axis_of
+from loopir.tensor.functions import axis_of, concatenate
 from loopir.tensor.index import IndexExpr, same
 from loopir.tensor.tensor import Tensor
 
-__all__ = ["expand_dims", "flip", "split", "squeeze", "tril", "triu"]
+__all__ = [
+    "diagonal", "expand_dims", "flip", "moveaxis", "ravel", "repeat", "roll", "split", "squeeze",
+    "swapaxes", "tile", "tril", "triu",
+]  # fmt: skip
 
 
 def _axes(what: str, axis: Any, x: Tensor, rank: int) -> tuple[int, ...]:
@@ -99,3 +102,111 @@ def split(x: Tensor, indices_or_sections: int | Sequence[Any], axis: int = 0) ->
         )
     width = IndexExpr(e.dims[d] // parts, e.symbols) if not isinstance(e.shape[d], int) else e.shape[d] // parts
     return [e[(*before, slice(width * n, width * (n + 1)))] for n in range(parts)]
+
+
+def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
+    """`x` with two dimensions in each other's place."""
+    e = as_expr(Tensor, x, None)
+    a, b = (axis_of("swapaxes", n, e, e.ndim) for n in (axis1, axis2))
+    order = list(range(e.ndim))
+    order[a], order[b] = b, a
+    return e.transpose(order)
+
+
+def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """`x` with the dimensions `source` at the places `destination`; the others keep their order."""
+    e = as_expr(Tensor, x, None)
+    old, new = (_axes("moveaxis", n, e, e.ndim) for n in (source, destination))
+    if len(old) != len(new):
+        raise ExprError(f"moveaxis of {e.described()} from {source} to {destination}; as many places as dimensions")
+    rest = (d for d in range(e.ndim) if d not in old)
+    places = dict(zip(new, old, strict=True))
+    return e.transpose([places[d] if d in places else next(rest) for d in range(e.ndim)])
+
+
+def ravel(x: Tensor) -> Tensor:
+    """The elements of `x` in row-major order, in one dimension."""
+    return as_expr(Tensor, x, None).reshape(-1)
+
+
+def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The elements of `x` whose index in `axis2` is that in `axis1` plus `offset`, as the last dimension.
+
+    Both sizes are numbers.
+    """
+    e = as_expr(Tensor, x, None)
+    a, b = (axis_of("diagonal", n, e, e.ndim) for n in (axis1, axis2))
+    if a == b:
+        raise ExprError(f"diagonal of {e.described()} along axes {axis1} and {axis2}; two different ones have one")
+    rows, columns = (_known("diagonal", e, d) for d in (a, b))
+    first = max(0, -offset)
+    length = max(0, min(rows - first, columns - first - offset))
+    kept = [d for d in range(e.ndim) if d not in (a, b)]
+
+    def at(ix: tuple[Index, ...]) -> Any:
+        place = {a: ix[-1] + first, b: ix[-1] + first + offset, **dict(zip(kept, ix[:-1], strict=True))}
+        return e.at(tuple(place[d] for d in range(e.ndim)))
+
+    return e.like((*(e.dims[d] for d in kept), Int(length)), e.dtype, at)
+
+
+def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
+    """`x` with its elements moved `shift` places along `axis`, those past the end to the beginning.
+
+    Without an axis, the flat tensor is rolled. The sizes of the axes are numbers.
+    """
+    e = as_expr(Tensor, x, None)
+    if axis is None:
+        return roll(ravel(e), shift, 0).reshape(e.shape)
+    axes = _axes("roll", axis, e, e.ndim)
+    shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
+    if len(shifts) != len(axes):
+        raise ExprError(f"roll of {e.described()} by {shift} along {axis}; one shift, or one for each axis")
+    for d, by in zip(axes, shifts, strict=True):
+        size = _known("roll", e, d)
+        cut = -by % size if size else 0
+        before = (slice(None),) * d
+        e = concatenate([e[(*before, slice(cut, None))], e[(*before, slice(0, cut))]], axis=d) if cut else e
+    return e
+
+
+def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
+    """`x` with each element `repeats` times in a row along `axis`, or in the flat tensor."""
+    e = as_expr(Tensor, x, None)
+    if repeats < 0:
+        raise ExprError(f"repeat of {e.described()}, {repeats!r} times; a number from 0 on")
+    if axis is None:
+        return repeat(ravel(e), repeats, 0)
+    d = axis_of("repeat", axis, e, e.ndim)
+    if repeats == 0:
+        return e[(*(slice(None),) * d, slice(0, 0))]
+    shape = (*e.dims[:d], e.dims[d] * repeats, *e.dims[d + 1 :])
+
+    def at(ix: tuple[Index, ...]) -> Any:
+        return e.at((*ix[:d], ix[d] // repeats, *ix[d + 1 :]))
+
+    return e.like(shape, e.dtype, at)
+
+
+def tile(x: Tensor, reps: int | Sequence[int]) -> Tensor:
+    """`x` side by side with itself, `reps[d]` times along each dimension; missing ones come first, as in NumPy."""
+    e = as_expr(Tensor, x, None)
+    times = (reps,) if isinstance(reps, int) else tuple(reps)
+    if any(n < 0 for n in times):
+        raise ExprError(f"tile of {e.described()}, {reps!r} times; numbers from 0 on")
+    e = e[(None,) * max(0, len(times) - e.ndim) + (Ellipsis,)]
+    times = (1,) * (e.ndim - len(times)) + times
+    e = e[tuple(slice(0, 0) if n == 0 else slice(None) for n in times)]
+    shape = tuple(size * n if n > 1 else size for size, n in zip(e.dims, times, strict=True))
+
+    def at(ix: tuple[Index, ...]) -> Any:
+        return e.at(tuple(i % d if n > 1 else i for i, d, n in zip(ix, e.dims, times, strict=True)))
+
+    return e.like(shape, e.dtype, at)
+
+
+def _known(what: str, e: Tensor, d: int) -> int:
+    size = e.dims[d]
+    if not isinstance(size, Int):
+        raise ExprError(f"{what} along axis {d} of {e.described()}, whose size is known at the call alone")
+    return size.value

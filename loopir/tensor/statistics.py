@@ -32,7 +32,7 @@ from loopir.tensor.functions import (
 )
 from loopir.tensor.tensor import Tensor, real_type
 
-__all__ = ["expsum", "logsumexp", "softmax", "std", "var", "welford"]
+__all__ = ["expsum", "log_softmax", "logsumexp", "softmax", "std", "var", "welford"]
 
 
 def _merged(left: Any, right: Any) -> Any:
@@ -135,3 +135,10 @@ def softmax(x: Any, axis: int = -1, online: bool = False) -> Tensor:
         return cast(power(e - largest) * (1.0 / scaled), t)
     powers = power(e - e.max(axis=axis, keepdims=True))
     return cast(powers * (1.0 / powers.sum(axis=axis, keepdims=True)), t)
+
+
+def log_softmax(x: Any, axis: int = -1) -> Tensor:
+    """x less log(sum(exp(x))) along `axis`, with no overflow."""
+    e, t = _work(x)
+    shifted = e - e.max(axis=axis, keepdims=True)
+    return cast(shifted - log(exp(shifted).sum(axis=axis, keepdims=True)), t)

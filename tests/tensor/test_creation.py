@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from running import assert_close, inputs, run, sample
+from running import assert_as_numpy, assert_close, inputs, run, sample
 
 import loopir as lp
 
@@ -83,3 +83,14 @@ F = lp.placeholder((3,), "float32", name="F")
 def test_refusals(wrong: Any, told: str) -> None:
     with pytest.raises(lp.ExprError, match=told):
         wrong()
+
+
+def test_constants_in_the_shape_of_another() -> None:
+    a = sample("int16", (2, 3))
+    for ours, theirs in ((lp.zeros_like, np.zeros_like), (lp.ones_like, np.ones_like)):
+        assert_as_numpy(lambda t, f=ours: f(t) + t, lambda x, f=theirs: f(x) + x, a)
+    assert_as_numpy(lambda t: lp.full_like(t, 7) * t, lambda x: np.full_like(x, 7) * x, a)
+    assert_as_numpy(lambda t: lp.zeros((2, 3)) + lp.ones((2, 3)) * t, lambda x: np.ones((2, 3)) * x, a)
+    for rows, columns, k in ((3, None, 0), (2, 4, 1), (4, 2, -2), (1, 1, 5)):
+        made = run(lp.eye(rows, columns, k) + 0.0)
+        np.testing.assert_array_equal(made, np.eye(rows, columns, k))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import assert_as_numpy
 
 import loopir as lp
 from loopir.errors import ExprError
@@ -84,3 +85,15 @@ def test_an_expression_may_be_as_deep_as_memory_is_large() -> None:
         deep = deep + 1
     assert np.array_equal(value(deep, np.zeros(2, np.float32)), [3000, 3000])
     assert np.array_equal(value(lp.sum(deep), np.zeros(2, np.float32)), 6000)
+
+
+def test_what_numbers_are_and_their_squares() -> None:
+    a = np.array([0.0, -1.5, np.inf, -np.inf, np.nan, 3.0], np.float32)
+    for name in ("isinf", "isfinite", "square"):
+        assert_as_numpy(getattr(lp, name), getattr(np, name), a)
+    assert_as_numpy(lp.isfinite, np.isfinite, np.arange(4, dtype=np.int8))
+    assert_as_numpy(lp.reciprocal, np.reciprocal, np.array([0.5, -4.0, 3.0], np.float32))
+    big = np.array([-200.0, -1.0, 0.0, 1.0, 200.0], np.float32)
+    assert_as_numpy(lp.softplus, lambda x: np.logaddexp(0, x.astype(np.float64)).astype(np.float32), big, ulps=4)
+    assert_as_numpy(lp.outer, np.outer, np.arange(3, dtype=np.int32), np.arange(4, dtype=np.int32))
+    assert_as_numpy(lambda t: lp.diff(t, 2), lambda x: np.diff(x, 2), np.array([[1, 4, 9, 16], [2, 3, 5, 7]], np.int32))

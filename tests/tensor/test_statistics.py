@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import assert_as_numpy, inputs, sample
 
 import loopir as lp
 from loopir.lower.pipeline import lower
@@ -113,3 +114,21 @@ def test_one_pass_statistics_are_factored() -> None:
     s = lp.Schedule(lp.var(x, 1, passes=1))
     s = s.split("j", 8).reorder("i", "j_i", "j_o").rfactor("welford_0", "j_i").parallel("j_i")
     close(s.build("llvm")(a), a.astype(np.float64).var(axis=1), 1e-3)
+
+
+def test_statistics_are_methods_as_in_numpy() -> None:
+    a = sample("float32", (3, 8))
+    assert_as_numpy(lambda t: t.var(axis=1), lambda x: x.var(axis=1), a, ulps=4)
+    assert_as_numpy(lambda t: t.std(axis=0, keepdims=True), lambda x: x.std(axis=0, keepdims=True), a, ulps=4)
+    assert_as_numpy(lambda t: t.clip(-0.5, 1.0), lambda x: x.clip(-0.5, 1.0), a)
+    assert_as_numpy(lambda t: t.cumsum(1), lambda x: x.cumsum(1), a)
+
+
+def test_log_softmax_does_not_overflow() -> None:
+    a = sample("float32", (3, 8)) * np.float32(100)
+
+    e = a.astype(np.float64) - a.max(axis=1, keepdims=True)
+    expected = e - np.log(np.exp(e).sum(axis=1, keepdims=True))
+    found = run(lp.log_softmax(*inputs(a), axis=1), a)
+    assert found.dtype == a.dtype
+    assert (np.abs(found - expected) <= 2e-7 * (1 + np.abs(expected))).all()

@@ -78,3 +78,34 @@ X = lp.placeholder((2, 1, 3), "float32", name="X")
 def test_refusals(wrong: Any, told: str) -> None:
     with pytest.raises(lp.ExprError, match=told):
         wrong()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data(), SHAPES, st.integers(-5, 5))
+def test_axes_trade_places_and_elements_repeat(data: st.DataObject, shape: tuple[int, ...], by: int) -> None:
+    axis = st.integers(-len(shape), len(shape) - 1)
+    a, b = data.draw(axis), data.draw(axis)
+    assert_as_numpy(lambda t: t.swapaxes(a, b) + 0, lambda x: np.swapaxes(x, a, b), some(shape))
+    assert_as_numpy(lambda t: lp.moveaxis(t, a, b) + 0, lambda x: np.moveaxis(x, a, b), some(shape))
+    assert_as_numpy(lambda t: t.ravel() + 0, np.ravel, some(shape))
+    where = data.draw(st.none() | axis)
+    assert_as_numpy(lambda t: lp.roll(t, by, where) + 0, lambda x: np.roll(x, by, where), some(shape))
+    assert_as_numpy(lambda t: t.repeat(abs(by), where) + 0, lambda x: np.repeat(x, abs(by), where), some(shape))
+    reps = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=len(shape) + 1).map(tuple))
+    assert_as_numpy(lambda t: lp.tile(t, reps) + 0, lambda x: np.tile(x, reps), some(shape))
+    assert_as_numpy(lambda t: t.diagonal(by) + 0, lambda x: np.diagonal(x, by), some(shape))
+    assert_as_numpy(lambda t: t.trace(by), lambda x: np.trace(x, by), some(shape))
+
+
+def test_axes_that_are_not_there_are_refused() -> None:
+    x = lp.placeholder((lp.symbol("n"), 3), "float32", name="x")
+    for wrong, what in (
+        (lambda: x.swapaxes(0, 2), "swapaxes along axis 2"),
+        (lambda: lp.moveaxis(x, (0, 1), 0), "as many places as dimensions"),
+        (lambda: x.diagonal(0, 1, 1), "two different ones have one"),
+        (lambda: lp.roll(x, 1, 0), "whose size is known at the call alone"),
+        (lambda: x.repeat(-1), "a number from 0 on"),
+        (lambda: lp.tile(x, (2, -1)), "numbers from 0 on"),
+    ):
+        with pytest.raises(lp.ExprError, match=what):
+            wrong()
