@@ -59,7 +59,7 @@ MAY_IMPORT = {
 }
 """What each room may import, beside itself."""
 
-ABOVE = ("__init__", "__main__", "build", "schedules", "cli")
+ABOVE = ("__init__", "__main__", "build", "schedules", "cli", "pytest_plugin")
 """The files that may know every room."""
 
 OPTIONAL = {"cuda", "sympy", "hypothesis", "matplotlib"}
