@@ -10,6 +10,7 @@ from loopir.ir.traverse.walk import statements
 from loopir.lower.common.expand_vector_reductions import expand_vector_reductions
 from loopir.lower.target import target
 from loopir.testing import assert_equivalent
+from loopir.testing.oracles.loop_kinds import broken_promise
 
 NEST = """
 def f(A: "float32[8, {n}]", S: "inout float32[8]"):
@@ -82,3 +83,9 @@ def test_a_vector_reduction_is_equivalent_under_every_value_domain() -> None:
     s = lp.Schedule(lp.sum(x * x, axis=1)).split("j", 8)
     assert_equivalent(s, s.rfactor("sum", "j_i").vectorize("j_i").vectorize("j_i_1"))
     assert_equivalent(s, s.vectorize("j_i"))
+
+
+def test_the_promise_of_lanes_that_are_folded_is_kept_in_any_order() -> None:
+    assert broken_promise(lp.parse(NEST.format(n=8, value="A[i, k]")), {}) is None
+    itself = lp.parse(NEST.format(n=8, value="A[i, k] * S[i]"))
+    assert broken_promise(itself, {}) is not None

@@ -2,7 +2,7 @@
 
 A small executor that shares nothing with `loopir.analysis`. Values are hashes of all that they come from, so that two
 runs whose cells agree had every read see the same write; memory has no bounds. Loops of kind "vectorize" run all
-lanes together, statement by statement, each with its reads before its writes.
+lanes together, statement by statement, each with its reads before its writes, but for vector reductions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from loopir.ir.grammar import (
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.reduction_init import explicit_init
-from loopir.ir.traverse.walk import free_vars, taken_names
+from loopir.ir.traverse.walk import free_vars, is_vector_reduction, taken_names
 
 Env = tuple[tuple[str, int], ...]
 """The loops around, outermost first, with their values."""
@@ -167,7 +167,7 @@ class Run:
             ]
             for v in range(max(extents, default=0))
         ]
-        if s.kind == "vectorize":
+        if s.kind == "vectorize" and not is_vector_reduction(s):
             steps = [[lane for step in steps for lane in step]]
         for step in steps:
             self.body(s.body, step)
