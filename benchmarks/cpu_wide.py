@@ -6,7 +6,7 @@
     python benchmarks/cpu_wide.py --write                  # kept in benchmarks/results/cpu_wide.txt
 
 Peers are NumPy; plain C, which is the program as written, printed as C (`plain_c`) and compiled by g++ -O3
--march=native -ffast-math; and SciPy and torch where a program names their function and they are installed. Each library
+-march=native -ffast-math; and torch where a program names its function and it is installed. Each library
 has a process of its own and is stopped while it is another's turn (`cpu_peers`); blocks of calls alternate, and times
 are their medians. loopir's result is compared with NumPy's in float64, and the others' with loopir's; a peer with
 another result is left out and named. The figure of a program is the time of its fastest peer by loopir's: below 1,
@@ -30,7 +30,7 @@ from tables import Record, chosen, commit, machine, writing
 
 import loopir as lp
 
-WHO = ("loopir", "NumPy", "C", "SciPy")
+WHO = ("loopir", "NumPy", "C", "torch")
 ROUNDS, BLOCK_SECONDS = 7, 0.01
 
 

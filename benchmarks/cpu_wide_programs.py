@@ -6,6 +6,7 @@ printed from the nest (`plain_c`); SciPy has some programs, and torch, if it is 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -227,6 +228,25 @@ def _folds() -> None:
     _expression("folds", "cumsum rows", [(f, (512, 2048))], lambda x: lp.cumsum(x, axis=1),
                 lambda x: x.cumsum(axis=1))  # fmt: skip
 
+    for name, ours, numpy in (
+        ("x - min(x)", lambda x: x - lp.min(x), lambda x: x - x.min()),
+        ("x / max(abs(x))", lambda x: x / lp.max(lp.abs(x)), lambda x: x / np.abs(x).max()),
+        ("standardise all", lambda x: (x - lp.mean(x)) * lp.rsqrt(lp.var(x) + 1e-5),
+         lambda x: (x - x.mean()) / np.sqrt(x.var() + 1e-5)),
+        ("min rows", lambda x: lp.min(x, axis=1), lambda x: x.min(axis=1)),
+        ("sum columns", lambda x: lp.sum(x, axis=0), lambda x: x.sum(axis=0)),
+        ("var columns", lambda x: lp.var(x, axis=0), lambda x: x.var(axis=0)),
+        ("logsumexp rows", lambda x: lp.logsumexp(x, axis=1), lambda x: special.logsumexp(x, axis=1)),
+        ("layernorm rows", lambda x: (x - lp.mean(x, axis=1, keepdims=True))
+         * lp.rsqrt(lp.var(x, axis=1, keepdims=True) + 1e-5),
+         lambda x: (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)),
+        ("rmsnorm rows", lambda x: x * lp.rsqrt(lp.mean(x * x, axis=1, keepdims=True) + 1e-5),
+         lambda x: x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-5)),
+    ):  # fmt: skip
+        _expression("folds", name, [(f, (1024, 768))], ours, numpy)
+    _expression("folds", "mean NHWC (1, 2)", [(f, (8, 56, 56, 64))], lambda x: lp.mean(x, axis=(1, 2)),
+                lambda x: x.mean(axis=(1, 2)))  # fmt: skip
+
 
 # ---------------------------------------------------------------- nests
 
@@ -424,6 +444,46 @@ def f(A: "inout float64[256, 256]"):
             A[i, i] -= A[i, k1] * A[i, k1]
         A[i, i] = sqrt(A[i, i])
 """, _cholesky, dominant=True)  # fmt: skip
+    enter("symm", """
+def f(A: "float64[192, 192]", B: "float64[192, 192]", C: "inout float64[192, 192]"):
+    for i in range(192):
+        for j in range(192):
+            for k in range(192):
+                C[i, j] += A[k, i] * B[k, j]
+""", lambda a, b, c: c + a.T @ b)  # fmt: skip
+    enter("bicg", """
+def f(A: "float64[768, 768]", p: "float64[768]", r: "float64[768]", q: "out float64[768]", s: "inout float64[768]"):
+    for i in range(768):
+        q[i] = 0.0
+        for j in range(768):
+            s[j] += r[i] * A[i, j]
+            q[i] += A[i, j] * p[j]
+""", lambda a, p, r, s: s + a.T @ r + 0 * (a @ p))  # fmt: skip
+    enter("trisolv", """
+def f(L: "float64[768, 768]", x: "inout float64[768]"):
+    for i in range(768):
+        for j in range(i):
+            x[i] -= L[i, j] * x[j]
+        x[i] = x[i] / L[i, i]
+""", _solved, dominant=True)  # fmt: skip
+    enter("heat 1d", """
+def f(A: "inout float64[16386]", B: "inout float64[16386]"):
+    for t in range(20):
+        for i in range(16384):
+            B[i + 1] = 0.25 * A[i] + 0.5 * A[i + 1] + 0.25 * A[i + 2]
+        for j in range(16384):
+            A[j + 1] = 0.25 * B[j] + 0.5 * B[j + 1] + 0.25 * B[j + 2]
+""", _heat)  # fmt: skip
+    enter("gram", """
+def f(A: "float32[512, 128]", G: "out float32[128, 128]"):
+    for i in range(128):
+        for j in range(128):
+            G[i, j] = 0.0
+    for n in range(512):
+        for i1 in range(128):
+            for j1 in range(128):
+                G[i1, j1] += A[n, i1] * A[n, j1]
+""", lambda a: a.T @ a)  # fmt: skip
     enter("N-body", """
 def f(x: "float32[1024]", y: "float32[1024]", z: "float32[1024]", m: "float32[1024]", ax: "out float32[1024]"):
     for i in range(1024):
@@ -432,6 +492,17 @@ def f(x: "float32[1024]", y: "float32[1024]", z: "float32[1024]", m: "float32[10
             ax[i] += m[j] * (x[j] - x[i]) * rsqrt(
                 (x[j] - x[i]) * (x[j] - x[i]) + (y[j] - y[i]) * (y[j] - y[i]) + (z[j] - z[i]) * (z[j] - z[i]) + 0.01)
 """, _bodies)  # fmt: skip
+
+
+def _solved(low: Array, x: Array) -> Array:
+    return np.linalg.solve(np.tril(low), x)
+
+
+def _heat(a: Array, b: Array) -> Array:
+    for _ in range(20):
+        b[1:-1] = 0.25 * a[:-2] + 0.5 * a[1:-1] + 0.25 * a[2:]
+        a[1:-1] = 0.25 * b[:-2] + 0.5 * b[1:-1] + 0.25 * b[2:]
+    return b
 
 
 def _bodies(x: Array, y: Array, z: Array, m: Array) -> Array:
@@ -459,11 +530,21 @@ def _convolutions() -> None:
         ("depthwise 3x3", (1, 128, 56, 56), (128, 1, 3, 3), {"padding": 1, "groups": 128}),
         ("depthwise 5x5", (1, 128, 28, 28), (128, 1, 5, 5), {"padding": 2, "groups": 128}),
         ("3x3 14x14", (1, 256, 14, 14), (256, 256, 3, 3), {"padding": 1}),
+        ("1x1 stride 2", (1, 128, 28, 28), (256, 128, 1, 1), {"stride": 2}),
+        ("3x3 batch 4", (4, 32, 28, 28), (64, 32, 3, 3), {"padding": 1}),
+        ("5x5", (1, 32, 28, 28), (32, 32, 5, 5), {"padding": 2}),
+        ("3x3 7x7", (1, 256, 7, 7), (128, 256, 3, 3), {"padding": 1}),
     ):
         _expression("convolutions", name, [("float32", x), ("float32", w)], partial(_conv2d, how=how),
-                    partial(_convolve, **how), tolerance=1e-3)  # fmt: skip
+                    partial(_convolve, **how), tolerance=1e-3, torch=partial(_torch_conv2d, how=how))  # fmt: skip
     _expression("convolutions", "max pool 3x3", [("float32", (1, 64, 56, 56))],
                 lambda x: lp.max_pool2d(x, 3, stride=2, padding=1), _pooled)  # fmt: skip
+
+
+def _torch_conv2d(x: Array, w: Array, how: Mapping[str, int]) -> Any:
+    torch = importlib.import_module("torch")
+    with torch.no_grad():
+        return torch.nn.functional.conv2d(torch.from_numpy(x), torch.from_numpy(w), **how).numpy()
 
 
 def _conv2d(x: Any, w: Any, how: Mapping[str, int]) -> Any:
@@ -520,6 +601,18 @@ def _memory() -> None:
                 lambda x: np.ascontiguousarray(x.transpose(0, 2, 3, 1)))  # fmt: skip
     _expression("memory", "add", [("float32", (1 << 20,)), ("float32", (1 << 20,))], lambda a, b: a + b,
                 lambda a, b: a + b)  # fmt: skip
+
+    for name, ours, numpy in (
+        ("relu", lambda x: lp.maximum(x, 0.0), lambda x: np.maximum(x, x.dtype.type(0))),
+        ("x * x + x", lambda x: x * x + x, lambda x: x * x + x),
+        ("reverse rows", lambda x: lp.flip(x, 1), lambda x: np.ascontiguousarray(x[:, ::-1])),
+        ("every other", lambda x: x[:, ::2] + 0.0, lambda x: np.ascontiguousarray(x[:, ::2])),
+        ("sum of 4 shifts", lambda x: x[:-1, :-1] + x[1:, :-1] + x[:-1, 1:] + x[1:, 1:],
+         lambda x: x[:-1, :-1] + x[1:, :-1] + x[:-1, 1:] + x[1:, 1:]),
+        ("heads", lambda x: lp.transpose(lp.reshape(x, (1024, 16, 64)), (1, 0, 2)) + 0.0,
+         lambda x: np.ascontiguousarray(x.reshape(1024, 16, 64).transpose(1, 0, 2))),
+    ):  # fmt: skip
+        _expression("memory", name, [("float32", (1024, 1024))], ours, numpy)
 
     def make_gather(dtype: str) -> Callable[[], Program]:
         def made() -> Program:

@@ -48,7 +48,7 @@ def join_views(s: lp.Schedule) -> lp.Schedule:
 @lp.composite
 def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with neighbouring loops of `stage` as one, where all that it touches goes on from one to the next: elements
-    lie as far apart across the end of the inner loop as along it. Loops that it folds are fused with one another."""
+    lie as far apart across the end of the inner loop as along it. Of a fold, the loops that it is over alone."""
     while (pair := _contiguous_pair(s, stage)) is not None:
         s = s.fuse(*pair)
     return s
@@ -58,7 +58,7 @@ def _contiguous_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
     over, touches = s.reduced(stage), s.accesses(stage)
     for outer, inner in pairwise(s.loops(stage)):
         size = extent(s, inner)
-        if size is None or (outer in over) != (inner in over) or s.loop(outer).kind != "serial":
+        if size is None or (over and not {outer, inner} <= {*over}) or s.loop(outer).kind != "serial":
             continue
         strides = [[getattr(t.strides.get(x), "value", None) for x in (outer, inner)] for t in touches]
         alike = all(a is not None and b is not None and a == size * b for a, b in strides)
