@@ -71,13 +71,18 @@ def nests(levels: int) -> bool:
         sys.setrecursionlimit(before)
 
 
-@pytest.mark.parametrize("thread", [128, 512])
+FREED_DEEP = sys.version_info >= (3, 13)
+"""Python 3.13 frees a nested object by calls in C as deep as it is nested, where 3.11 goes 50 deep: a stack that small
+overflows when a program of 900 terms is freed on it, as for any object of 900 levels."""
+
+
+@pytest.mark.parametrize("thread", [512] if FREED_DEEP else [128, 512])
 def test_a_thread_of_little_stack_builds_what_the_main_thread_does(thread: int) -> None:
     lines, refused = ran(thread, 8192), "the program is nested deeper than Python"
     assert lines[:3] == lines[3:] == ["100 1", "900 1" if nests(1000) else f"900 {refused}", f"3000 {refused}"]
 
 
-@pytest.mark.parametrize("main", [512, 4096])
+@pytest.mark.parametrize("main", [4096] if FREED_DEEP else [512, 4096])
 def test_a_small_stack_of_the_main_thread_refuses_earlier(main: int) -> None:
     lines = ran(0, main)
     assert lines[:3] == lines[3:]
