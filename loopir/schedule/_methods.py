@@ -46,6 +46,10 @@ class Methods:
         """Compute `stage` wherever it is read, instead of storing it. It has to be one plain store."""
         raise NotImplementedError
 
+    def compute_once(self, stage: str, reader: str) -> Self:
+        """Read in `reader` the elements that `stage` stores, in place of each value that is computed as they are."""
+        raise NotImplementedError
+
     def compute_root(self, stage: str) -> Self:
         """Compute all of `stage` in a nest of its own, before that of what reads it, whose loops keep their names."""
         raise NotImplementedError

@@ -8,12 +8,14 @@ with its result.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import loopir as lp
 
 from .contraction import Contraction, contraction
-from .nest_queries import extent, if_legal, step
+from .nest_queries import if_legal, made_by, step
 from .operands import computed
 
 
@@ -39,12 +41,11 @@ def chain(s: lp.Schedule) -> Chain | None:
     n = s.stages.index(second.stage)
     between, last = s.stages[1:n], s.stages[n + 1 :]
     folds = [x for x in between if s.reduced(x)]
-    rows, keys, width = (extent(s, x) for x in (first.row, first.column, second.column))
-    sizes = [rows, keys]
-    if not folds or any(map(s.reduced, last)) or None in (rows, keys, width):
+    sizes = [s.loop(x).extent for x in (first.row, first.column)]
+    if not folds or any(map(s.reduced, last)):
         return None
-    lengths = [[extent(s, x) for x in s.loops(stage)][-2:] for stage in between]
-    lengths.append([extent(s, x) for x in (second.row, second.reduced)])
+    lengths = [[s.loop(x).extent for x in s.loops(stage)][-2:] for stage in between]
+    lengths.append([s.loop(x).extent for x in (second.row, second.reduced)])
     if any(x != sizes for x in lengths) or any(len(s.reduced(x)) != 1 for x in folds):
         return None
     m = between.index(folds[0])
@@ -54,6 +55,7 @@ def chain(s: lp.Schedule) -> Chain | None:
 def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
     """`s` with what all terms of its second product share multiplied with its result, and its chain; None if it has no
     chain."""
+    s = _with_powers(s)
     found = [x for x in s.stages if contraction(s, x) is not None]
     if len(found) == 1 and (t := computed(s, s.stages[-1] if s.reduced(s.stages[-1]) else s.stages[-2])) is not None:
         s, found = t, [x for x in t.stages if contraction(t, x) is not None]  # powers that the product makes itself
@@ -64,19 +66,79 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
     return None if c is None else (s, c)
 
 
+def _with_powers(s: lp.Schedule) -> lp.Schedule:
+    """`s` with a stage for what its last sum, if it is of float32, computes of several buffers and multiplies with
+    elements of another one."""
+    stage = next((x for x in reversed(s.stages) if s.reduced(x)), s.stages[-1])
+    over, reads = s.reduced(stage), [t for t in s.accesses(stage) if not t.write]
+    column = next((x for x in reversed(s.loops(stage)) if x not in over and _stores_along(s, stage, x)), None)
+    left = [t for t in reads if column is not None and t.invariant(column)]
+    if len(over) != 1 or len(left) < 2 or len(reads) != len(left) + 1:
+        return s
+    moving = _moving(s, stage, left)
+    float32 = {t.dtype.name for t in reads} == {"float32"}
+    names = tuple(dict.fromkeys(t.buffer for t in left))
+    return if_legal(s, "reindex", stage, names, *moving) if float32 and over[0] in moving else s
+
+
+def _moving(s: lp.Schedule, stage: str, touches: Sequence[Any]) -> list[str]:
+    """The loops of `stage` along which one of `touches` goes on to another element."""
+    return [x for x in s.loops(stage) if not all(t.invariant(x) for t in touches)]
+
+
+def _stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
+    return all(t.contiguous(loop) for t in s.accesses(stage) if t.write)
+
+
+def with_own_sums(s: lp.Schedule) -> lp.Schedule:
+    """`s` with the results of its second product in memory of its own, if it has two and these are an argument."""
+    s = _with_powers(s)
+    found = [c for x in s.stages if (c := contraction(s, x)) is not None]
+    if len(found) != 2:
+        return s
+    (made,) = (t.buffer for t in s.accesses(found[1].stage) if t.write)
+    return s.cache_write(found[1].stage, "global") if any(a.buffer.name == made for a in s.func.args) else s
+
+
+def with_shared_powers(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
+    """`s` with folds that read what another stage between the products computes, where they would compute it, too."""
+    for fold in (x for x in c.after if s.reduced(x)):
+        for stage in (x for x in c.after if not s.reduced(x)):
+            s = if_legal(s, "compute_once", stage, fold)
+    return s, chain(s) or c
+
+
+def with_scores(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
+    """`s` with a stage for what its folds make of each element of the first product, if there is none."""
+    if c.before:
+        return s, c
+    (made,) = (t.buffer for t in s.accesses(c.first.stage) if t.write)
+    s, scores = made_by(s, "reindex", c.fold, made)
+    for stage in c.after:
+        s = if_legal(s, "compute_once", scores, stage)
+    return s, chain(s) or c
+
+
 def blocked(
-    s: lp.Schedule, c: Chain, rows: int, keys: int, axis: str | None = None, *, backwards: bool = False
+    s: lp.Schedule,
+    c: Chain,
+    rows: int,
+    keys: int,
+    axis: str | None = None,
+    *,
+    backwards: bool = False,
+    tails: tuple[str, str] = ("exact", "exact"),
 ) -> tuple[lp.Schedule, str, str]:
     """All stages in one loop over blocks of `rows`, bound to `axis` of the grid, if one is given, and in it one over
-    blocks of `keys`; and these two loops.
+    blocks of `keys`; and these two loops. `tails` are those of the splits by rows and by keys.
 
     Blocks that a mask leaves out are left out. Where there are some, loops run `backwards`, if so told: the longest
     rows first, and of each row the block first that the mask of causal scores cuts in two, so that no later block need
     be asked for it."""
-    s, block = _rows_in_blocks(s, c, rows)
+    s, block = _rows_in_blocks(s, c, rows, tails[0])
     outers: list[str] = []
     for stage in (c.fold, *c.after, c.second.stage):
-        s, (outer, _) = step(s, "split", s.loops(stage)[-1], keys, tail="exact")
+        s, (outer, _) = step(s, "split", s.loops(stage)[-1], keys, tail=tails[1])
         outers.append(outer)
         inside = s.loops(stage)[s.loops(stage).index(block) + 1 :]
         s = s.reorder(outer, *(x for x in inside if x != outer))
@@ -92,12 +154,12 @@ def blocked(
     return _in_one_loop(bound, c, outers[0]).trim(outers[0]), block, outers[0]
 
 
-def _rows_in_blocks(s: lp.Schedule, c: Chain, rows: int) -> tuple[lp.Schedule, str]:
+def _rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: str) -> tuple[lp.Schedule, str]:
     """All stages in one loop over blocks of `rows`, and that loop."""
     product, last = c.second.stage, s.stages[-1]
     beside = [x for x in c.last if s.loops(x)[:-1] == s.loops(product)[:-2]]  # in the nest of the product
     own = product if beside or not c.last else last
-    s, (block, _) = step(s, "split", s.loops(own)[-3 if own == product else -2], rows, tail="exact")
+    s, (block, _) = step(s, "split", s.loops(own)[-3 if own == product else -2], rows, tail=tail)
     for stage in c.last if own == product else ():
         s = s.reverse_compute_at(stage, block) if block not in s.loops(stage) else s
     for stage in reversed([x for x in s.stages if block not in s.loops(x)]):

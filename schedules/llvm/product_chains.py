@@ -1,53 +1,132 @@
 """A product, folds of its rows, and a product of what is made of both, in one loop over blocks of keys: on a CPU.
 
-The nest is that of `..common.product_chains`; here it gets vectors, tiles of registers, and threads.
+The nest is that of `..common.product_chains`; here it gets vectors, tiles of registers, and threads. Where lengths are
+no whole blocks, or not known, operands are copied with zeros after their ends, so that tiles need no guards.
 """
 
 from __future__ import annotations
 
+import math
+
 import loopir as lp
 
-from ..common.contraction import Contraction
-from ..common.nest_queries import extent, fused, step
-from ..common.product_chains import Chain, blocked, factored
+from ..common.contraction import Operand
+from ..common.nest_queries import extent, fused, if_legal, made_by, step
+from ..common.product_chains import Chain, blocked, factored, with_own_sums, with_scores, with_shared_powers
 from .split_reduction import folded, lanes_of
 
 ROWS, KEYS = 64, 128
 """Of a block: its scores are 32 KiB of float32."""
 SHORT = 4
 """Blocks of keys that a row has at least: scores of shorter rows stay in the caches."""
+FEW = 4
+"""Rows for which it does not pay to copy the operands."""
+MOST_VECTORS = 4
+"""In one row of a tile."""
+WORD = 4
+LONGEST_ROW = 256
+"""Bytes from row to row from which on the lines of a panel that lies in rows meet in few sets of the first cache."""
+TILE_VECTORS = 16 if lp.vector_unit()[1] >= 32 else 8
+"""Vectors of sums of a tile of registers."""
 
 
 def product_chain(s: lp.Schedule) -> lp.Schedule | None:
     """`s` with its chain of products in one loop for each block of rows, on threads and vectors; None if it has none
-    of float32, is of odd sizes, or is short."""
+    of float32, or is short."""
     try:
-        found = factored(s)
+        found = factored(with_own_sums(s))
         if found is None or not _fits(*found):
             return None
-        s, c = found
-        s, _, _ = blocked(s, c, ROWS, KEYS)
-        return _tiled(s, c)
+        s, c = with_shared_powers(*found)
+        if not _is_whole(extent(s, c.first.column), KEYS):
+            s, c = with_scores(s, c)
+        return _by_rows(s, c) if _are_few(s, c) else _tiled(s, c)
     except lp.ScheduleError:  # a fold that has no correction, or stages that do not lie as they have to
         return None
 
 
 def _fits(s: lp.Schedule, c: Chain) -> bool:
-    rows, keys, width = (extent(s, x) or 0 for x in (c.first.row, c.first.column, c.second.column))
-    lanes = lanes_of(s, c.first.stage)
+    keys = extent(s, c.first.column)
     float32 = all(t.dtype.name == "float32" for x in s.stages for t in s.accesses(x))
-    whole = rows % ROWS == 0 and keys % KEYS == 0 and width % (2 * lanes) == 0 and KEYS % (4 * lanes) == 0
-    return float32 and whole and keys >= SHORT * KEYS and len(c.first.batch) == len(c.second.batch)
+    return float32 and (keys is None or keys >= SHORT * KEYS) and len(c.first.batch) == len(c.second.batch)
+
+
+def _is_whole(length: int | None, size: int) -> bool:
+    return length is not None and length % size == 0
+
+
+def _are_few(s: lp.Schedule, c: Chain) -> bool:
+    """Whether there are too few rows for copies of the operands to pay, which lie as rows of vectors."""
+    rows = extent(s, c.first.row)
+    lie = c.first.right.along and not c.second.right.along
+    return lie and rows is not None and rows <= FEW
+
+
+def _by_rows(s: lp.Schedule, c: Chain) -> lp.Schedule:
+    """A few rows, for which the operands are read once, as they lie: scores fold vectors of a row of the right one."""
+    rows, keys, width = (extent(s, x) or 0 for x in (c.first.row, c.first.column, c.second.column))
+    s, _, _ = blocked(s, c, rows, KEYS, tails=("exact", "exact" if _is_whole(keys, KEYS) else "guard"))
+    s = _without_guards(s, c)
+    lanes = lanes_of(s, c.first.stage)
+    around = [x for x in s.loops(s.stages[-1]) if x in s.loops(c.first.stage)]
+    s = folded(s, c.first.stage, lanes=lanes)
+    s = s.decompose_reduction(c.second.stage)
+    e, j = s.loops(c.second.stage)[-2:]
+    i = s.loops(c.second.stage)[-3] if rows > 1 else None
+    vectors = max(1, min(TILE_VECTORS // rows, width // lanes, MOST_VECTORS))
+    s = _register_tiles(s, c.second.stage, (i, e, j), (rows, vectors * lanes))
+    return _rest(s, c, around, lanes)
+
+
+def _without_guards(s: lp.Schedule, c: Chain) -> lp.Schedule:
+    """`s` with what is folded along rows filled up with what changes nothing, in place of guards."""
+    for stage in (c.fold, *c.after):
+        if s.reduced(stage):
+            for value in (0.0, -math.inf, math.inf):
+                s = if_legal(s, "pad", stage, value=value)
+    return s
+
+
+def _register_tile(s: lp.Schedule, stage: str, columns: int | None) -> tuple[int, int]:
+    """The rows and columns of a tile of registers: two vectors in a row, unless that leaves one over."""
+    lanes = lanes_of(s, stage)
+    vectors = 1 if columns is not None and 0 < columns % (2 * lanes) <= lanes else 2
+    return TILE_VECTORS // vectors, vectors * lanes
+
+
+def _in_blocks(s: lp.Schedule, c: Chain) -> lp.Schedule:
+    """All stages in one loop over blocks, without guards on what is folded."""
+    rows, keys = (extent(s, x) for x in (c.first.row, c.first.column))
+    whole = [_is_whole(n, size) for n, size in ((rows, ROWS), (keys, KEYS))]
+    by_rows, by_keys = ("exact" if x else "guard" for x in whole)
+    s, block, outer = blocked(s, c, ROWS, KEYS, tails=(by_rows, by_keys))
+    if not whole[0]:  # whole tiles of rows, of which the last ones are zeros
+        s, _ = made_by(s, "cache_read", c.first.stage, c.first.left.buffer, "global", at=block)
+    s = _in_panels(s, c.first.stage, c.first.right, _register_tile(s, c.first.stage, KEYS)[1], outer)
+    return _without_guards(s, c)
 
 
 def _tiled(s: lp.Schedule, c: Chain) -> lp.Schedule:
     """Products in tiles of registers, folds and what is made of scores in vectors, blocks of rows on threads."""
+    keys = extent(s, c.first.column)
+    s = _in_blocks(s, c)
     lanes = lanes_of(s, c.first.stage)
-    tile = (8 if lp.vector_unit()[1] >= 32 else 4, 2 * lanes)
     around = [x for x in s.loops(s.stages[-1]) if x in s.loops(c.first.stage)]  # of batches and blocks, if many
-    s = _in_panels(s, c.first, tile[1])
     i, j, d = s.loops(c.first.stage)[-3:]
-    s = _register_tiles(s, c.first.stage, (i, j, d), tile)
+    s = _register_tiles(s, c.first.stage, (i, j, d), _register_tile(s, c.first.stage, KEYS))
+    s = s.decompose_reduction(c.second.stage)
+    i, e, j = s.loops(c.second.stage)[-3:]
+    width = extent(s, e)
+    tile = _register_tile(s, c.second.stage, width)
+    panels = width is None or width % tile[1] != 0 or width * WORD > LONGEST_ROW or not _is_whole(keys, KEYS)
+    outer = next(x for x in s.loops(c.second.stage) if x in s.loops(c.first.stage) and x not in around)
+    right = c.second.right if panels else None
+    s = _register_tiles(s, c.second.stage, (i, e, j), tile, right, outer)
+    return _rest(s, c, around, lanes)
+
+
+def _rest(s: lp.Schedule, c: Chain, around: list[str], lanes: int) -> lp.Schedule:
+    """Folds and what is made of scores in vectors, and the loops `around` blocks of rows on threads."""
     for stage in (c.fold, *c.after):
         if s.reduced(stage):
             s = s.decompose_reduction(stage)
@@ -57,40 +136,61 @@ def _tiled(s: lp.Schedule, c: Chain) -> lp.Schedule:
         else:
             s, (_, lane) = step(s, "split", s.loops(stage)[-1], lanes, tail="exact")
             s = s.vectorize(lane)
-    s = s.decompose_reduction(c.second.stage)
-    i, e, j = s.loops(c.second.stage)[-3:]
-    s = _register_tiles(s, c.second.stage, (i, e, j), tile)
     for stage in s.stages:  # what stands beside: starts, corrections, the end
         lane = s.loops(stage)[-1]
         alone = len(s.loop(lane).body) == 1 and s.loop(lane).kind == "serial" and not s.reduced(stage)
-        if alone and (extent(s, lane) or 1) % lanes == 0 and s.why("vectorize", lane) is None:
-            s, (_, lane) = step(s, "split", lane, lanes, tail="exact")
-            s = s.vectorize(lane)
+        if alone and s.why("split", lane, lanes) is None:
+            t, (_, lane) = step(s, "split", lane, lanes)
+            s = t.vectorize(lane) if t.why("vectorize", lane) is None else s
     if around:
         s, outer = fused(s, around)
         s = s.parallel(outer)
     return s
 
 
-def _in_panels(s: lp.Schedule, c: Contraction, width: int) -> lp.Schedule:
-    """The right operand of a contraction once, in panels of `width` columns, by threads."""
-    s = s.cache_read(c.stage, c.right.buffer, "global")
-    (panels,) = s.last.stages
-    layout, batch = c.right.panels(width), "".join(f"b{n}, " for n in range(len(s.loops(panels)) - 2))
+def _in_panels(s: lp.Schedule, stage: str, right: Operand, width: int, outer: str) -> lp.Schedule:
+    """The right operand of a product in panels of `width` columns, with zeros in place of guards: as a whole and by
+    threads; or what an iteration of `outer` needs of it, where lengths are not known, or heads share it."""
+    t, panels = made_by(s, "cache_read", stage, right.buffer, "global")
+    shape = t.buffer(panels).shape
+    whole = len(shape) > 1 and all(hasattr(d, "value") for d in shape)
+    before = if_legal(s, "pad", stage)
+    s, panels = (t, panels) if whole else made_by(s, "cache_read", stage, right.buffer, "global", at=outer)
+    if len(s.buffer(panels).shape) < 2:  # rows one after the other, which are shorter than their tiles
+        return before
+    layout, batch = right.panels(width), "".join(f"b{n}, " for n in range(len(s.buffer(panels).shape) - 2))
+    s = if_legal(s, "pad", stage)
     s = s.set_layout(panels, layout.replace("lambda ", f"lambda {batch}").replace("(", f"({batch}", 1))
-    wide, deep = s.loops(panels)[-2:] if c.right.along else s.loops(panels)[:-3:-1]
+    wide, deep = s.loops(panels)[-2:] if right.along else s.loops(panels)[:-3:-1]
     s, (outer, inner) = step(s, "split", wide, width, tail="exact")
-    s = s.reorder(outer, deep, inner).unroll(inner)
-    return s.parallel(s.loops(panels)[0])
+    s = s.reorder(outer, deep, inner)
+    s = s.unroll(inner) if right.along else s.vectorize(inner)
+    return s.parallel(s.loops(panels)[0]) if whole else s
 
 
-def _register_tiles(s: lp.Schedule, stage: str, loops: tuple[str, str, str], tile: tuple[int, int]) -> lp.Schedule:
-    """A contraction in tiles, their rows unrolled and their columns vectors, made in registers."""
+def _register_tiles(
+    s: lp.Schedule,
+    stage: str,
+    loops: tuple[str | None, str, str],
+    tile: tuple[int, int],
+    right: Operand | None = None,
+    outer: str = "",
+) -> lp.Schedule:
+    """A contraction in tiles, their rows unrolled and their columns vectors, made in registers; of panels of `right`,
+    if it is given, or of what an iteration of `outer` needs of it."""
     row, column, over = loops
-    s, (i, ii) = step(s, "split", row, tile[0], tail="exact")
-    s, (j, jj) = step(s, "split", column, tile[1], tail="exact")
-    s = s.reorder(i, j, over, ii, jj)
-    s = s.cache_write(stage, "local", at=j)
-    for x in (stage, *s.last.stages):
-        s = s.vectorize(s.loops(x)[-1]).unroll(s.loops(x)[-2])
+    s, (j, jj) = step(s, "split", column, tile[1])
+    around = j
+    if row is None:
+        s = s.reorder(j, over, jj)
+    else:
+        s, (around, ii) = step(s, "split", row, tile[0], tail="exact")
+        s = s.reorder(j, around, over, ii, jj)
+    s = s.cache_write(stage, "local", at=around)
+    made = (stage, *s.last.stages)
+    inner = next(x for x in made if over in s.loops(x))
+    s = if_legal(s, "pad", inner) if right is None else _in_panels(s, inner, right, tile[1], outer)
+    for x in made:
+        s = s.vectorize(s.loops(x)[-1])
+        s = s.unroll(s.loops(x)[-2]) if row is not None else s
     return s

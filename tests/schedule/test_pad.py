@@ -39,7 +39,7 @@ def test_a_fold_is_not_padded_where_nothing_may_have_written_what_it_goes_on_wit
         lp.parse("""
 def f(A: "float32[4]", C: "inout float32[4]"):
     for i in range(4):
-        with alloc("float32[1]", scope="local") as own:
+        with alloc("float32[2]", scope="local") as own:
             if i < 2:
                 own[0] = C[i] + 1.0
             for r in range(3):
@@ -77,3 +77,27 @@ def test_what_is_read_too_much_is_not_what_an_iteration_at_once_writes() -> None
     assert why("parallel", "S[i + 1]") is None
     assert why("range", "S[i]") is None
     assert why("vectorize", "S[i]") is None
+
+
+COMPUTED = """
+def f(n: "size", A: "float32[n]", M: "out float32[1]"):
+    for k in range((n + 3) // 4):
+        with alloc("float32[4]", scope="local") as X:
+            for x in range(4):
+                if k * 4 + x < n:
+                    X[x] = select(x < 2, A[k * 4 + x] * 2.0, 1.0)
+            for h in range(4):
+                if k * 4 + h < n:
+                    M[0] = max(X[h], over=(k, h), init=-inf)
+"""
+
+
+def test_what_is_computed_under_guards_is_filled_where_they_do_not_hold() -> None:
+    s = lp.Schedule(lp.parse(COMPUTED))
+    why = s.why("pad", "M")
+    assert why is not None
+    assert "M would fold 0.0 where k * 4 + h < n does not hold" in why.reason
+    t = s.pad("M", value=float("-inf"))
+    assert "X[x] = select(k * 4 + x < n, select(x < 2, A[k * 4 + x] * 2.0, 1.0), -inf)" in str(t)
+    for n in range(1, 9):
+        assert_same(s.func, t.func, {"n": n})

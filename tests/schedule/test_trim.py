@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from meaning import assert_same
 
 import loopir as lp
 from loopir.errors import ScheduleError
@@ -112,3 +113,29 @@ def f(A: "float32[8, 8]", B: "inout float32[8]", M: "inout float32[8]", C: "inou
 )
 def test_refusals(line: str, told: str) -> None:
     assert told in refused(line)
+
+
+GUARDED = """
+def f(n: "size", A: "float32[n, n]", S: "out float32[n]"):
+    assume(1 <= n)
+    for i in range(n):
+        S[i]: "start" = 0.0
+    for io in range((n + 7) // 8):
+        for k in range(n):
+            with alloc("float32[8]") as P:
+                for p in range(8):
+                    if io * 8 + p < n:
+                        P[p] = select(k <= io * 8 + p, A[io * 8 + p, k], 0.0)
+                for r in range(8):
+                    if io * 8 + r < n:
+                        S[io * 8 + r] = sum(P[r], over=k)
+"""
+
+
+def test_memory_of_an_iteration_may_be_stored_under_guards() -> None:
+    """What is read of it has been stored."""
+    s = lp.Schedule(lp.parse(GUARDED))
+    t = s.trim("k")
+    assert "for k in range(min(n, io * 8 + 8))" in str(t)
+    for n in (1, 7, 8, 11):
+        assert_same(s.func, t.func, {"n": n})

@@ -99,12 +99,73 @@ def test_whatever_is_done_to_the_scores(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("rows", "keys"), [(63, 512), (64, 500), (64, 128), (1, 512)])
-def test_odd_or_short_ones_go_another_way_and_are_right(rows: int, keys: int) -> None:
-    s = lp.Schedule(naive(rows=rows, keys=keys))
+@pytest.mark.parametrize(
+    ("rows", "keys", "name"), [(1, 513, "large"), (130, 700, "causal from the end"), (64, 512, "softcap")]
+)
+def test_lengths_that_are_no_whole_blocks(rows: int, keys: int, name: str) -> None:
+    ours, numpys = SCORES.get(name) or _masked(keys - rows)
+    s = schedules.auto(lp.Schedule(naive((2,), rows, keys, ours)), "llvm")
+    assert "rolling_update" in s.script()
+    some = data((2,), rows, keys)
+    tolerance = 2e-2 if name == "large" else 2e-5
+    np.testing.assert_allclose(s.build("llvm")(*some), wanted(*some, score=numpys), rtol=tolerance, atol=tolerance / 10)
+
+
+def _masked(ahead: int) -> tuple[Score, Score]:
+    """Scores of keys up to the query's own, which is so many further."""
+    return (
+        lambda s, i, j: lp.where(j <= i + ahead, s, -math.inf), lambda s, i, j: np.where(j <= i + ahead, s, -np.inf)
+    )  # fmt: skip
+
+
+def test_lengths_that_are_not_known() -> None:
+    n, m = lp.symbol("n", min=1), lp.symbol("m", min=1)
+    q, k, v = (lp.placeholder((2, x, DEPTH), "float32", name=y) for x, y in ((n, "Q"), (m, "K"), (m, "V")))
+    s = schedules.auto(lp.Schedule(lp.softmax((q @ k.transpose(0, 2, 1)) * DEPTH**-0.5) @ v), "llvm")
+    assert "rolling_update" in s.script()
+    kernel = s.build("llvm")
+    for rows, keys in ((1, 1), (64, 127), (65, 128), (3, 129), (130, 300)):
+        some = data((2,), rows, keys)
+        np.testing.assert_allclose(kernel(*some), wanted(*some), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 70])
+def test_heads_that_share_keys(rows: int) -> None:
+    """Columns that are no whole vectors, and powers that the product computes itself."""
+    heads, keys, depth = 4, 600, 40
+    q, k, v = (
+        lp.placeholder((h, n, depth), "float32", name=x)
+        for x, h, n in (("Q", heads, rows), ("K", 2, keys), ("V", 2, keys))
+    )
+    d, j = lp.reduce_axis(depth, name="d"), lp.reduce_axis(keys, name="j")
+    s = lp.compute((heads, rows, keys), lambda h, i, x: lp.sum(q[h, i, d] * k[h // 2, x, d], axis=d))
+    p = lp.softmax(s * DEPTH**-0.5)
+    o = lp.compute((heads, rows, depth), lambda h, i, e: lp.sum(p[h, i, j] * v[h // 2, j, e], axis=j))
+    made = schedules.auto(lp.Schedule(o), "llvm")
+    assert "rolling_update" in made.script()
+    rng = np.random.default_rng(0)
+    x, y, z = (rng.standard_normal((h, n, depth)).astype(np.float32) for h, n in ((heads, rows), (2, keys), (2, keys)))
+    one, two = np.repeat(y, 2, 0), np.repeat(z, 2, 0)
+    got = x.astype(np.float64) @ one.swapaxes(1, 2) * DEPTH**-0.5
+    power = np.exp(got - got.max(-1, keepdims=True))
+    np.testing.assert_allclose(
+        made.build("llvm")(x, y, z), power / power.sum(-1, keepdims=True) @ two, rtol=2e-5, atol=1e-6
+    )
+
+
+def test_short_rows_go_another_way_and_are_right() -> None:
+    s = lp.Schedule(naive(rows=64, keys=100))
     assert product_chain(s) is None
-    some = data(rows=rows, keys=keys)
+    some = data(rows=64, keys=100)
     np.testing.assert_allclose(schedules.auto(s, "llvm").build("llvm")(*some), wanted(*some), rtol=2e-5, atol=1e-6)
+
+
+def test_rows_that_are_masked_as_a_whole_are_no_numbers_as_in_the_stages() -> None:
+    s = schedules.auto(lp.Schedule(naive(score=lambda s, i, j: lp.where(i < 3, -math.inf, s))), "llvm")
+    assert "rolling_update" in s.script()
+    got = s.build("llvm")(*data())
+    assert np.isnan(got[:, :3]).all()
+    np.testing.assert_allclose(got[:, 3:], wanted(*data())[:, 3:], rtol=2e-5, atol=1e-6)
 
 
 def test_a_fold_without_a_correction_goes_another_way_and_is_right() -> None:

@@ -103,16 +103,13 @@ def _is_reached(p: StmtPath) -> bool:
 
 
 def _definitions(here: list[StmtPath], own: set[str]) -> dict[str, Definition]:
-    """What the elements of buffers of the iteration are stored with, of those that one statement stores, always."""
+    """What the elements of buffers of the iteration are stored with, of those that one statement stores.
+
+    Its guards do not matter: where they fail the element holds nothing yet, and is not read."""
     out: dict[str, Definition] = {}
     for name in own:
         writers = [p for p in here if name in leaf_writes(p.stmt)]
-        always = [p for p in writers if all(_outcome(c) is yes for c, yes in p.conds())]
-        if (
-            len(writers) == len(always) == 1
-            and isinstance(s := writers[0].stmt, Store)
-            and name not in loaded_buffers(s)
-        ):
+        if len(writers) == 1 and isinstance(s := writers[0].stmt, Store) and name not in loaded_buffers(s):
             out[name] = Definition(s, frozenset(x.var for x in writers[0].loops))
     return out
 

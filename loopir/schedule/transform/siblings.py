@@ -13,7 +13,7 @@ from itertools import pairwise
 from loopir.analysis.regions.retile import Retiling
 from loopir.arith.simplify_func import Known
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Func, If, Index, Loop, Stmt, Var
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Loop, Stmt, Var
 from loopir.ir.traverse.walk import bodies, leaf_paths, loaded_buffers, path_to, replace_block, rewrite, statements
 from loopir.schedule.core.find import find_loop
 
@@ -63,6 +63,22 @@ def _with_first(s: Stmt, loop: Loop) -> Stmt:
     inner = s.body[0]
     begun = (_with_first(inner, loop), *s.body[1:]) if isinstance(inner, Alloc) else (loop, *s.body)
     return replace(s, body=begun)
+
+
+def open_allocs_before(func: Func, stmt: Stmt) -> Func:
+    """`func` with memory that begins after `stmt`, and lasts to the end of its statements, there from before it."""
+    level = body_with(func, stmt)
+    opened: list[Buffer] = []
+    body: Body = level
+    while isinstance(last := body[-1], Alloc) and not any(s is stmt for s in statements((last,))):
+        opened.append(last.buffer)
+        body = (*body[:-1], *last.body)
+    if not opened:
+        return func
+    for b in reversed(opened):
+        body = (Alloc(b, body),)
+    first, gone = level[0], {id(s) for s in level[1:]}
+    return replace(func, body=rewrite(func.body, lambda s: body if s is first else () if id(s) in gone else None))
 
 
 def under_one_guard(func: Func, first: str, second: str) -> Func:

@@ -13,8 +13,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Func, If, Load, Loop, Op, Reduce, Stmt, Value
-from loopir.ir.traverse.walk import accessed_buffers, bodies, leaf_paths, loops, statements
+from loopir.ir.grammar import Alloc, Func, If, Load, Loop, Op, Reduce, Stmt, Store, Value
+from loopir.ir.traverse.walk import accessed_buffers, bodies, leaf_paths, loops, nodes, statements
 from loopir.schedule import Schedule
 from loopir.schedule.core.trace import Step
 from loopir.testing.generate.steps import LAYOUTS, Crash
@@ -239,6 +239,15 @@ def _two_buffers(func: Func) -> Iterator[Arguments]:
     yield from (_plain(a, b) for a, b in product(_own(func), _own(func)) if a != b)
 
 
+def _compute_once(func: Func) -> Iterator[Arguments]:
+    """Stores of what is computed, and statements that compute something by the same operation."""
+    found = [p.stmt for p in leaf_paths(func.body)]
+    every = [(s.label, s.value if isinstance(s, Store) else s.values[0]) for s in found]
+    for (s, v), (other, w) in product(every, every):
+        if s != other and isinstance(v, Op) and any(isinstance(n, Op) and n.fn is v.fn for n in nodes(w)):
+            yield _plain(s, other)
+
+
 TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     **dict.fromkeys(("parallel", "vectorize", "unroll", "partition", "reverse", "trim"), _each_loop),
     **dict.fromkeys(("compute_inline", "reverse_compute_inline", "compute_root", "atomic"), _each_stage),
@@ -259,6 +268,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "hoist": _inside,
     "rfactor": lambda func: _inside(func, Reduce),
     "rolling_update": _rolling_update,
+    "compute_once": _compute_once,
     "factor_out": _factor_out,
     "decompose_reduction": lambda func: _inside(func, Reduce),
     "cache_read": _cache_read,

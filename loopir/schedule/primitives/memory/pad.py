@@ -200,7 +200,9 @@ def _sources(stmt: Store | Reduce) -> list[Buffer]:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """The one store that fills a buffer, element by element: where `cond` holds, and else with `empty`, if it does."""
+    """The one store that fills a buffer, element by element: where `cond` holds, and else with `empty`, if it does.
+
+    What is stored is an element of another buffer, or any other value, computed only where `cond` holds."""
 
     store: Store
     cond: Cond
@@ -223,19 +225,19 @@ def _copy(func: Func, b: Buffer, fold: Stmt | None = None) -> _Copy | None:
         return None
     (place,) = writers
     store, held, empty = place.stmt, TRUE, None
-    match store:
-        case Store(value=Load() | Cast(Load())):
-            pass
-        case Store(value=Select(held, Load() | Cast(Load()), Const() as empty)):  # it is padded
-            pass
-        case _:
-            return None
     depth = next((n for n, s in enumerate(place.around) if isinstance(s, Alloc) and s.buffer == b), None)
     if depth is None:
         return None
     inside = place.around[depth + 1 :]
-    loops = {s.var: s for s in inside if isinstance(s, Loop)}
     guards = tuple(s for s in inside if isinstance(s, If))
+    match store:
+        case Store(value=Select(c, v, Const() as otherwise)) if not guards or _is_copied(v):  # it is padded
+            held, empty = c, otherwise
+        case Store() if b.name not in loaded_buffers(store):
+            pass
+        case _:
+            return None
+    loops = {s.var: s for s in inside if isinstance(s, Loop)}
     facts = Facts.at(func, place.around[depth])
     for ix, size in zip(store.at, b.shape, strict=True):
         loop = loops.pop(ix.name, None) if isinstance(ix, Var) else None
@@ -243,6 +245,11 @@ def _copy(func: Func, b: Buffer, fold: Stmt | None = None) -> _Copy | None:
             return None
     plain = all(not g.orelse and len([*leaf_paths((g,))]) == 1 and is_affine_visible(g.cond) for g in guards)
     return None if loops or not plain else _Copy(store, conj(held, *(g.cond for g in guards)), guards, empty)
+
+
+def _is_copied(v: Value) -> bool:
+    """Whether `v` is an element of a buffer, converted or not."""
+    return isinstance(v.value if isinstance(v, Cast) else v, Load)
 
 
 # ---------------------------------------------------------------- legality
@@ -508,7 +515,7 @@ def _filled(func: Func, copies: Mapping[str, _Copy | None], value: float) -> Fun
             return rewrite(s.then, visit)
         if isinstance(s, Store) and s.label in guarded:
             copy = guarded[s.label]
-            inner = s.value.a if isinstance(s.value, Select) else s.value
+            inner = s.value.a if isinstance(s.value, Select) and copy.empty is not None else s.value
             empty = Const(value, s.buffer.dtype) if copy.empty is None else copy.empty
             return replace(s, value=Select(copy.cond, inner, empty))
         return None

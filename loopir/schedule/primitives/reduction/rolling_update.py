@@ -8,7 +8,7 @@ from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.fusion_shift import has_conflict
 from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, Loop, Reduce, Stmt, Var
+from loopir.ir.grammar import Body, Func, Loop, Reduce, Stmt, Var
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     leaf_paths,
@@ -17,7 +17,6 @@ from loopir.ir.traverse.walk import (
     replace,
     replace_over,
     rewrite,
-    statements,
     stored_buffers,
     substitute,
 )
@@ -28,7 +27,7 @@ from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.corrections import Block, corrected
 from loopir.schedule.transform.duplicate import duplicated
-from loopir.schedule.transform.siblings import body_with
+from loopir.schedule.transform.siblings import body_with, open_allocs_before
 
 
 @primitive
@@ -82,7 +81,7 @@ def rolling_update(func: Func, stages: tuple[str, ...], loop: str) -> Func:
     for stage in stages:
         if any(s is target for p in find_stage(func, stage) for s in p.around):
             raise ScheduleError(f"{stage} is in {loop!r} already", suggestion="a stage after the loop")
-    func = _with_allocs_before(func, target)
+    func = open_allocs_before(func, target)
     target = find_loop(func, loop)
     nests = _nests(func, target, stages)
     _require_one_fold_each(nests)
@@ -191,19 +190,3 @@ def _require_own_blocks(plain: Func, v: str, moved: Collection[str]) -> None:
 
 def _goes_on(s: Statement, v: str) -> bool:
     return isinstance(s.place.stmt, Reduce) and v in s.place.stmt.over
-
-
-def _with_allocs_before(func: Func, loop: Loop) -> Func:
-    """`func` with memory that begins after `loop`, and lasts to the end of its statements, there from before it."""
-    level = body_with(func, loop)
-    opened: list[Buffer] = []
-    body: Body = level
-    while isinstance(last := body[-1], Alloc) and not any(s is loop for s in statements((last,))):
-        opened.append(last.buffer)
-        body = (*body[:-1], *last.body)
-    if not opened:
-        return func
-    for b in reversed(opened):
-        body = (Alloc(b, body),)
-    first, gone = level[0], {id(s) for s in level[1:]}
-    return replace(func, body=rewrite(func.body, lambda s: body if s is first else () if id(s) in gone else None))

@@ -1,0 +1,228 @@
+"""compute_once: a stage reads what another one computes, where it would compute the same values itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import dropwhile
+from typing import cast
+
+from loopir.analysis.dependence.reordering import violated_dependence
+from loopir.arith.prove import nonnegative
+from loopir.arith.simplify import poly
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Alloc, Body, Const, Func, Index, Load, Loop, Node, Stmt, Store, Value, Var
+from loopir.ir.printer import text
+from loopir.ir.traverse.walk import (
+    StmtPath,
+    alloc_of,
+    children,
+    leaf_paths,
+    leaf_paths_of,
+    loaded_buffers,
+    nodes,
+    path_to,
+    replace,
+    replace_stmt,
+    rewrite,
+    statements,
+    stored_buffers,
+    substitute,
+)
+from loopir.schedule.core.facts import known_at
+from loopir.schedule.core.find import find_stage, join_names
+from loopir.schedule.legality.refusal import refusal
+from loopir.schedule.schedule import primitive
+from loopir.schedule.transform.siblings import body_with, open_allocs_before
+from loopir.schedule.transform.split_range import with_values
+
+
+@primitive
+def compute_once(func: Func, stage: str, reader: str) -> Func:
+    """Read in `reader` the elements that `stage` stores, in place of each value that is computed as they are.
+
+    The nest of `stage` moves before that of `reader`, if it stands after it. What it is computed from is the same at
+    both places, and each element that is read is stored.
+
+    before:
+        def f(A: "float32[8]", S: "out float32[1]", E: "out float32[8]"):
+            for i in range(8):
+                S[0] = sum(exp(A[i]), over=i, init=0.0)
+            for j in range(8):
+                E[j] = exp(A[j])
+    call:    compute_once("E", "S")
+    after:
+        def f(A: "float32[8]", S: "out float32[1]", E: "out float32[8]"):
+            for j in range(8):
+                E[j] = exp(A[j])
+            for i in range(8):
+                S[0] = sum(E[i], over=i, init=0.0)
+    refuses: compute_once("S", "E")  # S is no stage that stores each element once
+
+    before:
+        def g(A: "inout float32[8]", E: "out float32[6]", S: "out float32[1]", T: "out float32[8]"):
+            for j in range(6):
+                E[j] = A[j] * 2.0
+            for i in range(8):
+                S[0] = sum(A[i] * 2.0, over=i, init=0.0)
+            for k in range(8):
+                A[k] = A[k] + 1.0
+            for l in range(8):
+                T[l] = A[l] * 2.0
+    refuses: compute_once("E", "S")  # S would read E[i], which is not known to be stored
+    refuses: compute_once("E", "T")  # A, of E or what it is computed from, is written before T has read it
+    refuses: compute_once("E", "A")  # A computes nothing as E does
+    """
+    given, taker = _only(func, stage), _only(func, reader)
+    store, nest = _plain_store(given)
+    other = _nest_of(func, nest, taker)
+    labels = [p.stmt.label for p in leaf_paths_of(func)]
+    if labels.index(store.label) > labels.index(taker.stmt.label):
+        new = _moved(func, nest, other)
+        clash = violated_dependence(func, new, moving={store.label})
+        if clash is not None:
+            reason = f"to compute {store.label} before {taker.stmt.label} would reverse two dependent instances"
+            raise refusal(clash, reason, None, "a stage that needs nothing of what is between")
+        func = new
+    func = _with_memory_until(func, store.buffer.name, taker.stmt)
+    return replace_stmt(func, taker.stmt, _reading(func, store, nest, taker, other))
+
+
+def _only(func: Func, stage: str) -> StmtPath:
+    place, *more = find_stage(func, stage)
+    if more:
+        labels = join_names(p.stmt.label for p in (place, *more))
+        raise ScheduleError(f"{stage!r} is several statements: {labels}; name one", suggestion=f"one of {labels}")
+    return place
+
+
+def _plain_store(given: StmtPath) -> tuple[Store, Loop]:
+    """The store, and the nest of serial loops in which it alone stands, one for each dimension of its memory."""
+    s = given.stmt
+    own = [*dropwhile(lambda x: not _is_alone(x, s), given.around)]
+    loops = [x.var for x in own if isinstance(x, Loop) and x.kind == "serial"]
+    at = [x.name for x in getattr(s, "at", ()) if isinstance(x, Var)]
+    whole = len(loops) == len(own) and isinstance(own[0] if own else None, Loop) and sorted(at) == sorted(loops)
+    if not isinstance(s, Store) or not whole or len(at) < len(s.at) or s.buffer.name in loaded_buffers(s):
+        raise ScheduleError(
+            f"{s.label} is no stage that stores each element once, in serial loops of its own",
+            suggestion="a stage as written, or as compute_at leaves it",
+        )
+    return s, cast(Loop, own[0])
+
+
+def _is_alone(around: Stmt, s: Stmt) -> bool:
+    """Whether `around` is a loop that holds `s`, in further loops or none, and nothing else."""
+    while isinstance(around, Loop) and len(around.body) == 1:
+        if around.body[0] is s:
+            return True
+        around = around.body[0]
+    return False
+
+
+def _nest_of(func: Func, nest: Loop, taker: StmtPath) -> Stmt:
+    """The nest of `taker` in the statements that `nest` stands in, memory that begins among them opened."""
+    path = path_to(func, nest)
+    depth = next((n for n in range(len(path) - 1, 0, -1) if not isinstance(path[n - 1], Alloc)), 0)
+    level = _without_allocs(body_with(func, path[depth]))
+    other = next((x for x in level if any(y is taker.stmt for y in statements((x,)))), None)
+    if other is None or other is nest:
+        raise ScheduleError(
+            f"{taker.stmt.label} is in no nest beside that of loop {nest.var!r}", loop=nest.var,
+            suggestion="two nests in one list of statements",
+        )  # fmt: skip
+    return other
+
+
+def _without_allocs(body: Body) -> Iterator[Stmt]:
+    """The statements of `body`, those in allocations in place of these."""
+    for s in body:
+        yield from _without_allocs(s.body) if isinstance(s, Alloc) else (s,)
+
+
+def _moved(func: Func, nest: Loop, other: Stmt) -> Func:
+    """`func` with `nest`, which stands after `other`, right before it."""
+    func = open_allocs_before(func, other)
+    level = body_with(func, other)
+    if not any(s is nest for s in level):
+        raise ScheduleError(
+            f"memory begins before loop {nest.var!r} that is not there earlier", loop=nest.var,
+            suggestion="two nests in one list of statements",
+        )  # fmt: skip
+    new = {id(other): (nest, other), id(nest): ()}
+    return replace(func, body=rewrite(func.body, lambda s: new.get(id(s))))
+
+
+def _with_memory_until(func: Func, buffer: str, last: Stmt) -> Func:
+    """`func` with the memory of `buffer`, if it is allocated, there until after `last`."""
+    while (alloc := alloc_of(func, buffer)) is not None and not any(s is last for s in statements((alloc,))):
+        level = body_with(func, alloc)
+        n = next(n for n, s in enumerate(level) if s is alloc)
+        if n == len(level) - 1:  # it ends with other memory, which is kept as long
+            outer = cast(Alloc, path_to(func, alloc)[-2])
+            func = _with_memory_until(func, outer.buffer.name, last)
+            continue
+        after = {id(s) for s in level[n + 1 :]}
+        longer = replace(alloc, body=(*alloc.body, *level[n + 1 :]))
+        new: dict[int, Body] = {id(alloc): (longer,), **dict.fromkeys(after, ())}
+        func = replace(func, body=rewrite(func.body, lambda s, new=new: new.get(id(s))))
+    return func
+
+
+def _reading(func: Func, store: Store, nest: Loop, taker: StmtPath, other: Stmt) -> Stmt:
+    """The statement of `taker` with loads of what `store` has computed; refuse if that may be another value."""
+    s, name = taker.stmt, store.buffer.name
+    loops = {x.var: x for x in statements((nest,)) if isinstance(x, Loop)}
+    found = {
+        x: env
+        for v in children(s)
+        for x in nodes(v)
+        if isinstance(x, Value) and (env := _instance(store.value, x, loops)) is not None
+    }
+    if not found:
+        raise ScheduleError(
+            f"{s.label} computes nothing as {store.label} does", suggestion=f"a stage that computes {text(store.value)}"
+        )
+    paths = [p.stmt for p in leaf_paths_of(func)]
+    start, end = ([x.label for x in paths].index(x.label) for x in (store, s))
+    between = paths[start + 1 : end] + [p.stmt for p in leaf_paths((other,))]
+    changed = set[str]().union(*map(stored_buffers, between)) & {name, *loaded_buffers(store)}
+    if changed:
+        raise ScheduleError(
+            f"{join_names(sorted(changed))}, of {store.label} or what it is computed from, is written before {s.label} "
+            f"has read it", suggestion="a stage before that",
+        )  # fmt: skip
+    known = known_at(func, s).here
+    for env in found.values():
+        for v, at in env.items():
+            size = substitute(loops[v].extent, env)
+            if not all(nonnegative(poly(x, known), known) for x in (at, size - 1 - at)):
+                element = text(_element(store, env))
+                raise ScheduleError(f"{s.label} would read {element}, which is not known to be stored",
+                                    suggestion="a stage that stores all that is computed")  # fmt: skip
+    return with_values(
+        s, {x: Load(store.buffer, tuple(substitute(a, env) for a in store.at)) for x, env in found.items()}
+    )
+
+
+def _instance(pattern: Value, x: Value, loops: Mapping[str, Loop]) -> dict[str, Index] | None:
+    """The values of `loops` at which `pattern` is `x`; None if there are none."""
+    if x.dtype != pattern.dtype or isinstance(x, Load | Const):
+        return None
+    env: dict[str, Index] = {}
+    _bind(pattern, x, loops, env)
+    return env if env.keys() == loops.keys() and substitute(pattern, env) == x else None
+
+
+def _bind(pattern: Node, x: Node, loops: Mapping[str, Loop], env: dict[str, Index]) -> None:
+    """Add to `env` what `x` has where `pattern` has one of `loops`, as far as they are alike."""
+    if isinstance(pattern, Var):
+        if pattern.name in loops and isinstance(x, Index):
+            env.setdefault(pattern.name, x)
+    elif type(pattern) is type(x):
+        for a, b in zip(children(pattern), children(x), strict=False):
+            _bind(a, b, loops, env)
+
+
+def _element(store: Store, env: Mapping[str, Index]) -> Load:
+    """The element that `store` stores where its loops have the values `env`."""
+    return Load(store.buffer, tuple(substitute(x, env) for x in store.at))
