@@ -14,8 +14,12 @@ from .planner import MOST_WHOLE, least_seconds, plan
 from .rules import View
 
 WORTH, GAIN = 0.98, 1.0e-5
-"""What part of the seconds of the program as one group a plan is to take, at most, and the seconds that it is to save,
-at least, to be worth another schedule: there is no use in planning where no more can be saved."""
+"""What part of the seconds of the program as one group a plan is to take, at most, to be worth another schedule; and
+the seconds that there are to save, at least, for planning to be worth its time."""
+
+DISTANT, MANY_KERNELS = 1.5, 3
+"""How many times the least seconds the program as one group takes, and by how many kernels, at least, for planning to
+be worth its time where there is less than that to save."""
 
 MISS = 1.5
 """How far predictions for CPUs are off, at most programs (benchmarks/results/cpu_predict.txt)."""
@@ -64,10 +68,11 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
             return s if made is None else made
         whole = None if made is None else lp.predict(made, "cuda", arch=machine)
         if made is not None and whole is not None:
-            few = whole.kernels < 2 and nests <= MOST_WHOLE
-            if few or whole.seconds - least_seconds(s, machine) < GAIN:
+            few, least = whole.kernels < 2 and nests <= MOST_WHOLE, least_seconds(s, machine)
+            distant = whole.kernels >= MANY_KERNELS and whole.seconds > DISTANT * least
+            if few or not (distant or whole.seconds - least >= GAIN):
                 return made
-            found = _runs_on(s, lambda: _planned(s, machine, min(WORTH * whole.seconds, whole.seconds - GAIN)), machine)
+            found = _runs_on(s, lambda: _planned(s, machine, WORTH * whole.seconds), machine)
             return made if found is None else found
     found = _runs_on(s, lambda: _planned(s, machine, float("inf")), machine)
     return s if found is None else found

@@ -47,6 +47,8 @@ FEW = 8
 """Nests of a group up to which merges come by what they save alone; larger groups come by size first."""
 MOST_ALIKE = 4
 """Groups that are alike that one is tried with."""
+MOST_BETWEEN = 8
+"""Nests of two products and what is between them, at most, that are tried as one group."""
 MOST_EXACT, MOST_WHOLE = 12, 12
 """Nests of a program all groupings of which are tried, and of one that is tried as a single group."""
 
@@ -387,10 +389,64 @@ class Planner:
     ) -> dict[Ids, Group]:
         """Merge pairs by seconds saved: producers with their consumers first, then siblings, too."""
         groups: dict[Ids, Group] = {}
-        left = self._epilogues(start, groups, apart, log, len(self.nests) if fuel is None else fuel)
+        left = len(self.nests) if fuel is None else fuel
+        if self.target == "cuda":
+            left = self._chains(start, groups, apart, log, left)
+        left = self._epilogues([g for g in start if not any(g <= x for x in groups)], groups, apart, log, left)
         for kinds in (("producer",), ("producer", "shared input", "alike")):
             left = self._merged(groups, kinds, apart, log, left)
         return groups if fuel is not None else self._or_whole(groups, apart, log)
+
+    def _chains(
+        self,
+        start: Sequence[Ids],
+        groups: dict[Ids, Group],
+        apart: Sequence[tuple[Ids, ...]],
+        log: list[Decision],
+        left: int,
+    ) -> int:
+        """Group two products with the folds between them, where a rule makes one kernel of all; how many merges are
+        left then.
+
+        No pair of these stages need be faster as one kernel, so that merging pairs does not find such a group.
+        """
+        for a, both in self._between_products(start):
+            free = not any(both & g for g in groups)
+            if left <= 0 or not free or self._vetoed(both, apart):
+                continue
+            if self.order([both, *groups, *self._singles(both.union(*groups))]) is None:
+                continue
+            parts = [self._found(frozenset((n,))).bound for n in (min(a), max(both))]
+            g, least = self.price_below(both, 2), sum(parts) + self.machine.launch
+            if g is not None and g.kernels == 1 and g.seconds <= ABOUT * least:
+                groups[both] = g
+                names, cost = (self.stages(a), self.stages(both - a)), (least * 1e6, g.seconds * 1e6)
+                log.append(Decision("producer", *names, *cost, True, f"{g.how}; apart, it is about that"))
+                left -= 1
+        return left
+
+    def _between_products(self, start: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
+        """Two products and all that depends on the one and is needed by the other, folds among them and no products;
+        with what alone takes the elements of the second."""
+        single = {min(g) for g in start if len(g) == 1}
+        views = {n: self._found(frozenset((n,))).view for n in single}
+        readers = dict(self._read_by_one(start))
+        out: list[tuple[Ids, Ids]] = []
+        for b in (n for n in sorted(single) if views[n].products):
+            reached, pending = set[int](), [b]
+            while pending and len(reached) <= MOST_BETWEEN:
+                for k in self.nests[pending.pop()].needs - reached:
+                    reached.add(k)
+                    pending += [k] if k in single and not views[k].products else []
+            for a in (n for n in sorted(reached) if n in single and views[n].products):
+                found = {a}
+                for n in sorted(reached):
+                    found |= {n} if self.nests[n].needs & found else set()
+                last = readers.get(frozenset((b,)))
+                both = frozenset({*found, b}).union(last if last and not views[min(last)].folds else ())
+                if found <= single and any(views[n].folds for n in found - {a}) and len(both) <= MOST_BETWEEN:
+                    out.append((frozenset((a,)), both))
+        return out
 
     def _epilogues(
         self,
@@ -405,7 +461,7 @@ class Planner:
         A product and the one stage that takes its elements are one group if that is a single kernel that takes about
         the least that the two may take, so that neither is looked at by itself.
         """
-        taken, partition = set[Ids](), Partition([n.needs for n in self.nests], start)
+        taken, partition = set[Ids](), Partition([n.needs for n in self.nests], [*groups, *start])
         for a, b in self._read_by_one(start) if self.target == "cuda" else ():
             product, reader = self._found(a), self._found(b)
             if left <= 0 or not product.view.products or reader.view.folds or taken & {a, b}:

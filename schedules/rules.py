@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import loopir as lp
@@ -22,8 +22,11 @@ from .common.contraction import contraction, worth_tiling
 from .common.nest_queries import free_loops, fused, if_legal, one_nest
 from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
+from .common.view_loops import with_views_split
 from .cuda.auto_gpu import gpu
 from .cuda.elementwise import elementwise
+from .cuda.product_chains import product_chain
+from .cuda.recipe_table import lowered
 from .cuda.reduction import reduction
 from .cuda.row_blocks import blocks_of_rows, crowded, row_blocks
 from .cuda.stencil_rows import neighbours, reaches
@@ -231,22 +234,33 @@ def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     return blocks_of_rows(s, first, frozenset(a.buffer.name for a in s.func.args), None, None, keep=True)
 
 
-def _unrelated(view: View) -> tuple[str, ...] | None:
-    """The outputs, if nothing else is made and they fall into several parts none of which reads from another."""
+MOST_PRODUCTS = 4
+"""Products that are tried as blocks of one launch, at most: each is scheduled again."""
+
+
+def _unrelated(view: View) -> int | None:
+    """The number of parts none of which reads from another, if there are several, and each has one output."""
     part = {x: {x} for x in view.traits}
     for x, readers in view.readers.items():
         for y in readers:
             both = part[x] | part[y]
             part |= dict.fromkeys(both, both)
-    several_parts = len({id(p) for p in part.values()}) > 1
-    return view.outputs if several_parts and len(view.outputs) == len(view.traits) else None
+    parts = {frozenset(p) for p in part.values()}
+    outputs = [len(p.intersection(view.outputs)) for p in parts]
+    products = [x for x, kind in view.classes.items() if kind == "contraction"]
+    single = all(len(p) == 1 for p in parts) or bool(products)
+    if len(parts) < 2 or not single or any(n != 1 for n in outputs) or len(products) > MOST_PRODUCTS:
+        return None
+    return len(parts)
 
 
 @rule(matches=_unrelated, name="side by side")
-def _side_by_side(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
+def _side_by_side(s: lp.Schedule, parts: int) -> lp.Schedule:
     """Outputs that have nothing to do with one another as blocks of one launch."""
     s = gpu(s, arch=lp.machine())
-    grids = [x for x in dict.fromkeys(s.loops(stage)[0] for stage in s.stages) if s.loop(x).kind == "blockIdx.x"]
+    grids = list(dict.fromkeys(s.loops(stage)[0] for stage in s.stages))
+    if len(grids) != parts or any(s.loop(x).kind != "blockIdx.x" for x in grids):
+        raise lp.ScheduleError(f"{parts} parts are not one grid of blocks each")
     return s.merge(*grids, side_by_side=True)
 
 
@@ -262,6 +276,20 @@ def least_launches(view: View) -> int:
         depth[x] = max((depth[y] + (y in products) for y in depth if x in view.readers[y]), default=0)
     stored = {x for x in view.traits if depth[x] == 0 and products.intersection(view.readers[x])}
     return len(products) + len({depth[x] for x in stored.union(view.folds) - products})
+
+
+def _chained(view: View) -> View | None:
+    folds = set(view.folds) - set(view.products)
+    return view if len(view.products) == 2 and folds and lp.machine().has("wgmma") else None
+
+
+@rule(matches=_chained, name="product chain")
+def _product_chain(s: lp.Schedule, match: Match) -> lp.Schedule:
+    """Two products with folds between them in one kernel, which keeps no row of the first."""
+    made = with_views_split(s, partial(lowered, schedule=product_chain))
+    if made is None:
+        raise lp.ScheduleError("the stages are no chain of two products along the same rows")
+    return made
 
 
 @rule(matches=lambda v: None if v.only("elementwise") else v, name="fused", least_kernels=least_launches)

@@ -5,6 +5,7 @@ import pytest
 from side_by_side import side_by_side
 
 import loopir as lp
+from loopir import schedules
 from loopir.interp.interpret import interpret
 from schedules.cuda.matmul_mma import matmul_mma
 from schedules.cuda.matmul_wgmma import matmul_wgmma
@@ -28,3 +29,14 @@ def test_warpgroups_of_two_products_share_a_grid(stages: int) -> None:
     s = side_by_side(matmul_wgmma, 256, 256, 384, 256, block=(128, 128), group=2, stages=stages, roles=False)
     (used,) = lp.compile_source(s, "sm_90a").resources.values()
     assert used.spill_stores == used.spill_loads == used.stack == 0
+
+
+def test_small_products_of_one_array_are_blocks_of_one_launch() -> None:
+    """As Q, K and V of a few rows are: three launches take longer than what they multiply."""
+    x = lp.placeholder((256, 512), "bfloat16", name="x")
+    s = lp.Schedule([x @ lp.placeholder((512, 512), "bfloat16", name=name) for name in "qk"])
+    p = schedules.plan(s, "cuda", arch="sm_90a")
+    assert p.kernels == 1
+    assert p.groups[0].how == "side by side"
+    made = p.apply()
+    assert made.loop(made.loops(made.stages[0])[0]).kind == "blockIdx.x"
