@@ -432,13 +432,10 @@ class Planner:
         views = {n: self._found(frozenset((n,))).view for n in single}
         readers = dict(self._read_by_one(start))
         out: list[tuple[Ids, Ids]] = []
-        for b in (n for n in sorted(single) if views[n].products):
-            reached, pending = set[int](), [b]
-            while pending and len(reached) <= MOST_BETWEEN:
-                for k in self.nests[pending.pop()].needs - reached:
-                    reached.add(k)
-                    pending += [k] if k in single and not views[k].products else []
-            for a in (n for n in sorted(reached) if n in single and views[n].products):
+        products = {n for n in single if views[n].products}
+        for b in sorted(products):
+            reached = self._reached_from(b, single - products)
+            for a in sorted(reached & products):
                 found = {a}
                 for n in sorted(reached):
                     found |= {n} if self.nests[n].needs & found else set()
@@ -447,6 +444,15 @@ class Planner:
                 if found <= single and any(views[n].folds for n in found - {a}) and len(both) <= MOST_BETWEEN:
                     out.append((frozenset((a,)), both))
         return out
+
+    def _reached_from(self, b: int, through: set[int]) -> set[int]:
+        """The nests that `b` needs, directly or `through` others."""
+        reached, pending = set[int](), [b]
+        while pending and len(reached) <= MOST_BETWEEN:
+            for k in self.nests[pending.pop()].needs - reached:
+                reached.add(k)
+                pending += [k] if k in through else []
+        return reached
 
     def _epilogues(
         self,
