@@ -190,8 +190,9 @@ def test_lanes_read_before_any_writes_and_write_apart() -> None:
     early = func("for i in range(4):", "    b[i] = a[i - 1, 0]", "    a[i, 0] = 1.0")
     with pytest.raises(ScheduleError, match=r"a at \(i=0\) writes a\[0, 0\], which b at \(i=1\) reads later"):
         vectorize(early, "i")
+    vectorize(func("for i in range(4):", "    b[0] = sum(a[i, 0], over=i)"), "i")
     with pytest.raises(ScheduleError, match="lanes of 'i'"):
-        vectorize(func("for i in range(4):", "    b[0] = sum(a[i, 0], over=i)"), "i")
+        vectorize(func("for i in range(4):", "    b[0] = sum(a[i, 0] * b[0], over=i)"), "i")
 
 
 def test_loops_inside_lanes_are_reordered_only_if_the_lanes_allow_it() -> None:
