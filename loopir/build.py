@@ -119,7 +119,14 @@ def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True
     gpu = machine(arch)
     module = _backend("loopir.codegen.cuda.emit").emit(pipeline.lower(schedule.func, "cuda", gpu=gpu))
     require_arch(module.needs, gpu.arch)
-    return _backend("loopir.runtime.cuda.nvrtc").compile(module.source, gpu.arch, fma=fma)
+    compiled = _backend("loopir.runtime.cuda.nvrtc").compile(module.source, gpu.arch, fma=fma)
+    return replace(compiled, source=_with_registers(compiled))
+
+
+def _with_registers(compiled: Any) -> str:
+    """The source with what a thread of each kernel takes of registers in the comments above kernels."""
+    registers = {name: used.registers for name, used in compiled.resources.items()}
+    return _backend("loopir.codegen.cuda.launch_comment").with_registers(compiled.source, registers)
 
 
 def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
@@ -266,7 +273,7 @@ def _cuda(func: Func, lowered: Func, device: Any, arch: str, fma: bool) -> Kerne
 
     source = host_source(lowered, partial(_launch, module.kernels))
     runtime = _backend("loopir.runtime.cuda.launch").CudaRuntime(device, compiled.cubin, module.kernels, other)
-    return Kernel(_signature(func), _host(func, lowered, source), runtime, source=module.source,
+    return Kernel(_signature(func), _host(func, lowered, source), runtime, source=_with_registers(compiled),
                   resources=compiled.resources, target="cuda", host_source=source)  # fmt: skip
 
 

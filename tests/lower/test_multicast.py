@@ -128,4 +128,4 @@ def test_a_product_on_clusters() -> None:
     s = matmul_wgmma(s, "matmul", block=(64, 16), stages=2, roles=True, cluster=2, blocks=2, group=2)
     made = lp.compile_source(s, "sm_90a")
     assert all(r.spill_loads == r.spill_stores == r.stack == 0 for r in made.resources.values())
-    assert re.search(r"lp_tma_load_all\(\(B_shared", made.source)
+    assert re.search(r"lp_tma_load_all\(B_shared", made.source)

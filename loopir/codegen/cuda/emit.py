@@ -13,9 +13,13 @@ from math import prod
 
 from loopir.codegen.cuda.atomic import PRELUDE as ATOMIC_PRELUDE, update
 from loopir.codegen.cuda.index_bounds import index_bounds as bounds
+from loopir.codegen.cuda.launch_comment import launch_comment
+from loopir.codegen.cuda.layout_text import without_double_parentheses, wrapped
+from loopir.codegen.cuda.loop_names import short_loop_names
 from loopir.codegen.cuda.mbarriers import PRELUDE as RING_PRELUDE, MapInfo, hardware_barriers, map_of, maps_of
 from loopir.codegen.cuda.narrow_floats import PRELUDE as NARROW_PRELUDE
 from loopir.codegen.cuda.offsets import MANY, hoist_offset_bases, unrolled_copies
+from loopir.codegen.cuda.prelude import referenced
 from loopir.codegen.cuda.speculate import speculated_register
 from loopir.codegen.cuda.values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.codegen.fast_division import PRELUDE as DIVISION_PRELUDE, divisors
@@ -116,16 +120,19 @@ def emit(func: Func, *, long: bool = False, scalar: bool = False) -> CudaModule:
     index_bounds(func)
     kernels = kernels_of(func)
     used = sorted({n.fn for k in kernels for n in nodes(k) if isinstance(n, Op | InstrCall)}, key=lambda f: f.name)
-    lines = [(line, None) for text in _preludes(kernels, used) for line in text.rstrip().split("\n")]
+    body: list[tuple[str, str | None]] = []
     infos: list[KernelInfo] = []
     for k in kernels:
         emitter = _Emitter(k, long, scalar)
         infos.append(emitter.kernel())
-        lines += [("", None), *emitter.lines]
+        header = launch_comment(k, infos[-1].grid, infos[-1].block, infos[-1].shared_bytes)
+        body += [("", None), *((x, None) for x in header), *emitter.lines]
+    declared = referenced(_preludes(kernels, used), [line for line, _ in body])
+    lines = [(line, None) for part in declared for line in part.split("\n")] + body
     needs = [(f"a cluster of {k.cluster} blocks, which {k.name} has,", "sm_90") for k in infos if k.cluster > 1]
     needs += [(fn.name, fn.arch) for fn in used if isinstance(fn, Instruction) and fn.arch]
     return CudaModule(
-        "\n".join(text for text, _ in lines) + "\n", tuple(infos), tuple(loop for _, loop in lines), tuple(needs)
+        "\n".join(line for line, _ in lines) + "\n", tuple(infos), tuple(loop for _, loop in lines), tuple(needs)
     )
 
 
@@ -167,14 +174,18 @@ class _Emitter:
         self.written_out = False
         self.names = (f"lp_at{n}" for n in count())
         allocated = (s.buffer for s in statements(kernel.body) if isinstance(s, Alloc))
-        self.own = {b.name for b in allocated if b.scope != "shared"}
+        own = [b for b in allocated if b.scope != "shared"]
+        self.own = {b.name for b in own}
         """What a thread has for itself, whatever its scope is called."""
+        self.addressed = _addressed(kernel)
         found_loops = (s for s in statements(kernel.body) if isinstance(s, Loop))
         self.extents = {s.var: s.extent.value for s in found_loops if isinstance(s.extent, Int)}
         found = None if long else bounds(kernel)
         never = found is None or any(isinstance(b, Int) for b in found)
         self.within = () if found is None or never else found
         self.values = CudaValues("long long" if never else "int")
+        self.values.scalars = frozenset(b.name for b in own if elements_of(b) == 1) - self.addressed
+        self.values.short = short_loop_names(kernel)
         self.values.reciprocals = {d: f"lp_by{n}" for n, d in enumerate(divisors(kernel, self.params.integers))}
 
     def kernel(self) -> KernelInfo:
@@ -248,23 +259,30 @@ class _Emitter:
         return f"{const}{memory_type(b.dtype)}* {alone}{self.values.name(b.name)}"
 
     def line(self, depth: int, text: str) -> None:
-        self.lines.append(("  " * depth + text, self.around[-1] if self.around else None))
+        loop = self.around[-1] if self.around else None
+        line = without_double_parentheses("  " * depth + text)
+        self.lines += [(x, loop) for x in wrapped(line)]
 
     # ------------------------------------------------------------ statements
 
     def body(self, body: Body, depth: int) -> None:
-        for s in body:
-            self.stmt(s, depth)
+        for n, s in enumerate(body):
+            if isinstance(s, Alloc) and n == len(body) - 1:  # it lives as long as the block that it stands in
+                self.alloc(s, depth)
+            else:
+                self.stmt(s, depth)
 
     def stmt(self, s: Stmt, depth: int) -> None:
         match s:
             case Loop():
                 self.loop(s, depth)
             case If(cond, then) if (kept := speculated_register(s, self.own, self.extents)) is not None:
-                name, had = self.values.name(kept.name), f"lp_had_{kept.name}"
-                self.line(depth, f"{{ const {memory_type(kept.dtype)} {had} = {name}[0];")
+                now, had = self.values.element(kept, Int(0)), f"lp_had_{kept.name}"
+                self.line(depth, "{")
+                self.line(depth + 1, f"const {memory_type(kept.dtype)} {had} = {now};")
                 self.body(then, depth + 1)
-                self.line(depth, f"{name}[0] = {self.values.cond(cond)} ? {name}[0] : {had}; }}")
+                self.line(depth + 1, f"{now} = {self.values.cond(cond)} ? {now} : {had};")
+                self.line(depth, "}")
             case If(cond, then, orelse):
                 self.line(depth, f"if ({self.values.cond(cond)}) {{")
                 self.body(then, depth + 1)
@@ -279,8 +297,12 @@ class _Emitter:
                     self.line(depth, line)
             case Reduce():
                 self.reduce(s, depth)
-            case Alloc():
+            case Alloc(buffer) if buffer.scope == "shared":
                 self.alloc(s, depth)
+            case Alloc():
+                self.line(depth, "{")
+                self.alloc(s, depth + 1)
+                self.line(depth, "}")
             case InstrCall():
                 self.issue(s, depth)
             case AsyncCommit(group):
@@ -343,14 +365,13 @@ class _Emitter:
             self.line(depth, "#pragma unroll")
         elif s.kind == "serial" and _left_a_loop(s):
             self.line(depth, "#pragma unroll 1")
-        note = "" if s.kind == "serial" else f"  // {s.kind}"
         extent = self.values.index(s.extent)
         if loaded_buffers(s.extent) & frozenset[str]().union(
             *map(stored_buffers, s.body)
         ):  # how often it runs is asked once
             self.line(depth, f"const {kind} lp_end_{var} = {extent};")
             extent = f"lp_end_{var}"
-        self.line(depth, f"for ({kind} {var} = 0; {var} < {extent}; ++{var}) {{{note}")
+        self.line(depth, f"for ({kind} {var} = 0; {var} < {extent}; ++{var}) {{")
         self.around.append(s.var)
         self.written_out = self.written_out or outermost
         self.body(s.body, depth + 1)
@@ -368,9 +389,7 @@ class _Emitter:
         self.wide |= {b.name for b in (s.buffer, s.value.buffer) if b.scope == "global"}
         if s.buffer.dtype == bfloat16 and s.buffer.scope == "local":
             self.values.words.add(s.buffer.name)  # its lanes are unrolled
-        self.line(
-            depth, f"*reinterpret_cast<{kind}*>({to}) = *reinterpret_cast<const {kind}*>({source});  // {loop.var}"
-        )
+        self.line(depth, f"*reinterpret_cast<{kind}*>({to}) = *reinterpret_cast<const {kind}*>({source});")
 
     def issue(self, s: InstrCall, depth: int) -> None:
         """An instruction, on the addresses of its operands."""
@@ -431,15 +450,31 @@ class _Emitter:
         self.line(depth, "}")
 
     def alloc(self, s: Alloc, depth: int) -> None:
-        if s.buffer.scope != "shared":
-            size = elements_of(s.buffer)
-            self.line(depth, "{")
-            kind = memory_type(s.buffer.dtype)
-            self.line(depth + 1, f"__align__(16) {kind} {self.values.name(s.buffer.name)}[{size}];")
-            self.body(s.body, depth + 1)
-            self.line(depth, "}")
-        else:
-            self.body(s.body, depth)
+        """Declare a buffer of one thread, and emit what uses it."""
+        b, body = s.buffer, s.body
+        if b.scope != "shared":
+            name, first = self.values.name(b.name), body[0] if body else None
+            size = "" if b.name in self.values.scalars else f"[{elements_of(b)}]"
+            if not size and isinstance(first, Store) and first.buffer.name == b.name:
+                name, body = f"{name} = {self.values.held(first.value)}", body[1:]
+            aligned = "__align__(16) " if b.name in self.addressed else ""
+            self.line(depth, f"{aligned}{memory_type(b.dtype)} {name}{size};")
+        self.body(body, depth)
+
+
+def _addressed(kernel: Kernel) -> frozenset[str]:
+    """The buffers whose addresses a kernel takes: for instructions, for vectors, and for fences of registers."""
+    found: set[str] = set()
+    for s in statements(kernel.body):
+        if isinstance(s, InstrCall):
+            found |= {x.buffer.name for x in s.operands}
+        elif isinstance(s, RegisterFence):
+            found |= {s.buffer.name}
+        elif isinstance(s, Reduce) and s.atomic:
+            found |= {b.name for b in s.buffers}
+        elif isinstance(s, Loop) and (copy := _vector_copy(s)) is not None and isinstance(copy.value, Load):
+            found |= {copy.buffer.name, copy.value.buffer.name}
+    return frozenset(found)
 
 
 def _vector_copy(s: Loop) -> Store | None:

@@ -170,11 +170,16 @@ class CudaValues:
         self.params: Mapping[str, str] = {}
         self.words: set[str] = set()
         """Arrays of bfloat16 in registers that were moved there as words, a pair each."""
+        self.scalars: frozenset[str] = frozenset()
+        """Registers of one element, which are variables, not arrays."""
+        self.short: Mapping[str, str] = {}
+        """Of names that are long, what the kernel has instead."""
         self.reciprocals: Mapping[Index, str] = {}
         """The parameters by which an int is divided without a division, by what it is divided by."""
 
     def name(self, name: str) -> str:
         """A name that C has no other use for; no other is spelt so, as one that looks like it is made longer, too."""
+        name = self.short.get(name, name)
         bare = name.rstrip("_")
         taken = bare in RESERVED or bare.removesuffix("f") in RESERVED or name.startswith(("lp_", "__"))
         return f"{name}_" if taken else name
@@ -189,11 +194,11 @@ class CudaValues:
             case Var(name):
                 return self.name(name)
             case Add(a, Int(value)) if value < 0:
-                return f"({self.index(a)} - {-value})"
+                return f"({_bare(self.index(a), '+')} - {-value})"
             case Add(a, b):
-                return f"({self.index(a)} + {self.index(b)})"
+                return f"({_bare(self.index(a), '+')} + {_bare(self.index(b), '*')})"
             case Mul(a, b):
-                return f"({self.index(a)} * {self.index(b)})"
+                return f"({_bare(self.index(a), '*')} * {self.index(b)})"
             case Xor(a, b):
                 return f"({self.index(a)} ^ {self.index(b)})"
             case FloorDiv(a, b) | Mod(a, b):
@@ -215,9 +220,9 @@ class CudaValues:
         x, y = self.index(a), self.index(b)
         if is_nonnegative(a) and b in self.reciprocals and self.index_type == "int":
             quotient = f"lp_quotient({x}, {self.reciprocals[b]})"
-            return f"({x} - ({quotient} * {y}))" if remainder else quotient
+            return f"({_bare(x, '+')} - {quotient} * {y})" if remainder else quotient
         if is_nonnegative(a):
-            return f"({x} {'%' if remainder else '/'} {y})"
+            return f"({_bare(x, '*')} {'%' if remainder else '/'} {y})"
         fn = "lp_floor_mod" if remainder else "lp_floor_div"
         return f"{fn}<{self.index_type}>({x}, {y})"
 
@@ -228,7 +233,7 @@ class CudaValues:
     def cond(self, c: Cond) -> str:
         match c:
             case And(terms):
-                return "(" + (" && ".join(map(self.cond, terms)) or "true") + ")"
+                return "(" + (" && ".join(_bare(self.cond(x), "<") for x in terms) or "true") + ")"
             case Or(terms):
                 return "(" + (" || ".join(map(self.cond, terms)) or "false") + ")"
             case Not(term):
@@ -236,7 +241,7 @@ class CudaValues:
             case Cmp(op, ValueToIndex(x) as a, ValueToIndex(y) as b) if is_unsigned(a) and is_unsigned(b):
                 return f"({self.value(x)} {op} {self.value(y)})"
             case Cmp(op, a, b):
-                return f"({self.index(a)} {op} {self.index(b)})"
+                return f"({_bare(self.index(a), '+')} {op} {_bare(self.index(b), '+')})"
             case ValueToCond(value):
                 return f"({self.value(value)})"
             case _:
@@ -245,6 +250,8 @@ class CudaValues:
     # ------------------------------------------------------------ memory
 
     def element(self, b: Buffer, at: Index) -> str:
+        if b.name in self.scalars:
+            return self.name(b.name)
         source = self.index(at)
         inner = source[1:-1] if source.startswith("(") and _balanced(source[1:-1]) else source
         return f"{self.name(b.name)}[{inner}]"
@@ -349,6 +356,26 @@ class CudaValues:
 def _as_float(source: str, have: DType, to: DType) -> str:
     """What is rounded to a narrow float: float64 to float16 at once, all else as float32, as NumPy and ml_dtypes do."""
     return source if have == float32 or (have.bits == 64 and have.is_float and to == float16) else f"(float)({source})"
+
+
+_BINDS = {"*": 3, "/": 3, "%": 3, "+": 2, "-": 2, "<": 1, ">": 1, "<=": 1, ">=": 1, "==": 1, "!=": 1}
+"""How tightly operators bind, the tightest most."""
+
+
+def _bare(source: str, operator: str) -> str:
+    """`source` without the parentheses around it, if its operators bind as tightly as `operator`, or more."""
+    inner = source[1:-1]
+    if not source.startswith("(") or inner.startswith("-") or not _balanced(inner):
+        return source
+    depth, words = 0, [""]
+    for c in inner:
+        depth += (c in "([") - (c in ")]")
+        if c == " " and depth == 0:
+            words.append("")
+        else:
+            words[-1] += c
+    binds = all(_BINDS.get(x, 0) >= _BINDS[operator] for x in words[1::2])  # operands and operators in turn
+    return inner if binds else source
 
 
 def _balanced(source: str) -> bool:

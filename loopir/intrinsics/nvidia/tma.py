@@ -20,11 +20,13 @@ MAX_BOX_EXTENT, PART = 256, 16
 """Elements of a box along a dimension; what the bytes of its rows are a multiple of."""
 
 _LOAD = """\
-__device__ __forceinline__ void lp_tma_load(void* to, const lp_map* map, void* ring, {ints}) {{
+__device__ __forceinline__ void lp_tma_load(void* to, const lp_map* map, void* ring,
+                                            {ints}) {{
   asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
                "[%1, {{{at}}}], [%2];"
                :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(map),
-                  "r"((unsigned int)__cvta_generic_to_shared(ring)), {given} : "memory");
+                  "r"((unsigned int)__cvta_generic_to_shared(ring)),
+                  {given} : "memory");
 }}
 """
 

@@ -60,8 +60,10 @@ __device__ __forceinline__ unsigned long long lp_matrix(const void* p, unsigned 
 _WGMMA = """\
 __device__ __forceinline__ void lp_{name}({sums}* d, unsigned long long a, unsigned long long b) {{
   asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n"
-               "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{kind} {{{registers}}}, %{a}, %{b}, p{more};\\n}}"
-               : {outputs} : "l"(a), "l"(b));
+               "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{kind} "
+               "{{{registers}}}, %{a}, %{b}, p{more};\\n}}"
+               : {outputs}
+               : "l"(a), "l"(b));
 }}
 """
 
@@ -70,8 +72,10 @@ _LEFT_HELD = """\
 __device__ __forceinline__ void lp_{name}({sums}* d, const void* left, unsigned long long b) {{
   const unsigned int* a = (const unsigned int*)left;
   asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n"
-               "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{kind} {{{registers}}}, {{{words}}}, %{b}, p{more};\\n}}"
-               : {outputs} : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+               "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{kind} "
+               "{{{registers}}}, {{{words}}}, %{b}, p{more};\\n}}"
+               : {outputs}
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }}
 """
 
@@ -81,6 +85,11 @@ def warpgroup_fragment(pack: int) -> str:
     threads have, and such tiles one after the other. Sums are held in pairs, operands as many as are in 32 bits."""
     row, column = f"t // 32 * 16 + t % 32 // 4 + v // {pack} % 2 * 8", f"t % 4 * {pack} + v % {pack}"
     return f"fragment(128, {2 * pack}, lambda t, v: ({row}, {column}))"
+
+
+def _in_lines(words: list[str], each: int, between: str) -> str:
+    """`words` with commas, `each` of them to a line; `between` ends a line and begins the next."""
+    return f",{between}".join(", ".join(words[n : n + each]) for n in range(0, len(words), each))
 
 
 def _product(columns: str, steps: str, short: str, first: str | None, transposed: str | None) -> None:
@@ -97,8 +106,8 @@ def _product(columns: str, steps: str, short: str, first: str | None, transposed
         name=name, n=n, k=k, kind=kind.spelt, sums={"f": "float", "r": "int"}[kind.register], a=count,
         b=count + (4 if registers else 1), words=", ".join(f"%{count + i}" for i in range(4)),
         more=signs + (turns if kind.either else ""),
-        registers=", ".join(f"%{i}" for i in range(count)),
-        outputs=", ".join(f'"+{kind.register}"(d[{i}])' for i in range(count)),
+        registers=_in_lines([f"%{i}" for i in range(count)], 16, '"\n               "'),
+        outputs=_in_lines([f'"+{kind.register}"(d[{i}])' for i in range(count)], 8, "\n                 "),
     )  # fmt: skip
     told: dict[str, Major] = {"B": "mn" if right else "k"}
     told |= {} if registers else {"A": "mn" if left else "k"}
