@@ -4,6 +4,7 @@ from loopir.intrinsics.nvidia import (
     cp_async as cp_async,
     dp4a as dp4a,
     mma as mma,
+    mma_bytes as mma_bytes,
     mma_tf32 as mma_tf32,
     packed_x2 as packed_x2,
     stmatrix as stmatrix,

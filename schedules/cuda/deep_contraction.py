@@ -23,6 +23,8 @@ SIMT_TILE, SIMT_DEPTH = (128, 64), 32
 """Rows and columns of a block's tile of float32, and the steps of it that are in shared memory at a time."""
 DEEP = 256
 """Terms that a part has at least, and where parts of whole steps are looked for, of which multiple."""
+TILED = 32
+"""Rows and columns from which on float32 is taken by tiles that are filled up."""
 STEPS = 64, 32, 16, 8, 1
 FEW = 4
 """Parts that are not worth a batch."""
@@ -36,7 +38,7 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
     if rows is None or columns is None or depth is None:
         return 1
-    if min(rows, columns) < LEAST or depth < RATIO * max(rows, columns):
+    if min(rows, columns) < LEAST or depth < RATIO * max(rows, columns) or _has_ragged_tiles(s, c):
         return 1
     simt = whole_simt_tiles(s, c)
     tiles = -(-rows // (SIMT_TILE[0] if simt else TILE)) * -(-columns // (SIMT_TILE[1] if simt else TILE))
@@ -50,6 +52,13 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
         if simt:
             return wanted
     return 1
+
+
+def _has_ragged_tiles(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether `c` folds float32 in tiles that are filled up, which `matmul_simt_split` cuts in parts of any length."""
+    float32 = all(t.dtype.name == "float32" for t in s.accesses(c.stage))
+    many = all((extent(s, x) or 0) >= TILED for x in (c.row, c.column))
+    return float32 and many and not whole_simt_tiles(s, c)
 
 
 def whole_simt_tiles(s: lp.Schedule, c: Contraction) -> bool:

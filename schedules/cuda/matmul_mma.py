@@ -37,8 +37,15 @@ UNITS = {
     "bfloat16": Unit("bf16", "mma_m16n8k16_bf16", 16, 8, ALL),
     "float16": Unit("f16", "mma_m16n8k16_f16", 16, 8, ALL),
     "float32": Unit("f32", "mma_m16n8k8_tf32", 8, 4, ("a", "bt")),
+    "int8": Unit("i8", "mma_m16n8k32_s8", 32, 16, ("a", "bt")),
+    "uint8": Unit("u8", "mma_m16n8k32_u8", 32, 16, ("a", "bt")),
+    "float8_e4m3fn": Unit("e4m3", "mma_m16n8k32_e4m3", 32, 16, ("a", "bt")),
+    "float8_e5m2": Unit("e5m2", "mma_m16n8k32_e5m2", 32, 16, ("a", "bt")),
 }
 """By dtype; elements of float32 are those that the program rounds to TF32."""
+
+BYTES = frozenset(("int8", "uint8", "float8_e4m3fn", "float8_e5m2"))
+"""Those of 8 bits."""
 
 RAW = {"int8": "i8", "uint8": "u8", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", **SHORT_NAMES}
 """How elements that an operand is computed from are called by asynchronous copies."""
@@ -62,8 +69,8 @@ def matmul_mma(
     near: bool = False,
     staged: bool = False,
 ) -> lp.Schedule:
-    """The contraction `stage`, float32 sums of products of bf16, f16 or `lp.tf32`, in tiles of `block` for `warps` of
-    warps.
+    """The contraction `stage`, sums of products of bf16, f16, `lp.tf32` or of types of 8 bits, in tiles of `block` for
+    `warps` of warps.
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the warps,
     and the sums are made in it, `depth` steps of the reduced loop at a time. Either operand may have the reduced loop
@@ -78,9 +85,9 @@ def matmul_mma(
     """
     c, out = read_contraction(s, stage)
     unit = UNITS.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
-    if unit is None or not (pairs(s, c) or rounded(s, c)):
+    if unit is None or not (pairs(s, c) or rounded(s, c) or in_bytes(s, c)):
         raise lp.ScheduleError(
-            f"{stage} multiplies elements that are neither of 16 bits, bfloat16 or float16, nor rounded by lp.tf32"
+            f"{stage} multiplies elements that are neither of 8 or 16 bits nor rounded by lp.tf32, or are of two types"
         )
     batch, row, column = _loops_of(s, stage, out, c)
     s = s.reorder(*batch, row, column)
@@ -113,6 +120,13 @@ def pairs(s: lp.Schedule, c: Contraction) -> bool:
 def rounded(s: lp.Schedule, c: Contraction) -> bool:
     """Whether the elements of `c` are float32 that the program rounds to TF32."""
     return all(t.by == "tf32" for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer))
+
+
+def in_bytes(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether tensor cores of the machine take the elements of `c` as they lie, all of one type of 8 bits."""
+    (first, *others) = {t.dtype.name for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer)}
+    plain = all(t.by == "mul" for t in s.accesses(c.stage) if not t.write)
+    return plain and not others and first in BYTES and (not first.startswith("float") or lp.machine().has("fp8"))
 
 
 def _loops_of(s: lp.Schedule, stage: str, out: str, c: Contraction) -> tuple[list[str], str, str]:
@@ -191,6 +205,8 @@ def _sums(
         raw = near and operand is c[1]
         s, tile = made_by(s, "cache_read", stage, operand.buffer, *(("fragment", ki) if raw else ("shared", ko)))
         tiles.append(tile)
+    if near:  # edges are filled up while fragments are copies of what is computed
+        s = if_legal(s, "pad", stage)
     for name in within:
         s = if_legal(s, "compute_inline", name)
     if not copies and s.why("pad", stage) is None:

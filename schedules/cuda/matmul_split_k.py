@@ -1,7 +1,7 @@
 """Contractions whose reduced loop is cut in parts, so that products of few tiles fill a GPU (split-K).
 
-Each part makes tiles of sums on its own, kept as float32 in global memory; a second kernel adds the parts up, in order,
-and does what follows. It pays where a tile for each multiprocessor would be too small to spare the cache.
+Each part makes tiles of sums on its own, kept in global memory; a second kernel adds the parts up, in order, and does
+what follows. It pays where a tile for each multiprocessor would be too small to spare the cache.
 """
 
 from __future__ import annotations
@@ -14,29 +14,53 @@ from ..common.contraction import contraction
 from ..common.nest_queries import extent, reader, step
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma
+from .matmul_simt import matmul_simt
 from .matmul_wgmma import matmul_wgmma
+
+MOST_LANES = 8
+"""Columns that a thread sums the parts of at once."""
 
 
 @lp.composite
 def matmul_split(s: lp.Schedule, stage: str, *, parts: int, warpgroups: bool = True, **options: Any) -> lp.Schedule:
-    """The contraction `stage` in `parts` of its reduced loop, whose length they divide, by `matmul_wgmma` with
-    `options`, or by `matmul_mma` where products are not those of `warpgroups`; then the sum of the parts.
+    """The contraction `stage` in `parts` of its reduced loop by `matmul_wgmma` with `options`, or by `matmul_mma` where
+    products are not those of `warpgroups`; then the sum of the parts.
 
-    The parts are float32 of the shape (parts, rows, columns), written and read once.
+    Parts are of one length where they divide the loop in steps of the `depth` that is among the options, or where there
+    is none; else all but the last are whole steps, which are filled up. The parts have the type of the sums and the
+    shape (parts, rows, columns), and are written and read once.
     """
+    s, partial = _in_parts(s, stage, parts, 1 if warpgroups else options.get("depth", 1))
+    s = s.cache_write(partial, "global")
+    made = next(x for x in s.stages if x in (partial, *s.last.stages))
+    return _summed((matmul_wgmma if warpgroups else matmul_mma)(s, made, **options), stage, partial)
+
+
+@lp.composite
+def matmul_simt_split(s: lp.Schedule, stage: str, *, parts: int, depth: int = 32, **options: Any) -> lp.Schedule:
+    """As `matmul_split`, of float32 on the ordinary units: by `matmul_simt`, `depth` steps at a time."""
+    s, partial = _in_parts(s, stage, parts, depth)
+    return _summed(matmul_simt(s, partial, depth=depth, **options), stage, partial)
+
+
+def _in_parts(s: lp.Schedule, stage: str, parts: int, depth: int) -> tuple[lp.Schedule, str]:
+    """`stage` as the sum of what a stage of its own folds in parts, whole steps of `depth` but for the last."""
     c = contraction(s, stage)
     length = None if c is None else extent(s, c.reduced)
-    if c is None or length is None or length % parts:
+    if c is None or length is None or (length % parts and depth == 1):
         raise lp.ScheduleError(f"{stage} is no contraction over a loop that {parts} parts of one length make up")
-    s, (part, _) = step(s, "split", c.reduced, length // parts, tail="exact")
+    exact = length % (parts * depth) == 0
+    each = length // parts if exact else -(-length // (parts * depth)) * depth
+    s, (part, _) = step(s, "split", c.reduced, each, **({"tail": "exact"} if exact else {}))
     free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
     s = s.reorder(part, *free).rfactor(stage, part)
     (partial,) = (x for x in s.stages if x.startswith(f"{stage}_rf"))
     own = s.loops(stage)
-    s = s.reorder(*own[1:], own[0])
-    s = s.cache_write(partial, "global")
-    made = next(x for x in s.stages if x in (partial, *s.last.stages))
-    s = (matmul_wgmma if warpgroups else matmul_mma)(s, made, **options)
+    return s.reorder(*own[1:], own[0]), partial
+
+
+def _summed(s: lp.Schedule, stage: str, partial: str) -> lp.Schedule:
+    """The sum of the parts, made where it is read, by threads that have vectors of columns."""
     out = reader(s, stage)
     if out is None:
         return elementwise(s, stage)
@@ -44,9 +68,11 @@ def matmul_split(s: lp.Schedule, stage: str, *, parts: int, warpgroups: bool = T
     thread = next((x for x in reversed(s.loops(out)) if s.loop(x).kind == "threadIdx.x"), None)
     if thread is None or s.why("compute_at", stage, thread) is not None:
         return elementwise(s, stage)
-    s = s.compute_at(stage, thread).set_scope(stage, "local")
-    *_, column, part = s.loops(stage)
-    s = s.reorder(part, column)
-    s = s.cache_read(stage, partial, "local", at=part)
-    (near,) = s.last.stages
-    return s.vectorize(s.loops(near)[-1]).unroll(part).vectorize(column)
+    t = s.compute_at(stage, thread).set_scope(stage, "local")
+    *_, column, part = t.loops(stage)
+    if (extent(t, column) or 2 * MOST_LANES) > MOST_LANES:  # a thread's elements are of two rows, or more
+        return elementwise(s, stage)
+    t = t.reorder(part, column)
+    t = t.cache_read(stage, partial, "local", at=part)
+    (near,) = t.last.stages
+    return t.vectorize(t.loops(near)[-1]).unroll(part).vectorize(column)

@@ -29,6 +29,8 @@ THIN, BESIDE, LONGEST = (16, 32), 3, 6
 """A tile of few rows; how many of them a multiprocessor has side by side, and the most stages of one."""
 NARROW, SHALLOW = (16, 16), (64, 64, 16)
 """The tile of few columns; that of few steps of the reduced loop, and how many of these it has."""
+VECTOR = 8
+"""Elements of 16 bits in a vector."""
 RAW = (32, (512, 256, 128, 64, 32))
 """Columns of a tile whose right operand is made from other elements, and steps of the reduced loop."""
 FLAT = (((128, 16), (4, 1)), ((128, 32), (4, 2)), ((64, 64), (2, 2)))
@@ -39,6 +41,8 @@ ENOUGH = 1024
 """Rows of which there are many."""
 FEW: dict[str, Any] = {"block": (32, 16), "warps": (2, 1), "depth": 128, "stages": 4, "parts": 4, "warpgroups": False}
 """How up to 16 columns of many rows are made, and up to 32, with a tile as wide, of some: in parts of many steps."""
+PART = 128
+"""Steps of the reduced loop that a part of it has at least."""
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
 
@@ -79,7 +83,7 @@ def raw_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any] | None:
     Four warps have 8 columns each, and steps are deep: what is read is short, and each element is made by its lane.
     """
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
-    if rows is None or columns is None or depth is None or columns % RAW[0]:
+    if rows is None or columns is None or depth is None or columns % VECTOR:
         return None
     high = next((n for n in (16, 32) if rows <= n), 64)
     steps = next((n for n in RAW[1] if depth % n == 0), None)
@@ -128,6 +132,62 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
         "block": block, "warps": BLOCKS.get(block, (1, 1)), "depth": depth, "stages": stages, "whole": not fit,
         "group": 8 if bands and rows % (8 * block[0]) == 0 else 1,
     }  # fmt: skip
+
+
+def alternatives(sizes: Sizes, base: dict[str, Any]) -> list[dict[str, Any]]:
+    """Options of `matmul_mma`, or of `matmul_split`, that may be faster than `base` for products of `sizes`.
+
+    Those are for products that do not come in whole tiles, whose edges are then filled up as tiles are copied, and for
+    those of fewer tiles than processors, whose reduced loop is then cut in parts. Prices decide.
+    """
+    if sizes.rows is None or sizes.columns is None or sizes.depth is None or base.get("staged"):
+        return []
+    found: list[dict[str, Any]] = []
+    parts, ragged = base.get("parts", 1), bool(base.get("whole"))
+    for block in dict.fromkeys((base["block"], *_smaller(sizes, base["block"]))):
+        tiles = _tiles(sizes, block)
+        if ragged or block != base["block"]:
+            depth = 128 if min(block) <= THIN[1] else 64
+            one = {"block": block, "warps": BLOCKS.get(block, (1, 1)), "depth": depth, "group": 1, "whole": False}
+            found.append(one | {"stages": max(2, _stages(sizes, block, depth))})
+        if 2 * tiles * parts <= lp.machine().processors and sizes.batch == 1:
+            found += [_parted(sizes, block, n) for n in part_counts(sizes.depth, lp.machine().processors // tiles)]
+    return found
+
+
+def in_more_parts(sizes: Sizes, base: dict[str, Any]) -> list[dict[str, Any]]:
+    """The options `base` with the reduced loop in parts, where there are fewer tiles than two for each processor."""
+    tiles, most = tile_count(sizes, base), 2 * lp.machine().processors
+    if sizes.depth is None or sizes.batch > 1 or 2 * tiles > most:
+        return []
+    return [base | {"parts": n, "warpgroups": False} for n in part_counts(sizes.depth, most // tiles)]
+
+
+def tile_count(sizes: Sizes, options: dict[str, Any]) -> int:
+    """How many tiles, or parts of tiles, a product of `sizes` has by these options."""
+    return _tiles(sizes, options.get("block", HIGH)) * options.get("parts", 1)
+
+
+def _smaller(sizes: Sizes, block: tuple[int, int]) -> list[tuple[int, int]]:
+    """The tile of as many rows as `sizes` need that is next smaller than `block`, where processors have none to do."""
+    if 2 * _tiles(sizes, block) > lp.machine().processors:
+        return []
+    rows = sizes.rows or UNKNOWN
+    return [b for b in BLOCKS if b[0] <= max(rows, THIN[0]) and b[0] * b[1] * 2 == block[0] * block[1]]
+
+
+def part_counts(depth: int, most: int) -> list[int]:
+    """Into how many parts a reduced loop of `depth` is cut: a few, about as many as `most`, and between."""
+    last = min(most, depth // PART)
+    return sorted({2, round((2 * last) ** 0.5), last}) if last >= 2 else []
+
+
+def _parted(sizes: Sizes, block: tuple[int, int], parts: int) -> dict[str, Any]:
+    """The options of `matmul_split` for tiles of `block` of `parts` of the reduced loop."""
+    depth = 128 if min(block) <= THIN[1] else 64
+    stages = max(2, _stages(replace(sizes, batch=parts), block, depth))
+    warps = BLOCKS.get(block, (1, 1))
+    return {"block": block, "warps": warps, "depth": depth, "stages": stages, "parts": parts, "warpgroups": False}
 
 
 def shallow(sizes: Sizes) -> bool:

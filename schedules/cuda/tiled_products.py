@@ -6,29 +6,50 @@ largest size that gives each processor a block.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import loopir as lp
 
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, worth_tiling
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent
+from ..common.nest_queries import extent, made_by
 from ..common.operands import alone, computed, multiplied
 from ..common.products import filled, followed, several
+from ..common.transpose import transpose
+from .cheapest import cheapest
 from .deep_contraction import in_parts, part_by_threads
-from .matmul_mma import matmul_mma, pairs, rounded
+from .elementwise import elementwise
+from .matmul_mma import in_bytes, matmul_mma, pairs, rounded
 from .matmul_simt import matmul_simt
-from .matmul_split_k import matmul_split
+from .matmul_split_k import matmul_simt_split, matmul_split
 from .matmul_stream_k import matmul_stream
 from .matmul_wgmma import along_rows, matmul_wgmma
 from .recipe_table import Recipe, first_of, legal, lowered
-from .tile_choice import raw_tile, shallow, sizes_of, tensor_tile, warpgroup_tile
+from .row_blocks import crowded, row_blocks
+from .tile_choice import (
+    UNKNOWN,
+    alternatives,
+    in_more_parts,
+    part_counts,
+    raw_tile,
+    shallow,
+    sizes_of,
+    tensor_tile,
+    tile_count,
+    warpgroup_tile,
+)
 
 THIN, SHORT_ROWS, HIGH, VECTOR = 16, 32, 64, 8
 """How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others; rows of a tile of
 warpgroups, and elements of 16 bits whose rows boxes can begin with."""
+MADE_ROWS = 256
+"""Rows of a product up to which its right operand may be made anew for each tile of them."""
 SIMT_TILES = (64, 64), (64, 32)
 """Tiles of float32 products that are no whole tiles, on ordinary units."""
+SMALL_SIMT_TILES = ((64, 64), (4, 8)), ((64, 32), (4, 4)), ((32, 32), (4, 4))
+"""The same where there are few, each with the part of a thread."""
 
 
 def is_tiled(s: lp.Schedule, stage: str) -> bool:
@@ -36,7 +57,7 @@ def is_tiled(s: lp.Schedule, stage: str) -> bool:
     c = contraction(s, stage)
     if c is None:
         return False
-    if pairs(s, c):  # tiles of few rows, columns or steps are filled up
+    if pairs(s, c) or in_bytes(s, c):  # tiles of few rows, columns or steps are filled up
         return worth_tiling(s, c, 2) and sum((extent(s, x) or THIN) >= THIN for x in (c.row, c.column, c.reduced)) > 1
     return worth_tiling(s, c, THIN if rounded(s, c) else SHORT_ROWS)
 
@@ -74,6 +95,42 @@ def contraction_in_parts(s: lp.Schedule, stage: str, parts: int) -> lp.Schedule:
 
 
 def tensor_product(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product of 16-bit floats, whose right operand is made where tiles of it are copied, or stored first."""
+    within = producers_of_right(s, stage)
+    if not within:
+        return _of_stored_pairs(s, stage)
+    stored = partial(_stored_first, stage=stage, within=within)
+    c = contraction(s, stage)
+    few = c is not None and (extent(s, c.row) or HIGH) < HIGH
+    made = partial(_made_in_tiles, stage=stage, within=within)
+    return _cheapest_of(s, stage, (made, stored) if few else (stored, made))
+
+
+def _stored_first(s: lp.Schedule, stage: str, within: Sequence[str]) -> lp.Schedule:
+    """The product `stage` after launches that store what its right operand is made by."""
+    for x in within:
+        s = elementwise(s, x)
+    return _of_stored_pairs(s, stage)
+
+
+def _made_in_tiles(s: lp.Schedule, stage: str, within: tuple[str, ...]) -> lp.Schedule:
+    """The product `stage` of few rows, whose right operand the stages `within` make, where its tiles are copied or its
+    fragments are; the reduced loop in parts where there are too few tiles otherwise."""
+    s, stage = alone(s, stage)
+    c = contraction(s, stage)
+    assert c is not None
+    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = []
+    if (near := raw_tile(s, c)) is not None:
+        near |= {"within": within, "near": True}
+        recipes = _ways(stage, near, in_more_parts(sizes_of(s, c), near))
+    options = tensor_tile(s, c)
+    staged = bool(options.pop("staged", False))
+    options = _in_one(options) | {"within": within}
+    recipes += _ways(stage, options | {"staged": staged}, [options] if staged else [])
+    return _cheapest_of(s, stage, recipes)
+
+
+def _of_stored_pairs(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product of 16-bit floats, by warpgroups where it has rows for them."""
     s, stage = alone(s, stage)
     c = contraction(s, stage)
@@ -87,19 +144,113 @@ def tensor_product(s: lp.Schedule, stage: str) -> lp.Schedule:
             return made
         options = {**warpgroup_tile(s, c, streamed=False), "whole": not _whole_vectors(s, c)}
         schedule = matmul_split if "parts" in options else matmul_wgmma
-        if (made := lowered(s, schedule, stage, **options)) is not None:
+        recipes = [partial(_by_warps, stage=stage, how=schedule, options=options)]
+        if 2 * tile_count(sizes_of(s, c), options) <= lp.machine().processors:
+            by_warps = tensor_tile(s, c)
+            recipes += _ways(stage, by_warps, alternatives(sizes_of(s, c), by_warps))
+        if (made := cheapest(s, recipes)) is not None:
             return made
-    options, within = tensor_tile(s, c), producers_of_right(s, stage)
-    near = raw_tile(s, c) if within else None
-    made = None if near is None else lowered(s, matmul_mma, stage, **near, within=within, near=True)
-    if made is not None:
-        return made
-    if "parts" in options and not within:
-        return matmul_split(s, stage, **options)
-    staged = options.pop("staged", False)
-    options = _in_one(options)
-    made = lowered(s, matmul_mma, stage, **options, staged=True, within=within) if staged else None
-    return made or matmul_mma(s, stage, **options, within=within)
+    options = tensor_tile(s, c)
+    recipes = _ways(stage, options, alternatives(sizes_of(s, c), options))
+    if (found := cheapest(s, (*recipes, *_of_few_rows(s, c)))) is not None:
+        return found
+    options.pop("staged", False)
+    return matmul_mma(s, stage, **_in_one(options))
+
+
+def _ways(
+    stage: str, base: dict[str, Any], others: Iterable[dict[str, Any]]
+) -> list[Callable[[lp.Schedule], lp.Schedule]]:
+    """The product `stage` by `matmul_mma`, or, where the options have parts, by `matmul_split`: first with `base`."""
+    split, one = (partial(_by_warps, stage=stage, how=x) for x in (matmul_split, matmul_mma))
+    return [partial(split if "parts" in x else one, options=x) for x in (base, *others)]
+
+
+def _by_warps(s: lp.Schedule, stage: str, how: Callable[..., lp.Schedule], options: dict[str, Any]) -> lp.Schedule:
+    return how(s, stage, **options)
+
+
+def _bytes_product(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product of elements of 8 bits, by warpgroups or by warps; operands whose rows do not run along the reduced loop
+    as they lie, or copied so that they do."""
+    c = contraction(s, stage)
+    assert c is not None
+    many = (extent(s, c.row) or HIGH) >= SHORT_ROWS
+    wide = lp.machine().has("wgmma") and many
+    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = []
+    if wide and along_rows(s, c):
+        recipes.append(partial(_along_rows, stage=stage))
+    recipes.append(partial(_bytes_by_warps, stage=stage))
+    if not (c.left.along and c.right.along):
+        after = (_along_rows, _bytes_by_warps) if wide else (_bytes_by_warps,)
+        recipes += [partial(_turned_along, stage=stage, recipe=x) for x in after]
+    return _cheapest_of(s, stage, (*recipes, *_of_few_rows(s, c)))
+
+
+def _cheapest_of(s: lp.Schedule, stage: str, recipes: Iterable[Callable[[lp.Schedule], lp.Schedule]]) -> lp.Schedule:
+    """The cheapest that `recipes` make of the product `stage`; ScheduleError where all refuse."""
+    found = cheapest(s, recipes)
+    if found is None:
+        raise lp.ScheduleError(f"{stage} is no product that these units take in tiles")
+    return found
+
+
+def _of_few_rows(s: lp.Schedule, c: Contraction) -> list[Callable[[lp.Schedule], lp.Schedule]]:
+    """A product of few rows, and all that is made of it, by blocks each of which folds one result."""
+    few = (extent(s, c.row) or HIGH) < (THIN if pairs(s, c) else SHORT_ROWS)
+    return [row_blocks] if few and crowded(s) else []
+
+
+def _turned_along(s: lp.Schedule, stage: str, recipe: Callable[[lp.Schedule, str], lp.Schedule]) -> lp.Schedule:
+    """The product `stage` by `recipe`, of copies of the operands whose rows do not run along the reduced loop, so that
+    those of the copies do."""
+    c = contraction(s, stage)
+    assert c is not None
+    for operand, loop in ((c.left, c.row), (c.right, c.column)):
+        if not operand.along:
+            s, copy = made_by(s, "reindex", stage, operand.buffer, *c.batch, loop, c.reduced)
+            s = transpose(s, copy)
+    return recipe(s, stage)
+
+
+def _bytes_by_warps(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product of elements of 8 bits by warps, twice as many steps of the reduced loop at a time as of 16 bits."""
+    s, stage, _ = followed(s, stage)
+    c = contraction(s, stage)
+    assert c is not None
+    options = tensor_tile(s, c)
+    others = alternatives(sizes_of(s, c), options)
+    every = [x | {"depth": 2 * x["depth"], "whole": False} for x in (_in_one(options), *others)]
+    return _cheapest_of(s, stage, _ways(stage, every[0], every[1:]))
+
+
+def _floats_product(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product on ordinary units: in tiles that are filled up; where these are fewer than processors, in smaller ones,
+    and with the reduced loop in parts."""
+    c = contraction(s, stage)
+    assert c is not None
+    known = filled_tile(s, c)
+    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [
+        partial(_with_epilogue, stage=stage, how=matmul_simt if known else matmul_gpu, options=known or {})
+    ]
+    sizes, processors = sizes_of(s, c), lp.machine().processors
+    if sizes.rows is None or sizes.columns is None or sizes.depth is None:
+        return _cheapest_of(s, stage, recipes)
+    for block, part in SMALL_SIMT_TILES:
+        options = {"block": block, "part": part}
+        tiles = tile_count(sizes, options)
+        if known is None:
+            recipes.append(partial(_with_epilogue, stage=stage, how=matmul_simt, options=options))
+        if tiles <= processors and sizes.batch == 1:
+            recipes += [
+                partial(_by_warps, stage=stage, how=matmul_simt_split, options=options | {"parts": n})
+                for n in part_counts(sizes.depth, 2 * processors // tiles)
+            ]
+    return _cheapest_of(s, stage, recipes)
+
+
+def _with_epilogue(s: lp.Schedule, stage: str, how: Callable[..., lp.Schedule], options: dict[str, Any]) -> lp.Schedule:
+    return epilogue(how(s, stage, **options), stage)
 
 
 def _in_one(options: dict[str, Any]) -> dict[str, Any]:
@@ -110,17 +261,21 @@ def _in_one(options: dict[str, Any]) -> dict[str, Any]:
 def producers_of_right(s: lp.Schedule, stage: str) -> tuple[str, ...]:
     """What makes the right operand of a product of few rows, which is made where tiles of it are copied, then."""
     c = contraction(s, stage)
-    if c is None or not pairs(s, c) or not is_tiled(s, stage) or (extent(s, c.row) or HIGH) >= HIGH:
+    if c is None or not pairs(s, c) or not is_tiled(s, stage) or (extent(s, c.row) or UNKNOWN) > MADE_ROWS:
         return ()
     made = filled(s, [stage])
     return tuple(x for x in made if any(t.write and t.buffer == c.right.buffer for t in s.accesses(x)))
 
 
+def is_float32(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether a product is one of float32, with float32 sums."""
+    return all(t.dtype.name == "float32" for t in s.accesses(c.stage))
+
+
 def is_whole_tiles(s: lp.Schedule, c: Contraction) -> bool:
     """Whether a product of float32 is known to be made of whole tiles, of which there are enough for a GPU."""
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
-    float32 = all(t.dtype.name == "float32" for t in s.accesses(c.stage))
-    if rows is None or columns is None or depth is None or c.batch or not float32:
+    if rows is None or columns is None or depth is None or c.batch or not is_float32(s, c):
         return False
     return rows % 128 == columns % 128 == depth % 32 == 0 and rows * columns >= LARGE_MATRIX**2
 
@@ -129,8 +284,7 @@ def filled_tile(s: lp.Schedule, c: Contraction) -> dict[str, tuple[int, int]] | 
     """The tile of a product of float32 whose sizes are no whole tiles, which are filled up: of those that give each
     processor a block the largest; None where none does."""
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
-    float32 = all(t.dtype.name == "float32" for t in s.accesses(c.stage))
-    if rows is None or columns is None or c.batch or not float32 or min(rows, columns, depth or 0) < HIGH:
+    if rows is None or columns is None or c.batch or not is_float32(s, c) or min(rows, columns, depth or 0) < HIGH:
         return None
     tiles = [x for x in SIMT_TILES if -(-rows // x[0]) * -(-columns // x[1]) >= lp.machine().processors]
     return {"block": tiles[0], "part": (4, tiles[0][1] // 8)} if tiles else None
@@ -165,15 +319,6 @@ def _whole_tiles(s: lp.Schedule, stage: str) -> lp.Schedule:
     return epilogue(made if made is not None else matmul_gpu(s, stage), stage)
 
 
-def _filled_tiles(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """A product of float32 in tiles that are filled up."""
-    c = contraction(s, stage)
-    tile = None if c is None else filled_tile(s, c)
-    if tile is None:
-        raise lp.ScheduleError(f"no tile of {stage} gives each processor a block")
-    return epilogue(matmul_simt(s, stage, block=tile["block"], part=tile["part"]), stage)
-
-
 def _any_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product in tiles, with its epilogue."""
     return epilogue(matmul_gpu(s, stage), stage)
@@ -195,10 +340,11 @@ def _by_warpgroups(s: lp.Schedule, c: Contraction) -> bool:
 
 PRODUCTS = (
     Recipe("TF32 on tensor cores", _contraction_that(rounded), _tf32),
-    Recipe("int8 and TF32 by warpgroups", _contraction_that(_by_warpgroups), _along_rows),
+    Recipe("8 bits on tensor cores", _contraction_that(in_bytes), _bytes_product),
+    Recipe("TF32 by warpgroups", _contraction_that(_by_warpgroups), _along_rows),
     Recipe("16 bits on tensor cores", _contraction_that(pairs), tensor_product),
     Recipe("whole tiles of float32", _contraction_that(is_whole_tiles), _whole_tiles, checked=False),
-    Recipe("filled tiles of float32", _contraction_that(filled_tile), _filled_tiles),
+    Recipe("float32 in the cheapest tiles", _contraction_that(is_float32), _floats_product),
     Recipe("tiles of any type", lambda s, stage: True, _any_product, checked=False),
 )
 """How a contraction that is worth tiles is multiplied, the fastest units first."""

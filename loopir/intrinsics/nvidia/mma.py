@@ -95,27 +95,6 @@ def ldmatrix_{operand}_{short}(dst: "out {dtype}[16, 16] fragment {layout}", src
 """)  # fmt: skip
 
 
-A8 = "fragment(32, 16, lambda t, v: (t // 4 + v // 4 % 2 * 8, t % 4 * 4 + v % 4 + v // 8 * 16))"
-BT8 = "fragment(32, 8, lambda t, v: (t // 4, t % 4 * 4 + v % 4 + v // 4 * 16))"
-_MMA8 = """\
-__device__ __forceinline__ void lp_mma_s8(int* c, const void* a, const void* b) {
-  const unsigned int *x = (const unsigned int*)a, *y = (const unsigned int*)b;
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-               : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
-}
-"""
-instruction(
-    level="warp", cuda="lp_mma_s8({C}, {A}, {B});", cuda_prelude=_MMA8,
-    doc="C += A @ B.T of int8, 16 x 32 by (8 x 32).T, in int32.",
-)(f"""
-def mma_m16n8k32_s8_bt(C: "inout int32[16, 8] fragment {C}", A: "int8[16, 32] fragment {A8}",
-                       B: "int8[8, 32] fragment {BT8}"):
-    for i, j, k in grid(16, 8, 32):
-        C[i, j] += int32(A[i, k]) * int32(B[j, k])
-""")  # fmt: skip
-
 for _short, _dtype in (("bf16", "bfloat16"), ("f16", "float16")):
     for _left, _right in product(LEFT, RIGHT):
         _product(_short, _dtype, _left, _right)
