@@ -12,7 +12,7 @@ import loopir as lp
 
 from .recipe_table import lowered
 
-SAVED, SHARE = 4.0e-7, 0.03
+SAVED, LEAST_GAIN = 4.0e-7, 0.03
 """Seconds, and what part of the seconds of the first, that another recipe is to save at least."""
 
 
@@ -24,6 +24,6 @@ def cheapest(s: lp.Schedule, recipes: Iterable[Callable[[lp.Schedule], lp.Schedu
     best, least = made[0], lp.predict(made[0], "cuda").seconds
     for other in made[1:]:
         seconds = lp.predict(other, "cuda").seconds
-        if least - seconds > max(SAVED, SHARE * least):
+        if least - seconds > max(SAVED, LEAST_GAIN * least):
             best, least = other, seconds
     return best

@@ -38,7 +38,7 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
     if rows is None or columns is None or depth is None:
         return 1
-    if min(rows, columns) < LEAST or depth < RATIO * max(rows, columns) or _has_ragged_tiles(s, c):
+    if not _is_deep_enough(rows, columns, depth) or _has_ragged_tiles(s, c):
         return 1
     simt = whole_simt_tiles(s, c)
     tiles = -(-rows // (SIMT_TILE[0] if simt else TILE)) * -(-columns // (SIMT_TILE[1] if simt else TILE))
@@ -52,6 +52,10 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
         if simt:
             return wanted
     return 1
+
+
+def _is_deep_enough(rows: int, columns: int, depth: int) -> bool:
+    return min(rows, columns) >= LEAST and depth >= RATIO * max(rows, columns)
 
 
 def _has_ragged_tiles(s: lp.Schedule, c: Contraction) -> bool:

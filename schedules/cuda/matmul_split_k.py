@@ -33,14 +33,14 @@ def matmul_split(s: lp.Schedule, stage: str, *, parts: int, warpgroups: bool = T
     s, partial = _in_parts(s, stage, parts, 1 if warpgroups else options.get("depth", 1))
     s = s.cache_write(partial, "global")
     made = next(x for x in s.stages if x in (partial, *s.last.stages))
-    return _summed((matmul_wgmma if warpgroups else matmul_mma)(s, made, **options), stage, partial)
+    return _sum_of_parts((matmul_wgmma if warpgroups else matmul_mma)(s, made, **options), stage, partial)
 
 
 @lp.composite
 def matmul_simt_split(s: lp.Schedule, stage: str, *, parts: int, depth: int = 32, **options: Any) -> lp.Schedule:
     """As `matmul_split`, of float32 on the ordinary units: by `matmul_simt`, `depth` steps at a time."""
     s, partial = _in_parts(s, stage, parts, depth)
-    return _summed(matmul_simt(s, partial, depth=depth, **options), stage, partial)
+    return _sum_of_parts(matmul_simt(s, partial, depth=depth, **options), stage, partial)
 
 
 def _in_parts(s: lp.Schedule, stage: str, parts: int, depth: int) -> tuple[lp.Schedule, str]:
@@ -59,7 +59,7 @@ def _in_parts(s: lp.Schedule, stage: str, parts: int, depth: int) -> tuple[lp.Sc
     return s.reorder(*own[1:], own[0]), partial
 
 
-def _summed(s: lp.Schedule, stage: str, partial: str) -> lp.Schedule:
+def _sum_of_parts(s: lp.Schedule, stage: str, partial: str) -> lp.Schedule:
     """The sum of the parts, made where it is read, by threads that have vectors of columns."""
     out = reader(s, stage)
     if out is None:

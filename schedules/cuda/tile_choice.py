@@ -41,7 +41,7 @@ ENOUGH = 1024
 """Rows of which there are many."""
 FEW: dict[str, Any] = {"block": (32, 16), "warps": (2, 1), "depth": 128, "stages": 4, "parts": 4, "warpgroups": False}
 """How up to 16 columns of many rows are made, and up to 32, with a tile as wide, of some: in parts of many steps."""
-PART = 128
+LEAST_STEPS = 128
 """Steps of the reduced loop that a part of it has at least."""
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
@@ -178,7 +178,7 @@ def _smaller(sizes: Sizes, block: tuple[int, int]) -> list[tuple[int, int]]:
 
 def part_counts(depth: int, most: int) -> list[int]:
     """Into how many parts a reduced loop of `depth` is cut: a few, about as many as `most`, and between."""
-    last = min(most, depth // PART)
+    last = min(most, depth // LEAST_STEPS)
     return sorted({2, round((2 * last) ** 0.5), last}) if last >= 2 else []
 
 

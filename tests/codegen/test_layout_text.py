@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from loopir.codegen.cuda.layout_text import WIDTH, without_double_parentheses, wrapped
+from loopir.codegen.cuda.layout_text import LINE_WIDTH, without_double_parentheses, wrapped
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_wrapped_lines_hold_the_same_words_and_fit() -> None:
         line = "      call(" + ", ".join(term(2) for _ in range(4)) + ");"
         lines = wrapped(line)
         assert " ".join(x.strip() for x in lines) == line.strip()
-        assert all(len(x) <= WIDTH for x in lines)
+        assert all(len(x) <= LINE_WIDTH for x in lines)
         assert all(x.startswith(" " * 10) for x in lines[1:])
 
 

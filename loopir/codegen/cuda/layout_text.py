@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-WIDTH = 120
+LINE_WIDTH = 120
 """Columns of a line, where it can be broken."""
 INDENT = 4
 """Columns by which what continues a line stands to the right of it."""
@@ -51,7 +51,7 @@ def _in_call(text: str, at: int, closing: dict[int, int]) -> bool:
     return bool(around) and re.search(r"(\w|\w>)$", text[: max(around)]) is not None
 
 
-def wrapped(line: str, width: int = WIDTH) -> list[str]:
+def wrapped(line: str, width: int = LINE_WIDTH) -> list[str]:
     """`line` as lines of at most `width` columns, as far as it can be broken: after a comma, before an operator.
 
     Of the places before the last column, one within the fewest brackets is taken, and of these the last comma, or else
