@@ -1,4 +1,4 @@
-"""The command line: `python -m loopir demo | doctor | show FILE | view FILE | bench | cache`."""
+"""The command line: `python -m loopir demo | doctor | show FILE | view FILE | bench | cache | tune`."""
 
 from __future__ import annotations
 
@@ -83,6 +83,12 @@ def main(arguments: list[str] | None = None) -> int:
     table.add_argument("--size", type=int, default=2048, help="rows and columns of the matrices")
     table.add_argument("--rows", default="", help="only rows whose name holds one of these, separated by commas")
     commands.add_parser("cache", help="the compile cache").add_argument("action", choices=("path", "size", "clear"))
+    tuned = commands.add_parser("tune", help="the database of what schedules.tune has measured")
+    tuned.add_argument("action", choices=("export", "import", "show", "prune", "report"))
+    tuned.add_argument("file", nargs="?", help="the file to write or to read")
+    tuned.add_argument("--database", help="the folder; unless told, the one that auto reads")
+    tuned.add_argument("--winners", action="store_true", help="export what was chosen alone")
+    tuned.add_argument("--machine", help="prune: keep the records of this machine alone")
     options = parser.parse_args(arguments)
     try:
         return command(options)
@@ -100,6 +106,9 @@ def command(options: argparse.Namespace) -> int:
             return load("loopir.cli.doctor").main()
         case "bench":
             return benched(options.target, options.size, options.rows)
+        case "tune":
+            o = options
+            return load("loopir.cli.tune").main(o.action, o.file, o.database, o.winners, o.machine)
         case "show":
             return show(options.file)
         case "view":

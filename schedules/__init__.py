@@ -13,6 +13,7 @@ if __name__ == "loopir.schedules":
     from .common.contraction import matmul_gpu as matmul_gpu
     from .common.direct_conv import direct_cpu as direct_cpu, direct_gpu as direct_gpu
     from .common.fusion import epilogue as epilogue, inlined as inlined
+    from .common.knobs import Knob as Knob, choosing as choosing
     from .common.scatter import scatter as scatter
     from .common.stencil import time_tiled as time_tiled, time_tiled_gpu as time_tiled_gpu
     from .common.transpose import transpose as transpose
@@ -35,9 +36,17 @@ if __name__ == "loopir.schedules":
     from .llvm.sliding_windows import windows as windows
     from .llvm.split_reduction import folded as folded
     from .plan import Decision as Decision, Group as Group, Plan as Plan
-    from .planner import load as load, plan as plan
+    from .planner import load as load
     from .rules import Rule as Rule, View as View, rule as rule
     from .tiered import TieredKernel as TieredKernel, tiered as tiered
+    from .tuning.database import (
+        Database as Database,
+        add_database as add_database,
+        default_database as default_database,
+    )
+    from .tuning.measured_plan import plan as plan
+    from .tuning.residual import residual_report as residual_report
+    from .tuning.tune import Tuned as Tuned, tune as tune
 else:
     importlib.import_module("loopir.schedules")
     for name, module in list(sys.modules.items()):

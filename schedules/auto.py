@@ -12,6 +12,7 @@ from .cuda.auto_gpu import gpu
 from .llvm.auto_cpu import cpu
 from .planner import MOST_WHOLE, least_seconds, plan
 from .rules import View
+from .tuning.lookup import find_tuned
 
 WORTH, GAIN = 0.98, 1.0e-5
 """What part of the seconds of the program as one group a plan is to take, at most, to be worth another schedule; and
@@ -30,12 +31,20 @@ def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Sc
 
     `arch` is the GPU's architecture, as `lp.machine` takes it ("sm_90a"; "sm_90" is the same): what is made fits it and
     uses what it has, on sm_90a products by warpgroups. Unless told, it is that of the GPU in this machine; without one,
-    what is made runs on every GPU of sm_80 and later. Raises TargetError for a target or an
-    architecture that there is not, and names those there are.
+    what is made runs on every GPU of sm_80 and later. What `tune` has found for this program on this machine is taken
+    from the tuning database (`default_database`), its steps proved again; else a formula chooses. Raises TargetError
+    for a target or an architecture that there is not, and names those there are.
     """
     if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"auto takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
-    match lp.resolve_target(target):
+    target = lp.resolve_target(target)
+    found = None if target == "interpret" else find_tuned(s, target, arch)
+    return choose_by_formula(s, target, arch) if found is None else found[0]
+
+
+def choose_by_formula(s: lp.Schedule, target: str, arch: str | None = None) -> lp.Schedule:
+    """As `auto`, by formulas alone: no database is asked. `target` is none of those that stand for another."""
+    match target:
         case "cuda":
             return _gpu(s, lp.machine(arch if arch is not None else lp.local_machine() or "portable"))
         case "llvm":

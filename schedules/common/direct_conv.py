@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import loopir as lp
 
+from .knobs import Knob, octaves
 from .nest_queries import extent, fused, if_legal, step
 from .products import filled, followed, pooled, product
 
 ROWS = 4
 """Rows of the output for which the borders of the input are filled up at once, on a CPU."""
+BORDERED = Knob("rows", "rows of the output for which borders are filled up at once", octaves(1, 64), 0.05)
+TILE_HEIGHT = Knob("height", "elements of a tile along the output", octaves(1, 30), 0.1)
+TILE_WIDTH = Knob("width", "elements of a tile along the other operand", octaves(8, 64), 0.1)
 STRIP = 8
 """Rows of a pooling that a thread takes at once: those that strips share are computed in both."""
 
@@ -39,8 +43,8 @@ def direct_cpu(
     around, mine = _nest(s, out, len(p.free))
     at = {x: mine[n] for n, x in enumerate(p.free)}
     row = p.left.loops[-1]
-    width = _width(extent(s, p.column), lanes)
-    height = max(1, (registers - 3) // max(1, width // lanes))
+    width, rows = TILE_WIDTH(_width(extent(s, p.column), lanes), at=stage), BORDERED(rows, at=stage)
+    height = TILE_HEIGHT(max(1, (registers - 3) // max(1, width // lanes)), at=stage)
     height = min(height, extent(s, row) or height)
     ahead = [x for x in mine if x not in (at[row], at[p.column])]
     s, (io, i) = step(s, "split", at[row], height)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import loopir as lp
 
-V = TypeVar("V", bool, int, str, tuple[int, ...])
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,13 @@ class Knob:
     values: Callable[[Any], Iterable[Any]]
     price: float = 0.05
 
-    def __call__(self, formula: V, at: str = "") -> V:
-        """The value for stage `at`: the formula's, unless another one, which has to be legal, is chosen."""
+    def __call__(self, formula: V, at: str = "", among: Iterable[V] | None = None) -> V:
+        """The value for stage `at`: the formula's, unless another one, which has to be legal, is chosen.
+
+        What is legal there may be said at the place: it is then `among` these, and not those of the knob.
+        """
         choices = _choices.get()
-        return formula if choices is None else choices.ask(self, formula, at)
+        return formula if choices is None else choices.ask(self, formula, at, among)
 
     def cost(self, value: object, formula: object) -> float:
         """What part of the time `value` is expected to lose beside what the formula gives."""
@@ -73,15 +76,16 @@ class Choices:
     values: Mapping[str, Any]
     queries: dict[str, Query] = field(default_factory=dict[str, Query])
 
-    def ask(self, knob: Knob, formula: Any, at: str) -> Any:
+    def ask(self, knob: Knob, formula: Any, at: str, among: Iterable[Any] | None) -> Any:
         key = _key(knob.name, at)
+        legal = tuple(dict.fromkeys((formula, *(knob.values(formula) if among is None else among))))
         if key not in self.queries:
-            legal = tuple(dict.fromkeys((formula, *knob.values(formula))))
             self.queries[key] = Query(knob, at, formula, legal)
-        value = self.values.get(key, formula)
-        if value not in self.queries[key].values:
-            legal = ", ".join(map(str, self.queries[key].values))
-            raise lp.ScheduleError(f"{key} cannot be {value!r}", suggestion=f"one of {legal}")
+        if key not in self.values:
+            return formula
+        value = self.values[key]
+        if value not in legal:
+            raise lp.ScheduleError(f"{key} cannot be {value!r}", suggestion=f"one of {', '.join(map(str, legal))}")
         return value
 
 

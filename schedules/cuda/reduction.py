@@ -15,6 +15,7 @@ from typing import Any
 
 import loopir as lp
 
+from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, fused, if_legal, iterations, one_nest, reader, step
 from .grouped_columns import grouped, many_rows
 from .row_threads import (
@@ -29,6 +30,7 @@ from .row_threads import (
     vector_read,
 )
 
+THREADS = Knob("threads", "threads of a block, at most", octaves(64, 1024), 0.05)
 BLOCKS, FEW, PARTS = 2, 1, 8
 """For each processor, about: results that keep a GPU busy without cutting them up, blocks of columns that do, and
 blocks that a reduction with fewer is cut into, of columns of half as many threads."""
@@ -67,6 +69,7 @@ def reduction(
     rows = tuple(x for x in s.loops(stage) if x not in over)
     if not over:
         return s
+    threads = THREADS(threads, at=stage)
     if s.loops(stage) != (*rows, *over):
         s = s.reorder(*rows, *over)
     along = [x for x in (*over, *rows) if any(t.contiguous(x) for t in streamed(s, stage))]

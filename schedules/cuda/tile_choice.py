@@ -14,6 +14,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.contraction import Contraction
+from ..common.knobs import Knob
 from ..common.nest_queries import extent
 
 OVERLAP = 0.8
@@ -43,6 +44,10 @@ FEW: dict[str, Any] = {"block": (32, 16), "warps": (2, 1), "depth": 128, "stages
 """How up to 16 columns of many rows are made, and up to 32, with a tile as wide, of some: in parts of many steps."""
 LEAST_STEPS = 128
 """Steps of the reduced loop that a part of it has at least."""
+BLOCK_TILE = Knob("tile", "rows and columns of the tile of a block", lambda formula: (), 0.05)
+MOST_TILES = 6
+"""Tiles that are tried besides the formula's: the cheapest by it."""
+WARPGROUP_TILES = ((128, 256), (128, 192), (128, 128), (64, 256), (64, 128), (128, 64))
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
 
@@ -73,7 +78,22 @@ def sizes_of(s: lp.Schedule, c: Contraction) -> Sizes:
 
 def tensor_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any]:
     """The options of `matmul_mma` for the contraction `c`."""
-    return choice(sizes_of(s, c), c.right.along)
+    sizes = sizes_of(s, c)
+    options = choice(sizes, c.right.along)
+    if "group" not in options or None in (sizes.rows, sizes.columns, sizes.depth):
+        return options  # there is no formula of tiles that others could be priced by
+    known = replace(sizes, rows=max(sizes.rows or 0, THIN[0]))
+    fits = [b for b in BLOCKS if b[0] <= (known.rows or 0) and b[1] <= (sizes.columns or 0)]
+    among = sorted(fits, key=lambda b: cycles(known, b))[:MOST_TILES]
+    block = BLOCK_TILE(options["block"], at=c.stage, among=among)
+    if block == options["block"]:
+        return options
+    depth = _depth(known, block)
+    fit = (sizes.depth or 0) % depth == 0 and all(
+        (n or 0) % size == 0 for n, size in zip((sizes.rows, sizes.columns), block, strict=True)
+    )
+    return {**options, "block": block, "warps": BLOCKS[block], "depth": depth, "whole": not fit, "group": 1,
+            "stages": _stages(known, block, depth)}  # fmt: skip
 
 
 def raw_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any] | None:
@@ -278,7 +298,14 @@ LARGEST, REST = (128, 256), (128, 128)
 def warpgroup_tile(s: lp.Schedule, c: Contraction, streamed: bool = True) -> dict[str, Any]:
     """The options of `matmul_wgmma` for the contraction `c`, or, if it may be `streamed`, of `matmul_stream`; none
     where its sizes are not known."""
-    return warpgroup_choice(sizes_of(s, c), c.right.along, streamed)
+    sizes = sizes_of(s, c)
+    options = warpgroup_choice(sizes, c.right.along, streamed)
+    if options.keys() - {"block", "stages"} or None in (sizes.rows, sizes.columns, sizes.depth):
+        return options
+    among = [b for b in WARPGROUP_TILES if b[0] <= (sizes.rows or 0) and b[1] <= (sizes.columns or 0)]
+    among.sort(key=lambda b: warpgroup_cycles(sizes, b))
+    block = BLOCK_TILE(options["block"], at=c.stage, among=among[:MOST_TILES])
+    return options if block == options["block"] else {"block": block, "stages": _held(sizes, block, 1)[0]}
 
 
 def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[str, Any]:

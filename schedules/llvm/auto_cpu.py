@@ -13,6 +13,7 @@ import loopir as lp
 from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue
+from ..common.knobs import Knob, either, octaves
 from ..common.nest_queries import extent, free_loops, if_legal, one_nest, step
 from ..common.operands import materialized
 from ..common.products import product, several
@@ -30,6 +31,7 @@ from .register_transpose import transpose_cpu, transposed_tile
 from .row_fusion import rows, windows_in_lanes
 from .sliding_windows import windows
 from .split_reduction import folded, into_one, lanes_of, runs_along
+from .threads import parallel, parallel_if_legal
 
 SHORT_LOOP = 4
 """How long each loop of a contraction is at least that is worth tiles of registers."""
@@ -39,6 +41,14 @@ CHUNK = 8192
 """Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
 VECTORS = 4
 """Vectors that one iteration takes of a long line, so that functions of several of them are evaluated meanwhile."""
+CHAINED = Knob("chained", "whether products with folds of rows between them are one loop over blocks", either, 0.5)
+ONE_LOOP = Knob("together", "whether all stages are in one loop over rows", either, 0.3)
+UNIT = Knob("unit", "which instructions multiply", lambda formula: ("vectors",), 0.3)
+LANES = Knob("lanes", "elements that the lanes of an iteration take", octaves(2, 512), 0.1)
+CHUNK_LENGTH = Knob("chunk", "iterations of a line that a thread takes at once", octaves(1024, 1 << 20), 0.02)
+IN_FLIGHT = Knob("in flight", "vectors that one iteration takes of a line", octaves(1, 16), 0.05)
+STREAMED = Knob("streamed", "whether results are stored past the caches", either, 0.2)
+ROWS = Knob("rows", "rows of a grid that are taken together", octaves(1, 8), 0.05)
 
 
 def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
@@ -50,7 +60,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     across the direction of the results goes through tiles in registers. Two products with folds of rows between them,
     as in attention, are one loop over blocks.
     """
-    if lanes is None and (chained := with_views_split(s, product_chain)) is not None:
+    if lanes is None and (chained := with_views_split(s, _chosen_chain)) is not None:
         return chained
     s = _prepared(s)
     together = _rows_in_one_loop(s, lanes)
@@ -116,7 +126,9 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
 def _fold_rows(s: lp.Schedule, stage: str, outer: str, lanes: int | None) -> lp.Schedule:
     """A fold along memory: of windows side by side in lanes, of a row by vectors; threads over `outer`."""
     t = windows_in_lanes(s, stage, lanes=lanes)
-    return folded(s, stage, lanes=lanes).parallel(outer) if t is s else if_legal(t, "parallel", t.loops(stage)[0])
+    if t is s:
+        return parallel(folded(s, stage, lanes=lanes), stage, outer)
+    return parallel_if_legal(t, stage, t.loops(stage)[0])
 
 
 def _carried(s: lp.Schedule, stage: str) -> bool:
@@ -148,13 +160,21 @@ def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
         return None
     t = rows(s, lanes=lanes) if folds else windows(s, lanes=lanes)
     outer = t.loops(last)[0]
-    return t if all(outer in t.loops(x) for x in t.stages) and t.loop(outer).kind == "parallel" else None
+    on_threads = t.loop(outer).kind == "parallel" or t.why("parallel", outer) is None
+    found = all(outer in t.loops(x) for x in t.stages) and on_threads
+    return t if found and ONE_LOOP(True) else None
+
+
+def _chosen_chain(s: lp.Schedule) -> lp.Schedule | None:
+    """Two products with folds of rows between them in one loop over blocks, if they can be, and are chosen to be."""
+    t = product_chain(s)
+    return t if t is not None and CHAINED(True) else None
 
 
 def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A contraction in register tiles, and what is made of it in its stores."""
     for fits, made in ((tiled, matmul_amx), (pairs, matmul_pairs)):
-        if fits(s, stage) is not None:
+        if fits(s, stage) is not None and UNIT(made.__name__, at=stage) == made.__name__:
             try:
                 return epilogue(made(s, stage), stage)
             except lp.ScheduleError:  # something is in the way of an instruction, such as another sum
@@ -205,24 +225,25 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
 
     What does not stay in the caches is stored past them.
     """
-    length = extent(s, loop)
-    if length is not None and length < 2 * CHUNK:
-        return _vectors(s, loop, lanes)
-    if s.why("split", loop, CHUNK, tail="peel") is not None:
+    length, chunk = extent(s, loop), CHUNK_LENGTH(CHUNK, at=stage)
+    if length is not None and length < 2 * chunk:
+        return _vectors(s, loop, LANES(lanes, at=stage))
+    if s.why("split", loop, chunk, tail="peel") is not None:
         return s
-    s = s.split(loop, CHUNK, tail="peel")
+    s = s.split(loop, chunk, tail="peel")
     outer, inner, *_ = s.last.loops
-    s, (_, lane) = step(s.parallel(outer), "split", inner, VECTORS * lanes)
+    vectors = IN_FLIGHT(VECTORS, at=stage)
+    s, (_, lane) = step(parallel(s, stage, outer), "split", inner, vectors * lanes)
     if s.why("vectorize", lane) is not None:
         return s
-    return streamed(s, stage, lane) if past_caches(s) else s.vectorize(lane)
+    return streamed(s, stage, lane) if STREAMED(past_caches(s), at=stage) else s.vectorize(lane)
 
 
 def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Schedule:
     """Several loops: the last free one inside all others, for the lanes; the first for the threads."""
     if len(loops) > 1:
         before = set(s.loops())
-        s = _vectors(s, loops[-1], lanes)
+        s = _vectors(s, loops[-1], LANES(lanes, at=stage))
         if stage not in s.stages:
             return s  # a step showed that it never runs
         lane = next((x for x in s.loops(stage) if s.loop(x).kind == "vectorize"), None)
@@ -231,8 +252,27 @@ def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Sc
             if order != s.loops(stage) and s.why("reorder", *order) is None:
                 s = s.reorder(*order)
             vector = next((x for x in s.loops(stage) if x not in before), lane)
+            rows = ROWS(1, at=stage)
+            if rows > 1 and (together := _rows_together(s, stage, vector, lane, rows)) is not None:
+                return parallel_if_legal(together, stage, together.loops(stage)[0])
             s = if_legal(s, "partition", vector)  # one mask, in the last vector
-    return if_legal(s, "parallel", loops[0])
+    return parallel_if_legal(s, stage, loops[0])
+
+
+def _rows_together(s: lp.Schedule, stage: str, vector: str, lane: str, rows: int) -> lp.Schedule | None:
+    """`s` with so many rows of a grid in each iteration, so that what they share is read once."""
+    loops = s.loops(stage)
+    if loops[-2:] != (vector, lane) or len(loops) < 3 or (extent(s, loops[-3]) or rows) < 2 * rows:
+        return None
+    row = loops[-3]
+    if s.why("split", row, rows, tail="peel") is not None:
+        return None
+    t, (outer, inner, *_) = step(s, "split", row, rows, tail="peel")
+    order = (*loops[:-3], outer, vector, inner, lane)
+    if t.why("reorder", *order) is not None:
+        return None
+    t = t.reorder(*order)
+    return if_legal(if_legal(t, "partition", vector), "unroll", inner)
 
 
 def _vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:

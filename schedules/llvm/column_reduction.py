@@ -6,13 +6,17 @@ from math import prod
 
 import loopir as lp
 
+from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, free_loops, step
 from .split_reduction import lanes_of
+from .threads import parallel_if_legal
 
 FEW = 16
 """A reduction that is known to be no longer has its sums in registers, and reads few rows at a time."""
 NEAR = 3
 """What part of the first cache has the sums: one of so many."""
+COLUMNS = Knob("columns", "columns that are folded at a time", octaves(16, 1 << 16), 0.05)
+LANES = Knob("lanes", "columns that the lanes of an iteration take", octaves(4, 512), 0.05)
 
 
 def across(s: lp.Schedule, stage: str) -> str | None:
@@ -44,12 +48,14 @@ def columns(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Sched
     before, outer = s.stages, s.loops(stage)[0]
     alone = outer == column
     part = _part(s, stage, column, lanes, threads=lp.thread_count() if alone else 1)
+    part = None if part is None else COLUMNS(part, at=stage)
+    lanes = LANES(lanes, at=stage)
     if part is not None and s.why("split", column, part, tail="peel") is None:
         s, (tile, *_) = step(s, "split", column, part, tail="peel")
         outer = tile if alone else outer
     for x in (stage, *(x for x in s.stages if x not in before)):
         s = _vectors(s, x, lanes)
-    return s.parallel(outer) if outer in s.loops() and s.why("parallel", outer) is None else s
+    return parallel_if_legal(s, stage, outer)
 
 
 def _part(s: lp.Schedule, stage: str, column: str, lanes: int, threads: int) -> int | None:

@@ -12,8 +12,10 @@ from math import prod
 import loopir as lp
 
 from ..common.contraction import Contraction, contraction, padded, stages
+from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, if_legal, step
 from .matmul_vnni import woven
+from .threads import parallel
 
 SIDE, PAIR = 16, 2
 """Rows and columns of a tile of sums, and how many tiles there are along each."""
@@ -21,6 +23,7 @@ NEEDS = {"int8": "amx-int8", "uint8": "amx-int8", "bfloat16": "amx-bf16"}
 SUMS = {"int8": "int32", "uint8": "int32", "bfloat16": "float32"}
 TURNS = 3
 """Blocks of rows that a thread has, where there are so many threads and tiles."""
+ROW_BLOCK = Knob("block", "tiles of a block of rows", octaves(1, 64), 0.05)
 FILLED = 0.5
 """What of all tiles has to be product, and not 0."""
 
@@ -84,7 +87,8 @@ def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
     straight = result and all((extent(s, x) or 1) % side == 0 for x in (c.row, c.column))
     s, (j, jj) = step(s, "split", c.column, side)
     s, (i, ii) = step(s, "split", c.row, side)
-    s, (block, tile) = step(s, "split", i, _tiles(extent(s, i) or 1, (extent(s, c.reduced) or 1) * 4 // found.near))
+    tiles = ROW_BLOCK(_tiles(extent(s, i) or 1, (extent(s, c.reduced) or 1) * 4 // found.near), at=stage)
+    s, (block, tile) = step(s, "split", i, tiles)
     s, (k, kk) = step(s, "split", c.reduced, SIDE * found.near)
     s, (jt, jl) = step(s, "split", jj, SIDE)
     s, (it, il) = step(s, "split", ii, SIDE)
@@ -104,7 +108,7 @@ def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
         s = s.unroll(one).unroll(two).tensorize(row, instruction)
     if not straight:
         s = s.vectorize(s.loops(stage)[-1])
-    return s.parallel(block)
+    return parallel(s, stage, block)
 
 
 def _written(s: lp.Schedule, stage: str) -> str:

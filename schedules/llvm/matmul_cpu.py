@@ -16,8 +16,10 @@ from math import prod
 import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction, copied, padded, stages
+from ..common.knobs import Knob, either, octaves
 from ..common.nest_queries import extent, step
 from .split_reduction import folded
+from .threads import parallel
 
 DEEP = 1152
 PART = 1024
@@ -58,6 +60,12 @@ ALIKE = 16
 """Tiles of columns, of which the last is worth as much code as all others."""
 UNKNOWN = 8
 """Tiles of a block where lengths are not known."""
+TILE = Knob("tile", "rows and columns of a tile of sums", lambda formula: (), 0.05)
+IN_PLACE = Knob("in place", "whether operands are read as they lie, and not from panels", either, 0.2)
+BLOCK = Knob("block", "tiles of a block, whose panels are in the second cache", octaves(1, 256), 0.04)
+PART_DEPTH = Knob("depth", "steps of the reduced loop that are taken at a time", lambda formula: (), 0.08)
+FLAT = Knob("flat", "whether blocks are of columns, and not of rows", either, 0.15)
+PREFETCHED = Knob("prefetched", "whether what comes next is asked for ahead", either, 0.1)
 
 
 @lp.composite
@@ -75,13 +83,14 @@ def matmul_cpu(
     bytes_, count = lp.vector_unit()
     lanes = lanes or max(1, bytes_ // max(WORD, c.bytes))  # floats of 16 bits are added up as float32
     registers = registers or count
-    height, width = _tile(s, c, lanes, registers)
-    if tiles is None and _one_is_left(s, c, width, lanes):
+    if tiles is None and _one_is_left(s, c, _tile(s, c, lanes, registers)[1], lanes):
         return matmul_cpu(_without_one(s, c, lanes), stage, lanes=lanes, registers=registers)
-    if tiles is None and _is_small(s, c, lanes):
+    if tiles is None and _may_lie(s, c, lanes) and IN_PLACE(_is_small(s, c, lanes), at=stage):
         return _as_it_lies(s, c, lanes, registers)
+    height, width = _chosen_tile(s, c, lanes, registers)
     rows, columns = extent(s, c.row), extent(s, c.column)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
+    flat = flat if c.batch else FLAT(flat, at=stage)
     return _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c), parts=_is_last(s, c))
 
 
@@ -128,6 +137,18 @@ def _tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, whole: 
             cycles = -(-rows // height) * -(-columns // width) * (depth * step_ + sums + START)
             best = min(best, (cycles, height, width)) if best[0] else (cycles, height, width)
     return best[1], best[2]
+
+
+def _chosen_tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, whole: bool = False) -> tuple[int, int]:
+    """The tile of the formula, or another whose sums leave registers for a column of each operand."""
+    height, width = _tile(s, c, lanes, registers, whole=whole)
+    rows = extent(s, c.row) or height
+    among = [
+        (high, vectors * lanes) for vectors in VECTORS for high in (2, 3, 4, 6, 8, 10, 12, 14, 20, 28)
+        if vectors * (high + 1) < registers and high <= rows and high * vectors >= registers // 4
+    ]  # fmt: skip
+    among.sort(key=lambda t: (abs(t[0] * t[1] - height * width), t))
+    return TILE((height, width), at=c.stage, among=among[:8])
 
 
 # ---------------------------------------------------------------- a column left over
@@ -182,6 +203,12 @@ def _is_small(s: lp.Schedule, c: Contraction, lanes: int) -> bool:
     return size <= (room * 3 // 4 if columns <= NARROW * lanes else room // 2) or rows <= FEW
 
 
+def _may_lie(s: lp.Schedule, c: Contraction, lanes: int) -> bool:
+    """Whether the operands can be read as they lie by vectors: the right one's rows go along the output."""
+    known = all(extent(s, x) is not None for x in (c.row, c.column, c.reduced))
+    return known and not c.right.along and (extent(s, c.column) or 0) >= lanes
+
+
 def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> lp.Schedule:
     """Register tiles on the operands themselves.
 
@@ -191,7 +218,7 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     the longer one.
     """
     rows, columns, depth = (extent(s, x) or 1 for x in (c.row, c.column, c.reduced))
-    height, width = _tile(s, c, lanes, registers, whole=True)
+    height, width = _chosen_tile(s, c, lanes, registers, whole=True)
     last = _is_last(s, c)
     share = not c.batch and lp.thread_count() > 1 and _products(s, c.row, c.column, c.reduced) >= SHARED
     by_columns = share and (_held_up(columns, width), -columns) < (_held_up(rows, height), -rows)
@@ -214,7 +241,7 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     for copy in (c.stage, *(x for x in nests if x != inner)):  # sums that go on are read first
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
     if c.batch or share:
-        s = s.parallel(c.batch[0] if c.batch else outer[0])
+        s = parallel(s, c.stage, c.batch[0] if c.batch else outer[0])
     return s.partition(outer[0]) if share and last and s.why("partition", outer[0]) is None else s
 
 
@@ -248,9 +275,10 @@ def _in_panels(
     s, (i, ii) = step(s, "split", c.row, height)
     across, other = (j, i) if flat else (i, j)
     tall = width if flat else height
-    depth = _depth(extent(s, k))
+    depth = _chosen_depth(c, extent(s, k))
     length = depth or extent(s, k)
-    s, (block, tile) = step(s, "split", across, tiles or _tiles(extent(s, across), tall, length, c.bytes))
+    tiles = tiles or BLOCK(_tiles(extent(s, across), tall, length, c.bytes), at=c.stage)
+    s, (block, tile) = step(s, "split", across, tiles)
     order = (tile, other) if flat else (other, tile)
     home = block
     if depth is not None:
@@ -278,9 +306,10 @@ def _in_panels(
     s = s.unroll(near) if near else s
     s = _filled(s, mine, one, lanes)
     s = _filled(s, shared, all_, lanes, threads=not c.batch)
-    s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
-    s = _tile_before(s, c.stage, order[1], k)
-    s = s.parallel(c.batch[0] if c.batch else block)
+    if PREFETCHED(True, at=c.stage):
+        s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
+        s = _tile_before(s, c.stage, order[1], k)
+    s = parallel(s, c.stage, c.batch[0] if c.batch else block)
     return whole_vectors(s, c.stage) if parts and not many else s
 
 
@@ -327,6 +356,12 @@ def _depth(length: int | None) -> int | None:
     if length is None or length <= DEEP:
         return None
     return next((length // n for n in range(-(-length // PART), 17) if length % n == 0), None)
+
+
+def _chosen_depth(c: Contraction, length: int | None) -> int | None:
+    """What the formula says of the reduced loop, or another part of it."""
+    parts = [length // n for n in range(2, 9) if length is not None and length % n == 0 and length // n >= DEEP // 8]
+    return PART_DEPTH(_depth(length), at=c.stage, among=(None, *parts))
 
 
 def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction, padded, stages
+from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, if_legal, step
 from .matmul_cpu import whole_vectors
+from .threads import parallel
 
 HEIGHTS = (12, 10, 14, 6, 5, 4, 8, 3, 2)
 """Rows of a tile, best first: registers hold two vectors of sums for each, and two of the right operand."""
@@ -26,6 +28,7 @@ BESIDE = 1.5
 MACHINES = ("x86_64", "AMD64")
 TURNS = 3
 """Blocks of rows that a thread has, where there are so many."""
+ROW_BLOCK = Knob("block", "tiles of a block of rows", octaves(1, 64), 0.05)
 ROWS, COLUMNS = 64, 16
 """Steps of the reduced loop that are copied of a panel at once, and columns that are woven by one instruction."""
 
@@ -119,7 +122,7 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     c, width = found.c, 2 * found.lanes
     s, (j, jj) = step(s, "split", c.column, width)
     s, (i, ii) = step(s, "split", c.row, found.height)
-    s, (block, tile) = step(s, "split", i, _tiles(extent(s, i) or 1))
+    s, (block, tile) = step(s, "split", i, ROW_BLOCK(_tiles(extent(s, i) or 1), at=stage))
     s, (k, kk) = step(s, "split", c.reduced, found.kind.steps)
     s = s.reorder(block, j, tile, k, ii, jj, kk)
     s, (jv, lane) = step(s, "split", jj, found.lanes)
@@ -137,7 +140,7 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     for x in (init, stage):
         one, two, last = s.loops(x)[-3:]
         s = s.vectorize(last).unroll(two).unroll(one)
-    return whole_vectors(s.parallel(block), stage)
+    return whole_vectors(parallel(s, stage, block), stage)
 
 
 def _tiles(count: int) -> int:

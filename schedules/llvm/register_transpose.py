@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import loopir as lp
 
+from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, if_legal
 from ..common.transpose import find_transposed_read, tiled
+from .threads import parallel_if_legal
 
 MAX_ROWS = 16
 """Rows of a tile at most: each is a register."""
+REGISTER_TILE = Knob("tile", "rows and columns of a tile in registers", octaves(2, 32), 0.1)
 
 
 def transposed_tile(s: lp.Schedule, stage: str) -> int | None:
@@ -32,6 +35,7 @@ def transpose_cpu(s: lp.Schedule, stage: str, *, rows: int | None = None) -> lp.
     """`stage`, which reads an input across the direction it writes in, by tiles of `rows` x `rows`, unless told as many
     as a vector has elements; threads over tiles. ScheduleError if `stage` is no such stage."""
     t, rows = find_transposed_read(s, stage), rows or transposed_tile(s, stage)
+    rows = None if rows is None else REGISTER_TILE(rows, at=stage)
     if t is None or rows is None:
         raise lp.ScheduleError(f"{stage} reads nothing across the direction that it writes in, or less than a tile")
     s, copy, batch, (high, wide, i, j) = tiled(s, stage, t, rows, "local")
@@ -40,4 +44,4 @@ def transpose_cpu(s: lp.Schedule, stage: str, *, rows: int | None = None) -> lp.
     for loop in (wide, high):
         s = if_legal(s, "partition", loop)
     outer = next((x for x in (*batch, high) if (extent(s, x) or lp.thread_count()) >= lp.thread_count()), high)
-    return if_legal(s, "parallel", outer)
+    return parallel_if_legal(s, stage, outer)

@@ -9,9 +9,13 @@ from math import prod
 
 import loopir as lp
 
+from ..common.knobs import Knob, either
 from ..common.nest_queries import extent, free_loops, if_legal, innermost, step
 from .nontemporal_stores import past_caches, streamed
 from .split_reduction import VECTORS, folded, lanes_of, several
+from .threads import parallel_if_legal
+
+STREAMED = Knob("streamed", "whether results are stored past the caches", either, 0.2)
 
 RECOMPUTED = 1.5
 """How many times as often a stage may run where it is read: borders of windows are computed twice."""
@@ -35,8 +39,9 @@ def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -
             t = windows_in_lanes(s, stage, loop, lanes=lanes)
             s = folded(s, stage, lanes=lanes) if t is s else t
         else:
-            s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
-    return if_legal(s, "parallel", loop)
+            past = stage == last and STREAMED(past_caches(s), at=stage)
+            s = vectors(s, inner, lanes or several(s, stage), last if past else None)
+    return parallel_if_legal(s, last, loop)
 
 
 @lp.composite

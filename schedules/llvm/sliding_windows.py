@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import extent, if_legal, innermost, step
+from ..common.knobs import Knob, octaves
+from ..common.nest_queries import extent, innermost, step
 from .nontemporal_stores import past_caches
-from .row_fusion import vectors
+from .row_fusion import STREAMED, vectors
 from .split_reduction import several
+from .threads import parallel_if_legal
 
 STRIP = 128
 """Rows that a thread takes at once, at most: those that a strip shares with the one above are computed in both."""
 STRIPS = 8
 """Strips that a thread has, at least."""
 RING = 16
+ROWS = Knob("strip", "rows that a thread takes at once", octaves(1, 1024), 0.05)
 
 
 @lp.composite
@@ -29,7 +32,7 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
     last = s.stages[-1]
     loops = s.loops(last)
     length = extent(s, loops[0]) if loops else None
-    strip = strip or _strip(length)
+    strip = strip or ROWS(_strip(length), at=last)
     strip = min(strip, length or strip)
     if not loops or s.why("split", loops[0], strip) is not None:
         return s
@@ -41,8 +44,9 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
     for stage in s.stages:
         inner = innermost(s, stage)
         if inner is not None and inner not in (outer, row):
-            s = vectors(s, inner, lanes or several(s, stage), last if stage == last and past_caches(s) else None)
-    return if_legal(s, "parallel", outer)
+            past = stage == last and STREAMED(past_caches(s), at=stage)
+            s = vectors(s, inner, lanes or several(s, stage), last if past else None)
+    return parallel_if_legal(s, last, outer)
 
 
 def _strip(length: int | None) -> int:

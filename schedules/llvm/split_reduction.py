@@ -10,12 +10,17 @@ from math import prod
 
 import loopir as lp
 
+from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, step
+from .threads import parallel_if_legal
 
 VECTORS = 4
 """Vectors of partial results: an addition takes about as many cycles, and one can start in each."""
 PART = 1 << 15
 """Elements that a thread folds at once, of a fold of all that there is."""
+PARTIAL = Knob("partial vectors", "vectors of partial results of a fold", octaves(1, 16), 0.05)
+PART_LENGTH = Knob("part", "elements that a thread folds at once", octaves(1 << 12, 1 << 20), 0.03)
+IN_FLIGHT = Knob("in flight", "elements of several vectors that an iteration takes", octaves(4, 512), 0.05)
 
 
 def lanes_of(s: lp.Schedule, stage: str) -> int:
@@ -26,7 +31,7 @@ def lanes_of(s: lp.Schedule, stage: str) -> int:
 def several(s: lp.Schedule, stage: str) -> int:
     """The elements of a few vectors, where a row has them twice: functions of several are evaluated meanwhile."""
     length, width = extent(s, s.loops(stage)[-1]), lanes_of(s, stage)
-    return width if length is None or length < 2 * VECTORS * width else VECTORS * width
+    return IN_FLIGHT(width if length is None or length < 2 * VECTORS * width else VECTORS * width, at=stage)
 
 
 def runs_along(s: lp.Schedule, stage: str) -> bool:
@@ -51,6 +56,7 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
     length = extent(s, loop)
     if not runs_along(s, stage) or lanes < 2 or (length is not None and length < lanes):
         return s
+    vectors = PARTIAL(vectors, at=stage)
     vectors = vectors if length is None else min(vectors, length // lanes)
     t, (outer, lane) = step(s, "split", loop, lanes * vectors)
     if t.why("rfactor", stage, lane) is not None:
@@ -72,6 +78,7 @@ def into_one(s: lp.Schedule, stage: str, *, lanes: int | None = None, part: int 
     over = s.reduced(stage)
     if over != s.loops(stage) or not runs_along(s, stage):
         return s
+    part = PART_LENGTH(part, at=stage)
     length, rows = extent(s, over[0]), max(1, part // prod(extent(s, x) or part for x in over[1:]))
     if length is not None and length < 2 * rows:
         return folded(s, stage, lanes=lanes)
@@ -84,7 +91,7 @@ def into_one(s: lp.Schedule, stage: str, *, lanes: int | None = None, part: int 
     t = t.rfactor(stage, outer)
     for x in (x for x in t.stages if x not in (stage, *s.stages)):  # the parts, and what is left over
         t = folded(t, x, lanes=lanes)
-    return t.parallel(outer) if t.why("parallel", outer) is None else t
+    return parallel_if_legal(t, stage, outer)
 
 
 def _fold_privately(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
