@@ -1,15 +1,30 @@
 """Tensor expressions: what a person writes, and the graph of stages that becomes a nest."""
 
-from loopir.tensor import convolutions, creation, functions, products, resampling, scans, shapes, statistics
+from loopir.tensor import (
+    convolutions,
+    creation,
+    functions,
+    products,
+    random,
+    resampling,
+    scans,
+    scattering,
+    shapes,
+    sorting,
+    statistics,
+)
 from loopir.tensor.convolutions import *  # noqa: F403
 from loopir.tensor.creation import *  # noqa: F403
 from loopir.tensor.functions import *  # noqa: F403
 from loopir.tensor.index import reduce_axis, symbol
 from loopir.tensor.nest import to_func
 from loopir.tensor.products import *  # noqa: F403
+from loopir.tensor.random import *  # noqa: F403
 from loopir.tensor.resampling import *  # noqa: F403
 from loopir.tensor.scans import *  # noqa: F403
+from loopir.tensor.scattering import *  # noqa: F403
 from loopir.tensor.shapes import *  # noqa: F403
+from loopir.tensor.sorting import *  # noqa: F403
 from loopir.tensor.statistics import *  # noqa: F403
 from loopir.tensor.tensor import Tensor, compute, placeholder
 
@@ -24,9 +39,12 @@ __all__ = [
     *creation.__all__,
     *functions.__all__,
     *products.__all__,
+    *random.__all__,
     *resampling.__all__,
     *scans.__all__,
+    *scattering.__all__,
     *shapes.__all__,
+    *sorting.__all__,
     *statistics.__all__,
 ]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -12,6 +12,7 @@ from loopir.frontend.onnx.node import Node, operator
 from loopir.tensor import functions as f
 from loopir.tensor.creation import arange
 from loopir.tensor.index import reduce_axis
+from loopir.tensor.sorting import topk
 from loopir.tensor.tensor import Tensor, compute
 
 
@@ -115,24 +116,9 @@ def one_hot(n: Node) -> Tensor:
 
 @operator("TopK")
 def top_k(n: Node) -> tuple[Tensor, Tensor]:
-    """By rank: how many elements come before each, equal ones in the order in which they stand."""
     x = n.tensor(0)
-    axis = n.axis(x.ndim, -1)
     count = n.attr("k") if n.version < 10 else int(n.scalar(1))
-    x = x.named("keys")
-    first = (lambda a, b: a > b) if n.attr("largest", 1) else (lambda a, b: a < b)
-    order = [d for d in range(x.ndim) if d != axis] + [axis]
-    size = x.shape[axis]
-    rows = x.transpose(order)
-    one, other = rows[..., :, None], rows[..., None, :]
-    mine, theirs = arange(size)[:, None], arange(size)[None, :]
-    before = f.logical_or(first(other, one), f.logical_and(other == one, theirs < mine))
-    rank = f.sum(before.astype("int64"), axis=-1).named("rank")
-    place = arange(count)[:, None]
-    at = f.sum(f.where(rank[..., None, :] == place, arange(size), 0), axis=-1).named("at")
-    back = [order.index(d) for d in range(x.ndim)]
-    index = at.transpose(back)
-    return x[_clamped_places(x, index, axis)], index
+    return topk(x, count, n.axis(x.ndim, -1), bool(n.attr("largest", 1)))
 
 
 @operator("Compress")
