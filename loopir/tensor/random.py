@@ -32,9 +32,7 @@ LOW = 0xFFFFFFFF
 def philox(counter: Sequence[Any], key: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Four words of 32 bits, as uint64, for a counter of four such words and a key of two: numbers, or tensors."""
     if len(counter) != 4 or len(key) != 2:
-        raise ExprError(
-            f"philox takes a counter of 4 words and a key of 2, and {len(counter)} and {len(key)} are given"
-        )
+        raise ExprError(f"philox takes a counter of 4 words and a key of 2, not {len(counter)} and {len(key)}")
     c, k = ([as_expr(Tensor, w, dtypes.uint64).astype("uint64") for w in words] for words in (counter, key))
     for n in range(ROUNDS):
         keys = [(w + n * step % (1 << 32)) & LOW for w, step in zip(k, WEYL, strict=True)]

@@ -31,7 +31,7 @@ def _before(a: Tensor, b: Tensor, descending: bool) -> tuple[Tensor, Tensor]:
 
 
 def _ordered(what: str, x: Any, axis: int, count: Any, descending: bool) -> tuple[Tensor, int, Tensor]:
-    """The keys in memory, the axis, and the indices along it of the first `count` in order, equal ones as they stand."""
+    """The keys in memory, the axis, and the indices along it of the first `count` in order, stable."""
     e = stage_reduction(as_expr(Tensor, x, None))
     if not e.ndim:
         raise ExprError(f"{what} of {e.described()}, which has no dimension to sort along")
@@ -69,7 +69,7 @@ def sort(x: Any, axis: int = -1, descending: bool = False) -> Tensor:
 
 
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The `k` largest elements along `axis`, or the smallest, in order, and their indices; NaN counts as the largest."""
+    """The `k` largest elements along `axis`, or smallest, in order, and their indices; NaN counts as largest."""
     e = as_expr(Tensor, x, None)
     size = e.shape[axis_of("topk", axis, e, e.ndim)] if e.ndim else 1
     if not isinstance(k, int) or isinstance(k, bool) or k < 0 or (isinstance(size, int) and k > size):

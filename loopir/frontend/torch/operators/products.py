@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from loopir.frontend.torch.row import Unsupported, operator
+from loopir.ir.grammar import Load
 from loopir.tensor import functions as f
 from loopir.tensor.core import as_expr
 from loopir.tensor.creation import arange
@@ -23,10 +24,15 @@ def _wide(x: Tensor) -> Tensor:
     return x.astype("float32") if x.dtype.is_narrow else x
 
 
+def operand(x: Tensor) -> Tensor:
+    """`x` in memory, unless it is a view of what is: a product reads each element many times."""
+    return x if isinstance(x.element, Load) else x.named("operand")
+
+
 @operator("aten.mm.default", "aten.bmm.default", "aten.mv.default", "aten.dot.default")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     _of_floats(a, b)
-    return a @ b
+    return operand(a) @ operand(b)
 
 
 def _with(c: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -40,7 +46,7 @@ def _with(c: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
 @operator("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default", "aten.addbmm.default")
 def addmm(c: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     _of_floats(a, b, c)
-    return _with(c, a @ b, beta, alpha)
+    return _with(c, operand(a) @ operand(b), beta, alpha)
 
 
 @operator("aten._scaled_dot_product_flash_attention_for_cpu.default")
@@ -59,6 +65,7 @@ def attention(
     if not isinstance(width, int):
         raise Unsupported("a head width that is known only at the call")
     factor = 1.0 / math.sqrt(width) if scale is None else float(scale)
+    q, k, v = operand(q), operand(k), operand(v)
     scores = _wide(q @ k.transpose(0, 1, 3, 2)) * factor
     if is_causal:
         rows, columns = arange(q.shape[2])[:, None], arange(k.shape[2])[None, :]
