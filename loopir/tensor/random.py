@@ -25,7 +25,7 @@ __all__ = ["philox", "rand", "randint", "randn"]
 
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 WEYL = 0x9E3779B9, 0xBB67AE85
-ROUNDS = 10
+PHILOX_ROUNDS = 10
 LOW = 0xFFFFFFFF
 
 
@@ -34,7 +34,7 @@ def philox(counter: Sequence[Any], key: Sequence[Any]) -> tuple[Tensor, Tensor, 
     if len(counter) != 4 or len(key) != 2:
         raise ExprError(f"philox takes a counter of 4 words and a key of 2, not {len(counter)} and {len(key)}")
     c, k = ([as_expr(Tensor, w, dtypes.uint64).astype("uint64") for w in words] for words in (counter, key))
-    for n in range(ROUNDS):
+    for n in range(PHILOX_ROUNDS):
         keys = [(w + n * step % (1 << 32)) & LOW for w, step in zip(k, WEYL, strict=True)]
         first, second = (w * m for w, m in zip((c[0], c[2]), MULTIPLIERS, strict=True))
         c = [(second >> 32) ^ c[1] ^ keys[0], second & LOW, (first >> 32) ^ c[3] ^ keys[1], first & LOW]

@@ -30,7 +30,7 @@ def _before(a: Tensor, b: Tensor, descending: bool) -> tuple[Tensor, Tensor]:
     )
 
 
-def _ordered(what: str, x: Any, axis: int, count: Any, descending: bool) -> tuple[Tensor, int, Tensor]:
+def _sorting_places(what: str, x: Any, axis: int, count: Any, descending: bool) -> tuple[Tensor, int, Tensor]:
     """The keys in memory, the axis, and the indices along it of the first `count` in order, stable."""
     e = stage_reduction(as_expr(Tensor, x, None))
     if not e.ndim:
@@ -58,14 +58,14 @@ def argsort(x: Any, axis: int = -1, descending: bool = False) -> Tensor:
     """The indices, int64, that sort `x` along `axis`; equal elements stay in their order, NaN counts as the largest."""
     e = as_expr(Tensor, x, None)
     count = e.shape[axis_of("argsort", axis, e, e.ndim)] if e.ndim else 0
-    return _ordered("argsort", e, axis, count, descending)[2]
+    return _sorting_places("argsort", e, axis, count, descending)[2]
 
 
 def sort(x: Any, axis: int = -1, descending: bool = False) -> Tensor:
     """The elements of `x` in order along `axis`; NaN counts as the largest."""
     e = as_expr(Tensor, x, None)
     count = e.shape[axis_of("sort", axis, e, e.ndim)] if e.ndim else 0
-    return _taken(*_ordered("sort", e, axis, count, descending))
+    return _taken(*_sorting_places("sort", e, axis, count, descending))
 
 
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
@@ -74,5 +74,5 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, 
     size = e.shape[axis_of("topk", axis, e, e.ndim)] if e.ndim else 1
     if not isinstance(k, int) or isinstance(k, bool) or k < 0 or (isinstance(size, int) and k > size):
         raise ExprError(f"topk of {e.described()}: k={k!r}; it is from 0 to the size along the axis, {size}")
-    keys, d, at = _ordered("topk", e, axis, k, largest)
+    keys, d, at = _sorting_places("topk", e, axis, k, largest)
     return _taken(keys, d, at), at
