@@ -52,7 +52,7 @@ def _words(shape: Any, seed: Any, offset: Any) -> tuple[Tensor, ...]:
     return philox((place & LOW, place >> 32, more & LOW, more >> 32), (given & LOW, given >> 32))
 
 
-def _share(high: Tensor, low: Tensor, t: dtypes.DType) -> Tensor:
+def _unit_interval(high: Tensor, low: Tensor, t: dtypes.DType) -> Tensor:
     """Words as a number from 0 to before 1: of 24 bits in float32, of 53 in float64."""
     if t == dtypes.float64:
         return ((high >> 5).astype(t) * 67108864.0 + (low >> 6).astype(t)) * (1.0 / (1 << 53))
@@ -73,14 +73,14 @@ def rand(shape: Any, seed: Any, offset: Any = 0, dtype: DTypeLike = "float32") -
     """
     t = _float_type("rand", dtype)
     first, second, *_ = _words(shape, seed, offset)
-    return _share(first, second, t)
+    return _unit_interval(first, second, t)
 
 
 def randn(shape: Any, seed: Any, offset: Any = 0, dtype: DTypeLike = "float32") -> Tensor:
     """Numbers of the normal distribution, of mean 0 and variance 1, by Box and Muller's transform; see `rand`."""
     t = _float_type("randn", dtype)
     a, b, c, d = _words(shape, seed, offset)
-    return sqrt(-2.0 * log(1.0 - _share(a, b, t))) * cos(2.0 * math.pi * _share(c, d, t))
+    return sqrt(-2.0 * log(1.0 - _unit_interval(a, b, t))) * cos(2.0 * math.pi * _unit_interval(c, d, t))
 
 
 def randint(low: int, high: int, shape: Any, seed: Any, offset: Any = 0) -> Tensor:

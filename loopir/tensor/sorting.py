@@ -47,7 +47,7 @@ def _sorting_places(what: str, x: Any, axis: int, count: Any, descending: bool) 
     return e, d, at.transpose([order.index(k) for k in range(e.ndim)])
 
 
-def _taken(e: Tensor, d: int, at: Tensor) -> Tensor:
+def _gathered_rows(e: Tensor, d: int, at: Tensor) -> Tensor:
     """The elements of `e` at indices along dimension `d`, each row its own."""
     every = [at if k == d else arange(n).reshape([n if j == k else 1 for j in range(at.ndim)])
              for k, n in enumerate(at.shape)]  # fmt: skip
@@ -65,7 +65,7 @@ def sort(x: Any, axis: int = -1, descending: bool = False) -> Tensor:
     """The elements of `x` in order along `axis`; NaN counts as the largest."""
     e = as_expr(Tensor, x, None)
     count = e.shape[axis_of("sort", axis, e, e.ndim)] if e.ndim else 0
-    return _taken(*_sorting_places("sort", e, axis, count, descending))
+    return _gathered_rows(*_sorting_places("sort", e, axis, count, descending))
 
 
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
@@ -75,4 +75,4 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, 
     if not isinstance(k, int) or isinstance(k, bool) or k < 0 or (isinstance(size, int) and k > size):
         raise ExprError(f"topk of {e.described()}: k={k!r}; it is from 0 to the size along the axis, {size}")
     keys, d, at = _sorting_places("topk", e, axis, k, largest)
-    return _taken(keys, d, at), at
+    return _gathered_rows(keys, d, at), at
