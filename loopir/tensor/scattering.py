@@ -7,6 +7,7 @@ Every update is looked at for every element along the axis, which needs neither 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ __all__ = ["scatter_add", "scatter_reduce"]
 def _folds(t: dtypes.DType) -> dict[str, tuple[Callable[..., Tensor], Any, Callable[..., Tensor]]]:
     """By torch's names: the reduction, its neutral element, and what joins it with what was there."""
     return {
-        "sum": (f.sum, 0, lambda a, b: a + b), "prod": (f.prod, 1, lambda a, b: a * b),
+        "sum": (f.sum, 0, operator.add), "prod": (f.prod, 1, operator.mul),
         "amax": (f.max, t.least, f.maximum), "amin": (f.min, t.greatest, f.minimum),
     }  # fmt: skip
 

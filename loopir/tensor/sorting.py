@@ -72,7 +72,8 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, 
     """The `k` largest elements along `axis`, or smallest, in order, and their indices; NaN counts as largest."""
     e = as_expr(Tensor, x, None)
     size = e.shape[axis_of("topk", axis, e, e.ndim)] if e.ndim else 1
-    if not isinstance(k, int) or isinstance(k, bool) or k < 0 or (isinstance(size, int) and k > size):
+    whole = isinstance(k, int) and not isinstance(k, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not whole or k < 0 or (isinstance(size, int) and k > size):
         raise ExprError(f"topk of {e.described()}: k={k!r}; it is from 0 to the size along the axis, {size}")
     keys, d, at = _sorting_places("topk", e, axis, k, largest)
     return _gathered_rows(keys, d, at), at
