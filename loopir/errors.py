@@ -153,11 +153,11 @@ class ScheduleError(LoopirError):
     def _render_traceback_(self) -> list[str]:
         """What IPython prints: the lines of the person who asked, the words, and the two iterations on a grid."""
         asked = [
-            f for f in extract_tb(self.__traceback__) if not (f.filename.startswith(_HERE) or _SHELL in f.filename)
+            f for f in extract_tb(self.__traceback__) if not (f.filename.startswith(_PACKAGE) or _SHELL in f.filename)
         ]
         drawn = [] if self.witness is None else ["", self.witness.drawn()]
         return [*format_list(asked), f"ScheduleError: {self}", *drawn]
 
 
-_HERE, _SHELL = f"{Path(__file__).parent}{sep}", f"{sep}IPython{sep}"
+_PACKAGE, _SHELL = f"{Path(__file__).parent}{sep}", f"{sep}IPython{sep}"
 """Files whose lines a person who schedules did not write."""

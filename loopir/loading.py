@@ -59,7 +59,7 @@ def _others_load() -> bool:
     return any(other != thread for other in list(_loading))
 
 
-def _before() -> None:
+def _lock_all() -> None:
     """Take all locks while no other thread loads a module."""
     while True:
         stack = ExitStack()
@@ -85,4 +85,4 @@ def _after_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after_in_child)
+    os.register_at_fork(before=_lock_all, after_in_parent=_after, after_in_child=_after_in_child)

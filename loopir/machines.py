@@ -272,14 +272,14 @@ def nearest(arch: str) -> Machine:
     """The record for a GPU that is there: its own, or, compiled for itself, that of the last architecture before it."""
     if ALIASES.get(arch, arch) in MACHINES:
         return machine(arch)
-    older = [m for m in MACHINES.values() if _number(m.arch) <= _number(arch)]
+    older = [m for m in MACHINES.values() if _arch_number(m.arch) <= _arch_number(arch)]
     if not older:
         raise TargetError(f"a GPU of {arch} is older than {next(iter(MACHINES))}, the first that there is a record of")
-    before = max(older, key=lambda m: _number(m.arch))
+    before = max(older, key=lambda m: _arch_number(m.arch))
     return replace(before, arch=arch, features=before.features - {"wgmma"})
 
 
-def _number(arch: str) -> int:
+def _arch_number(arch: str) -> int:
     return int(arch.removeprefix("sm_").rstrip("af"))
 
 

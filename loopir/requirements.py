@@ -49,14 +49,14 @@ def _canonical(name: str) -> str:
 def _stated() -> tuple[tuple[str, str, str | None], ...]:
     """The name of each package that is asked for, its versions, and the extra that asks for it."""
     found: list[tuple[str, str, str | None]] = []
-    for line in _lines():
+    for line in _requirement_lines():
         parts = _REQUIREMENT.fullmatch(line)
         if parts is not None:
             found.append((_canonical(parts[1]), parts[2], parts[3]))
     return tuple(found)
 
 
-def _lines() -> list[str]:
+def _requirement_lines() -> list[str]:
     """The requirements, as metadata writes them."""
     try:
         return metadata.requires(NAME) or []

@@ -35,7 +35,7 @@ def sizes_of(arrays: Iterable[Given], told: Mapping[str, int]) -> dict[str, int]
     found is not checked against every dimension: some are not linear, some were not needed.
     """
     equations = [(a, d, n) for a in arrays for d, n in zip(a.dims, a.shape, strict=True) if d is not None]
-    equations.sort(key=lambda e: not _plain(e[1]))
+    equations.sort(key=lambda e: not _is_plain(e[1]))
     found = dict(told)
     while new := next((x for a, d, n in equations if (x := _determined_size(a, d, n, found)) is not None), None):
         found[new[0]] = new[1]
@@ -43,7 +43,7 @@ def sizes_of(arrays: Iterable[Given], told: Mapping[str, int]) -> dict[str, int]
     return found | {k: v for k, v in _eliminated(exact, found).items() if v >= 0}
 
 
-def _plain(d: Linear) -> bool:
+def _is_plain(d: Linear) -> bool:
     return not d.constant and [*d.terms.values()] == [1]
 
 
@@ -72,15 +72,15 @@ def _eliminated(equations: Iterable[tuple[Linear, int]], found: Mapping[str, int
         row = {k: Fraction(c) for k, c in d.terms.items() if k not in found}
         right = Fraction(extent - d.constant - sum(c * found[k] for k, c in d.terms.items() if k in found))
         for pivot, value in rows:
-            row, right = _without(row, right, pivot, value)
+            row, right = _reduced_row(row, right, pivot, value)
         if row:
             scale = next(iter(row.values()))
             row, right = {k: c / scale for k, c in row.items()}, right / scale
-            rows = [_without(*other, row, right) for other in rows] + [(row, right)]
+            rows = [_reduced_row(*other, row, right) for other in rows] + [(row, right)]
     return {next(iter(row)): int(right) for row, right in rows if len(row) == 1 and right.denominator == 1}
 
 
-def _without(
+def _reduced_row(
     row: Mapping[str, Fraction], right: Fraction, pivot: Mapping[str, Fraction], value: Fraction
 ) -> tuple[dict[str, Fraction], Fraction]:
     """The row less as much of the row `pivot` as takes its first size away."""

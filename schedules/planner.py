@@ -28,7 +28,7 @@ from .rules import RULES, Rule, Traits, View, traits
 
 SHARED_BYTES = 1 << 20
 """What siblings read together, at least, to be considered for one launch."""
-SMALL = 5.0e-5
+SMALL_SAVING = 5.0e-5
 """Seconds of a group that is small, whose launch is worth sharing."""
 NEAR_BOUND = 1.05
 """How near to its lower bound a candidate has to be for others not to be tried."""
@@ -43,7 +43,7 @@ TICK = 1.0e-7
 EXPECTED = 0.9
 """What a merge that is not priced yet is taken to save of the most that it may: so what is known to save nearly as much
 comes first, and pairs are not priced that something else is merged with anyway."""
-FEW = 8
+SMALL_GROUP = 8
 """Nests of a group up to which merges come by what they save alone; larger groups come by size first."""
 MOST_ALIKE = 4
 """Groups that are alike that one is tried with."""
@@ -158,7 +158,7 @@ def _rank(seconds: float, nests: int) -> tuple[int, int, int]:
     FEW nests the small come before those of twice as many. So a chain is merged in pairs, and these in pairs, which are
     alike and priced once, and not link by link.
     """
-    return (max(nests, FEW) - 1).bit_length(), -round(seconds / TICK), nests
+    return (max(nests, SMALL_GROUP) - 1).bit_length(), -round(seconds / TICK), nests
 
 
 class Planner:
@@ -311,7 +311,7 @@ class Planner:
         reads = [frozenset[str]().union(*(self.nests[n].reads for n in g)) for g in (a, b)]
         if sum(self.bytes[x] for x in reads[0] & reads[1]) >= SHARED_BYTES:
             return "shared input"
-        small = all(groups[g].seconds < SMALL for g in (a, b))
+        small = all(groups[g].seconds < SMALL_SAVING for g in (a, b))
         little = len(self.nests) <= MOST_WHOLE and all(groups[g].seconds < LITTLE for g in (a, b))
         return "alike" if small and (little or self.alike(a, b)) else None
 

@@ -204,14 +204,14 @@ def _rows(s: lp.Schedule, match: Match) -> lp.Schedule:
     return row_blocks(s)
 
 
-def _alike(view: View) -> tuple[str, ...] | None:
+def _same_lengths(view: View) -> tuple[str, ...] | None:
     """The stages, if there are several, none folds, and all have loops of the same lengths."""
     s = view.schedule
     lengths = {tuple(lp.text(s.loop(x).extent) for x in s.loops(stage)) for stage in s.stages}
     return s.stages if len(s.stages) > 1 and not view.folds and len(lengths) == 1 else None
 
 
-@rule(matches=_alike, name="one space")
+@rule(matches=_same_lengths, name="one space")
 def _one_space(s: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
     """Several outputs over the same elements: each iteration makes its element of all of them."""
     s = s.merge(*(s.loops(x)[0] for x in stages))
@@ -322,7 +322,7 @@ def _cpu(s: lp.Schedule, match: Match) -> lp.Schedule:
     return cpu(s)
 
 
-@rule(matches=_alike, target="llvm", name="one space")
+@rule(matches=_same_lengths, target="llvm", name="one space")
 def _one_space_cpu(s: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
     """Several outputs over the same elements in one loop."""
     return cpu(s.merge(*(s.loops(x)[0] for x in stages)))

@@ -172,21 +172,21 @@ def sum_of_products(ix: Index) -> Mapping[Monomial, int] | None:
 def to_index(p: Mapping[Monomial, int]) -> Index:
     """A readable index: terms in order, a positive one first, the constant last."""
     lead = next((m for m, c in p.items() if m and c > 0), None)
-    total: Index | None = None if lead is None else _scaled(_product(lead), p[lead])
+    total: Index | None = None if lead is None else _scaled(_monomial(lead), p[lead])
     for m, c in p.items():
         if not m or m is lead:
             continue
         if total is None:
-            total = _scaled(_product(m), c)
+            total = _scaled(_monomial(m), c)
         else:
-            total = Add(total, _scaled(_product(m), c) if c > 0 else _scaled(_scaled(_product(m), -c), -1))
+            total = Add(total, _scaled(_monomial(m), c) if c > 0 else _scaled(_scaled(_monomial(m), -c), -1))
     rest = p.get((), 0)
     if total is None:
         return _int(rest)
     return Add(total, _int(rest)) if rest else total
 
 
-def _product(m: Monomial) -> Index:
+def _monomial(m: Monomial) -> Index:
     total = m[0]
     for a in m[1:]:
         total = Mul(total, a)

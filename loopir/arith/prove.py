@@ -52,7 +52,7 @@ BOUNDS = {
 }
 """The bounds, each with what it needs; the tests prove them."""
 
-STEPS = 12
+MAX_PROOF_STEPS = 12
 """How many atoms are replaced before a proof is given up."""
 QUESTION = 200_000
 """Terms that a question goes through at most; after these it is not decided. Schedules take some hundreds, one of 30
@@ -165,9 +165,9 @@ def decide_nonnegative(p: Mapping[Monomial, int], known: Assumptions, budget: Bu
         return False
     budget = budget or Budget(QUESTION)
     trail: list[Mapping[Monomial, int]] = []
-    if _reduced(p, known, STEPS, trail, budget):
+    if _reduced(p, known, MAX_PROOF_STEPS, trail, budget):
         return True
-    if any(_reduced(rest, known, STEPS, [], budget) for rest in _without_facts(trail, known, budget)):
+    if any(_reduced(rest, known, MAX_PROOF_STEPS, [], budget) for rest in _without_facts(trail, known, budget)):
         return True
     whole = _undivided(p, budget)
     return True if whole is not None and decide_nonnegative(whole, known, budget) else None
@@ -288,7 +288,7 @@ def _options(a: Index, k: int, known: Assumptions) -> list[tuple[Poly, int]]:
 def _highest_quotient(x: Mapping[Monomial, int], b: Mapping[Monomial, int], known: Assumptions) -> Iterator[Poly]:
     """q >= x // b, from the greatest value of x: q where that is q * b + r with r < b, q - 1 where r < 0."""
     rest: Poly | None = poly_scale(x, -1)
-    for _ in range(STEPS):
+    for _ in range(MAX_PROOF_STEPS):
         if rest is None:
             return
         q, r = poly_divmod(poly_scale(rest, -1), b)
@@ -363,7 +363,7 @@ def _useful_facts(known: Assumptions) -> list[Mapping[Monomial, int]]:
             return known.useful_facts
     found: list[Mapping[Monomial, int]] = []
     pending, budget = list(known.facts), Budget(QUESTION)
-    while pending and len(found) < STEPS:
+    while pending and len(found) < MAX_PROOF_STEPS:
         f = pending.pop(0)
         if not budget.spend(len(f)):
             break

@@ -21,7 +21,15 @@ TILED_SIZE = 480 * 128 - 8
 """A little less than whole tiles of most lengths, and groups of tiles, whose last ones then stick out."""
 UNEVEN_SIZE = 11
 """One less than a whole number of short tiles: what is then left over is none of a split by 2, 3 or 6."""
-KINDS = ((TILED_SIZE, 0), (TILED_SIZE, 1), (UNEVEN_SIZE, 1), (0, 0), (0, 1), (UNEVEN_SIZE, 3), (TILED_SIZE - 120, 1))
+POINT_KINDS = (
+    (TILED_SIZE, 0),
+    (TILED_SIZE, 1),
+    (UNEVEN_SIZE, 1),
+    (0, 0),
+    (0, 1),
+    (UNEVEN_SIZE, 3),
+    (TILED_SIZE - 120, 1),
+)
 """How far above its least value a size is, in multiples, and which iteration of a loop is taken: the first, the last,
 these by turns, or by turns the other way round."""
 
@@ -59,12 +67,12 @@ class Point(dict[str, int]):
         for m, c in p.items():
             found = self.terms.get(m)
             if found is None:
-                found = self.terms[m] = _product(m, self)
+                found = self.terms[m] = _monomial_value(m, self)
             total += c * found
         return total
 
 
-def _product(m: Monomial, point: Point) -> float:
+def _monomial_value(m: Monomial, point: Point) -> float:
     total: float = 1
     for a in m:
         try:
@@ -132,8 +140,8 @@ def sample_point(known: Assumptions, kind: int) -> Point | None:
 def _found(known: Assumptions, kind: int) -> Point | None:
     before = known.before
     if before is None:
-        point = Point({}, {}, *KINDS[kind], known)
-        return point if _inside(point, known.facts) or _move_point(point, known.facts) else None
+        point = Point({}, {}, *POINT_KINDS[kind], known)
+        return point if _satisfies(point, known.facts) or _move_point(point, known.facts) else None
     if len(known.tops) > len(before.tops):
         return _entered(known, kind)
     old = sample_point(before, kind)
@@ -141,7 +149,7 @@ def _found(known: Assumptions, kind: int) -> Point | None:
         return None
     point = Point(old, old.terms, old.above, old.ends, known)
     new = known.facts[len(before.facts) :]
-    return point if _sized(point) and (_inside(point, new) or _move_point(point, new)) else None
+    return point if _sized(point) and (_satisfies(point, new) or _move_point(point, new)) else None
 
 
 def _entered(inner: Assumptions, kind: int) -> Point | None:
@@ -188,7 +196,7 @@ def _sized(p: Point) -> bool:
     )
 
 
-def _inside(p: Point, facts: Iterable[Mapping[Monomial, int]]) -> bool:
+def _satisfies(p: Point, facts: Iterable[Mapping[Monomial, int]]) -> bool:
     return all(p.value(f) >= 0 for f in facts)
 
 
@@ -205,6 +213,6 @@ def _move_point(p: Point, new: Collection[Poly]) -> bool:
         if v in used and p[v.name]:
             p[v.name] = 0
             p.terms.clear()
-            if _inside(p, new) and _iterates(p) and _inside(p, known.facts):
+            if _satisfies(p, new) and _iterates(p) and _satisfies(p, known.facts):
                 return True
     return False

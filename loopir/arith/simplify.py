@@ -203,11 +203,11 @@ def poly(ix: Index, ctx: Context) -> Poly:
     if sum_ is not None:
         return dict(sum_)
     out: Poly = {}
-    _add(out, ix, 1, ctx)
+    _accumulate(out, ix, 1, ctx)
     return fold(out, ctx)
 
 
-def _add(out: Poly, ix: Index, k: int, ctx: Context) -> None:
+def _accumulate(out: Poly, ix: Index, k: int, ctx: Context) -> None:
     """Make `out` be `out + k * ix`; `k` is not 0."""
     kind = ix.__class__
     if kind is Var or kind is Int:
@@ -218,14 +218,14 @@ def _add(out: Poly, ix: Index, k: int, ctx: Context) -> None:
         else:
             out.pop(m, None)
     elif isinstance(ix, Add):
-        _add(out, ix.a, k, ctx)
-        _add(out, ix.b, k, ctx)
+        _accumulate(out, ix.a, k, ctx)
+        _accumulate(out, ix.b, k, ctx)
     elif isinstance(ix, Mul):
         a, b = (ix.b, ix.a) if isinstance(ix.a, Int) else (ix.a, ix.b)
         if not isinstance(b, Int):
             poly_add_to(out, poly_mul(poly(a, ctx), poly(b, ctx)), k)
         elif b.value:
-            _add(out, a, k * b.value, ctx)
+            _accumulate(out, a, k * b.value, ctx)
     else:
         found = ctx.atoms.get(ix)
         if found is None:

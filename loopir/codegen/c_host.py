@@ -68,7 +68,7 @@ unsigned using virtual void volatile wchar_t while xor xor_eq I
 RESERVED = frozenset(_RESERVED_WORDS.split())
 """Keywords of C and C++, and macros that compilers and <complex.h> define, which name no argument."""
 
-_PRELUDE = """\
+_HOST_PRELUDE = """\
 static inline int64_t lp_fail(int code, int *status) { if (!*status) *status = code; return 0; }
 static inline int64_t lp_add(int64_t a, int64_t b, int *status) {
   int64_t c;
@@ -221,7 +221,7 @@ class _CHost:
     def source(self, checks: bool, cpu_tests: Sequence[str]) -> str:
         self.emit(0, f'#include "{self.name}.h"', "", "#include <stddef.h>", "#include <stdlib.h>")
         self.emit(0, "#ifdef _OPENMP", "#include <omp.h>", "#endif", "")
-        self.emit(0, _PRELUDE.replace("@", self.name.upper()))
+        self.emit(0, _HOST_PRELUDE.replace("@", self.name.upper()))
         for k in kernels_of(self.lowered):
             params = params_of(k)
             types = ["int64_t"] * len(params.integers) + ["void *"] * len(params.buffers)

@@ -46,10 +46,10 @@ def index_bounds(func: Func) -> tuple[Index, ...]:
     whole = dict.fromkeys(x for k in kernels for x in _whole_indices(k))
     for ix, address in whole:
         if is_affine_visible(ix):
-            parts |= {part: plain.of(part) for part in _parts(ix, parts)}
+            parts |= {part: plain.of(part) for part in _subindices(ix, parts)}
             continue
         read = Bounds(func.body, _Read(ix), _longest)
-        ranges = {part: read.of(part) for part in (_operands(ix) if address else _parts(ix))}
+        ranges = {part: read.of(part) for part in (_operands(ix) if address else _subindices(ix))}
         found |= dict.fromkeys(ends(ranges, read.parts, LIMIT))
     found |= dict.fromkeys(ends(parts, plain.parts, LIMIT))
     least = max((evaluate(b, dict.fromkeys(func.sizes, 0)) for b in found), default=0)
@@ -80,7 +80,7 @@ def _whole_indices(kernel: Kernel) -> Iterator[tuple[Index, bool]]:
         if isinstance(n, Index):
             yield n, address
             if not is_affine_visible(n):
-                pending += [(part.value, False) for part in _parts(n) if isinstance(part, ValueToIndex)]
+                pending += [(part.value, False) for part in _subindices(n) if isinstance(part, ValueToIndex)]
             continue
         if isinstance(n, Load | Store | Reduce | TmaBox):
             pending += [(x, True) for x in n.at]
@@ -91,7 +91,7 @@ def _whole_indices(kernel: Kernel) -> Iterator[tuple[Index, bool]]:
             pending += [(c, False) for c in children(n) if not any(c is x for x in placed)]
 
 
-def _parts(ix: Index, known: Collection[Index] = ()) -> Iterator[Index]:
+def _subindices(ix: Index, known: Collection[Index] = ()) -> Iterator[Index]:
     """`ix` and the indices it is made of, but for those in memory, and those that are `known`."""
     pending = [ix]
     while pending:
@@ -111,7 +111,7 @@ def _operands(ix: Index) -> Iterator[Index]:
     elif not isinstance(ix, ValueToIndex):
         for c in children(ix):
             if isinstance(c, Index):
-                yield from _parts(c)
+                yield from _subindices(c)
 
 
 def _longest(extent: Index) -> int:

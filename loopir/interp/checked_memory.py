@@ -306,14 +306,14 @@ class CheckedMemory:
         if len(at) != len(self.shape):
             return OutOfArray(f"touches {self.name} at offset {at[0]}, and it has {len(self.cells)} cells")
         return OutOfArray(
-            f"touches {self.name}[{_listed(at)}], which is out of bounds: the shape is ({_listed(self.shape)})"
+            f"touches {self.name}[{_commas(at)}], which is out of bounds: the shape is ({_commas(self.shape)})"
         )
 
     def load(self, at: tuple[int, ...], atomic: str = "", kind: str = "") -> Any:
         """The element; `atomic` names the monoid of the update that this is part of, which its store logs."""
         value = self.peek(at, atomic, kind)
         if value is None:
-            raise Fault(f"reads {self.name}[{_listed(at)}], which nothing has written")
+            raise Fault(f"reads {self.name}[{_commas(at)}], which nothing has written")
         return value
 
     def peek(self, at: tuple[int, ...], atomic: str = "", kind: str = "") -> Any:
@@ -359,13 +359,13 @@ class CheckedMemory:
         if self.scope != "shared":
             if (id(self), cell) in self.who.agent.registers:
                 raise Fault(
-                    f"gives the register {self.name}[{_listed(at)}] to products without a fence since its write"
+                    f"gives the register {self.name}[{_commas(at)}] to products without a fence since its write"
                 )
             return
         before = self.writes.get(cell)
         if before is not None and not before.what and not self.who.sees(before):
             raise Fault(
-                f"reads {self.name}[{_listed(at)}] by itself, which thread {before.thread} wrote without a fence "
+                f"reads {self.name}[{_commas(at)}] by itself, which thread {before.thread} wrote without a fence "
                 f"between the write and the barrier"
             )
 
@@ -388,7 +388,7 @@ class CheckedMemory:
             if not (by == kind == "products" and (t.block, t.agent) == (me.block, me.agent)):
                 what = "copying to" if by == "copies" else f"writing by asynchronous {by}"
                 raise Fault(
-                    f"{does} {self.name}[{_listed(at)}], which block {t.block} thread {t.thread} is {what}, and has "
+                    f"{does} {self.name}[{_commas(at)}], which block {t.block} thread {t.thread} is {what}, and has "
                     f"not waited for"
                 )
         before = self.writes.get(cell)
@@ -405,7 +405,7 @@ class CheckedMemory:
         self.require_order(cell, at, me, does, atomic, kind)
         if reading := self.read_by.get(cell):
             raise Fault(
-                f"{does} {self.name}[{_listed(at)}], which {reading[0].what} of block {reading[0].block} thread "
+                f"{does} {self.name}[{_commas(at)}], which {reading[0].what} of block {reading[0].block} thread "
                 f"{reading[0].thread} still read; they have not been waited for"
             )
         for reader in self.reads.get(cell, ()):
@@ -431,17 +431,17 @@ class CheckedMemory:
 def _race(name: str, at: tuple[int, ...], a: AccessRecord, did: str, b: AccessRecord, does: str) -> str:
     if a.what:
         return (
-            f"{does} {name}[{_listed(at)}] in block {b.block} thread {b.thread}, which thread {a.thread} is filling by "
+            f"{does} {name}[{_commas(at)}] in block {b.block} thread {b.thread}, which thread {a.thread} is filling by "
             f"itself; that its {a.what} are there has not been waited for"
         )
     apart = "no barrier between" if a.block == b.block else "in different blocks"
     return (
-        f"{does} {name}[{_listed(at)}] in block {b.block} thread {b.thread}, which block {a.block} thread {a.thread} "
+        f"{does} {name}[{_commas(at)}] in block {b.block} thread {b.thread}, which block {a.block} thread {a.thread} "
         f"{did}, {apart}: a race"
     )
 
 
-def _listed(at: tuple[int, ...]) -> str:
+def _commas(at: tuple[int, ...]) -> str:
     return ", ".join(map(str, at))
 
 

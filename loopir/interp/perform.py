@@ -54,7 +54,9 @@ def perform(
                     for element, there in _boxed(_shape(a), m, boxes[a.buffer.name][0]):
                         whole.store(element, m.zero if there is None else m.peek(there))
                     continue
-                for element, cell in _rows(a, begin, spans[0]) if spans else operand_elements(fn, a, lane, begin, word):
+                for element, cell in (
+                    _box_rows(a, begin, spans[0]) if spans else operand_elements(fn, a, lane, begin, word)
+                ):
                     whole.store(element, m.taken((cell,), fn.asynchronous, a.access == "in"))
     compiled(fn.meaning, domain).entry(run)
     for n, a in enumerate(fn.meaning.args):
@@ -68,7 +70,7 @@ def perform(
                             m.given(there, run.memory[a.buffer.name].peek(element), fn.asynchronous)
                     continue
                 found = operand_elements(fn, a, lane, begin, words.get(a.buffer.name))
-                for element, cell in _rows(a, begin, spans[0]) if spans else found:
+                for element, cell in _box_rows(a, begin, spans[0]) if spans else found:
                     value = run.memory[a.buffer.name].peek(element)
                     m.given((cell,), value, fn.asynchronous, slot)
 
@@ -152,7 +154,7 @@ def _boxed(
         yield at, there if inside else None
 
 
-def _rows(a: Arg, begin: int, span: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def _box_rows(a: Arg, begin: int, span: int) -> Iterator[tuple[tuple[int, ...], int]]:
     """Where the elements of a box come to lie: rows one after the other, swizzled if they are of `span` bytes."""
     size, shape = a.buffer.dtype.bytes, _shape(a)
     plain = begin * size + np.arange(prod(shape)).reshape(shape) * size

@@ -351,7 +351,7 @@ class _Compiler(PythonExpr, PythonLines):
                     self.stmt(s, inner)
 
     def kernel(self, s: Kernel, depth: int) -> None:
-        axes, allocs, body = _threads(s)
+        axes, allocs, body = _bound_loops(s)
         if not axes:
             self.body(s.body, depth)
             return
@@ -454,7 +454,7 @@ class _Compiler(PythonExpr, PythonLines):
         return self.share(("of", t), made)
 
 
-def _threads(s: Kernel) -> tuple[list[Loop], list[Alloc], Body]:
+def _bound_loops(s: Kernel) -> tuple[list[Loop], list[Alloc], Body]:
     """The bound loops of a kernel in its lowered form, the allocations among them, and what they enclose."""
     axes: list[Loop] = []
     allocs: list[Alloc] = []

@@ -227,7 +227,7 @@ def _negative(x: Any) -> Any:
     return {LOW: HIGH, HIGH: LOW, NAN: NAN}[x] if x in _SPECIALS else (-x[0] % P, -x[1] % Q)
 
 
-def _product(x: Any, y: Any) -> Any:
+def _field_product(x: Any, y: Any) -> Any:
     if x in _SPECIALS or y in _SPECIALS:
         other = y if x in _SPECIALS else x
         if NAN in (x, y) or other == (0, 0):
@@ -259,9 +259,9 @@ def _extreme(pick: Callable[..., Any]) -> Callable[..., Any]:
 _FIELD: dict[str, Callable[..., Any]] = {
     "add": _sum,
     "sub": lambda x, y: _sum(x, _negative(y)),
-    "mul": _product,
+    "mul": _field_product,
     "neg": _negative,
-    "fma": lambda x, y, z: _sum(_product(x, y), z),
+    "fma": lambda x, y, z: _sum(_field_product(x, y), z),
     "div": _quotient,
     "maximum": _extreme(max),
     "minimum": _extreme(min),

@@ -249,7 +249,7 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             yield Line(depth, f"prefetch({_value(element)})", s)
         case InstrRegion(fn, body, ring):
             yield Line(depth, f"with {fn.name}({f'ring={_value(ring)}' if ring is not None else ''}):", s)
-            yield from _nest(body, depth + 1, labels)
+            yield from _instruction_loops(body, depth + 1, labels)
         case WarpSpecialized((own, others), body):
             yield Line(depth, f"with role({own}, {others}):", s)
             yield from _body(body, depth + 1, labels)
@@ -289,7 +289,7 @@ def _from(at: Index, size: int) -> str:
     return f"{_index(at)}:+{size}"
 
 
-def _nest(body: Body, depth: int, labels: set[str]) -> Iterator[Line]:
+def _instruction_loops(body: Body, depth: int, labels: set[str]) -> Iterator[Line]:
     """What an instruction does: its loops, which nest perfectly, on one line."""
     first, heads = body, list[Loop]()
     while len(body) == 1 and isinstance(loop := body[0], Loop) and loop.kind == "serial":

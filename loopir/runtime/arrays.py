@@ -336,12 +336,12 @@ def _matched(
     wanted = [a.name for a in signature.inputs]
     listed = ", ".join(wanted)
     if len(args) > len(wanted):
-        raise TypeError(f"{signature.name} takes {_count(wanted)}, and {len(args)} are given")
+        raise TypeError(f"{signature.name} takes {_array_count(wanted)}, and {len(args)} are given")
     given = dict(zip(wanted, args, strict=False))
     told: dict[str, int] = {}
     for name, x in named.items():
         if name in signature.sizes:
-            told[name] = _size(name, x)
+            told[name] = _byte_size(name, x)
         elif name not in wanted:
             raise TypeError(f"{signature.name} has no argument {name!r}; it takes {listed or 'no arrays'}")
         elif name in given:
@@ -351,16 +351,16 @@ def _matched(
     missing = [n for n in wanted if n not in given]
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        raise TypeError(f"{signature.name} takes {_count(wanted)}; {' and '.join(missing)} {are} missing")
+        raise TypeError(f"{signature.name} takes {_array_count(wanted)}; {' and '.join(missing)} {are} missing")
     return given, told
 
 
-def _count(names: Sequence[str]) -> str:
+def _array_count(names: Sequence[str]) -> str:
     listed = f" ({', '.join(names)})" if names else ""
     return f"{len(names)} array{'' if len(names) == 1 else 's'}{listed}"
 
 
-def _size(name: str, x: Any) -> int:
+def _byte_size(name: str, x: Any) -> int:
     try:
         value = index(x)
     except TypeError:
@@ -388,7 +388,7 @@ def _placed(signature: Signature, out: Sequence[Any] | None) -> list[tuple[ArgSp
         return []
     if not isinstance(out, tuple | list) or len(out) != len(signature.outputs):
         count = len(out) if isinstance(out, tuple | list) else "one array, not a tuple, is"
-        raise TypeError(f"out= is a tuple of {_count([a.name for a in signature.outputs])}; {count} given")
+        raise TypeError(f"out= is a tuple of {_array_count([a.name for a in signature.outputs])}; {count} given")
     return list(zip(signature.outputs, out, strict=True))
 
 
@@ -452,7 +452,7 @@ def empty_like(like: Any, shape: tuple[int, ...], a: ArgSpec) -> Any:
 
 def _usable(signature: Signature, a: ArgSpec, t: BorrowedArray, device: str) -> None:
     if not t.contiguous:
-        copy, unit = _copy(t, a.name)
+        copy, unit = _contiguous_copy(t, a.name)
         strides = "" if t.strides is None else f": its strides are {t.strides} {unit}"
         after = "" if a.access == "in" else f", and assign it back after the call, as {signature.name} writes it"
         raise ValueError(
@@ -471,7 +471,7 @@ def _usable(signature: Signature, a: ArgSpec, t: BorrowedArray, device: str) -> 
         raise ValueError(f"{a.name} is on {t.device}, and {signature.name} runs on cuda:0; move it there")
 
 
-def _copy(t: BorrowedArray, name: str) -> tuple[str, str]:
+def _contiguous_copy(t: BorrowedArray, name: str) -> tuple[str, str]:
     """How a contiguous copy is made of such an array, and what its strides count."""
     if type(t.array).__module__.partition(".")[0] == "torch":
         return f"{name}.contiguous()", "elements"

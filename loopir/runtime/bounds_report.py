@@ -40,8 +40,9 @@ class Checked:
             first = int(words[:, 0].argmax())
             _, index, size = map(int, words[first])
             raise BoundsError(
-                f"{self.program}: {self.tests[first]}, {_outside(index, size)}. Nothing was touched there, but the "
-                f'results are not complete; built with checks=True, or for "interpret", the program tells the iteration'
+                f"{self.program}: {self.tests[first]}, {_out_of_bounds(index, size)}. Nothing was touched there, but "
+                f"the results are not complete; built with checks=True, or for "
+                f'"interpret", the program tells the iteration'
             )
 
 
@@ -78,12 +79,12 @@ class Located:
         if number in self.values:
             raise NanError(f"{self.program}: {told}{where}, before any other statement that does")
         raise BoundsError(
-            f"{self.program}: {told}{where}, {_outside(index, size)}. Nothing was touched there, but the results are "
-            f"not complete"
+            f"{self.program}: {told}{where}, {_out_of_bounds(index, size)}. Nothing was touched there, but the results "
+            f"are not complete"
         ) from None
 
 
-def _outside(index: int, size: int) -> str:
+def _out_of_bounds(index: int, size: int) -> str:
     if size < 0:
         return f"which is {index}; a divisor is at least 1"
     if size == 0:

@@ -95,13 +95,13 @@ def _require_own(folder: Path) -> None:
     facts = os.stat(folder)
     if not stat.S_ISDIR(facts.st_mode):
         raise _Refused(f"{folder} is no folder")
-    if not _own(facts):
+    if not _is_trusted(facts):
         raise _Refused(f"{folder} belongs to another user; set LOOPIR_CACHE_DIR to a directory of yours")
     if _open_to_others(facts):
         raise _Refused(f"others may write in {folder}; chmod -R go-w {folder}")
 
 
-def _own(facts: os.stat_result) -> bool:
+def _is_trusted(facts: os.stat_result) -> bool:
     """Whether a file is of this user or of root; on a system without such numbers, it is."""
     return not hasattr(os, "geteuid") or facts.st_uid in (os.geteuid(), 0)
 
@@ -132,7 +132,7 @@ def _shard(root: Path, name: str, *, make: bool = False) -> Path:
     return folder
 
 
-def _without(error: OSError) -> None:
+def _warn_uncached(error: OSError) -> None:
     """Say, once, that the program goes on without the cache."""
     global _warned
     if not _warned:
@@ -163,7 +163,7 @@ def load(name: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        _without(error)
+        _warn_uncached(error)
         return None
     data = kept[_HEAD:]
     whole = kept[:_HEAD] == _head(name, data)
@@ -191,9 +191,9 @@ def store(name: str, data: bytes) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _trim(_entries(root, _part(name, limit)), limit // _parts(limit))
+        _trim(_entries(root, _shard_folders(name, limit)), limit // _shard_count(limit))
     except OSError as error:
-        _without(error)
+        _warn_uncached(error)
 
 
 def _head(name: str, data: bytes) -> bytes:
@@ -211,7 +211,7 @@ def _read(path: Path) -> bytes | None:
         return None
     try:
         facts = os.fstat(handle)
-        if not stat.S_ISREG(facts.st_mode) or not _own(facts) or _open_to_others(facts):
+        if not stat.S_ISREG(facts.st_mode) or not _is_trusted(facts) or _open_to_others(facts):
             return None
         with open(handle, "rb", closefd=False) as file:
             return file.read()
@@ -230,14 +230,14 @@ def _limit() -> int:
     return int(told)
 
 
-def _parts(limit: int) -> int:
+def _shard_count(limit: int) -> int:
     """How many parts the cache has, a power of 2: as many as have a share of at least SHARE bytes, up to 256."""
     return 1 << min(8, max(1, limit // MIN_SHARD_BYTES).bit_length() - 1)
 
 
-def _part(name: str, limit: int) -> tuple[str, ...]:
+def _shard_folders(name: str, limit: int) -> tuple[str, ...]:
     """The folders of the part that entry `name` is in."""
-    each = len(FOLDERS) // _parts(limit)
+    each = len(FOLDERS) // _shard_count(limit)
     first = int(name[:2], 16) // each * each
     return FOLDERS[first : first + each]
 

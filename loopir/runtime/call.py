@@ -19,7 +19,7 @@ from loopir.runtime.interruptible import interruptible
 from loopir.runtime.plans import MAX_PLANS, Plans, Run
 from loopir.runtime.torch_operator import register_torch_operator
 
-LONG = 0.25
+LONG_CALL_SECONDS = 0.25
 """Seconds of a processor from which on calls like this one are left as soon as a signal handler raises."""
 
 
@@ -126,7 +126,7 @@ class Kernel:
         if not self._on_cpu or sizes in self._short:
             run()
             return True
-        if interruptible(partial(_processor_seconds, run), once=True) >= LONG:
+        if interruptible(partial(_processor_seconds, run), once=True) >= LONG_CALL_SECONDS:
             return False
         if len(self._short) >= MAX_PLANS:
             self._short.clear()

@@ -59,10 +59,10 @@ def beside(schedule: Schedule, *others: Schedule, **sizes: int) -> Beside:
         raise TypeError("beside another Schedule, or several: s.beside(t)")
     every = (schedule, *others)
     chip = chip_for(schedule.func)
-    return Beside(every, tuple(Entry(_last(s), estimate(s.func, sizes, chip)) for s in every))
+    return Beside(every, tuple(Entry(_last_step(s), estimate(s.func, sizes, chip)) for s in every))
 
 
-def _last(s: Schedule) -> str:
+def _last_step(s: Schedule) -> str:
     return str(s.trace[-1]) if s.trace else "as written"
 
 

@@ -136,7 +136,7 @@ def sized_statement(func: Func, place: StmtPath, sizes: Mapping[str, float]) -> 
         extents[loop.var] = max(1.0, value_of(loop.extent, env))
         env[loop.var] = (extents[loop.var] - 1) / 2  # an inner loop that depends on it is as long as in the middle
     own = list(stage_accesses(func, place.stmt.label))
-    steps: list[Steps] = [{v: _step(t, v, env) for v in extents} for t in own]
+    steps: list[Steps] = [{v: _access_step(t, v, env) for v in extents} for t in own]
     buffers = {b.name: b for b in all_buffers(func)}
     held = [(buffers[t.buffer].scope, size_of(buffers[t.buffer], sizes)) for t in own]
     return SizedStatement(place, extents, {loop.var: loop.kind for loop in place.loops}, own, steps, held)
@@ -167,7 +167,7 @@ def _statement(m: SizedStatement, chip: Chip) -> Estimate:
     for size, rate in chip.caches:
         moved = _moved(far, extents, size, chip.line)
         seconds = max(seconds, moved / (rate * min(1.0, max(cores, 1) / chip.cores * 4)))
-    return Estimate(seconds + chip.start * _starts(place, extents), lanes * cores, moved)
+    return Estimate(seconds + chip.start * _parallel_starts(place, extents), lanes * cores, moved)
 
 
 def _requests(steps: Steps, extents: Mapping[str, float]) -> float:
@@ -178,7 +178,7 @@ def _requests(steps: Steps, extents: Mapping[str, float]) -> float:
     return prod(extents[v] for v in names)
 
 
-def _starts(place: StmtPath, extents: Mapping[str, float]) -> float:
+def _parallel_starts(place: StmtPath, extents: Mapping[str, float]) -> float:
     """How often cores are given work: at the outermost loop that is spread over them, each time it is come to."""
     times = 1.0
     for loop in place.loops:
@@ -221,7 +221,7 @@ def _moved(own: list[Foot], extents: Mapping[str, float], cache: float, line: in
     return 0.0
 
 
-def _step(t: StageAccess, loop: str, env: Mapping[str, float]) -> float | None:
+def _access_step(t: StageAccess, loop: str, env: Mapping[str, float]) -> float | None:
     step = t.strides.get(loop, Int(0))
     return None if step is None else value_of(step, env)
 

@@ -49,7 +49,7 @@ class Explanation:
             yield f"  {c.witness.kind} on {c.witness.buffer}: {c.witness}{fold}{f'; {c.inexact}' if c.inexact else ''}"
         yield "one iteration on"
         for t in self.touches:
-            yield f"  {'writes' if t.write else 'reads'} {t.text} {_moved(t, self.loop)}"
+            yield f"  {'writes' if t.write else 'reads'} {t.text} {_moved_text(t, self.loop)}"
         for asked, error in self.refusals.items():
             yield f"{asked}: {'legal' if error is None else error.reason}"
 
@@ -71,7 +71,7 @@ def explain(schedule: Schedule, loop: str) -> Explanation:
     return Explanation(loop, text(node.extent), node.kind, stages, carried, tuple(touches.values()), asked)
 
 
-def _moved(t: StageAccess, loop: str) -> str:
+def _moved_text(t: StageAccess, loop: str) -> str:
     if t.invariant(loop):
         return "again"
     step = t.strides.get(loop)

@@ -9,10 +9,10 @@ from typing import Literal
 from loopir.ir.dtypes import BY_NAME
 from loopir.ir.ops import MONOIDS, REGISTRY
 
-Kind = Literal["keyword", "kind", "fold", "operation", "type", "string", "number", "buffer", "comment", "plain"]
+TokenKind = Literal["keyword", "kind", "fold", "operation", "type", "string", "number", "buffer", "comment", "plain"]
 
 KEYWORDS = ("def", "for", "in", "with", "as", "if", "else", "elif", "and", "or", "not", "return", "assume", "pass")
-KINDS = ("range", "parallel", "vectorize", "unroll", "bind", "kernel", "barrier", "alloc", "grid")
+LOOP_KINDS = ("range", "parallel", "vectorize", "unroll", "bind", "kernel", "barrier", "alloc", "grid")
 _PIECE = re.compile(
     r"""(?P<comment>\#.*) | (?P<string>"[^"\n]*"|'[^'\n]*') | (?P<number>\b\d[\w.]*(?:(?<=e)[+-]\d+)?)
       | (?P<buffer>\b[A-Za-z_]\w*(?=\[)) | (?P<name>\b[A-Za-z_]\w*) | (?P<plain>[^\w"'\#]+|.)""",
@@ -20,17 +20,17 @@ _PIECE = re.compile(
 )
 
 
-def pieces(line: str) -> Iterator[tuple[Kind, str]]:
+def pieces(line: str) -> Iterator[tuple[TokenKind, str]]:
     """One line of text form, in pieces that together are the line."""
     for match in _PIECE.finditer(line):
         kind, piece = match.lastgroup, match[0]
         yield (_name(piece) if kind == "name" else kind or "plain"), piece  # pyright: ignore[reportReturnType]
 
 
-def _name(name: str) -> Kind:
+def _name(name: str) -> TokenKind:
     if name in KEYWORDS:
         return "keyword"
-    if name in KINDS:
+    if name in LOOP_KINDS:
         return "kind"
     if name in MONOIDS:
         return "fold"

@@ -101,20 +101,20 @@ def _busy(
     """The share of what the loop is spread over that has work; None for a loop that is spread over nothing."""
     trips = inside[0].extents[loop.var]
     if loop.kind == "parallel":
-        return _filled(trips, chip.cores)
+        return _lane_use(trips, chip.cores)
     if loop.kind == "vectorize":
         widest = max((t.dtype.bytes for m in inside for t in m.own), default=4)
-        return _filled(trips * widest, 16 if chip is GPU else 4 * chip.lanes)
+        return _lane_use(trips * widest, 16 if chip is GPU else 4 * chip.lanes)
     if loop.kind in BLOCK_AXES:
         return _occupancy(loop, inside, sizes)
-    return _filled(_threads(inside), LANES) if loop.kind in AXES else None
+    return _lane_use(_block_threads(inside), LANES) if loop.kind in AXES else None
 
 
-def _filled(trips: float, width: float) -> float:
+def _lane_use(trips: float, width: float) -> float:
     return trips / (ceil(trips / width) * width)
 
 
-def _threads(inside: Iterable[SizedStatement]) -> float:
+def _block_threads(inside: Iterable[SizedStatement]) -> float:
     """Threads of a block, as far as the loops say: the most that any statement is spread over."""
     return max(_of_block(m) for m in inside)
 
@@ -131,7 +131,7 @@ def _of_block(m: SizedStatement) -> float:
 
 def _occupancy(loop: Loop, inside: list[SizedStatement], sizes: Mapping[str, float]) -> float:
     """The share of its threads that a processor holds: by threads, blocks and shared memory alone."""
-    threads = ceil(_threads(inside) / LANES) * LANES
+    threads = ceil(_block_threads(inside) / LANES) * LANES
     shared = sum(size_of(b, sizes) for b in _allocated(loop) if b.scope == "shared")
     blocks = prod(e for v, e in inside[0].extents.items() if inside[0].kinds[v] in BLOCK_AXES)
     limits: list[float] = [

@@ -32,7 +32,7 @@ def plot(report: Report, ax: Any = None) -> Any:
         ax = Figure(figsize=(7, 4.5), layout="constrained").subplots()
     gpu = report.gpu
     lanes = 2.0 * gpu.processors * gpu.clock * gpu.lanes
-    points = [(k, *_at(k)) for k in report.kernels]
+    points = [(k, *_operations_per_byte(k)) for k in report.kernels]
     fastest = max(t.warpgroup or t.warp for t in gpu.tensor if t.dtype == "float16")
     low = min([0.1, *(x / 3 for _, x, y in points if x > 0)])
     high = max([1e3, *(x * 3 for _, x, _ in points)])
@@ -53,7 +53,7 @@ def plot(report: Report, ax: Any = None) -> Any:
     return ax
 
 
-def _at(kernel: KernelReport) -> tuple[float, float]:
+def _operations_per_byte(kernel: KernelReport) -> tuple[float, float]:
     """Operations a byte, and a second."""
     moved = kernel.moved
     return kernel.operations / max(1.0, moved), kernel.operations * kernel.times / max(1e-12, kernel.total)

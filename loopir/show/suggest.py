@@ -22,7 +22,7 @@ BUDGET = 0.7
 """Seconds after which no further move is tried."""
 TILES = (32, 64)
 SHORT = tuple(Int(n) for n in range(2, 9))
-THREADS = 256
+SUGGESTED_THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,16 @@ def suggest(schedule: Schedule, n: int = 5, /, target: str | None = None, **size
         except LoopirError:
             continue
         e = estimate(after.func, sizes, chip)
-        found.setdefault(after.func, Suggestion(_call(move), before.seconds / e.seconds, before, e, after))
+        found.setdefault(after.func, Suggestion(_call_text(move), before.seconds / e.seconds, before, e, after))
     ranked = sorted(found.values(), key=lambda s: -s.speedup)
     return Suggestions(s for s in ranked[:n] if s.speedup > 1.0)
 
 
-def _call(move: tuple[Step, ...]) -> str:
+def _call_text(move: tuple[Step, ...]) -> str:
     return "s" + "".join(line.removeprefix("s = s") for line in script(move).splitlines())
 
 
-def _step(name: str, *args: object, **kwargs: object) -> Step:
+def _apply_named(name: str, *args: object, **kwargs: object) -> Step:
     return Step(name, args, tuple(kwargs.items()))
 
 
@@ -95,22 +95,22 @@ def _moves(s: Schedule, chip: Chip, gpu: bool) -> Iterator[tuple[Step, ...]]:
     """Moves worth trying, those that win most as a rule first."""
     loops = [x for x in s.loops() if s.loop(x).kind == "serial"]
     for stage in s.stages:
-        yield (_step("compute_inline", stage),)
+        yield (_apply_named("compute_inline", stage),)
     for stage in s.stages:
         around = s.loops(stage)
         serial = [x for x in around if x in loops]
         if gpu:
             yield from _threads(s, serial)
         else:
-            yield from ((_step("parallel", x),) for x in serial[:2])
-        yield from _vectors(s, stage, serial, int(chip.lanes) if not gpu else 4)
+            yield from ((_apply_named("parallel", x),) for x in serial[:2])
+        yield from _vectorized(s, stage, serial, int(chip.lanes) if not gpu else 4)
         for i, outer in enumerate(serial):
             for inner in serial[i + 1 :]:
                 order = [inner if x == outer else outer if x == inner else x for x in serial]
-                yield (_step("reorder", *order),)
+                yield (_apply_named("reorder", *order),)
                 for tile in TILES:
-                    yield (_step("tile", outer, inner, tile, tile),)
-        yield from ((_step("unroll", x),) for x in serial if s.loop(x).extent in SHORT)
+                    yield (_apply_named("tile", outer, inner, tile, tile),)
+        yield from ((_apply_named("unroll", x),) for x in serial if s.loop(x).extent in SHORT)
     yield from _placed(s)
 
 
@@ -118,24 +118,24 @@ def _threads(s: Schedule, serial: list[str]) -> Iterator[tuple[Step, ...]]:
     if serial:
         first, last = serial[0], serial[-1]
         yield (
-            _step("split", first, THREADS),
-            _step("bind", f"{first}_o", "blockIdx.x"),
-            _step("bind", f"{first}_i", "threadIdx.x"),
+            _apply_named("split", first, SUGGESTED_THREADS),
+            _apply_named("bind", f"{first}_o", "blockIdx.x"),
+            _apply_named("bind", f"{first}_i", "threadIdx.x"),
         )
         if first != last:
-            yield _step("bind", first, "blockIdx.x"), _step("bind", last, "threadIdx.x")
+            yield _apply_named("bind", first, "blockIdx.x"), _apply_named("bind", last, "threadIdx.x")
 
 
-def _vectors(s: Schedule, stage: str, serial: list[str], lanes: int) -> Iterator[tuple[Step, ...]]:
+def _vectorized(s: Schedule, stage: str, serial: list[str], lanes: int) -> Iterator[tuple[Step, ...]]:
     """A loop along which memory is contiguous, brought inside and made lanes."""
     for x in serial:
         if not any(t.contiguous(x) for t in s.accesses(stage)):
             continue
         inner = f"{x}_i"
         order = [*(f"{x}_o" if y == x else y for y in serial), inner]
-        yield _step("split", x, lanes), _step("vectorize", inner)
+        yield _apply_named("split", x, lanes), _apply_named("vectorize", inner)
         if serial[-1] != x:
-            yield _step("split", x, lanes), _step("reorder", *order), _step("vectorize", inner)
+            yield _apply_named("split", x, lanes), _apply_named("reorder", *order), _apply_named("vectorize", inner)
 
 
 def _placed(s: Schedule) -> Iterator[tuple[Step, ...]]:
@@ -146,4 +146,4 @@ def _placed(s: Schedule) -> Iterator[tuple[Step, ...]]:
             producer = written.get(buffer)
             if producer is not None and producer != stage:
                 for loop in s.loops(stage)[:3]:
-                    yield (_step("compute_at", producer, loop),)
+                    yield (_apply_named("compute_at", producer, loop),)

@@ -48,7 +48,7 @@ def show(schedule: Schedule, console: Console | None = None, depth: int | None =
     if fits and at:
         _comment(out, f"{taken_at(schedule.func, sizes):{at}}{_cells(HEADS, widths)}", "# ")
     for row in lines:
-        _line(out, row, at, widths if fits else ())
+        _print_row(out, row, at, widths if fits else ())
     if not fits:
         _comment(out, f"margins left out: they need {room} columns, the terminal has {console.width}", "# ")
     if schedule.trace:
@@ -64,7 +64,7 @@ def show_diff(schedule: Schedule, console: Console | None = None) -> None:
     (console or Console()).print(out, end="", soft_wrap=True)
 
 
-def _line(out: Text, row: Row, at: int, widths: Sequence[int]) -> None:
+def _print_row(out: Text, row: Row, at: int, widths: Sequence[int]) -> None:
     line = str(row.line)
     for kind, piece in pieces(line):
         out.append(piece, STYLES.get(kind))

@@ -44,7 +44,7 @@ def _images(what: str, x: Any, rank: int) -> Tensor:
     return e
 
 
-def _size(what: str, e: Tensor, d: int, size: Any, reach: int, stride: int) -> Any:
+def _window_count(what: str, e: Tensor, d: int, size: Any, reach: int, stride: int) -> Any:
     """How many windows of `reach` elements lie in `size`; ExprError where it is known that none does."""
     if isinstance(size, int) and size < reach:
         raise ExprError(f"{what} of {e.described()}: a window of {reach} is larger than axis {d}, {size} with padding")
@@ -99,7 +99,7 @@ def _conv(
     reach = [d * (n - 1) + 1 for n, d in zip(sizes, holes, strict=True)]
     widths = _border(what, padding, rank, reach, steps)
     p = _bordered(e, widths, 0)
-    space = [_size(what, e, 2 + n, p.shape[2 + n], reach[n], steps[n]) for n in range(rank)]
+    space = [_window_count(what, e, 2 + n, p.shape[2 + n], reach[n], steps[n]) for n in range(rank)]
     t = common_type((e, w))
     work, each = _work(t), w.shape[0] // groups if groups > 1 else 0
     z, inner = reduce_axis(own, name="c"), [reduce_axis(n, name=v) for n, v in zip(sizes, "uvw", strict=False)]
@@ -188,7 +188,7 @@ def _max_pool(rank: int, x: Any, kernel_size: Any, stride: Any, padding: Any, di
         raise ExprError(f"{what} of {e.described()}; convert bools to a type of numbers first")
     reach = [d * (n - 1) + 1 for n, d in zip(sizes, holes, strict=True)]
     p = _bordered(e, [(n, n) for n in border], _least(e.dtype))
-    space = [_size(what, e, 2 + n, p.shape[2 + n], reach[n], steps[n]) for n in range(rank)]
+    space = [_window_count(what, e, 2 + n, p.shape[2 + n], reach[n], steps[n]) for n in range(rank)]
     inner = [reduce_axis(n, name=v) for n, v in zip(sizes, "uvw", strict=False)]
 
     def element(b: Any, c: Any, *at: Any) -> Any:
@@ -211,7 +211,7 @@ def _avg_pool(rank: int, x: Any, kernel_size: Any, stride: Any, padding: Any, co
     t = real_type(e.dtype)
     work = _work(t)
     p = _bordered(e, [(n, n) for n in border], 0)
-    space = [_size(what, e, 2 + n, p.shape[2 + n], sizes[n], steps[n]) for n in range(rank)]
+    space = [_window_count(what, e, 2 + n, p.shape[2 + n], sizes[n], steps[n]) for n in range(rank)]
     inner = [reduce_axis(n, name=v) for n, v in zip(sizes, "uvw", strict=False)]
 
     def element(b: Any, c: Any, *at: Any) -> Any:

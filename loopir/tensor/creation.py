@@ -20,7 +20,7 @@ from loopir.tensor.tensor import Tensor
 __all__ = ["arange", "eye", "full", "full_like", "one_hot", "ones", "ones_like", "zeros", "zeros_like"]
 
 
-def _constant(shape: tuple[Index, ...], dtype: DType, value: Value, symbols: Symbols) -> Tensor:
+def _constant_tensor(shape: tuple[Index, ...], dtype: DType, value: Value, symbols: Symbols) -> Tensor:
     return Tensor(shape, dtype, lambda _: value, (), symbols)
 
 
@@ -40,7 +40,7 @@ def full(shape: Sequence[Any] | int | IndexExpr, fill_value: Any, dtype: DTypeLi
         return cast(fill_value, t).broadcast_to(sizes)
     value = cast(as_expr(Tensor, fill_value, None), t)
     symbols = {k: s for _, found in dims for k, s in found.items()} | dict(value.symbols)
-    return _constant(tuple(d for d, _ in dims), t, value.at(()), symbols)
+    return _constant_tensor(tuple(d for d, _ in dims), t, value.at(()), symbols)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None) -> Tensor:

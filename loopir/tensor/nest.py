@@ -13,7 +13,7 @@ from loopir.ir.traverse.walk import fresh_name, replace_buffers, substitute
 from loopir.tensor.core import Expr, Source, as_stage
 from loopir.tensor.index import Symbol
 
-MOST = 1000
+MAX_STAGES = 1000
 """Stages of a program: their memory is allocated one in the scope of the other, as deep as there are stages."""
 
 
@@ -26,8 +26,10 @@ def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
     """
     stored = _stored(outputs)
     sources = _sorted(t.source[0] for t in stored if t.source is not None)
-    if len(sources) > MOST:
-        raise ExprError(f"a program of {len(sources)} stages, where {MOST} are the most; take it apart into several")
+    if len(sources) > MAX_STAGES:
+        raise ExprError(
+            f"a program of {len(sources)} stages, where {MAX_STAGES} are the most; take it apart into several"
+        )
     names = _Names(sources, stored)
     placeholders = [s for s in sources if s.is_placeholder]
     symbols = _symbols(sources)

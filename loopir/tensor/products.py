@@ -31,11 +31,11 @@ def einsum(subscripts: str, *operands: Tensor, accum_dtype: DTypeLike | None = N
     """
     what = f"einsum({subscripts!r})"
     tensors: list[Tensor] = [stage_reduction(as_expr(Tensor, x, None)) for x in operands]
-    terms, result = _terms(what, subscripts, tensors)
+    terms, result = _subscript_labels(what, subscripts, tensors)
     sizes = _sizes(what, terms, tensors)
     t = common_type(tensors)
     work = dtypes.dtype(accum_dtype) if accum_dtype is not None else float32 if t.is_narrow else t
-    made, labels = _spread(tensors[0], terms[0], "".join(dict.fromkeys(terms[0])), sizes), terms[0]
+    made, labels = _broadcast_dims(tensors[0], terms[0], "".join(dict.fromkeys(terms[0])), sizes), terms[0]
     labels = "".join(dict.fromkeys(labels))
     made = cast(made, work)
     if len(tensors) == 1:
@@ -45,14 +45,14 @@ def einsum(subscripts: str, *operands: Tensor, accum_dtype: DTypeLike | None = N
         joint = "".join(dict.fromkeys(labels + term))
         kept = "".join(c for c in (result if n == len(tensors) - 1 else joint) if c in later)
         order = kept + "".join(c for c in joint if c not in kept)
-        left = _spread(red.stored_if_costly(made), labels, order, sizes)
-        right = _spread(red.stored_if_costly(cast(x, work)), term, order, sizes)
+        left = _broadcast_dims(red.stored_if_costly(made), labels, order, sizes)
+        right = _broadcast_dims(red.stored_if_costly(cast(x, work)), term, order, sizes)
         made = elementwise(Tensor, "and_" if work == bool_ else "mul", left, right, to=work)
         made, labels = _summed(made, order, kept, sizes), kept
     return cast(made, t)
 
 
-def _terms(what: str, subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
+def _subscript_labels(what: str, subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
     """The labels of each operand, and of the result; those of an Ellipsis are of _SPARE."""
     inputs, arrow, output = subscripts.replace(" ", "").partition("->")
     given = inputs.split(",")
@@ -96,7 +96,7 @@ def _sizes(what: str, terms: Sequence[str], tensors: Sequence[Tensor]) -> dict[s
     return sizes
 
 
-def _spread(x: Tensor, term: str, order: str, sizes: dict[str, Index]) -> Tensor:
+def _broadcast_dims(x: Tensor, term: str, order: str, sizes: dict[str, Index]) -> Tensor:
     """`x`, whose dimensions are `term`, over the dimensions `order`: 1 where it has none, diagonals where one twice."""
     shape = tuple(sizes[c] if c in term else Int(1) for c in order)
 

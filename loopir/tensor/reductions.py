@@ -143,7 +143,7 @@ def make_monoid(name: str, identity: Sequence[float], combine: Callable[..., Any
         if len(parts) != len(identity):
             raise ExprError(f"monoid {name} folds {len(identity)} values, and {len(parts)} are given")
         shape = broadcast(name, parts)
-        parts = [p if p.dims == shape else _spread(p, shape) for p in parts]
+        parts = [p if p.dims == shape else _broadcast_to(p, shape) for p in parts]
         return _reduce(cls, built(cls, [p.dtype for p in parts]), parts, axis, keepdims, name)
 
     def built(cls: type[Expr], types: Sequence[DType]) -> Monoid:
@@ -161,7 +161,7 @@ def make_monoid(name: str, identity: Sequence[float], combine: Callable[..., Any
     return reduce
 
 
-def _spread(e: Expr, shape: tuple[Index, ...]) -> Any:
+def _broadcast_to(e: Expr, shape: tuple[Index, ...]) -> Any:
     return e.like(shape, e.dtype, lambda at: at_broadcast(e, shape, at))
 
 

@@ -35,7 +35,7 @@ from loopir.tensor.tensor import Tensor, real_type
 __all__ = ["expsum", "log_softmax", "logsumexp", "softmax", "std", "var", "welford"]
 
 
-def _merged(left: Any, right: Any) -> Any:
+def _merge_moments(left: Any, right: Any) -> Any:
     """Chan's merge of (count, mean, sum of squared deviations); an empty part changes nothing."""
     (n, mean_a, m2_a), (k, mean_b, m2_b) = left, right
     share = k.astype(mean_a.dtype) / maximum(n + k, 1).astype(mean_a.dtype)
@@ -50,7 +50,7 @@ def _largest_and_sum(left: Any, right: Any) -> Any:
     return maximum(a, b), where(a < b, s * scale + t, s + t * scale)
 
 
-_welford = monoid("welford", identity=(0, 0.0, 0.0), combine=_merged)
+_welford = monoid("welford", identity=(0, 0.0, 0.0), combine=_merge_moments)
 _expsum = monoid("expsum", identity=(-math.inf, 0.0), combine=_largest_and_sum)
 
 

@@ -64,9 +64,9 @@ CPU_SAMPLE = 16
 """One accepted step in so many is judged on the CPU, too."""
 JUDGING = 20.0
 """Seconds after which brute force is given up."""
-LONGEST = 12_000
+MAX_CASE_LENGTH = 12_000
 """A program of more characters has had its steps."""
-LONG = "long schedules"
+LONG_SCHEDULES = "long schedules"
 ACCEPTED, REFUSED = (f"steps {what} in long schedules" for what in ("accepted", "refused"))
 LONG_SHARE = 0.05
 """Time for these counts so much, beside that for a primitive."""
@@ -179,7 +179,7 @@ class Worker:
 
     def go_on(self, end: float, names: list[str]) -> None:
         order = Random(self.first)
-        spent = dict.fromkeys([*names, LONG], 0.0)
+        spent = dict.fromkeys([*names, LONG_SCHEDULES], 0.0)
         for name in spent:
             spent[name] = order.random()  # so that processes start with different ones
         while monotonic() < end:
@@ -189,11 +189,11 @@ class Worker:
             start, seed = monotonic(), self.first + number
             self.count("rounds")
             self.round(turn, seed)
-            spent[turn] += (monotonic() - start) * (LONG_SHARE if turn == LONG else 1.0)
+            spent[turn] += (monotonic() - start) * (LONG_SHARE if turn == LONG_SCHEDULES else 1.0)
 
     def round(self, name: str, seed: int) -> None:
         """One round of programs for `name`."""
-        one = partial(self.long, seed) if name == LONG else partial(self.step, name)
+        one = partial(self.long, seed) if name == LONG_SCHEDULES else partial(self.step, name)
 
         def run(data: st.DataObject) -> None:
             self.at("draw")
@@ -206,7 +206,7 @@ class Worker:
         test = settings(QUIET)(given(st.data())(run))
         trial = test.hypothesis.fuzz_one_input  # pyright: ignore[reportFunctionMemberAccess]
         draws = Random(seed)
-        for _ in range(12 if name == LONG else ROUND):
+        for _ in range(12 if name == LONG_SCHEDULES else ROUND):
             trial(draws.randbytes(BYTES))
 
     def step(self, name: str, data: st.DataObject) -> None:
@@ -242,7 +242,7 @@ class Worker:
         func = data.draw(with_empties(func)) if not data.draw(between(0, 1)) else func
         s, wanted, refusals = Schedule(func), data.draw(between(10, 25)), 0
         for _ in range(3 * wanted):
-            if len(s.trace) == wanted or len(text(s.func)) > LONGEST:
+            if len(s.trace) == wanted or len(text(s.func)) > MAX_CASE_LENGTH:
                 break
             name = data.draw(st.sampled_from(JUDGED))
             listed = candidate_steps(s.func, name) if name in TABLE else []
@@ -262,7 +262,7 @@ class Worker:
                 s = s.apply(step)
         self.count(REFUSED, refusals)
         self.count(ACCEPTED, len(s.trace))
-        self.count(LONG)
+        self.count(LONG_SCHEDULES)
         self.count("long schedules of 10 steps or more", int(len(s.trace) >= 10))
         sizes, arrays = data.draw(arrays_for(func))
         self.at("judge", f"{text(func)}\n{script(s.trace)}")

@@ -32,7 +32,7 @@ from loopir.testing.subprocess_rounds import Note, run_rounds
 
 QUICK = ("language", "last-writer trace", "promises", "exact ring")
 """The oracles that compile nothing: hundreds of cases a second."""
-ALL = (*ORACLES, *SLOW)
+ALL_ORACLES = (*ORACLES, *SLOW)
 ORACLE_SAMPLE = 8
 """One case in so many is put to all oracles."""
 STUCK = 240.0
@@ -134,7 +134,7 @@ def main(argv: list[str] | None = None) -> int:
     if chosen.here:
         note = Note(chosen.seed, path=chosen.note)
         fuzz(
-            chosen.seconds, chosen.seed, examples=chosen.examples, oracles=QUICK if chosen.quick else ALL,
+            chosen.seconds, chosen.seed, examples=chosen.examples, oracles=QUICK if chosen.quick else ALL_ORACLES,
             primitives=chosen.primitives, share=chosen.share, say=partial(print, flush=True), note=note,
         )  # fmt: skip
     else:

@@ -128,7 +128,7 @@ def _released(r: random.Random, a: Array) -> Odd:
     return view, None
 
 
-def _buffer(r: random.Random, a: Array) -> Odd:
+def _as_buffer(r: random.Random, a: Array) -> Odd:
     raw = a.tobytes()
     kind = r.choice(
         [bytes, bytearray, memoryview, lambda b: array.array("B", b), lambda b: (ctypes.c_ubyte * len(b))(*b)]
@@ -216,7 +216,7 @@ NUMPY: tuple[Maker, ...] = (
     lambda r, a: (a.tolist(), None if a.ndim else a),
     lambda r, a: (r.choice([None, "a", object(), type, {}, (), [], 1j, np.dtype("f4"), lambda: 0, Ellipsis]), None),
     lambda r, a: _number(r.choice([3, 2.5, True, -1, 10**30, float("nan"), np.float64(2)]), a),
-    _misaligned, _strided, _readonly, _released, _buffer, _typed_buffer, _lying, _dlpack, _on_gpu, _other_type,
+    _misaligned, _strided, _readonly, _released, _as_buffer, _typed_buffer, _lying, _dlpack, _on_gpu, _other_type,
 )  # fmt: skip
 
 
@@ -396,7 +396,7 @@ class Counts:
         return "\n".join([f"{total} calls: {listed}", *self.told])
 
 
-def work(seed: int, first: int, last: int, place: Path) -> None:
+def make_calls(seed: int, first: int, last: int, place: Path) -> None:
     """Make the calls from `first` to before `last`; `place` has the number of the one that is being made."""
     warnings.simplefilter("ignore")
     counts = Counts()
@@ -449,7 +449,7 @@ def main(argv: list[str] | None = None) -> int:
         first, last, place = options.work
         for library in ("torch", "jax") if options.plain else ():
             sys.modules[library] = None  # type: ignore[assignment]  # it counts as not installed
-        work(options.seed, int(first), int(last), Path(place))
+        make_calls(options.seed, int(first), int(last), Path(place))
         return 0
     counts = made(options.calls, options.seed, plain=options.plain)
     print(counts)

@@ -34,7 +34,7 @@ from loopir.runtime import cache
 from loopir.tensor import compute, placeholder
 
 WORKERS = 8
-BYTES = 12 << 20
+CACHE_LIMIT = 12 << 20
 """What the cache may take: less than all that is put there."""
 BLOBS = 64
 """Entries that hold no code, of which everyone knows what they have to be."""
@@ -68,7 +68,7 @@ def small_cache() -> Iterator[Path]:
     """A cache that is empty, small, and gone afterwards."""
     before = {name: os.environ.get(name) for name in ("LOOPIR_CACHE_DIR", "LOOPIR_CACHE_BYTES")}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        os.environ |= {"LOOPIR_CACHE_DIR": folder, "LOOPIR_CACHE_BYTES": str(BYTES)}
+        os.environ |= {"LOOPIR_CACHE_DIR": folder, "LOOPIR_CACHE_BYTES": str(CACHE_LIMIT)}
         try:
             yield Path(folder)
         finally:
@@ -114,7 +114,7 @@ def work(seed: int, parent: int) -> int:
                 return 3
             cache.store(name, data)
         elif what < 0.995:
-            cache.trim(BYTES // 2)
+            cache.trim(CACHE_LIMIT // 2)
         else:
             cache.clear()
     return 0

@@ -117,7 +117,7 @@ def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
             return s, stage
         many = len(texts) > 1  # its halves, say, side by side
         order = _places(texts[0], loops) if len(texts) == 1 else []
-        if order and apart and (made := _turned(s, stage, out, order)) is not None:
+        if order and apart and (made := _in_common_order(s, stage, out, order)) is not None:
             return made, stage
         for kind in NARROW if order else ():
             if s.why("reindex", out, written, *order, dtype=kind) is None:
@@ -129,7 +129,7 @@ def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
     return s, s.last.stages[0]
 
 
-def _turned(s: lp.Schedule, stage: str, out: str, order: list[str]) -> lp.Schedule | None:
+def _in_common_order(s: lp.Schedule, stage: str, out: str, order: list[str]) -> lp.Schedule | None:
     """`s` with `stage` and `out`, which finds its elements by the loops `order`, in one order of loops: that of
     `stage`, if `out` stores along the innermost of these; else that of `out`, rows and columns changing places."""
     loops, over = list(s.loops(out)), s.reduced(stage)

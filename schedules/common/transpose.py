@@ -15,7 +15,7 @@ import loopir as lp
 from .nest_queries import batched, extent, free_loops, if_legal, one_nest, step
 
 BANK_BYTES = 4
-WHOLE = 64
+FULL_TILE = 64
 """The tile for sides that are whole ones, unless told."""
 
 
@@ -63,8 +63,8 @@ def transpose(
         raise lp.ScheduleError(f"{stage} reads nothing across the direction that it writes in")
     sides = [lp.text(s.loop(x).extent) for x in (t.row, t.column)]
     known = [extent(s, x) for x in (t.row, t.column)]
-    whole = all(n is not None and n % (tile or WHOLE) == 0 for n in known)
-    tiles = " and ".join(f"({n}) % {tile or WHOLE} == 0" for n in dict.fromkeys(sides))
+    whole = all(n is not None and n % (tile or FULL_TILE) == 0 for n in known)
+    tiles = " and ".join(f"({n}) % {tile or FULL_TILE} == 0" for n in dict.fromkeys(sides))
     first = s.loops(stage)[0]
     if not whole and None in known and one_nest(s, stage) and s.why("specialize", first, tiles) is None:
         s = s.specialize(first, tiles)
@@ -102,7 +102,7 @@ def _tiles(
     """`stage` by tiles, of which its sides are `whole` ones, or may not be."""
     words = t.bytes >= BANK_BYTES
     threads = threads or (256 if whole else 512 if words and not tile else 128)
-    tile = tile or (WHOLE if whole or words else 32)
+    tile = tile or (FULL_TILE if whole or words else 32)
     lanes = (vector or max(1, 8 // t.bytes)) if whole else 1
     s, copy, batch, (high, wide, i, j) = tiled(s, stage, t, tile, "shared")
     s = s.set_layout(copy, f"lambda x, k: x * {tile + max(1, BANK_BYTES // t.bytes)} + k")

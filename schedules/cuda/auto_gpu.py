@@ -41,10 +41,10 @@ from .tiled_products import (
     tensor_product,
 )
 
-THREADS = 256
+DEFAULT_THREADS = 256
 
 
-def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | lp.Machine | None = None) -> lp.Schedule:
+def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine | None = None) -> lp.Schedule:
     """`s` with cheap stages inlined, and the independent outer loops of each stage spread over blocks of `threads`.
 
     Stages along the same rows become one kernel, and threads fold reductions that read their data once together. Any
@@ -61,7 +61,7 @@ def gpu(s: lp.Schedule, threads: int = THREADS, arch: str | lp.Machine | None = 
         return made if is_lowered(made) else apply_phases(s, phases, checked=True)
 
 
-def table(threads: int = THREADS) -> tuple[Phase, ...]:
+def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
     """What `gpu` does, in order; of the rows of a phase, the first that gives something has the stage."""
     return (
         Phase([Recipe("inline what is read once", _always, lambda s, _: inlined(s), checked=False)], whole=True),

@@ -12,7 +12,7 @@ import loopir as lp
 
 from ..common.nest_queries import extent, fused, iterations
 from ..common.products import Product, filled, followed, product
-from .matmul_mma import VECTOR, matmul_mma
+from .matmul_mma import COPY_VECTOR, matmul_mma
 from .matmul_wgmma import matmul_wgmma
 
 
@@ -101,7 +101,9 @@ def conv_mma(
     """
     s, stage, out = followed(s, stage)
     p = product(s, stage)
-    wide = p is not None and all((extent(s, t.along or "") or VECTOR) % VECTOR == 0 for t in (p.left, p.right))
+    wide = p is not None and all(
+        (extent(s, t.along or "") or COPY_VECTOR) % COPY_VECTOR == 0 for t in (p.left, p.right)
+    )
     s = as_matmul(s, stage, out)
     sources = s.last.stages
     row, column, _ = s.loops(stage)[-3:]

@@ -13,7 +13,7 @@ from ..common.contraction import Contraction, contraction
 from ..common.nest_queries import extent, one_nest, step
 from .matmul_simt import matmul_simt
 
-BLOCKS = 2
+MIN_BLOCKS = 2
 """Tiles of parts for each processor, about, that fill a GPU."""
 LEAST, RATIO = 16, 16
 """Rows and columns that a tile is worth, and how many times as many terms as rows there are at least."""
@@ -25,8 +25,8 @@ DEEP = 256
 """Terms that a part has at least, and where parts of whole steps are looked for, of which multiple."""
 TILED = 32
 """Rows and columns from which on float32 is taken by tiles that are filled up."""
-STEPS = 64, 32, 16, 8, 1
-FEW = 4
+STEP_CHOICES = 64, 32, 16, 8, 1
+FEW_RESULTS = 4
 """Parts that are not worth a batch."""
 
 
@@ -42,11 +42,11 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
         return 1
     simt = whole_simt_tiles(s, c)
     tiles = -(-rows // (SIMT_TILE[0] if simt else TILE)) * -(-columns // (SIMT_TILE[1] if simt else TILE))
-    wanted = min(BLOCKS * lp.machine().processors // tiles, depth // DEEP)
-    if wanted <= FEW:
+    wanted = min(MIN_BLOCKS * lp.machine().processors // tiles, depth // DEEP)
+    if wanted <= FEW_RESULTS:
         return 1
-    for steps in (SIMT_DEPTH, *STEPS) if simt else STEPS:
-        fits = [n for n in range(wanted, max(FEW, wanted // 2), -1) if depth % (n * steps) == 0]
+    for steps in (SIMT_DEPTH, *STEP_CHOICES) if simt else STEP_CHOICES:
+        fits = [n for n in range(wanted, max(FEW_RESULTS, wanted // 2), -1) if depth % (n * steps) == 0]
         if fits:
             return fits[0]
         if simt:

@@ -17,7 +17,7 @@ from ..common.nest_queries import extent, free_loops, fused, one_nest, step
 VECTOR_BYTES = 16
 THREADS = Knob("threads", "threads of a block", octaves(64, 1024), 0.05)
 VECTORS = Knob("vectors", "vectors that a thread takes", octaves(1, 8), 0.05)
-MANY = 8
+MANY_VECTORS = 8
 MOST_ROWS = 65535
 """Blocks that a grid has along y, at most."""
 
@@ -37,7 +37,7 @@ def elementwise(
     if not loops:
         return s
     lanes = _lanes(s, stage, loops[-1])
-    vectors = VECTORS(vectors or (2 if lanes >= MANY and s.real_functions else 1), at=stage)
+    vectors = VECTORS(vectors or (2 if lanes >= MANY_VECTORS and s.real_functions else 1), at=stage)
     threads = THREADS(threads, at=stage)
     if extent(s, loops[-1]) is None and _shared(s, stage, loops):
         s, stage, loops = _by_rows(s, stage, loops, threads, lanes, vectors)

@@ -15,13 +15,13 @@ import loopir as lp
 from ..common.nest_queries import extent, if_legal, reader, step
 from .row_threads import VECTOR_BYTES
 
-SIDE, THREADS, TOGETHER = 64, 512, 4
+SIDE, THREADS, VECTORS_IN_FLIGHT = 64, 512, 4
 """Vectors of columns side by side in a block, its threads, and the vectors of a column that each has in flight."""
-AT_ONCE = 3
+BLOCKS_PER_PROCESSOR = 3
 """Blocks for each processor, which all run at once."""
 PARTS = 16
 """Parts of groups of rows, at most, where sizes are known."""
-TURNS, LEAST = 4, 4
+ROUNDS_PER_THREAD, LEAST = 4, 4
 """As often a thread has its vectors in flight in a part, and parts, at least, where they are not."""
 LAST, BATCH = ((64, 8), (32, 32)), 4
 """Columns of a block of the second kernel and the threads that fold the parts of each, where sizes are known and where
@@ -38,12 +38,12 @@ def grouped(
     """
     width, rows, columns = _width(s, stage, column, over), extent(s, over[0]), extent(s, column)
     known = rows is not None and columns is not None
-    together = threads // side * TOGETHER
-    each = TURNS * together
+    together = threads // side * VECTORS_IN_FLIGHT
+    each = ROUNDS_PER_THREAD * together
     if width == 1 or (rows is not None and rows < LEAST * width * each and not known):
         return None
     if rows is not None and columns is not None:
-        parts = AT_ONCE * lp.machine().processors // max(1, -(-columns // side))
+        parts = BLOCKS_PER_PROCESSOR * lp.machine().processors // max(1, -(-columns // side))
         if not 1 <= parts <= PARTS or rows < width * parts * threads // side:
             return None
         each = -(-(rows // width) // (parts * together)) * together
@@ -57,7 +57,7 @@ def grouped(
 def many_rows(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> str | None:
     """What has to hold of a number of rows that is not known for `grouped` to be worth it; None if it takes none."""
     width = _width(s, stage, column, over)
-    least = LEAST * TURNS * width * (THREADS // SIDE) * TOGETHER
+    least = LEAST * ROUNDS_PER_THREAD * width * (THREADS // SIDE) * VECTORS_IN_FLIGHT
     return f"{least} <= {lp.text(s.loop(over[0]).extent)}" if width > 1 and extent(s, over[0]) is None else None
 
 

@@ -16,7 +16,7 @@ from ..common.contraction import Contraction, Operand, contraction
 from ..common.nest_queries import batched, extent, fused, if_legal, made_by, reader, step
 
 SHORT_NAMES = {"bfloat16": "bf16", "float16": "f16"}
-ROWS, COLUMNS, LANES, VECTOR = 16, 8, 32, 8
+ROWS, COLUMNS, WARP_LANES, COPY_VECTOR = 16, 8, 32, 8
 """Of one mma instruction; lanes of a warp; elements of 16 bits in a vector."""
 
 
@@ -170,7 +170,7 @@ def _staged(
     """The tile of `out` made in shared memory, by warps, and stored by all lanes."""
     s, tile = made_by(s, "reindex", out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
     i, j = s.last.loops
-    s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")
+    s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")
     return _copy_by_warps(_in_warps(s, i, j, block, warps), out, warps, None)
 
 
@@ -212,7 +212,7 @@ def _sums(
     if not copies and s.why("pad", stage) is None:
         s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around an instruction
     for copy in copies:
-        s = _filled(s, copy)
+        s = _fragment_copies(s, copy)
     left, right = c
     kinds = ("a" if left.along else "at", "bt" if right.along else "b")
     for operand, tile, kind, length in zip(c, tiles, kinds, block, strict=True):
@@ -275,20 +275,20 @@ def both_whole(s: lp.Schedule, stage: str) -> lp.Schedule:
     s = s.pad(stage)
     blocks: list[str] = []
     for copy in copies:
-        s = _filled(s, copy)
+        s = _fragment_copies(s, copy)
         blocks.append(s.loops(copy)[0])
     return if_legal(s, "merge", *blocks, side_by_side=True)
 
 
-def _filled(s: lp.Schedule, copy: str) -> lp.Schedule:
+def _fragment_copies(s: lp.Schedule, copy: str) -> lp.Schedule:
     """The copy of a whole operand, a vector for each thread."""
     s, loop = fused(s, s.loops(copy))
-    s, (loop, element) = step(s, "split", loop, VECTOR, tail="exact")
+    s, (loop, element) = step(s, "split", loop, COPY_VECTOR, tail="exact")
     s, (block, thread) = step(s, "split", loop, 256)
     return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x").vectorize(element)
 
 
-def swizzled(width: int, vector: int = VECTOR) -> str:
+def swizzled(width: int, vector: int = COPY_VECTOR) -> str:
     """A layout of rows of `width` elements, in which vectors of 16 bytes that stand below one another, 8 rows of them,
     lie in different banks, as do those along a row: in each row, vectors change places by the row's number."""
     vectors = width // vector
@@ -309,12 +309,12 @@ def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
 
 
 def _copy_by_warps(
-    s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: str | None, vector: int = VECTOR
+    s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: str | None, vector: int = COPY_VECTOR
 ) -> lp.Schedule:
     """The copy of a tile by all lanes of all warps, a vector each at a time, perhaps by an instruction."""
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
     s, (flat, element) = step(s, "split", flat, vector, tail="exact")
-    s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
+    s, (flat, lane) = step(s, "split", flat, WARP_LANES, tail="exact")
     s, (flat, x) = step(s, "split", flat, warps[1])  # where there is too little for all, some have none
     s, (turn, y) = step(s, "split", flat, warps[0])
     s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").unroll(turn)

@@ -41,7 +41,7 @@ def matmul_simt(
     """
     c = contraction(s, stage)
     if c is not None and turn:
-        s = _turned(s, c)
+        s = _transposed_copies(s, c)
         c = contraction(s, stage)
     if c is None:
         raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
@@ -77,7 +77,7 @@ def matmul_simt(
     return s.pipeline(ko, stages=stages) if stages > 1 else s
 
 
-def _turned(s: lp.Schedule, c: Contraction) -> lp.Schedule:
+def _transposed_copies(s: lp.Schedule, c: Contraction) -> lp.Schedule:
     """Copies of the operands whose rows run along the reduced loop, the other loop along theirs."""
     for operand, loop in ((c.left, c.row), (c.right, c.column)):
         if operand.along:

@@ -18,7 +18,7 @@ from ..common.nest_queries import extent, reader, step
 from .matmul_wgmma import UNITS, by_warpgroups, matmul_wgmma, steps
 from .tile_choice import full_waves
 
-VECTOR, THREADS = 4, 256
+VECTOR, BLOCK_THREADS = 4, 256
 
 
 @lp.composite
@@ -51,7 +51,7 @@ def matmul_stream(
     whole = full_waves(high, columns, block) * block[0] if rows is None else rows
     _require_whole(s, c, high - whole, rest)
     if not whole:
-        return _dealt(s, stage, rest, parts, stages, True)[0]
+        return _in_parts(s, stage, rest, parts, stages, True)[0]
     s = s.compute_at(stage, s.loops(out)[0])
     s = s.simplify(s.loops(out)[0], drop_unit_loops=True).peel(s.loops(out)[0], last=high - whole)
     (left,) = (x for x in s.last.stages if s.reduced(x))
@@ -63,7 +63,7 @@ def matmul_stream(
         options.setdefault("blocks", tiles)
     s = matmul_wgmma(s, stage, block=block, **options)
     roles = options.get("roles", True)
-    s, part = _dealt(s, left, rest, parts, stages, roles)
+    s, part = _in_parts(s, left, rest, parts, stages, roles)
     return s.merge(s.loops(stage)[0], part, side_by_side=True)
 
 
@@ -76,7 +76,7 @@ def _require_whole(s: lp.Schedule, c: Contraction, left: int, rest: tuple[int, i
         raise lp.ScheduleError(f"{left} rows of {c.stage} are not made of whole tiles of {rest} and whole steps")
 
 
-def _dealt(
+def _in_parts(
     s: lp.Schedule, stage: str, block: tuple[int, int], parts: int, stages: int | None, roles: bool
 ) -> tuple[lp.Schedule, str]:
     """`stage` in tiles of `block`, whose steps are dealt out in `parts`, and the fold of their pieces; with the loop
@@ -121,7 +121,7 @@ def _added(s: lp.Schedule, stage: str, partial: str, out: str, block: tuple[int,
     s, (bj, j) = step(s, "split", column, block[1], tail="exact")
     s = s.reorder(bi, bj, i, j).compute_at(stage, bj).simplify(bj, drop_unit_loops=True)
     s, (j, element) = step(s, "split", j, VECTOR, tail="exact")
-    s, (i, thread) = step(s, "split", i, min(block[0], THREADS * VECTOR // block[1]), tail="exact")
+    s, (i, thread) = step(s, "split", i, min(block[0], BLOCK_THREADS * VECTOR // block[1]), tail="exact")
     s = s.compute_at(stage, j).set_scope(stage, "local")
     s = s.bind(bi, "blockIdx.z").bind(i, "blockIdx.x")
     s = s.bind(bj, "blockIdx.y") if across > 1 else s

@@ -25,7 +25,7 @@ ROWS_AT_ONCE = 4
 """Rows of results that a warp has under way from shared memory."""
 LARGE_TILE = 128
 """Rows and columns of a tile of which a multiprocessor has one at a time."""
-ROWS, LANES, WARPS, VECTOR, BOX = 64, 32, 4, 8, 256
+ROWS, WARP_LANES, WARPS, COPY_VECTOR, BOX = 64, 32, 4, 8, 256
 """Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector; rows of a box."""
 
 
@@ -130,7 +130,7 @@ def matmul_wgmma(
     *batch, row, column = s.loops(out)
     block = block or _block(extent(s, row), extent(s, column))
     (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
-    whole_vectors = (extent(s, column) or VECTOR) % VECTOR == 0
+    whole_vectors = (extent(s, column) or COPY_VECTOR) % COPY_VECTOR == 0
     group = group or _band(extent(s, row), block[0])
     large = min(block) >= LARGE_TILE and stages != 1 and not whole and _boxed(s, c)
     s, (bi, i) = step(s, "split", row, block[0])
@@ -147,7 +147,7 @@ def matmul_wgmma(
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
     wanted = whole_rows and (store == "boxes" or (store is None and roles))
     boxes = store_boxes(s, stage, out, at, block[0], by_warpgroups, ROWS) if wanted else None
-    results = result_bytes(*block, made) if boxes else block[0] * (block[1] + VECTOR) * made
+    results = result_bytes(*block, made) if boxes else block[0] * (block[1] + COPY_VECTOR) * made
     whole_rows = whole_rows and _stages(block, depth * dtype.bytes, results) >= LEAST_STAGES
     stages = stages or _stages(block, depth * dtype.bytes, results if boxes or whole_rows else 0)
     if boxes is not None:
@@ -164,7 +164,7 @@ def matmul_wgmma(
 def _boxed(s: lp.Schedule, c: Contraction) -> bool:
     """Whether the rows of both operands are known to begin where boxes can."""
     along = (c.reduced if c.left.along else c.row, c.reduced if c.right.along else c.column)
-    return all((extent(s, x) or 1) % VECTOR == 0 for x in along)
+    return all((extent(s, x) or 1) % COPY_VECTOR == 0 for x in along)
 
 
 def _blocks(count: int) -> int:
@@ -207,7 +207,7 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     (made,) = (x for x in both if any(t.buffer == stage for t in s.accesses(x)))
     (copy,) = (x for x in both if x != made)
     (tile,) = {t.buffer for t in s.accesses(made) if t.write}
-    s = s.set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")  # rows apart by other banks
+    s = s.set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")  # rows apart by other banks
     s = by_warpgroups(s, s.loops(made)[-2])
     if not whole_vectors:
         return _row_by_warp(s, copy, block[0] // ROWS)
@@ -223,7 +223,7 @@ def _staged(s: lp.Schedule, out: str, at: str, block: tuple[int, int]) -> lp.Sch
     i, j = s.loops(out)[-2:]
     s, tile = made_by(s, "reindex", out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
     rows, _ = s.last.loops
-    s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + VECTOR} + y")
+    s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")
     return copy_by_threads(by_warpgroups(s, rows), out, block[0] // ROWS, None)
 
 
@@ -232,7 +232,7 @@ def _row_by_warp(s: lp.Schedule, copy: str, groups: int) -> lp.Schedule:
     x, y = s.loops(copy)[-2:]
     s, (x, warp) = step(s, "split", x, WARPS)
     s, (x, warpgroup) = step(s, "split", x, groups)
-    s, (y, lane) = step(s, "split", y, LANES)
+    s, (y, lane) = step(s, "split", y, WARP_LANES)
     s = s.reorder(x, warpgroup, warp, y, lane)
     return s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane").unroll(y)
 
@@ -299,7 +299,7 @@ def steps(
     return s.pipeline(ko, stages=stages, ahead=max(1, stages - 2)) if stages > 1 else s
 
 
-def swizzled(rows: int, vector: int = VECTOR) -> str:
+def swizzled(rows: int, vector: int = COPY_VECTOR) -> str:
     """The layout of a tile of so many rows in pieces of 128 bytes, their parts of 16 exchanged by the row."""
     piece = 8 * vector
     within = f"x * {piece} + (y // {vector} % 8 ^ x % 8) * {vector} + y % {vector}"
@@ -320,7 +320,7 @@ def boxes_of(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule
 def _shared(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
     """The copy of a tile in as many parts as a cluster has blocks, if all copy the same: each makes one for all."""
     x, y = s.loops(copy)[-2:]
-    for loop, least in ((y, piece), (x, VECTOR)):
+    for loop, least in ((y, piece), (x, COPY_VECTOR)):
         size = (extent(s, loop) or 0) // cluster
         if size and size % least == 0:
             parted, (share, inner) = step(s, "split", loop, size, tail="exact")
@@ -331,13 +331,13 @@ def _shared(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
 
 
 def copy_by_threads(
-    s: lp.Schedule, copy: str, groups: int, instruction: str | None, vector: int = VECTOR, filled: bool = False
+    s: lp.Schedule, copy: str, groups: int, instruction: str | None, vector: int = COPY_VECTOR, filled: bool = False
 ) -> lp.Schedule:
     """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction; vectors of a border are
     `filled` with zeros, each as a whole."""
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
     s, (flat, element) = step(s, "split", flat, vector, tail="exact")
-    s, (flat, lane) = step(s, "split", flat, LANES)
+    s, (flat, lane) = step(s, "split", flat, WARP_LANES)
     s, (flat, warp) = step(s, "split", flat, WARPS)
     s, (_, warpgroup) = step(s, "split", flat, groups)
     s = s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane")

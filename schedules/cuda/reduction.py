@@ -31,13 +31,13 @@ from .row_threads import (
 )
 
 THREADS = Knob("threads", "threads of a block, at most", octaves(64, 1024), 0.05)
-BLOCKS, FEW, PARTS = 2, 1, 8
+BLOCKS, FEW_BLOCKS, PARTS = 2, 1, 8
 """For each processor, about: results that keep a GPU busy without cutting them up, blocks of columns that do, and
 blocks that a reduction with fewer is cut into, of columns of half as many threads."""
 EVEN, LARGE_BYTES = 0.9, 1 << 26
 """What part of the two blocks of columns that one has the others are to have on average, where as many
 bytes are read: else a second launch takes longer than waiting for those that have two."""
-TURNS, STEPS, MANY = 8, 8, 1 << 22
+BLOCK_ROUNDS, THREAD_STEPS, MANY_ELEMENTS = 8, 8, 1 << 22
 """Blocks of 512 threads that fold everything, four on each processor twice, and the vectors a thread has in
 flight, where there are as many elements, at least, of a number that is not known."""
 ALONE = 1 << 14
@@ -46,7 +46,7 @@ LONG, SHORT_ROW = 1024, 256
 """What a block folds of a loop whose length is not known, at least: of elements, of whole vectors."""
 CHUNK_BYTES = 16384
 """What a block folds at least, where a reduction is cut."""
-TOGETHER, AHEAD = (4, 16), 8
+ROWS_IN_FLIGHT, AHEAD = (4, 16), 8
 """Rows that a thread has in flight where it folds columns: of whole vectors, of single elements; and of whole vectors
 where the number of rows is not known."""
 FLIGHT = 8
@@ -87,7 +87,7 @@ def reduction(
             return made
     side = side or min(threads, WARP // 2 if width > 1 else 2 * WARP)
     blocks = _blocks(s, rows, column, side * width)
-    enough, parts = _about(FEW if column else BLOCKS), _about(PARTS)
+    enough, parts = _about(FEW_BLOCKS if column else BLOCKS), _about(PARTS)
     if (
         column
         and blocks is not None
@@ -99,7 +99,7 @@ def reduction(
     if chunk is None:
         least = max(1, CHUNK_BYTES // size) // (side * width if column else 1)
         chunk = _part(s, over, blocks, least, parts, 0 if column else threads * max(1, VECTOR_BYTES // size))
-    many = f"{MANY} <= {lp.text(s.loop(over[-1]).extent)}"
+    many = f"{MANY_ELEMENTS} <= {lp.text(s.loop(over[-1]).extent)}"
     if all_of and one_nest(s, stage) and s.why("specialize", over[0], many) is None:
         s = s.specialize(over[0], many)
         other = s.last.stages[0]
@@ -121,7 +121,7 @@ def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> 
     results alone goes with them.
     """
     stage, column, *over = nest
-    count, least = lp.text(s.loop(column).extent), _about(FEW) * WARP // 2 * width
+    count, least = lp.text(s.loop(column).extent), _about(FEW_BLOCKS) * WARP // 2 * width
     if s.loops(stage) != nest[1:]:
         return s, nest
     blocks = f"{count} % {WARP // 2 * width} == 0"
@@ -258,14 +258,14 @@ def _in_turns(s: lp.Schedule, stage: str, loop: str, width: int, threads: int) -
 
     What they give, as many whatever the number is, is folded by a second kernel.
     """
-    length, together = lp.text(s.loop(loop).extent), threads * width * STEPS
-    blocks = TURNS * lp.machine().processors
+    length, together = lp.text(s.loop(loop).extent), threads * width * THREAD_STEPS
+    blocks = BLOCK_ROUNDS * lp.machine().processors
     s, (turn, rest) = step(s, "split", loop, blocks * together)
     s, (part, rest) = step(s, "split", rest, together)
     s = s.reorder(part, turn, rest)
     s = s.rfactor(stage, part)
     (partial,) = s.last.stages
-    s, fold = _near(s, partial, part)
+    s, fold = _results_in_registers(s, partial, part)
     s = spread_row(s, fold, turn, threads, width, (length, f"({turn} * {blocks} + {part}) * {together}"))
     s = if_legal(s, "partition", turn)
     s = s.bind(part, "blockIdx.x")
@@ -345,7 +345,7 @@ def _rows_of(
     lanes = threads_evenly(length, width, min(threads, threads_worth(length, size)) if rows else threads)
     if rows and not whole and length is not None and length <= WARP * FLIGHT * width:
         lanes = min(lanes, WARP)
-    s, fold = _near(s, stage, rows[-1] if rows else None)
+    s, fold = _results_in_registers(s, stage, rows[-1] if rows else None)
     before = s.stages
     for buffer in sorted(inputs) if kept else ():
         s = if_legal(s, "cache_read", fold, buffer, "local", rows[-1])
@@ -369,7 +369,7 @@ def _rows_of(
     return s.bind(blocks[-1], "blockIdx.x")
 
 
-def _near(s: lp.Schedule, stage: str, at: str | None) -> tuple[lp.Schedule, str]:
+def _results_in_registers(s: lp.Schedule, stage: str, at: str | None) -> tuple[lp.Schedule, str]:
     """The results of an iteration of `at` kept in registers and stored when they are done; and the stage that folds."""
     if s.why("cache_write", stage, "local", at) is not None:
         return s, stage
@@ -391,12 +391,12 @@ def _columns(
     s, (block, part) = _placed(s, stage, column, side * width)
     s, (lane, one) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
     s, (turn, inner) = step(
-        s, "split", over[-1], threads // side * (TOGETHER[width == 1] if known or not one else AHEAD)
+        s, "split", over[-1], threads // side * (ROWS_IN_FLIGHT[width == 1] if known or not one else AHEAD)
     )
     s, (some, row) = step(s, "split", inner, threads // side)
     if one:
         s = s.reorder(*(x for x in s.loops(stage)[s.loops(stage).index(lane) :] if x != one), one)
-    s, fold = _near(s, stage, lane)
+    s, fold = _results_in_registers(s, stage, lane)
     nests: list[tuple[str, ...]] = [(fold, turn, some, row, one)]
     if one and whole is not None and s.why("specialize", turn, whole) is None:
         s, others = step(s, "specialize", turn, whole)

@@ -18,7 +18,7 @@ from .row_threads import LONGEST, VECTOR_BYTES, WARP, spread_row, threads_evenly
 
 SHORT_ROW = 16384
 """A row that one block takes in good time, even if other blocks have nothing to do."""
-TOGETHER, FOLDED = 128, 512
+SHORT_ROW_THREADS, FOLDED = 128, 512
 """Threads of a block whose rows have a warp or less each, and where all that is made of a row is an element."""
 SHARED_BYTES = 16384
 KEPT_BYTES = 256
@@ -81,7 +81,7 @@ def _inner(s: lp.Schedule, stage: str, row: str) -> list[str]:
 
 def _row_threads(s: lp.Schedule, row: str) -> int:
     """How many threads a block has for rows that have a warp or less each."""
-    return TOGETHER if _inner(s, _stages(s, row)[-1], row) else FOLDED
+    return SHORT_ROW_THREADS if _inner(s, _stages(s, row)[-1], row) else FOLDED
 
 
 def _length(s: lp.Schedule, row: str) -> str | None:
@@ -130,7 +130,7 @@ def blocks_of_rows(
         s, (block, row) = step(s, "split", row, rows)
     inside = {t.buffer for x in stages for t in s.accesses(x)} - given
     if keep:
-        s = _kept(s, row, given, lanes, least)
+        s = _inputs_in_registers(s, row, given, lanes, least)
     for stage in _stages(s, row):
         s = spread_row(s, stage, row, lanes, width)
     s = s.bind(block, "blockIdx.x")
@@ -185,7 +185,7 @@ def _size(s: lp.Schedule, buffer: str) -> int | None:
     return None if None in sizes else prod(n for n in sizes if n is not None) * memory.dtype.bytes
 
 
-def _kept(s: lp.Schedule, row: str, given: frozenset[str], lanes: int, least: int) -> lp.Schedule:
+def _inputs_in_registers(s: lp.Schedule, row: str, given: frozenset[str], lanes: int, least: int) -> lp.Schedule:
     """What several stages read of a row of their inputs copied near first, where that is known to fit.
 
     `least` is how many. Where there are guards, it is 1: tests between loads would keep them from being in flight

@@ -9,9 +9,9 @@ from ..common.nest_queries import extent, fused, if_legal, step
 VECTOR_BYTES = 16
 SHARE_BYTES = 64
 """What a thread takes of a row, while there are threads for that."""
-MANY = 512
+MANY_ROWS = 512
 """Threads beyond which each takes twice as much: two blocks fit a processor, one loading while the other stores."""
-THREADS, UNKNOWN = 1024, 256
+MAX_ROW_THREADS, UNKNOWN = 1024, 256
 """Threads that a row has at most, and that one has whose length is not known: so many of its elements are read one
 after the other, and blocks of several rows are there to wait for."""
 LONGEST = 1024, 8192, 32768
@@ -40,8 +40,8 @@ def threads_worth(length: int | None, size: int) -> int:
     if length is None:
         return UNKNOWN
     wanted = length * size // SHARE_BYTES
-    wanted = min(wanted, max(MANY, wanted // 2))
-    return min(THREADS, 1 << (max(LINE, wanted) - 1).bit_length())
+    wanted = min(wanted, max(MANY_ROWS, wanted // 2))
+    return min(MAX_ROW_THREADS, 1 << (max(LINE, wanted) - 1).bit_length())
 
 
 def threads_evenly(length: int | None, width: int, threads: int) -> int:

@@ -25,7 +25,7 @@ MOST_REGISTERS = 96
 """Registers that a thread keeps inputs and results in, at most: more, and too few threads fit a processor."""
 SMALL = 128
 """How many times as many results there are as elements of an operand that is copied for them."""
-WHOLE = 8
+MIN_VECTOR_BYTES = 8
 """Bytes of a vector that is worth a load of its own."""
 TILED = 16
 """How long two loops are at least, over each of which one operand is used again: tiles of a product pay then."""
@@ -125,7 +125,7 @@ def _side_by_side(s: lp.Schedule, stage: str) -> lp.Schedule:
     for t in s.accesses(stage):
         if t.write or t.invariant(inner) or t.contiguous(inner):
             continue
-        if _number(t.strides.get(inner)) * t.dtype.bytes % WHOLE == 0:
+        if _number(t.strides.get(inner)) * t.dtype.bytes % MIN_VECTOR_BYTES == 0:
             continue  # what a result takes of it is whole vectors already
         on = [x for x in s.loops(stage) if not t.invariant(x)]
         size = iterations(s, on)

@@ -22,11 +22,11 @@ START = 5000
 """Cycles before the first product of a block, and after its last."""
 COPY = 10000
 """Cycles that a kernel takes which copies an operand, beside those for its bytes."""
-UNDER_WAY = 64 * 1024
+BYTES_IN_FLIGHT = 64 * 1024
 """Bytes that a multiprocessor has to have asked for, to get its share of what memory gives."""
 SHARED = 200 * 1024
 """Bytes of shared memory for the stages of a tile, at most."""
-THIN, BESIDE, LONGEST = (16, 32), 3, 6
+THIN, THIN_TILES_PER_PROCESSOR, LONGEST = (16, 32), 3, 6
 """A tile of few rows; how many of them a multiprocessor has side by side, and the most stages of one."""
 NARROW, SHALLOW = (16, 16), (64, 64, 16)
 """The tile of few columns; that of few steps of the reduced loop, and how many of these it has."""
@@ -40,7 +40,14 @@ ONE_STEP = (16, 32, 64)
 """The steps that such a loop is filled up to; as many as the last for no more columns than a tile has."""
 ENOUGH = 1024
 """Rows of which there are many."""
-FEW: dict[str, Any] = {"block": (32, 16), "warps": (2, 1), "depth": 128, "stages": 4, "parts": 4, "warpgroups": False}
+FEW_ROW_TILE: dict[str, Any] = {
+    "block": (32, 16),
+    "warps": (2, 1),
+    "depth": 128,
+    "stages": 4,
+    "parts": 4,
+    "warpgroups": False,
+}
 """How up to 16 columns of many rows are made, and up to 32, with a tile as wide, of some: in parts of many steps."""
 LEAST_STEPS = 128
 """Steps of the reduced loop that a part of it has at least."""
@@ -126,10 +133,10 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
         block, warps = next((x for x in FLAT if sizes.columns <= x[0][1]), FLAT[-1])
         return {"block": block, "warps": warps, "depth": steps, "stages": 1, "staged": True}
     if sizes.columns <= THIN[1] and sizes.rows >= ENOUGH and sizes.depth % 2048 == 0 and sizes.batch == 1:
-        if sizes.columns <= FEW["block"][1]:
-            return FEW
+        if sizes.columns <= FEW_ROW_TILE["block"][1]:
+            return FEW_ROW_TILE
         if sizes.rows <= 8 * ENOUGH:
-            return {**FEW, "block": (FEW["block"][0], THIN[1])}
+            return {**FEW_ROW_TILE, "block": (FEW_ROW_TILE["block"][0], THIN[1])}
     if sizes.depth < SHALLOW[2]:  # the output is what there is most of
         return {"block": SHALLOW[:2], "warps": BLOCKS[SHALLOW[:2]], "depth": SHALLOW[2], "stages": 1}
     rows, columns = max(sizes.rows, THIN[0]), sizes.columns
@@ -139,7 +146,7 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
     block = min(fits, key=lambda b: (cycles(sizes, b), -b[0] * b[1]))
     if block[0] == THIN[0] and not narrow:  # memory decides: twice as wide where each multiprocessor has one tile then
         wide = (THIN[0], 2 * THIN[1])
-        one = _tiles(sizes, wide) <= lp.machine().processors < _tiles(sizes, THIN) and wide in fits
+        one = _tile_count(sizes, wide) <= lp.machine().processors < _tile_count(sizes, THIN) and wide in fits
         block = wide if one else THIN
         if not along and not one and _halves(sizes):
             return {"block": wide, "warps": BLOCKS[wide], "depth": 128, "stages": 4, "parts": 2, "warpgroups": False}
@@ -165,7 +172,7 @@ def alternatives(sizes: Sizes, base: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     parts, ragged = base.get("parts", 1), bool(base.get("whole"))
     for block in dict.fromkeys((base["block"], *_smaller(sizes, base["block"]))):
-        tiles = _tiles(sizes, block)
+        tiles = _tile_count(sizes, block)
         if ragged or block != base["block"]:
             depth = 128 if min(block) <= THIN[1] else 64
             one = {"block": block, "warps": BLOCKS.get(block, (1, 1)), "depth": depth, "group": 1, "whole": False}
@@ -185,12 +192,12 @@ def in_more_parts(sizes: Sizes, base: dict[str, Any]) -> list[dict[str, Any]]:
 
 def tile_count(sizes: Sizes, options: dict[str, Any]) -> int:
     """How many tiles, or parts of tiles, a product of `sizes` has by these options."""
-    return _tiles(sizes, options.get("block", HIGH)) * options.get("parts", 1)
+    return _tile_count(sizes, options.get("block", HIGH)) * options.get("parts", 1)
 
 
 def _smaller(sizes: Sizes, block: tuple[int, int]) -> list[tuple[int, int]]:
     """The tile of as many rows as `sizes` need that is next smaller than `block`, where processors have none to do."""
-    if 2 * _tiles(sizes, block) > lp.machine().processors:
+    if 2 * _tile_count(sizes, block) > lp.machine().processors:
         return []
     rows = sizes.rows or UNKNOWN
     return [b for b in BLOCKS if b[0] <= max(rows, THIN[0]) and b[0] * b[1] * 2 == block[0] * block[1]]
@@ -225,7 +232,7 @@ def _halves(sizes: Sizes) -> bool:
 def cycles(sizes: Sizes, block: tuple[int, int]) -> float:
     """What a product costs in tiles of `block`."""
     rows, columns, depth = sizes.rows or UNKNOWN, sizes.columns or UNKNOWN, sizes.depth or UNKNOWN
-    tiles, machine = _tiles(sizes, block), lp.machine()
+    tiles, machine = _tile_count(sizes, block), lp.machine()
     rates = machine.tiles
     step = OVERLAP * (block[0] * block[1] / rates.mma + 2 * sum(block) / rates.cache)
     total = START + -(-tiles // machine.processors) * (depth * step + block[0] * block[1] / 8)
@@ -236,7 +243,7 @@ def cycles(sizes: Sizes, block: tuple[int, int]) -> float:
     return total
 
 
-def _tiles(sizes: Sizes, block: tuple[int, int]) -> int:
+def _tile_count(sizes: Sizes, block: tuple[int, int]) -> int:
     return -(-(sizes.rows or UNKNOWN) // block[0]) * -(-(sizes.columns or UNKNOWN) // block[1]) * sizes.batch
 
 
@@ -252,13 +259,15 @@ def _stages(sizes: Sizes, block: tuple[int, int], depth: int) -> int:
     most = min(SHARED, machine.shared_per_block) // room
     if min(block) > 32:
         return min(4, most)
-    tiles = _tiles(sizes, block)
+    tiles = _tile_count(sizes, block)
     if block[0] == THIN[0]:
         beside = -(-tiles // machine.processors)
-        beside = beside if beside <= BESIDE else BESIDE - 1  # of many, fewer at once: one begins as another ends
+        beside = (
+            beside if beside <= THIN_TILES_PER_PROCESSOR else THIN_TILES_PER_PROCESSOR - 1
+        )  # of many, fewer at once: one begins as another ends
         return max(2, min(LONGEST, _shared() // beside // room))
     beside = max(1, tiles // machine.processors)
-    return min(most, max(4, 1 + -(-UNDER_WAY // (room * beside))))
+    return min(most, max(4, 1 + -(-BYTES_IN_FLIGHT // (room * beside))))
 
 
 def _shared() -> int:
@@ -275,7 +284,7 @@ def _room(block: tuple[int, int], depth: int) -> int:
 
 HIGH, WIDE, STEP = (128, 64), 256, 64
 """Rows of a tile of warpgroups, the most columns, and the steps of the reduced loop that are there at once."""
-SHARE = 230
+BOX_BYTES_PER_CYCLE = 230
 """Bytes of a step's boxes, as they arrive, that hold products up by a cycle."""
 LATENCY = 1150
 """Cycles from when a step's boxes are asked for to when they are there."""
@@ -305,7 +314,7 @@ def warpgroup_tile(s: lp.Schedule, c: Contraction, streamed: bool = True) -> dic
     among = [b for b in WARPGROUP_TILES if b[0] <= (sizes.rows or 0) and b[1] <= (sizes.columns or 0)]
     among.sort(key=lambda b: warpgroup_cycles(sizes, b))
     block = BLOCK_TILE(options["block"], at=c.stage, among=among[:MOST_TILES])
-    return options if block == options["block"] else {"block": block, "stages": _held(sizes, block, 1)[0]}
+    return options if block == options["block"] else {"block": block, "stages": _resident(sizes, block, 1)[0]}
 
 
 def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[str, Any]:
@@ -326,12 +335,12 @@ def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[s
     costs = {(b, p): warpgroup_cycles(sizes, b, p) for b in blocks for p in parts}
     if sizes.rows > HIGH[0] and SQUARE[1] <= most and _waves(sizes, SQUARE, 1) == 1:
         costs[SQUARE, 1] = warpgroup_cycles(sizes, SQUARE)
-    found = dealt(sizes) if streamed else None
+    found = stream_k_choice(sizes) if streamed else None
     if found is not None and found[0] < WORTH * min(costs.values()):
         return found[1]
     least = CLOSE * min(costs.values())
     block, part = max((x for x in costs if costs[x] <= least), key=lambda x: (-x[1], x[0][0] * x[0][1], x[0][1]))
-    stages, _ = _held(sizes, block, part)
+    stages, _ = _resident(sizes, block, part)
     if part > 1:
         return {"block": block, "stages": stages, "parts": part, "whole_rows": False}
     aligned = all(n % 8 == 0 for n in (sizes.rows, sizes.columns, sizes.depth))
@@ -348,7 +357,7 @@ def warpgroup_cycles(sizes: Sizes, block: tuple[int, int], parts: int = 1) -> fl
     rows, columns, depth = sizes.rows or UNKNOWN, sizes.columns or UNKNOWN, sizes.depth or UNKNOWN
     m, n = block
     turns = _waves(sizes, block, parts)
-    stages, beside = _held(sizes, block, parts)
+    stages, beside = _resident(sizes, block, parts)
     step = max(_step(m, n), LATENCY / (max(1, stages - 2) * beside))
     total = turns * -(-depth // (parts * STEP)) * step + -(-turns // beside) * (BEGIN + m * n / RESULTS)
     return total if parts == 1 else total + LAUNCH + 4 * parts * rows * columns / SUMS
@@ -361,7 +370,7 @@ def full_waves(rows: int, columns: int, block: tuple[int, int]) -> int:
     return min(high, high * across // processors * processors // across)
 
 
-def dealt(sizes: Sizes) -> tuple[float, dict[str, Any]] | None:
+def stream_k_choice(sizes: Sizes) -> tuple[float, dict[str, Any]] | None:
     """What a product of `sizes` costs by `matmul_stream`, and with which options; None where it has no whole turn of
     tiles, or what is left then does not come in whole tiles.
 
@@ -386,7 +395,7 @@ def dealt(sizes: Sizes) -> tuple[float, dict[str, Any]] | None:
 def _step(m: int, n: int) -> float:
     """The cycles of a step of one tile for which copies run far enough ahead."""
     stage, rates = 2 * STEP * (m + n), lp.machine().tiles
-    return max(m * n * STEP / rates.wgmma + stage / SHARE, stage / rates.cache_boxes)
+    return max(m * n * STEP / rates.wgmma + stage / BOX_BYTES_PER_CYCLE, stage / rates.cache_boxes)
 
 
 def _waves(sizes: Sizes, block: tuple[int, int], parts: int) -> int:
@@ -395,7 +404,7 @@ def _waves(sizes: Sizes, block: tuple[int, int], parts: int) -> int:
     return -(-(-(-rows // block[0]) * -(-columns // block[1]) * sizes.batch * parts) // lp.machine().processors)
 
 
-def _held(sizes: Sizes, block: tuple[int, int], parts: int) -> tuple[int, int]:
+def _resident(sizes: Sizes, block: tuple[int, int], parts: int) -> tuple[int, int]:
     """The stages of a tile that there is room for, and the tiles side by side: more than one if they are small."""
     m, n = block
     stage, results = 2 * STEP * (m + n), m * (n + 8) * 2 if parts == 1 else 0

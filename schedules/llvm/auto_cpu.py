@@ -119,7 +119,7 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     if across(s, stage) is not None:
         return columns(s, stage, lanes=lanes)
     if loops:
-        return _turned(s, stage) or _grid(s, stage, loops, width)
+        return _transposed_reads(s, stage) or _grid(s, stage, loops, width)
     return into_one(s, stage, lanes=lanes)
 
 
@@ -212,7 +212,7 @@ def _matrices(s: lp.Schedule, stage: str) -> lp.Schedule:
         return s
 
 
-def _turned(s: lp.Schedule, stage: str) -> lp.Schedule | None:
+def _transposed_reads(s: lp.Schedule, stage: str) -> lp.Schedule | None:
     """What is read across the direction of the results through tiles, if it can be."""
     try:
         return transpose_cpu(s, stage) if transposed_tile(s, stage) is not None else None

@@ -13,7 +13,7 @@ from .threads import parallel_if_legal
 
 FEW = 16
 """A reduction that is known to be no longer has its sums in registers, and reads few rows at a time."""
-NEAR = 3
+CACHE_FRACTION = 3
 """What part of the first cache has the sums: one of so many."""
 COLUMNS = Knob("columns", "columns that are folded at a time", octaves(16, 1 << 16), 0.05)
 LANES = Knob("lanes", "columns that the lanes of an iteration take", octaves(4, 512), 0.05)
@@ -60,7 +60,7 @@ def columns(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Sched
 
 def _part(s: lp.Schedule, stage: str, column: str, lanes: int, threads: int) -> int | None:
     """How many columns are taken at a time: what stays near, and each thread has some; None for all."""
-    near = max(lanes, lp.caches()[0] // NEAR // max(t.dtype.bytes for t in s.accesses(stage)))
+    near = max(lanes, lp.caches()[0] // CACHE_FRACTION // max(t.dtype.bytes for t in s.accesses(stage)))
     length = extent(s, column)
     count = max(threads, -(-length // near)) if length is not None else None
     if count == 1 or (length is not None and count is not None and length < 2 * count * lanes):

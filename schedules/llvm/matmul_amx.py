@@ -21,7 +21,7 @@ SIDE, PAIR = 16, 2
 """Rows and columns of a tile of sums, and how many tiles there are along each."""
 NEEDS = {"int8": "amx-int8", "uint8": "amx-int8", "bfloat16": "amx-bf16"}
 SUMS = {"int8": "int32", "uint8": "int32", "bfloat16": "float32"}
-TURNS = 3
+BLOCKS_PER_THREAD = 3
 """Blocks of rows that a thread has, where there are so many threads and tiles."""
 ROW_BLOCK = Knob("block", "tiles of a block of rows", octaves(1, 64), 0.05)
 FILLED = 0.5
@@ -87,7 +87,7 @@ def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
     straight = result and all((extent(s, x) or 1) % side == 0 for x in (c.row, c.column))
     s, (j, jj) = step(s, "split", c.column, side)
     s, (i, ii) = step(s, "split", c.row, side)
-    tiles = ROW_BLOCK(_tiles(extent(s, i) or 1, (extent(s, c.reduced) or 1) * 4 // found.near), at=stage)
+    tiles = ROW_BLOCK(_block_tiles(extent(s, i) or 1, (extent(s, c.reduced) or 1) * 4 // found.near), at=stage)
     s, (block, tile) = step(s, "split", i, tiles)
     s, (k, kk) = step(s, "split", c.reduced, SIDE * found.near)
     s, (jt, jl) = step(s, "split", jj, SIDE)
@@ -115,10 +115,10 @@ def _written(s: lp.Schedule, stage: str) -> str:
     return next(t.buffer for t in s.accesses(stage) if t.write)
 
 
-def _tiles(count: int, row: int) -> int:
+def _block_tiles(count: int, row: int) -> int:
     """How many of `count` tiles, whose rows take so many bytes, make a block, so that no block has fewer: what half of
     the second cache holds, and each thread has some of."""
-    blocks = min(count, TURNS * lp.thread_count() if lp.thread_count() > 1 else 1)
+    blocks = min(count, BLOCKS_PER_THREAD * lp.thread_count() if lp.thread_count() > 1 else 1)
     held = max(1, lp.caches()[1] // (2 * PAIR * SIDE * row))
     return next(n for n in range(min(-(-count // blocks), held), 0, -1) if count % n == 0)
 

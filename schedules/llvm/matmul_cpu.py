@@ -24,17 +24,17 @@ from .threads import parallel
 DEEP = 1152
 PART = 1024
 """A reduced loop longer than DEEP is taken at most PART at a time, so that the caches hold the panels."""
-SMALL = 1 << 22
+SMALL_PRODUCT = 1 << 22
 """Products up to which panels are not worth their making, as the operands are in the second cache."""
 NARROW = 8
 """Vectors of columns up to which they are not either: an element of the left operand is in few products."""
 FEW = 12
 """Rows, which are two tiles or less, up to which not even those of a right operand that is not near are worth it."""
-MANY, LONG = 20, 2
+MANY, LONG_PANELS = 20, 2
 """Tiles of columns from which on one column more hardly counts, and vectors of a row from which on it is folded."""
-SHARED = 1 << 20
+SHARED_CACHE = 1 << 20
 """Products from which threads share operands as they lie: some 20 us."""
-STEPS = 8
+PANEL_STEPS = 8
 """Steps of the reduced loop that are copied of a panel at once, their loads under way together: rows a page apart meet
 in one set of the first cache, which holds so many lines."""
 CHUNKS = (8, 4, 1)
@@ -47,16 +47,16 @@ of the next one is; on several threads fewer.
 """
 LINE = 64
 WORD = 4
-TURNS = 3
-ROWS = 160
+BLOCKS_PER_THREAD = 3
+BLOCK_ROWS = 160
 """Blocks that a thread has, where they are no smaller than so many rows: each goes through all panels."""
-HELD, HELD_SHARED = 4, 2
+L2_BLOCKS, L2_BLOCKS_SHARED = 4, 2
 """The second cache has room for so many blocks: one, and panels that go through; for fewer where threads share them."""
 LARGER = 0.03
 """What of its time a block loses that is larger."""
-BEGUN = 0.2
+BLOCK_START_COST = 0.2
 """Tiles in whose time a block is begun."""
-ALIKE = 16
+MAX_UNIFORM_TILES = 16
 """Tiles of columns, of which the last is worth as much code as all others."""
 UNKNOWN = 8
 """Tiles of a block where lengths are not known."""
@@ -102,13 +102,13 @@ def _is_last(s: lp.Schedule, c: Contraction) -> bool:
 
 # ---------------------------------------------------------------- tiles
 
-VECTORS = (1, 2, 4)
+TILE_VECTORS = (1, 2, 4)
 """Vectors of a tile: LLVM takes a vector of three for one of four."""
 LATENCY = 4
 """Cycles from a sum to the next one of the same element."""
 LOAD = 0.75
 """Cycles of a load from the first cache: two start in one, if nothing is in the way."""
-NEAR = 16
+L2_BYTES_PER_CYCLE = 16
 """Bytes that come from the second cache in a cycle."""
 START = 20
 """Cycles that the sums of a tile wait for one another, at its end."""
@@ -125,14 +125,14 @@ def _tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, whole: 
     rows, columns, depth = (n or 0 for n in lengths)
     sets = depth * c.bytes % 4096 == 0  # rows that many bytes apart meet in one set of the first cache
     best = (0.0, 2, lanes)
-    for vectors in VECTORS:
+    for vectors in TILE_VECTORS:
         for height in range(1 if whole else 2, (registers - 1) // vectors):
             width, sums = vectors * lanes, height * vectors
             over = sums + vectors >= registers or (whole and (height > rows or width > max(columns, lanes)))
             if over or (whole and sets and height > 8):
                 continue
             size = c.bytes * (height + width)
-            far = size / NEAR if 2 * depth * size > lp.caches()[0] else 0
+            far = size / L2_BYTES_PER_CYCLE if 2 * depth * size > lp.caches()[0] else 0
             step_ = max(sums / 2, LOAD * (height + vectors), LATENCY, far)
             cycles = -(-rows // height) * -(-columns // width) * (depth * step_ + sums + START)
             best = min(best, (cycles, height, width)) if best[0] else (cycles, height, width)
@@ -144,7 +144,7 @@ def _chosen_tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, 
     height, width = _tile(s, c, lanes, registers, whole=whole)
     rows = extent(s, c.row) or height
     among = [
-        (high, vectors * lanes) for vectors in VECTORS for high in (2, 3, 4, 6, 8, 10, 12, 14, 20, 28)
+        (high, vectors * lanes) for vectors in TILE_VECTORS for high in (2, 3, 4, 6, 8, 10, 12, 14, 20, 28)
         if vectors * (high + 1) < registers and high <= rows and high * vectors >= registers // 4
     ]  # fmt: skip
     among.sort(key=lambda t: (abs(t[0] * t[1] - height * width), t))
@@ -170,7 +170,7 @@ def _one_is_left(s: lp.Schedule, c: Contraction, width: int, lanes: int) -> bool
         or c.right.along
     ):
         return False
-    return columns % width == 1 and width < columns <= MANY * width and depth >= LONG * lanes
+    return columns % width == 1 and width < columns <= MANY * width and depth >= LONG_PANELS * lanes
 
 
 def _without_one(s: lp.Schedule, c: Contraction, lanes: int) -> lp.Schedule:
@@ -197,7 +197,7 @@ def _is_small(s: lp.Schedule, c: Contraction, lanes: int) -> bool:
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
     if rows is None or columns is None or depth is None or c.right.along:
         return False
-    if columns < lanes or (columns > NARROW * lanes and rows * columns * depth > SMALL):
+    if columns < lanes or (columns > NARROW * lanes and rows * columns * depth > SMALL_PRODUCT):
         return False
     size, room = columns * depth * c.bytes, lp.caches()[1]
     return size <= (room * 3 // 4 if columns <= NARROW * lanes else room // 2) or rows <= FEW
@@ -220,7 +220,7 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     rows, columns, depth = (extent(s, x) or 1 for x in (c.row, c.column, c.reduced))
     height, width = _chosen_tile(s, c, lanes, registers, whole=True)
     last = _is_last(s, c)
-    share = not c.batch and lp.thread_count() > 1 and _products(s, c.row, c.column, c.reduced) >= SHARED
+    share = not c.batch and lp.thread_count() > 1 and _products(s, c.row, c.column, c.reduced) >= SHARED_CACHE
     by_columns = share and (_held_up(columns, width), -columns) < (_held_up(rows, height), -rows)
     by_rows = share and not by_columns
     moved = s.why("split", c.row, height, tail="shift_inwards"), s.why("split", c.column, width, tail="shift_inwards")
@@ -277,7 +277,7 @@ def _in_panels(
     tall = width if flat else height
     depth = _chosen_depth(c, extent(s, k))
     length = depth or extent(s, k)
-    tiles = tiles or BLOCK(_tiles(extent(s, across), tall, length, c.bytes), at=c.stage)
+    tiles = tiles or BLOCK(_block_tiles(extent(s, across), tall, length, c.bytes), at=c.stage)
     s, (block, tile) = step(s, "split", across, tiles)
     order = (tile, other) if flat else (other, tile)
     home = block
@@ -298,7 +298,7 @@ def _in_panels(
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
     for copy in (c.stage, *(x for x in nests if x != inner)):
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
-    many = not flat and (extent(s, j) or 0) > ALIKE
+    many = not flat and (extent(s, j) or 0) > MAX_UNIFORM_TILES
     s = whole_vectors(s, c.stage) if parts and many else s
     length = extent(s, k)
     if not near and length is not None and length > TURN:
@@ -364,7 +364,7 @@ def _chosen_depth(c: Contraction, length: int | None) -> int | None:
     return PART_DEPTH(_depth(length), at=c.stage, among=(None, *parts))
 
 
-def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
+def _block_tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
     """How many of `count` tiles make a block: those by which the busiest thread is done first.
 
     A part of the second cache holds the panels of a block, or a few more where that shares tiles evenly.
@@ -372,13 +372,13 @@ def _tiles(count: int | None, tall: int, length: int | None, size: int) -> int:
     if count is None or length is None:
         return UNKNOWN
     threads = lp.thread_count()
-    held = max(1, lp.caches()[1] // ((HELD if threads == 1 else HELD_SHARED) * tall * length * size))
-    blocks = max(threads, min(TURNS * threads, count * tall // ROWS)) if threads > 1 else 1
+    held = max(1, lp.caches()[1] // ((L2_BLOCKS if threads == 1 else L2_BLOCKS_SHARED) * tall * length * size))
+    blocks = max(threads, min(BLOCKS_PER_THREAD * threads, count * tall // BLOCK_ROWS)) if threads > 1 else 1
 
     def cost(tiles: int) -> float:
         whole, rest = divmod(count, tiles)
         longest = -(-whole // threads) * tiles + (rest if whole % threads == 0 else 0)
-        return longest * (1 + LARGER * (tiles > held)) + BEGUN * -(-(whole + (rest > 0)) // threads)
+        return longest * (1 + LARGER * (tiles > held)) + BLOCK_START_COST * -(-(whole + (rest > 0)) // threads)
 
     most = min(-(-count // blocks), held if threads == 1 else held + held // 2)
     return min(range(1, max(1, most) + 1), key=lambda n: (cost(n), n))
@@ -429,7 +429,7 @@ def _filled(s: lp.Schedule, copy: str, panels: _Panels, lanes: int, *, threads: 
     elif along:
         s = s.reorder(panel, k, part).unroll(part)
     else:
-        s, (outer, near) = step(s, "split", k, STEPS)
+        s, (outer, near) = step(s, "split", k, PANEL_STEPS)
         s = s.reorder(outer, panel, near, part).unroll(near).vectorize(part)
     s = s.parallel(outer) if threads else s
     return s.partition(panel) if panel != outer and s.why("partition", panel) is None else s

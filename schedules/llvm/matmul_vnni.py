@@ -23,13 +23,13 @@ from .threads import parallel
 
 HEIGHTS = (12, 10, 14, 6, 5, 4, 8, 3, 2)
 """Rows of a tile, best first: registers hold two vectors of sums for each, and two of the right operand."""
-BESIDE = 1.5
+TILE_OVERHEAD_ROWS = 1.5
 """What a tile takes besides its rows, in rows."""
 MACHINES = ("x86_64", "AMD64")
-TURNS = 3
+BLOCKS_PER_THREAD = 3
 """Blocks of rows that a thread has, where there are so many."""
 ROW_BLOCK = Knob("block", "tiles of a block of rows", octaves(1, 64), 0.05)
-ROWS, COLUMNS = 64, 16
+COPIED_STEPS, COLUMNS = 64, 16
 """Steps of the reduced loop that are copied of a panel at once, and columns that are woven by one instruction."""
 
 
@@ -89,7 +89,7 @@ def small(s: lp.Schedule, stage: str, lanes: int | None = None) -> Small | None:
     if rows < 2 or columns < lanes or depth < kind.steps:
         return None
     heights = [n for n in HEIGHTS if 2 * n + 3 <= registers]
-    return Small(c, min(heights, key=lambda n: -(-rows // n) * (n + BESIDE)), lanes, kind)
+    return Small(c, min(heights, key=lambda n: -(-rows // n) * (n + TILE_OVERHEAD_ROWS)), lanes, kind)
 
 
 def _kind(types: tuple[str, str], lanes: int | None) -> Kind | None:
@@ -122,7 +122,7 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     c, width = found.c, 2 * found.lanes
     s, (j, jj) = step(s, "split", c.column, width)
     s, (i, ii) = step(s, "split", c.row, found.height)
-    s, (block, tile) = step(s, "split", i, ROW_BLOCK(_tiles(extent(s, i) or 1), at=stage))
+    s, (block, tile) = step(s, "split", i, ROW_BLOCK(_block_tiles(extent(s, i) or 1), at=stage))
     s, (k, kk) = step(s, "split", c.reduced, found.kind.steps)
     s = s.reorder(block, j, tile, k, ii, jj, kk)
     s, (jv, lane) = step(s, "split", jj, found.lanes)
@@ -143,9 +143,9 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     return whole_vectors(parallel(s, stage, block), stage)
 
 
-def _tiles(count: int) -> int:
+def _block_tiles(count: int) -> int:
     """How many of `count` tiles make a block, so that no block has fewer."""
-    blocks = min(count, TURNS * lp.thread_count())
+    blocks = min(count, BLOCKS_PER_THREAD * lp.thread_count())
     return next(n for n in range(-(-count // blocks), 0, -1) if count % n == 0)
 
 
@@ -176,7 +176,11 @@ def _filled(s: lp.Schedule, copy: str, operand: Operand, width: int, steps: int)
 def woven(s: lp.Schedule, copy: str, k: str, x: str, steps: int, width: int) -> lp.Schedule:
     """The loops of a copy of rows, of which so many steps come to lie together, in panels of `width`: a few rows of all
     panels at a time, vectors of them woven by one instruction where it can be."""
-    rows = next(n for n in (ROWS, ROWS // 2, ROWS // 4, ROWS // 8, steps) if (extent(s, k) or 0) % n == 0)
+    rows = next(
+        n
+        for n in (COPIED_STEPS, COPIED_STEPS // 2, COPIED_STEPS // 4, COPIED_STEPS // 8, steps)
+        if (extent(s, k) or 0) % n == 0
+    )
     s, (outer, k) = step(s, "split", k, rows)
     s, (k, near) = step(s, "split", k, steps)
     columns = min(width, COLUMNS)

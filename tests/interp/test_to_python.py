@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 from loopir.interp.interpret import interpret, trace
-from loopir.testing.oracles.loop_kinds import in_order
+from loopir.testing.oracles.loop_kinds import serial_lanes
 
 HEADER = 'def f(a: "inout int32[64]", b: "inout int32[64]", L: "int32[64]"):'
 SUBSCRIPTS = (
@@ -89,7 +89,7 @@ def test_all_lanes_read_before_any_writes() -> None:
     func = lp.parse(SHIFT)
     start = np.arange(9, dtype=np.int32)
     assert interpret(func, {"a": start})["a"].tolist() == [0, *range(10, 18)]
-    assert interpret(in_order(func), {"a": start})["a"].tolist() == [10 * j for j in range(9)]
+    assert interpret(serial_lanes(func), {"a": start})["a"].tolist() == [10 * j for j in range(9)]
 
 
 def test_a_trace_of_lanes_has_who_wrote_what_they_read() -> None:

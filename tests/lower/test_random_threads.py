@@ -95,7 +95,9 @@ def test_what_is_accepted_computes_the_same_without_a_race(data: st.DataObject) 
     want = lp.interpret(base.func, arrays)
     check(lp.interpret(s.func, arrays), want)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(insert_barriers, "_shared", lambda pairs, _: pairs)  # a thread's own memory asks for no barrier
+        patch.setattr(
+            insert_barriers, "_in_shared_memory", lambda pairs, _: pairs
+        )  # a thread's own memory asks for no barrier
         asked = lowered_text(lp.parse(lp.text(s.func)))
     assert lowered_text(s.func) == asked
     with suppress(LowerError, TargetError):

@@ -242,7 +242,7 @@ def test_the_entries_never_take_more_than_the_limit(limit: int, sizes: list[int]
         for n, size in enumerate(sizes):
             cache.store(name := cache.key(str(n)), bytes(size))
             assert cache.size()[1] <= limit
-            assert (cache.load(name) is not None) == (size + cache._HEAD <= limit // cache._parts(limit))
+            assert (cache.load(name) is not None) == (size + cache._HEAD <= limit // cache._shard_count(limit))
 
 
 NO_HOME = """

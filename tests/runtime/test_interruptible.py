@@ -173,7 +173,7 @@ def test_calls_that_are_long_are_not_learnt(monkeypatch: pytest.MonkeyPatch) -> 
     n = lp.symbol("n")
     a = lp.placeholder((n,), "float32", name="a")
     k: Any = lp.Schedule(lp.compute((n,), lambda i: a[i] + 1.0, name="b")).build("llvm")
-    monkeypatch.setattr(call, "LONG", -1.0)
+    monkeypatch.setattr(call, "LONG_CALL_SECONDS", -1.0)
     for _ in range(2):
         np.testing.assert_array_equal(k(np.zeros(3, np.float32)), 1.0)
         assert k._direct is None

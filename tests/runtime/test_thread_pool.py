@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from loopir.runtime.cpu.arena import ALIGNMENT, Arena
+from loopir.runtime.cpu.arena import ARENA_ALIGNMENT, Arena
 from loopir.runtime.cpu.thread_pool import Pool, pool
 
 RANGE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -163,7 +163,7 @@ assert os.waitpid(child, 0)[1] == 0
 def test_intermediates_are_aligned_and_used_again() -> None:
     arena = Arena()
     a, b = arena.alloc(100), arena.alloc(100)
-    assert a % ALIGNMENT == b % ALIGNMENT == 0
+    assert a % ARENA_ALIGNMENT == b % ARENA_ALIGNMENT == 0
     assert abs(a - b) >= 100
     arena.free(a)
     assert arena.alloc(100) == a

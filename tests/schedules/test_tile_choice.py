@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from schedules.cuda.tile_choice import Sizes, choice, dealt, warpgroup_choice, warpgroup_cycles
+from schedules.cuda.tile_choice import Sizes, choice, stream_k_choice, warpgroup_choice, warpgroup_cycles
 
 MEASURED = {
     (256, 12288, 4096, 1): {(128, 192): 39.9, (128, 128): 47.8, (128, 256): 48.1, (64, 256): 52.8},
@@ -36,13 +36,13 @@ def test_a_product_of_few_tiles_is_made_in_parts() -> None:
 def test_what_a_last_turn_leaves_is_dealt_out(depth: int, dealt_out: float, otherwise: float) -> None:
     """2304 x 2048, A @ B: a turn of 128 tiles, and 16 more; in microseconds. 2432 rows leave 24."""
     sizes = Sizes(2304, 2048, depth)
-    found = dealt(sizes)
+    found = stream_k_choice(sizes)
     assert found is not None
     assert found[1] == {"block": (128, 256), "rows": 2048, "rest": (128, 128), "parts": 128}
     assert warpgroup_choice(Sizes(2432, 2048, depth), False)["rest"] == (128, 128)
     assert found[0] / 1700 == pytest.approx(dealt_out, rel=0.18)
     assert warpgroup_cycles(sizes, (64, 192)) / 1700 == pytest.approx(otherwise, rel=0.16)
-    assert dealt(Sizes(4096, 4096, depth)) is None
+    assert stream_k_choice(Sizes(4096, 4096, depth)) is None
 
 
 @pytest.mark.parametrize("sizes", [(2304, 2048, 8192), (2304, 2048, 4096), (2112, 2304, 4096)])

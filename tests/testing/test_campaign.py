@@ -16,7 +16,7 @@ from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step
 from loopir.testing.campaign import (
     ACCEPTED,
-    LONG,
+    LONG_SCHEDULES,
     MOST_JUDGED,
     PATIENCE,
     PHASES,
@@ -45,7 +45,7 @@ class Process:
         return self.alive
 
 
-@pytest.mark.parametrize("name", ["split", "privatize", LONG])
+@pytest.mark.parametrize("name", ["split", "privatize", LONG_SCHEDULES])
 def test_a_round_is_logged_and_read_back(name: str, tmp_path: Path) -> None:
     clock = [0.0, 0.0, 0.0]
     worker = Worker(tmp_path / "log", clock, part=1, number=2, seed=3)
@@ -53,8 +53,8 @@ def test_a_round_is_logged_and_read_back(name: str, tmp_path: Path) -> None:
     found = Counts().read((tmp_path / "log").read_text().splitlines())
     assert found.failures == 0, found.cases
     assert clock[0] > 0
-    if name == LONG:
-        assert 6 < found.others[LONG] <= 12
+    if name == LONG_SCHEDULES:
+        assert 6 < found.others[LONG_SCHEDULES] <= 12
     else:
         assert found.verdicts[name].total() > 5
         assert found.accepted(name) > 0

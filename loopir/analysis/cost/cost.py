@@ -84,7 +84,7 @@ def _named(kind: str, found: Counts) -> Counts:
 
 def _instance(s: Store | Reduce) -> Counts:
     """What an instance of a statement costs."""
-    values, targets, folds = _parts(s)
+    values, targets, folds = _statement_parts(s)
     ops = [n for v in values for n in nodes(v) if isinstance(n, Op)]
     loads = dict.fromkeys(n for x in (*values, *s.at) for n in nodes(x) if isinstance(n, Load))
     width = sum(b.dtype.bytes for b in targets)
@@ -116,7 +116,7 @@ def _compiled(formula: Any, names: tuple[str, ...]) -> Any:
     return sympy.lambdify([symbol(n) for n in names], exact, [{"over": lambda a, b: a // b}, "math"])
 
 
-def _parts(s: Store | Reduce) -> tuple[tuple[Value, ...], tuple[Any, ...], bool]:
+def _statement_parts(s: Store | Reduce) -> tuple[tuple[Value, ...], tuple[Any, ...], bool]:
     if isinstance(s, Store):
         return (s.value,), (s.buffer,), False
     return (*s.values, *s.monoid.combine), s.buffers, True

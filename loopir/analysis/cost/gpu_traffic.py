@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loopir.analysis.cost.transactions import BANKS, SECTOR, WORD, words_per_bank
+from loopir.analysis.cost.transactions import BANK_WORD, BANKS, SECTOR, words_per_bank
 from loopir.errors import VerifyError
 from loopir.ir.grammar import (
     BLOCK_AXES,
@@ -364,10 +364,10 @@ def _passes(addresses: Ints, active: Bools, width: int) -> Floats:
     """Bytes that all banks could have moved in the passes that each warp needs: the most words of one bank."""
     out = np.zeros(SAMPLES)
     for n in range(SAMPLES):
-        first = addresses[n][active[n]] // WORD
+        first = addresses[n][active[n]] // BANK_WORD
         if len(first):
-            words = np.concatenate([first + step for step in range(max(1, width // WORD))])
-            out[n] = words_per_bank(np.zeros_like(words), words).max() * BANKS * WORD
+            words = np.concatenate([first + step for step in range(max(1, width // BANK_WORD))])
+            out[n] = words_per_bank(np.zeros_like(words), words).max() * BANKS * BANK_WORD
     return out
 
 

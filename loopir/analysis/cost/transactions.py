@@ -13,18 +13,18 @@ import numpy.typing as npt
 
 from loopir.ir.grammar import LANES
 
-SECTOR, BANKS, WORD, WIDEST = 32, 32, 4, 16
+SECTOR, BANKS, BANK_WORD, WIDEST = 32, 32, 4, 16
 """Bytes of a sector; banks, the bytes of a word in one, and the most bytes that a lane moves at once."""
 Ints = npt.NDArray[np.int64]
 
 
-def words_per_bank(lanes: Ints, words: Ints, width: int = WORD) -> Ints:
+def words_per_bank(lanes: Ints, words: Ints, width: int = BANK_WORD) -> Ints:
     """How many different words each bank has to give, by part of the warp and bank, where `lanes` want `words`.
 
     Each lane moves `width` bytes; with the default all lanes are one part. A part takes as many turns as the greatest
     number in its row; a 32nd of their sum, rounded up, would do.
     """
-    part = LANES // max(1, min(width, WIDEST) // WORD)
+    part = LANES // max(1, min(width, WIDEST) // BANK_WORD)
     wanted = np.unique(np.stack((lanes // part, words)), axis=1)
     parts = LANES // part
     return np.bincount(wanted[0] * BANKS + wanted[1] % BANKS, minlength=parts * BANKS).reshape(parts, BANKS)

@@ -52,7 +52,7 @@ def iterations_touching(done: Done, element: Sequence[int | None], known: Env) -
             if not unknown:
                 if evaluate(ix, env) != value:
                     return None
-            elif not _solved(ix, value, unknown, env):
+            elif not _solve_loop(ix, value, unknown, env):
                 rest.append((ix, value))
         if len(rest) == len(left):
             break
@@ -64,7 +64,7 @@ def iterations_touching(done: Done, element: Sequence[int | None], known: Env) -
     return None if fails or any(env[v] < 0 for v in s.dims if v in env) else env
 
 
-def _solved(ix: Index, value: int, unknown: frozenset[str], env: dict[str, int]) -> bool:
+def _solve_loop(ix: Index, value: int, unknown: frozenset[str], env: dict[str, int]) -> bool:
     """Put the one unknown loop of `ix`, if it stands alone in that, where `ix` is `value`; -1 if that is nowhere."""
     if len(unknown) != 1:
         return False

@@ -30,7 +30,7 @@ from loopir.ir.ops import REGISTRY
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import nodes, rebuild
 
-Kind = Literal["same", "scale", "shift"]
+Repair = Literal["same", "scale", "shift"]
 Make = Callable[[Sequence[Value], Sequence[Value], DType], Value]
 """The scale or shift, of a dtype, from what the atoms were and what they are."""
 POINTS = 6
@@ -44,7 +44,7 @@ class NoCorrection(Exception):
 class Correction:
     """What becomes of each value of a fold, and the atoms: the largest parts of the terms that are made of r alone."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[Repair, ...]
     make: tuple[Make | None, ...]
     atoms: tuple[Value, ...]
 
@@ -172,8 +172,8 @@ def by_form(monoid: Monoid, values: Sequence[Value], moving: Collection[str]) ->
                 one, other = (top, below) if p.power > 0 else (below, top)
                 one.append(new[x])
                 other.append(old[x])
-        scale = _product(top, t)
-        return Op(REGISTRY["div"], (scale, _product(below, t))) if below else scale
+        scale = _product_of(top, t)
+        return Op(REGISTRY["div"], (scale, _product_of(below, t))) if below else scale
 
     return Correction(("scale" if summing else "shift",), (make,), atoms)
 
@@ -223,7 +223,7 @@ def _total(signed: Sequence[tuple[int, Value]], t: DType) -> Value:
     return out
 
 
-def _product(xs: Sequence[Value], t: DType) -> Value:
+def _product_of(xs: Sequence[Value], t: DType) -> Value:
     out: Value | None = None
     for x in xs:
         out = _as(x, t) if out is None else Op(REGISTRY["mul"], (out, _as(x, t)))
@@ -237,7 +237,7 @@ def _as(x: Value, t: DType) -> Value:
 # ---------------------------------------------------------------- by numbers
 
 
-def _agrees(v: Value, kind: Kind, make: Make, atoms: Sequence[Value], moving: Collection[str]) -> bool:
+def _agrees(v: Value, kind: Repair, make: Make, atoms: Sequence[Value], moving: Collection[str]) -> bool:
     """Whether the correction of term `v` is right at random points, in float64."""
     rng = random.Random(4)
     for _ in range(POINTS):
@@ -259,7 +259,7 @@ def _agrees(v: Value, kind: Kind, make: Make, atoms: Sequence[Value], moving: Co
     return True
 
 
-def require_homomorphism(monoid: Monoid, kinds: Sequence[Kind]) -> None:
+def require_homomorphism(monoid: Monoid, kinds: Sequence[Repair]) -> None:
     """Refuse unless correcting two folds and combining them is combining them and correcting, as numbers tell."""
     rng = random.Random(2)
     for _ in range(POINTS):
@@ -271,7 +271,7 @@ def require_homomorphism(monoid: Monoid, kinds: Sequence[Kind]) -> None:
             raise NoCorrection(f"a fold by {monoid.name} does not keep a {' and a '.join(kinds)} of its terms")
 
 
-def _corrected(x: Sequence[float], kinds: Sequence[Kind], by: Sequence[float]) -> list[float]:
+def _corrected(x: Sequence[float], kinds: Sequence[Repair], by: Sequence[float]) -> list[float]:
     return [v * y if k == "scale" else v + y if k == "shift" else v for v, k, y in zip(x, kinds, by, strict=True)]
 
 
@@ -302,7 +302,7 @@ def number(v: Value, of: Callable[[Any], Any]) -> Any:
             return of(v)
 
 
-def differing(value: Value, kind: Kind, moving: Collection[str]) -> str:
+def differing(value: Value, kind: Repair, moving: Collection[str]) -> str:
     """A sentence with two elements that would have to be corrected differently."""
     rng = random.Random(1)
     loads = [*dict.fromkeys(n for n in nodes(value) if isinstance(n, Load))]
@@ -318,7 +318,7 @@ def differing(value: Value, kind: Kind, moving: Collection[str]) -> str:
 
 
 def _changes(
-    value: Value, kind: Kind, goes: dict[Load, tuple[float, float]], others: Sequence[Load], rng: random.Random
+    value: Value, kind: Repair, goes: dict[Load, tuple[float, float]], others: Sequence[Load], rng: random.Random
 ) -> Iterator[tuple[float, str]]:
     """What `value` changes by at random points, and where."""
     for _ in range(40):

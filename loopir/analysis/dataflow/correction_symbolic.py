@@ -14,9 +14,9 @@ from typing import Any
 from loopir.analysis.dataflow.correction import (
     POINTS,
     Correction,
-    Kind,
     Make,
     NoCorrection,
+    Repair,
     differing,
     reads,
     reads_only,
@@ -39,7 +39,7 @@ def propose(monoid: Monoid, values: Sequence[Value], moving: frozenset[str]) -> 
     before = list(terms.atoms.values())
     now = [sp.Symbol(f"{r.name}_", real=True) for r in before]
     later = dict(zip(before, now, strict=True))
-    found: list[tuple[Kind, Any]] = []
+    found: list[tuple[Repair, Any]] = []
     for v, some, neutral in zip(values, ways, monoid.identity, strict=True):
         found.append(("same", None) if some is None else _found(monoid, v, some, neutral, later, terms))
     make = tuple(None if e is None else _maker(e, before, now, terms) for _, e in found)
@@ -119,13 +119,13 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 
 def _found(
     monoid: Monoid, value: Value, ways: list[Any], neutral: Const, later: dict[Any, Any], terms: _Terms
-) -> tuple[Kind, Any]:
+) -> tuple[Repair, Any]:
     """The kind of correction of one value of a fold, and the scale or shift."""
     import sympy as sp
 
     some = [e for e in ways if e.free_symbols & {*later}]
     fixed = [e for e in ways if not e.free_symbols & {*later} and e != _exactly(neutral.value)]
-    kinds: tuple[Kind, ...] = ("scale",) if monoid.name == "sum" else ("shift", "scale")
+    kinds: tuple[Repair, ...] = ("scale",) if monoid.name == "sum" else ("shift", "scale")
     for kind in kinds if not fixed else ():  # a way that does not change, and is not neutral, wants no correction
         changes = [_change(e, kind, later) for e in some]
         free = [c for c in changes if not c.free_symbols & {*terms.others.values()}]
@@ -141,7 +141,7 @@ def _exactly(x: float) -> Any:
     return sp.nsimplify(x, rational=True) if abs(x) != float("inf") else sp.oo if x > 0 else -sp.oo
 
 
-def _change(e: Any, kind: Kind, later: dict[Any, Any]) -> Any:
+def _change(e: Any, kind: Repair, later: dict[Any, Any]) -> Any:
     import sympy as sp
 
     new = e.subs(later, simultaneous=True)
@@ -157,7 +157,7 @@ def _numbers(symbols: Collection[Any], rng: random.Random) -> dict[Any, Any]:
     return {s: sp.Float(rng.uniform(0.5, 3.0) * (1 if s.is_positive else rng.choice((-1, 1))), DIGITS) for s in symbols}
 
 
-def _agrees_numerically(e: Any, change: Any, kind: Kind, later: dict[Any, Any]) -> bool:
+def _agrees_numerically(e: Any, change: Any, kind: Repair, later: dict[Any, Any]) -> bool:
     """Whether the change is right at random points: what sympy proposes is believed for that alone."""
     rng = random.Random(0)
     for _ in range(POINTS):

@@ -19,7 +19,7 @@ from loopir.ir.grammar import Func, Int, Loop, Stmt
 from loopir.ir.traverse.walk import bodies, is_affine_visible, nodes
 from loopir.ir.verify.verify import evaluate
 
-SMALL = (0, 1, 2, 3, 4, 5, 7)
+SIZES_TRIED = (0, 1, 2, 3, 4, 5, 7)
 MAX_ITERATIONS = 100_000
 """Iterations of one run that are tried."""
 CALLS, FAR = 24, 300_000
@@ -81,7 +81,11 @@ def iterations(func: Func, sizes: Mapping[str, int]) -> int:
 
 
 def _small(func: Func) -> Iterator[dict[str, int]]:
-    several = product(SMALL, repeat=len(func.sizes)) if len(func.sizes) < 4 else [(v,) * len(func.sizes) for v in SMALL]
+    several = (
+        product(SIZES_TRIED, repeat=len(func.sizes))
+        if len(func.sizes) < 4
+        else [(v,) * len(func.sizes) for v in SIZES_TRIED]
+    )
     every = sorted(
         (dict(zip(func.sizes, v, strict=True)) for v in several), key=lambda s: (sum(s.values()) % 13, sum(s.values()))
     )
@@ -90,12 +94,14 @@ def _small(func: Func) -> Iterator[dict[str, int]]:
 
 def _near_constants(before: Func, after: Func) -> Iterator[dict[str, int]]:
     """Each size next to a constant, the others small; then all of them. Constants of one program alone come first."""
-    one, other = ({n.value for n in nodes(f) if isinstance(n, Int) and n.value > SMALL[-1]} for f in (before, after))
+    one, other = (
+        {n.value for n in nodes(f) if isinstance(n, Int) and n.value > SIZES_TRIED[-1]} for f in (before, after)
+    )
     near = [c + d for c in (*sorted(one ^ other), *sorted(one & other)) for d in (1, 0, -1)]
     names = before.sizes
     for value in dict.fromkeys(near):
         for n in names if len(names) > 1 else ():
-            yield {v: value if v == n else SMALL[3] for v in names}
+            yield {v: value if v == n else SIZES_TRIED[3] for v in names}
         if names:
             yield dict.fromkeys(names, value)
 

@@ -253,24 +253,24 @@ def guarding_tests(n: Node) -> Iterator[tuple[Cmp, bool]]:
     choice depends."""
     for x in nodes(n):
         if isinstance(x, Select):
-            yield from _terms(x.cond, True)
-            yield from _terms(x.cond, False)
+            yield from _undecided_terms(x.cond, True)
+            yield from _undecided_terms(x.cond, False)
 
 
 def guards_around(s: Stmt) -> Iterator[tuple[Cmp, bool]]:
     """The comparisons on whose turning out so a statement in `s` depends."""
     if isinstance(s, If):
-        yield from _terms(s.cond, True)
-        yield from _terms(s.cond, False) if s.orelse else ()
+        yield from _undecided_terms(s.cond, True)
+        yield from _undecided_terms(s.cond, False) if s.orelse else ()
 
 
-def _terms(c: Cond, held: bool) -> Iterator[tuple[Cmp, bool]]:
+def _undecided_terms(c: Cond, held: bool) -> Iterator[tuple[Cmp, bool]]:
     match c:
         case And(terms) | Or(terms):
             for t in terms:
-                yield from _terms(t, held)
+                yield from _undecided_terms(t, held)
         case Not(term):
-            yield from _terms(term, not held)
+            yield from _undecided_terms(term, not held)
         case Cmp():
             yield c, held
         case _:

@@ -130,7 +130,7 @@ class _Case:
             left = left.subtract(_renewed(self.func, self.writer, self.reader, between, dims, self.across))
         written = nothing(len(dims))
         for one in self.renewals if not left.is_empty() else ():
-            written = written.union(_written(self.func, self.writer, self.reader, one, dims))
+            written = written.union(_written_before(self.func, self.writer, self.reader, one, dims))
         points = [least_point(s, len(dims)) for s in left.intersect(written).get_basic_sets() if not s.is_empty()]
         if not points:
             return None
@@ -285,7 +285,7 @@ def _renewed(
     return _points(system, [[*a, *b] for a, b in product(first, then)], dims, [f"u.{v}" for v in s.dims])
 
 
-def _written(func: Func, writer: Done, reader: Done, one: Done, dims: Sequence[str]) -> isl.Set:
+def _written_before(func: Func, writer: Done, reader: Done, one: Done, dims: Sequence[str]) -> isl.Set:
     """The instances of which the second one reads what `one` may have written before it."""
     system = instance_of(func, *writer)[0]
     right = instance_of(func, *reader, "t", system)[1]

@@ -32,7 +32,7 @@ from loopir.ir.traverse.memo import cached
 from loopir.ir.traverse.walk import loop_of, nests_declaring
 from loopir.ir.verify.verify import evaluate
 
-SMALL = 4
+SMALL_SIZES = 4
 """Sizes below this are tried one by one where an index is not affine."""
 
 
@@ -306,7 +306,7 @@ class Pair:
     def at_small_sizes(self, orders: Sequence[Order]) -> Iterator[dict[str, int]]:
         """With the sizes fixed, products of sizes are numbers and nothing is left that is not affine."""
         names = self.func.sizes
-        for values in product(range(SMALL), repeat=len(names)) if len(names) <= 3 else ():
+        for values in product(range(SMALL_SIZES), repeat=len(names)) if len(names) <= 3 else ():
             sizes = dict(zip(names, values, strict=True))
             if all(cond_holds(c, sizes) for c in self.func.assumes):
                 base = self.system(sizes)

@@ -100,14 +100,14 @@ def _end(ends: Ends, s: Statement, shared: Set[str], side: str) -> None:
     for v, extent in zip(s.dims, s.extents, strict=True):
         if v in shared and side == "t.":
             continue
-        size = _constant(extent)
+        size = _max_trips(extent)
         name, low = (v, -inf if size is None else 1 - size) if v in shared else (side + v, 0)
         ends.low[name] = low
         if size is not None:
             ends.high[name] = size - 1
 
 
-def _constant(extent: Index | None) -> int | None:
+def _max_trips(extent: Index | None) -> int | None:
     """A number of iterations that a loop has at most."""
     match extent:
         case Int(n) | Min(Int(n), _) | Min(_, Int(n)):

@@ -76,7 +76,7 @@ class Reduced:
             row = {k: c for k, c in linear.items() if c}
             if equality:
                 equal.append(row)
-            elif _count(row) == 1:
+            elif _variable_count(row) == 1:
                 self.ends.tighten(row)
             else:
                 at_least.append(row)
@@ -104,7 +104,7 @@ class Reduced:
         for row in bounds:
             self.ends.tighten(row)
         row = {**dividend, quotient: -divisor}  # a variable is two digits; of a sum the rest, no part, is solved for
-        whole = {**row, rest: -1} if _count(dividend) == 1 else {rest: -1, **row}
+        whole = {**row, rest: -1} if _variable_count(dividend) == 1 else {rest: -1, **row}
         return {k: c for k, c in whole.items() if c}
 
     def _digits(self, row: Linear) -> Iterator[Linear]:
@@ -144,7 +144,7 @@ class Reduced:
         wide: list[Linear] = []
         tightened: set[str] = set()
         for row in rows:
-            if _count(row) == 1:
+            if _variable_count(row) == 1:
                 tightened.add(name := ends.tighten(row))
                 if ends.empty(name):
                     return False
@@ -176,7 +176,7 @@ def is_infeasible(base: Reduced, order: Sequence[Constraint], cases: Sequence[Se
 # ---------------------------------------------------------------- rows
 
 
-def _count(row: Linear) -> int:
+def _variable_count(row: Linear) -> int:
     """How many variables `row` speaks of."""
     return len(row) - ("" in row)
 
@@ -203,7 +203,7 @@ def _eliminate(row: Linear, solved: Mapping[str, Linear]) -> Linear:
 def solve(row: Linear, solved: dict[str, Linear], kept: list[Linear]) -> bool:
     """Solve `row == 0` for a variable with coefficient 1 or -1, or keep it; False if it cannot be."""
     row = _eliminate(row, solved)
-    if not _count(row):
+    if not _variable_count(row):
         return not row.get("", 0)
     name = _unit(row)
     if name is None:

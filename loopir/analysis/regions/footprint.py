@@ -135,13 +135,13 @@ def footprint(
     """
     found = tuple(found)
     under = guarded and any(t.known.facts is not outer.facts for t in found)
-    inside = _guarded(found, outer) if under else outer
+    inside = _guard_facts(found, outer) if under else outer
     told = {known: guard_facts(known, outer) for known in {t.known: None for t in found}}
     dims = [_hull(found, d, outer, inside, size, told) for d, size in enumerate(shape)]
     return Footprint(*(tuple(x[part] for x in dims) for part in range(3)))
 
 
-def _guarded(found: Sequence[RegionAccess], outer: Context) -> Context:
+def _guard_facts(found: Sequence[RegionAccess], outer: Context) -> Context:
     """What is known wherever something is touched: of the guards around, what holds for some of the inner loops."""
     sets = [outer_facts(t, outer) for t in {(t.known, t.inner): t for t in found}.values()]
     return outer.given(*(c for c in sets[0] if all(c in others for others in sets[1:]))) if sets else outer

@@ -82,7 +82,7 @@ class Bounds:
                 return Range(Int(max(0, -value)), Int(max(0, value)))
             case Var(name):
                 extent = self.extents.get(name)  # a loop without iterations computes nothing
-                return Range(ZERO, maximum(1, ix) if extent is None else _before(self.of(extent).up))
+                return Range(ZERO, maximum(1, ix) if extent is None else _one_less(self.of(extent).up))
             case Add(a, b):
                 together = self._apart(a, b) or self._rest_of_a_loop(a, b)
                 if together is not None:
@@ -99,14 +99,14 @@ class Bounds:
                 one, other = self.of(a), self.of(b)
                 return Range(_smaller(one.down, other.down), _larger(one.up, other.up))
             case FloorDiv(Var(name), b) if (others := cancel_factors(self.extents.get(name, ix), b)) is not None:
-                return Range(ZERO, _before(self.of(others).up))  # which of the loops that were fused into one this is
+                return Range(ZERO, _one_less(self.of(others).up))  # which of the loops that were fused into one this is
             case FloorDiv(a, b):
                 whole = self.of(a)
                 if not isinstance(b, Int):
                     return whole
                 return Range(ZERO if whole.down == ZERO else whole.down // b + 1, whole.up // b)
             case Mod(_, b):
-                return Range(ZERO, _before(self.of(b).up))
+                return Range(ZERO, _one_less(self.of(b).up))
             case Xor(a, b):  # of a number of bits, the sign among them, that holds either
                 most = (self.of(a).size + self.of(b).size) * 2
                 return Range(most, most)
@@ -130,19 +130,19 @@ class Bounds:
         of the other c x: together those are below c n."""
         terms, first = [*_summands(a), *_summands(b)], len(_summands(a))
         for k, t in enumerate(terms):
-            factors = _factors(t)
+            factors = _index_factors(t)
             for v in factors:
                 parts = _less(self.extents[v.name]) if isinstance(v, Var) and v.name in self.extents else None
                 if parts is None:
                     continue
                 scale = factors - Counter([v])
                 beside = range(first, len(terms)) if k < first else range(first)
-                at = next((n for n in beside if _factors(terms[n]) == scale + _factors(parts[1])), None)
+                at = next((n for n in beside if _index_factors(terms[n]) == scale + _index_factors(parts[1])), None)
                 scales = [self.of(f) for f in scale.elements()]
                 if at is None or any(r.down != ZERO for r in scales):
                     continue
                 others = [self.of(u) for n, u in enumerate(terms) if n not in (k, at)]
-                count = _before(_total([self.of(u).up for u in parts[0]]))
+                count = _one_less(_total([self.of(u).up for u in parts[0]]))
                 low, high = (reduce(mul, [r.up for r in scales], x) for x in (self.of(parts[1]).down, count))
                 return Range(_total([low, *[r.down for r in others]]), _total([high, *[r.up for r in others]]))
         return None
@@ -181,8 +181,8 @@ def _summands(ix: Index) -> list[Index]:
     return [*_summands(ix.a), *_summands(ix.b)] if isinstance(ix, Add) else [ix]
 
 
-def _factors(ix: Index) -> Counter[Index]:
-    return _factors(ix.a) + _factors(ix.b) if isinstance(ix, Mul) else Counter([ix] if ix != Int(1) else [])
+def _index_factors(ix: Index) -> Counter[Index]:
+    return _index_factors(ix.a) + _index_factors(ix.b) if isinstance(ix, Mul) else Counter([ix] if ix != Int(1) else [])
 
 
 def _less(extent: Index) -> tuple[list[Index], Index] | None:
@@ -198,7 +198,7 @@ def _total(bounds: list[Index]) -> Index:
     return reduce(add, bounds, ZERO)
 
 
-def _before(up: Index) -> Index:
+def _one_less(up: Index) -> Index:
     """One less, but not below 0."""
     return Int(max(0, up.value - 1)) if isinstance(up, Int) else maximum(0, up - 1)
 

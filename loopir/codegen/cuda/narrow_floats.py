@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from loopir.ir.dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16
 
-NARROW: dict[DType, tuple[str, str]] = {
+NARROW_FLOATS: dict[DType, tuple[str, str]] = {
     float16: ("unsigned short", "f16"), bfloat16: ("unsigned short", "bf16"),
     float8_e4m3fn: ("unsigned char", "e4m3"), float8_e5m2: ("unsigned char", "e5m2"),
 }  # fmt: skip

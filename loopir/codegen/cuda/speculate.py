@@ -59,11 +59,11 @@ def _is_safe_and_heavy(values: Sequence[Node], own: Collection[str], extents: Ma
 
 
 def _within(at: Index, ends: Mapping[str, int], size: int) -> bool:
-    last = _last(at, ends)
+    last = _largest(at, ends)
     return last is not None and last < size
 
 
-def _last(at: Index, ends: Mapping[str, int]) -> int | None:
+def _largest(at: Index, ends: Mapping[str, int]) -> int | None:
     """The largest that `at` comes to, if it is a sum of products of what is at least 0 and has a known end."""
     match at:
         case Int(value):
@@ -71,7 +71,7 @@ def _last(at: Index, ends: Mapping[str, int]) -> int | None:
         case Var(name):
             return ends[name] - 1 if name in ends else None
         case Add(a, b) | Mul(a, b):
-            x, y = _last(a, ends), _last(b, ends)
+            x, y = _largest(a, ends), _largest(b, ends)
             return None if x is None or y is None else x + y if isinstance(at, Add) else x * y
         case _:
             return None

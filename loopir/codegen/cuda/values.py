@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from loopir.codegen.cuda.narrow_floats import NARROW
+from loopir.codegen.cuda.narrow_floats import NARROW_FLOATS
 from loopir.codegen.fast_division import is_nonnegative
 from loopir.errors import LowerError
 from loopir.ir.dtypes import DType, bool_, float16, float32, uint64
@@ -121,14 +121,14 @@ RESERVED = frozenset(_WORDS.split())
 
 def memory_type(t: DType) -> str:
     """The C type of an element in memory."""
-    if t in NARROW:
-        return NARROW[t][0]
+    if t in NARROW_FLOATS:
+        return NARROW_FLOATS[t][0]
     return "unsigned char" if t == bool_ else _C[t.name]
 
 
 def value_type(t: DType) -> str:
     """The C type of a value in a register."""
-    if t in NARROW:
+    if t in NARROW_FLOATS:
         return "float"
     return "bool" if t == bool_ else _C[t.name]
 
@@ -260,12 +260,12 @@ class CudaValues:
         return f"{self.name(b.name)} + {at}"
 
     def from_memory(self, source: str, t: DType) -> str:
-        if t in NARROW:
-            return f"lp_from_{NARROW[t][1]}({source})"
+        if t in NARROW_FLOATS:
+            return f"lp_from_{NARROW_FLOATS[t][1]}({source})"
         return f"({source} != 0)" if t == bool_ else source
 
     def to_memory(self, source: str, t: DType) -> str:
-        return f"lp_to_{NARROW[t][1]}({source})" if t in NARROW else source
+        return f"lp_to_{NARROW_FLOATS[t][1]}({source})" if t in NARROW_FLOATS else source
 
     # ------------------------------------------------------------ values
 
@@ -302,7 +302,7 @@ class CudaValues:
     def held(self, v: Value) -> str:
         """`v` as memory holds it. A narrow float is rounded once, and a copy of one is not touched."""
         t = v.dtype
-        if t not in NARROW:
+        if t not in NARROW_FLOATS:
             return self.value(v)
         match v:
             case Load(buffer, at):
@@ -323,7 +323,7 @@ class CudaValues:
     def unrounded(self, v: Op) -> str:
         """The operation, of narrow floats in float32."""
         t = v.args[0].dtype
-        work = float32 if t in NARROW else t
+        work = float32 if t in NARROW_FLOATS else t
         template = v.fn.cuda.get(work.name) or v.fn.cuda.get(work.kind)
         if template is None:
             raise LowerError(f"{v.fn.name} of {t} has no spelling in CUDA C; cast to float32 or float64 first")
@@ -333,7 +333,7 @@ class CudaValues:
 
     def rounded(self, source: str, t: DType) -> str:
         """A float rounded to a narrow type, held as float."""
-        return f"lp_round_{NARROW[t][1]}({source})" if t in NARROW else source
+        return f"lp_round_{NARROW_FLOATS[t][1]}({source})" if t in NARROW_FLOATS else source
 
     def convert(self, source: str, have: DType, to: DType) -> str:
         """Floats to integers truncate and saturate, NaN becomes 0; integers wrap."""
@@ -341,7 +341,7 @@ class CudaValues:
             return source
         if to == bool_:
             return f"({source} != 0)"
-        if to in NARROW:
+        if to in NARROW_FLOATS:
             return self.rounded(_as_float(source, have, to), to)
         if have.is_float and to.is_integer:
             info = np.iinfo(to.numpy)

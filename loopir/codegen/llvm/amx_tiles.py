@@ -53,7 +53,7 @@ def allocated(b: Buffer, values: Values) -> Iterator[None]:
     del values.tiles[b.name]
 
 
-def _number(x: Load, values: Values) -> Operand:
+def _register_of(x: Load, values: Values) -> Operand:
     """The register that element `x` is the first of."""
     terms, at = values.indices.sum(x.at[0])
     if terms:
@@ -68,11 +68,11 @@ def _number(x: Load, values: Values) -> Operand:
 def _dot(s: InstrCall, values: Values) -> None:
     a, b = (x.buffer.dtype for x in s.operands[1:])
     name = "tdpbf16ps" if a.is_float else f"tdpb{SIGNS[a.kind, b.kind]}"
-    _call(values, name, *(_number(x, values) for x in s.operands))
+    _call(values, name, *(_register_of(x, values) for x in s.operands))
 
 
 def _zero(s: InstrCall, values: Values) -> None:
-    _call(values, "tilezero", _number(s.operands[0], values))
+    _call(values, "tilezero", _register_of(s.operands[0], values))
 
 
 def _moved(s: InstrCall, values: Values) -> None:
@@ -84,7 +84,7 @@ def _moved(s: InstrCall, values: Values) -> None:
     _call(
         values,
         name,
-        _number(tile, values),
+        _register_of(tile, values),
         values.address(memory.buffer, memory.at[0], wide=True),
         word(stride),
     )

@@ -372,7 +372,7 @@ def _called_apart(b: Builder, label: str, x: Operand) -> Operand:
     return b.call(Callee(x.type, f"@{name}"), [x])
 
 
-def _digits(b: Builder, x: Operand, kept: str, how: str) -> Operand:
+def _round_digits(b: Builder, x: Operand, kept: str, how: str) -> Operand:
     """A float with only so many stored bits of its significand: the nearest, or what is below cut off; NaN stays."""
     bits, digits = _layout(x)
     below = digits - int(kept)
@@ -385,7 +385,7 @@ def _digits(b: Builder, x: Operand, kept: str, how: str) -> Operand:
 _BIT_OPERATIONS: dict[str, Callable[[Builder, Operand, Operand, str], Operand]] = {
     "scale": lambda b, x, n, how: _scaled(b, x, n, how.split()[1]),
     "significand": lambda b, x, _, how: _split_float(b, x, how), "binade": lambda b, x, _, how: _split_float(b, x, how),
-    "parity": _negated, "negated": _negated, "keep": lambda b, x, _, how: _digits(b, x, *how.split()[1:]),
+    "parity": _negated, "negated": _negated, "keep": lambda b, x, _, how: _round_digits(b, x, *how.split()[1:]),
 }  # fmt: skip
 """Of the first and the last operand, by the first word of the spelling."""
 

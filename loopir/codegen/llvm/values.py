@@ -187,7 +187,7 @@ class Values:
         join = "and" if every else "or"
         total: Operand = constant(I1, int(every))
         for n, t in enumerate(terms):
-            if n == 0 or not _guarded(t):
+            if n == 0 or not _may_fault(t):
                 total = self.b.op(join, *self.alike(total, self.cond(t)))
                 continue
             undecided = total if every else self.b.not_(total)
@@ -411,7 +411,7 @@ class Values:
             with self.masked(other):
                 b = self.arm(v.b, other)
             return self.b.select(*self.alike(test, a, b))
-        if not (_guarded(v.a) or _guarded(v.b)):
+        if not (_may_fault(v.a) or _may_fault(v.b)):
             a, b = self.alike(self.value(v.a), self.value(v.b))
             return self.b.select(test, a, b)
         return self.branch(test, lambda: self.value(v.a), lambda: self.value(v.b))
@@ -479,7 +479,7 @@ class Values:
         return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
 
 
-def _guarded(v: Node) -> bool:
+def _may_fault(v: Node) -> bool:
     """Whether evaluating `v` for nothing may fault or cost much."""
     return any(isinstance(n, Load) or (isinstance(n, Op) and n.fn.rare) for n in distinct_nodes(v))
 

@@ -22,7 +22,9 @@ __device__ __forceinline__ void lp_cp_async_4(void* to, const void* from) {
 """
 
 
-def _copy(short: str, dtype: str, count: int, name: str = "", suffix: str = "", prelude: str = _PRELUDE) -> None:
+def _declare_copy(
+    short: str, dtype: str, count: int, name: str = "", suffix: str = "", prelude: str = _PRELUDE
+) -> None:
     run = Pointer((0,), run=count)
     instruction(
         cuda=f"lp_cp_async{suffix}({{dst}}, {{src}});", cuda_prelude=prelude, at={"dst": run, "src": run},
@@ -38,6 +40,6 @@ for _short, _dtype, _count in (
     ("bf16", "bfloat16", 8), ("f16", "float16", 8), ("f32", "float32", 4), ("i8", "int8", 16), ("u8", "uint8", 16),
     ("e4m3", "float8_e4m3fn", 16), ("e5m2", "float8_e5m2", 16),
 ):  # fmt: skip
-    _copy(_short, _dtype, _count)
+    _declare_copy(_short, _dtype, _count)
 for _short, _dtype in (("f32", "float32"), ("i32", "int32")):
-    _copy(_short, _dtype, 1, "x1", "_4", _SINGLE)
+    _declare_copy(_short, _dtype, 1, "x1", "_4", _SINGLE)

@@ -43,7 +43,7 @@ RIGHT = {"": ("B[k, j]", "[16, 8]", B16, "B"), "_bt": ("B[j, k]", "[8, 16]", BT1
 """How an operand may lie, by what it adds to an instruction's name: what is read, its shape and layout, what it is."""
 
 
-def _product(short: str, dtype: str, left: str, right: str) -> None:
+def _declare_mma(short: str, dtype: str, left: str, right: str) -> None:
     """Sums are float32; how they are rounded, the hardware says."""
     (a, rows, a_layout, a_told), (b, columns, b_layout, b_told) = LEFT[left], RIGHT[right]
     instruction(
@@ -97,6 +97,6 @@ def ldmatrix_{operand}_{short}(dst: "out {dtype}[16, 16] fragment {layout}", src
 
 for _short, _dtype in (("bf16", "bfloat16"), ("f16", "float16")):
     for _left, _right in product(LEFT, RIGHT):
-        _product(_short, _dtype, _left, _right)
+        _declare_mma(_short, _dtype, _left, _right)
     for _operand in LOADS:
         _load(_short, _dtype, _operand)

@@ -15,7 +15,7 @@ from loopir.ir.ops import FAMILIES
 
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "i8": "int8", "i32": "int32",
           "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}  # fmt: skip
-BYTES = {"bf16": 2, "f16": 2, "f32": 4, "i8": 1, "i32": 4, "e4m3": 1, "e5m2": 1}
+ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "i8": 1, "i32": 4, "e4m3": 1, "e5m2": 1}
 MAX_BOX_EXTENT, PART = 256, 16
 """Elements of a box along a dimension; what the bytes of its rows are a multiple of."""
 
@@ -65,7 +65,7 @@ def _spelt(rank: int) -> str:
 
 
 def _fits(h: int, w: int, short: str) -> bool:
-    return 2 <= h <= MAX_BOX_EXTENT and 2 <= w <= MAX_BOX_EXTENT and w * BYTES[short] % PART == 0
+    return 2 <= h <= MAX_BOX_EXTENT and 2 <= w <= MAX_BOX_EXTENT and w * ELEMENT_BYTES[short] % PART == 0
 
 
 def _store(height: str, width: str, short: str) -> None:

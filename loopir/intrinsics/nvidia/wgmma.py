@@ -35,10 +35,10 @@ class Kind:
 
     @property
     def depth(self) -> int:
-        return BYTES // BY_NAME[self.dtype].bytes
+        return ROW_BYTES // BY_NAME[self.dtype].bytes
 
 
-KINDS = {
+OPERAND_KINDS = {
     "bf16": Kind("bfloat16", "float32({})", "float32", "f32.bf16.bf16", either=True),
     "f16": Kind("float16", "float32({})", "float32", "f32.f16.f16", either=True),
     "tf32": Kind("float32", "tf32_below({})", "float32", "f32.tf32.tf32"),
@@ -49,7 +49,7 @@ KINDS = {
     "e5m2_e4m3": Kind("float8_e5m2", "float32({})", "float32", "f32.e5m2.e4m3", right="float8_e4m3fn"),
 }
 """By name in instructions. Of a float32 in shared memory tensor cores read the bits of TF32 alone."""
-MAX_COLUMNS, BYTES, INT_COLUMNS_BY_16 = 256, 32, 32
+MAX_COLUMNS, ROW_BYTES, INT_COLUMNS_BY_16 = 256, 32, 32
 """Columns of one product; bytes of its rows; columns of integers are multiples of 16 from here on."""
 
 _PRELUDE = """\
@@ -92,9 +92,9 @@ def _in_lines(words: list[str], each: int, between: str) -> str:
     return f",{between}".join(", ".join(words[n : n + each]) for n in range(0, len(words), each))
 
 
-def _product(columns: str, steps: str, short: str, first: str | None, transposed: str | None) -> None:
+def _declare_wgmma(columns: str, steps: str, short: str, first: str | None, transposed: str | None) -> None:
     """Each operand lies with the reduced loop along its rows, or with its other loop, which the descriptor tells."""
-    n, kind = int(columns), KINDS[short]
+    n, kind = int(columns), OPERAND_KINDS[short]
     left, right, k, registers = first == "_at", transposed is None, kind.depth, first == "_ar"
     wide = n % (16 if kind.register == "r" and n > INT_COLUMNS_BY_16 else 8) == 0 and 8 <= n <= MAX_COLUMNS
     if not wide or int(steps) != k or ((left or right) and not kind.either):
@@ -130,4 +130,4 @@ def {name}(C: "inout {kind.sums}[64, {n}] fragment {warpgroup_fragment(2)}",
 """)  # fmt: skip
 
 
-FAMILIES.append((re.compile(rf"wgmma_m64n(\d+)k(\d+)_({'|'.join(KINDS)})(_at|_ar)?(_bt)?"), _product))
+FAMILIES.append((re.compile(rf"wgmma_m64n(\d+)k(\d+)_({'|'.join(OPERAND_KINDS)})(_at|_ar)?(_bt)?"), _declare_wgmma))

@@ -27,7 +27,7 @@ def private(name: str, arity: int, fn: Callable[..., Any], llvm: str, *, rare: b
     return Intrinsic(name, arity, FLOAT, fn, llvm={"float": llvm}, rare=rare, doc="Part of an expansion.")
 
 
-def _fused(a: Any, b: Any, c: Any) -> Any:
+def _fma(a: Any, b: Any, c: Any) -> Any:
     wide = np.longdouble if a.dtype == np.float64 else np.float64
     return (wide(a) * wide(b) + wide(c)).astype(a.dtype)[()]
 
@@ -41,7 +41,7 @@ def _parity(x: Any, shifted: Any) -> Any:
 nearest = private("nearest", 1, np.rint, "llvm.roundeven")
 down = private("round_down", 1, np.floor, "llvm.floor")
 root = private("square_root", 1, np.sqrt, "llvm.sqrt")
-fused = private("fused", 3, _fused, "llvm.fma")
+fused = private("fused", 3, _fma, "llvm.fma")
 signed = private("signed", 2, np.copysign, "llvm.copysign")
 parity = private("negated_by_parity", 2, _parity, "parity")
 as_signed = private("negated_by_sign", 2, lambda x, y: np.where(np.signbit(y), -x, x)[()], "negated")

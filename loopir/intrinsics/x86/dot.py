@@ -19,7 +19,7 @@ SAME_SIGN_SUMS = 8
 """Sums of a vector at most, of products of one sign."""
 
 
-def _sums(lanes: str, steps: int, one: str, other: str, total: str, name: str) -> None:
+def _declare_dot(lanes: str, steps: int, one: str, other: str, total: str, name: str) -> None:
     """The instruction for so many sums of `steps` products each, of `one` that all lanes have by `other`."""
     count = int(lanes)
     if count not in (4, 8, 16):
@@ -35,16 +35,16 @@ def dot{steps}_{count}_{name}(A: "{one}[{steps}]", B: "{other}[{count}, {steps}]
 
 
 def _pairs(lanes: str, dtype: str) -> None:
-    _sums(lanes, 2, dtype, dtype, "float32" if dtype == "bfloat16" else "int32", dtype)
+    _declare_dot(lanes, 2, dtype, dtype, "float32" if dtype == "bfloat16" else "int32", dtype)
 
 
 def _fours(lanes: str, dtype: str) -> None:
-    _sums(lanes, 4, dtype, "int8" if dtype == "uint8" else "uint8", "int32", dtype)
+    _declare_dot(lanes, 4, dtype, "int8" if dtype == "uint8" else "uint8", "int32", dtype)
 
 
 def _fours_alike(lanes: str, dtype: str) -> None:
     if int(lanes) <= SAME_SIGN_SUMS:
-        _sums(lanes, 4, dtype, dtype, "int32", f"{dtype}_{dtype}")
+        _declare_dot(lanes, 4, dtype, dtype, "int32", f"{dtype}_{dtype}")
 
 
 FAMILIES.append((re.compile(r"dot2_(\d+)_(int8|int16|bfloat16)"), _pairs))

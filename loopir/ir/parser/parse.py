@@ -179,12 +179,12 @@ def func(fn: Callable[..., Any]) -> Func:
         reason = "Python keeps no source of what is typed at a prompt or run by exec"
         cure = f"put {fn.__name__} into a file, or give its text to lp.parse"
         raise ParseError(f"the source of {fn.__name__!r} is not to be had: {reason}; {cure}") from None
-    constants = {**fn.__globals__, **_around(fn), **inspect.getclosurevars(fn).nonlocals}
+    constants = {**fn.__globals__, **_enclosing_locals(fn), **inspect.getclosurevars(fn).nonlocals}
     filename = inspect.getsourcefile(fn) or "<nest>"
     return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), defined=True)
 
 
-def _around(fn: Callable[..., Any]) -> dict[str, object]:
+def _enclosing_locals(fn: Callable[..., Any]) -> dict[str, object]:
     """The locals of the function that `fn` is being defined in: annotations, being strings, close over nothing."""
     frame = inspect.currentframe()
     caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
@@ -440,7 +440,9 @@ class _Reader(Declarations):
 
     def alloc(self, item: ast.withitem) -> Buffer:
         call, target = item.context_expr, item.optional_vars
-        if not (isinstance(call, ast.Call) and _called(call, "alloc") and isinstance(target, ast.Name) and call.args):
+        if not (
+            isinstance(call, ast.Call) and _is_call_of(call, "alloc") and isinstance(target, ast.Name) and call.args
+        ):
             self.fail(call, 'memory is taken by: with alloc("dtype[shape]", scope=..., layout=...) as name')
         options = {k.arg: k.value for k in call.keywords}
         given = options.get("scope")
@@ -538,7 +540,7 @@ class _Reader(Declarations):
         return tuple(self.typed(x, t) for x, t in zip(items, types, strict=True))
 
 
-def _called(node: ast.expr, name: str) -> bool:
+def _is_call_of(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Call) and name_of(node.func) == name
 
 

@@ -99,7 +99,7 @@ def verify(func: Func, stage: Stage = "schedule") -> None:
 def _body(body: Body, here: VerifyContext, sizes: frozenset[str]) -> None:
     for s in body:  # those met most are told by their types, which is sooner than a match
         if isinstance(s, Loop):
-            _loop(s, here, sizes) if here.loops else _nest(s, here, sizes)
+            _loop(s, here, sizes) if here.loops else _check_nest(s, here, sizes)
         elif isinstance(s, Store):
             _store(s, here)
         elif isinstance(s, Reduce):
@@ -166,7 +166,7 @@ def _other(s: Stmt, here: VerifyContext, sizes: frozenset[str]) -> None:
             fail(f"{type(s).__name__} is no statement of the language")
 
 
-def _nest(s: Loop, here: VerifyContext, sizes: frozenset[str]) -> None:
+def _check_nest(s: Loop, here: VerifyContext, sizes: frozenset[str]) -> None:
     """A loop with no loop around it: checked as it stands once, then against its surroundings.
 
     Guards around it, which stand in no loop either, are known where a reduction inside starts.

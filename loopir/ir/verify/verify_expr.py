@@ -120,7 +120,7 @@ def _division(n: FloorDiv | Mod, here: VerifyContext, params: dict[str, DType] |
         fail(f"an index is divided by {n.b.value}; the divisor has to be positive")
 
 
-def _terms(n: And | Or, here: VerifyContext, params: dict[str, DType] | None) -> None:
+def _check_terms(n: And | Or, here: VerifyContext, params: dict[str, DType] | None) -> None:
     if len(n.terms) == 1:
         fail(f"{type(n).__name__} of one term; write the term")
     for t in n.terms:
@@ -204,7 +204,7 @@ Rule = Callable[[Any, VerifyContext, "dict[str, DType] | None"], None]
 RULES: dict[type, Rule] = {
     **dict.fromkeys((Add, Mul, Min, Max, Xor, Cmp), _pair),
     **dict.fromkeys((FloorDiv, Mod), _division),
-    **dict.fromkeys((And, Or), _terms),
+    **dict.fromkeys((And, Or), _check_terms),
     Not: lambda n, here, params: expr(n.term, here, params),
     Const: _const,
     ValueToIndex: _opaque,

@@ -122,12 +122,12 @@ def _lifted(loop: Loop, only: Stmt, ctx: Context, labels: set[str]) -> Stmt:
             lane = fresh_name(loop.var, labels)
             labels.add(lane)
             renamed = replace(no, var=lane, body=tuple(substitute(x, {loop.var: Var(lane)}) for x in no.body))
-            return If(conj(*_known(tests)), (yes,), (renamed,))
+            return If(conj(*_not_none(tests)), (yes,), (renamed,))
         case _:
             return loop
 
 
-def _known(tests: Iterable[Cond | None]) -> list[Cond]:
+def _not_none(tests: Iterable[Cond | None]) -> list[Cond]:
     return [t for t in tests if t is not None]
 
 

@@ -51,9 +51,9 @@ def outline_kernels(func: Func, target: Target) -> Func:
             match s:
                 case Alloc(buffer) if buffer.scope == "global":
                     out.append(replace(s, body=host(s.body)))
-                case Loop(_, extent, kind) if roots and kind not in target.roots and not _reads(extent):
+                case Loop(_, extent, kind) if roots and kind not in target.roots and not _read_names(extent):
                     out.append(replace(s, body=host(s.body)))
-                case If(cond) if roots and not _reads(cond):
+                case If(cond) if roots and not _read_names(cond):
                     out.append(If(cond, host(s.then), host(s.orelse)))
                 case Prefetch():
                     pass  # the host has no use for it
@@ -100,7 +100,7 @@ def _ends_one_block(s: Alloc | If, target: Target) -> bool:
     Stores are left aside.
     """
     if isinstance(s, If):
-        return not _reads(s.cond) and all(_last_is_one_block(x, target) for x in (s.then, s.orelse))
+        return not _read_names(s.cond) and all(_last_is_one_block(x, target) for x in (s.then, s.orelse))
     return s.buffer.scope == "global" and _last_is_one_block(s.body, target)
 
 
@@ -120,7 +120,7 @@ def _unbound(s: Stmt, target: Target) -> Stmt | None:
     if not isinstance(s, Loop):
         return None
     absent = s.kind in AXES and s.kind not in target.roots
-    if not absent and not (s.kind == "parallel" and _reads(s.extent)):
+    if not absent and not (s.kind == "parallel" and _read_names(s.extent)):
         return None
     return replace(s, kind="serial", body=rewrite(s.body, lambda x: _unbound(x, target)))
 
@@ -140,5 +140,5 @@ def _one_block(s: Stmt | None, target: Target) -> bool:
     return not any(isinstance(x, Loop) and x.kind in BLOCK_AXES for x in statements((s,)))
 
 
-def _reads(n: Node) -> bool:
+def _read_names(n: Node) -> bool:
     return any(isinstance(x, Load) for x in nodes(n))

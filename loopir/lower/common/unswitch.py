@@ -61,7 +61,7 @@ class _Guards:
                 self.lane = ""
                 return s
             case Loop() | Alloc():
-                tests, s = _outside(replace(s, body=_joined(map_body(s.body, self.visit))))
+                tests, s = _common_guards(replace(s, body=_joined(map_body(s.body, self.visit))))
                 s = self.twice(s) if isinstance(s, Loop) else s
                 return If(conj(*tests), (s,)) if tests else s
             case If(cond, then, orelse):
@@ -91,12 +91,12 @@ class _Guards:
 # ---------------------------------------------------------------- tests that leave
 
 
-def _outside(s: Loop | Alloc) -> tuple[list[Cond], Loop | Alloc]:
+def _common_guards(s: Loop | Alloc) -> tuple[list[Cond], Loop | Alloc]:
     """The tests that all of `s` is under, which leave it, and it without them."""
     tested = [x for x in s.body if not _hint(x)]
     if not tested or (isinstance(s, Loop) and s.kind == "parallel"):  # a kernel is rooted at one
         return [], s
-    common = [t for t in _shared(*tested) if not isinstance(s, Loop) or s.var not in free_vars(t)]
+    common = [t for t in _common_tests(*tested) if not isinstance(s, Loop) or s.var not in free_vars(t)]
     return common, replace(s, body=tuple(y for x in s.body for y in _without(x, common))) if common else s
 
 
@@ -104,7 +104,7 @@ def _joined(body: Body) -> Body:
     """`body` with neighbours under the tests that both are under."""
     out: list[Stmt] = []
     for s in body:
-        common = _shared(out[-1], s) if out else ()
+        common = _common_tests(out[-1], s) if out else ()
         if common:
             out[-1] = If(conj(*common), _joined((*_without(out[-1], common), *_without(s, common))))
         else:
@@ -112,15 +112,15 @@ def _joined(body: Body) -> Body:
     return tuple(out)
 
 
-def _shared(*stmts: Stmt) -> tuple[Cond, ...]:
+def _common_tests(*stmts: Stmt) -> tuple[Cond, ...]:
     """The tests of indices that all of `stmts` are under, if there are any."""
     if not all(isinstance(s, If) and not s.orelse for s in stmts):
         return ()
     first, *rest = (conjuncts(s.cond) for s in stmts if isinstance(s, If))
-    return tuple(t for t in first if _plain(t) and all(t in other for other in rest))
+    return tuple(t for t in first if _is_uniform(t) and all(t in other for other in rest))
 
 
-def _plain(test: Cond) -> bool:
+def _is_uniform(test: Cond) -> bool:
     """Whether `test` is one of indices alone, the same wherever its variables are, and can be evaluated there."""
     inside = list(nodes(test))
     divisors = (n.b for n in inside if isinstance(n, FloorDiv | Mod))
@@ -152,7 +152,7 @@ def _hint(s: Stmt) -> bool:
 def _tests(s: Loop) -> Iterator[Cond]:
     for n in nodes(s):
         if isinstance(n, If | Select):
-            yield from filter(_plain, conjuncts(n.cond))
+            yield from filter(_is_uniform, conjuncts(n.cond))
 
 
 def _worst(test: Cond, copies: dict[str, int]) -> Cond | None:

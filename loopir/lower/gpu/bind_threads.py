@@ -61,7 +61,7 @@ from loopir.lower.target import Target
 def bind_threads(func: Func, target: Target) -> Func:
     """`func` with the bound loops of each kernel outermost in it."""
     taken = taken_names(func)
-    body = rewrite(func.body, lambda s: _kernel(func, s, target, taken) if isinstance(s, Kernel) else None)
+    body = rewrite(func.body, lambda s: _bind_kernel(func, s, target, taken) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 
 
@@ -74,7 +74,7 @@ def _collective(s: Stmt) -> bool:
     return isinstance(s, InstrRegion) and s.fn.level in COLLECTIVE_AXES
 
 
-def _kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> Stmt:
+def _bind_kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> Stmt:
     kernel, own = privatize_locals(func, whole)
     bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
     inside = {s.var for s in statements(kernel.body) if isinstance(s, Loop)}

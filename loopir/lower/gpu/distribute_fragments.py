@@ -71,7 +71,7 @@ def distribute_fragments(func: Func, target: Target) -> Func:
         if isinstance(s, InstrRegion):
             return s
         if isinstance(s, Loop | Store | Reduce) and (chain := _chain(s)) is not None:
-            return _spread(func, chain, ctx, taken)
+            return _distribute_nest(func, chain, ctx, taken)
         if isinstance(s, Loop):
             return map_stmts(s, lambda x: visit(x, ctx.loop(s.var, s.extent)))
         if isinstance(s, If):
@@ -116,7 +116,7 @@ def _is_held(b: Buffer) -> bool:
     return isinstance(b.layout, Fragment)
 
 
-def _spread(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
+def _distribute_nest(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> Body:
     b, at = max(nest.held, key=lambda x: prod(register_tile(x[0].layout) or ()))  # the others are beside its tiles
     layout = b.layout
     assert isinstance(layout, Fragment)
@@ -208,7 +208,7 @@ def _folded_across_lanes(
     outer = next(n for n, x in enumerate(nest.loops) if x.var in along)
     if not {*own} <= {*along} or any(Var(x.var) in s.at for x in nest.loops[outer:] if x.var not in own):
         raise LowerError(f"{s.label} folds into {into.name} along other loops than {b.name} has; stage one of them")
-    parts, theirs = (_parts(nest, own, count, x, name) for x in ("parts", "theirs"))
+    parts, theirs = (_partial_fragment(nest, own, count, x, name) for x in ("parts", "theirs"))
     at: tuple[Index, ...] = (*map(Var, own), Var(LANE) % count)
     loops = tuple(x for x in nest.loops[outer:] if x.var in own)
     alone = _Nest(loops, (), s, ())
@@ -231,7 +231,7 @@ def _folded_across_lanes(
     return body
 
 
-def _parts(nest: _Nest, own: tuple[str, ...], count: int, kind: str, name: Callable[[str], str]) -> Buffer:
+def _partial_fragment(nest: _Nest, own: tuple[str, ...], count: int, kind: str, name: Callable[[str], str]) -> Buffer:
     """A fragment like that which `nest` folds into, with an element for each of the `count` lanes that hold one."""
     assert isinstance(nest.stmt, Reduce)
     (into,) = nest.stmt.buffers

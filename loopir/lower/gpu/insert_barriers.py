@@ -60,7 +60,7 @@ from loopir.lower.target import Target
 
 GROUP_AXES = ("threadIdx.x", "threadIdx.y")
 """The lanes of a warp, and the warps of a warpgroup."""
-GROUP = LANES * GROUP_WARPS
+GROUP_THREADS = LANES * GROUP_WARPS
 Found: TypeAlias = "Callable[[], Clash | None]"
 """What says which instances clash, which takes far longer to find than that some do."""
 
@@ -130,7 +130,7 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
     before: dict[int, bool] = {}
     ends: dict[int, bool] = {}
     for s, t in combinations_with_replacement(inside, 2):
-        pairs = _shared(conflicting_accesses(func, s, t), {*blocks, *threads}) if s.meets(t) else ()
+        pairs = _in_shared_memory(conflicting_accesses(func, s, t), {*blocks, *threads}) if s.meets(t) else ()
         if not pairs:
             continue
         for axis in blocks:
@@ -172,7 +172,7 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
     return _marked(kernel, before, ends) if before or ends else kernel
 
 
-def _shared(pairs: Sequence[Pair], axes: set[str]) -> Sequence[Pair]:
+def _in_shared_memory(pairs: Sequence[Pair], axes: set[str]) -> Sequence[Pair]:
     """Those of `pairs` that are not in memory which each thread has for itself."""
     return [p for p in pairs if not axes.issubset(p.a.private)]
 
@@ -297,7 +297,7 @@ def _marked(kernel: Kernel, before: dict[int, bool], ends: dict[int, bool]) -> K
     so."""
 
     def barrier(wide: bool) -> Barrier:
-        return Barrier() if wide else Barrier(GROUP)
+        return Barrier() if wide else Barrier(GROUP_THREADS)
 
     def visit(s: Stmt) -> Stmt | Body:
         new = map_stmts(s, visit)

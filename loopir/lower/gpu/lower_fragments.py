@@ -72,7 +72,7 @@ def _kernel(func: Func, kernel: Kernel) -> Stmt:
             case RegisterFence(b):
                 return replace(s, buffer=_registers(b))
             case Store() | Reduce():
-                return cast(Stmt, _plain(s, ctx, lanes))
+                return cast(Stmt, _on_lanes(s, ctx, lanes))
             case _:
                 return s
 
@@ -161,7 +161,7 @@ def _registers_counted(ctx: Context) -> Iterator[Index]:
             yield Int(0)
 
 
-def _plain(s: Store | Reduce, ctx: Context, lanes: _Lanes) -> Node:
+def _on_lanes(s: Store | Reduce, ctx: Context, lanes: _Lanes) -> Node:
     """`s`, spread over the lanes before, on this lane's registers."""
 
     def visit(n: Node) -> Node:

@@ -68,7 +68,7 @@ def privatize_locals(func: Func, kernel: Kernel) -> tuple[Kernel, frozenset[str]
         names.add(s.buffer.name)
         inner = rewrite(s.body, visit)
         _require_own(func, s)
-        return _part(func, s, replace(s, body=inner))
+        return _thread_part(func, s, replace(s, body=inner))
 
     return replace(kernel, body=rewrite(kernel.body, visit)), frozenset(names)
 
@@ -144,18 +144,18 @@ class _Element:
 def _without(ix: Index, zero: dict[str, Int], known: Context) -> Index:
     p = poly(ix, known)
     for v in zero:
-        share, p = _split(p, v)
+        share, p = _split_sum(p, v)
         p = poly_add(p, poly(substitute(to_index(share), {v: Int(0)}), known))
     return to_index(p)
 
 
-def _split(p: Poly, v: str) -> tuple[Poly, Poly]:
+def _split_sum(p: Poly, v: str) -> tuple[Poly, Poly]:
     """What speaks of `v` in a sum, and the rest."""
     share = {m: c for m, c in p.items() if any(v in free_vars(a) for a in m)}
     return share, {m: c for m, c in p.items() if m not in share}
 
 
-def _part(func: Func, original: Alloc, alloc: Alloc) -> Alloc:
+def _thread_part(func: Func, original: Alloc, alloc: Alloc) -> Alloc:
     """`alloc` with the part of thread 0 alone, which is the shape of every thread's."""
     b, found = alloc.buffer, list(_elements(func, original))
     shares = {_shares(b, e) for e in found}
@@ -212,7 +212,7 @@ def _shares(b: Buffer, e: _Element) -> tuple[tuple[str, tuple[Index, ...]], ...]
     for axis, v in e.axes.items():
         steps: list[Index] = []
         for x in e.at:
-            step = to_index(_split(poly(x, e.known), v)[0])
+            step = to_index(_split_sum(poly(x, e.known), v)[0])
             if free_vars(step) - {v}:
                 raise _unclear(b, f"{text(Load(b, e.at))} is not a fixed step from thread to thread")
             steps.append(substitute(step, {v: Var(axis)}))

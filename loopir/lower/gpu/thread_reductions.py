@@ -181,7 +181,7 @@ class _Tree:
         warps = self.group.size // LANES
         lanes = 1 << (warps - 1).bit_length()
         rank, others = _linear(self.group.axes), self.group.others()
-        memory = self.memory("warps", (_count(others), warps))
+        memory = self.memory("warps", (_thread_count(others), warps))
         row = _linear(others)
         left = tuple(
             Store(self.name(b.name), b, (row, rank // LANES), v) for b, v in zip(memory, self.load(), strict=True)
@@ -199,10 +199,10 @@ class _Tree:
         """
         size, others = self.group.size, self.group.others()
         shape = tuple(d.value for d in self.parts[0].shape if isinstance(d, Int))
-        bytes_ = prod(shape) * size * _count(others) * sum(b.dtype.bytes for b in self.parts)
+        bytes_ = prod(shape) * size * _thread_count(others) * sum(b.dtype.bytes for b in self.parts)
         if prod(shape) > size or bytes_ > MAX_SHARED_BYTES:
             return self.serial_fold(all_threads)
-        memory = self.memory("parts", (prod(shape), size, _count(others)))
+        memory = self.memory("parts", (prod(shape), size, _thread_count(others)))
         rank, column = _linear(self.group.axes), _linear(others)
         element = _row_major(self.at, shape)
         left = tuple(
@@ -228,7 +228,7 @@ class _Tree:
     def serial_fold(self, all_threads: bool) -> tuple[Body, Body, Body, tuple[Buffer, ...]]:
         """The parts of one element folded in order, by the group's first thread or by each."""
         size, others = self.group.size, self.group.others()
-        memory = self.memory("parts", (size, _count(others)))
+        memory = self.memory("parts", (size, _thread_count(others)))
         rank, column = _linear(self.group.axes), _linear(others)
         left = tuple(Store(self.name(b.name), b, (rank, column), v) for b, v in zip(memory, self.load(), strict=True))
         r = self.name("r")
@@ -262,5 +262,5 @@ def _row_major(at: At, shape: tuple[int, ...]) -> Index:
     return total
 
 
-def _count(axes: Iterable[tuple[str, int]]) -> int:
+def _thread_count(axes: Iterable[tuple[str, int]]) -> int:
     return prod(extent for _, extent in axes)

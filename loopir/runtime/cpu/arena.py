@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-ALIGNMENT = 64
+ARENA_ALIGNMENT = 64
 HUGE = 2 << 20
 """What is no smaller lies on whole large pages, where the system has them: NumPy asks for these from 4 MiB on, and a
 processor then looks up few addresses of a long panel."""
@@ -53,7 +53,7 @@ class Arena:
         return sum(size for size, _ in list(self._live.values()))
 
     def _new(self, size: int) -> tuple[int, Any]:
-        apart = HUGE if size >= HUGE else ALIGNMENT
+        apart = HUGE if size >= HUGE else ARENA_ALIGNMENT
         try:
             block = np.empty(size + apart, np.uint8)
         except (MemoryError, ValueError, OverflowError):  # NumPy's words for sizes beyond its own range

@@ -20,12 +20,12 @@ SHARES = 2
 """A range is what is left of a loop, by so many times the threads: the last ones are short."""
 PATIENCE = 2000
 """How often who waits looks before it sleeps: some 30 us, and as often again, giving way to others, some 500 us."""
-LINE = 64
+CACHE_LINE = 64
 X86 = ("x86_64", "AMD64")
 """Where a core is told that it only waits."""
 
 
-MOST = 1024
+MAX_THREADS = 1024
 """Threads of a pool: more than any machine has use for; systems refuse to start some thousands."""
 
 
@@ -45,8 +45,8 @@ def thread_count(asked: int | None = None) -> int:
 
 def _some(count: int, told: str) -> int:
     """`count`, if a pool may have as many threads."""
-    if not 1 <= count <= MOST:
-        raise ValueError(f"{told}; it is a whole number of at least 1, and at most {MOST}")
+    if not 1 <= count <= MAX_THREADS:
+        raise ValueError(f"{told}; it is a whole number of at least 1, and at most {MAX_THREADS}")
     return count
 
 
@@ -101,8 +101,8 @@ class Pool:
         code = native()
         with self._lock:
             if not self._address:
-                memory = ctypes.create_string_buffer(code.size + LINE)
-                address = -(-ctypes.addressof(memory) // LINE) * LINE
+                memory = ctypes.create_string_buffer(code.size + CACHE_LINE)
+                address = -(-ctypes.addressof(memory) // CACHE_LINE) * CACHE_LINE
                 code.init(address, SHARES * self.count, PATIENCE)
                 for _ in range(self.count - 1):
                     thread = threading.Thread(target=_serve, args=(code, memory, address), name="loopir", daemon=True)

@@ -165,14 +165,14 @@ class CudaRuntime:
             return Graph(self.gpu, launches, partial(stream_of, bound.arrays), bound.arrays, results, replay)
 
 
-_shared: dict[Any, Native | None] = {}
+_natives: dict[Any, Native | None] = {}
 
 
 def shared(gpu: Device) -> Native | None:
     """What calls that go the shortest way share on that GPU, made when torch is there."""
-    if gpu not in _shared and "torch" in sys.modules:
-        _shared[gpu] = native_of(gpu)
-    return _shared.get(gpu)
+    if gpu not in _natives and "torch" in sys.modules:
+        _natives[gpu] = native_of(gpu)
+    return _natives.get(gpu)
 
 
 class Loaded:

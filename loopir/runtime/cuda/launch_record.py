@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-ALIGNMENT = 512
+DEVICE_ALIGNMENT = 512
 MAX_LAUNCHES = 256
 """Launches written down at most; a longer program runs its host function at every call."""
 
@@ -70,7 +70,7 @@ class Recorder:
     def alloc(self, size: int) -> Slot:
         slot = Slot(self.count + len(self.offsets), self.top)
         self.offsets.append(self.top)
-        self.top += -(-max(1, size) // ALIGNMENT) * ALIGNMENT
+        self.top += -(-max(1, size) // DEVICE_ALIGNMENT) * DEVICE_ALIGNMENT
         self.most = max(self.most, self.top)
         return slot
 

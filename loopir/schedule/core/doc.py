@@ -36,15 +36,15 @@ class Example:
 
 def summary(f: Callable[..., Any]) -> str:
     """The docstring up to its examples."""
-    return _split(f)[0]
+    return _split_sections(f)[0]
 
 
 def examples(f: Callable[..., Any]) -> tuple[Example, ...]:
     """The examples of the primitive `f`, in the order they are written."""
-    return tuple(_examples(_split(f)[1]))
+    return tuple(_examples(_split_sections(f)[1]))
 
 
-def _split(f: Callable[..., Any]) -> tuple[str, list[tuple[str, str]]]:
+def _split_sections(f: Callable[..., Any]) -> tuple[str, list[tuple[str, str]]]:
     """The prose, and the (key, text) sections after it."""
     prose: list[str] = []
     sections: list[tuple[str, list[str]]] = []

@@ -21,7 +21,7 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.ir.verify.scope import NAMES, RESERVED, is_usable
 
-LONGEST = 100
+MAX_NAME_LENGTH = 100
 """Characters of a name that a person chooses: steps make longer ones of it, and LLVM takes some 1,000."""
 
 
@@ -50,8 +50,8 @@ def free_name(name: str, taken: set[str]) -> str:
     if not is_usable(name):
         other = f"{name}_" if name in RESERVED else "letters, digits and _"
         raise ScheduleError(f"{name!r} is no usable name: {NAMES}", suggestion=other)
-    if len(name) > LONGEST:
-        raise ScheduleError(f"a name of {len(name)} characters", suggestion=f"at most {LONGEST} characters")
+    if len(name) > MAX_NAME_LENGTH:
+        raise ScheduleError(f"a name of {len(name)} characters", suggestion=f"at most {MAX_NAME_LENGTH} characters")
     if name in taken:
         raise ScheduleError(f"the name {name!r} is taken", suggestion=f"{fresh_name(name, taken)!r} is free")
     return name

@@ -28,7 +28,7 @@ from loopir.schedule.core.trace import Step, spell
 P = ParamSpec("P")
 Rewrite = Callable[Concatenate[Func, P], Func]
 PRIMITIVES: dict[str, Callable[..., Func]] = {}
-MOST = 1 << 62
+MAX_NUMBER = 1 << 62
 """What no number that a primitive is given reaches, either way."""
 _TYPED = ContextVar("_TYPED", default=True)
 """Whether a primitive that is called now is the one that the user typed, and none that it is made of."""
@@ -133,9 +133,9 @@ def _require_small(key: str, value: object) -> None:
     if isinstance(value, tuple):
         for part in cast("tuple[object, ...]", value):
             _require_small(key, part)
-    elif isinstance(value, int) and abs(value) >= MOST:
+    elif isinstance(value, int) and abs(value) >= MAX_NUMBER:
         raise ScheduleError(
-            f"{key} is {spelled(value)}, and loops count in 64 bits", suggestion=f"a number below {spelled(MOST)}"
+            f"{key} is {spelled(value)}, and loops count in 64 bits", suggestion=f"a number below {spelled(MAX_NUMBER)}"
         )
 
 

@@ -141,7 +141,7 @@ def find_site(
         raise ScheduleError("no stage is named", suggestion="the label of a stage")
     found = {p.stmt.label: p for name in named for p in (_only(func, name),)}
     places = tuple(found.values())
-    start = max(_inside(func, p, at, buffers) for p in places)
+    start = max(_copy_depth(func, p, at, buffers) for p in places)
     whole: list[tuple[Stmt, ...]] = [(*p.around, p.stmt) for p in places]
     depth = start
     while all(len(w) > depth and isinstance(w[depth], Alloc) and w[depth] is whole[0][depth] for w in whole):
@@ -168,7 +168,7 @@ def _only(func: Func, stage: str) -> StmtPath:
     return place
 
 
-def _inside(func: Func, place: StmtPath, at: str | None, buffers: Iterable[str] | None) -> int:
+def _copy_depth(func: Func, place: StmtPath, at: str | None, buffers: Iterable[str] | None) -> int:
     """How many of the statements around `place` are outside a copy in loop `at`."""
     start = 0
     if at is not None:
@@ -218,7 +218,7 @@ class CachedBox:
     @property
     def room(self) -> tuple[Index, ...]:
         """What the box is in: the shape of the source, or how many elements it has."""
-        return _line(self.source).shape if self.line else self.source.shape
+        return _linear_address(self.source).shape if self.line else self.source.shape
 
     def at(self, at: Sequence[Index], ask: Ask) -> tuple[Index, ...]:
         """Where the cache holds element `at`; what is known there is asked for where no sum tells it."""
@@ -291,7 +291,7 @@ def _box(site: CacheSite, source: Buffer, found: Sequence[RegionAccess]) -> tupl
     divided = any(isinstance(n, FloorDiv) for t in found for x in t.at if not is_sum(x) for n in nodes(x))
     if not divided or source.layout is not None or any(t.write for t in found):
         return box, False
-    line = _line(source)
+    line = _linear_address(source)
     flat = [replace(t, buffer=line, at=(offset(source, t.at),)) for t in found]
     run = widen_to_sizes(footprint(flat, site.known.here, line.shape), line.shape, site.func.sizes, site.known.here)
     size, most = (prod(n.value if isinstance(n, Int) else FAR for n in b.size) for b in (run, box))
@@ -302,7 +302,7 @@ FAR = 1 << 62
 """More than any buffer has."""
 
 
-def _line(b: Buffer) -> Buffer:
+def _linear_address(b: Buffer) -> Buffer:
     """The elements of a buffer without a layout, in one dimension."""
     size: Index = Int(1)
     for d in b.shape:

@@ -17,7 +17,7 @@ def stale_buffers(loop: Loop, nests: Sequence[Loop]) -> set[str]:
     """What `nests` store, but do not fold along their outermost loop, of folds along it, directly or by way of others.
 
     In `loop`, a block of it is made of what these folds are by then."""
-    going = {b.name for x in (loop, *nests) for s in _folds(x) for b in s.buffers}
+    going = {b.name for x in (loop, *nests) for s in _folds_over(x) for b in s.buffers}
     stale = set[str]()
     for x in nests:
         for p in leaf_paths(x.body):
@@ -26,7 +26,7 @@ def stale_buffers(loop: Loop, nests: Sequence[Loop]) -> set[str]:
     return stale
 
 
-def _folds(x: Loop) -> list[Reduce]:
+def _folds_over(x: Loop) -> list[Reduce]:
     return [p.stmt for p in leaf_paths(x.body) if isinstance(p.stmt, Reduce) and x.var in p.stmt.over]
 
 

@@ -365,7 +365,7 @@ def starts_inside(move: Move) -> bool:
 
 def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
     """Where an instance is, by the old loops that tell it: of `8 * p + i + v`, p is `v // 8`, and i the rest of it."""
-    at: dict[str, Index] = _fused(came, dims)
+    at: dict[str, Index] = _in_fused_loops(came, dims)
     for v, ix in came.items():
         p = dict(expand_index(ix))
         alone = [m[0].name for m in p if len(m) == 1 and isinstance(m[0], Var) and m[0].name in dims]
@@ -378,7 +378,7 @@ def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
     return at
 
 
-def _fused(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
+def _in_fused_loops(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
     """Where an instance is, if the old loops v and w were `x // m + v` and `x % m + w`: x is v * m + w."""
     found: dict[str, Index] = {}
     rests = {

@@ -52,7 +52,7 @@ class Restriction:
 
     def _dimension(self, ix: Index, base: Index, extent: Index, size: Index) -> None:
         ctx = self.known.here
-        if not isinstance(extent, Int) and (isinstance(size, Int) or not _plain(extent)):
+        if not isinstance(extent, Int) and (isinstance(size, Int) or not _is_readable(extent)):
             extent = size
         stem, ahead = constant_part(ix)
         if isinstance(extent, Int) and (alone := self._alone(stem)) is not None:
@@ -96,7 +96,7 @@ class Restriction:
             start, stop = divide(poly_add(start, constant_poly(q - 1)), by, ctx), divide(stop, by, ctx)
         count = poly_add(poly_add(stop, start, -1), constant_poly(1))
         spread = poly_add(high, low, -1)
-        if not _plain(to_index(count)):
+        if not _is_readable(to_index(count)):
             count = poly_add(
                 divide(poly_add(poly_add(poly(extent, ctx), spread), constant_poly(-1)), by, ctx), constant_poly(1)
             )
@@ -184,6 +184,6 @@ def _guarded(body: Body, conds: Sequence[Cond]) -> Body:
     return (If(conj(*conds), body),) if conds else body
 
 
-def _plain(ix: Index) -> bool:
+def _is_readable(ix: Index) -> bool:
     """Whether an index is a sum of products of variables, which reads well as an extent."""
     return all(isinstance(a, Var) for m in poly(ix, Context()) for a in m)

@@ -55,14 +55,14 @@ def sliding_lag(move: Move, restriction: Restriction) -> Lag | None:
         if not isinstance(c, Cmp) or len(names := free_vars(c)) != 1 or names.isdisjoint(way):
             return None
     for u, x in way.items():
-        only = _only(x, [c for c in restriction.conds if u in free_vars(c)])
+        only = _only_iteration(x, [c for c in restriction.conds if u in free_vars(c)])
         if only is None:
             return None
         found[u] = "", only
     return found
 
 
-def _only(loop: Loop, conds: Sequence[Cond]) -> int | None:
+def _only_iteration(loop: Loop, conds: Sequence[Cond]) -> int | None:
     """The one iteration of `loop` in which all of `conds` hold; None if that is not seen."""
     if not isinstance(loop.extent, Int):
         return None
@@ -131,13 +131,13 @@ def _read_after(move: Move, behind: Lag, name: str) -> bool:
         return False
     return all(
         _not_ahead([(load.at[dims[u]], *behind[u]) for u in path])
-        for part in _values(move.stmt)
+        for part in _stored_values(move.stmt)
         for load, _ in guarded_loads(part)
         if load.buffer.name == name
     )
 
 
-def _values(stmt: Store | Reduce) -> tuple[Node, ...]:
+def _stored_values(stmt: Store | Reduce) -> tuple[Node, ...]:
     values = (stmt.value,) if isinstance(stmt, Store) else (*stmt.values, *(stmt.init or ()))
     return (*values, *stmt.at)
 
@@ -160,7 +160,7 @@ def nest_carries(move: Move, behind: Lag, names: set[str]) -> bool:
     dims = {x.name: d for d, x in enumerate(found[0].stmt.at) if isinstance(x, Var)}
     return any(
         _late(load.at[dims[u]], v, c)
-        for part in _values(move.stmt)
+        for part in _stored_values(move.stmt)
         for load, conds in guarded_loads(part)
         if load.buffer.name in names and not conds
         for u, (v, c) in behind.items()
@@ -181,7 +181,7 @@ def touched_in_one_iteration(move: Move, behind: Lag, names: set[str]) -> bool:
     dims = {x.name: d for d, x in enumerate(using[0].stmt.at) if isinstance(x, Var)}
     return all(
         var_plus_const(load.at[dims[u]]) == (v, c)
-        for part in _values(move.stmt)
+        for part in _stored_values(move.stmt)
         for load, _ in guarded_loads(part)
         if load.buffer.name in names
         for u, (v, c) in behind.items()

@@ -70,11 +70,11 @@ def _loops(func: Func) -> list[str]:
     return [x.var for x in loops(func.body)]
 
 
-def _stages(func: Func, kind: type = object) -> list[str]:
+def _stage_names(func: Func, kind: type = object) -> list[str]:
     return [p.stmt.label for p in leaf_paths(func.body) if isinstance(p.stmt, kind)]
 
 
-def _own(func: Func) -> list[str]:
+def _own_allocs(func: Func) -> list[str]:
     return [s.buffer.name for s in statements(func.body) if isinstance(s, Alloc)]
 
 
@@ -127,7 +127,7 @@ def _each_loop(func: Func) -> Iterator[Arguments]:
 
 
 def _each_stage(func: Func) -> Iterator[Arguments]:
-    yield from (_plain(x) for x in _stages(func))
+    yield from (_plain(x) for x in _stage_names(func))
 
 
 def _split(func: Func) -> Iterator[Arguments]:
@@ -187,7 +187,7 @@ def _bind(func: Func) -> Iterator[Arguments]:
 
 
 def _place(func: Func) -> Iterator[Arguments]:
-    yield from (_plain(stage, x) for stage in _stages(func) for x in _nests(func, stage))
+    yield from (_plain(stage, x) for stage in _stage_names(func) for x in _nests(func, stage))
 
 
 def _compute_at(func: Func) -> Iterator[Arguments]:
@@ -195,27 +195,27 @@ def _compute_at(func: Func) -> Iterator[Arguments]:
         yield from ((args, store) for store in ({}, {"store": "root"}))
 
 
-def _inside(func: Func, kind: type = object) -> Iterator[Arguments]:
-    yield from (_plain(stage, x) for stage in _stages(func, kind) for x in _around(func, stage))
+def _plain_steps(func: Func, kind: type = object) -> Iterator[Arguments]:
+    yield from (_plain(stage, x) for stage in _stage_names(func, kind) for x in _around(func, stage))
 
 
 def _cache_read(func: Func) -> Iterator[Arguments]:
-    for stage in _stages(func):
+    for stage in _stage_names(func):
         for b, x in product(_touched(func, stage), (*_around(func, stage), None)):
             yield (stage, b, "local"), {"at": x}
 
 
 def _cache_write(func: Func) -> Iterator[Arguments]:
-    yield from (((s, "local"), {"at": x}) for s in _stages(func) for x in (*_around(func, s), None))
+    yield from (((s, "local"), {"at": x}) for s in _stage_names(func) for x in (*_around(func, s), None))
 
 
 def _fold_storage(func: Func) -> Iterator[Arguments]:
-    yield from (_plain(b, 0, f) for b, f in product(_own(func), (1, 2, 3, 4)))
+    yield from (_plain(b, 0, f) for b, f in product(_own_allocs(func), (1, 2, 3, 4)))
 
 
 def _pad(func: Func) -> Iterator[Arguments]:
-    yield from (_plain(s) for s in _stages(func))
-    yield from (_plain(s, x) for s in _stages(func) for x in _around(func, s))
+    yield from (_plain(s) for s in _stage_names(func))
+    yield from (_plain(s, x) for s in _stage_names(func) for x in _around(func, s))
 
 
 def _peel(func: Func) -> Iterator[Arguments]:
@@ -236,7 +236,7 @@ def _set_layout(func: Func) -> Iterator[Arguments]:
 
 
 def _two_buffers(func: Func) -> Iterator[Arguments]:
-    yield from (_plain(a, b) for a, b in product(_own(func), _own(func)) if a != b)
+    yield from (_plain(a, b) for a, b in product(_own_allocs(func), _own_allocs(func)) if a != b)
 
 
 def _compute_once(func: Func) -> Iterator[Arguments]:
@@ -265,12 +265,12 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "bind": _bind,
     "compute_at": _compute_at,
     "reverse_compute_at": _place,
-    "hoist": _inside,
-    "rfactor": lambda func: _inside(func, Reduce),
+    "hoist": _plain_steps,
+    "rfactor": lambda func: _plain_steps(func, Reduce),
     "rolling_update": _rolling_update,
     "compute_once": _compute_once,
     "factor_out": _factor_out,
-    "decompose_reduction": lambda func: _inside(func, Reduce),
+    "decompose_reduction": lambda func: _plain_steps(func, Reduce),
     "cache_read": _cache_read,
     "cache_write": _cache_write,
     "fold_storage": _fold_storage,
@@ -279,8 +279,8 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "specialize": _specialize,
     "set_layout": _set_layout,
     "reuse": _two_buffers,
-    "privatize": lambda func: (_plain(b, x) for b, x in product(_own(func), _loops(func))),
-    "double_buffer": lambda func: (_plain(b, x) for b, x in product(_own(func), _loops(func))),
+    "privatize": lambda func: (_plain(b, x) for b, x in product(_own_allocs(func), _loops(func))),
+    "double_buffer": lambda func: (_plain(b, x) for b, x in product(_own_allocs(func), _loops(func))),
     "simplify": lambda func: (((), {"drop_unit_loops": drop}) for drop in (False, True)),
 }
 """By primitive, the arguments worth trying."""

@@ -67,7 +67,7 @@ class _Kernel:
         return loop
 
 
-def _shared(k: _Kernel) -> _Kernel:
+def _shared_writes(k: _Kernel) -> _Kernel:
     """Some threads write what others read, once or in every iteration of a loop."""
     n, m, rounds = k.pick(4, 3, 2), k.pick(4, 3, 2), k.pick(0, 2, 3)
     size = max(n, m) + 1
@@ -92,7 +92,7 @@ def _shared(k: _Kernel) -> _Kernel:
     return k
 
 
-def _folded(k: _Kernel) -> _Kernel:
+def _thread_folds(k: _Kernel) -> _Kernel:
     """Threads fold together: parts of a warp, whole warps, or any number of them."""
     n, rows = k.pick(4, 2, 3, 8, 5, 64), k.pick(1, 2)
     monoid = k.pick("sum", "max")
@@ -106,7 +106,7 @@ def _folded(k: _Kernel) -> _Kernel:
     return k
 
 
-def _vectors(k: _Kernel) -> _Kernel:
+def _thread_vectors(k: _Kernel) -> _Kernel:
     """Threads move four elements each, aligned or not."""
     n, off, step = k.pick(2, 3), k.pick(0, 1, 2, 4), k.pick(4, 5, 6)
     size = step * n + 8
@@ -129,4 +129,4 @@ def _copied(k: _Kernel) -> _Kernel:
     return k
 
 
-FORMS = (_shared, _folded, _vectors, _copied)
+FORMS = (_shared_writes, _thread_folds, _thread_vectors, _copied)

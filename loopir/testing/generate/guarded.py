@@ -16,7 +16,7 @@ from loopir.ir.grammar import Func
 from loopir.ir.parser.parse import parse
 from loopir.testing.generate.draws import Draws, lines
 
-LONGEST, OWN = 4, 4
+MAX_EXTENT, OWN = 4, 4
 """The most iterations of a loop of constant extent, and the elements of memory that each iteration has."""
 LETTERS = ("ikq", "jhp")
 """What the loops of a nest are called."""
@@ -31,7 +31,7 @@ def guarded(draw: st.DrawFn, *, plain: bool | None = None, memory: bool = False)
     of an iteration's, that is read or not, and stages one after the other are drawn, too. Half of all are plain.
     `memory` allows lengths, guards and subscripts that read it.
     """
-    d = Draws(draw, ("float32",), symbolic=True, largest=LONGEST)
+    d = Draws(draw, ("float32",), symbolic=True, largest=MAX_EXTENT)
     return parse(_Guarded(d, plain=d.chance() if plain is None else plain, memory=memory).text())
 
 
@@ -97,13 +97,13 @@ class _Guarded:
         return self.loop(names, 0, local=None)
 
     def extent(self, outer: Sequence[str]) -> str:
-        constant = str(self.d.number(1, LONGEST))
+        constant = str(self.d.number(1, MAX_EXTENT))
         if not self.rich():
             return constant
         if self.memory and self.rich():
             return self.d.pick(*(f"W[{w}] % 4" for w in (*outer, "0")))
         sizes = ("n", "n", "n - 1", "min(n, 3)") if self.sized else ("0", constant)
-        return self.d.pick(*sizes, *(f"{w} + 1" for w in outer if self.sizes[w] in map(str, range(LONGEST + 1))))
+        return self.d.pick(*sizes, *(f"{w} + 1" for w in outer if self.sizes[w] in map(str, range(MAX_EXTENT + 1))))
 
     def loop(self, names: Sequence[str], depth: int, local: str | None) -> list[str]:
         """The loops `names` from `depth` on; `local` is memory of an iteration's own, and the loop that it is in."""

@@ -98,10 +98,10 @@ def _filled_or_drained(own: list[_Operand], what: str, but: str) -> list[str]:
 @cache
 def _usable() -> list[str]:
     """Instructions on memory that there is by itself, in which no more is done than can be run."""
-    return [n for n, fn in INSTRUCTIONS.items() if _iterations(n) <= MOST and all(map(_plain, fn.meaning.args))]
+    return [n for n, fn in INSTRUCTIONS.items() if _iterations(n) <= MOST and all(map(_plain_array, fn.meaning.args))]
 
 
-def _plain(a: Arg) -> bool:
+def _plain_array(a: Arg) -> bool:
     return a.buffer.scope not in MEMORIES and all(isinstance(x, Int) for x in a.buffer.shape)
 
 

@@ -43,7 +43,7 @@ from loopir.ir.verify.verify import verify
 T = TypeVar("T")
 Often = Literal["never", "some", "always"]
 Mostly = Literal["stores", "folds", "starts", "digits", "mirrored"]
-LONGEST, ROOM = 3, 2
+MAX_EXTENT, ROOM = 3, 2
 """The most iterations of a loop of constant extent, and by how much a dimension is longer."""
 
 
@@ -80,7 +80,7 @@ def windows(draw: st.DrawFn) -> Func:
         return draw(st.sampled_from(options))
 
     symbolic, own = pick(False, True), pick(True, True, False)
-    count: Index = Var("n") if symbolic else Int(LONGEST)
+    count: Index = Var("n") if symbolic else Int(MAX_EXTENT)
     room = Buffer("A", (count + ROOM,), float32)
     stage, out = Buffer("T", (count + ROOM,), float32), Buffer("X", (count + ROOM,), float32)
     i, j, k = Var("i"), Var("j"), Var("k")
@@ -151,7 +151,7 @@ class _Tiny:
         return Func("f", (*sizes, *args), (), body)
 
     def buffer(self, hint: str, rank: int | None = None) -> Buffer:
-        dim = Var("n") + ROOM if self.symbolic else Int(LONGEST + ROOM)
+        dim = Var("n") + ROOM if self.symbolic else Int(MAX_EXTENT + ROOM)
         return Buffer(self.name(hint), (dim,) * (self.pick(1, 1, 2) if rank is None else rank), float32)
 
     def with_temporary(self, count: int) -> Body:
@@ -184,9 +184,9 @@ class _Tiny:
 
     def nest(self, depth: int) -> Stmt:
         var = self.name("ijklmpqr"[len(self.loops)])
-        sizes: tuple[Index, ...] = (Var("n"), Var("n") - 1) if self.symbolic else (Int(LONGEST), Int(2), Int(1))
+        sizes: tuple[Index, ...] = (Var("n"), Var("n") - 1) if self.symbolic else (Int(MAX_EXTENT), Int(2), Int(1))
         if self.digits:
-            sizes = (Int(LONGEST),) if self.loops else (Int(2),)
+            sizes = (Int(MAX_EXTENT),) if self.loops else (Int(2),)
         outer = tuple(Var(x.var) + 1 for x in self.loops) if self.flip(6) else ()
         extent = self.pick(*sizes, *outer)
         around = self.loops

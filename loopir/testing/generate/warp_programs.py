@@ -96,7 +96,7 @@ class Form:
     steps: Callable[[Schedule, int], list[tuple[str, tuple[object, ...], dict[str, object]]]]
 
 
-def _filled(pick: Pick) -> dict[str, object]:
+def _filled_ring(pick: Pick) -> dict[str, object]:
     boxes, turns = pick(1, 2), pick(2, 1, 3)
     rows = 2 * boxes + turns
     tiles, blocks = pick(1, 2, 3), pick(1, 2)
@@ -110,7 +110,7 @@ def _in_turn(pick: Pick) -> dict[str, object]:
             "rows": "n + 6", "read": pick(0, 1)}  # fmt: skip
 
 
-def _shared(pick: Pick) -> dict[str, object]:
+def _shared_ring(pick: Pick) -> dict[str, object]:
     return {
         "tiles": pick(1, 2),
         "turns": pick(2, 1, 3),
@@ -129,9 +129,9 @@ def _roles(s: Schedule, stages: int) -> list[tuple[str, tuple[object, ...], dict
 
 
 FORMS: dict[str, Form] = {
-    "filled": Form(FILLED, _filled, _roles),
+    "filled": Form(FILLED, _filled_ring, _roles),
     "in turn": Form(IN_TURN, _in_turn, lambda s, n: [*_roles(s, n), ("bind", ("g", "warpgroup"), {})]),
-    "shared": Form(SHARED, _shared, lambda s, n: [("multicast", ("p",), {}), *_roles(s, n)]),
+    "shared": Form(SHARED, _shared_ring, lambda s, n: [("multicast", ("p",), {}), *_roles(s, n)]),
     "leaving": Form(LEAVING, _leaving, lambda s, n: [("tensorize", ("r", STORE), {})]),
 }
 

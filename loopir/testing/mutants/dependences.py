@@ -7,7 +7,7 @@ from loopir.testing.mutants.hunts import steps
 from loopir.testing.mutants.mutant import Mutant, family
 
 ORDER = steps("reorder", "fuse_loops", "distribute", "merge", programs=tiny(temporaries="never"), most=1)
-KINDS = steps("parallel", "vectorize", "bind", programs=tiny(nests=1, temporaries="never"), most=1)
+KIND_STEPS = steps("parallel", "vectorize", "bind", programs=tiny(nests=1, temporaries="never"), most=1)
 
 DEPENDENCES = family(
     "dependences",
@@ -48,12 +48,12 @@ DEPENDENCES = family(
     ),
     Mutant(
         "writes before reads", "a lane is taken to write before it reads", "analysis.dependence.depend:lockstep",
-        "(*other, int(b.write)), (*one, int(a.write))", "(*other, int(a.write)), (*one, int(b.write))", KINDS,
+        "(*other, int(b.write)), (*one, int(a.write))", "(*other, int(a.write)), (*one, int(b.write))", KIND_STEPS,
     ),
     Mutant(
         "parallel folds", "iterations of a parallel loop may fold into one element",
         "analysis.dependence.depend:loop_carried",
-        "folds_commute=together and loop in s.over and s.key == t.key", "folds_commute=True", KINDS,
+        "folds_commute=together and loop in s.over and s.key == t.key", "folds_commute=True", KIND_STEPS,
     ),
     Mutant(
         "one digit too many", "elements whose low digits differ by a whole tile count as different",

@@ -82,7 +82,7 @@ def search(hunt: Hunt, examples: int, seed: int, patience: float) -> Found | Non
 
     with suppress(Wrong, Flaky):  # Flaky without a failure: more was to be drawn when all examples had been
         run()
-    return Found(min(failures, key=_size), drawn[0]) if failures else None
+    return Found(min(failures, key=_mutant_size), drawn[0]) if failures else None
 
 
 def parts(mutants: Sequence[Mutant], cases: int, seed: int) -> list[tuple[Hunt, int, int]]:
@@ -113,7 +113,7 @@ def clean(mutants: Sequence[Mutant], cases: int, seed: int, nth: int | None = No
     return alarms, drawn
 
 
-def _size(wrong: Wrong) -> tuple[int, int, int, str]:
+def _mutant_size(wrong: Wrong) -> tuple[int, int, int, str]:
     found = Found(wrong, 0)
     return found.loops, found.extent, len(str(wrong)), str(wrong)
 

@@ -271,10 +271,10 @@ _ARITHMETIC: dict[type[Index], Callable[[int, int], int]] = {
 
 def digest(*parts: object) -> int:
     """A number for these, the same in every process: numbers are mixed as Python does, the rest is hashed once."""
-    return hash(tuple([p & ALL if type(p) is int else _digest_of(p) for p in parts])) & ALL
+    return hash(tuple([p & MASK_64 if type(p) is int else _digest_of(p) for p in parts])) & MASK_64
 
 
-ALL = (1 << 64) - 1
+MASK_64 = (1 << 64) - 1
 
 
 def _digest_of(p: object) -> int:

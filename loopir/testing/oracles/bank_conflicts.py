@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from loopir.analysis.cost.transactions import WORD, words_per_bank
+from loopir.analysis.cost.transactions import BANK_WORD, words_per_bank
 from loopir.ir.grammar import LANES, Body, Buffer, Func, If, Index, InstrCall, Int, Kernel, Load, Loop, Stmt, Store
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.traverse.walk import child_stmts, free_vars, loops, nodes
@@ -101,7 +101,7 @@ class _Warp:
             return
         size = count * b.dtype.bytes
         start = np.broadcast_to(self._value(at[0]), LANES) * b.dtype.bytes
-        words = start[:, None] // WORD + np.arange(max(1, size // WORD))
+        words = start[:, None] // BANK_WORD + np.arange(max(1, size // BANK_WORD))
         turns = words_per_bank(np.arange(LANES).repeat(words.shape[1]), words.ravel(), size).max(axis=1)
         yield (by, b.name), int(turns.sum()), len(turns)
 

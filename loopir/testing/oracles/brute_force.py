@@ -151,7 +151,7 @@ def _flow(before: Func, after: Func, at: Sizes, once: bool, writers: bool) -> st
 def _made_alike(before: Func, after: Func, at: Sizes) -> bool:
     """Whether both give the same where sums stand for all that swallows one of two values, and none is so by chance."""
     arrays = [x if x.dtype == np.uint32 else _any_integers(x) for x in _arrays(before, at)]
-    one, other = (interpret(_sums(f), arrays, at, domain="ring") for f in (before, after))
+    one, other = (interpret(_with_sums(f), arrays, at, domain="ring") for f in (before, after))
     return all(np.array_equal(one[b.name], other[b.name]) for b in before.outputs())
 
 
@@ -194,10 +194,10 @@ def tagged(func: Func) -> Func:
     Maxima, differences, shifts and all else of several numbers become sums, which do not swallow one of two.
     """
     around = {p.stmt.label: [x.var for x in p.loops] for p in leaf_paths(func.body)}
-    return _sums(func, lambda value, label: _tagged_value(value, around[label]))
+    return _with_sums(func, lambda value, label: _tagged_value(value, around[label]))
 
 
-def _sums(func: Func, made: Callable[[Value, str], Value] = lambda value, _: _summed_value(value)) -> Func:
+def _with_sums(func: Func, made: Callable[[Value, str], Value] = lambda value, _: _summed_value(value)) -> Func:
     """`func` with sums for all of several numbers, and what `made` gives for each value of a statement."""
 
     def visit(s: Stmt) -> Stmt | None:

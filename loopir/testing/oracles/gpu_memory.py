@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from loopir.analysis.cost.transactions import BANKS, SECTOR, WORD, words_per_bank
+from loopir.analysis.cost.transactions import BANK_WORD, BANKS, SECTOR, words_per_bank
 from loopir.build import Schedule
 from loopir.errors import InterpretError
 from loopir.interp.interpret import Instance, bind_sizes, trace_accesses
@@ -184,14 +184,14 @@ class _Counter:
             if a is None:
                 around = tuple(x.var for x in self.loops.get(str(label), ()))
                 a = out[key] = Access(str(label), around, b.name, b.scope, bool(write), b.dtype.bytes)
-            _count(a, lanes, f"warp {warp}", vectors=str(label) not in self.boxed)
+            _add_access(a, lanes, f"warp {warp}", vectors=str(label) not in self.boxed)
         yield from sorted(out.values(), key=lambda a: (self.order.get(a.statement, 0), a.write))
 
 
 # ---------------------------------------------------------------- sectors and banks
 
 
-def _count(a: Access, lanes: Lanes, warp: str, *, vectors: bool = True) -> None:
+def _add_access(a: Access, lanes: Lanes, warp: str, *, vectors: bool = True) -> None:
     """Add one instruction of a warp; what a lane has several cells of is a vector, or not."""
     width = max(len(x) for x in lanes.values()) * a.bytes
     taken, needed, example = (_bank_passes if a.scope == "shared" else _sectors)(lanes, a.bytes, width)
@@ -217,7 +217,7 @@ def _bank_passes(lanes: Lanes, size: int, width: int) -> tuple[int, int, str]:
     wanted = [
         (lane, word)
         for lane, found in lanes.items()
-        for word in {byte // WORD for x in found for byte in range(x, x + size)}
+        for word in {byte // BANK_WORD for x in found for byte in range(x, x + size)}
     ]
     who, words = np.array(wanted).T
     counts = words_per_bank(who, words, width)

@@ -32,7 +32,7 @@ def broken_promise(func: Func, sizes: Mapping[str, int]) -> str | None:
     return None
 
 
-def in_order(func: Func) -> Func:
+def serial_lanes(func: Func) -> Func:
     """`func` with lanes that run one after the other."""
 
     def visit(s: Stmt) -> Stmt | None:
@@ -64,7 +64,7 @@ def _describe_events(e: Event, f: Event) -> str:
 
 def _lane_difference(func: Func, sizes: Mapping[str, int]) -> str | None:
     """An element of an output whose history is another one when lanes run together."""
-    together, alone = Flow(func, dict(sizes)), Flow(in_order(func), dict(sizes))
+    together, alone = Flow(func, dict(sizes)), Flow(serial_lanes(func), dict(sizes))
     for b in func.outputs():
         home = (b.name, frozenset[tuple[str, int]]())
         for where, at in alone.cells:

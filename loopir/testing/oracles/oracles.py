@@ -27,7 +27,7 @@ from loopir.lower.pipeline import lower
 from loopir.testing.oracles.access_trace import Event, Run, dependent
 from loopir.testing.oracles.guard_bytes import Fenced
 from loopir.testing.oracles.last_writers import asks_memory, comparable, differing
-from loopir.testing.oracles.loop_kinds import broken_promise, in_order
+from loopir.testing.oracles.loop_kinds import broken_promise, serial_lanes
 from loopir.testing.oracles.rounding import NoBound, error_bounds
 
 Array = np.ndarray[Any, Any]
@@ -219,7 +219,7 @@ def false_witness(func: Func, error: ScheduleError) -> str | None:
         if label not in around or (label == name and around[label] != {*at}):
             return f"it speaks of loops or statements that there are not: {w}"
     with suppress(KeyError, RecursionError):  # a size that the witness leaves open
-        told = [_missed(w, Run(f, w.sizes).events) for f in dict.fromkeys((func, in_order(func)))]
+        told = [_missed(w, Run(f, w.sizes).events) for f in dict.fromkeys((func, serial_lanes(func)))]
         return told[-1] if all(told) else None  # lanes may count as together or in order
     return None
 

@@ -42,7 +42,7 @@ FORM = {
     "_require_fit", "_require_around", "_require_known", "_require_bounds", "_require_identity", "_require_plain_sum",
 }  # fmt: skip
 """Checks without which there is no rewrite to speak of, or that are about memory and threads."""
-ROOM = "loopir.schedule"
+CHECKED_PACKAGE = "loopir.schedule"
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def unchecked() -> Iterator[None]:
 @cache
 def _changes() -> tuple[tuple[Any, str, Callable[..., Any]], ...]:
     """Every name in the room of the primitives that stands for a check, with what stands there instead."""
-    rooms = [m for name, m in sys.modules.items() if name == ROOM or name.startswith(f"{ROOM}.")]
+    rooms = [m for name, m in sys.modules.items() if name == CHECKED_PACKAGE or name.startswith(f"{CHECKED_PACKAGE}.")]
     return tuple(x for m in rooms for owner in (m, *_classes(m)) for x in _checks(owner))
 
 

@@ -37,11 +37,11 @@ from loopir.lower.target import Target
 
 def insert_copy_waits(func: Func, target: Target) -> Func:
     """`func` with the groups of asynchronous copies, and the waits for them."""
-    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    body = rewrite(func.body, lambda s: _wait_for_copies(func, s) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 
 
-def _kernel(func: Func, kernel: Kernel) -> Stmt:
+def _wait_for_copies(func: Func, kernel: Kernel) -> Stmt:
     here = tuple(leaf_paths(kernel.body))
     copies = [p for p in here if _asynchronous(p)]
     if not copies:

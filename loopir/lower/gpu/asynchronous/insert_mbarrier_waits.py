@@ -90,7 +90,7 @@ def _is_serial(s: Stmt) -> TypeGuard[Loop]:
 
 def _sunk(kernel: Kernel) -> Kernel:
     """`kernel` with the test that picks one thread right around its copies, inside loops and tests that all share."""
-    threads = _threads(kernel)
+    threads = _arriving_threads(kernel)
 
     def sink(cond: Cond, body: Body) -> Body:
         out: list[Stmt] = []
@@ -136,7 +136,7 @@ def _counts_turns(loop: Loop) -> bool:
     return any(_slots(p) > 1 and loop.var in free_vars(p.stmt.at[0]) for p in copied)
 
 
-def _threads(kernel: Kernel) -> set[str]:
+def _arriving_threads(kernel: Kernel) -> set[str]:
     return {s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind.startswith("threadIdx")}
 
 
@@ -146,7 +146,7 @@ class _Kernel:
     def __init__(self, func: Func, kernel: Kernel, taken: set[str]) -> None:
         self.func, self.kernel, self.taken = func, kernel, taken
         self.made: list[Buffer] = []
-        self.threads = _threads(kernel)
+        self.threads = _arriving_threads(kernel)
         self.places = tuple(leaf_paths(kernel.body))
 
     def rewritten(self) -> Stmt:
@@ -256,7 +256,7 @@ class _Plan:
     def of(k: _Kernel) -> _Plan | None:
         """None if the copies and the loop are not those of a ring."""
         copied = [p for p in k.places if any(map(_is_copy, p.around))]
-        filled = frozenset(b.name for b in _filled(copied))
+        filled = frozenset(b.name for b in _filled_buffers(copied))
         reading = [p for p in k.places if p not in copied and accessed_buffers(p.stmt) & filled]
         return _Plan._in_the_loop(k, copied, reading, filled) or _Plan._before_it(k, copied, reading, filled)
 
@@ -377,13 +377,13 @@ def _encloses(loop: Stmt, reading: Sequence[StmtPath]) -> bool:
 
 def _slots(p: StmtPath) -> int:
     """How many buffers there are of what `p` fills: its first dimension, if no box lies along that, counts them."""
-    b = next(b for b in _filled((p,)))
+    b = next(b for b in _filled_buffers((p,)))
     (do,) = (s for s in p.around if _is_copy(s))
     boxes = sum(1 for a in do.fn.meaning.args if a.access == "out" for _ in a.buffer.shape)
     return b.shape[0].value if len(b.shape) > boxes and isinstance(b.shape[0], Int) else 1
 
 
-def _filled(copied: Sequence[StmtPath]) -> list[Buffer]:
+def _filled_buffers(copied: Sequence[StmtPath]) -> list[Buffer]:
     return [p.stmt.buffer for p in copied if isinstance(p.stmt, Store)]
 
 

@@ -56,11 +56,11 @@ MAX_GROUPS = 8
 
 def insert_store_waits(func: Func, target: Target) -> Func:
     """`func` with the groups of its bulk stores, and the waits for them."""
-    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    body = rewrite(func.body, lambda s: _wait_for_stores(func, s) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 
 
-def _kernel(func: Func, kernel: Kernel) -> Stmt:
+def _wait_for_stores(func: Func, kernel: Kernel) -> Stmt:
     here = tuple(leaf_paths(kernel.body))
     mine = [p for p in here if any(map(_is_store, p.around))]
     if not mine:

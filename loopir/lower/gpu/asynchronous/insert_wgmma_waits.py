@@ -44,11 +44,11 @@ GROUP = "products"
 
 def insert_wgmma_waits(func: Func, target: Target) -> Func:
     """`func` with the fences, commits and waits of its asynchronous products."""
-    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
+    body = rewrite(func.body, lambda s: _wait_for_products(func, s) if isinstance(s, Kernel) else None)
     return replace(func, body=body)
 
 
-def _kernel(func: Func, kernel: Kernel) -> Stmt:
+def _wait_for_products(func: Func, kernel: Kernel) -> Stmt:
     if not any(_is_product(s) for s in statements(kernel.body)):
         return kernel
     late = _late(func, kernel)

@@ -76,7 +76,7 @@ from loopir.lower.gpu.asynchronous.ring_slots import (
 )
 from loopir.lower.target import Target
 
-GROUP = LANES * GROUP_WARPS
+GROUP_THREADS = LANES * GROUP_WARPS
 POOL = 64 * 1024
 """Registers of a multiprocessor."""
 
@@ -106,7 +106,7 @@ def _specialize_kernel(taken: set[str], kernel: Kernel) -> Kernel:
     taken.add(group := z.var if z is not None else fresh_name("group", taken))
     groups = z.extent.value if z is not None and isinstance(z.extent, Int) else 1
     numbers = {x.var for k, x in axes.items() if k in BLOCK_AXES} if "cluster" not in axes else set[str]()
-    match inner := _inside(kernel.body):
+    match inner := _launch_body(kernel.body):
         case (If(cond, then, orelse), *end) if free_vars(cond) <= numbers and all(
             isinstance(s, AsyncWait) for s in end
         ):
@@ -243,10 +243,11 @@ class _RolePlan:
                 f"the roles in {self.kernel.name} are of one warpgroup, whose threads have {own} registers by one "
                 f"and {more[0][0]} by another, or leave the others not the same"
             )
-        threads = GROUP * (1 + self.groups)
-        if GROUP * (own + others * self.groups) > (pool := POOL // threads // 8 * 8 * threads):
+        threads = GROUP_THREADS * (1 + self.groups)
+        if GROUP_THREADS * (own + others * self.groups) > (pool := POOL // threads // 8 * 8 * threads):
             raise TargetError(
-                f"{GROUP} threads with {own} registers and {GROUP * self.groups} with {others} take more than {pool}"
+                f"{GROUP_THREADS} threads with {own} registers and {GROUP_THREADS * self.groups} with {others} take "
+                f"more than {pool}"
             )
         return own, others
 
@@ -284,7 +285,7 @@ class _RolePlan:
 
     def arrivals(self, t: _RoleRing) -> int:
         readers = self.groups if self.whose(t) is None else 1
-        return readers * (GROUP_WARPS if self.by_warp(t) else GROUP) * t.blocks
+        return readers * (GROUP_WARPS if self.by_warp(t) else GROUP_THREADS) * t.blocks
 
     def marked(self, body: Body, slot: Load, all_of: int, blocks: int = 1) -> Body:
         """`body` with its copies told where they count; a loop whose iterations are one for each block of a cluster is
@@ -363,7 +364,7 @@ class _RolePlan:
             if self.is_elected(s):
                 return ()
             if isinstance(s, Barrier):
-                return s if s.threads else Barrier(GROUP * self.groups)
+                return s if s.threads else Barrier(GROUP_THREADS * self.groups)
             if alone is not None and s is whose and not own:
                 name = self.named(f"{self.group}_of")
                 passed = self.passing(s, {alone.role: (replace(MBarrierWait(alone.is_full), skip=True),)})
@@ -425,7 +426,7 @@ def _is_product(p: StmtPath) -> bool:
     return any(isinstance(s, InstrRegion) and s.fn.asynchronous == "products" for s in p.around)
 
 
-def _inside(body: Body) -> Body:
+def _launch_body(body: Body) -> Body:
     """What the axes of a launch enclose."""
     while len(body) == 1 and isinstance(only := body[0], Loop) and only.kind in AXES:
         body = only.body

@@ -55,7 +55,7 @@ from loopir.schedule.legality.scopes import require_places_apart
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.shrink_alloc import rebase_accesses
 
-ALIGNMENT = 128
+SLOT_ALIGNMENT = 128
 
 
 @primitive
@@ -189,7 +189,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     prologue = Loop(var, Int(ahead), "serial", (If(begun, first),))
     coming = at(parts.copies, later, later % stages, inside.given(guard))
     now = at(parts.rest, own, own % stages, inside)
-    turn = (If(guard, coming), *now) if among is None else _spread(now, coming, guard, among, target)
+    turn = (If(guard, coming), *now) if among is None else _spread_copies(now, coming, guard, among, target)
     body: Body = (prologue, replace(target, body=turn))
     done = (*first, *coming, *now) if among is None else first
     body = simplify_body(body, outside, old=(*target.body, *done))
@@ -198,7 +198,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
     return replace_stmt(func, target, body)
 
 
-def _spread(rest: Body, copies: Body, guard: Cond, among: str, loop: Loop) -> Body:
+def _spread_copies(rest: Body, copies: Body, guard: Cond, among: str, loop: Loop) -> Body:
     """`rest`, with the copies in the iterations of its loop `among`: of each nest as many of its own as come to one.
 
     The buffers of this turn and of the coming one are different ones, and no copy reads what another writes. Threads
@@ -218,7 +218,7 @@ def _spread(rest: Body, copies: Body, guard: Cond, among: str, loop: Loop) -> Bo
             loop=among,
             suggestion="a loop after the copies that holds no copy, or none",
         )
-    parts = tuple(_by_threads(_part(c, among, inner.extent.value), threads) for c in copies)
+    parts = tuple(_by_threads(_copy_part(c, among, inner.extent.value), threads) for c in copies)
     spread = replace(inner, body=(*inner.body, If(guard, parts)))
     return rewrite(rest, lambda s: spread if s is inner else None)
 
@@ -245,7 +245,7 @@ def _by_threads(copy: Stmt, threads: Mapping[str, Loop]) -> Stmt:
     return made
 
 
-def _part(copy: Stmt, among: str, turns: int) -> Stmt:
+def _copy_part(copy: Stmt, among: str, turns: int) -> Stmt:
     """What is made of `copy` in an iteration of `among`, which has `turns` of them; all of it in one, if need be."""
     count = turns_of(copy, turns)
     if count is None or not isinstance(copy, Loop):
@@ -381,7 +381,7 @@ def _is_copy(s: Stmt, own: dict[str, Buffer]) -> bool:
 def ring_of(b: Buffer, stages: int) -> Buffer:
     """`b`, `stages` times, each at a multiple of `ALIGNMENT` bytes if it has a layout."""
     layout = b.layout
-    line = ALIGNMENT // b.dtype.bytes
+    line = SLOT_ALIGNMENT // b.dtype.bytes
     room = ceildiv(element_span(b), line) * line if layout is not None else Int(0)
     match layout:
         case Strided(strides):

@@ -142,7 +142,7 @@ def partition(func: Func, loop: str) -> Func:
     low, high = settled.low(), settled.high()
     if not settled.lows and not settled.highs:
         reason = f"no guard in {target.var!r} changes at an iteration that is known"
-        if held := [x for x in statements(target.body) if isinstance(x, If) and _starts(x)]:
+        if held := [x for x in statements(target.body) if isinstance(x, If) and _restarts(x)]:
             starting = join_names(
                 r.label for x in held for r in statements(x.orelse) if isinstance(r, Reduce) and r.init is not None
             )
@@ -152,7 +152,7 @@ def partition(func: Func, loop: str) -> Func:
         )
     require_known_starts(target, low, high)
     require_starts_in_parts(func, target)
-    new = replace_loop(func, target.var, lambda _: _parts(func, target, settled, low, high))
+    new = replace_loop(func, target.var, lambda _: _pieces(func, target, settled, low, high))
     made = {x.var for x in loops(new.body)} - {x.var for x in loops(func.body)} | {target.var}
     empty = rewrite(new.body, lambda s: _pruned(s) if isinstance(s, Loop) and s.var in made else None)
     new = replace(new, body=empty)
@@ -160,7 +160,7 @@ def partition(func: Func, loop: str) -> Func:
     return new
 
 
-def _parts(func: Func, loop: Loop, settled: Interior, low: Index, high: Index) -> Body:
+def _pieces(func: Func, loop: Loop, settled: Interior, low: Index, high: Index) -> Body:
     taken, facts, n = UsedNames.of(func), settled.facts, loop.extent
     out: Body = ()
     if settled.before and settled.lows:
@@ -250,7 +250,7 @@ class Interior:
         if isinstance(n, Stmt):
             if isinstance(n, Loop):
                 self.full(n, inside)
-            elif isinstance(n, If) and not _starts(n):
+            elif isinstance(n, If) and not _restarts(n):
                 self.want(n.cond, True, inside)
             for child in children(n):
                 self.visit(child, (*inside, n) if isinstance(n, Loop) else inside)
@@ -365,7 +365,9 @@ class Interior:
                 return n
             if isinstance(n, If):
                 then, orelse = (tuple([cast(Stmt, visit(s)) for s in body]) for body in (n.then, n.orelse))
-                return If(n.cond if _starts(n) else conj(*(guard(t, n.then) for t in conjuncts(n.cond))), then, orelse)
+                return If(
+                    n.cond if _restarts(n) else conj(*(guard(t, n.then) for t in conjuncts(n.cond))), then, orelse
+                )
             if isinstance(n, Cmp) and n in self.conds:
                 return TRUE if self.conds[n] else FALSE
             if isinstance(n, Min | Max) and n in self.arms:
@@ -373,7 +375,7 @@ class Interior:
             out = rebuild(n, visit)
             if out is n or not isinstance(out, Index | Cond):
                 return out
-            return refold(out) if isinstance(out, Index) else _folded(out)
+            return refold(out) if isinstance(out, Index) else _drop_decided(out)
 
         def guard(t: Cond, body: Body) -> Cond:
             new = cast(Cond, visit(t))
@@ -382,12 +384,12 @@ class Interior:
         return cast(N, visit(node))
 
 
-def _starts(s: If) -> bool:
+def _restarts(s: If) -> bool:
     """Whether a reduction in what would be left out starts all the same, as the condition speaks of what it is over."""
     return any(not reduction_start_loops(x).isdisjoint(free_vars(s.cond)) for x in s.orelse)
 
 
-def _folded(c: Cond) -> Cond:
+def _drop_decided(c: Cond) -> Cond:
     """`c` without terms that are decided."""
     match c:
         case And(terms):

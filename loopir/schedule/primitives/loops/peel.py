@@ -77,12 +77,12 @@ def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
         reason = f"all {text(target.extent)} iterations of {target.var!r} would be peeled"
         raise ScheduleError(reason, loop=target.var, suggestion=f"less than {text(target.extent)} in all")
     require_starts_in_parts(func, target)
-    new = replace_loop(func, target.var, lambda _: _parts(func, facts, target, first, last))
+    new = replace_loop(func, target.var, lambda _: _peeled(func, facts, target, first, last))
     require_still_together(func, new, target)
     return new
 
 
-def _parts(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:
+def _peeled(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:
     taken = UsedNames.of(func)
     n, known = loop.extent, facts.place
     begun: Index = facts.less(n, Int(first)) if first else Int(0)

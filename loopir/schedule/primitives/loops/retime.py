@@ -241,14 +241,14 @@ def _pipelined(place: _Place, order: Sequence[_Item], by: int) -> tuple[Func, di
     coming = Retiling({v: Var(v) + count}, {v: (v,)}, decides=True, parts={v: False})
     turn = [s for x in order for s in ((x.stmt,) if x.late else coming.body((x.stmt,), inside))]
     parts: Body = (
-        _part(loop, begun, first, count, Var(first), known, begins=True),
+        _iterations_at(loop, begun, first, count, Var(first), known, begins=True),
         Loop(v, end, "serial", place.body(order, tuple(turn))),
-        _part(loop, ended, last, count, end + Var(last), known, begins=False),
+        _iterations_at(loop, ended, last, count, end + Var(last), known, begins=False),
     )
     return place.holding(simplify_body(parts, known, old=[x.stmt for x in late])), origin
 
 
-def _part(loop: Loop, body: Body, var: str, extent: Index, at: Index, known: Known, *, begins: bool) -> Loop:
+def _iterations_at(loop: Loop, body: Body, var: str, extent: Index, at: Index, known: Known, *, begins: bool) -> Loop:
     """The iterations `at` of `loop`, of which there are `extent`, as loop `var`."""
     moved = Retiling({loop.var: at}, {loop.var: (var,)}, decides=True, parts={var: begins})
     done = drop_unused_over(moved.body(body, known.loop(var, extent, body, was=loop.var)))

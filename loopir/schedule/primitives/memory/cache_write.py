@@ -171,7 +171,7 @@ def _read_there(site: CacheSite, buffers: Sequence[Buffer]) -> tuple[set[tuple[I
         read = [x for x in done if not x[1].write]
         clash = clash_in(site, mine, read)
         if clash is not None:
-            own |= _own(site, b, mine, read)
+            own |= _own_loads(site, b, mine, read)
             clash = clash_in(site, mine, [x for x in read if x[0].label != s.label or x[1].at not in own])
         if clash is not None:
             seen = seen or refusal(clash, f"{clash.second} reads {b.name} in the same nest", None, _FURTHER)
@@ -207,7 +207,7 @@ def _require_no_threads(site: CacheSite) -> None:
         )
 
 
-def _own(site: CacheSite, b: Buffer, writes: Sequence[Done], reads: Sequence[Done]) -> set[tuple[Index, ...]]:
+def _own_loads(site: CacheSite, b: Buffer, writes: Sequence[Done], reads: Sequence[Done]) -> set[tuple[Index, ...]]:
     """What the value of a store loads that it has always written before, in the same run of the nest."""
     s = site.place.stmt
     if not isinstance(s, Store) or len(writes) != 1:

@@ -63,7 +63,7 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
     size = b.shape[dim]
     if isinstance(size, Int) and size.value <= factor:
         return func
-    new = _folded(func, alloc, dim, factor)
+    new = _fold_alloc(func, alloc, dim, factor)
     if clash is not None and not same_values(func, new):
         one, other = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
         reason = f"{one} would lie where {other} lies, which is still to be read when it is written"
@@ -104,7 +104,7 @@ def _in_a_window(func: Func, alloc: Alloc, dim: int, factor: int) -> bool:
     return is_sliding_window([*accesses_in(loop.body, known, {name})], dim, known.here, loop.var, factor)
 
 
-def _folded(func: Func, alloc: Alloc, dim: int, factor: int) -> Func:
+def _fold_alloc(func: Func, alloc: Alloc, dim: int, factor: int) -> Func:
     b = alloc.buffer
     shape = tuple(Int(factor) if d == dim else size for d, size in enumerate(b.shape))
     new = {b.name: replace(b, shape=shape)}

@@ -148,7 +148,7 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
             _require_identity(place.stmt, c, known, copies, value)
     goes_on = isinstance(place.stmt, Reduce) and place.stmt.init is None
     held = {b.name: _copy(func, b, place.stmt) for b in written_buffers(place)} if free and goes_on else {}
-    new = _filled(new, copies | held, value)
+    new = _fill_copies(new, copies | held, value)
     if held:
         _require_begun(new, place.stmt)
     return simplify_func(new)
@@ -506,7 +506,7 @@ def _unguarded(func: Func, place: StmtPath, dropped: Sequence[Cond]) -> Func:
     return replace(func, body=rewrite(func.body, visit))
 
 
-def _filled(func: Func, copies: Mapping[str, _Copy | None], value: float) -> Func:
+def _fill_copies(func: Func, copies: Mapping[str, _Copy | None], value: float) -> Func:
     """`func` with each copy that has a guard filled with `value` where it does not hold."""
     guarded = {c.store.label: c for c in copies.values() if c is not None and c.guards}
 

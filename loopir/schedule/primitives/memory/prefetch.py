@@ -29,7 +29,7 @@ from loopir.schedule.core.naming import UsedNames
 from loopir.schedule.core.queries import loop_stride
 from loopir.schedule.schedule import primitive
 
-LINE = 64
+LINE_BYTES = 64
 """Bytes that caches bring at once."""
 MAX_LINES = 32
 """Lines that one iteration may ask for."""
@@ -195,10 +195,10 @@ def _wanted(func: Func, place: StmtPath, buffer: str, loop: Loop) -> Iterable[_W
     found += [Load(x, s.at) for x in written_buffers(place) if x.name == b.name]
     if not found:
         raise ScheduleError(f"{s.label} does not use {b.name}", suggestion="a buffer that it reads or writes")
-    return [_lines(func, place, x, loop) for x in found]
+    return [_wanted_lines(func, place, x, loop) for x in found]
 
 
-def _lines(func: Func, place: StmtPath, element: Load, loop: Loop) -> _Wanted:
+def _wanted_lines(func: Func, place: StmtPath, element: Load, loop: Loop) -> _Wanted:
     shown, inside = text(element), place.loops[place.loops.index(loop) + 1 :]
     if not all(map(is_affine_visible, element.at)):
         raise ScheduleError(
@@ -217,7 +217,7 @@ def _lines(func: Func, place: StmtPath, element: Load, loop: Loop) -> _Wanted:
         if x.var not in free_vars(element):
             continue
         by = loop_stride(apart, x.var)
-        each = LINE // (abs(by.value) * element.buffer.dtype.bytes or LINE) if isinstance(by, Int) else 1
+        each = LINE_BYTES // (abs(by.value) * element.buffer.dtype.bytes or LINE_BYTES) if isinstance(by, Int) else 1
         if not isinstance(x.extent, Int):
             raise ScheduleError(
                 f"one iteration of {loop.var!r} uses a line for each of {x.var!r}, and there may be any number",

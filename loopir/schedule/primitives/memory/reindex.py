@@ -147,7 +147,7 @@ def reindex(
     if not sources:
         raise ScheduleError("no buffer is named", suggestion="what the stage reads")
     site = find_site(func, stage, at, [b.name for b in sources])
-    inner = _inner(site)
+    inner = _stage_loops(site)
     kind = sources[0].dtype if dtype is None else find_dtype(dtype)
     chosen = [find_loop(func, v).var for v in loops]
     if bad := [v for v in chosen if v not in inner]:
@@ -162,7 +162,7 @@ def reindex(
     part = _part(site, sources, kind, chosen or list(inner), inner)
     along = chosen or [v for v in inner if v in free_vars(part)]
     made = _Copy(site, part, [inner[v] for v in along], inner)
-    what = f"what {site.place.stmt.label} makes of {_named(sources)}"
+    what = f"what {site.place.stmt.label} makes of {_names_of(sources)}"
     require_unwritten(site, made.deciding(), f"for which iterations there is {what}")
     ats = {n.at for n in nodes(part) if isinstance(n, Load)}
     if gone := sorted(loaded_buffers(part) & allocates(site.nests)):
@@ -175,7 +175,7 @@ def reindex(
     return new
 
 
-def _inner(site: CacheSite) -> dict[str, Loop]:
+def _stage_loops(site: CacheSite) -> dict[str, Loop]:
     """The loops around the stage in its nest, outer ones first."""
     around = [*site.place.around[len(site.around) :]]
     return {s.var: s for s in around if isinstance(s, Loop)}
@@ -184,7 +184,7 @@ def _inner(site: CacheSite) -> dict[str, Loop]:
 # ---------------------------------------------------------------- which value
 
 
-def _named(sources: Sequence[Buffer]) -> str:
+def _names_of(sources: Sequence[Buffer]) -> str:
     return " and ".join(b.name for b in sources)
 
 
@@ -207,13 +207,13 @@ def _part(
     if not found:
         alone = f" that depends on {join_names(along)} alone" if others else ""
         raise ScheduleError(
-            f"{s.label} makes nothing of {_named(sources)}{alone}",
+            f"{s.label} makes nothing of {_names_of(sources)}{alone}",
             loop=None,
             suggestion=f"a buffer that {s.label} reads: {join_names(sorted(loaded_buffers(s)))}",
         )
     if len(found) > 1:
         raise ScheduleError(
-            f"{s.label} makes several values of {_named(sources)}: {join_names(text(v) for v in found)}",
+            f"{s.label} makes several values of {_names_of(sources)}: {join_names(text(v) for v in found)}",
             suggestion=f"cache_read of {sources[0].name}, which keeps all that an iteration reads of it",
         )
     return found[0]

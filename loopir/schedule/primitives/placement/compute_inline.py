@@ -116,7 +116,7 @@ def stored_inline(func: Func, stage: str) -> Producer:
     return producer
 
 
-LONGEST, NESTED = 1 << 14, 160
+MAX_OPERATIONS, NESTED = 1 << 14, 160
 """How many nodes a statement may have when it is written out, and how many parentheses in one another: Python reads
 200 of these, brackets of subscripts among them."""
 
@@ -128,10 +128,10 @@ def _require_short(func: Func, store: Store) -> None:
         s = place.stmt
         count = sum(load.buffer.name == name for load, _ in guarded_loads(s))
         total, nested = measured(s)[0] + count * size, nesting(s) + depth
-        if s is not store and count and (total > LONGEST or nested > NESTED):
+        if s is not store and count and (total > MAX_OPERATIONS or nested > NESTED):
             raise ScheduleError(
                 f"{s.label} reads {store.label} {count} times, and would be {total} operations, in {nested} levels, "
-                f"written out; {LONGEST} in {NESTED} are the most",
+                f"written out; {MAX_OPERATIONS} in {NESTED} are the most",
                 suggestion=f"compute_at of {store.label}",
             )
 

@@ -153,10 +153,10 @@ def _require_same(func: Func, loop: Loop, unit: Stmt, own: set[str], rest: Body)
         met = _dependence(func, loop, {*labels((unit,))}, {*bad})
         raise _refused(loop, f"{join_names(bad)} is written by others in {loop.var!r}, too", met)
     if accessed_buffers(unit) & (writes(rest) | mine & reads(rest)):
-        _require_order(func, loop, name, {*labels((unit,))})
+        _require_hoist_order(func, loop, name, {*labels((unit,))})
 
 
-def _require_order(func: Func, loop: Loop, name: str, unit: set[str]) -> None:
+def _require_hoist_order(func: Func, loop: Loop, name: str, unit: set[str]) -> None:
     """Refuse if what others in the loop do comes before the statements `unit` that depend on it.
 
     A write does, of what these read or write, in any iteration; a read of what they write, before they have written it.

@@ -92,17 +92,17 @@ def factor_out(func: Func, stage: str) -> Func:
                 common += [(power * p, u) for p, u in found]
                 value = producer.store.value
                 new[producer.store.label] = replace(
-                    producer.store, value=_rounded(_product(left, _unrounded(value)), value)
+                    producer.store, value=_rounded(_multiply(left, _unrounded(value)), value)
                 )
     if not common:
         raise ScheduleError(
             f"{s.label} has no factor that is the same in all its terms",
             suggestion="a sum of products of which one factor is free of the loops that it is over",
         )
-    folded = replace(s, values=(_product(rest, s.values[0]),))
+    folded = replace(s, values=(_multiply(rest, s.values[0]),))
     taken = UsedNames.of(func)
     b = s.buffers[0]
-    scaled = _product([(1, Load(b, s.at)), *common], Load(b, s.at))
+    scaled = _multiply([(1, Load(b, s.at)), *common], Load(b, s.at))
     shells = [x for x in fold.loops() if x.var not in s.over]
     after = nested(shells, (Store(taken.label(s.label), b, s.at, scaled),))
     names = Renaming(loops={x.var: taken.name(x.var) for x in shells})
@@ -176,7 +176,7 @@ def _rounded(v: Value, like: Value) -> Value:
     return v
 
 
-def _product(factors: Factors, like: Value) -> Value:
+def _multiply(factors: Factors, like: Value) -> Value:
     """The product of `factors`, in their order, of the dtype of `like`."""
     top = [v for power, v in factors if power > 0 and v != Const(1.0, like.dtype)]
     below = [v for power, v in factors if power < 0]

@@ -110,7 +110,7 @@ def _update(s: Store) -> tuple[Monoid, Value] | None:
             continue
         terms = _terms(s.value, combined.fn, _inverse(combined.fn, t))
         if [v for v in terms if v[1] == own] == [(False, own)] and len(terms) > 1:
-            return monoid, _folded([v for v in terms if v[1] != own], combined.fn)
+            return monoid, _fold_expr([v for v in terms if v[1] != own], combined.fn)
     return None
 
 
@@ -147,6 +147,6 @@ def _terms(value: Value, fn: Intrinsic, inverse: Intrinsic | None) -> Terms:
     return out
 
 
-def _folded(terms: Terms, fn: Intrinsic) -> Value:
+def _fold_expr(terms: Terms, fn: Intrinsic) -> Value:
     signed = [Op(REGISTRY["neg"], (v,)) if minus else v for minus, v in terms]
     return fold_left(lambda a, b: Op(fn, (a, b)), signed)

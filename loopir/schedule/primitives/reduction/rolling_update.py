@@ -87,7 +87,7 @@ def rolling_update(func: Func, stages: tuple[str, ...], loop: str) -> Func:
     _require_one_fold_each(nests)
     func, nests = duplicated(func, target, nests)
     plain, origin, blocks = _fused(func, target, nests)
-    _require_order(func, plain, origin, target, nests)
+    _require_complete_folds(func, plain, origin, target, nests)
     gone = {id(x) for x in nests}
     done, names = corrected(func, target, blocks)
     func = replace(func, body=rewrite(func.body, lambda s: done if s is target else () if id(s) in gone else None))
@@ -155,7 +155,9 @@ def _fused(func: Func, loop: Loop, nests: Sequence[Loop]) -> tuple[Func, dict[st
     return replace(func, body=rewrite(func.body, visit)), origin, blocks
 
 
-def _require_order(func: Func, plain: Func, origin: Mapping[str, Origin], loop: Loop, nests: Sequence[Loop]) -> None:
+def _require_complete_folds(
+    func: Func, plain: Func, origin: Mapping[str, Origin], loop: Loop, nests: Sequence[Loop]
+) -> None:
     """Refuse if anything but the end of a fold is needed that is not there yet, or there no more."""
     over = {loop.var, *(x.var for x in nests)}
     here = [p.stmt for x in (loop, *nests) for p in leaf_paths(x.body)]

@@ -153,7 +153,7 @@ class _Scan:
 
     @staticmethod
     def of(func: Func, loop: Loop) -> _Scan:
-        guard, s = _guarded(func, loop)
+        guard, s = _guarded_statement(func, loop)
         at = _before(func, s, loop)
         for fn, monoid in _monoids(s.value):
             terms = [*_operands(s.value, fn)]
@@ -217,7 +217,7 @@ class _Scan:
         return ceildiv(most if known.at_least(most, 0) else maximum(most, Int(0)), factor)
 
 
-def _guarded(func: Func, loop: Loop) -> tuple[Cond, Store]:
+def _guarded_statement(func: Func, loop: Loop) -> tuple[Cond, Store]:
     """The only statement of the loop and its guard, which no iteration passes after one that does not."""
     (s, *more), guard = loop.body or (None,), TRUE
     if isinstance(s, If) and not s.orelse and len(s.then) == 1:
