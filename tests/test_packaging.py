@@ -17,7 +17,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SCHEDULES = (p.relative_to(ROOT / "schedules").with_suffix("") for p in (ROOT / "schedules").rglob("*.py"))
-MODULES = sorted(".".join(p.parts).removesuffix(".__init__") for p in SCHEDULES if p.parts != ("__init__",))
+PROGRAMS = {"tuning.stress", "tuning.worker"}
+"""What is run by `python -m`, and not loaded by others."""
+MODULES = sorted(
+    {".".join(p.parts).removesuffix(".__init__") for p in SCHEDULES if p.parts != ("__init__",)} - PROGRAMS
+)
 
 
 def run(script: str, *path: Path) -> str:

@@ -44,7 +44,7 @@ def test_rows_are_read_by_vectors() -> None:
     for dtype in ("float32", "bfloat16"):
         s = schedules.reduction(sums(dtype, 8191, 5003, "sum"), "sum")
         kernel = lp.compile_source(s).source.partition("__global__")[2]
-        assert "const lp_u4*>(x + " in kernel
+        assert "const lp_u4*>(x + " in " ".join(kernel.split())
 
 
 @pytest.mark.parametrize("shape", [(8191, 5000), (100, 5003), (8191, 35), (1 << 20, 400001)])
@@ -58,8 +58,8 @@ def test_it_is_for_many_such_rows_alone(shape: tuple[int, int]) -> None:
 def test_sizes_that_are_not_known(
     dtype: str, rows: int, columns: int, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouped, "TOGETHER", 2)
-    monkeypatch.setattr(grouped, "TURNS", 1)
+    monkeypatch.setattr(grouped, "VECTORS_IN_FLIGHT", 2)
+    monkeypatch.setattr(grouped, "ROUNDS_PER_THREAD", 1)
     monkeypatch.setattr(grouped, "LEAST", 1)
     monkeypatch.setattr(grouped, "SIDE", 4)
     monkeypatch.setattr(grouped, "THREADS", 8)
@@ -71,7 +71,7 @@ def test_sizes_that_are_not_known(
     least = 4 * 16 // s.func.args[0].buffer.dtype.bytes
     assert f"{least} <= n" in str(s)
     code = lp.compile_source(s).source
-    assert "const lp_u4*>(x + " in code
+    assert "const lp_u4*>(x + " in " ".join(code.split())
     assert "checks" not in code, "every vector is proved to be inside"
     (program,) = lp.lower(s, "cuda")
     for n in (rows, 3):

@@ -75,7 +75,7 @@ def test_narrow_ones_are_taken_as_they_lie(
 ) -> None:
     monkeypatch.setenv("LOOPIR_NUM_THREADS", threads)
     monkeypatch.setattr(lp, "caches", lambda: (1 << 12, 9 << 10, 1 << 20))  # B is not near as a whole
-    monkeypatch.setattr(import_module("schedules.llvm.matmul_cpu"), "SHARED", 1)
+    monkeypatch.setattr(import_module("schedules.llvm.matmul_cpu"), "SHARED_CACHE", 1)
     s = program(*shape)
     t = schedules.matmul_cpu(s, "C", lanes=8, registers=16)
     assert "_global" not in lp.text(t.func)

@@ -135,7 +135,7 @@ def test_on_a_cpu_rows_run_on_threads_and_sums_in_vectors(axis: int | None, fold
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_columns_of_unknown_number_have_versions(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["schedules.cuda.reduction"]
-    monkeypatch.setattr(module, "FEW", 1)
+    monkeypatch.setattr(module, "FEW_BLOCKS", 1)
     monkeypatch.setattr(module, "SHORT_ROW", 32)
     monkeypatch.setattr(module, "LONG", 32)
     x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), dtype, name="x")
@@ -155,8 +155,8 @@ def test_columns_of_unknown_number_have_versions(dtype: str, monkeypatch: pytest
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_everything_of_unknown_number_is_taken_in_turns(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["schedules.cuda.reduction"]
-    monkeypatch.setattr(module, "TURNS", 3)
-    monkeypatch.setattr(module, "MANY", 10000)
+    monkeypatch.setattr(module, "BLOCK_ROUNDS", 3)
+    monkeypatch.setattr(module, "MANY_ELEMENTS", 10000)
     x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), dtype, name="x")
     t = lp.cast(x, "float32").sum().astype(dtype)
     s = schedules.inlined(lp.Schedule(t))

@@ -22,8 +22,8 @@ def matmul(m: int, n: int, k: int, dtype: str) -> lp.Schedule:
     [
         ((128, 128, 128), "bfloat16", "16 bits on tensor cores"),
         ((2048, 2048, 64), "float32", "whole tiles of float32"),
-        ((1000, 1000, 100), "float32", "filled tiles of float32"),
-        ((40, 40, 40), "float32", "tiles of any type"),
+        ((1000, 1000, 100), "float32", "float32 in the cheapest tiles"),
+        ((40, 40, 40), "float32", "float32 in the cheapest tiles"),
     ],
 )
 def test_a_product_is_for_the_first_unit_that_takes_it(sizes: tuple[int, int, int], dtype: str, row: str) -> None:

@@ -258,7 +258,7 @@ def test_refusals() -> None:
         lp.maximum(x, np.ones((3, 4)))
     with pytest.raises(lp.ExprError, match='it is "none" or "tanh"'):
         lp.gelu(x, approximate="sigmoid")
-    with pytest.raises(TypeError, match=r"complex64.* is not an element type"):
+    with pytest.raises(TypeError, match=r"there is no complex type: pass z\.real and z\.imag"):
         x.astype(np.complex64)
     with pytest.raises(lp.ExprError, match="a name is an identifier"):
         lp.placeholder((3,), name="not one")

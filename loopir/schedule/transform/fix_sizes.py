@@ -26,9 +26,9 @@ def fix_sizes(func: Func, sizes: Mapping[str, int]) -> Func:
     for name, value in sizes.items():
         if name not in func.sizes:
             known = ", ".join(func.sizes) or "none"
-            raise ScheduleError(f"{func.name} has no size {name!r}; its sizes: {known}")
+            raise ScheduleError(f"{func.name} has no size {name!r}", suggestion=f"its sizes, which are {known}")
         if value < 0:
-            raise ScheduleError(f"{name}={value}: a size is at least 0")
+            raise ScheduleError(f"{name}={value}: a size is at least 0", suggestion="a number from 0 on")
     env: dict[str, Index] = {name: Int(value) for name, value in sizes.items()}
     buffers = {b.name: _fixed(b, env) for b in all_buffers(func)}
     body = tuple(substitute(replace_buffers(s, buffers), env) for s in func.body)
@@ -42,7 +42,9 @@ def fix_sizes(func: Func, sizes: Mapping[str, int]) -> Func:
         left = simplify_cond(substitute(c, env))
         if left == FALSE:
             given = ", ".join(f"{name}={value}" for name, value in sizes.items())
-            raise ScheduleError(f"{func.name} assumes {text(c)}, which {given} does not meet")
+            raise ScheduleError(
+                f"{func.name} assumes {text(c)}, which {given} does not meet", suggestion=f"sizes for which {text(c)}"
+            )
         assumes += [] if left == TRUE else [left]
     return simplify_func(Func(func.name, params, tuple(assumes), body))
 

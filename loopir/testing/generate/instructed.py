@@ -27,7 +27,7 @@ def instructed(draw: st.DrawFn) -> Func:
     small = [n for n in _usable() if _iterations(n) <= SMALL]
     fn = INSTRUCTIONS[choose(draw, small if draw(between(0, 7)) else _usable())]
     n, tiles = draw(between(1, 3)), draw(st.booleans())
-    body = "\n".join(text(fn.meaning).splitlines()[1:])
+    _, _, body = text(fn.meaning).partition("):\n")  # a long signature takes several lines
     operands = [_Operand(a, n, tiles) for a in fn.meaning.args]
     for x in operands:
         body = body if x.own else x.moved(body)

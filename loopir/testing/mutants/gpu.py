@@ -78,7 +78,8 @@ GPU = family(
         "AsyncWait(self.pending + 1)", copies,
     ),
     Mutant(
-        "no wait", "a copy that is used at once is not waited for", "lower.gpu.asynchronous.insert_copy_waits:_at_once",
+        "no wait", "a copy that is used at once is not waited for",
+        "lower.gpu.asynchronous.insert_copy_waits:_wait_after_each",
         "(s, AsyncCommit(), AsyncWait(0))", "(s, AsyncCommit())", copies,
     ),
     Mutant(

@@ -24,21 +24,22 @@ WARPS = family(
     "warps with roles, clusters and boxes",
     Mutant(
         "fills what is read", "a buffer is filled before those who read it have said that they are done",
-        "lower.gpu.asynchronous.warp_specialize:_Way.fill", "(MBarrierWait(t.is_empty, 1), told,", "(told,", FILLED,
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.fill", "(MBarrierWait(t.is_empty, 1), told,", "(told,",
+        FILLED,
     ),
     Mutant(
         "reads what is coming", "a buffer is read without a wait for what fills it",
-        "lower.gpu.asynchronous.warp_specialize:_Way.using",
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.using",
         "before[reading[0]].append(MBarrierWait(t.is_full))", "pass", FILLED,
     ),
     Mutant(
         "said too soon", "a buffer is said to be read before it is",
-        "lower.gpu.asynchronous.warp_specialize:_Way.using",
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.using",
         "after[reading[-1]] += self.released(t, lane)", "before[reading[0]] += self.released(t, lane)", FILLED,
     ),
     Mutant(
         "one tile's copies", "of a block that stays, the warps that copy are done when the first tile is",
-        "lower.gpu.asynchronous.warp_specialize:_Way.passing", "Loop(name, s.extent, s.kind",
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.passing", "Loop(name, s.extent, s.kind",
         "Loop(name, s.extent if any(s is t.loop for t in self.turns) else Int(1), s.kind", FILLED,
     ),
     Mutant(
@@ -48,17 +49,17 @@ WARPS = family(
     ),
     Mutant(
         "turns not passed by", "who has a tile does not come by the turns of the others' tiles",
-        "lower.gpu.asynchronous.warp_specialize:_Way.using", "(replace(MBarrierWait(alone.is_full), skip=True),)",
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.using", "(replace(MBarrierWait(alone.is_full), skip=True),)",
         "()", IN_TURN,
     ),
     Mutant(
         "keeps its turn", "a warpgroup without a tile does not let the next one have its turn",
-        "lower.gpu.asynchronous.warp_specialize:_Way.using", "other = (*s.orelse, order.wait(), order.next())",
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.using", "other = (*s.orelse, order.wait(), order.next())",
         "other = s.orelse", IN_TURN,
     ),
     Mutant(
         "its own block alone", "who has read what a cluster shares says so to its own block",
-        "lower.gpu.asynchronous.warp_specialize:_Way.released", "ExpectTx(slot, 0, Int(n))", "ExpectTx(slot, 0)",
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.released", "ExpectTx(slot, 0, Int(n))", "ExpectTx(slot, 0)",
         SHARED,
     ),
     Mutant(

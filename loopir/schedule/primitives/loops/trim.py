@@ -56,7 +56,8 @@ def trim(func: Func, loop: str) -> Func:
             for i in range(n):
                 for ko in range(min((n + 15) // 16, i // 16 + 1) - max(0, (i + 12) // 16 - 1)):
                     for ki in range(16):
-                        if i - 4 <= max(0, (i + 12) // 16 - 1) * 16 + ko * 16 + ki and max(0, (i + 12) // 16 - 1) * 16 + ko * 16 + ki <= i:
+                        if (i - 4 <= max(0, (i + 12) // 16 - 1) * 16 + ko * 16 + ki
+                                and max(0, (i + 12) // 16 - 1) * 16 + ko * 16 + ki <= i):
                             C[i] = max(A[i, max(0, (i + 12) // 16 - 1) * 16 + ko * 16 + ki], over=(ko, ki), init=-inf)
 
     before:
@@ -65,7 +66,7 @@ def trim(func: Func, loop: str) -> Func:
                 for k in range(64):
                     C[i] = sum(select(k <= i, A[i, k], 1.0), over=k, init=0.0)
     refuses: trim("k")  # C is not proved to have no effect where k <= i is false
-    """  # noqa: E501
+    """
     target = find_serial(func, loop)
     require_outside_lanes(func, target)
     require_stable_extent(target)

@@ -71,11 +71,14 @@ def stream_k(func: Func, stage: str, outer: str, inner: str, parts: int) -> Func
             with alloc("float32[2, 2]") as S_sk:
                 for part in range(2):
                     for piece in range(2):
-                        for k in range(min(part * 6 - part * 3 // 2 * 4 - piece * 4 + 6, 4) - max(part * 6 - part * 3 // 2 * 4 - piece * 4, 0)):
-                            S_sk[part, piece] = sum(A[part * 3 // 2 + piece, min(k + max(part * 6 - part * 3 // 2 * 4 - piece * 4, 0), 3)], over=k, init=0.0)
+                        for k in range(min(part * 6 - part * 3 // 2 * 4 - piece * 4 + 6, 4)
+                                - max(part * 6 - part * 3 // 2 * 4 - piece * 4, 0)):
+                            S_sk[part, piece] = sum(A[part * 3 // 2 + piece,
+                                    min(k + max(part * 6 - part * 3 // 2 * 4 - piece * 4, 0), 3)], over=k, init=0.0)
                 for i_1 in range(3):
                     for part_1 in range((i_1 * 2 + 1) // 3 - i_1 * 2 // 3 + 1):
-                        S[i_1] = sum(S_sk[i_1 * 2 // 3 + part_1, i_1 - (i_1 * 2 // 3 * 3 + part_1 * 3) // 2], over=part_1, init=0.0)
+                        S[i_1] = sum(S_sk[i_1 * 2 // 3 + part_1, i_1 - (i_1 * 2 // 3 * 3 + part_1 * 3) // 2], over=part_1,
+                                init=0.0)
     refuses: stream_k("S", "k", "i", 2)  # S does not reduce over 'i'
     refuses: stream_k("S", "i", "k", 0)  # 0 parts
 
