@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from loopir.codegen.cuda import layout_text
 from loopir.codegen.cuda.layout_text import LINE_WIDTH, without_double_parentheses, wrapped
 
 
@@ -53,3 +54,11 @@ def test_a_comment_at_the_end_of_a_long_line_goes_above_it() -> None:
     first, *rest = wrapped(line)
     assert first == "  // why"
     assert " ".join(x.strip() for x in rest) == line.partition("  // ")[0].strip()
+
+
+def test_a_line_is_read_once_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, places = list[int](), layout_text._places
+    monkeypatch.setattr(layout_text, "_places", lambda line: read.append(len(line)) or places(line))
+    line = "  x = " + " + ".join(f"f(y{n}, z)" for n in range(2000)) + ";"
+    assert len(wrapped(line)) > 200
+    assert read == [len(line)]

@@ -22,10 +22,10 @@ def without_double_parentheses(text: str) -> str:
     for at, end in closing.items():
         if text[at] != "(":
             continue
-        before, after = text[:at], text[end + 1 :]
+        before, after = text[max(at - 3, 0) : at], text[end + 1 : end + 2]
         within = before.endswith(("(", "[")) and closing.get(at - 1) == end + 1
-        argument = before.endswith(("(", ", ")) and after[:1] in (",", ")") and _in_call(text, at, closing)
-        assigned = before.endswith(" = ") and after[:1] == ";" and before.count(" = ") == 1
+        argument = before.endswith(("(", ", ")) and after in (",", ")") and _in_call(text, at, closing)
+        assigned = before == " = " and after == ";" and text.count(" = ", 0, at) == 1
         if within or argument or assigned:
             drop |= {at, end}
     return "".join(c for n, c in enumerate(text) if n not in drop)
@@ -63,16 +63,23 @@ def wrapped(line: str, width: int = LINE_WIDTH) -> list[str]:
     indent = len(line) - len(line.lstrip())
     if mark:
         return [" " * indent + "// " + comment, *wrapped(code, width)]
+    margin = indent + INDENT
+    places, n = list(_places(line)), 0
     lines: list[str] = []
-    while len(line) > width:
-        places = [x for x in _places(line) if x[2] > indent + INDENT]
-        fits = [x for x in places if x[2] <= width]
-        if not places:
+    cut, start = 0, 0  # what is left of `line`, and the column that would stand at the left edge
+    while len(line) - start > width:
+        while n < len(places) and places[n][2] - start <= margin:
+            n += 1
+        fits = [x for x in places[n : n + width] if x[2] - start <= width]
+        if n == len(places):
             break
-        *_, at = min(fits, key=lambda x: (x[0], x[1], -x[2])) if fits else min(places, key=lambda x: x[2])
-        lines.append(line[:at].rstrip())
-        line = " " * (indent + INDENT) + line[at:].lstrip()
-    return [*lines, line]
+        *_, at = min(fits, key=lambda x: (x[0], x[1], -x[2])) if fits else places[n]
+        lines.append(" " * (margin if lines else 0) + line[cut:at].rstrip())
+        cut = at
+        while line[cut : cut + 1].isspace():
+            cut += 1
+        start = cut - margin
+    return [*lines, " " * (margin if lines else 0) + line[cut:]]
 
 
 def _places(line: str) -> Iterator[tuple[int, int, int]]:
