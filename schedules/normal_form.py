@@ -1,8 +1,8 @@
 """A program as it is planned: results as narrow as they are read, and arrays in the order of their readers.
 
 A product in float32 whose readers all round it to 16 bits is stored in 16 bits, which its own launch does; heads that
-are merged, `T[x // 128, i, x % 128]`, are stored side by side, so that the reader takes rows. Both are ordinary steps,
-taken where they are legal, before any nest is looked at by itself.
+are merged, `T[x // 128, i, x % 128]`, are stored side by side, so that the reader takes rows. Masks that read no memory
+are inlined. All are ordinary steps, taken where they are legal, before any nest is looked at by itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import count
 
 import loopir as lp
 
+from .common.fusion import index_stages_inlined
 from .common.operands import NARROW, multiplied, readers
 from .plan import Trace, flat
 
@@ -57,6 +58,7 @@ def _stretches(s: lp.Schedule) -> list[tuple[int, int]]:
 
 
 def _stretch(s: lp.Schedule) -> lp.Schedule:
+    s = index_stages_inlined(s)
     for stage in s.stages:
         if s.reduced(stage):
             s = _narrowed(s, stage)

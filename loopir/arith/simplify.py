@@ -12,6 +12,7 @@ from math import gcd
 from typing import TypeVar, cast
 
 from loopir.arith.assumptions import Assumptions
+from loopir.arith.index_conditions import index_condition
 from loopir.arith.poly import (
     Poly,
     atom_poly,
@@ -26,6 +27,7 @@ from loopir.arith.poly import (
 )
 from loopir.arith.prove import interval, nonnegative
 from loopir.arith.rules import divide, exclusive, extreme, fold, modulo
+from loopir.ir.dtypes import DType, bool_
 from loopir.ir.grammar import (
     FALSE,
     TRUE,
@@ -38,6 +40,7 @@ from loopir.ir.grammar import (
     FloorDiv,
     Func,
     Index,
+    IndexToValue,
     Int,
     Load,
     Max,
@@ -46,8 +49,10 @@ from loopir.ir.grammar import (
     Mul,
     Node,
     Not,
+    Op,
     Or,
     Select,
+    Value,
     ValueToCond,
     ValueToIndex,
     Var,
@@ -305,7 +310,7 @@ def _simplified(c: Cond, ctx: Context) -> Cond:
         case Cmp():
             return _compare(c, ctx)
         case ValueToCond():
-            return simplify_node(c, lambda: ctx)
+            return simplify_node(cast(Cond, c), lambda: ctx)
         case _:
             return c
 
@@ -332,6 +337,24 @@ def compared(op: CmpOp, x: Poly, y: Poly, ctx: Context, only: bool | None = None
     return Cmp(op, to_index(x), to_index(y))
 
 
+def _of_value(c: ValueToCond, ctx: Context) -> Cond:
+    """`c` as a condition on indices, as far as it compares what is made of them."""
+    found = index_condition(c.value, lambda ix, t: _is_representable(ix, t, ctx))
+    return c if found is None else simplify_cond(found, ctx)
+
+
+def _is_representable(ix: Index, t: DType, ctx: Context) -> bool:
+    """Whether `ix` is always a number of the type `t`. That indices have 64 bits is checked when they are computed."""
+    if t.kind == "int" and t.bits == 64:
+        return True
+    low, high = interval(poly(ix, ctx), ctx)
+    if low is None or high is None:
+        return False
+    if t.is_float:
+        return -(1 << t.digits) <= low and high <= 1 << t.digits
+    return t.holds(low) and t.holds(high)
+
+
 def simplify_node(node: N, ask: Callable[[], Context]) -> N:
     """`node` with every index and condition in it simplified; arms of a Select know its condition.
 
@@ -339,8 +362,10 @@ def simplify_node(node: N, ask: Callable[[], Context]) -> N:
     """
 
     def visit(n: Node) -> Node:
-        if isinstance(n, ValueToIndex | ValueToCond):
+        if isinstance(n, ValueToIndex):
             return rebuild(n, visit)
+        if isinstance(n, ValueToCond):
+            return _of_value(rebuild(n, visit), ask())
         if isinstance(n, Index):
             return simplify(n, ask()) if (short := sum_of_variables(n)) is None else short
         if isinstance(n, Cond):
@@ -352,6 +377,16 @@ def simplify_node(node: N, ask: Callable[[], Context]) -> N:
             return Select(
                 c, simplify_node(n.a, lambda: ask().given(c)), simplify_node(n.b, lambda: ask().given(Not(c)))
             )
+        if isinstance(n, Op) and n.fn.result == "bool":
+            return _compared_indices(rebuild(n, visit), ask)
         return n if isinstance(n, Buffer) else rebuild(n, visit)
 
     return cast(N, visit(node))
+
+
+def _compared_indices(v: Op, ask: Callable[[], Context]) -> Value:
+    """The comparison `v` as one of indices, if both sides are made of these."""
+    if any(isinstance(a, Load) for a in v.args):
+        return v  # as most are
+    c = index_condition(v, lambda ix, t: _is_representable(ix, t, ask()))
+    return v if c is None else IndexToValue(simplify_cond(c, ask()), bool_)

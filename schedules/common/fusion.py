@@ -7,6 +7,8 @@ from math import prod
 
 import loopir as lp
 
+from .nest_queries import if_legal
+
 
 @lp.composite
 def inlined(s: lp.Schedule, *, most: int = 1) -> lp.Schedule:
@@ -34,6 +36,17 @@ def epilogue(s: lp.Schedule, stage: str) -> lp.Schedule:
         if len(readers) != 1 or readers[0] == stage or s.why("reverse_compute_inline", readers[0]) is not None:
             return s
         s, stage = s.reverse_compute_inline(readers[0]), readers[0]
+    return s
+
+
+def index_stages_inlined(s: lp.Schedule) -> lp.Schedule:
+    """`s` with each stage of bools or integers inlined that reads no memory, as a mask of rows and columns, if it can
+    be: what reads it is then seen to depend on indices, and not on what memory holds."""
+    for stage in s.stages if len(s.stages) > 1 else ():
+        if stage not in s.stages or s.reduced(stage):
+            continue
+        if all(t.write and t.dtype.kind != "float" for t in s.accesses(stage)):
+            s = if_legal(s, "compute_inline", stage)
     return s
 
 

@@ -13,7 +13,7 @@ import loopir as lp
 
 from ..common.contraction import separate_operands
 from ..common.direct_conv import direct_gpu
-from ..common.fusion import inlined
+from ..common.fusion import index_stages_inlined, inlined
 from ..common.nest_queries import free_loops, one_nest
 from ..common.products import several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
@@ -52,9 +52,10 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
     if `arch`, as `lp.machine` takes it, says that it is there; without it, what all GPUs of sm_80 and later have.
     """
     with lp.scheduling_for(lp.machine("portable" if arch is None else arch)):
+        is_new, s = not s.trace, index_stages_inlined(s)
         if lp.machine().has("wgmma") and (chained := with_views_split(s, partial(lowered, schedule=product_chain))):
             return chained
-        s = s if s.trace else join_views(s)
+        s = join_views(s) if is_new else s
         phases = table(threads)
         made = apply_phases(s, phases)
         # where memory that threads write decides what they run, or they read it, each recipe is lowered by itself

@@ -12,7 +12,7 @@ import loopir as lp
 
 from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
-from ..common.fusion import epilogue
+from ..common.fusion import epilogue, index_stages_inlined
 from ..common.knobs import Knob, either, octaves
 from ..common.nest_queries import extent, free_loops, if_legal, one_nest, step
 from ..common.operands import materialized
@@ -60,9 +60,10 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     across the direction of the results goes through tiles in registers. Two products with folds of rows between them,
     as in attention, are one loop over blocks.
     """
+    is_new, s = not s.trace, index_stages_inlined(s)
     if lanes is None and (chained := with_views_split(s, _chosen_chain)) is not None:
         return chained
-    s = _prepared(s)
+    s = _prepared(_without_unit_loops(join_views(s)) if is_new else s)
     together = _rows_in_one_loop(s, lanes)
     if together is not None:
         return together
@@ -76,7 +77,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
 
 def _prepared(s: lp.Schedule) -> lp.Schedule:
     """`s` in normal form, with operands of products that are computed once, and folded dimensions as one."""
-    s = normalized(s if s.trace else _without_unit_loops(join_views(s)))
+    s = normalized(s)
     for stage in s.stages:
         if (t := separate_operands(s, stage)) is not s:
             c = contraction(t, stage)

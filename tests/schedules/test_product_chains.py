@@ -179,3 +179,34 @@ def test_a_fold_without_a_correction_goes_another_way_and_is_right() -> None:
     one = x.astype(np.float64) @ y.T
     two = (one - one.mean(-1, keepdims=True)) ** 2 @ z
     np.testing.assert_allclose(schedules.auto(o, "llvm").build("llvm")(x, y, z), two, rtol=1e-4, atol=1e-2)
+
+
+ROW, KEY = lp.arange(128)[:, None], lp.arange(KEYS)[None, :]
+MASKS = {
+    "a comparison": lambda: ROW + 64 >= KEY,
+    "a negation": lambda: ~(KEY > ROW + 64),
+    "a window": lambda: (ROW + 64 >= KEY) & (ROW - KEY < 20),
+    "a triangle": lambda: lp.tril(lp.ones((128, KEYS), dtype="bool"), 64),
+    "numbers": lambda: lp.tril(lp.ones((128, KEYS), dtype="float32"), 64) != 0,
+    "floats": lambda: lp.cast(ROW + 64, "float32") >= lp.cast(KEY, "float32"),
+    "a stage": lambda: lp.compute((128, KEYS), lambda i, j: (ROW + 64 >= KEY)[i, j], name="mask"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [*((name, "llvm") for name in MASKS), ("a comparison", "cuda"), ("a stage", "cuda")]
+)
+def test_blocks_that_a_mask_leaves_out_are_skipped_however_it_is_written(name: str, target: str) -> None:
+    kind, sizes = "bfloat16" if target == "cuda" else "float32", {"Q": 128, "K": KEYS, "V": KEYS}
+    q, k, v = (lp.placeholder((n, 64), kind, name=x) for x, n in sizes.items())
+    scores = lp.where(MASKS[name](), q @ k.T, -math.inf)
+    s = schedules.auto(lp.Schedule(lp.softmax(scores) @ v), target, **({"arch": "sm_90a"} if target == "cuda" else {}))
+    assert ".trim(" in s.script()
+    if name == "a window" and target == "llvm":
+        arrays = [
+            np.random.default_rng(n).standard_normal((x, 64)).astype("f4") for n, x in enumerate((128, KEYS, KEYS))
+        ]
+        i, j = np.indices((128, KEYS))
+        x = np.where((i + 64 >= j) & (i - j < 20), arrays[0].astype("f8") @ arrays[1].T, -np.inf)
+        p = np.exp(x - x.max(-1, keepdims=True))
+        np.testing.assert_allclose(s.build("llvm")(*arrays), p / p.sum(-1, keepdims=True) @ arrays[2], atol=1e-4)
