@@ -1,6 +1,7 @@
-"""Time models in PyTorch on the CPU by loopir's backend, beside eager mode and Inductor, in one run.
+"""Time models in PyTorch by loopir's backend, beside eager mode and Inductor, in one run, on the CPU or a GPU.
 
     python benchmarks/torch_compile.py                    all models, at batches of 1 and 16
+    python benchmarks/torch_compile.py --device cuda --dtype bfloat16
     python benchmarks/torch_compile.py MLP DLRM --batches 1
     python benchmarks/torch_compile.py --no-inductor      where there is no C++ compiler
 
@@ -36,23 +37,37 @@ def medians(calls: dict[str, Callable[[], Any]], seconds: float) -> dict[str, fl
     return {name: statistics.median(ms) for name, ms in taken.items()}
 
 
-def measured(case: torch_models.Case, batch: int, inductor: bool, seconds: float) -> dict[str, float]:
+def waited(run: Callable[..., Any], inputs: Sequence[Any]) -> Callable[[], None]:
+    """A call that returns when the device is done with it."""
+
+    def call() -> None:
+        run(*inputs)
+        if inputs[0].is_cuda:
+            torch.cuda.synchronize()
+
+    return call
+
+
+def measured(case: torch_models.Case, batch: int, options: argparse.Namespace) -> dict[str, float]:
     """The times of one model at one batch."""
     torch.manual_seed(0)
     torch._dynamo.reset()
-    model, inputs = case.model(), case.inputs(batch)
+    dtype = getattr(torch, options.dtype)
+    model = case.model().to(options.device, dtype)
+    given = (x.to(options.device) for x in case.inputs(batch))
+    inputs = tuple(x.to(dtype) if x.is_floating_point() else x for x in given)
     expected = model(*inputs)
-    calls: dict[str, Callable[[], Any]] = {"eager": lambda: model(*inputs)}
+    calls: dict[str, Callable[[], Any]] = {"eager": waited(model, inputs)}
     row: dict[str, float] = {}
-    backends: dict[str, Any] = {"loopir": backend} | ({"inductor": "inductor"} if inductor else {})
+    backends: dict[str, Any] = {"loopir": backend} | ({} if options.no_inductor else {"inductor": "inductor"})
     for name, used in backends.items():
         compiled = torch.compile(model, backend=used, dynamic=False)
         start = time.perf_counter()
         got = compiled(*inputs)
         row[f"{name} first"] = time.perf_counter() - start
         row[f"{name} off"] = (got - expected).abs().max().item()
-        calls[name] = lambda compiled=compiled: compiled(*inputs)
-    return row | medians(calls, seconds)
+        calls[name] = waited(compiled, inputs)
+    return row | medians(calls, options.seconds)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,10 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--no-inductor", action="store_true")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     warnings.simplefilter("ignore")
-    print(f"torch {torch.__version__}, {lp.describe_target('llvm')}, {options.threads} threads of torch's")
+    where = "cuda" if options.device == "cuda" else "llvm"
+    machine = f"{lp.describe_target(where)}, {options.dtype}, {options.threads} threads of torch's"
+    print(f"torch {torch.__version__}, {machine}")
     print(f"{'model':20}{'batch':>6}{'eager':>9}{'inductor':>10}{'loopir':>9}  ms"
           f"{'off':>9}{'first s':>9}{'inductor':>10}{'ratio':>8}")  # fmt: skip
     ratios: list[float] = []
@@ -74,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if options.models and case.name not in options.models:
                 continue
             for batch in options.batches:
-                row = measured(case, batch, not options.no_inductor, options.seconds)
+                row = measured(case, batch, options)
                 nan = float("nan")
                 other = row.get("inductor", nan)
                 ratios.append(other / row["loopir"])

@@ -86,6 +86,11 @@ class Machine:
     """What of the L1 cache a kernel can count on beside its shared memory."""
     latency: float = 7.0e-7
     """Seconds from asking for bytes in memory to having them."""
+    product_latency: float = 46.0
+    """Cycles from a product of a warp on tensor cores to the next that adds to its sums, whose operands are loaded from
+    shared memory in between (measured on an H200: benchmarks/notes/few_rows.md)."""
+    round_latency: float = 260.0
+    """Cycles from a barrier of a block to the next beside what is done between (the same)."""
     launch: float = 2.2e-6
     """Seconds that a kernel with nothing to do takes, one of several in a row."""
 

@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from loopir.analysis.cost.gpu_traffic import KernelWork, launches, work
+from loopir.analysis.cost.l2_reuse import read_from_memory
 from loopir.ir.grammar import Func
 from loopir.ir.layout.layouts import evaluate
 from loopir.machines import Machine, machine
@@ -139,7 +140,8 @@ def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any]
         registers = resources[kernel.name].registers if kernel.name in resources else None
         resident, limit = _resident(w, registers, gpu)
         start = gpu.latency if any(m.read for m in w.of("global")) else 0.0
-        seconds, moved = _seconds(w, resident, given, own, gpu), sum(_memory(w, given, own, gpu))
+        memory = _memory(w, resident, given, own, gpu)
+        seconds, moved = _seconds(w, resident, given, memory, gpu), sum(memory)
         kernels.append(KernelReport(w, times, resident, limit, registers, seconds, start, moved))
     bytes_ = sum(
         _size(a.buffer.shape, a.buffer.dtype.bytes, sizes) * (2 if a.access == "inout" else 1) for a in lowered.args
@@ -160,9 +162,14 @@ def _resident(w: KernelWork, registers: int | None, gpu: Machine) -> tuple[int, 
     return max(1, limits[name]), name
 
 
-def _seconds(w: KernelWork, resident: int, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> dict[str, float]:
-    """What each part would take alone; `waiting`, what threads wait for bytes and then take to work on them, of which
-    only as much is done at once as blocks are there to do it."""
+def _seconds(
+    w: KernelWork, resident: int, sizes: Mapping[str, int], memory: tuple[float, float], gpu: Machine
+) -> dict[str, float]:
+    """What each part would take alone, `memory` being the bytes that are read and written there.
+
+    `waiting` is what threads wait for bytes and then take to work on them, of which only as much is done at once as
+    blocks are there to do it.
+    """
     waves = w.blocks / (gpu.processors * resident)
     busy = min(1.0, max(1, w.blocks) / gpu.processors)
     tail = -(-w.blocks // (gpu.processors * resident)) / waves if waves >= 1.0 else 1.0
@@ -170,20 +177,24 @@ def _seconds(w: KernelWork, resident: int, sizes: Mapping[str, int], own: Set[st
     for m in w.of("global"):
         size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
         cache += m.written_taken + min(m.read_taken, size * gpu.processors if size <= gpu.l1_bytes else m.read_taken)
-    in_flight = min(w.blocks, resident * gpu.processors) * w.threads * w.in_flight
+    running = min(w.blocks, resident * gpu.processors)
     reads = sum(m.read_taken for m in w.of("global"))
+    loads = sum(read / max(1.0, running * w.threads * ahead) for read, ahead in w.loads.values())
+    copies = w.copied / max(1.0, running * w.shared_bytes)
     issued = w.issued + OVERHEAD * w.accesses
     shared = sum(m.taken for m in w.of("shared"))
     rate = gpu.processors * gpu.clock * busy
     instructions = tail * issued / (rate * gpu.lanes)
-    waited = gpu.latency * max(1.0, reads / max(1.0, in_flight)) if reads else 0.0
+    waited = gpu.latency * max(1.0, loads, copies) if reads else 0.0
     banks = tail * shared / (rate * 128)
+    turns = -(-w.blocks // (gpu.processors * resident))
+    chain = max(w.chains.values(), default=0.0) * gpu.product_latency + w.rounds * gpu.round_latency
     return {
-        "memory": gpu.memory_seconds(*_memory(w, sizes, own, gpu)),
+        "memory": gpu.memory_seconds(*memory),
         "cache": cache / gpu.l2_bandwidth,
         "latency": waited,
         "instructions": instructions,
-        "waiting": waited + (instructions + banks) / resident if reads else 0.0,
+        "waiting": waited + max(turns * chain / gpu.clock, (instructions + banks) / resident) if reads else 0.0,
         "shared memory": banks,
         "atomics": _atomic_seconds(w, sizes, gpu),
         "tensor cores": tail * _tensor_seconds(w, gpu) / busy,
@@ -202,17 +213,28 @@ def _tensor_seconds(w: KernelWork, gpu: Machine) -> float:
     return sum(n / rates[key] if rates[key] else float("inf") for key, n in w.tensor.items())
 
 
-def _memory(w: KernelWork, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> tuple[float, float]:
-    """Bytes that a launch reads from memory and writes to it: no buffer more than once, as blocks that run at once go
-    through it together; but nests that were merged side by side each read what the cache cannot hold meanwhile.
-    What a launch reads of its `own` results is still in the cache of who wrote it."""
+def _memory(w: KernelWork, resident: int, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> tuple[float, float]:
+    """Bytes that a launch reads from memory and writes to it.
+
+    A buffer that the cache holds is read once, another as often as blocks read it when it is there no longer; nests
+    that were merged side by side each read what the cache cannot hold meanwhile. What a launch reads of its `own`
+    results is still in the cache of who wrote it.
+    """
     read = written = 0.0
+    size = {m.buffer.name: float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes)) for m in w.of("global")}
+    again: Mapping[str, tuple[float, float]] = {}
+    if w.blocks > resident * gpu.processors and any(n > gpu.l2_bytes for n in size.values()):
+        again = read_from_memory(w.references, w.grid, sizes, resident * gpu.processors, gpu.l2_bytes)
     for m in w.of("global"):
-        size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
+        most = size[m.buffer.name]
         torn = max(0.0, m.written_taken - m.written)  # sectors written in part are read and written again
-        taken = m.by_grid.values() if size > gpu.l2_bytes and m.by_grid else (m.read_taken,)
-        read += torn if m.buffer.name in own else torn + sum(min(size, n) for n in taken)
-        written += min(size, m.written) + torn
+        taken = m.by_grid.values() if most > gpu.l2_bytes and m.by_grid else (m.read_taken,)
+        once = sum(min(most, n) for n in taken)
+        if most > gpu.l2_bytes and m.buffer.name in again:
+            first, more = again[m.buffer.name]
+            once = max(once, min(most, first) + more)
+        read += torn if m.buffer.name in own else torn + once
+        written += min(most, m.written) + torn
     return read, written
 
 

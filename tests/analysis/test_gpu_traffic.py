@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import loopir as lp
 import schedules
 from loopir.analysis.cost.gpu_traffic import SECTOR, KernelWork, launches, work
 from loopir.ir.parser.parse import parse
+from schedules.common.fusion import inlined
+from schedules.cuda.matmul_mma import matmul_mma
+from schedules.cuda.tiled_products import producers_of_right, stored_operands
 
 N = 1 << 16
 
@@ -121,3 +126,19 @@ def test_products_of_warpgroups_move_boxes_and_are_counted_once() -> None:
     for name in "AB":
         assert w.moved[name].read >= 1024 * 1024 * 2
         assert w.moved[name].read <= 1024 * 1024 * 2 * 32
+
+
+def test_loads_are_waited_for_beside_copies_that_are_not() -> None:
+    """What a thread loads, converts and stores to shared memory is not as far ahead as what is copied beside it."""
+    a, b = lp.placeholder((16, 2048), "bfloat16", name="a"), lp.placeholder((2048, 2048), "int8", name="b")
+    program = lp.Schedule((a @ b.astype("bfloat16").T).astype("bfloat16"))
+    (stage,) = (x for x in program.stages if program.reduced(x))
+    tile: dict[str, Any] = {"block": (16, 32), "warps": (1, 2), "depth": 256, "stages": 4, "whole": False}
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        program = stored_operands(inlined(program), stage)
+        s = matmul_mma(program, stage, **tile, within=producers_of_right(program, stage), staged=False)
+        (w,) = counted(s)
+        assert w.copied == w.moved["a"].read_taken
+        assert all(ahead <= 64 for _, ahead in w.loads.values())
+        ways = s.report("sm_90a").kernels[0].seconds["latency"] / lp.machine().latency
+        assert ways > 2048 / tile["depth"]  # no round begins before what it loads is there

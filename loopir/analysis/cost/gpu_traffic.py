@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loopir.analysis.cost.l2_reuse import Reference
 from loopir.analysis.cost.transactions import BANK_WORD, BANKS, SECTOR, words_per_bank
 from loopir.errors import VerifyError
 from loopir.ir.grammar import (
@@ -85,7 +86,6 @@ class KernelWork:
     that these take, a product and a sum being one; `tensor` has the operations (two a multiplication and sum) of
     tensor cores by the level of the instruction ("warp", "warpgroup") and the type of what it multiplies; `accesses`
     are loads and stores of single lanes.
-    `in_flight` are the bytes of global memory that a thread asks for before it has to wait.
     """
 
     name: str
@@ -96,7 +96,19 @@ class KernelWork:
     special: float = 0.0
     issued: float = 0.0
     accesses: float = 0.0
-    in_flight: float = 0.0
+    loads: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """By the innermost loop with a barrier: the bytes of global memory that threads load there, and how many of them a
+    thread asks for before it has to wait."""
+    copied: float = 0.0
+    """Bytes that asynchronous copies read, for which a block asks as far ahead as its shared memory has room."""
+    chains: dict[str, float] = field(default_factory=dict[str, float])
+    """By the buffer of the sums: the products on tensor cores that a warp makes one after the other."""
+    rounds: float = 0.0
+    """How often the threads of a block meet at a barrier."""
+    references: list[Reference] = field(default_factory=list[Reference])
+    """The reads of global memory."""
+    grid: tuple[tuple[str, int], ...] = ()
+    """The variables of a block's number with their extents, the fastest first."""
     moved: dict[str, BufferTraffic] = field(default_factory=dict[str, BufferTraffic])
     tensor: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
 
@@ -142,10 +154,17 @@ def work(kernel: Kernel, sizes: Mapping[str, int]) -> KernelWork:
         env[loop.var], left = left % extent, left // extent
     shared = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
     total = sum(int(np.prod([evaluate(d, sizes) for d in b.shape])) * b.dtype.bytes for b in shared)
-    out = KernelWork(kernel.name, blocks, threads, total)
+    out = KernelWork(kernel.name, blocks, threads, total, grid=_grid(heads, sizes))
     met = _WarpSample(env, flat < threads, blocks / np.bincount(warp)[warp])
     _Counter(out, rng, frozenset(x.var for x in heads if x.kind in BLOCK_AXES)).body(body, met)
     return out
+
+
+def _grid(heads: Sequence[Loop], sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The variables of a block's number with their extents, the fastest first: blocks of a cluster are neighbours."""
+    fastest = ("cluster", *BLOCK_AXES)
+    across = sorted((x for x in heads if x.kind in fastest), key=lambda x: fastest.index(x.kind))
+    return tuple((x.var, int(evaluate(x.extent, sizes))) for x in across)
 
 
 @dataclass(frozen=True)
@@ -164,6 +183,8 @@ class _WarpSample:
     """Which part of the grid its blocks are, where blocks of merged nests go different ways."""
     rounds: float = 1.0
     """How often a thread meets others at a barrier meanwhile, before which its loads have to be there."""
+    region: str = ""
+    """The innermost loop around that has a barrier."""
 
     @property
     def lanes(self) -> float:
@@ -219,7 +240,8 @@ class _Counter:
         length = _known(loop.extent, met.env)
         met = replace(met, around=(*met.around, (loop, float(length.max(initial=0)))))
         if any(isinstance(s, Barrier) for s in statements(loop.body)):
-            met = replace(met, rounds=met.rounds * max(1.0, float(length.mean())))
+            met = replace(met, rounds=met.rounds * max(1.0, float(length.mean())), region=loop.var)
+            self.work.rounds = max(self.work.rounds, met.rounds)
         if loop.kind == "vectorize" and _contiguous(loop, met):
             env = met.at(loop.var, np.zeros((SAMPLES, LANES), np.int64))
             return replace(met, env=env, run=met.run * int(length.max(initial=0)))
@@ -246,8 +268,8 @@ class _Counter:
             key = (fn.level, multiplied)
             groups = warps / GROUP_WARPS if fn.level == "warpgroup" else warps
             self.work.tensor[key] = self.work.tensor.get(key, 0.0) + groups * count
-        if fn.asynchronous:  # asked for as far ahead as there is room for
-            self.work.in_flight = max(self.work.in_flight, self.work.shared_bytes / self.work.threads)
+            if not fn.asynchronous:
+                self.chain(s, met)
         for box in s.boxes:
             moved = self.work.moved.setdefault(box.buffer.name, BufferTraffic(box.buffer))
             size = met.lanes * prod(box.sizes) * box.buffer.dtype.bytes
@@ -255,10 +277,22 @@ class _Counter:
                 moved.written, moved.written_taken = moved.written + size, moved.written_taken + size
             else:
                 moved.read, moved.read_taken = moved.read + size, moved.read_taken + size
+                self.work.references.append(Reference(box.buffer.name, box.at, size))
+                self.work.copied += size if fn.asynchronous else 0.0
         for a, operand in zip(fn.meaning.args, s.operands, strict=True):
             pointer = fn.pointers.get(a.buffer.name)
             wide = replace(met, run=1 if pointer is None else pointer.run)
-            self.access(operand.buffer, [operand.at], wide, write=a.access != "in")
+            waits = not fn.asynchronous
+            self.access(operand.buffer, [operand.at], wide, write=a.access != "in", waits=waits)
+
+    def chain(self, s: InstrCall, met: _WarpSample) -> None:
+        """Products that add to the same sums, which wait for one another."""
+        for a, sums in zip(s.fn.meaning.args, s.operands, strict=True):
+            if a.access != "in":
+                own = set[str]().union(*(free_vars(x) for x in sums.at))
+                steps = prod(max(1.0, n) for loop, n in met.around if loop.var not in own)
+                name = sums.buffer.name
+                self.work.chains[name] = self.work.chains.get(name, 0.0) + steps
 
     def values(self, values: Sequence[Value | Index], met: _WarpSample, combine: Sequence[Value] = ()) -> None:
         loads: dict[Buffer, list[tuple[Index, ...]]] = {}
@@ -277,8 +311,11 @@ class _Counter:
         for b, elements in loads.items():
             self.access(b, list(dict.fromkeys(elements)), met, write=False)
 
-    def access(self, b: Buffer, elements: list[tuple[Index, ...]], met: _WarpSample, *, write: bool) -> None:
-        """The elements of one buffer that a statement touches; what the lines of a cache hold together counts once."""
+    def access(
+        self, b: Buffer, elements: list[tuple[Index, ...]], met: _WarpSample, *, write: bool, waits: bool = True
+    ) -> None:
+        """The elements of one buffer that a statement touches; what the lines of a cache hold together counts once.
+        What is read before it goes on is what a thread `waits` for."""
         if b.scope not in ("global", "shared"):
             return
         moved = self.work.moved.setdefault(b.name, BufferTraffic(b))
@@ -295,10 +332,16 @@ class _Counter:
         else:
             moved.read, moved.read_taken = moved.read + asked, moved.read_taken + total
             moved.by_grid[met.grid] = moved.by_grid.get(met.grid, 0.0) + total
+            if b.scope == "global" and elements[0]:
+                self.work.references.append(Reference(b.name, elements[0], total))
         self.work.accesses += asked / max(1, width)
-        if b.scope == "global" and not write:
+        if b.scope == "global" and not write and not waits:
+            self.work.copied += total
+        elif b.scope == "global" and not write:
             per_thread = asked / max(1, self.work.blocks * self.work.threads) / met.rounds
-            self.work.in_flight += min(per_thread, _BYTES_AT_ONCE, _LOADS_AT_ONCE * width)
+            at_once = min(per_thread, _BYTES_AT_ONCE, _LOADS_AT_ONCE * width)
+            read, ahead = self.work.loads.get(met.region, (0.0, 0.0))
+            self.work.loads[met.region] = read + total, ahead + at_once
 
 
 def _repeats(n: Value, met: _WarpSample) -> float:
