@@ -186,3 +186,20 @@ def test_a_start_that_a_guard_keeps_inside_needs_it_though_no_fold_does() -> Non
 """)
     with pytest.raises(ScheduleError, match=r"Y writes Y\[i\], which is not known to be inside Y"):
         lp.Schedule(func).pad("Y")
+
+
+def test_merge_reduction_keeps_the_order_of_two_starts() -> None:
+    """The number stored before would come after what another reduction of the same loops starts with."""
+    s = lp.Schedule(
+        parse("""
+def g(A: "float32[8]", S: "out float32[1]"):
+    S[0]: "zero" = 0.0
+    for i in range(3):
+        for k in range(5):
+            if i < 1:
+                S[0] = sum(A[i * 5 + k], over=(i, k), init=1.0)
+        S[0] = sum(A[i + 5], over=i, label="last")
+""")
+    )
+    with pytest.raises(ScheduleError, match="the stores of last would come before those that S starts with"):
+        s.merge_reduction("last")

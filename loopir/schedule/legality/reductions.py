@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from loopir.analysis.dependence.depend import Clash
+from loopir.analysis.dependence.access import Statement, statements_of
+from loopir.analysis.dependence.depend import Clash, Order, Pair, conflicts
 from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.analysis.regions.bounds import find_out_of_bounds
 from loopir.errors import ScheduleError
@@ -15,6 +16,7 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Cond,
+    Const,
     Func,
     If,
     Loop,
@@ -32,6 +34,7 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.traverse.memo import memoized
+from loopir.ir.traverse.reduction_init import reduction_start_loop
 from loopir.ir.traverse.walk import (
     StmtPath,
     free_vars,
@@ -142,6 +145,26 @@ def with_new_loops(func: Func, body: Body, made: Iterable[str] = ()) -> tuple[Bo
     old = [s.var for s in loops(body)]
     new = dict(zip(old, new_names(func, old, None, made=made), strict=True))
     return tuple(rename_symbols(s, Renaming(loops=new)) for s in body), new
+
+
+def require_first_start(func: Func, fold: Fold) -> None:
+    """Refuse if another reduction starts just before this one, and something of the same: the stores come before it."""
+    starts = [s for s in statements_of(func) if s.init]
+    mine = next(s for s in starts if s.label == fold.reduce.label)
+    for s in starts[: starts.index(mine)]:
+        if reduction_start_loop(s.place) is fold.start and s.meets(mine) and not _same_start(s, mine):
+            same: Order = [({f"s.{x.var}": 1, f"t.{x.var}": -1}, True) for x in fold.outer]
+            pairs = (Pair(func, s, a, mine, b) for a, b in conflicts(s, mine))
+            clash = next((c for pair in pairs for c in pair.clashes([same])), None)
+            if clash is not None:
+                reason = f"the stores of {mine.label} would come before those that {s.label} starts with"
+                raise refusal(clash, reason, None, f"decompose_reduction({s.label!r}) first")
+
+
+def _same_start(s: Statement, t: Statement) -> bool:
+    """Whether both start their elements with one number, in whatever order."""
+    one, other = (x.place.stmt.init if isinstance(x.place.stmt, Reduce) else None for x in (s, t))
+    return one == other and one is not None and len({*one}) == 1 and isinstance(one[0], Const)
 
 
 def require_delay(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop: str, action: str) -> None:

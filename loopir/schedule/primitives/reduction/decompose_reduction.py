@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from loopir.analysis.dependence.access import Statement, is_affine_visible, statements_of
-from loopir.analysis.dependence.depend import Order, Pair, conflicts
+from loopir.analysis.dependence.access import is_affine_visible
 from loopir.analysis.dependence.reordering import Origin, permutation_invariant, violated_dependence
 from loopir.errors import ScheduleError, VerifyError
-from loopir.ir.grammar import Alloc, Const, Func, If, Load, Loop, Reduce, Var
-from loopir.ir.traverse.reduction_init import explicit_init_of, reduction_start_loop
+from loopir.ir.grammar import Alloc, Func, If, Load, Loop, Var
+from loopir.ir.traverse.reduction_init import explicit_init_of
 from loopir.ir.traverse.walk import leaf_paths, leaf_paths_of, replace
 from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.legality.effects import reads
-from loopir.schedule.legality.reductions import Fold, find_reduce
+from loopir.schedule.legality.reductions import Fold, find_reduce, require_first_start
 from loopir.schedule.legality.refusal import map_witness, refusal
 from loopir.schedule.schedule import primitive
 
@@ -57,7 +56,7 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
     label = fold.reduce.label
     if fold.reduce.init is None:
         raise ScheduleError(f"{label} has no init: it folds into what is there", suggestion=f"leave {label} as it is")
-    _require_first(func, fold)
+    require_first_start(func, fold)
     if loop is None:
         return explicit_init_of(func, label)
     target = find_loop(func, loop)
@@ -74,26 +73,6 @@ def decompose_reduction(func: Func, stage: str, loop: str | None = None) -> Func
     if not (_keeps_what_is_there(fold) or _alone(func, fold, target)):
         _require_order(func, fold, explicit_init_of(func, label), new, target)
     return new
-
-
-def _require_first(func: Func, fold: Fold) -> None:
-    """Refuse if another reduction starts just before this one, and something of the same: the stores come before it."""
-    starts = [s for s in statements_of(func) if s.init]
-    mine = next(s for s in starts if s.label == fold.reduce.label)
-    for s in starts[: starts.index(mine)]:
-        if reduction_start_loop(s.place) is fold.start and s.meets(mine) and not _same_start(s, mine):
-            same: Order = [({f"s.{x.var}": 1, f"t.{x.var}": -1}, True) for x in fold.outer]
-            pairs = (Pair(func, s, a, mine, b) for a, b in conflicts(s, mine))
-            clash = next((c for pair in pairs for c in pair.clashes([same])), None)
-            if clash is not None:
-                reason = f"the stores of {mine.label} would come before those that {s.label} starts with"
-                raise refusal(clash, reason, None, f"decompose_reduction({s.label!r}) first")
-
-
-def _same_start(s: Statement, t: Statement) -> bool:
-    """Whether both start their elements with one number, in whatever order."""
-    one, other = (x.place.stmt.init if isinstance(x.place.stmt, Reduce) else None for x in (s, t))
-    return one == other and one is not None and len({*one}) == 1 and isinstance(one[0], Const)
 
 
 def _require_around(fold: Fold, target: Loop) -> None:

@@ -10,7 +10,7 @@ from loopir.ir.grammar import Body, Const, Func, Load, Stmt, Store
 from loopir.ir.printer import text
 from loopir.ir.traverse.reduction_init import explicit_init_of
 from loopir.ir.traverse.walk import bodies, leaf_paths, replace, replace_stmt, rewrite
-from loopir.schedule.legality.reductions import Fold, find_reduce
+from loopir.schedule.legality.reductions import Fold, find_reduce, require_first_start
 from loopir.schedule.schedule import primitive
 
 
@@ -55,6 +55,7 @@ def merge_reduction(func: Func, stage: str) -> Func:
         merged = rewrite(replace_stmt(func, r, (replace(r, init=(store.value,)),)).body, _without(store))
         new = replace(func, body=merged)
         if _is_apart(new, r.label, func, store):
+            require_first_start(new, find_reduce(new, r.label))
             return new
     element = text(Load(r.buffers[0], r.at))
     raise ScheduleError(f"no number is stored to {element} just before the loops of {r.label}",
