@@ -89,3 +89,10 @@ def test_the_promise_of_lanes_that_are_folded_is_kept_in_any_order() -> None:
     assert broken_promise(lp.parse(NEST.format(n=8, value="A[i, k]")), {}) is None
     itself = lp.parse(NEST.format(n=8, value="A[i, k] * S[i]"))
     assert broken_promise(itself, {}) is not None
+
+
+def test_atomic_folds_of_lanes_come_one_after_another_in_the_oracle_too() -> None:
+    nest = lp.parse(NEST.format(n=8, value="A[i, k]"))
+    label = next(iter(lp.Schedule(nest).stages))
+    atomic = lp.Schedule(nest).atomic(label)
+    assert broken_promise(atomic.func, {}) is None

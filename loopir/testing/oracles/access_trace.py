@@ -173,7 +173,11 @@ class Run:
             self.body(s.body, step)
 
     def leaf(self, s: Store | Reduce, lanes: Sequence[Lane]) -> None:
-        """The reads of all lanes, then their writes."""
+        """The reads of all lanes, then their writes; of an atomic fold, those of one lane after those of another."""
+        if isinstance(s, Reduce) and s.atomic and len(lanes) > 1:
+            for lane in lanes:
+                self.leaf(s, [lane])
+            return
         pending: list[tuple[Lane, str, tuple[int, ...], int]] = []
         fold = fold_of(s)
         for lane in lanes:
