@@ -259,7 +259,7 @@ class CurrentThread:
                     m.writes[cell] = self.me()
                 elif not writes:
                     m.read_by[cell].pop()
-                    m.reads.setdefault(cell, set()).add(self.me())
+                    m.note_read(cell, self.me())
 
 
 def _joined(clocks: dict[int, Clock]) -> Clock:
@@ -283,11 +283,16 @@ class CheckedMemory:
     writes: dict[int, AccessRecord] = field(default_factory=dict[int, AccessRecord])
     updates: dict[int, dict[str, set[AccessRecord]]] = field(default_factory=dict[int, "dict[str, set[AccessRecord]]"])
     """By cell and monoid, who updated it atomically."""
-    reads: dict[int, set[AccessRecord]] = field(default_factory=dict[int, "set[AccessRecord]"])
+    reads: dict[int, AccessRecord | set[AccessRecord]] = field(
+        default_factory=dict[int, "AccessRecord | set[AccessRecord]"]
+    )
+    """By cell, who read it since it was written: one, or several threads. The last read of a thread stands for all."""
     filling: dict[int, PendingWrite] = field(default_factory=dict[int, PendingWrite])
     """The cells that something which goes on by itself is still to write."""
     read_by: dict[int, list[AccessRecord]] = field(default_factory=dict[int, "list[AccessRecord]"])
     """The cells that something which goes on by itself still reads."""
+    private: bool = False
+    """Whether it is of one thread, whose accesses need no order; what goes on by itself may touch it all the same."""
 
     def cell(self, at: tuple[int, ...]) -> int:
         """Where element `at` lies. One index on several dimensions is an offset that lowering made."""
@@ -311,7 +316,10 @@ class CheckedMemory:
 
     def load(self, at: tuple[int, ...], atomic: str = "", kind: str = "") -> Any:
         """The element; `atomic` names the monoid of the update that this is part of, which its store logs."""
-        value = self.peek(at, atomic, kind)
+        if self.who.active or self.on_read is not None:
+            value = self.peek(at, atomic, kind)
+        else:
+            value = self.cells[self.cell(at)]
         if value is None:
             raise Fault(f"reads {self.name}[{_commas(at)}], which nothing has written")
         return value
@@ -370,13 +378,27 @@ class CheckedMemory:
             )
 
     def log_read(self, cell: int, at: tuple[int, ...], kind: str = "") -> None:
+        if self.private:
+            if self.filling:
+                self.require_order(cell, at, self.who.me(), "reads", "", kind)
+            return
         me = self.who.me()
-        self.require_order(cell, at, me, "reads", "", kind)
-        found = self.reads.get(cell)
-        if found is None:
-            self.reads[cell] = {me}
+        if self.filling or self.updates or self.writes.get(cell, me) is not me:
+            self.require_order(cell, at, me, "reads", "", kind)
+        if self.reads.setdefault(cell, me) is not me:
+            self.note_read(cell, me)
+
+    def note_read(self, cell: int, me: AccessRecord) -> None:
+        """Log a read by `me`: a later write must come after it."""
+        before = self.reads.get(cell)
+        if before is None or (
+            isinstance(before, AccessRecord) and before.agent == me.agent and before.block == me.block
+        ):
+            self.reads[cell] = me
+        elif isinstance(before, AccessRecord):
+            self.reads[cell] = {before, me}
         else:
-            found.add(me)
+            before.add(me)
 
     def require_order(
         self, cell: int, at: tuple[int, ...], me: AccessRecord, does: str, atomic: str, kind: str
@@ -400,16 +422,22 @@ class CheckedMemory:
                 raise Fault(_race(self.name, at, other, "updated", me, does))
 
     def log_write(self, cell: int, at: tuple[int, ...], atomic: str = "", kind: str = "") -> None:
+        if self.private and not (self.filling or self.read_by):
+            if not kind:
+                self.who.agent.registers.add((id(self), cell))
+            return
         me = self.who.me()
         does = "updates" if atomic else "writes"
-        self.require_order(cell, at, me, does, atomic, kind)
+        if self.filling or self.updates or self.writes.get(cell, me) is not me:
+            self.require_order(cell, at, me, does, atomic, kind)
         if reading := self.read_by.get(cell):
             raise Fault(
                 f"{does} {self.name}[{_commas(at)}], which {reading[0].what} of block {reading[0].block} thread "
                 f"{reading[0].thread} still read; they have not been waited for"
             )
-        for reader in self.reads.get(cell, ()):
-            if not self.who.after(reader):
+        readers = self.reads.get(cell, ())
+        for reader in (readers,) if isinstance(readers, AccessRecord) else readers:
+            if reader is not me and not self.who.after(reader):
                 raise Fault(_race(self.name, at, reader, "read", me, does))
         if not atomic:
             self.reads.pop(cell, None)  # what comes after this write comes after them

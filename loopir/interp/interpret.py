@@ -126,6 +126,8 @@ class _Run:
         self.trace: Trace | None = None
         self.seen: Seen | None = None
         self.watch: Watch | None = None
+        self.shapes: dict[int, tuple[Buffer, tuple[int, ...], Sequence[int] | None, int, Any]] = {}
+        """By a buffer's identity: the buffer, and what its memory is allocated with."""
         self.issues: dict[object, int] = {}
         self.here: Instance = ("", ())
         self.writers: dict[tuple[int, int], Instance] = {}
@@ -154,12 +156,16 @@ class _Run:
         """Whether accesses are told with the instance that makes them."""
         return any(x is not None for x in (self.trace, self.seen, self.watch))
 
-    def allocate(self, b: Buffer, values: Array | None = None, env: Mapping[str, int] | None = None) -> CheckedMemory:
-        known = {**self.sizes, **env} if env else self.sizes
-        shape = tuple([max(0, evaluate(d, known)) for d in b.shape])
-        place, size = layout_of(b, self.sizes, shape)
+    def allocate(self, b: Buffer, values: Array | None = None) -> CheckedMemory:
+        found = self.shapes.get(id(b))
+        if found is None:
+            shape = tuple([max(0, evaluate(d, self.sizes)) for d in b.shape])
+            found = b, shape, *layout_of(b, self.sizes, shape), _zero(self.domain.name, b.dtype)
+            self.shapes[id(b)] = found
+        _, shape, place, size, zero = found
         made = partial(WatchedMemory, told=self.written) if self.watch and self.watch.wants(b.name) else CheckedMemory
-        m = made(b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=_zero(self.domain.name, b.dtype))
+        m = made(b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=zero)
+        m.private = self.who.active and b.scope not in ("global", "shared")
         if values is not None:
             loaded = self.domain.load(values, b.dtype)
             if place is None:
