@@ -6,19 +6,33 @@ Hypothesis by itself takes the same examples always where CI is set: what fails 
 
 from __future__ import annotations
 
+import gc
 import random
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 settings.register_profile(
     "fresh", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fresh")
 
+if hasattr(providers, "_get_local_constants"):
+    # Numbers of the modules that are loaded would be drawn now and then: others in each process, by whatever tests ran
+    # before, so that a seed repeats nothing, and each new module is parsed for them.
+    nothing_local = providers._local_constants
+    providers._get_local_constants = lambda: nothing_local
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--examples", type=int, default=1, metavar="FACTOR", help="draw FACTOR times as many examples")
+
+
+def pytest_collection_finish() -> None:
+    """Look for cyclic garbage less often: trees are not cyclic, and of many small nodes, which are all looked at."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
