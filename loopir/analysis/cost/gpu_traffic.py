@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loopir.analysis.cost.l2_reuse import Reference
-from loopir.analysis.cost.transactions import BANK_WORD, BANKS, SECTOR, words_per_bank
+from loopir.analysis.cost.transactions import BANK_WORD, BANKS, SECTOR, distinct
 from loopir.errors import VerifyError
 from loopir.ir.grammar import (
     BLOCK_AXES,
@@ -373,6 +373,8 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 _YES = np.ones((SAMPLES, LANES), bool)
+_SAMPLE = np.repeat(np.arange(SAMPLES), LANES).reshape(SAMPLES, LANES)
+"""By sample and lane, the number of the sample."""
 _OPERATIONS = 2
 _UNROLL_WINDOW = 64
 """Iterations of unrolled loops whose accesses are taken to find one another's lines in a cache."""
@@ -394,24 +396,19 @@ def _unrolled(at: tuple[Index, ...], met: _WarpSample) -> Ints:
 
 def _sectors(addresses: list[Ints], active: Bools, width: int) -> Floats:
     """Bytes of the sectors that the lanes of each warp touch together, at any of these addresses."""
-    every = np.concatenate(addresses, axis=2)
-    out = np.zeros(SAMPLES)
-    for n in range(SAMPLES):
-        first = every[n][active[n]].ravel()
-        reached = [first + step for step in range(0, width, SECTOR)]
-        out[n] = len(np.unique(np.concatenate([*reached, first + width - 1]) // SECTOR)) * SECTOR
-    return out
+    every = np.concatenate(addresses, axis=2)[active]
+    reached = [*(every + step for step in range(0, width, SECTOR)), every + width - 1]
+    rows, sectors = np.broadcast_arrays(_SAMPLE[active][:, None, None], np.stack(reached, axis=2) // SECTOR)
+    return np.bincount(distinct(rows, sectors)[0], minlength=SAMPLES).astype(np.float64) * SECTOR
 
 
 def _passes(addresses: Ints, active: Bools, width: int) -> Floats:
     """Bytes that all banks could have moved in the passes that each warp needs: the most words of one bank."""
-    out = np.zeros(SAMPLES)
-    for n in range(SAMPLES):
-        first = addresses[n][active[n]] // BANK_WORD
-        if len(first):
-            words = np.concatenate([first + step for step in range(max(1, width // BANK_WORD))])
-            out[n] = words_per_bank(np.zeros_like(words), words).max() * BANKS * BANK_WORD
-    return out
+    first = addresses[active] // BANK_WORD
+    rows, words = np.broadcast_arrays(_SAMPLE[active][:, None], first[:, None] + np.arange(max(1, width // BANK_WORD)))
+    row, word = distinct(rows, words)
+    found = np.bincount(row * BANKS + word % BANKS, minlength=SAMPLES * BANKS)
+    return found.reshape(SAMPLES, BANKS).max(axis=1).astype(np.float64) * (BANKS * BANK_WORD)
 
 
 def _known(ix: Index, env: Mapping[str, Ints]) -> Ints:

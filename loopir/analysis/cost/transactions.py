@@ -25,6 +25,16 @@ def words_per_bank(lanes: Ints, words: Ints, width: int = BANK_WORD) -> Ints:
     number in its row; a 32nd of their sum, rounded up, would do.
     """
     part = LANES // max(1, min(width, WIDEST) // BANK_WORD)
-    wanted = np.unique(np.stack((lanes // part, words)), axis=1)
     parts = LANES // part
-    return np.bincount(wanted[0] * BANKS + wanted[1] % BANKS, minlength=parts * BANKS).reshape(parts, BANKS)
+    row, word = distinct(lanes // part, words)
+    return np.bincount(row * BANKS + word % BANKS, minlength=parts * BANKS).reshape(parts, BANKS)
+
+
+def distinct(rows: Ints, numbers: Ints) -> tuple[Ints, Ints]:
+    """The different pairs of a row, which is not negative, and a number, in order."""
+    if not numbers.size:
+        return rows.ravel(), numbers.ravel()
+    low = numbers.min()
+    span = numbers.max() - low + 1
+    pairs = np.unique(rows * span + (numbers - low))
+    return pairs // span, pairs % span + low
