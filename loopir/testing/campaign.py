@@ -52,6 +52,7 @@ from loopir.testing.generate.empties import with_empties
 from loopir.testing.generate.families import FROM_MEMORY, documented, forms
 from loopir.testing.generate.instructed import instructed
 from loopir.testing.generate.odd_names import with_odd_names
+from loopir.testing.generate.repeated import repeated
 from loopir.testing.generate.steps import Crash, arguments_of
 from loopir.testing.generate.strategies import arrays_for, funcs
 from loopir.testing.generate.varied import longest, varied
@@ -353,7 +354,9 @@ SELDOM = (
     "scan_blocks", "specialize_warps", "stream_k", "trim",
 )  # fmt: skip
 """Primitives that take programs of a kind that others are seldom of."""
-OWN_FORMS: dict[str, Callable[[], st.SearchStrategy[Func]]] = {"multicast": clustered, "tensorize": instructed}
+OWN_FORMS: dict[str, Callable[[], st.SearchStrategy[Func]]] = {
+    "compute_once": repeated, "multicast": clustered, "tensorize": instructed,
+}  # fmt: skip
 """Primitives for programs of a form that no other one makes."""
 FOLDS = {"factor_out": 2, "rolling_update": 6}
 """Primitives for sums after others, and how many twelfths of their programs are chains of these."""

@@ -318,6 +318,12 @@ class _Arguments:
         folds = [p.stmt.label for p in self.places if isinstance(p.stmt, Reduce)]
         return self.pick(folds if folds and self.draw(st.booleans()) else self.around)
 
+    def _reader(self) -> str:
+        """Another stage than the one that is chosen; mostly one that touches a buffer with it."""
+        others = [label for label in self.around if label != self.chosen.get("stage")]
+        near = [label for label in others if self._share(str(self.chosen.get("stage")), label)]
+        return self.pick(near if near and not self.rarely() else others or self.around)
+
     def _after(self) -> list[str]:
         return [label for label in self._within()[:-1] if self.draw(st.booleans())]
 
