@@ -256,7 +256,8 @@ class CurrentThread:
                     continue
                 if writes and (now := m.filling.get(cell)) is not None and now.group is done:
                     del m.filling[cell]
-                    m.writes[cell] = self.me()
+                    if not m.private:
+                        m.writes[cell] = self.me()
                 elif not writes:
                     m.read_by[cell].pop()
                     m.note_read(cell, self.me())
@@ -292,7 +293,8 @@ class CheckedMemory:
     read_by: dict[int, list[AccessRecord]] = field(default_factory=dict[int, "list[AccessRecord]"])
     """The cells that something which goes on by itself still reads."""
     private: bool = False
-    """Whether it is of one thread, whose accesses need no order; what goes on by itself may touch it all the same."""
+    """Whether it is of one thread, whose accesses need no order and are not logged (`writes`, `updates`, `reads`); what
+    goes on by itself may touch it all the same."""
 
     def cell(self, at: tuple[int, ...]) -> int:
         """Where element `at` lies. One index on several dimensions is an offset that lowering made."""
@@ -300,6 +302,12 @@ class CheckedMemory:
             if not 0 <= at[0] < len(self.cells):
                 raise self.outside(at)
             return at[0]
+        if len(at) == 2 and len(self.shape) == 2:  # most arrays are matrices
+            (x, y), (rows, columns) = at, self.shape
+            if not (0 <= x < rows and 0 <= y < columns):
+                raise self.outside(at)
+            cell = x * columns + y
+            return cell if self.place is None else self.place[cell]
         cell = 0
         for x, size in zip(at, self.shape):
             if not 0 <= x < size:
@@ -390,6 +398,8 @@ class CheckedMemory:
 
     def note_read(self, cell: int, me: AccessRecord) -> None:
         """Log a read by `me`: a later write must come after it."""
+        if self.private:
+            return
         before = self.reads.get(cell)
         if before is None or (
             isinstance(before, AccessRecord) and before.agent == me.agent and before.block == me.block
@@ -413,6 +423,8 @@ class CheckedMemory:
                     f"{does} {self.name}[{_commas(at)}], which block {t.block} thread {t.thread} is {what}, and has "
                     f"not waited for"
                 )
+        if self.private:
+            return
         before = self.writes.get(cell)
         if before is not None and before is not me and not self.who.after(before):
             raise Fault(_race(self.name, at, before, "wrote", me, does))
@@ -435,6 +447,10 @@ class CheckedMemory:
                 f"{does} {self.name}[{_commas(at)}], which {reading[0].what} of block {reading[0].block} thread "
                 f"{reading[0].thread} still read; they have not been waited for"
             )
+        if self.private:
+            if not kind:
+                self.who.agent.registers.add((id(self), cell))
+            return
         readers = self.reads.get(cell, ())
         for reader in (readers,) if isinstance(readers, AccessRecord) else readers:
             if reader is not me and not self.who.after(reader):
@@ -454,6 +470,10 @@ class CheckedMemory:
         self.writes.clear()
         self.updates.clear()
         self.reads.clear()
+
+
+UNLOGGED: dict[str, Any] = {"writes": {}, "updates": {}, "reads": {}}
+"""The logs of all memory that is private: nothing is logged, and there is much of it."""
 
 
 def _race(name: str, at: tuple[int, ...], a: AccessRecord, did: str, b: AccessRecord, does: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from loopir.errors import InterpretError
-from loopir.interp.checked_memory import CheckedMemory, CurrentThread, cells_of
+from loopir.interp.checked_memory import UNLOGGED, CheckedMemory, CurrentThread, cells_of
 from loopir.interp.perform import Cell, perform
 from loopir.interp.size_equations import size_equation
 from loopir.interp.spmd import CollectiveIssue
@@ -164,8 +164,9 @@ class _Run:
             self.shapes[id(b)] = found
         _, shape, place, size, zero = found
         made = partial(WatchedMemory, told=self.written) if self.watch and self.watch.wants(b.name) else CheckedMemory
-        m = made(b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=zero)
-        m.private = self.who.active and b.scope not in ("global", "shared")
+        private = self.who.active and b.scope not in ("global", "shared")
+        logs = UNLOGGED if private else {}
+        m = made(b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=zero, private=private, **logs)
         if values is not None:
             loaded = self.domain.load(values, b.dtype)
             if place is None:
