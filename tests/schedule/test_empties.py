@@ -38,7 +38,7 @@ def test_loops_beside_an_empty_allocation_are_merged() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_every_step_takes_them_or_says_why_not(name: str, data: st.DataObject) -> None:
     s = Schedule(data.draw(with_empties(data.draw(programs(name)))))

@@ -128,10 +128,11 @@ def test_plans_are_edited() -> None:
 
 
 def test_a_budget_is_kept_or_refused() -> None:
-    a = lp.placeholder((256, 256), "bfloat16", name="a")
-    s = lp.Schedule(a @ a @ a)
+    a = lp.placeholder((512, 512), "float32", name="a")
+    t = (a - lp.max(a, axis=0)).named("t")
+    s = lp.Schedule(t - lp.max(t, axis=1, keepdims=True))
     p = schedules.plan(s, "cuda", arch="sm_90a")
-    assert p.peak_bytes >= 256 * 256 * 2
+    assert p.peak_bytes >= 512 * 4
     assert schedules.plan(s, "cuda", arch="sm_90a", budget=p.peak_bytes).peak_bytes <= p.peak_bytes
     with pytest.raises(ValueError, match=r"no plan keeps within 0\.0 MB between kernels; 0\.\d MB is the least found"):
         schedules.plan(s, "cuda", arch="sm_90a", budget=16)
@@ -171,7 +172,8 @@ def test_planning_makes_no_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     x = lp.placeholder((1 << 16,), "bfloat16", name="x")
     assert schedules.auto(lp.Schedule(lp.exp(x)), "cuda", arch="sm_90a").loops() != ()
     h = lp.placeholder((64, 64), "bfloat16", name="h")
-    assert schedules.plan(lp.Schedule([lp.softmax(h @ h), lp.exp(h)]), "cuda", arch="sm_90a").kernels > 0
+    assert schedules.plan(lp.Schedule(lp.exp(h @ h)), "cuda", arch="sm_90a").kernels > 0
+    assert schedules.plan(lp.Schedule([lp.softmax(h), lp.exp(h)]), "cuda", arch="sm_90a").kernels > 0
 
 
 def test_what_several_rules_give_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
