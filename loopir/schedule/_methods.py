@@ -58,6 +58,10 @@ class Methods:
         """Store the `init` of the reduction `stage` in a nest of its own, `stage_init`, before `loop`."""
         raise NotImplementedError
 
+    def defer_scale(self, stage: str) -> Self:
+        """Leave a positive constant that `stage` multiplies by to the statements that read its intermediate."""
+        raise NotImplementedError
+
     def distribute(self, loop: str, *after: str, names: tuple[str, ...] | None = None) -> Self:
         """Cut the body of `loop` after the stages named in `after`, or after every statement, and loop over each
         part."""
@@ -118,6 +122,10 @@ class Methods:
 
     def multicast(self, loop: str) -> Self:
         """Let each block of a cluster do one iteration of `loop`, a copy to shared memory, for all of its blocks."""
+        raise NotImplementedError
+
+    def narrow_functions(self, stage: str) -> Self:
+        """Compute functions of `stage`, such as `exp`, by those for results of 16 bits, such as `exp_16`."""
         raise NotImplementedError
 
     def pad(self, stage: str, *loops: str, value: float | int = 0.0) -> Self:
@@ -296,6 +304,10 @@ class Methods:
 
     def unroll_and_jam(self, loop: str, factor: int, *, tail: Literal["peel", "guard", "exact"] = "peel") -> Self:
         """Split `loop` by `factor`, and run the iterations of a tile together in the innermost statements, unrolled."""
+        raise NotImplementedError
+
+    def use_exp2(self, stage: str) -> Self:
+        """Compute each exponential of a difference in `stage`, `exp_16(x * c - y * c)`, as a power of 2."""
         raise NotImplementedError
 
     def vectorize(self, loop: str) -> Self:

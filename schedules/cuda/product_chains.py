@@ -35,12 +35,31 @@ def product_chain(
     if found is None:
         raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
     s, c = found
-    unit = _unit(s, c)
-    rows, keys = rows or _rows(s, c), keys or _keys(s, c)
+    s, unit = _in_few_operations(s, c), _unit(s, c)
+    rows = rows or _rows(s, c)
+    if keys is not None:
+        return _backwards_or_not(s, c, unit, rows, keys, stages)
+    keys, own = _keys(s, c), _keys(s, c, rows)
+    made = _backwards_or_not(s, c, unit, rows, keys, stages)
+    if own != keys and 2 * own >= rows and any(x.name == "trim" for x in made.trace):
+        return _backwards_or_not(s, c, unit, rows, own, stages)  # so that a mask cuts one block of each row of blocks
+    return made
+
+
+def _backwards_or_not(s: lp.Schedule, c: Chain, unit: Unit, rows: int, keys: int, stages: int) -> lp.Schedule:
     try:
         return _in_blocks(s, c, unit, rows, keys, stages, backwards=True)
     except lp.ScheduleError:  # where it begins, a block may not be known to be there
         return _in_blocks(s, c, unit, rows, keys, stages, backwards=False)
+
+
+def _in_few_operations(s: lp.Schedule, c: Chain) -> lp.Schedule:
+    """Functions of scores to 16 bits, where that is enough; and their scale left to those."""
+    for stage in (*c.before, c.fold, *c.after):
+        s = if_legal(s, "narrow_functions", stage)
+    for stage in (*c.before, c.fold):
+        s = if_legal(s, "defer_scale", stage)
+    return s
 
 
 def _in_blocks(
@@ -50,6 +69,8 @@ def _in_blocks(
     batch = [x for x in s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)] if extent(s, x) != 1]
     for stage in s.stages:
         s = s.decompose_reduction(stage, outer) if outer in s.reduced(stage) else s
+    for stage in s.stages if any(x.name == "defer_scale" for x in s.trace) else ():
+        s = if_legal(s, "use_exp2", stage)  # of scores as they are stored: one operation
     s = _in_registers(s, block, outer)
     for stage in s.stages:
         if stage not in (c.first.stage, c.second.stage):
@@ -80,12 +101,12 @@ def _rows(s: lp.Schedule, c: Chain) -> int:
     return 2 * GROUP_ROWS if (extent(s, c.first.row) or 0) % (2 * GROUP_ROWS) == 0 else GROUP_ROWS
 
 
-def _keys(s: lp.Schedule, c: Chain) -> int:
-    """The keys of a block: the most of which there is room for, and at least two blocks."""
+def _keys(s: lp.Schedule, c: Chain, rows: int = 0) -> int:
+    """The keys of a block: the most of which there is room for, and at least two blocks; of `rows`, a divisor."""
     size = max(extent(s, x) or 0 for x in (c.first.reduced, c.second.column))
     count = extent(s, c.first.column) or 0
     fitting = next((x for most, x in KEYS if size <= most), ())
-    keys = next((x for x in fitting if count % x == 0 and count > x), None)
+    keys = next((x for x in fitting if count % x == 0 and count > x and rows % x == 0), None)
     if keys is None:
         raise lp.ScheduleError(f"{count} keys of {size} elements are no whole blocks that fit a multiprocessor")
     return keys

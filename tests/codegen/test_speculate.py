@@ -40,3 +40,21 @@ def test_softmax_of_rows_of_unknown_length() -> None:
     made = lp.compile_source(s)
     assert made.source.count("lp_had_") == 10, "in the versions whose rows are in registers"
     assert all(k.spill_stores == 0 for k in made.resources.values())
+
+
+CHOSEN = """
+def f(A: "float32[8]", B: "out float32[1]"):
+    for b in bind("blockIdx.x", 1):
+        with alloc("float32[8]", scope="local") as a, alloc("float32[1]", scope="local") as r:
+            for k in range(8):
+                a[k] = A[k]
+            for j in range(8):
+                r[0] = select(a[j] == -inf, 1.0, {value})
+            B[b] = r[0]
+"""
+
+
+@pytest.mark.parametrize(("value", "branches"), [("exp(a[j] - 1.0)", False), ("a[j]", True)])
+def test_a_value_that_is_selected_is_computed_without_a_branch(value: str, branches: bool) -> None:
+    s = lp.Schedule(lp.parse(CHOSEN.format(value=value)))
+    assert ("lp_b =" in lp.compile_source(s).source) is not branches

@@ -118,6 +118,44 @@ def test_heads_that_share_keys_and_powers_that_the_product_makes() -> None:
     assert float(np.abs(got - wanted(x, y, z, lambda s, i, j: cap * np.tanh(s / cap))).max()) < 0.03
 
 
+def wide(score: Score | None, rows: int, keys: int, depth: int) -> lp.Schedule:
+    """Attention whose scores and powers are float32, these rounded for the second product alone."""
+    q, k, v = (lp.placeholder((n, depth), "bfloat16", name=x) for x, n in zip("QKV", (rows, keys, keys)))
+    d, j, f = lp.reduce_axis(depth, name="d"), lp.reduce_axis(keys, name="j"), "float32"
+    s = lp.compute((rows, keys), lambda x, y: lp.sum(q[x, d].astype(f) * k[y, d].astype(f), axis=d)) * depth**-0.5
+    if score is not None:
+        x = s
+        s = lp.compute((rows, keys), lambda i, y: score(x[i, y], i, y), name="X")
+    p = lp.softmax(s)
+    o = lp.compute((rows, depth), lambda i, e: lp.sum(p[i, j].astype("bfloat16").astype(f) * v[j, e].astype(f), axis=j))
+    return lp.Schedule(lp.compute((rows, depth), lambda *at: o[at].astype("bfloat16"), name="out"))
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0, 1e6])
+def test_scores_of_any_size_in_few_operations(size: float) -> None:
+    """A power is one product and sum, and a power of 2; and finite, where scores are 1e12."""
+    s = hopper(wide(None, 64, 48, 64), keys=16)
+    assert str(s).count("exp2_16") == 4  # of the sum and of the product, before the loop and in it
+    assert "exp_16" not in str(s)
+    some = data((), 64, 48, 64)
+    some[:2] = [(x.astype(np.float32) * size).astype(ml_dtypes.bfloat16) for x in some[:2]]
+    got = interpret(lp.lower(s, "cuda")[0], some)["out"].astype(np.float64)
+    np.testing.assert_allclose(got, wanted(*some), atol=0.03)
+
+
+def test_rows_that_are_masked_by_a_large_number_are_means() -> None:
+    score = (lambda s, i, j: lp.where(j < i - 8, s, -1e30), lambda s, i, j: np.where(j < i - 8, s, -1e30))
+    some = data((), 64, 32, 64)
+    got = interpret(lp.lower(hopper(wide(score[0], 64, 32, 64), keys=16), "cuda")[0], some)["out"].astype(np.float64)
+    np.testing.assert_allclose(got, wanted(*some, score[1]), atol=0.03)
+
+
+def test_blocks_of_a_causal_mask_are_cut_by_it_once_a_row_of_them() -> None:
+    """Of 384 rows and keys, not blocks of 192 keys, but of 128, as are those of rows: the loop has no mask."""
+    s = hopper(wide(CAUSAL[0], 384, 384, 64))
+    assert [str(s).count(x) for x in (" <= ", "wgmma_m64n128k16")] == [1, 2]
+
+
 def faulty(func: Func, fault: str) -> Func:
     """`func` with a fault in the loop over blocks: a wait that is gone or too weak, a buffer given back too early, a
     ring whose slots do not go on."""

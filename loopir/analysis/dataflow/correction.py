@@ -184,7 +184,14 @@ EXACT = {name: name.removesuffix("_16") for name in EXPONENTIALS}
 
 def _difference(p: _Part, old: dict[Value, Value], new: dict[Value, Value], t: DType) -> Value:
     signed = [(s * p.power * way, side[x]) for s, x in p.summed for way, side in ((1, new), (-1, old))]
-    return _total(sorted(signed, key=lambda y: -y[0]), t)
+    signed.sort(key=lambda y: -y[0])
+    scales = {x.args[1] if isinstance(x, Op) and x.fn.name == "mul" else None for _, x in signed}
+    scale = next(iter(scales))
+    if len(scales) > 1 or not isinstance(scale, Const):
+        return _total(signed, t)
+    # multiplied last, what is nearly the same is subtracted exactly, and what is the same is 0, however large
+    apart = _total([(sign, x.args[0]) for sign, x in signed if isinstance(x, Op)], t)
+    return Op(REGISTRY["mul"], (apart, _as(scale, t)))
 
 
 def _factors(v: Value, power: int = 1) -> list[tuple[int, Value]]:

@@ -20,7 +20,7 @@ from loopir.codegen.cuda.mbarriers import PRELUDE as RING_PRELUDE, MapInfo, hard
 from loopir.codegen.cuda.narrow_floats import PRELUDE as NARROW_PRELUDE
 from loopir.codegen.cuda.offsets import MANY, hoist_offset_bases, unrolled_copies
 from loopir.codegen.cuda.prelude import referenced
-from loopir.codegen.cuda.speculate import speculated_register
+from loopir.codegen.cuda.speculate import speculated_register, speculated_sides
 from loopir.codegen.cuda.values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.codegen.fast_division import PRELUDE as DIVISION_PRELUDE, divisors
 from loopir.codegen.host import python_index
@@ -290,6 +290,13 @@ class _Emitter:
                     self.line(depth, "} else {")
                     self.body(orelse, depth + 1)
                 self.line(depth, "}")
+            case Store() if (v := speculated_sides(s, self.own, self.extents)) is not None:
+                a, b = (
+                    f"const {memory_type(v.dtype)} lp_{k} = {self.values.value(x)};"
+                    for k, x in zip("ab", (v.a, v.b), strict=True)
+                )
+                chosen = f"{self.values.cond(v.cond)} ? lp_a : lp_b"
+                self.line(depth, f"{{ {a} {b} {self.values.element(s.buffer, s.at[0])} = {chosen}; }}")
             case Store():
                 self.line(depth, f"{self.values.element(s.buffer, s.at[0])} = {self.values.held(s.value)};")
             case Reduce(atomic=True, buffers=(b,)) if b.scope in ("global", "shared") and b.name not in self.own:

@@ -1,8 +1,9 @@
 """Speculate: evaluate a guarded function unconditionally where a branch would cost more.
 
 A branch prevents overlap of the functions under it with those before and after it. Where a test guards only the fold of
-functions of registers into one register, it costs less to compute the fold always and then to select the old value. The
-registers may hold anything meanwhile, which does no harm; accesses that are not proved in bounds keep their branch.
+functions of registers into one register, it costs less to compute the fold always and then to select the old value; and
+where a value is selected, to compute both. The registers may hold anything meanwhile, which does no harm; accesses that
+are not proved in bounds keep their branch.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from loopir.ir.grammar import (
     Reduce,
     Select,
     Stmt,
+    Store,
     ValueToCond,
     Var,
 )
@@ -47,6 +49,14 @@ def speculated_register(s: If, own: Collection[str], extents: Mapping[str, int])
     if not _is_safe_and_heavy([n for v in inner.values for n in nodes(v)], own, extents):
         return None
     return to if to.name in own and elements_of(to) == 1 else None
+
+
+def speculated_sides(s: Store, own: Collection[str], extents: Mapping[str, int]) -> Select | None:
+    """What `s` stores, if it selects between two floats of which both cost less to evaluate than a branch does."""
+    v = s.value
+    if not isinstance(v, Select) or v.dtype.name not in ("float32", "float64"):
+        return None
+    return v if _is_safe_and_heavy([*nodes(v.a), *nodes(v.b)], own, extents) else None
 
 
 def _is_safe_and_heavy(values: Sequence[Node], own: Collection[str], extents: Mapping[str, int]) -> bool:

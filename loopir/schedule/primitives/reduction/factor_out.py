@@ -62,7 +62,7 @@ def factor_out(func: Func, stage: str) -> Func:
                 for i_1 in range(3):
                     for k in range(8):
                         S[i_1] = sum(P[i_1, k] * V[k], over=k, init=0.0)
-                    S[i_1] = S[i_1] / L[i_1]
+                    S[i_1] = S[i_1] * (1.0 / L[i_1])
     refuses: factor_out("P")  # stage 'P' is no reduction
 
     before:
@@ -156,6 +156,8 @@ def _is_fixed(v: Value, s: Reduce) -> bool:
 
 def _factors(v: Value, power: int = 1) -> Factors:
     match v:
+        case Op(fn, (Const(1.0), b)) if fn.name == "div" and len(_factors(b)) == 1:
+            return [(power, v)]  # a reciprocal stays one: it may be shared, where a division is one for each element
         case Op(fn, (a, b)) if fn.name in ("mul", "div") and v.dtype.is_float:
             return _factors(a, power) + _factors(b, power if fn.name == "mul" else -power)
         case _:

@@ -1,0 +1,1 @@
+"""Primitives on the values that stages compute: scales, functions of less accuracy, other bases."""
