@@ -119,22 +119,23 @@ def _reached(func: Func, s: Store | Reduce, part: Node, function: Op) -> str | N
     that to 16 bits."""
     if any(x == part for v in (*s.at, *((s.init or ()) if isinstance(s, Reduce) else ())) for x in nodes(v)):
         raise _refused(function, f"where {s.label} stores, or starts from")
-    for value in (s.value,) if isinstance(s, Store) else s.values:
-        if not any(x == part for x in nodes(value)):
-            continue
-        if not _is_rounded(value, part, function):
-            break
-    else:
+    values = (s.value,) if isinstance(s, Store) else s.values
+    if _are_rounded(values, part, function):
         return None
     name = (s.buffer if isinstance(s, Store) else s.buffers[0]).name
     if isinstance(s, Reduce):
-        if len(s.buffers) > 1 or s.monoid.name not in ("sum", "max", "min"):
-            raise _refused(function, f"{s.label}, a fold by {s.monoid.name}")
-        if s.monoid.name == "sum" and not all(is_nonnegative(v, lambda _: False) for v in (*(s.init or ()), *s.values)):
-            raise _refused(function, f"{s.label}, a sum of terms that may cancel")
+        _require_no_cancellation(s, function)
     if _is_updated(func, name):
         raise _refused(function, f"{name}, which a fold goes on from")
     return name
+
+
+def _require_no_cancellation(s: Reduce, function: Op) -> None:
+    """Refuse unless the fold is off by no larger part of itself than its terms are."""
+    if len(s.buffers) > 1 or s.monoid.name not in ("sum", "max", "min"):
+        raise _refused(function, f"{s.label}, a fold by {s.monoid.name}")
+    if s.monoid.name == "sum" and not all(is_nonnegative(v, lambda _: False) for v in (*(s.init or ()), *s.values)):
+        raise _refused(function, f"{s.label}, a sum of terms that may cancel")
 
 
 def _is_updated(func: Func, name: str) -> bool:

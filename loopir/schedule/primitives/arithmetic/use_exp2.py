@@ -14,7 +14,7 @@ from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.split_range import with_values
 
 LOG2_E = math.log2(math.e)
-MOST_SCALE, MOST = 2.0, 2.0**31
+MOST_SCALE, MOST_SUBTRACTED = 2.0, 2.0**31
 """Of an exponent; and the magnitude of what is subtracted, scaled, below which that scale is used."""
 
 
@@ -72,18 +72,18 @@ def _power(v: Value) -> Value | None:
     of = v.args[0]
     if not (isinstance(of, Op) and of.fn.name == "sub"):
         return None
-    (x, c), (y, d) = (_scaled(a) for a in of.args)
+    (x, c), (y, d) = (_multiple_of(a) for a in of.args)
     if c != d or not 0 < c * LOG2_E <= MOST_SCALE:
         return None
     t = v.dtype
     scale = Const(c * LOG2_E, t)
     size = Op(REGISTRY["abs"], (Op(REGISTRY["mul"], (y, scale)),))
-    k = Select(ValueToCond(Op(REGISTRY["lt"], (size, Const(MOST, t)))), scale, Const(1.0, t))
+    k = Select(ValueToCond(Op(REGISTRY["lt"], (size, Const(MOST_SUBTRACTED, t)))), scale, Const(1.0, t))
     terms = tuple(Op(REGISTRY["mul"], (a, k)) for a in (x, y))
     return Op(REGISTRY["exp2_16"], (Op(REGISTRY["sub"], terms),))
 
 
-def _scaled(v: Value) -> tuple[Value, float]:
+def _multiple_of(v: Value) -> tuple[Value, float]:
     """What `v` is a multiple of, and by how much."""
     match v:
         case Op(fn, (x, Const(c))) | Op(fn, (Const(c), x)) if fn.name == "mul":
