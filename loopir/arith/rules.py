@@ -27,7 +27,7 @@ from loopir.arith.poly import (
 )
 from loopir.arith.prove import grows_without_bound, interval, nonnegative, poly_divmod
 from loopir.arith.rule_statement import rule
-from loopir.ir.grammar import FloorDiv, Index, Int, Max, Min, Mod
+from loopir.ir.grammar import Add, FloorDiv, Index, Int, Max, Min, Mod
 from loopir.ir.traverse.walk import free_vars
 
 
@@ -103,8 +103,9 @@ def divide_common(r: Poly, c: int, known: Assumptions) -> Poly | None:
 
 
 def _common(r: Poly, c: int) -> Iterator[tuple[int, Poly, Poly]]:
-    """(g, y, s) with r = g * y + s, for the divisors g of c that some of the terms have, greatest first."""
-    for g in sorted({gcd(k, c) for m, k in r.items() if m} - {1, c}, reverse=True):
+    """(g, y, s) with r = g * y + s, for the divisors g of c that some or all of the terms have, greatest first."""
+    divisors = {gcd(k, c) for m, k in r.items() if m}
+    for g in sorted((divisors | {gcd(*divisors)}) - {0, 1, c}, reverse=True):
         big = {m: k // g for m, k in r.items() if k % g == 0}
         small = {m: k for m, k in r.items() if k % g}
         if small.get((), 0):
@@ -240,7 +241,7 @@ def fold(p: Poly, known: Assumptions) -> Poly:
             found = None
             if isinstance(a, FloorDiv):
                 found = next((x for simpler in SUMS if (x := simpler(p, m, a, known)) is not None), None)
-            elif isinstance(a, Mod) and isinstance(a.a, FloorDiv):
+            elif isinstance(a, Mod) and isinstance(a.a, FloorDiv | Add):
                 found = rejoin_remainders(p, m, a, known)
             if found is not None:
                 return fold(found, known)
@@ -254,13 +255,13 @@ def fold(p: Poly, known: Assumptions) -> Poly:
     constants="c d k",
 )
 def rejoin_remainders(p: Poly, m: Monomial, a: Mod, known: Assumptions) -> Poly | None:
-    high = a.a
-    if not isinstance(high, FloorDiv) or not isinstance(high.b, Int) or not isinstance(a.b, Int):
+    high = _shifted_quotient(a.a)
+    if high is None or not isinstance(a.b, Int):
         return None
-    c, rest = high.b.value, divide_monomial(m, a)
-    if c <= 0 or a.b.value <= 0 or p[m] % c != 0:
+    (y, c), rest = high, divide_monomial(m, a)
+    if a.b.value <= 0 or p[m] % c != 0:
         return None
-    k, y = p[m] // c, dict(expand_index(high.a))
+    k = p[m] // c
     for twin, times in p.items():
         low = next((x for x in twin if isinstance(x, Mod) and x.b == Int(c)), None)
         if low is None or times != k or divide_monomial(twin, low) != rest:
@@ -301,21 +302,46 @@ def rejoin(p: Poly, m: Monomial, a: FloorDiv, known: Assumptions) -> Poly | None
     return out
 
 
-@rule("rejoin-digit", "k * d * (x // (c * d)) + k * (x // c % d) == k * (x // c)", constants="c d k")
-def rejoin_digit(p: Poly, m: Monomial, a: FloorDiv, known: Assumptions) -> Poly | None:
-    if len(p) - (() in p) < 2:
+@rule("shifted-quotient", "y // c + z == (y + z * c) // c", constants="c")
+def _shifted_quotient(x: Index) -> tuple[Poly, int] | None:
+    """`x` as one quotient, if it is one with something added: what is divided, and by what number."""
+    p = dict(expand_index(x))
+    quotients = [(m, v) for m, k in p.items() if k == 1 and len(m) == 1 and isinstance(v := m[0], FloorDiv)]
+    if len(quotients) != 1:
         return None
-    rest = divide_monomial(m, a)
+    ((m, quotient),) = quotients
+    if not isinstance(quotient.b, Int) or quotient.b.value <= 0:
+        return None
+    del p[m]
+    return poly_add(dict(expand_index(quotient.a)), p, quotient.b.value), quotient.b.value
+
+
+@rule(
+    "rejoin-digit",
+    "k * d * (x // (c * d)) + k * (y // c % d) == k * (x // c)",
+    "(x - y) % (c * d) == 0",
+    constants="c d k",
+)
+@rule("scaled-quotient", "x // n == (r * x + e) // (r * n)", "0 <= e and e < r", constants="n r")
+def rejoin_digit(p: Poly, m: Monomial, a: FloorDiv, known: Assumptions) -> Poly | None:
+    if len(p) - (() in p) < 2 or not isinstance(a.b, Int) or a.b.value <= 0:
+        return None
+    rest, x = divide_monomial(m, a), expand_index(a.a)
     for twin, k in p.items():
-        digit = next((x for x in twin if isinstance(x, Mod)), None)
-        match digit:
-            case Mod(FloorDiv(x, Int(c)) as high, Int(d)) if (x, Int(c * d)) == (a.a, a.b) and p[m] == k * d:
-                if divide_monomial(twin, digit) == rest:
-                    out = {n: v for n, v in p.items() if n not in (m, twin)}
-                    poly_add_to(out, poly_mul(expand_index(high), {rest: 1}), k)
-                    return out
-            case _:
-                pass
+        digit = next((v for v in twin if isinstance(v, Mod) and isinstance(v.a, FloorDiv | Add)), None)
+        if digit is None or not isinstance(digit.b, Int) or digit.b.value <= 0 or p[m] != k * digit.b.value:
+            continue
+        if divide_monomial(twin, digit) != rest or (high := _shifted_quotient(digit.a)) is None:
+            continue
+        (y, c), d = high, digit.b.value
+        times, odd = divmod(c * d, a.b.value)
+        more = poly_add(y, poly_scale(x, times), -1)
+        left = more.get((), 0) % (c * d)
+        if not odd and left < times and all(v % (c * d) == 0 for n, v in more.items() if n):
+            scaled = poly_add(poly_scale(x, times), {(): left} if left else {})
+            out = {n: v for n, v in p.items() if n not in (m, twin)}
+            poly_add_to(out, poly_mul(divide(scaled, {(): c}, known), {rest: 1}), k)
+            return out
     return None
 
 

@@ -208,3 +208,21 @@ def test_a_product_with_a_multiple_is_one() -> None:
     assert simplify((k * lane) % 64, known) != Int(0)
     assert simplify((k * lane * 2) % 64, known) == Int(0)
     assert simplify((k * lane + 3) // 8 - lane * (k // 8), known) == Int(0)
+
+
+unknown = Context()
+
+
+@settings(max_examples=60)
+@example(1, 152, 14, 14, 1)
+@example(4, 152, 14, 14, 1)
+@given(st.integers(1, 16), st.integers(-300, 300), st.integers(2, 20), st.integers(2, 20), st.integers(1, 3))
+def test_three_digits_of_an_index_that_starts_anywhere_are_the_index(
+    step: int, start: int, low: int, middle: int, scale: int
+) -> None:
+    """Rows, columns and the rest of a flat position, as an address takes them together again."""
+    x, size = n * step + m * 8 + start, low * middle
+    address = (x // size * size + x // low % middle * low + x % low) * scale
+    high = x // size * middle + x // low % middle
+    for found, want in ((address, x * scale), (high, x // low)):
+        assert simplify(simplify(found, unknown) - simplify(want, unknown), unknown) == Int(0)
