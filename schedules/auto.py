@@ -9,8 +9,9 @@ from typing import TypeVar
 import loopir as lp
 
 from .cuda.auto_gpu import gpu
+from .greedy import MOST_WHOLE
 from .llvm.auto_cpu import cpu
-from .planner import MOST_WHOLE, least_seconds, plan
+from .planner import Planner, least_seconds
 from .rules import View
 from .tuning.lookup import find_tuned
 
@@ -89,7 +90,10 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
 
 def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | None:
     """`s` as planned, if that takes fewer seconds than `most`."""
-    found = plan(s, "cuda", arch=machine)
+    planner = Planner(s, "cuda", machine, {})
+    if most < float("inf") and planner.program is s:  # `gpu` was tried on all of it
+        planner.whole_tried = frozenset(("fused",))
+    found = planner.plan((), (), None, "greedy", None)
     return found.apply() if found.seconds < most else None
 
 

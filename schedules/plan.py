@@ -47,7 +47,8 @@ class Decision:
     """Whether two groups became one, and why: seconds before and after, or who refused."""
 
     kind: str
-    """What they have to do with one another: "producer", "shared input", "alike", or "pin", "veto", "split"."""
+    """What they have to do with one another: "producer", "shared input", "alike", or "pin", "veto", "split"; "work", of
+    no group, where planning stopped."""
     a: tuple[str, ...]
     b: tuple[str, ...]
     before_us: float
@@ -58,6 +59,8 @@ class Decision:
 
     def __str__(self) -> str:
         sign, cost = "+" if self.accepted else "-", ""
+        if not self.a:
+            return f"{sign} {self.kind}: {self.reason}"
         if self.after_us or self.before_us:
             cost = f" {self.before_us:.1f} -> {self.after_us:.1f} us"
         told = f" {self.reason}" if self.reason else ""

@@ -10,18 +10,18 @@ have run, and is there for tests of the other.
 
 from __future__ import annotations
 
-import heapq
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, count
+from itertools import combinations
 from math import prod
 from typing import Any, Literal, cast
 
 import loopir as lp
 
 from .common.nest_queries import extent
-from .nest_groups import Ids, Partition, topological
+from .greedy import MOST_WHOLE, Apart, Greedy, vetoed
+from .nest_groups import Ids, topological
 from .normal_form import normal_form
 from .plan import VERSION, Decision, Group, Plan, flat, frozen
 from .rules import RULES, Rule, Traits, View, traits
@@ -34,23 +34,13 @@ NEAR_BOUND = 1.05
 """How near to its lower bound a candidate has to be for others not to be tried."""
 LITTLE = 1.0e-5
 """Seconds of a group that is little more than its launch, which any other such group of a small program may share."""
-ABOUT = 1.25
-"""How near to the least that a product and its reader may take they are as one kernel, not to be looked at apart."""
 FAR = 4.0
 """From how many times its lower bound on a group is tried as it is written, too."""
-TICK = 1.0e-7
-"""Seconds: predictions are not told apart by less."""
-EXPECTED = 0.9
-"""What a merge that is not priced yet is taken to save of the most that it may: so what is known to save nearly as much
-comes first, and pairs are not priced that something else is merged with anyway."""
-SMALL_GROUP = 8
-"""Nests of a group up to which merges come by what they save alone; larger groups come by size first."""
-MOST_ALIKE = 4
-"""Groups that are alike that one is tried with."""
-MOST_BETWEEN = 8
-"""Nests of two products and what is between them, at most, that are tried as one group."""
-MOST_EXACT, MOST_WHOLE = 12, 12
-"""Nests of a program all groupings of which are tried, and of one that is tried as a single group."""
+MOST_EXACT = 12
+"""Nests of a program, at most, all groupings of which are tried."""
+WORK, NEST_WORK = 1000, 50
+"""Work that greedy may do, for a program and for each of its nests: lines of the nests that rules make, each of which
+is scheduled, lowered and priced."""
 
 
 def plan(
@@ -65,15 +55,18 @@ def plan(
     budget: float | None = None,
     effort: Literal["greedy", "exact"] = "greedy",
     fuel: int | None = None,
+    work: int | None = None,
 ) -> Plan:
     """The plan of `s`, a program that no step was taken on, for `target`: "cuda", "llvm" or "auto".
 
     `arch` is as for `auto`. Prices are at `sizes`; one that is not given is taken for 1024. `pins` are stages that are
     to be in one group, `vetoes` pairs that are not. `rules` are tried beside those of the table. `budget` is the most
     bytes for what lives between kernels. `effort` "exact" tries every grouping of up to 12 nests. After `fuel` merges
-    greedy stops. Raises ScheduleError for pins that cannot be, and ValueError for a budget that nothing found meets.
+    greedy stops. `work` is how many lines of nests rules may make before no more merges are priced, unless told in
+    proportion to the nests; the plan's log says when it is used up. Raises ScheduleError for pins that cannot be,
+    and ValueError for a budget that nothing found meets.
     """
-    planner = Planner(s, target, arch, sizes or {}, rules)
+    planner = Planner(s, target, arch, sizes or {}, rules, work)
     return planner.plan(pins, vetoes, budget, effort, fuel)
 
 
@@ -100,65 +93,13 @@ def product_seconds(
 
 
 @dataclass
-class _Found:
+class Found:
     """What is known of groups that differ in names alone: by rule, what it made of them, or what it said."""
 
     schedule: lp.Schedule
     view: View
     bound: float
     tried: dict[int, Group | str | None]
-
-
-class _Index:
-    """Which groups share memory, or are alike, so that no other pairs are looked at."""
-
-    def __init__(self, planner: Planner, groups: Iterable[Ids]) -> None:
-        self.planner = planner
-        self.touching: dict[str, set[Ids]] = {}
-        self.alike: dict[str, set[Ids]] = {}
-        for g in groups:
-            self._add(g)
-
-    def _keys(self, g: Ids) -> tuple[frozenset[str], frozenset[str]]:
-        p = self.planner
-        return frozenset[str]().union(*(p.nests[n].reads | p.nests[n].writes for n in g)), p.copies(g)
-
-    def _add(self, g: Ids) -> None:
-        touched, keys = self._keys(g)
-        for x in touched:
-            self.touching.setdefault(x, set()).add(g)
-        if len(keys) == 1:
-            self.alike.setdefault(next(iter(keys)), set()).add(g)
-
-    def merge(self, a: Ids, b: Ids) -> None:
-        for g in (a, b):
-            touched, keys = self._keys(g)
-            for x in touched:
-                self.touching[x].discard(g)
-            for key in keys:
-                self.alike.get(key, set[Ids]()).discard(g)
-        self._add(a | b)
-
-    def near(self, g: Ids) -> list[Ids]:
-        """The groups that touch memory that `g` touches, and the next few of those that are alike."""
-        touched, keys = self._keys(g)
-        if len(self.planner.nests) <= MOST_WHOLE:
-            touched = self.touching.keys()
-        found = {x for name in touched for x in self.touching[name]}
-        if len(keys) == 1:
-            after = sorted(self.alike[next(iter(keys))], key=lambda x: (min(x) < min(g), min(x)))
-            found.update([x for x in after if x != g][:MOST_ALIKE])
-        return sorted(found - {g}, key=min)
-
-
-def _rank(seconds: float, nests: int) -> tuple[int, int, int]:
-    """Where a merge that saves so many seconds stands in the heap, the smallest first.
-
-    Savings are compared in ticks; of those that differ by less, the smaller group comes first. Of groups of more than
-    FEW nests the small come before those of twice as many. So a chain is merged in pairs, and these in pairs, which are
-    alike and priced once, and not link by link.
-    """
-    return (max(nests, SMALL_GROUP) - 1).bit_length(), -round(seconds / TICK), nests
 
 
 class Planner:
@@ -171,6 +112,7 @@ class Planner:
         arch: str | lp.Machine | None,
         sizes: Mapping[str, int],
         rules: Sequence[Rule] = (),
+        work: int | None = None,
     ) -> None:
         if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"plan takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
@@ -188,13 +130,18 @@ class Planner:
             for x in nest.reads | nest.writes:
                 self.touching[x] = self.touching.get(x, Ids()) | {n}
         self.results = frozenset(a.buffer.name for a in s.func.args if a.access != "in")
-        self.cache: dict[str, _Found] = {}
+        self.cache: dict[str, Found] = {}
         self.predicted: dict[str, Any] = {}
         """Prices by the text of what is priced: several rules may give the same."""
         self.parted: dict[Ids, frozenset[str]] = {}
         self.parts: dict[Ids, tuple[lp.Part, str]] = {}
         self.traits: dict[str, dict[str, Traits]] = {}
         self.priced: dict[tuple[Ids, int | None], Group | None] = {}
+        self.work = WORK + NEST_WORK * len(self.nests) if work is None else work
+        self.spent = 0
+        self.whole_tried = frozenset[str]()
+        """Rules that are not tried on the program as one group, as the caller knows what they give."""
+        self.exhausted = False
 
     # ------------------------------------------------------------ prices
 
@@ -236,21 +183,33 @@ class Planner:
             self.priced[ids, kernels] = None if found is None else replace(found, stages=self.stages(ids))
         return self.priced[ids, kernels]
 
-    def _found(self, ids: Ids) -> _Found:
+    def may_price(self, ids: Ids) -> bool:
+        """Whether there is work left to price a group that may be left alone; one that was priced costs none."""
+        if self.spent < self.work or self.found(ids).tried:
+            return True
+        self.exhausted = True
+        return False
+
+    def describe_work(self) -> str:
+        """Say that the work is used up, and what follows."""
+        used = f"the work of planning, {self.work} lines of nests scheduled and priced, is used up"
+        return f"{used}: pairs that were not priced stay apart, and this is the best plan so far"
+
+    def found(self, ids: Ids) -> Found:
         part, key = self.part(ids)
         if key not in self.cache:
             s = lp.Schedule(part.func)
             view = self._view(ids, s)
-            self.cache[key] = _Found(s, view, NEAR_BOUND * self._bound(s, view), {})
+            self.cache[key] = Found(s, view, NEAR_BOUND * self._bound(s, view), {})
         return self.cache[key]
 
     def _cheapest(self, ids: Ids, kernels: int | None = None, only: str | None = None) -> Group | None:
-        known = self._found(ids)
-        best: Group | None = None
+        known = self.found(ids)
+        count, best = len(self.nests), cast("Group | None", None)
         prices: list[tuple[str, float]] = []
         refused: list[tuple[str, str]] = []
         for n, rule in enumerate(self.rules):
-            if only is not None and rule.name != only:
+            if (only is not None and rule.name != only) or (rule.name in self.whole_tried and len(ids) == count):
                 continue
             near = FAR if rule.last_resort else 1.0
             if best is not None and best.seconds <= near * known.bound:
@@ -284,6 +243,7 @@ class Planner:
                 if steps is None:
                     raise ValueError("what it gives does not come from the Schedule that it was given")
                 key = lp.text(made.func)
+                self.spent += key.count("\n")
                 if key not in self.predicted:
                     self.predicted[key] = lp.predict(made, self.target, sizes=self.sizes)
                 cost = self.predicted[key]
@@ -348,7 +308,8 @@ class Planner:
         ]
         match effort:
             case "greedy":
-                groups = self._greedy(start, apart, log, fuel)
+                merges = len(self.nests) if fuel is None else fuel
+                groups = Greedy(self, apart, log, merges, whole=fuel is None).search(start)
             case "exact":
                 groups = self._exact(start, apart)
             case _:
@@ -363,7 +324,7 @@ class Planner:
             raise lp.ScheduleError(f"there is no stage {missing[0]!r}; there are {', '.join(of)}")
         return frozenset(of[x] for x in stages)
 
-    def _start(self, pinned: Sequence[Ids], apart: Sequence[tuple[Ids, ...]]) -> list[Ids]:
+    def _start(self, pinned: Sequence[Ids], apart: Apart) -> list[Ids]:
         """Every nest by itself, but for those that are pinned together, or share a label."""
         groups = [frozenset((n,)) for n in range(len(self.nests))]
         labelled = [frozenset(n for n, nest in enumerate(self.nests) if x in nest.stages) for x in self.program.stages]
@@ -371,230 +332,17 @@ class Planner:
             joined = frozenset[int]().union(*(g for g in groups if g & wanted))
             groups = [*(g for g in groups if not g & wanted), joined]
         for g in groups:
-            if self._vetoed(g, apart):
+            if vetoed(g, apart):
                 raise lp.ScheduleError(f"{', '.join(self.stages(g))} are pinned together, and two of them vetoed")
         if self.order(groups) is None:
-            waits = next(g for g in groups if len(g) > 1 and self.order([g, *self._singles(g)]) is None)
+            waits = next(g for g in groups if len(g) > 1 and self.order([g, *self.singles(g)]) is None)
             raise lp.ScheduleError(f"{', '.join(self.stages(waits))} cannot be one group: a stage runs between them")
         return groups
 
-    def _singles(self, but: Ids) -> list[Ids]:
+    def singles(self, but: Ids) -> list[Ids]:
         return [frozenset((n,)) for n in range(len(self.nests)) if n not in but]
 
-    def _vetoed(self, g: Ids, apart: Sequence[tuple[Ids, ...]]) -> bool:
-        return any(sum(bool(g & x) for x in pair) > 1 for pair in apart)
-
-    def _greedy(
-        self, start: Sequence[Ids], apart: Sequence[tuple[Ids, ...]], log: list[Decision], fuel: int | None
-    ) -> dict[Ids, Group]:
-        """Merge pairs by seconds saved: producers with their consumers first, then siblings, too."""
-        groups: dict[Ids, Group] = {}
-        left = len(self.nests) if fuel is None else fuel
-        if self.target == "cuda":
-            left = self._chains(start, groups, apart, log, left)
-        left = self._epilogues([g for g in start if not any(g <= x for x in groups)], groups, apart, log, left)
-        for kinds in (("producer",), ("producer", "shared input", "alike")):
-            left = self._merged(groups, kinds, apart, log, left)
-        return groups if fuel is not None else self._or_whole(groups, apart, log)
-
-    def _chains(
-        self,
-        start: Sequence[Ids],
-        groups: dict[Ids, Group],
-        apart: Sequence[tuple[Ids, ...]],
-        log: list[Decision],
-        left: int,
-    ) -> int:
-        """Group two products with the folds between them, where a rule makes one kernel of all; how many merges are
-        left then.
-
-        No pair of these stages need be faster as one kernel, so that merging pairs does not find such a group.
-        """
-        for a, both in self._between_products(start):
-            free = not any(both & g for g in groups)
-            if left <= 0 or not free or self._vetoed(both, apart):
-                continue
-            if self.order([both, *groups, *self._singles(both.union(*groups))]) is None:
-                continue
-            parts = [self._found(frozenset((n,))).bound for n in (min(a), max(both))]
-            g, least = self.price_below(both, 2), sum(parts) + self.machine.launch
-            if g is not None and g.kernels == 1 and g.seconds <= ABOUT * least:
-                groups[both] = g
-                names, cost = (self.stages(a), self.stages(both - a)), (least * 1e6, g.seconds * 1e6)
-                log.append(Decision("producer", *names, *cost, True, f"{g.how}; apart, it is about that"))
-                left -= 1
-        return left
-
-    def _between_products(self, start: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
-        """Two products and all that depends on the one and is needed by the other, folds among them and no products;
-        with what alone takes the elements of the second."""
-        single = {min(g) for g in start if len(g) == 1}
-        views = {n: self._found(frozenset((n,))).view for n in single}
-        readers = dict(self._read_by_one(start))
-        out: list[tuple[Ids, Ids]] = []
-        products = {n for n in single if views[n].products}
-        for b in sorted(products):
-            reached = self._reached_from(b, single - products)
-            for a in sorted(reached & products):
-                found = {a}
-                for n in sorted(reached):
-                    found |= {n} if self.nests[n].needs & found else set()
-                last = readers.get(frozenset((b,)))
-                both = frozenset({*found, b}).union(last if last and not views[min(last)].folds else ())
-                if found <= single and any(views[n].folds for n in found - {a}) and len(both) <= MOST_BETWEEN:
-                    out.append((frozenset((a,)), both))
-        return out
-
-    def _reached_from(self, b: int, through: set[int]) -> set[int]:
-        """The nests that `b` needs, directly or `through` others."""
-        reached, pending = set[int](), [b]
-        while pending and len(reached) <= MOST_BETWEEN:
-            for k in self.nests[pending.pop()].needs - reached:
-                reached.add(k)
-                pending += [k] if k in through else []
-        return reached
-
-    def _epilogues(
-        self,
-        start: Sequence[Ids],
-        groups: dict[Ids, Group],
-        apart: Sequence[tuple[Ids, ...]],
-        log: list[Decision],
-        left: int,
-    ) -> int:
-        """Price the groups to start with; how many merges are left then.
-
-        A product and the one stage that takes its elements are one group if that is a single kernel that takes about
-        the least that the two may take, so that neither is looked at by itself.
-        """
-        taken, partition = set[Ids](), Partition([n.needs for n in self.nests], [*groups, *start])
-        for a, b in self._read_by_one(start) if self.target == "cuda" else ():
-            product, reader = self._found(a), self._found(b)
-            if left <= 0 or not product.view.products or reader.view.folds or taken & {a, b}:
-                continue
-            if self._vetoed(a | b, apart) or partition.separated(a, b):
-                continue
-            least, g = product.bound + reader.bound, self.price_below(a | b, 2)
-            if g is not None and g.kernels == 1 and g.seconds <= ABOUT * least:
-                groups[a | b] = g
-                partition.merge(a, b)
-                taken |= {a, b}
-                names, cost = (self.stages(a), self.stages(b)), (least * 1e6, g.seconds * 1e6)
-                log.append(Decision("producer", *names, *cost, True, f"{g.how}; apart, it is at least that"))
-                left -= 1
-        groups |= {g: self.price(g) for g in start if g not in taken}
-        return left
-
-    def _read_by_one(self, start: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
-        """Of groups of one nest, those that one other alone reads, with that one."""
-        readers: dict[int, set[int]] = {}
-        for n, nest in enumerate(self.nests):
-            for k in nest.needs:
-                if nest.reads & self.nests[k].writes:
-                    readers.setdefault(k, set()).add(n)
-        known = set(start)
-        found = ((a, frozenset(readers.get(min(a), ()))) for a in start if len(a) == 1)
-        return [(a, b) for a, b in found if len(b) == 1 and b in known]
-
-    def _merged(
-        self,
-        groups: dict[Ids, Group],
-        kinds: Sequence[str],
-        apart: Sequence[tuple[Ids, ...]],
-        log: list[Decision],
-        left: int,
-    ) -> int:
-        """Merge pairs of `groups` of these kinds, at most `left` of them; how many are left then."""
-        heap: list[tuple[tuple[int, int, int], int, int, Ids, Ids, Group | None, str]] = []
-        known, nth = {(d.a, d.b) for d in log}, count()
-        partition = Partition([n.needs for n in self.nests], groups)
-        index = _Index(self, groups)
-
-        def refuse(kind: str, a: Ids, b: Ids, why: str) -> None:
-            log.append(Decision(kind, self.stages(a), self.stages(b), 0.0, 0.0, False, why))
-
-        def push(a: Ids, b: Ids) -> None:
-            a, b = sorted((a, b), key=min)
-            kind = self.related(a, b, groups)
-            if kind not in kinds or kind is None or (self.stages(a), self.stages(b)) in known:
-                return
-            if self._vetoed(a | b, apart):
-                refuse("veto", a, b, "asked for")
-            elif partition.separated(a, b):
-                refuse(kind, a, b, "a stage between them would wait for itself")
-            elif (saved := self._at_most(a, b, groups)) <= 0.0:
-                refuse(kind, a, b, "there is nothing to save")
-            else:
-                heapq.heappush(heap, (_rank(EXPECTED * saved, len(a | b)), min(a | b), next(nth), a, b, None, kind))
-
-        for a in sorted(groups, key=min):
-            for b in index.near(a):
-                if min(a) < min(b):
-                    push(a, b)
-        while heap and left > 0:
-            *_, a, b, g, kind = heapq.heappop(heap)
-            if a not in groups or b not in groups or partition.separated(a, b):
-                continue
-            both, before = a | b, groups[a].seconds + groups[b].seconds
-            if g is None:  # priced when nothing that is left is expected to save more
-                kernels = groups[a].kernels + groups[b].kernels if self.target == "cuda" else None
-                g = self.price_below(both, kernels)
-                if g is None:
-                    refuse(kind, a, b, "no rule gives fewer kernels")
-                elif g.seconds < before:
-                    rank = _rank(before - g.seconds, len(both))
-                    heapq.heappush(heap, (rank, min(both), next(nth), a, b, g, kind))
-                else:
-                    cost = before * 1e6, g.seconds * 1e6
-                    log.append(
-                        Decision(kind, self.stages(a), self.stages(b), *cost, False, "that is no faster", g.refused)
-                    )
-                continue
-            del groups[a], groups[b]
-            log.append(Decision(kind, self.stages(a), self.stages(b), before * 1e6, g.seconds * 1e6, True, g.how))
-            groups[both] = g
-            partition.merge(a, b)
-            index.merge(a, b)
-            left -= 1
-            for other in index.near(both):
-                push(both, other)
-        return left
-
-    def _at_most(self, a: Ids, b: Ids, groups: Mapping[Ids, Group]) -> float:
-        """Seconds that merging two groups may save: launches, and moving what both touch."""
-        if self.target != "cuda":
-            return groups[a].seconds + groups[b].seconds
-        m, every = self.machine, (a, b)
-        touched = [
-            [frozenset[str]().union(*(getattr(self.nests[n], w) for n in g)) for g in every]
-            for w in ("reads", "writes")
-        ]
-        reads, writes = touched
-        made = (writes[0] & reads[1]) | (writes[1] & reads[0])
-        gone = {x for x in made - self.results if self.touching[x] <= a | b}
-        shared = (reads[0] & reads[1]) | made
-        kernels = groups[a].kernels + groups[b].kernels - 1
-        saved = kernels * (m.launch + 2 * m.latency)
-        return saved + m.memory_seconds(sum(self.bytes[x] for x in shared), sum(self.bytes[x] for x in gone))
-
-    def _or_whole(
-        self, groups: dict[Ids, Group], apart: Sequence[tuple[Ids, ...]], log: list[Decision]
-    ) -> dict[Ids, Group]:
-        """The groups, or all stages as one, if that is cheaper: what pays for all may pay for no two of them."""
-        every = frozenset(range(len(self.nests)))
-        if len(groups) < 2 or len(self.nests) > MOST_WHOLE or self._vetoed(every, apart):
-            return groups
-        before = sum(g.seconds for g in groups.values())
-        whole = self.price_below(every, sum(g.kernels for g in groups.values()))
-        if whole is None:
-            return groups
-        (first, *others) = (self.stages(g) for g in groups)
-        names = first, tuple(x for g in others for x in g)
-        taken = whole.seconds < before
-        log.append(Decision("whole", *names, before * 1e6, whole.seconds * 1e6, taken, whole.how if taken else ""))
-        return {every: whole} if taken else groups
-
-    def _exact(self, start: Sequence[Ids], apart: Sequence[tuple[Ids, ...]]) -> dict[Ids, Group]:
+    def _exact(self, start: Sequence[Ids], apart: Apart) -> dict[Ids, Group]:
         """The cheapest of all groupings, from no nest done to all, a group at a time."""
         if len(start) > MOST_EXACT:
             raise ValueError(f'effort="exact" takes up to {MOST_EXACT} nests, and there are {len(start)}')
@@ -607,7 +355,7 @@ class Planner:
             cost, groups = best[done]
             for more in self._next(done, needs):
                 g = frozenset[int]().union(*(units[k] for k in more))
-                if self._vetoed(g, apart):
+                if vetoed(g, apart):
                     continue
                 total, key = cost + self.price(g).seconds, done | more
                 if key not in best or total < best[key][0]:
@@ -652,15 +400,13 @@ class Planner:
             most = max(most, sum(self.bytes[x] for x in crossing - given) + groups[g].temp_bytes)
         return most
 
-    def _within(
-        self, groups: dict[Ids, Group], apart: Sequence[tuple[Ids, ...]], budget: float, log: list[Decision]
-    ) -> dict[Ids, Group]:
+    def _within(self, groups: dict[Ids, Group], apart: Apart, budget: float, log: list[Decision]) -> dict[Ids, Group]:
         """Groups merged, by least added seconds, until what lives between kernels fits `budget` bytes."""
         while (peak := self._peak_of(groups)) > budget:
             found: list[tuple[float, int, Ids, Ids, Group]] = []
             for a, b in combinations(sorted(groups, key=min), 2):
                 rest, both = {g: x for g, x in groups.items() if g not in (a, b)}, a | b
-                if self.related(a, b, groups) != "producer" or self._vetoed(both, apart):
+                if self.related(a, b, groups) != "producer" or vetoed(both, apart):
                     continue
                 if self.order([*rest, both]) is None:
                     continue

@@ -24,6 +24,7 @@ from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
 from .common.view_loops import with_views_split
 from .cuda.auto_gpu import gpu
+from .cuda.column_blocks import along_columns
 from .cuda.elementwise import elementwise
 from .cuda.product_chains import product_chain
 from .cuda.recipe_table import lowered
@@ -238,14 +239,19 @@ MOST_PRODUCTS = 4
 """Products that are tried as blocks of one launch, at most: each is scheduled again."""
 
 
-def _unrelated(view: View) -> int | None:
-    """The number of parts none of which reads from another, if there are several, and each has one output."""
+def unrelated_parts(view: View) -> set[frozenset[str]]:
+    """The stages in parts none of which reads from another."""
     part = {x: {x} for x in view.traits}
     for x, readers in view.readers.items():
         for y in readers:
             both = part[x] | part[y]
             part |= dict.fromkeys(both, both)
-    parts = {frozenset(p) for p in part.values()}
+    return {frozenset(p) for p in part.values()}
+
+
+def _unrelated(view: View) -> int | None:
+    """The number of parts none of which reads from another, if there are several, and each has one output."""
+    parts = unrelated_parts(view)
     outputs = [len(p.intersection(view.outputs)) for p in parts]
     products = [x for x, kind in view.classes.items() if kind == "contraction"]
     single = all(len(p) == 1 for p in parts) or bool(products)
@@ -267,11 +273,13 @@ def _side_by_side(s: lp.Schedule, parts: int) -> lp.Schedule:
 def least_launches(view: View) -> int:
     """How many kernels there are at least where products in tiles are kernels, and folds run before or after them.
 
-    Folds are apart if different numbers of products come before them; what a product reads is stored first.
+    Folds are apart if different numbers of products come before them; what a product reads is stored first. Parts that
+    read nothing of one another are apart, but for statistics of the same columns.
     """
     products, depth = set(view.products), dict[str, int]()
     if not products:
-        return 1
+        parts = len(unrelated_parts(view))
+        return 1 if parts > 1 and along_columns(view.schedule) else parts
     for x in view.traits:
         depth[x] = max((depth[y] + (y in products) for y in depth if x in view.readers[y]), default=0)
     stored = {x for x in view.traits if depth[x] == 0 and products.intersection(view.readers[x])}

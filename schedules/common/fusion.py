@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from math import prod
 
@@ -65,8 +66,13 @@ def _ratio(s: lp.Schedule, other: str, stage: str) -> float:
     loops, own = _extents(s, other), _extents(s, stage)
     if loops is not None and loops == own:
         return 1.0
-    if loops is not None and own is not None and all(x.isdigit() and x != "0" for x in (*loops, *own)):
-        return prod(map(int, loops)) / prod(map(int, own))
+    if loops is not None and own is not None:
+        longer, shorter = Counter(loops) - Counter(own), Counter(own) - Counter(loops)
+        left = [*longer.elements(), *shorter.elements()]
+        if all(x.isdigit() and x != "0" for x in left):
+            return prod(map(int, longer.elements())) / prod(map(int, shorter.elements()))
+        if not any("*" in x or "//" in x for x in left):  # sums of sizes have no number for a ratio
+            return float("inf")
     counts = s.cost.by_statement
     ratio = (counts[other] / counts[stage]).simplify() if counts.get(stage, 0) != 0 and other in counts else None
     return float(ratio) if ratio is not None and ratio.is_number else float("inf")

@@ -26,6 +26,7 @@ def plan(
     budget: float | None = None,
     effort: Literal["greedy", "exact", "measure"] = "greedy",
     fuel: int | None = None,
+    work: int | None = None,
     **measuring: Any,
 ) -> Plan:
     """The plan of `s`, a program that no step was taken on, for `target`: "cuda", "llvm" or "auto".
@@ -34,16 +35,18 @@ def plan(
     to be in one group, `vetoes` pairs that are not. `rules` are tried beside those of the table. `budget` is the most
     bytes for what lives between kernels. `effort` "exact" tries every grouping of up to 12 nests; "measure" gives what
     `tune` chooses, which takes the options of `measuring` (`budget_s`, `executor`, `database`, `p99`), as one group
-    whose seconds are measured. After `fuel` merges greedy stops. Raises ScheduleError for pins that cannot be, and
-    ValueError for a budget that nothing found meets, or pins and the like for a plan that is measured.
+    whose seconds are measured. After `fuel` merges greedy stops. `work` is how many lines of nests rules may make
+    before no more merges are priced, unless told in proportion to the nests; the log says when it is used up.
+    Raises ScheduleError for pins that cannot be, and ValueError for a budget that nothing found meets, or pins and the
+    like for a plan that is measured.
     """
     if effort != "measure":
         if measuring:
             raise TypeError(f'{", ".join(measuring)}: options of effort="measure" alone')
         return planner.plan(s, target, arch=arch, sizes=sizes, pins=pins, vetoes=vetoes, rules=rules, budget=budget,
-                            effort=effort, fuel=fuel)  # fmt: skip
-    if list(pins) or list(vetoes) or budget is not None or fuel is not None:
-        raise ValueError('effort="measure" takes no pins, vetoes, budget or fuel: edit the plan that it gives')
+                            effort=effort, fuel=fuel, work=work)  # fmt: skip
+    if list(pins) or list(vetoes) or budget is not None or fuel is not None or work is not None:
+        raise ValueError('effort="measure" takes no pins, vetoes, budget, fuel or work: edit the plan that it gives')
     target = lp.resolve_target(target)
     named = arch.arch if isinstance(arch, lp.Machine) else arch
     found = tune(s, target, arch=named, sizes=sizes, rules=rules, **measuring)

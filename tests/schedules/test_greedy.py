@@ -1,0 +1,57 @@
+"""Greedy: what it groups, and where it stops, hangs on the program alone, and what it says is what it did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import loopir as lp
+import schedules
+from schedules.greedy import vetoed
+from schedules.planner import Planner
+
+
+def program() -> lp.Schedule:
+    """Four stages along the same rows."""
+    x: Any = lp.placeholder((4096, 4096), "float32", name="x")
+    for n in range(2):
+        x = (x - lp.max(x, axis=1, keepdims=True)).named(f"x{n}")
+    return lp.Schedule(x)
+
+
+def test_a_group_is_vetoed_if_it_has_two_of_those_that_stay_apart() -> None:
+    apart = [(frozenset((0,)), frozenset((2, 3)))]
+    assert vetoed(frozenset((0, 1, 3)), apart)
+    assert not vetoed(frozenset((1, 2, 3)), apart)
+
+
+@pytest.mark.parametrize("work", [0, 20])
+def test_where_the_work_is_used_up_the_best_plan_so_far_is_taken_and_the_log_says_so(work: int) -> None:
+    s = program()
+    whole, stopped = schedules.plan(s, "cuda", arch="sm_90a"), schedules.plan(s, "cuda", arch="sm_90a", work=work)
+    assert not any(d.kind == "work" for d in whole.decisions)
+    last = stopped.decisions[-1]
+    assert (last.kind, last.accepted) == ("work", False)
+    assert f"the work of planning, {work} lines of nests" in str(last)
+    assert [str(d) for d in stopped.decisions] == [
+        str(d) for d in schedules.plan(s, "cuda", arch="sm_90a", work=work).decisions
+    ]
+    assert len(stopped.groups) > len(whole.groups) == 1
+    assert lp.lower(stopped.apply(), "cuda")
+
+
+def test_groups_that_were_priced_before_cost_no_work() -> None:
+    planner = Planner(program(), "cuda", "sm_90a", {})
+    first = planner.plan((), (), None, "greedy", None)
+    spent = planner.spent
+    planner.work = 0
+    assert planner.plan((), (), None, "greedy", None).groups == first.groups
+    assert planner.spent == spent > 0
+
+
+def test_what_was_tried_on_the_program_as_one_group_is_not_tried_again() -> None:
+    planner = Planner(program(), "cuda", "sm_90a", {})
+    planner.whole_tried = frozenset(("fused", "rows"))
+    p = planner.plan((), (), None, "greedy", None)
+    assert all(g.how not in planner.whole_tried for g in p.groups if len(g.stages) == len(planner.nests))
