@@ -8,6 +8,7 @@ gather by themselves, the matrix never exists; prediction decides between the tw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import loopir as lp
@@ -16,9 +17,10 @@ from ..common.contraction import contraction
 from ..common.nest_queries import one_nest
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma, pairs
+from .matmul_simt import matmul_simt
 from .recipe_table import is_lowered, lowered
-from .tile_choice import tensor_tile
-from .tiled_products import is_tiled, multiply
+from .tile_choice import sizes_of, tensor_tile
+from .tiled_products import HIGH, is_float32, is_tiled, multiply, small_tiles
 
 
 def gathered_operands(s: lp.Schedule, stage: str) -> lp.Schedule:
@@ -59,6 +61,10 @@ def _ways(s: lp.Schedule, stage: str) -> Iterator[Callable[[lp.Schedule, str], l
     c = contraction(s, stage)
     if c is not None and pairs(s, c):  # boxes hold neighbouring rows; copies by threads may gather
         yield _by_warps
+    elif c is not None and is_float32(s, c):
+        sizes = sizes_of(s, c)
+        for block, part in small_tiles(sizes.rows or HIGH, sizes.columns or HIGH):
+            yield partial(matmul_simt, block=block, part=part)
 
 
 def _by_warps(s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -14,7 +14,7 @@ import loopir as lp
 
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, worth_tiling
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, made_by
+from ..common.nest_queries import extent, iterations, made_by
 from ..common.operands import alone, computed, multiplied
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
@@ -50,6 +50,10 @@ SIMT_TILES = (64, 64), (64, 32)
 """Tiles of float32 products that are no whole tiles, on ordinary units."""
 SMALL_SIMT_TILES = ((64, 64), (4, 8)), ((64, 32), (4, 4)), ((32, 32), (4, 4))
 """The same where there are few, each with the part of a thread."""
+NEARLY_SHORT = 24
+"""How long rows or columns are at least that are worth a tile of 32, where there are several tiles."""
+SHORT_SIMT_TILES = ((32, 32), (4, 4)), ((32, 32), (4, 8))
+"""The same where all rows and columns are in one tile."""
 
 
 def is_tiled(s: lp.Schedule, stage: str) -> bool:
@@ -59,7 +63,11 @@ def is_tiled(s: lp.Schedule, stage: str) -> bool:
         return False
     if pairs(s, c) or in_bytes(s, c):  # tiles of few rows, columns or steps are filled up
         return worth_tiling(s, c, 2) and sum((extent(s, x) or THIN) >= THIN for x in (c.row, c.column, c.reduced)) > 1
-    return worth_tiling(s, c, THIN if rounded(s, c) else SHORT_ROWS)
+    if rounded(s, c):
+        return worth_tiling(s, c, THIN)
+    batch = iterations(s, c.batch) or UNKNOWN
+    several_tiles = batch >= lp.machine().processors or any((extent(s, x) or HIGH) >= HIGH for x in (c.row, c.column))
+    return worth_tiling(s, c, NEARLY_SHORT if several_tiles else SHORT_ROWS)
 
 
 def is_product(s: lp.Schedule, stage: str) -> bool:
@@ -236,7 +244,7 @@ def _floats_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     sizes, processors = sizes_of(s, c), lp.machine().processors
     if sizes.rows is None or sizes.columns is None or sizes.depth is None:
         return _cheapest_of(s, stage, recipes)
-    for block, part in SMALL_SIMT_TILES:
+    for block, part in small_tiles(sizes.rows, sizes.columns):
         options = {"block": block, "part": part}
         tiles = tile_count(sizes, options)
         if known is None:
@@ -247,6 +255,11 @@ def _floats_product(s: lp.Schedule, stage: str) -> lp.Schedule:
                 for n in part_counts(sizes.depth, 2 * processors // tiles)
             ]
     return _cheapest_of(s, stage, recipes)
+
+
+def small_tiles(rows: int, columns: int) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
+    """The small tiles that are worth trying for a product of float32, each with the part of a thread."""
+    return SHORT_SIMT_TILES if max(rows, columns) <= SHORT_SIMT_TILES[0][0][0] else SMALL_SIMT_TILES
 
 
 def _with_epilogue(s: lp.Schedule, stage: str, how: Callable[..., lp.Schedule], options: dict[str, Any]) -> lp.Schedule:

@@ -47,3 +47,16 @@ def test_a_product_that_is_not_worth_tiles_gathers_where_it_multiplies() -> None
     made = schedules.auto(s, "cuda", arch="sm_90a")
     assert not any(x.startswith("table_at") for x in made.stages)
     lp.testing.assert_equivalent(s, made)
+
+
+def test_pairs_of_nearly_a_tile_of_float32_rows_are_tiles_whose_copies_gather() -> None:
+    def program(samples: int) -> lp.Schedule:
+        found = lp.placeholder((9, 32), "float32", name="table")[lp.placeholder((samples, 26), "int64", name="ids")]
+        return lp.Schedule(found @ found.transpose((0, 2, 1)))
+
+    many = schedules.auto(program(1024), "cuda", arch="sm_90a")
+    cost = lp.predict(many, "cuda", arch="sm_90a")
+    assert (cost.kernels, cost.temp_bytes) == (1, 0)
+    assert any(many.buffer(x).scope == "shared" for x in many.buffers)
+    small = program(2)
+    lp.testing.assert_equivalent(small, small.replay(many.trace))
