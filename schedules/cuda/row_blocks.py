@@ -13,7 +13,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, step
+from ..common.nest_queries import extent, fused, iterations, step
 from .row_threads import LONGEST, VECTOR_BYTES, WARP, spread_row, threads_evenly, threads_worth, vector
 
 SHORT_ROW = 16384
@@ -48,6 +48,7 @@ def row_blocks(
     depth = min(depths, default=0)
     if depths != {depth} or not depth or s.reduced(out) or len(s.loops(out)) < depth:
         raise lp.ScheduleError("the stages are not reductions along the same rows and what is made of them")
+    s = _rows_first(s, out, mine, depth)
     s, row = fused(s, s.loops(out)[:depth])
     for stage in reversed(mine[:-1]):
         s = s.compute_at(stage, row)
@@ -67,6 +68,24 @@ def row_blocks(
         s = blocks_of_rows(s, row, given, threads, rows, keep, least=1)
         row = other
     return blocks_of_rows(s, row, given, threads, rows, keep)
+
+
+def _rows_first(s: lp.Schedule, out: str, stages: Sequence[str], depth: int) -> lp.Schedule:
+    """`s` with the loops of the last stage over which it reads what `stages` fold as its outer ones, in their order.
+
+    It is as it was where these are not `depth` loops: as many as the folds have results along.
+    """
+    folded = {t.buffer for x in stages if s.reduced(x) for t in s.accesses(x) if t.write}
+    reads = [t for t in s.accesses(out) if t.buffer in folded and not t.write]
+    rows = [x for x in s.loops(out) if any(not t.invariant(x) for t in reads)]
+    order = (*rows, *(x for x in s.loops(out) if x not in rows))
+    if len(rows) != depth or order == s.loops(out) or s.why("reorder", *order) is not None:
+        return s
+    along = [t for t in s.accesses(out) if not t.write and any(not t.invariant(x) for x in order[depth:])]
+    read, machine = max((t.dtype.bytes for t in along), default=0), lp.machine()
+    if machine.processors * read * (iterations(s, order[depth:]) or 0) > machine.l2_bytes:
+        raise lp.ScheduleError(f"rows of {out} are too long for the cache, from which they would be read again")
+    return s.reorder(*order)
 
 
 def _stages(s: lp.Schedule, row: str) -> list[str]:
@@ -153,7 +172,7 @@ def crowded(s: lp.Schedule, after: Sequence[str] = ()) -> bool:
         return False
     loops = s.loops(reductions[0])
     counts = [extent(s, x) for x in loops if x not in s.reduced(reductions[0])]
-    length = extent(s, loops[-1]) or 0
+    length = prod(extent(s, x) or 0 for x in s.reduced(reductions[0]))
     return None in counts or prod(n or 1 for n in counts) >= lp.machine().processors or length <= SHORT_ROW
 
 

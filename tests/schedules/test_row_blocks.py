@@ -167,3 +167,26 @@ def test_long_rows_of_short_elements_are_near_in_shared_memory() -> None:
         assert s.buffer("x_local").scope == scope
         # read as whole vectors, by no statement an element at a time
         assert "lp_from_bf16(x_local[" not in lp.compile_source(s, "sm_90a").source
+
+
+def channel_norm(*shape: int, dtype: str = "float32") -> lp.Schedule:
+    """A norm over all axes but the second, as of a batch of images."""
+    x = lp.placeholder(shape, dtype, name="x").astype("float32")
+    axes = (0, *range(2, len(shape)))
+    d = x - lp.mean(x, axis=axes, keepdims=True)
+    return lp.Schedule((d * lp.rsqrt(lp.mean(d * d, axis=axes, keepdims=True) + 1e-5)).astype(dtype))
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((3, 5, 4, 8), "float32"), ((4, 6, 16), "bfloat16"), ((5, 3), "float32")])
+def test_rows_need_not_be_the_outer_loops_of_the_last_stage(shape: tuple[int, ...], dtype: str) -> None:
+    s = channel_norm(*shape, dtype=dtype)
+    made = schedules.row_blocks(s, keep=False)
+    lp.testing.assert_equivalent(s, made)
+
+
+def test_a_norm_of_channels_is_one_launch_where_the_cache_has_their_rows() -> None:
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        made = schedules.auto(channel_norm(8, 64, 28, 28, dtype="bfloat16"), "cuda", arch="sm_90a")
+        assert lp.predict(made, "cuda", arch="sm_90a").kernels == 1
+        with pytest.raises(lp.ScheduleError, match="rows of out are too long for the cache"):
+            schedules.row_blocks(channel_norm(64, 64, 112, 112))
