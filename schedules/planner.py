@@ -205,12 +205,10 @@ class Planner:
 
     def _cheapest(self, ids: Ids, kernels: int | None = None, only: str | None = None) -> Group | None:
         known = self.found(ids)
-        count, best = len(self.nests), cast("Group | None", None)
+        best: Group | None = None
         prices: list[tuple[str, float]] = []
         refused: list[tuple[str, str]] = []
-        for n, rule in enumerate(self.rules):
-            if (only is not None and rule.name != only) or (rule.name in self.whole_tried and len(ids) == count):
-                continue
+        for n, rule in self._to_try(ids, only):
             near = FAR if rule.last_resort else 1.0
             if best is not None and best.seconds <= near * known.bound:
                 break
@@ -230,6 +228,11 @@ class Planner:
             said = "; ".join(f"{name}: {why}" for name, why in refused) or "no rule matches"
             raise lp.ScheduleError(f"nothing schedules {', '.join(self.stages(ids))} ({said})")
         return replace(best, candidates=tuple(prices), refused=tuple(refused))
+
+    def _to_try(self, ids: Ids, only: str | None) -> list[tuple[int, Rule]]:
+        """The rules to try on a group, those called `only` alone if that is given, with their places in the table."""
+        known = self.whole_tried if len(ids) == len(self.nests) else frozenset[str]()
+        return [(n, r) for n, r in enumerate(self.rules) if only in (None, r.name) and r.name not in known]
 
     def _tried(self, s: lp.Schedule, view: View, rule: Rule) -> Group | str | None:
         """What `rule` makes of a group; what it says if it refuses; None if it does not match."""

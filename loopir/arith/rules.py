@@ -322,27 +322,34 @@ def _shifted_quotient(x: Index) -> tuple[Poly, int] | None:
     "(x - y) % (c * d) == 0",
     constants="c d k",
 )
-@rule("scaled-quotient", "x // n == (r * x + e) // (r * n)", "0 <= e and e < r", constants="n r")
 def rejoin_digit(p: Poly, m: Monomial, a: FloorDiv, known: Assumptions) -> Poly | None:
     if len(p) - (() in p) < 2 or not isinstance(a.b, Int) or a.b.value <= 0:
         return None
-    rest, x = divide_monomial(m, a), expand_index(a.a)
+    rest = divide_monomial(m, a)
     for twin, k in p.items():
         digit = next((v for v in twin if isinstance(v, Mod) and isinstance(v.a, FloorDiv | Add)), None)
-        if digit is None or not isinstance(digit.b, Int) or digit.b.value <= 0 or p[m] != k * digit.b.value:
+        if digit is None or divide_monomial(twin, digit) != rest or p[m] != k * (const_of(expand_index(digit.b)) or 0):
             continue
-        if divide_monomial(twin, digit) != rest or (high := _shifted_quotient(digit.a)) is None:
-            continue
-        (y, c), d = high, digit.b.value
-        times, odd = divmod(c * d, a.b.value)
-        more = poly_add(y, poly_scale(x, times), -1)
-        left = more.get((), 0) % (c * d)
-        if not odd and left < times and all(v % (c * d) == 0 for n, v in more.items() if n):
-            scaled = poly_add(poly_scale(x, times), {(): left} if left else {})
+        if (both := _digit_below(a, a.b.value, digit, known)) is not None:
             out = {n: v for n, v in p.items() if n not in (m, twin)}
-            poly_add_to(out, poly_mul(divide(scaled, {(): c}, known), {rest: 1}), k)
+            poly_add_to(out, poly_mul(both, {rest: 1}), k)
             return out
     return None
+
+
+@rule("scaled-quotient", "x // n == (r * x + e) // (r * n)", "0 <= e and e < r", constants="n r")
+def _digit_below(a: FloorDiv, n: int, digit: Mod, known: Assumptions) -> Poly | None:
+    """The quotient of which `a`, a quotient by `n`, has the upper digits, and `digit` the one below; None if there is
+    none."""
+    high, d = _shifted_quotient(digit.a), digit.b.value if isinstance(digit.b, Int) else 0
+    if high is None or d <= 0 or high[1] * d % n:
+        return None
+    (y, c), x = high, poly_scale(expand_index(a.a), high[1] * d // n)
+    more = poly_add(y, x, -1)
+    left = more.get((), 0) % (c * d)
+    if left >= c * d // n or any(v % (c * d) for m, v in more.items() if m):
+        return None
+    return divide(poly_add(x, {(): left} if left else {}), {(): c}, known)
 
 
 @rule("multiple-of-quotient", "k * d * (n // d) == k * n", "n % d == 0", constants="k d")

@@ -81,11 +81,15 @@ def _rows_first(s: lp.Schedule, out: str, stages: Sequence[str], depth: int) -> 
     order = (*rows, *(x for x in s.loops(out) if x not in rows))
     if len(rows) != depth or order == s.loops(out) or s.why("reorder", *order) is not None:
         return s
-    along = [t for t in s.accesses(out) if not t.write and any(not t.invariant(x) for x in order[depth:])]
-    read, machine = max((t.dtype.bytes for t in along), default=0), lp.machine()
-    if machine.processors * read * (iterations(s, order[depth:]) or 0) > machine.l2_bytes:
+    if lp.machine().processors * _row_bytes(s, out, order[depth:]) > lp.machine().l2_bytes:
         raise lp.ScheduleError(f"rows of {out} are too long for the cache, from which they would be read again")
     return s.reorder(*order)
+
+
+def _row_bytes(s: lp.Schedule, stage: str, inner: Sequence[str]) -> int:
+    """Bytes of a row of the widest that `stage` reads over the loops `inner`, where these have a known length."""
+    read = [t.dtype.bytes for t in s.accesses(stage) if not t.write and not all(map(t.invariant, inner))]
+    return max(read, default=0) * (iterations(s, inner) or 0)
 
 
 def _stages(s: lp.Schedule, row: str) -> list[str]:
