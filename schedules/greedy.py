@@ -35,11 +35,11 @@ MOST_BETWEEN = 8
 MOST_WHOLE = 12
 """Nests of a program, at most, that is tried as a single group."""
 
-Apart = Sequence[tuple[Ids, ...]]
+Vetoes = Sequence[tuple[Ids, ...]]
 """Sets of nests no two of which may be in one group."""
 
 
-def vetoed(g: Ids, apart: Apart) -> bool:
+def vetoed(g: Ids, apart: Vetoes) -> bool:
     """Whether a group has two nests of which the user said that they stay apart."""
     return any(sum(bool(g & x) for x in pair) > 1 for pair in apart)
 
@@ -101,7 +101,7 @@ class Greedy:
     """The state of the search: what it has grouped, what it logged, and how many merges are left."""
 
     planner: Planner
-    apart: Apart
+    apart: Vetoes
     log: list[Decision]
     merges: int
     whole: bool = True

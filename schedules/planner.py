@@ -20,7 +20,7 @@ from typing import Any, Literal, cast
 import loopir as lp
 
 from .common.nest_queries import extent
-from .greedy import MOST_WHOLE, Apart, Greedy, vetoed
+from .greedy import MOST_WHOLE, Greedy, Vetoes, vetoed
 from .nest_groups import Ids, topological
 from .normal_form import normal_form
 from .plan import VERSION, Decision, Group, Plan, flat, frozen
@@ -327,7 +327,7 @@ class Planner:
             raise lp.ScheduleError(f"there is no stage {missing[0]!r}; there are {', '.join(of)}")
         return frozenset(of[x] for x in stages)
 
-    def _start(self, pinned: Sequence[Ids], apart: Apart) -> list[Ids]:
+    def _start(self, pinned: Sequence[Ids], apart: Vetoes) -> list[Ids]:
         """Every nest by itself, but for those that are pinned together, or share a label."""
         groups = [frozenset((n,)) for n in range(len(self.nests))]
         labelled = [frozenset(n for n, nest in enumerate(self.nests) if x in nest.stages) for x in self.program.stages]
@@ -345,7 +345,7 @@ class Planner:
     def singles(self, but: Ids) -> list[Ids]:
         return [frozenset((n,)) for n in range(len(self.nests)) if n not in but]
 
-    def _exact(self, start: Sequence[Ids], apart: Apart) -> dict[Ids, Group]:
+    def _exact(self, start: Sequence[Ids], apart: Vetoes) -> dict[Ids, Group]:
         """The cheapest of all groupings, from no nest done to all, a group at a time."""
         if len(start) > MOST_EXACT:
             raise ValueError(f'effort="exact" takes up to {MOST_EXACT} nests, and there are {len(start)}')
@@ -403,7 +403,7 @@ class Planner:
             most = max(most, sum(self.bytes[x] for x in crossing - given) + groups[g].temp_bytes)
         return most
 
-    def _within(self, groups: dict[Ids, Group], apart: Apart, budget: float, log: list[Decision]) -> dict[Ids, Group]:
+    def _within(self, groups: dict[Ids, Group], apart: Vetoes, budget: float, log: list[Decision]) -> dict[Ids, Group]:
         """Groups merged, by least added seconds, until what lives between kernels fits `budget` bytes."""
         while (peak := self._peak_of(groups)) > budget:
             found: list[tuple[float, int, Ids, Ids, Group]] = []
