@@ -11,7 +11,7 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, DTypeLike, bool_, float32
-from loopir.ir.grammar import Const, Index, IndexToValue, Monoid, Op, Param, Value, Var
+from loopir.ir.grammar import Const, Index, IndexToValue, Int, Monoid, Op, Param, Value, Var
 from loopir.ir.ops import MONOIDS
 from loopir.ir.traverse.walk import nodes
 from loopir.tensor.core import (
@@ -115,24 +115,33 @@ def _keep_dims(t: Any, over: tuple[int, ...], rank: int) -> Any:
 def arg_extreme(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool) -> Any:
     """The index of the first extreme element, int64; NaN counts as the extreme."""
     e = stage_reduction(as_expr(cls, x, None))
-    t, i64 = e.dtype, dtypes.int64
-    if t == bool_:
-        t, e = dtypes.uint8, cast(e, dtypes.uint8)
-    monoid = MONOIDS[name]((t, i64))
+    if e.dtype == bool_:
+        e = cast(e, dtypes.uint8)
     if _symbolic(axis):
         axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
         if len(axes) != 1:
             raise ExprError(f"{name} takes one reduce_axis, and {len(axes)} are given")
-        where = e.like((), i64, lambda _: IndexToValue(axes[0].ix, i64))
-        return _reduce(cls, monoid, (e, where), axis, keepdims, name)[1]
+        at = _index_type(axes[0].extent)
+        where = e.like((), at, lambda _: IndexToValue(axes[0].ix, at))
+        return _position(_reduce(cls, MONOIDS[name]((e.dtype, at)), (e, where), axis, keepdims, name)[1])
     if axis is None:
         flat = arg_extreme(cls, name, e.reshape(-1), 0, False)
         return flat[(None,) * e.ndim] if keepdims else flat
     if isinstance(axis, tuple | list):
         raise ExprError(f"{name} takes one axis, or None for the flat tensor; {axis!r} is given")
     (d,) = _axes(axis, e.ndim, name, e)
-    where = e.like(e.dims, i64, lambda at: IndexToValue(at[d], i64))
-    return _reduce(cls, monoid, (e, where), d, keepdims, name)[1]
+    kind = _index_type(e.dims[d])
+    where = e.like(e.dims, kind, lambda at: IndexToValue(at[d], kind))
+    return _position(_reduce(cls, MONOIDS[name]((e.dtype, kind)), (e, where), d, keepdims, name)[1])
+
+
+def _index_type(extent: Index) -> DType:
+    """The type that positions of an axis are compared in: that of 32 bits where all of them are known to fit."""
+    return dtypes.int32 if isinstance(extent, Int) and dtypes.int32.holds(extent.value) else dtypes.int64
+
+
+def _position(found: Any) -> Any:
+    return found if found.dtype == dtypes.int64 else cast(found, dtypes.int64)
 
 
 def make_monoid(name: str, identity: Sequence[float], combine: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:

@@ -40,13 +40,14 @@ def _arg(name: str, worst: Callable[[DType], int | float | bool], *, larger: boo
     def make(types: tuple[DType, ...]) -> Monoid:
         t, at = types
         v, i, w, j = Param("v", t), Param("i", at), Param("w", t), Param("j", at)
-        beats: Value = Op(compare.lt, (w, v) if larger else (v, w))
-        ties: Value = Op(compare.eq, (v, w))
+        more, less = (v, w) if larger else (w, v)
+        beats: Value = Op(compare.lt, (less, more))
+        as_good: Value = Op(compare.le, (less, more))
         if t.is_float:
             nan_v, nan_w = Op(functions.isnan, (v,)), Op(functions.isnan, (w,))
             beats = Op(arith.or_, (beats, _both(nan_v, Op(arith.invert, (nan_w,)))))
-            ties = Op(arith.or_, (ties, _both(nan_v, nan_w)))
-        keep = ValueToCond(Op(arith.or_, (beats, _both(ties, Op(compare.lt, (i, j))))))
+            as_good = Op(arith.or_, (as_good, nan_v))
+        keep = ValueToCond(Op(arith.or_, (beats, _both(as_good, Op(compare.lt, (i, j))))))
         identity = (Const(worst(t), t), Const(at.greatest, at))
         return Monoid(name, (v, i), (w, j), (Select(keep, v, w), Select(keep, i, j)), identity)
 
