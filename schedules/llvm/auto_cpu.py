@@ -29,6 +29,7 @@ from .normalize_nests import normalized
 from .product_chains import product_chain
 from .register_transpose import transpose_cpu, transposed_tile
 from .row_fusion import rows, windows_in_lanes
+from .shared_rows import shared_rows
 from .sliding_windows import windows
 from .split_reduction import folded, into_one, lanes_of, runs_along
 from .threads import parallel, parallel_if_legal
@@ -67,7 +68,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     together = _rows_in_one_loop(s, lanes)
     if together is not None:
         return together
-    s = _windows_first(s, lanes)
+    s = _windows_first(shared_rows(s), lanes)
     for stage in s.stages:
         if stage in s.stages:
             with suppress(lp.ScheduleError):  # the others are scheduled in any case

@@ -1,0 +1,86 @@
+"""Two folds that read one array, one of them along its rows and the other across them, in one loop over rows.
+
+A matrix times a vector, and its transpose times another, as in A^T (A x): each fold by itself brings the whole array
+from memory. Together a few rows are folded along, and then across while they are in the first cache; sums of columns
+stay in registers for these rows. Threads take parts of the rows, and their sums of columns are added up at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from itertools import pairwise
+from math import gcd
+from typing import NamedTuple
+
+import loopir as lp
+
+from ..common.knobs import Knob, octaves
+from ..common.nest_queries import extent, free_loops, made_by, one_nest, step
+from .column_reduction import across
+from .inner_loops import column_sums
+from .split_reduction import folded, lanes_of, runs_along
+
+ROWS = 8
+"""Rows that are folded along, and then across."""
+ROWS_AT_ONCE = Knob("rows", "rows that are folded along and then across", octaves(2, 32), 0.05)
+
+
+class _Pair(NamedTuple):
+    """Two folds over the same rows of an array: their stages, their loops over rows, and the columns of the second."""
+
+    along: str
+    across: str
+    row: str
+    other_row: str
+    column: str
+
+
+@lp.composite
+def shared_rows(s: lp.Schedule) -> lp.Schedule:
+    """`s` with each two folds that read one array along and across its rows in one loop over these, where the array
+    is larger than the second cache; a program without such folds is left as it is."""
+    for one, other in pairwise(s.stages):
+        if one in s.stages and other in s.stages:
+            pair = _pair(s, one, other) or _pair(s, other, one)
+            if pair is not None:
+                with suppress(lp.ScheduleError):  # something stands between the two, or one needs the other's end
+                    s = _together(s, pair)
+    return s
+
+
+def _pair(s: lp.Schedule, first: str, second: str) -> _Pair | None:
+    if not all(len(s.loops(x)) == 2 and len(s.reduced(x)) == 1 and one_nest(s, x) for x in (first, second)):
+        return None
+    if not runs_along(s, first) or not free_loops(s, first) or (column := across(s, second)) is None:
+        return None
+    (row, inner), (other_row,) = s.loops(first), s.reduced(second)
+    names = {other_row: row, column: inner}
+    reads = [{t.buffer: t.text for t in s.accesses(x) if not t.write} for x in (first, second)]
+    held = lp.buffer_bytes(s)
+    for name, text in reads[1].items():
+        renamed = re.sub(r"\w+", lambda m: names.get(m.group(), m.group()), text)
+        if reads[0].get(name) == renamed and held.get(name, 0) >= lp.caches()[1] and inner in renamed:
+            sizes = [(extent(s, a), extent(s, b)) for a, b in names.items()]
+            return _Pair(first, second, row, other_row, column) if all(a == b for a, b in sizes) else None
+    return None
+
+
+def _together(s: lp.Schedule, p: _Pair) -> lp.Schedule:
+    """`s` with the folds of `p` in one loop over rows, by vectors, and parts of the rows on threads."""
+    rows, sums = ROWS_AT_ONCE(gcd(extent(s, p.row) or 1, ROWS), at=p.across), p.across
+    if rows < 2:
+        raise lp.ScheduleError("the rows are no whole blocks", loop=p.row)
+    s = s.reorder(p.other_row, p.column) if s.loops(sums) != (p.other_row, p.column) else s
+    s, (outer, _) = step(s, "split", p.row, rows, tail="exact")
+    s, (other, inside) = step(s, "split", p.other_row, rows, tail="exact")
+    column = s.loops(sums)[-1]
+    loops = (outer, other) if s.stages.index(p.along) < s.stages.index(sums) else (other, outer)
+    s = s.fuse_loops(*loops).reorder(column, inside)
+    count, threads, part = extent(s, loops[0]), lp.thread_count(), None
+    if threads > 1 and count is not None and count % threads == 0:
+        s, (part, _) = step(s, "split", loops[0], count // threads, tail="exact")
+        s, sums = made_by(s, "rfactor", sums, part)
+        s = s.decompose_reduction(sums)
+    made = column_sums(folded(s, p.along), sums, column, lanes_of(s, sums))
+    return made if part is None else made.parallel(part)
