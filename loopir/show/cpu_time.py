@@ -16,12 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, prod
+from typing import cast
 
+from loopir.arith.simplify import simplify
 from loopir.ir.dtypes import DType, float32
-from loopir.ir.grammar import Cast, Func, InstrRegion, Load, Mapped, Node, Op, Reduce, Select, Store, Value
+from loopir.ir.grammar import Cast, Func, InstrRegion, Load, Mapped, Node, Op, Reduce, Select, Store, Value, Var
 from loopir.ir.ops import Intrinsic
-from loopir.ir.traverse.rebuild import distinct_nodes
-from loopir.ir.traverse.walk import free_vars, leaf_paths, nodes, statements, top_level_nests
+from loopir.ir.traverse.rebuild import children, distinct_nodes
+from loopir.ir.traverse.walk import free_vars, leaf_paths, nodes, statements, substitute, top_level_nests
 from loopir.ir.values import Param
 from loopir.machines import Cpu
 from loopir.schedule.core.find import all_buffers
@@ -29,6 +31,8 @@ from loopir.show.estimate import Foot, SizedStatement, at_sizes, sized_statement
 
 DIVIDE = frozenset({"div", "sqrt"})
 """Operations whose unit takes `Cpu.divide` cycles for a vector."""
+SCALAR_DIVIDE = 0.25
+"""What part of that a single number takes."""
 LIBRARY = 40.0
 """Cycles of a function of the C library, an element: it is called for each lane."""
 LOOP_CYCLES = 1.0
@@ -41,6 +45,8 @@ PEAK_SHARE = 0.85
 """What of the rate of its ports a core keeps up, at most."""
 CONVERSIONS = 5.0
 """Instructions that an operation on narrow floats takes for converting them and back."""
+SLOW_CHAIN = 3.0
+"""How many times the latency of a sum that of a division is."""
 LOOKAHEAD, CHAINED = 320, 3
 """Instructions that a core looks ahead, and those of one iteration of a fold."""
 SHORT_RUN, STREAMS = 4, 32
@@ -162,8 +168,9 @@ def _statement_cycles(m: SizedStatement, cpu: Cpu, packed: frozenset[str]) -> fl
     issued = max(ports, (arithmetic + loads + stores) / cpu.issue) / PEAK_SHARE
     bodies = times / prod(m.extents[v] for v in vectors.outer if m.kinds[v] == "unroll")
     bodies *= vectors.registers / WIDENED if vectors.own else float(bool(m.extents))
-    waits = _chained(m, vectors.lanes, vectors.registers, cpu)
-    return max(issued + bodies * LOOP_CYCLES, divisions * cpu.divide, waits)
+    waits = max(_chained(m, vectors.lanes, vectors.registers, cpu), _recurrence(m, cpu))
+    divided = divisions * cpu.divide * (1.0 if vectors.lanes else SCALAR_DIVIDE)
+    return max(issued + bodies * LOOP_CYCLES, divided, waits)
 
 
 def _memory_count(m: SizedStatement, vectors: _Vectors, cpu: Cpu, packed: frozenset[str]) -> tuple[float, float, float]:
@@ -221,7 +228,7 @@ def _widens(m: SizedStatement, loop: str) -> bool:
         return False
     if any(isinstance(n, Op) and _op_instructions(n)[2] for v, _ in _evaluated_values(s) for n in nodes(v)):
         return False
-    return all(steps[loop] in (0, 1) for steps in m.steps)
+    return all(steps[loop] in (0, 1) for steps in m.steps) and not _loads_of_previous(s, loop)
 
 
 def _access_count(steps: Mapping[str, float | None], extents: Mapping[str, float], outer: Sequence[str]) -> float:
@@ -322,6 +329,40 @@ def _chained(m: SizedStatement, lanes: Sequence[str], per: float, cpu: Cpu) -> f
         length *= m.extents[names.pop()]
     at_once = max(1.0, LOOKAHEAD / (length * CHAINED)) if names else 1.0  # of the next folds, which start meanwhile
     return length * prod(m.extents[v] for v in names) * cpu.latency / at_once
+
+
+def _loads_of_previous(s: Store | Reduce, loop: str) -> list[Load]:
+    """The loads of `s` of the element that it stored in the iteration of `loop` before."""
+    if not isinstance(s, Store):
+        return []
+    loads = dict.fromkeys(n for n in nodes(s.value) if isinstance(n, Load) and n.buffer.name == s.buffer.name)
+    before = tuple(simplify(substitute(x, {loop: Var(loop) - 1})) for x in s.at) if loads else ()
+    return [n for n in loads if n.at != s.at and tuple(map(simplify, n.at)) == before]
+
+
+def _recurrence(m: SizedStatement, cpu: Cpu) -> float:
+    """Cycles that iterations wait for the element that the one before stored, in the innermost loop that is neither
+    unrolled nor of lanes: those of loops inside it go on meanwhile."""
+    names = list(m.extents)
+    while names and m.kinds[names[-1]] in ("unroll", "vectorize"):
+        names.pop()
+    loads = _loads_of_previous(m.place.stmt, names[-1]) if names else []
+    if not loads:
+        return 0.0
+    value = cast(Store, m.place.stmt).value
+    latency = cpu.latency if value.dtype.is_float else 1.0
+    return prod(m.extents[v] for v in names) * _longest_path(value, loads) * latency
+
+
+def _longest_path(v: Value, loads: Sequence[Load]) -> float:
+    """How many operations come one after the other from one of `loads` to `v`; a division counts as several."""
+    found: dict[Node, float] = dict.fromkeys(loads, 0.0)
+    for n in reversed(list(nodes(v))):
+        parts = [found[x] for x in children(n) if x in found]
+        if parts and n not in loads:
+            slow = isinstance(n, Op) and n.fn.name in DIVIDE
+            found[n] = max(parts) + (SLOW_CHAIN if slow else float(isinstance(n, Op | Select)))
+    return found.get(v, 0.0)
 
 
 # ---------------------------------------------------------------- memory

@@ -19,6 +19,7 @@ from ..common.operands import materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, join_views, with_views_split
 from .column_reduction import across, columns
+from .diagonals import diagonals
 from .im2col import im2col, worth_matrices
 from .inner_loops import column_of, column_sums, inner_vectors
 from .matmul_amx import matmul_amx, tiled
@@ -103,6 +104,8 @@ def _windows_first(s: lp.Schedule, lanes: int | None) -> lp.Schedule:
 def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     """`s` with `stage` scheduled by what kind of nest it is."""
     if not one_nest(s, stage) or _carried(s, stage):
+        if (t := diagonals(s, stage)) is not s:
+            return t
         return inner_vectors(s, stage, lanes=lanes)
     c = contraction(s, stage)
     if c is not None and worth_tiling(s, c, SHORT_LOOP):

@@ -78,3 +78,16 @@ def test_every_program_has_a_price(data: st.DataObject) -> None:
     found = lp.predict(made, "llvm", sizes=dict.fromkeys(func.sizes, 7), threads=2)
     assert 0.0 < found.seconds < 10.0
     assert found.bytes >= 0.0
+
+
+def test_a_sweep_waits_for_the_element_before_unless_rows_take_turns() -> None:
+    text = """
+def f(A: "inout float64[66, 130]", B: "float64[66, 130]"):
+    for i in range(64):
+        for j in range(128):
+            A[i + 1, j + 1] = 0.5 * ({} + B[i + 1, j + 2])
+"""
+    sweep, beside = (lp.Schedule(lp.parse(text.format(x))) for x in ("A[i + 1, j]", "B[i + 1, j]"))
+    assert price(sweep) > 3.0 * price(beside)
+    rows = sweep.split("i", 8, tail="exact").reorder("j", "i_i").unroll("i_i")
+    assert price(rows) < 0.5 * price(sweep)
