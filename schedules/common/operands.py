@@ -23,6 +23,18 @@ def readers(s: lp.Schedule, stage: str) -> list[str]:
     return [x for x in s.stages if x != stage and any(t.buffer in written and not t.write for t in s.accesses(x))]
 
 
+def is_reshaped_operand(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` copies an array as it lies, in another shape, and reductions alone read the copy."""
+    touches = s.accesses(stage)
+    if s.reduced(stage) or len(touches) != 2 or not one_nest(s, stage):
+        return False
+    body: Any = s.loop(s.loops(stage)[-1]).body
+    plain = any(getattr(x, "label", "") == stage and hasattr(getattr(x, "value", None), "buffer") for x in body)
+    alike = all(touches[0].strides.get(x) == touches[1].strides.get(x) is not None for x in s.loops(stage))
+    found = readers(s, stage) if plain and alike else []
+    return bool(found) and all(map(s.reduced, found))
+
+
 def multiplied(s: lp.Schedule, stage: str) -> frozenset[str]:
     """The buffers whose elements `stage` multiplies as they lie, or converted once: of a product of two factors."""
     body: Any = s.loop(s.loops(stage)[-1]).body

@@ -15,7 +15,7 @@ from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue, index_stages_inlined
 from ..common.knobs import Knob, either, octaves
 from ..common.nest_queries import extent, free_loops, if_legal, one_nest, step
-from ..common.operands import materialized
+from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, join_views, with_views_split
 from .column_reduction import across, columns
@@ -70,7 +70,10 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     if together is not None:
         return together
     s = _windows_first(shared_rows(s), lanes)
-    for stage in s.stages:
+    copies = [x for x in s.stages if is_reshaped_operand(s, x)]
+    for stage in (*(x for x in s.stages if x not in copies), *copies):
+        if stage in copies:
+            s = if_legal(s, "compute_inline", stage)  # into copies of tiles, or tiles read it as it lies
         if stage in s.stages:
             with suppress(lp.ScheduleError):  # the others are scheduled in any case
                 s = _stage(s, stage, lanes)
