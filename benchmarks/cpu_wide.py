@@ -46,7 +46,7 @@ class Row:
 
     @property
     def best(self) -> str:
-        return min((who for who in self.times if who != "loopir"), key=lambda who: self.times[who])
+        return min((who for who in self.times if who != "loopir"), key=lambda who: self.times[who], default="loopir")
 
     @property
     def ratio(self) -> float:
@@ -93,7 +93,7 @@ def one(running: Mapping[str, Peer], group: str, name: str, result: str) -> Row:
             peer.ask("prepare", "cpu_wide_programs:make", (group, name), result)
         except RuntimeError as error:
             if "LookupError" not in str(error):
-                notes.append(str(error))
+                notes.append(str(error)[:80])
             if who == "loopir":
                 raise
         else:

@@ -249,3 +249,30 @@ def f(n: "size", A: "int32[n + 8]", B: "inout int32[8]"):
 """)
     for n in (0, 1, 7):
         check(func, np.arange(n + 8, dtype=np.int32), np.arange(8, dtype=np.int32))
+
+
+BOTH_SIDES = """
+def f(A: "float32[64]", B: "float32[64]", C: "out float32[64]"):
+    for io in range(4):
+        for ii in vectorize(16):
+            C[io * 16 + ii] = select(A[io * 16 + ii] < B[io * 16 + ii], {}, {})
+"""
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("A[io * 16 + ii] * B[io * 16 + ii]", "A[io * 16 + ii] - B[io * 16 + ii]"),
+    ("A[io * 16 + ii] * 2.0", "select(B[io * 16 + ii] < 0.0, A[io * 16 + ii], 1.0)"),
+])  # fmt: skip
+def test_what_the_condition_or_both_sides_load_needs_no_mask(one: str, other: str) -> None:
+    func = lp.parse(BOTH_SIDES.format(one, other))
+    assert "llvm.masked.load" not in source_of(func)
+    check(func, *(np.random.default_rng(n).standard_normal(64).astype(np.float32) for n in range(2)))
+
+
+def test_both_sides_load_at_the_end_of_an_array() -> None:
+    check("""
+def f(m: "float32[32]", A: "float32[32]", C: "out float32[32]"):
+    for io in range(2):
+        for ii in vectorize(16):
+            C[io * 16 + ii] = select(io * 16 + ii < 31, A[io * 16 + ii] + A[io * 16 + ii + 1], A[io * 16 + ii] - m[0])
+""", *(np.arange(32, dtype=np.float32) + n for n in range(2)))  # fmt: skip

@@ -120,7 +120,7 @@ class Values:
         """Only the lanes where `test` holds act."""
         saved, common = self.mask, self.common
         self.mask = test if saved is None else self.b.op("and", saved, test)
-        self.common = None if common is None else {}
+        self.common = None if common is None else dict(common)  # what more lanes made is there for fewer
         yield
         self.mask, self.common = saved, common
 
@@ -259,7 +259,7 @@ class Values:
         elif stride == 1:
             wide = vector(kind, lanes.width)
             address = self.address(b, ix)
-            if self.mask is None or self.whole_vector(b, ix):
+            if self.mask is None or self.whole_vector(b, ix) or self.is_loaded(b, address, wide):
                 raw = self.read(b, address, wide)
             else:
                 raw = ops.masked_load(self.b, address, wide, b.dtype.bytes, self.mask)
@@ -291,6 +291,10 @@ class Values:
         if how not in known:
             known[how] = self.b.load(kind, address, b.dtype.bytes)
         return known[how]
+
+    def is_loaded(self, b: Buffer, address: Operand, kind: Type) -> bool:
+        """Whether `read` has what lies there, which all lanes may read then."""
+        return self.block is self.b.block and (address, kind) in self.known.get(b.name, {})
 
     def written(self, *names: str) -> None:
         """What was read of these buffers, or of all, is not known any more."""
@@ -405,6 +409,7 @@ class Values:
     def select(self, v: Select) -> Operand:
         test = self.cond(v.cond)
         if is_vector(test):
+            self.load_for_both(v)
             other = self.b.not_(test)
             with self.masked(test):
                 a = self.arm(v.a, test)
@@ -415,6 +420,14 @@ class Values:
             a, b = self.alike(self.value(v.a), self.value(v.b))
             return self.b.select(test, a, b)
         return self.branch(test, lambda: self.value(v.a), lambda: self.value(v.b))
+
+    def load_for_both(self, v: Select) -> None:
+        """Load what both sides of `v` do, one of which each lane takes: neither needs a mask for it then."""
+        if self.mask is None:
+            both = _certain_loads(v.b)
+            for x in [x for x in _certain_loads(v.a) if x in both]:
+                if self.stride(self.place(x.buffer, x.at[0])) == 1:
+                    self.load(x.buffer, x.at[0])
 
     def arm(self, v: Value, test: Operand) -> Operand:
         """A side of a Select in lanes: skipped where no lane takes it, if it is rare and dear."""
@@ -482,6 +495,22 @@ class Values:
 def _may_fault(v: Node) -> bool:
     """Whether evaluating `v` for nothing may fault or cost much."""
     return any(isinstance(n, Load) or (isinstance(n, Op) and n.fn.rare) for n in distinct_nodes(v))
+
+
+def _certain_loads(v: Value) -> dict[Load, None]:
+    """The loads in `v` that stand in no side of a Select."""
+    found, pending = dict[Load, None](), [v]
+    while pending:
+        match pending.pop():
+            case Load() as x:
+                found[x] = None
+            case Op(_, args):
+                pending += args
+            case Cast(x):
+                pending.append(x)
+            case _:
+                pass
+    return found
 
 
 def _rare(v: Node) -> bool:
